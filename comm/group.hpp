@@ -1,0 +1,109 @@
+// Group: the ranks of one mesh axis, and the collectives among them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme::comm {
+
+// Work in flight. wait() returns when the result may be used; a handle may be waited on
+// more than once, and is complete when default-constructed. Dropping an incomplete handle
+// is an error of the program (its destructor waits).
+class Handle {
+ public:
+  class Operation {
+   public:
+    virtual ~Operation() = default;
+    // Moves the work on; true when complete. Never blocks.
+    virtual bool progress() = 0;
+    // Blocks until complete. Throws Error(hang) past the world's time-out.
+    virtual void wait() = 0;
+  };
+
+  Handle() = default;
+  explicit Handle(Operation* operation) : operation_(operation) {}
+  Handle(Handle&& other) noexcept;
+  Handle& operator=(Handle&& other) noexcept;
+  ~Handle();
+  void wait();
+  bool done();
+
+ private:
+  Operation* operation_ = nullptr;  // owned by its group's pool
+};
+
+enum class Reduce : std::uint8_t { sum, max };
+
+// All calls are collective over the group, in the same order on every rank. Tensors are
+// dense and floating (f64, f32, bf16, f16) unless said otherwise. A collective starts
+// after what `stream` has queued; the tensors belong to it until the handle is waited on.
+// A sum is made in the accumulator dtype (f32; f64 for f64), in rank order, and rounded
+// once, so that every rank gets the same bits and a repeated run gets them again. Groups
+// of one rank cost nothing; on the meta device nothing is sent.
+//
+// Errors: Error(internal) when shapes do not fit; Error(transport) when the transport
+// fails; Error(hang) when the time-out passes, naming operation, sequence number and late
+// ranks.
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  std::string_view name() const { return name_; }  // of the mesh axis
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // x = reduction of x over ranks, in place.
+  Handle all_reduce(Stream& stream, const TensorView& x, Reduce reduce = Reduce::sum);
+  // shard = part rank() of the sum of `full` over ranks; full.dim(0) = size() *
+  // shard.dim(0). `full` is left undefined.
+  Handle reduce_scatter(Stream& stream, const TensorView& full, const TensorView& shard);
+  // full = the shards of all ranks along dim 0. shard may be part rank() of full.
+  Handle all_gather(Stream& stream, const TensorView& shard, const TensorView& full);
+  // x = x of `root`. Any dtype.
+  Handle broadcast(Stream& stream, const TensorView& x, int root);
+  // Part p of `from` goes to rank p; part p of `to` comes from rank p. Any dtype.
+  Handle all_to_all(Stream& stream, const TensorView& from, const TensorView& to);
+  // Point to point; matched in order per pair of ranks. Any dtype.
+  Handle send(Stream& stream, const TensorView& x, int destination);
+  Handle receive(Stream& stream, const TensorView& x, int source);
+
+  // Gives the transport a chance to move collectives in flight; cheap. Call it between
+  // pieces of long local work.
+  virtual void progress() = 0;
+
+  // Bytes of staging memory (MemoryClass::communication) that this group holds, or would
+  // hold on meta. Grows on first use of a larger message, then stays.
+  virtual std::size_t staging_bytes() const = 0;
+
+  // Bytes this rank has sent so far, and collectives it has started.
+  std::int64_t bytes_sent() const { return bytes_sent_; }
+  std::int64_t collectives() const { return collectives_; }
+
+ protected:
+  Group(std::string name, int rank, int size)
+      : name_(std::move(name)), rank_(rank), size_(size) {}
+
+  virtual Handle start_all_reduce(Stream&, const TensorView&, Reduce) = 0;
+  virtual Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) = 0;
+  virtual Handle start_all_gather(Stream&, const TensorView&, const TensorView&) = 0;
+  virtual Handle start_broadcast(Stream&, const TensorView&, int) = 0;
+  virtual Handle start_all_to_all(Stream&, const TensorView&, const TensorView&) = 0;
+  virtual Handle start_send(Stream&, const TensorView&, int) = 0;
+  virtual Handle start_receive(Stream&, const TensorView&, int) = 0;
+
+  std::int64_t bytes_sent_ = 0;
+  std::int64_t collectives_ = 0;
+
+ private:
+  std::string name_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,76 @@
+// World: the life of MPI, and the one way out of the program.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace trireme::comm {
+
+struct WorldState;  // owned by the back end
+
+// MPI from initialisation to finalisation: the first object of main, the last to go. Also
+// installs the handlers for SIGUSR1, SIGTERM (a checkpoint is wanted) and fatal signals.
+class World {
+ public:
+  // Throws Error(resources) when a batch system started N single processes instead of one
+  // job of N (SLURM_NTASKS or OMPI_COMM_WORLD_SIZE differ from MPI's size).
+  World(int argc, char** argv);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int ranks_on_node() const { return ranks_on_node_; }
+  int rank_on_node() const { return rank_on_node_; }
+  const std::string& host() const { return host_; }
+
+  void barrier();
+
+  // Seconds after which a wait in any collective of this world is a hang (0: never).
+  void set_timeout(double seconds);
+
+  // Runs `work` on every rank, then agrees: if it threw an Error on any rank, every rank
+  // throws an Agreed error with the message and status of the lowest failing rank. Use it
+  // for work that may fail on some ranks only, or on all alike (a deck, a file).
+  void agree(const std::function<void()>& work);
+
+  // broadcast and gather of small plain data, for start-up and reports only
+  std::string broadcast(const std::string& text, int root = 0);
+  std::vector<double> gather(double value, int root = 0);  // on root: one per rank
+  double max(double value);
+  double sum(double value);
+
+  WorldState& state() const { return *state_; }
+
+ private:
+  int rank_ = 0, size_ = 1, ranks_on_node_ = 1, rank_on_node_ = 0;
+  std::string host_;
+  std::unique_ptr<WorldState> state_;
+};
+
+// An error that every rank throws together: rank 0 reports it, and all leave in order.
+class Agreed : public Error {
+ public:
+  using Error::Error;
+};
+
+// Runs `work` and returns its status. An Agreed error is reported once, by rank 0, and
+// every rank returns its status. Any other exception is reported by the rank that threw
+// it, and ends the whole job with its status through MPI_Abort: the only call of it in
+// the program besides the watchdog's.
+int guarded(World& world, const std::function<int()>& work);
+
+// True once SIGUSR1 or SIGTERM has reached this process.
+bool stop_requested();
+
+// {"Open MPI", "4.1.4"}.
+std::vector<std::pair<std::string, std::string>> library_versions();
+
+}  // namespace trireme::comm

@@ -1,0 +1,95 @@
+// Checkpoints: sharded HDF5 files that show whole tensors, written atomically.
+// A checkpoint `step-00000200/` holds shard-00000.h5 ... (one a writing rank),
+// checkpoint.h5 (virtual datasets of whole tensors, attributes) and manifest.json
+// (digests). See docs/checkpoint-format.md. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tensor_view.hpp"
+#include "comm/mesh.hpp"
+
+namespace trireme::io {
+
+// Attributes of a checkpoint.
+struct CheckpointInfo {
+  std::int64_t format_version = 1;
+  std::string program_version;
+  std::int64_t step = 0;    // optimizer steps done
+  std::int64_t tokens = 0;  // tokens trained on
+  comm::MeshShape mesh;     // that wrote it
+  std::string deck;         // the effective deck
+};
+
+// A box of a whole tensor in this rank's memory.
+struct TensorBox {
+  std::string path;   // "model/lm_head.weight", "optimizer/moment1/lm_head.weight"
+  Shape whole;        // of the tensor
+  Shape begin;        // of the box in the tensor
+  TensorView data;    // the box, same rank as `whole`; rows may be strided
+  bool write = true;  // exactly one rank of the mesh writes each element
+};
+
+// Collective over the world. Writes `<directory>/step-XXXXXXXX` and points
+// `<directory>/latest` at it; removes the oldest complete checkpoints beyond `keep` (0:
+// keep all) only after the new one is complete. Until the rename at the end everything
+// lies under a temporary name; files and directories are synced before it. Left-over
+// temporary directories of earlier crashes are removed first. Writing the step that
+// exists already and is complete replaces nothing and succeeds. Throws an Agreed
+// Error(cannot_create) or Error(io), naming the file, on every rank when any rank fails;
+// earlier checkpoints and `latest` are then as they were.
+void write_checkpoint(comm::World& world, const std::string& directory,
+                      const CheckpointInfo& info, const std::vector<TensorBox>& boxes,
+                      int keep);
+
+// The directory of the newest complete checkpoint below `directory` (what `latest` names,
+// or else the highest complete step), or "" if there is none.
+std::string latest_checkpoint(const std::string& directory);
+
+// One tensor as `inspect` lists it.
+struct TensorEntry {
+  std::string path;
+  DType dtype{};
+  Shape shape;
+  std::string
+      digest;  // XXH3-128 of the whole tensor's bytes, row-major: mesh independent
+};
+
+// An open checkpoint. Construction checks the manifest and the size and digest of the
+// files before HDF5 opens any of them.
+class CheckpointReader {
+ public:
+  // `path`: a step directory, or a checkpoints directory (its latest is taken), or a run
+  // directory. verify: check the digests of the files [part, part + 1) of `parts` only,
+  // so that ranks can share the work. Throws Error(missing_input) when there is none,
+  // Error(bad_content) naming the file when one is missing, truncated, altered, swapped,
+  // or of a newer format version.
+  explicit CheckpointReader(const std::string& path, int part = 0, int parts = 1);
+  ~CheckpointReader();
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
+
+  const std::string& directory() const;
+  const CheckpointInfo& info() const;
+  // All tensors, sorted by path; digest is empty.
+  const std::vector<TensorEntry>& tensors() const;
+  bool has(const std::string& path) const;
+
+  // Reads a box of a whole tensor into `out`, converting between floating dtypes by
+  // HDF5's rules (bf16 and fp16 by ours). Throws Error(bad_content) when the tensor is
+  // absent or `whole` differs from what the file has.
+  void read(const std::string& path, const Shape& whole, const Shape& begin,
+            const TensorView& out) const;
+
+  // XXH3-128 over the whole tensor.
+  std::string digest(const std::string& path) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trireme::io

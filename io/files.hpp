@@ -1,0 +1,28 @@
+// Files and directories: checked, atomic, synced.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme::io {
+
+// Whole content. Throws Error(missing_input), Error(io), or Error(bad_content) above
+// `limit`.
+std::string read_text(const std::string& path, std::int64_t limit);
+// Writes under a temporary name, syncs, renames, syncs the directory. Throws
+// Error(cannot_create) or Error(io); an existing file is replaced as a whole or not at
+// all.
+void write_text_atomically(const std::string& path, const std::string& text);
+// Makes a directory and its parents. Throws Error(cannot_create) naming the first that
+// fails.
+void make_directories(const std::string& path);
+// Files that a path or glob names, sorted. Throws Error(missing_input) when none.
+std::vector<std::string> expand(const std::string& pattern);
+void sync_file(const std::string& path);
+void sync_directory(const std::string& path);
+// XXH3-128 of a file's content as 32 hexadecimal digits.
+std::string file_digest(const std::string& path);
+
+}  // namespace trireme::io

@@ -1,0 +1,69 @@
+// A thin, checked layer on HDF5's C interface: the only owner of hdf5.h.
+// Every call into HDF5 in this process is made under one lock, for Debian's parallel HDF5
+// is not thread-safe and a loader thread reads while the trainer writes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/tensor_view.hpp"
+
+namespace trireme::io {
+
+// A file of this process alone. bf16 is stored as an HDF5 float of 16 bits with
+// bfloat16's fields, fp16 as IEEE half, so that HDF5's own tools show the numbers. Names
+// are paths; groups are made as needed. Errors name the file and the dataset.
+class Hdf5File {
+ public:
+  enum class Mode { read, create };
+  // Throws Error(missing_input) / Error(bad_content) on read, Error(cannot_create) on
+  // create.
+  Hdf5File(const std::string& path, Mode mode);
+  ~Hdf5File();
+  Hdf5File(const Hdf5File&) = delete;
+  Hdf5File& operator=(const Hdf5File&) = delete;
+
+  bool has(const std::string& name) const;
+  // Names of all datasets below the root, sorted, without a leading slash.
+  std::vector<std::string> datasets() const;
+  std::pair<DType, Shape> describe(const std::string& name) const;
+
+  void write(const std::string& name, const TensorView& data);
+  // Creates an empty dataset that is filled by write_rows.
+  void create(const std::string& name, DType dtype, const Shape& shape);
+  // Writes data at row `begin` of dim 0.
+  void write_rows(const std::string& name, std::int64_t begin, const TensorView& data);
+  // Reads the box at `begin` of the shape of `out`, converting to its dtype.
+  void read(const std::string& name, const Shape& begin, const TensorView& out) const;
+  void read_all(const std::string& name, const TensorView& out) const;
+
+  void write_attribute(const std::string& object, const std::string& key,
+                       const std::string& value);
+  void write_attribute(const std::string& object, const std::string& key,
+                       std::int64_t value);
+  std::string text_attribute(const std::string& object, const std::string& key) const;
+  std::int64_t integer_attribute(const std::string& object, const std::string& key) const;
+
+  // A part of a virtual dataset: the box at `begin` of the whole is all of dataset
+  // `source` in `file`, a path relative to this file's directory.
+  struct Piece {
+    std::string file, source;
+    Shape begin, extent;
+  };
+  void create_virtual(const std::string& name, DType dtype, const Shape& shape,
+                      const std::vector<Piece>& pieces);
+
+  // Flushes, closes and syncs to disk. Throws Error(io). The destructor closes silently.
+  void close();
+
+ private:
+  std::string path_;
+  std::int64_t file_ = -1;
+};
+
+std::string hdf5_version();  // "1.10.8, parallel"
+
+}  // namespace trireme::io

@@ -1,0 +1,41 @@
+// metrics.jsonl: one JSON object a line, at full precision.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::io {
+
+// An ordered JSON object of numbers and texts. Non-finite numbers are written as null.
+class Record {
+ public:
+  Record& set(const std::string& key, double value);
+  Record& set(const std::string& key, std::int64_t value);
+  Record& set(const std::string& key, const std::string& value);
+  std::string json() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> fields_;  // key, JSON text
+};
+
+// The file of rank 0. Opened at step `resumed`: lines of later steps are dropped (they
+// will be written again), a torn last line too; with resumed = 0 an existing file is kept
+// under the name metrics-N.jsonl. Each line is flushed.
+class MetricsFile {
+ public:
+  // Throws Error(cannot_create) or Error(io).
+  MetricsFile(const std::string& path, std::int64_t resumed);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+  void write(const Record& record);
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace trireme::io

@@ -1,0 +1,57 @@
+// Sources of training samples: windows of tokens addressed by number.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme::io {
+
+// Sample i of a source with sequence length S is S + 1 tokens: inputs [0, S), targets
+// [1, S + 1). Read-only and safe to call from any thread.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+  // Number of whole samples; at least 1.
+  virtual std::int64_t samples() const = 0;
+  // Fills tokens [S + 1]. 0 <= index < samples(). Throws Error(io) when reading fails or
+  // the file changed, Error(bad_content) when a token is not below the vocabulary.
+  virtual void sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
+  // Tokens of the source, for reports; 0 when unbounded.
+  virtual std::int64_t tokens() const = 0;
+  // For evaluation of everything: like sample(), also for the shorter last window
+  // (index == samples() is legal if tokens are left); missing targets are ignore_index
+  // (-100), missing inputs 0. windows() counts it.
+  virtual std::int64_t windows() const { return samples(); }
+  // One line for the log: "bytes: 12 files, 1.2 MB, 4,711 samples of 256".
+  virtual std::string describe() const = 0;
+};
+
+struct SourceConfig {
+  std::string kind;                // "bytes", "tokens", "synthetic"
+  std::vector<std::string> paths;  // files or globs, expanded in sorted order
+  std::int64_t sequence = 0;       // S
+  std::int64_t vocabulary = 0;
+  std::uint64_t seed = 0;  // synthetic only
+};
+
+// End of text: the token after the last byte of each file of a "bytes" source.
+inline constexpr std::int32_t end_of_text = 256;
+
+// bytes: the files one after another, each followed by end_of_text; vocabulary >= 257.
+// tokens: the 1-D integer dataset "tokens" of HDF5 files, one after another.
+// synthetic: a Markov chain of order 1 on the whole vocabulary: from each token one of at
+//   most four successors, a function of the seed; see synthetic_entropy().
+// Throws Error(missing_input) for a path or glob that names nothing or cannot be read,
+// Error(bad_content) for an empty file, a directory, too few tokens for one sample, a
+// token outside the vocabulary, a file of another kind (an HDF5 file given as bytes is
+// legal).
+std::unique_ptr<SampleSource> open_source(const SourceConfig& config);
+
+// Entropy of the synthetic source's next token in nats: the loss no model can beat.
+double synthetic_entropy(const SourceConfig& config);
+
+}  // namespace trireme::io

@@ -1,0 +1,53 @@
+// Causal attention with grouped queries, in blocks: S x S is never held.
+// Legend: B sequences, S positions, T = B * S rows, H query heads, G key/value heads,
+// K head width. H need not be a multiple of G: `kv_head_H` maps each query head.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/device.hpp"
+#include "base/memory.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels {
+
+struct AttentionShape {
+  std::int64_t batch = 0;             // B
+  std::int64_t sequence = 0;          // S
+  std::int64_t heads = 0;             // H
+  std::int64_t kv_heads = 0;          // G
+  std::int64_t head_width = 0;        // K, any
+  double scale = 0;                   // of the scores, usually 1 / sqrt(K)
+  std::vector<std::int32_t> kv_head;  // [H]: the key/value head of each query head
+};
+
+// o = softmax(scale q k^T, causal) v for each sequence and head.
+// q_THK  [T, H * K], k_TGK, v_TGK [T, G * K]; rows may be strided (columns of one buffer)
+// o_THK  written, rows may be strided
+// lse_TH f32 (f64 for f64), written: log of the sum of exponentials, for backward
+// Scores and sums in the accumulator dtype. scratch: working space, released on return;
+// the amount depends on the shape and threads() alone, so that meta runs measure it.
+// Source: Dao et al., "FlashAttention", 2022, algorithm 1; Dao, 2023.
+void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
+               const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
+               const TensorView& o_THK, const TensorView& lse_TH);
+
+// Writes dq_THK, dk_TGK, dv_TGK (rows may be strided) from do_THK and what forward left.
+// Deterministic for a given shape, whatever the number of threads.
+void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                        const TensorView& do_THK, const TensorView& q_THK,
+                        const TensorView& k_TGK, const TensorView& v_TGK,
+                        const TensorView& o_THK, const TensorView& lse_TH,
+                        const TensorView& dq_THK, const TensorView& dk_TGK,
+                        const TensorView& dv_TGK);
+
+// Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
+// q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold
+// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q.
+void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                      std::int64_t past, const TensorView& q, const TensorView& k_cache,
+                      const TensorView& v_cache, const TensorView& o);
+
+}  // namespace trireme::kernels

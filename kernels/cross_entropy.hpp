@@ -1,0 +1,43 @@
+// Cross-entropy over a vocabulary that may be split over ranks, a chunk of rows at a
+// time. Legend: C rows of the chunk, V columns (vocabulary entries) on this rank. With m
+// = max logit, s = sum exp(logit - m), z = m + log s:
+//   loss = z - logit[target] + z_loss * z^2,
+//   dlogit = scale * (exp(logit - z) * (1 + 2 z_loss z) - [column is the target]).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels {
+
+// Targets below zero are ignored: their loss and gradient are zero.
+inline constexpr std::int32_t ignore_index = -100;
+
+// stats_C3[c] = {max, sum of exp(logit - max), target's logit or 0 when it is on another
+// rank} over this rank's columns, one pass. logits_CV f32 (f64 in proof mode), dense
+// rows; targets_C i32 global ids; first: global id of column 0; stats in the logits'
+// dtype. V = 0 gives {-inf, 0, 0}.
+void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
+                              const TensorView& targets_C, std::int64_t first,
+                              const TensorView& stats_C3);
+
+// Merges the statistics of R ranks, in rank order: stats_RC3 -> stats_C3 (may be row 0).
+void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
+                           const TensorView& stats_C3);
+
+// loss_C = the loss of each row (0 for ignored), in the stats' dtype. Not scaled.
+void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
+                        const TensorView& targets_C, double z_loss,
+                        const TensorView& loss_C);
+
+// dlogits_CV = scale * d loss / d logits, in dlogits' own dtype (f64, f32, bf16, f16); it
+// may be logits_CV itself when the dtypes agree.
+void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
+                            const TensorView& stats_C3, const TensorView& targets_C,
+                            std::int64_t first, double scale, double z_loss,
+                            const TensorView& dlogits_CV);
+
+}  // namespace trireme::kernels

@@ -1,0 +1,40 @@
+// RMSNorm and LayerNorm over rows, forward and backward.
+// T rows (tokens), D row length; x, y, dy, dx in the compute dtype, statistics and weight
+// gradients in the accumulator dtype (f64 for f64, else f32).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels {
+
+// y_TD = x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps). rstd_T is written for
+// backward. Source: Zhang and Sennrich, 2019, eq. 4.
+void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
+              double eps, const TensorView& y_TD, const TensorView& rstd_T);
+
+// dx_TD is written; dgain_D (accumulation dtype) is added to. With `residual_TD` (may be
+// empty, may be dx_TD itself) dx = residual + the norm's input gradient: the gradient
+// that arrives over the skip connection is added in the same pass. The sum over rows has
+// an order that depends on T and D alone, not on threads.
+void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
+                       const TensorView& gain_D, const TensorView& rstd_T,
+                       const TensorView& residual_TD, const TensorView& dx_TD,
+                       const TensorView& dgain_D);
+
+// y_TD = (x - mean) * rstd * gain + shift, rstd = 1 / sqrt(variance + eps), biased
+// variance. mean_T and rstd_T are written for backward. Source: Ba, Kiros, Hinton, 2016,
+// eq. 3 and 4.
+void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
+                const TensorView& shift_D, double eps, const TensorView& y_TD,
+                const TensorView& mean_T, const TensorView& rstd_T);
+
+// As rms_norm_backward; dgain_D and dshift_D are added to.
+void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
+                         const TensorView& gain_D, const TensorView& mean_T,
+                         const TensorView& rstd_T, const TensorView& residual_TD,
+                         const TensorView& dx_TD, const TensorView& dgain_D,
+                         const TensorView& dshift_D);
+
+}  // namespace trireme::kernels

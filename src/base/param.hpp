@@ -1,0 +1,53 @@
+// Param: a trainable tensor as one rank stores it, and where its parts lie in the named
+// tensors of the whole model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/place.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme {
+
+// A box of a named whole tensor that this rank holds inside a Param. `local_begin` and
+// `global_begin` have the rank of the tensor; the local box lies in the Param's own
+// shape.
+struct Slab {
+  std::string tensor;  // Hugging Face's name
+  Shape whole;         // shape of the whole tensor
+  Shape local_begin;
+  Shape global_begin;
+  Shape extent;
+  // On the tensor axis. varying: no other rank holds it. replicate: others hold it too
+  // and each has a part of its gradient. invariant: others hold it with the same
+  // gradient.
+  Place place = Place::varying;
+  // One rank of the tensor axis owns each element: it counts in the gradient's norm and
+  // is written to checkpoints by the owner only.
+  bool owned = true;
+};
+
+// How a tensor starts. Every element is a pure function of (seed, tensor name, global
+// index).
+struct Initializer {
+  enum class Kind : std::uint8_t { zeros, ones, normal } kind = Kind::zeros;
+  double standard_deviation = 0.0;
+};
+
+// Storage of one rank. Modules declare name to slabs; the optimizer's store binds the
+// views.
+struct Param {
+  std::string name;  // of the storage, which may fuse several tensors (q, k and v)
+  Shape shape;       // on this rank
+  std::vector<Slab> slabs;
+  Initializer initializer;
+  bool decay = true;      // weight decay applies (not to norms and biases)
+  int contributions = 1;  // gradient contributions per microbatch (2: a tied embedding)
+
+  TensorView value;     // compute dtype; read by forward and backward
+  TensorView gradient;  // accumulation dtype; added to by backward
+};
+
+}  // namespace trireme

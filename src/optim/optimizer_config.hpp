@@ -1,0 +1,34 @@
+// What a deck's [optimizer] section says.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme::optim {
+
+enum class ScheduleKind : std::uint8_t { constant, linear, cosine, wsd };
+
+// See learning_rate() in optim/learning_rate.hpp for the formulas.
+struct ScheduleConfig {
+  ScheduleKind kind = ScheduleKind::constant;
+  std::int64_t warmup = 0;  // steps of linear warm-up
+  std::int64_t decay =
+      0;  // wsd: steps of the final decay; linear, cosine: 0 = to the end
+  double final_fraction = 0.1;  // of the learning rate, at the end
+};
+
+enum class OptimizerKind : std::uint8_t { adamw, sgd };
+
+struct OptimizerConfig {
+  OptimizerKind kind = OptimizerKind::adamw;
+  double learning_rate = 0;
+  double beta1 = 0.9, beta2 = 0.95;  // sgd: beta1 is the momentum
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double clip = 0;  // global norm; 0: no clipping
+  ScheduleConfig schedule;
+  std::int64_t steps = 0;  // of the run, for the schedules
+};
+
+}  // namespace trireme::optim

@@ -1,0 +1,93 @@
+// RunConfig: what a deck means, one plain struct for each module, after every
+// cross-check. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "comm/mesh.hpp"
+#include "io/deck.hpp"
+#include "io/sample_source.hpp"
+#include "model/model_config.hpp"
+#include "optim/optimizer_config.hpp"
+
+namespace trireme::train {
+
+struct RunSettings {
+  std::string name, directory;
+  std::int64_t steps = 0;
+  std::uint64_t seed = 0;
+  std::string device;     // "cpu" here; "auto" resolves to it
+  double time_limit = 0;  // seconds; 0: none
+};
+
+struct BatchSettings {
+  std::int64_t global = 0;  // sequences per step
+  std::int64_t micro = 0;   // sequences per forward
+};
+
+struct ParallelSettings {
+  comm::MeshShape mesh;  // data = what remains of the world
+  bool sequence = false;
+  std::int64_t bucket_bytes = 0;
+};
+
+struct PrecisionSettings {
+  DType compute = DType::f32;          // of weights in use and activations
+  DType accumulate = DType::f32;       // gradients, master weights, moments
+  DType gradient_reduce = DType::f32;  // on the wire
+};
+
+struct CheckpointSettings {
+  std::int64_t every = 0;  // steps; 0: none
+  int keep = 0;            // 0: all
+  std::string resume;      // "auto", "never", or a path
+  bool load_on_mesh_change = true;
+};
+
+struct MetricsSettings {
+  std::int64_t every = 1;
+  std::int64_t validate_every = 0;
+  std::int64_t validate_sequences = 0;  // 0: the whole validation source
+};
+
+struct HealthSettings {
+  std::string nan;              // "stop" or "skip"
+  double timeout_seconds = 0;   // comm.timeout_seconds
+  double watchdog_seconds = 0;  // for a whole step
+};
+
+struct DebugSettings {
+  std::vector<std::int64_t> dump_gradients;  // steps
+  std::string fault;                         // "" or "kind@step@rank"
+};
+
+struct RunConfig {
+  RunSettings run;
+  model::ModelConfig model;
+  io::SourceConfig data, validation;  // validation.paths empty: none
+  BatchSettings batch;
+  ParallelSettings parallel;
+  PrecisionSettings precision;
+  optim::OptimizerConfig optimizer;
+  double z_loss = 0;
+  CheckpointSettings checkpoint;
+  MetricsSettings metrics;
+  HealthSettings health;
+  DebugSettings debug;
+
+  // Microbatches of one data rank in one step.
+  std::int64_t microbatches() const {
+    return batch.global / (batch.micro * parallel.mesh.data);
+  }
+};
+
+// Reads the deck for a world of `ranks` ranks. Every rule that involves more than one key
+// is checked here and all broken rules are reported together, each naming both keys,
+// their values and the fix. Throws Error(bad_content), or Error(resources) when the only
+// broken rule is that the number of ranks does not fit.
+RunConfig make_run_config(const io::Deck& deck, int ranks);
+
+}  // namespace trireme::train
