@@ -3,32 +3,54 @@
 
 add_library(trireme_options INTERFACE)
 target_compile_features(trireme_options INTERFACE cxx_std_20)
-target_include_directories(trireme_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-target_compile_options(trireme_options INTERFACE -Wall -Wextra -fopenmp-simd -fno-math-errno
-                       -fno-trapping-math)
+target_include_directories(trireme_options INTERFACE ${PROJECT_SOURCE_DIR}
+                           ${PROJECT_SOURCE_DIR}/src)
+set(_cxx_options -Wall -Wextra -fopenmp-simd -fno-math-errno -fno-trapping-math)
 if(TRIREME_NATIVE)
-  target_compile_options(trireme_options INTERFACE -march=native)
+  list(APPEND _cxx_options -march=native)
 endif()
 if(TRIREME_WERROR)
-  target_compile_options(trireme_options INTERFACE -Werror)
+  list(APPEND _cxx_options -Werror)
 endif()
 if(TRIREME_SANITIZE)
-  target_compile_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE}
-                         -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  list(APPEND _cxx_options -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
+       -fno-omit-frame-pointer)
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
-endif()
+target_compile_options(trireme_options INTERFACE
+                       "$<$<COMPILE_LANGUAGE:CXX>:${_cxx_options}>")
+string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options})  # for trireme --version
+
+# A back end is a file, not an #if: a module's folder cuda/ or nccl/ holds the back end's
+# files and a no_*.cpp that takes their place in a build without it.
+function(trireme_backend_sources result folder)
+  file(GLOB present CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+  set(absent ${present})
+  list(FILTER present EXCLUDE REGEX "/no_[^/]*\\.cpp$")
+  list(FILTER absent INCLUDE REGEX "/no_[^/]*\\.cpp$")
+  if(TRIREME_CUDA)
+    set(${result} ${present} PARENT_SCOPE)
+  else()
+    set(${result} ${absent} PARENT_SCOPE)
+  endif()
+endfunction()
 
 # trireme_module(<name> SOURCES <files> USES <modules> [LIBRARIES <targets>])
-# USES are visible to users of the module; LIBRARIES stay its own.
+# USES are visible to users of the module; LIBRARIES stay its own. A module without
+# sources is an empty library.
 function(trireme_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LIBRARIES")
-  add_library(trireme_${name} STATIC ${arg_SOURCES})
-  target_link_libraries(trireme_${name} PUBLIC trireme_options)
-  foreach(module IN LISTS arg_USES)
-    target_link_libraries(trireme_${name} PUBLIC trireme_${module})
+  foreach(folder cuda nccl)
+    trireme_backend_sources(backend ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
+    list(APPEND arg_SOURCES ${backend})
   endforeach()
-  target_link_libraries(trireme_${name} PRIVATE ${arg_LIBRARIES})
+  list(TRANSFORM arg_USES PREPEND trireme_)
+  if(NOT arg_SOURCES)
+    add_library(trireme_${name} INTERFACE)
+    target_link_libraries(trireme_${name} INTERFACE trireme_options ${arg_USES})
+    return()
+  endif()
+  add_library(trireme_${name} STATIC ${arg_SOURCES})
+  target_link_libraries(trireme_${name} PUBLIC trireme_options ${arg_USES}
+    PRIVATE ${arg_LIBRARIES} ${TRIREME_CUDA_LIBRARIES_${name}})
 endfunction()

@@ -10,12 +10,15 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "comm/collective.hpp"
 
 namespace trireme::comm {
 
 // Work in flight. wait() returns when the result may be used; a handle may be waited on
-// more than once, and is complete when default-constructed. Dropping an incomplete handle
-// is an error of the program (its destructor waits).
+// more than once, and is complete when default-constructed. Dropping a handle waits,
+// except while an exception passes: then what does not end at once is abandoned, because
+// the other ranks may never come. Staging memory is given back by wait() (not before), so
+// that what is held depends on the order of calls alone.
 class Handle {
  public:
   class Operation {
@@ -23,8 +26,11 @@ class Handle {
     virtual ~Operation() = default;
     // Moves the work on; true when complete. Never blocks.
     virtual bool progress() = 0;
-    // Blocks until complete. Throws Error(hang) past the world's time-out.
+    // Blocks until complete, then returns the operation to its pool. Past the world's
+    // time-out the whole job ends with Status::hang.
     virtual void wait() = 0;
+    // Tries to complete for a moment, then leaves the operation as it is.
+    virtual void abandon() noexcept = 0;
   };
 
   Handle() = default;
@@ -49,8 +55,8 @@ enum class Reduce : std::uint8_t { sum, max };
 // of one rank cost nothing; on the meta device nothing is sent.
 //
 // Errors: Error(internal) when shapes do not fit; Error(transport) when the transport
-// fails; Error(hang) when the time-out passes, naming operation, sequence number and late
-// ranks.
+// fails or ranks disagree about the size of a message. When the time-out passes, one rank
+// reports operation, sequence number and late ranks, and the job ends with Status::hang.
 class Group {
  public:
   virtual ~Group() = default;
@@ -64,7 +70,8 @@ class Group {
   // shard = part rank() of the sum of `full` over ranks; full.dim(0) = size() *
   // shard.dim(0). `full` is left undefined.
   Handle reduce_scatter(Stream& stream, const TensorView& full, const TensorView& shard);
-  // full = the shards of all ranks along dim 0. shard may be part rank() of full.
+  // full = the shards of all ranks along dim 0. shard may be part rank() of full. Any
+  // dtype.
   Handle all_gather(Stream& stream, const TensorView& shard, const TensorView& full);
   // x = x of `root`. Any dtype.
   Handle broadcast(Stream& stream, const TensorView& x, int root);
@@ -82,13 +89,24 @@ class Group {
   // hold on meta. Grows on first use of a larger message, then stays.
   virtual std::size_t staging_bytes() const = 0;
 
-  // Bytes this rank has sent so far, and collectives it has started.
+  // Bytes this rank has sent so far, and collectives it has started (sends and receives
+  // are not counted as such).
   std::int64_t bytes_sent() const { return bytes_sent_; }
   std::int64_t collectives() const { return collectives_; }
 
  protected:
-  Group(std::string name, int rank, int size)
-      : name_(std::move(name)), rank_(rank), size_(size) {}
+  // The collective being started.
+  struct Call {
+    Collective kind = Collective::all_reduce;
+    DType dtype = DType::f32;
+    int peer = 0;               // root, destination or source
+    std::int64_t sequence = 0;  // on this group; of a send or receive, with this peer
+    std::int64_t trace = 0;     // its entry in the trace
+    CollectivePlan plan;
+  };
+
+  Group(std::string name, int rank, int size);
+  const Call& call() const { return call_; }
 
   virtual Handle start_all_reduce(Stream&, const TensorView&, Reduce) = 0;
   virtual Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) = 0;
@@ -98,12 +116,15 @@ class Group {
   virtual Handle start_send(Stream&, const TensorView&, int) = 0;
   virtual Handle start_receive(Stream&, const TensorView&, int) = 0;
 
-  std::int64_t bytes_sent_ = 0;
-  std::int64_t collectives_ = 0;
-
  private:
+  void begin(Collective kind, const TensorView& whole, int peer);
+
   std::string name_;
   int rank_ = 0, size_ = 1;
+  std::int64_t bytes_sent_ = 0;
+  std::int64_t collectives_ = 0;
+  std::vector<std::int64_t> sends_, receives_;  // per peer
+  Call call_;
 };
 
 }  // namespace trireme::comm

@@ -38,13 +38,33 @@ struct DeckKey {
   std::string_view choices;       // text: "a|b|c", or "" for any
   std::string_view doc;           // one line
   bool minimum_excluded = false;  // the range is open below: (minimum, maximum]
+  bool maximum_excluded = false;  // the range is open above: [minimum, maximum)
 };
 
-// One problem found in a deck. Printed as "file:line:column: key: text", or
-// "command line: key: text" for an override.
+// One problem found in a deck. Printed as "file:line:column: key = value: text"; `where`
+// is "command line" for an override; key and value may be empty.
 struct DeckProblem {
-  std::string where, key, text;
+  std::string where, key, value, text;
   std::string message() const;
+};
+
+// Throws Error(status) with one line a problem, the first hundred of them.
+[[noreturn]] void fail_with(Status status, std::span<const DeckProblem> problems);
+
+// A value in force, with where it comes from.
+struct DeckValue {
+  KeyType type{};
+  bool flag = false;
+  bool given = false;           // by the deck or an override
+  bool sound = true;            // false: what was given is wrong; this is the default
+  std::int64_t whole = 0;       // integer, bytes
+  double number = 0;            // real, seconds
+  std::string text;
+  std::vector<std::int64_t> wholes;
+  std::vector<double> numbers;
+  std::vector<std::string> texts;
+  std::string where = "default";
+  mutable bool read = false;
 };
 
 // Key values in force. Every key of the table has a value.
@@ -62,6 +82,20 @@ class Deck {
   static Deck parse(const std::string& text, const std::string& name,
                     std::span<const std::string> overrides,
                     std::span<const DeckKey> table);
+
+  // As load() and parse(), but wrong content is kept in problems() instead of thrown, for
+  // callers that have problems of their own to add: a key that is wrong or missing has its
+  // default (or zero) and is not sound().
+  static Deck load_leniently(const std::string& path,
+                             std::span<const std::string> overrides,
+                             std::span<const DeckKey> table);
+  static Deck parse_leniently(const std::string& text, const std::string& name,
+                              std::span<const std::string> overrides,
+                              std::span<const DeckKey> table);
+  const std::vector<DeckProblem>& problems() const { return problems_; }
+  bool sound(std::string_view key) const;
+  // Throws what load() throws if there are problems.
+  void require_sound() const;
 
   // Values of "section.name". Throws Error(internal) for a key that is not in the table
   // or is read as another type. Bytes and seconds are plain numbers here.
@@ -87,22 +121,12 @@ class Deck {
   std::vector<std::string> unread() const;
 
  private:
-  struct Value {
-    KeyType type{};
-    bool flag = false, given = false;
-    std::int64_t whole = 0;
-    double number = 0;
-    std::string text;
-    std::vector<std::int64_t> wholes;
-    std::vector<double> numbers;
-    std::vector<std::string> texts;
-    std::string where;
-    mutable bool read = false;
-  };
-  const Value& value(std::string_view key, KeyType a, KeyType b) const;
+  const DeckValue& value(std::string_view key) const;
+  const DeckValue& read(std::string_view key, KeyType a, KeyType b) const;
 
   std::span<const DeckKey> table_;
-  std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, DeckValue, std::less<>> values_;
+  std::vector<DeckProblem> problems_;
 };
 
 // Text of `trireme help deck`: each section and key with type, unit, default, range and

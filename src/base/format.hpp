@@ -14,7 +14,7 @@ namespace trireme {
 template <class... Args>
 std::string format(std::string_view text, const Args&... args) {
   std::ostringstream out;
-  const auto put = [&](const auto& value) {
+  [[maybe_unused]] const auto put = [&](const auto& value) {
     const auto at = text.find("{}");
     out << text.substr(0, at);
     if (at == std::string_view::npos) {

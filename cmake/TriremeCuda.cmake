@@ -1,0 +1,30 @@
+# TRIREME_CUDA=ON: the CUDA language, its run-time libraries and NCCL.
+# SPDX-License-Identifier: Apache-2.0
+
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "GPU architectures to compile for")
+endif()
+find_package(CUDAToolkit 12.4 REQUIRED)  # also finds nvcc where PATH does not name it
+if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE} CACHE FILEPATH "CUDA compiler")
+endif()
+enable_language(CUDA)
+# CMake 3.25 knows no C++20 option of nvcc and would silently compile C++17 or refuse.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
+add_library(nccl::nccl UNKNOWN IMPORTED)
+set_target_properties(nccl::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
+                      INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+
+# Which module may link what: libcuda itself is not linked, so that the program starts on a
+# node without a driver.
+set(TRIREME_CUDA_LIBRARIES_base CUDA::cudart)
+set(TRIREME_CUDA_LIBRARIES_kernels CUDA::cudart CUDA::cublasLt)
+set(TRIREME_CUDA_LIBRARIES_comm CUDA::cudart nccl::nccl)

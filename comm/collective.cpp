@@ -1,0 +1,76 @@
+// How a collective is cut into messages.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/collective.hpp"
+
+#include <algorithm>
+
+namespace trireme::comm {
+namespace {
+
+int children(const TreePlace& place, int size) {
+  int count = 0;
+  for (int m = place.first_child; m > 0; m /= 2)
+    if (place.position + m < size) ++count;
+  return count;
+}
+
+std::int64_t elements_sent(Collective kind, const CollectivePlan& plan, int rank,
+                           int size, int root) {
+  const std::int64_t all = plan.elements, peers = size - 1;
+  const std::int64_t own = split_range(all, size, rank).count();
+  switch (kind) {
+    case Collective::all_reduce:
+      return plan.direct ? all * peers : all - own + own * peers;
+    case Collective::reduce_scatter:
+    case Collective::all_to_all: return all - own;
+    case Collective::all_gather: return own * peers;
+    case Collective::broadcast: return all * children(tree_place(rank, root, size), size);
+    case Collective::send: return all;
+    case Collective::receive: return 0;
+  }
+  return 0;
+}
+
+std::int64_t chunk_limit(Collective kind) {
+  switch (kind) {
+    case Collective::all_reduce:
+    case Collective::reduce_scatter: return reduce_chunk_bytes;
+    case Collective::broadcast: return broadcast_chunk_bytes;
+    default: return largest_message_bytes;
+  }
+}
+
+}  // namespace
+
+CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elements,
+                               int rank, int size, int root) {
+  const auto width = static_cast<std::int64_t>(size_of(dtype));
+  CollectivePlan plan;
+  plan.elements = elements;
+  plan.direct = kind == Collective::all_reduce && elements * width <= direct_bytes;
+  const bool whole = plan.direct || kind == Collective::broadcast ||
+                     kind == Collective::send || kind == Collective::receive;
+  plan.parts = whole ? 1 : size;
+  const std::int64_t part = divide_up(elements, plan.parts);
+  plan.chunks =
+      std::max<std::int64_t>(1, divide_up(part, std::max<std::int64_t>(
+                                                    1, chunk_limit(kind) / width)));
+  plan.lanes = static_cast<int>(std::min<std::int64_t>(plan.chunks, max_lanes));
+  if (kind == Collective::all_reduce || kind == Collective::reduce_scatter)
+    plan.lane_bytes = divide_up(part, plan.chunks) * size * width;
+  plan.bytes_sent = elements_sent(kind, plan, rank, size, root) * width;
+  return plan;
+}
+
+TreePlace tree_place(int rank, int root, int size) {
+  TreePlace place;
+  place.position = (rank - root + size) % size;
+  const int v = place.position;
+  int reach = 1;  // lowest set bit of v; past the end for the root
+  while (reach < size && (v & reach) == 0) reach *= 2;
+  if (v != 0) place.parent = (v - reach + root) % size;
+  place.first_child = reach / 2;
+  return place;
+}
+
+}  // namespace trireme::comm

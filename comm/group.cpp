@@ -1,0 +1,179 @@
+// Group: the checks, counts and short cuts that every transport shares; Handle.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/group.hpp"
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "comm/abort.hpp"
+#include "comm/trace.hpp"
+
+namespace trireme::comm {
+namespace {
+
+// What a destructor does with work that nobody waited for.
+void settle(Handle::Operation* operation) noexcept {
+  if (operation == nullptr) return;
+  if (std::uncaught_exceptions() > 0) {
+    operation->abandon();
+    return;
+  }
+  try {
+    operation->wait();
+  } catch (...) {
+    end_job(std::current_exception());
+  }
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 ||
+         dtype == DType::f16;
+}
+
+void check_tensor(const TensorView& x, Collective kind, std::string_view group) {
+  require(!x.empty() && x.is_dense(), "{} on axis '{}': the tensor {} is not dense",
+          name_of(kind), group, x.shape());
+}
+
+void check_floating(const TensorView& x, Collective kind, std::string_view group) {
+  require(is_floating(x.dtype()), "{} on axis '{}': {} cannot be reduced", name_of(kind),
+          group, name_of(x.dtype()));
+}
+
+// full = `size` times shard along dim 0.
+void check_parts(const TensorView& full, const TensorView& shard, Collective kind,
+                 std::string_view group, int size) {
+  check_tensor(full, kind, group);
+  check_tensor(shard, kind, group);
+  require(full.dtype() == shard.dtype() && full.dim(0) == size * shard.dim(0) &&
+              full.elements() == size * shard.elements(),
+          "{} on axis '{}' of {} ranks: {}{} is not {} times {}{}", name_of(kind), group,
+          size, name_of(full.dtype()), full.shape(), size, name_of(shard.dtype()),
+          shard.shape());
+}
+
+void copy_bytes(const TensorView& from, const TensorView& to) {
+  if (from.raw() == to.raw() || from.bytes() == 0 || !from.device().is_host() ||
+      !to.device().is_host())
+    return;
+  std::memmove(to.raw(), from.raw(), from.bytes());
+}
+
+}  // namespace
+
+Handle::Handle(Handle&& other) noexcept
+    : operation_(std::exchange(other.operation_, nullptr)) {}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  if (this != &other)
+    settle(std::exchange(operation_, std::exchange(other.operation_, nullptr)));
+  return *this;
+}
+
+Handle::~Handle() { settle(operation_); }
+
+void Handle::wait() {
+  if (Operation* operation = std::exchange(operation_, nullptr)) operation->wait();
+}
+
+bool Handle::done() { return operation_ == nullptr || operation_->progress(); }
+
+Group::Group(std::string name, int rank, int size)
+    : name_(std::move(name)),
+      rank_(rank),
+      size_(size),
+      sends_(static_cast<std::size_t>(size)),
+      receives_(static_cast<std::size_t>(size)) {
+  require(size >= 1 && rank >= 0 && rank < size, "rank {} in group '{}' of {}", rank,
+          name_, size);
+}
+
+void Group::begin(Collective kind, const TensorView& whole, int peer) {
+  const auto at = static_cast<std::size_t>(peer);
+  std::int64_t& counter = kind == Collective::send      ? sends_[at]
+                          : kind == Collective::receive ? receives_[at]
+                                                        : collectives_;
+  call_.kind = kind;
+  call_.dtype = whole.dtype();
+  call_.peer = peer;
+  call_.sequence = ++counter;
+  call_.plan =
+      plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
+  call_.trace =
+      trace().begin(name_, kind, call_.sequence, whole.dtype(), whole.elements());
+  bytes_sent_ += call_.plan.bytes_sent;
+}
+
+Handle Group::all_reduce(Stream& stream, const TensorView& x, Reduce reduce) {
+  check_tensor(x, Collective::all_reduce, name_);
+  check_floating(x, Collective::all_reduce, name_);
+  if (size_ == 1 || x.elements() == 0) return {};
+  begin(Collective::all_reduce, x, 0);
+  return start_all_reduce(stream, x, reduce);
+}
+
+Handle Group::reduce_scatter(Stream& stream, const TensorView& full,
+                             const TensorView& shard) {
+  check_parts(full, shard, Collective::reduce_scatter, name_, size_);
+  check_floating(full, Collective::reduce_scatter, name_);
+  if (size_ == 1) copy_bytes(full, shard);
+  if (size_ == 1 || full.elements() == 0) return {};
+  begin(Collective::reduce_scatter, full, 0);
+  return start_reduce_scatter(stream, full, shard);
+}
+
+Handle Group::all_gather(Stream& stream, const TensorView& shard,
+                         const TensorView& full) {
+  check_parts(full, shard, Collective::all_gather, name_, size_);
+  if (size_ == 1) copy_bytes(shard, full);
+  if (size_ == 1 || full.elements() == 0) return {};
+  begin(Collective::all_gather, full, 0);
+  return start_all_gather(stream, shard, full);
+}
+
+Handle Group::broadcast(Stream& stream, const TensorView& x, int root) {
+  check_tensor(x, Collective::broadcast, name_);
+  require(root >= 0 && root < size_, "broadcast on axis '{}' of {} ranks: root is {}",
+          name_, size_, root);
+  if (size_ == 1 || x.elements() == 0) return {};
+  begin(Collective::broadcast, x, root);
+  return start_broadcast(stream, x, root);
+}
+
+Handle Group::all_to_all(Stream& stream, const TensorView& from, const TensorView& to) {
+  check_tensor(from, Collective::all_to_all, name_);
+  check_tensor(to, Collective::all_to_all, name_);
+  require(from.shape() == to.shape() && from.dtype() == to.dtype() &&
+              from.dim(0) % size_ == 0,
+          "all_to_all on axis '{}' of {} ranks: {}{} to {}{}", name_, size_,
+          name_of(from.dtype()), from.shape(), name_of(to.dtype()), to.shape());
+  if (size_ == 1) copy_bytes(from, to);
+  if (size_ == 1 || from.elements() == 0) return {};
+  require(from.raw() != to.raw() || from.device().is_meta(),
+          "all_to_all on axis '{}' cannot work in place", name_);
+  begin(Collective::all_to_all, from, 0);
+  return start_all_to_all(stream, from, to);
+}
+
+Handle Group::send(Stream& stream, const TensorView& x, int destination) {
+  check_tensor(x, Collective::send, name_);
+  require(destination >= 0 && destination < size_ && destination != rank_,
+          "rank {} of {} on axis '{}' cannot send to {}", rank_, size_, name_,
+          destination);
+  if (x.elements() == 0) return {};
+  begin(Collective::send, x, destination);
+  return start_send(stream, x, destination);
+}
+
+Handle Group::receive(Stream& stream, const TensorView& x, int source) {
+  check_tensor(x, Collective::receive, name_);
+  require(source >= 0 && source < size_ && source != rank_,
+          "rank {} of {} on axis '{}' cannot receive from {}", rank_, size_, name_,
+          source);
+  if (x.elements() == 0) return {};
+  begin(Collective::receive, x, source);
+  return start_receive(stream, x, source);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,139 @@
+// Conversions, exp and the logistic function written so that compilers vectorise loops
+// over them: no branches, no calls, no tables.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/dtype.hpp"
+
+namespace trireme::kernels {
+
+// Value of a stored element in the type in which sums over it are kept.
+inline double load(double x) { return x; }
+inline float load(float x) { return x; }
+inline float load(BFloat16 x) { return static_cast<float>(x); }
+
+// The exponent is moved by a multiplication with 2^112, exact also for subnormal halves.
+inline float load(Float16 x) {
+  const std::uint32_t magnitude = x.bits & 0x7fffu;
+  const std::uint32_t sign = (x.bits & 0x8000u) << 16;
+  const float finite = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  const std::uint32_t special = (magnitude << 13) | 0x7f800000u;
+  const std::uint32_t bits =
+      magnitude >= 0x7c00u ? special : std::bit_cast<std::uint32_t>(finite);
+  return std::bit_cast<float>(bits | sign);
+}
+
+// Float16 of x, rounded to nearest, ties to even. Two candidates are made, for a normal
+// and for a subnormal result, and one is picked. Adding 0.5 to a value below 2^-14 lets
+// the adder round it at 2^-24, the spacing of subnormal halves.
+inline Float16 round_to_half(float x) {
+  const auto u = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t magnitude = u & 0x7fffffffu;
+  const std::uint32_t odd = (magnitude >> 13) & 1u;
+  const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + odd) >> 13;
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  // 65520 and above round to infinity.
+  std::uint32_t half = magnitude < (113u << 23) ? subnormal : normal;
+  half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+  half = magnitude > 0x7f800000u ? (0x7e00u | ((magnitude >> 13) & 0x1ffu)) : half;
+  Float16 result;
+  result.bits = static_cast<std::uint16_t>(half | ((u >> 16) & 0x8000u));
+  return result;
+}
+
+// x rounded to T.
+template <class T>
+T store(Accumulator<T> x) {
+  if constexpr (std::is_same_v<T, Float16>)
+    return round_to_half(x);
+  else
+    return T(x);
+}
+
+namespace detail {
+
+template <class A>
+struct ExpOf;
+template <>
+struct ExpOf<float> {
+  using Bits = std::uint32_t;
+  static constexpr int degree = 7, mantissa_bits = 23;
+  static constexpr Bits bias = 127;
+  // Beyond these the result is 0 and infinity.
+  static constexpr float lowest = -104.0f, highest = 89.0f;
+  // ln 2 in two parts; products of the first with an exponent are exact.
+  static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+};
+template <>
+struct ExpOf<double> {
+  using Bits = std::uint64_t;
+  static constexpr int degree = 13, mantissa_bits = 52;
+  static constexpr Bits bias = 1023;
+  static constexpr double lowest = -746.0, highest = 710.0;
+  static constexpr double ln2_high = 6.93147180369123816490e-01;
+  static constexpr double ln2_low = 1.90821492927058770002e-10;
+};
+
+constexpr double factorial(int k) { return k < 2 ? 1.0 : k * factorial(k - 1); }
+
+// sum over k in [K, degree] of r^(k - K) / k!
+template <class A, int K = 0>
+[[gnu::always_inline]] inline A exp_series(A r) {
+  constexpr A coefficient = static_cast<A>(1.0 / factorial(K));
+  if constexpr (K == ExpOf<A>::degree)
+    return coefficient;
+  else
+    return exp_series<A, K + 1>(r) * r + coefficient;
+}
+
+}  // namespace detail
+
+// e^x within 2 units in the last place over the whole range, subnormal results included;
+// infinity on overflow, 0 on underflow, NaN for NaN.
+// With n = round(x / ln 2) and r = x - n ln 2, |r| <= ln(2) / 2: e^x = 2^n e^r by Taylor's
+// series, whose remainder is below 0.1 ulp. 2^n is applied in two factors, since n may lie
+// outside the exponents of normal numbers.
+template <class A>
+[[gnu::always_inline]] inline A exponential(A x) {
+  using C = detail::ExpOf<A>;
+  using Bits = typename C::Bits;
+  constexpr A log2_e = static_cast<A>(1.4426950408889634074);
+  // Adding 1.5 * 2^mantissa_bits leaves the rounded integer in the low bits.
+  constexpr A magic = static_cast<A>(Bits{3} << (C::mantissa_bits - 1));
+  x = x < C::lowest ? C::lowest : x;
+  x = x > C::highest ? C::highest : x;
+  const A shifted = x * log2_e + magic;
+  const A n = shifted - magic;
+  A r = x - n * C::ln2_high;
+  r = r - n * C::ln2_low;
+  const A series = detail::exp_series<A>(r);
+  // Unsigned n + 4 bias, halved: floor(n / 2) + 2 bias, without a signed shift.
+  const Bits biased =
+      std::bit_cast<Bits>(shifted) - std::bit_cast<Bits>(magic) + 4 * C::bias;
+  const Bits first = (biased >> 1) - C::bias;
+  const Bits second = biased - (biased >> 1) - C::bias;
+  return series * std::bit_cast<A>(first << C::mantissa_bits) *
+         std::bit_cast<A>(second << C::mantissa_bits);
+}
+
+// 1 / (1 + e^-x) and the same of -x, each with small relative error in both tails.
+template <class A>
+struct Logistic {
+  A value;       // sigma(x)
+  A complement;  // 1 - sigma(x) = sigma(-x)
+};
+
+template <class A>
+[[gnu::always_inline]] inline Logistic<A> logistic(A x) {
+  const A e = exponential<A>(x < A(0) ? x : -x);
+  const A large = A(1) / (A(1) + e);
+  const A small = e * large;
+  return x < A(0) ? Logistic<A>{small, large} : Logistic<A>{large, small};
+}
+
+}  // namespace trireme::kernels

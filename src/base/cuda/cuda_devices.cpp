@@ -1,0 +1,52 @@
+// The GPUs that this process sees, through the CUDA runtime.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/cuda_devices.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "base/error.hpp"
+
+namespace trireme {
+namespace {
+
+void check(cudaError_t code, const char* call) {
+  require(code == cudaSuccess, Status::transport, "{} failed: {} ({})", call,
+          cudaGetErrorString(code), cudaGetErrorName(code));
+}
+
+// CUDA writes versions as 1000 * major + 10 * minor.
+std::string version_text(int version) {
+  return format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace
+
+std::vector<CudaDevice> cuda_devices() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  // A login node has no driver or no GPU. The count is left unset then.
+  if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice) {
+    cudaGetLastError();  // the runtime keeps the last error until it is read
+    return {};
+  }
+  check(code, "cudaGetDeviceCount");
+  std::vector<CudaDevice> devices;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
+    devices.push_back({properties.name,
+                       static_cast<std::int64_t>(properties.totalGlobalMem),
+                       properties.major, properties.minor});
+  }
+  return devices;
+}
+
+std::string cuda_version() {
+  int runtime = 0, driver = 0;
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  if (driver == 0) return version_text(runtime) + ", no driver";
+  return version_text(runtime) + ", driver " + version_text(driver);
+}
+
+}  // namespace trireme

@@ -1,0 +1,85 @@
+// Stage: a contiguous range of a transformer's blocks, with the embedding before the
+// first and the head after the last. A model on one pipeline rank is one stage of all
+// blocks. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "model/model_config.hpp"
+#include "nn/block.hpp"
+#include "nn/embedding.hpp"
+#include "nn/head.hpp"
+
+namespace trireme::model {
+
+struct StageConfig {
+  ModelConfig model;
+  Range blocks;       // of the model's layers
+  bool first = true;  // has the embedding
+  bool last = true;   // has the head
+  DType dtype = DType::f32;
+  double z_loss = 0;
+  std::int64_t positions = 0;  // rows of the rotary table; 0: model.sequence
+};
+
+class Stage {
+ public:
+  // Everything one microbatch keeps between its forward and its backward.
+  struct Saved {
+    nn::Embedding::Saved embedding;
+    std::vector<nn::Block::Saved> blocks;
+    nn::Head::Saved head;
+    TensorView output_TD;
+  };
+
+  // Builds the Params; their memory is bound later (optim::ParameterStore). `device`:
+  // meta for planning. region outlives the stage.
+  Stage(const StageConfig& config, const parallel::TensorRegion& region, Device device);
+
+  // Runs the embedding (if first) and the blocks. input: tokens_T (i32) on the first
+  // stage, else activations in pass.saved. Returns the last block's output.
+  TensorView forward(nn::Pass& pass, const TensorView& input, Saved& saved) const;
+  // On the last stage: see nn::Head::forward, on the output of forward().
+  double loss(nn::Pass& pass, const TensorView& targets_T, double scale, Saved& saved);
+  double evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
+                  const nn::Head::EachChunk& each = {}) const;
+  // Logits of rows of forward()'s output; see nn::Head::logits.
+  TensorView logits(nn::Pass& pass, const TensorView& x_RD) const;
+  // Backward of head (if last), blocks and embedding (if first). dy_TD: gradient of
+  // forward()'s output, empty on the last stage. Returns the gradient of the input
+  // activations in pass.scratch (the caller's scope), which the first stage has used up.
+  TensorView backward(nn::Pass& pass, const TensorView& dy_TD, const Saved& saved);
+
+  // In the order of forward.
+  std::vector<Param*> parameters();
+  Saved make_saved() const;
+
+  const StageConfig& config() const { return config_; }
+  Range vocabulary_range() const { return head_->vocabulary_range(); }
+
+ private:
+  StageConfig config_;
+  const parallel::TensorRegion& region_;
+  Buffer cos_sin_;
+  std::optional<nn::Embedding> embedding_;
+  std::vector<std::unique_ptr<nn::Block>> blocks_;
+  std::optional<nn::Head> head_;
+};
+
+// Parameters of the whole model.
+std::int64_t parameter_count(const ModelConfig& config);
+// Parameters that take part in matrix products: without position and input tables (a tied
+// table counts once, as the head).
+std::int64_t matrix_parameter_count(const ModelConfig& config);
+
+// FLOPs of training on one token (Kaplan et al., 2020; Chowdhery et al., 2022, appendix
+// B): 6 N + 12 L D S with full attention, 6 N + 6 L D S when only the causal half is
+// counted.
+struct FlopsPerToken {
+  double full = 0, causal = 0;
+};
+FlopsPerToken flops_per_token(const ModelConfig& config);
+
+}  // namespace trireme::model

@@ -1,0 +1,210 @@
+// Attention: layout of the fused projection, forward and backward.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/attention.hpp"
+
+#include <cmath>
+
+#include "kernels/rope.hpp"
+#include "nn/layout.hpp"
+#include "nn/linear.hpp"
+
+namespace trireme::nn {
+namespace {
+
+// The rank of the tensor axis that holds query head `head`.
+int rank_of_head(std::int64_t head, std::int64_t heads, int ranks) {
+  int rank = 0;
+  while (split_range(heads, ranks, rank).end <= head) ++rank;
+  return rank;
+}
+
+// Builds the slabs of the fused rows [q; k; v] of a rank, for the weight and for the
+// bias.
+class FusedRows {
+ public:
+  FusedRows(const AttentionConfig& config, const char* suffix, bool matrix)
+      : config_(config), suffix_(suffix), matrix_(matrix) {}
+
+  // Heads [heads) of the part `part` (0 q, 1 k, 2 v), which has `total` heads in all.
+  void add(Param& param, int part, Range heads, std::int64_t total, bool shared,
+           bool owned) {
+    const std::int64_t width = config_.hidden / config_.heads;
+    const bool fused = config_.k.empty();
+    const std::string& name = fused || part == 0 ? config_.q
+                              : part == 1        ? config_.k
+                                                 : config_.v;
+    const std::int64_t rows = heads.count() * width;
+    const std::int64_t whole = fused ? 3 * config_.hidden : total * width;
+    const std::int64_t begin = heads.begin * width + (fused ? part * config_.hidden : 0);
+    param.slabs.push_back({name + suffix_, box(whole), corner(next_), corner(begin),
+                           box(rows), shared ? Place::replicate : Place::varying, owned});
+    next_ += rows;
+  }
+  std::int64_t rows() const { return next_; }
+  Shape box(std::int64_t rows) const {
+    return matrix_ ? Shape{rows, config_.hidden} : Shape{rows};
+  }
+
+ private:
+  Shape corner(std::int64_t row) const { return matrix_ ? Shape{row, 0} : Shape{row}; }
+
+  const AttentionConfig& config_;
+  std::string suffix_;
+  bool matrix_;
+  std::int64_t next_ = 0;
+};
+
+Param fused_param(const AttentionConfig& config, const parallel::TensorRegion& region,
+                  Range heads, Range kv_heads, const char* suffix, bool matrix) {
+  Param param;
+  param.name = config.q + suffix;
+  param.decay = matrix;
+  if (matrix) param.initializer = {Initializer::Kind::normal, config.deviation};
+  FusedRows fused(config, suffix, matrix);
+  fused.add(param, 0, heads, config.heads, false, true);
+  const std::int64_t queries = config.heads / config.kv_heads;  // per key/value head
+  const auto holder = [&](std::int64_t head) {
+    return rank_of_head(head, config.heads, region.size());
+  };
+  bool shared = false;  // some key/value head lies on more than one rank
+  for (std::int64_t g = 0; g < config.kv_heads; ++g) {
+    shared = shared || holder(g * queries) != holder((g + 1) * queries - 1);
+  }
+  for (int part = 1; part <= 2; ++part) {
+    for (std::int64_t g = kv_heads.begin; g < kv_heads.end; ++g) {
+      const bool owned = holder(g * queries) == region.rank();
+      fused.add(param, part, {g, g + 1}, config.kv_heads, shared, owned);
+    }
+  }
+  param.shape = fused.box(fused.rows());
+  return param;
+}
+
+}  // namespace
+
+struct Attention::Columns {
+  TensorView q_THK, k_TGK, v_TGK;
+};
+
+Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion& region,
+                     const TensorView& cos_sin)
+    : config_(config),
+      region_(region),
+      cos_sin_(cos_sin),
+      head_width_(config.hidden / config.heads),
+      heads_(split_range(config.heads, region.size(), region.rank())) {
+  const std::int64_t queries = config.heads / config.kv_heads;
+  kv_heads_ = {heads_.begin / queries, (heads_.end - 1) / queries + 1};
+  for (std::int64_t h = heads_.begin; h < heads_.end; ++h) {
+    kv_head_.push_back(static_cast<std::int32_t>(h / queries - kv_heads_.begin));
+  }
+  const Range columns{heads_.begin * head_width_, heads_.end * head_width_};
+  qkv_ = fused_param(config, region, heads_, kv_heads_, ".weight", true);
+  output_ =
+      column_split_param(config.output + ".weight", {config.hidden, config.hidden},
+                         columns, {Initializer::Kind::normal, config.output_deviation});
+  if (config.bias) {
+    qkv_bias_ = fused_param(config, region, heads_, kv_heads_, ".bias", false);
+    output_bias_ = unsplit_param(region, config.output + ".bias", {config.hidden}, {});
+  }
+}
+
+Attention::Columns Attention::columns(const TensorView& fused_TE) const {
+  const std::int64_t q = heads_.count() * head_width_,
+                     kv = kv_heads_.count() * head_width_;
+  return {fused_TE.columns(0, q), fused_TE.columns(q, kv), fused_TE.columns(q + kv, kv)};
+}
+
+kernels::AttentionShape Attention::shape(const Pass& pass) const {
+  return {pass.batch,     pass.sequence,
+          heads_.count(), kv_heads_.count(),
+          head_width_,    1.0 / std::sqrt(static_cast<double>(head_width_)),
+          kv_head_};
+}
+
+void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
+                        const TensorView& y_TD, Saved& saved) const {
+  const ArenaScope scope(pass.scratch);
+  Stream& stream = pass.stream;
+  const DType dtype = x_TD.dtype();
+  const std::int64_t T = pass.tokens(), D = config_.hidden, H = heads_.count();
+  const std::int64_t rotated = H + kv_heads_.count();
+  // 1. enter the region
+  saved.x_TD = region_.enter(stream, pass.saved, x_TD).wait();
+  // 2. qkv = x W^T + b
+  saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.shape[0]}, "attention.qkv");
+  linear(stream, saved.x_TD, qkv_.value, qkv_bias_.value, saved.qkv_TE);
+  // 3. rotate q and k
+  if (config_.rotary) {
+    kernels::rope(stream, saved.qkv_TE.columns(0, rotated * head_width_), rotated,
+                  pass.positions_T, cos_sin_, kernels::Direction::forward);
+  }
+  // 4. o = softmax(q k^T) v
+  const Columns in = columns(saved.qkv_TE);
+  saved.o_TE = pass.saved.take(dtype, {T, H * head_width_}, "attention.o");
+  saved.lse_TH = pass.saved.take(accumulator_of(dtype), {T, H}, "attention.lse");
+  pass.attention.forward(stream, pass.scratch, shape(pass), in.q_THK, in.k_TGK, in.v_TGK,
+                         saved.o_TE, saved.lse_TH);
+  // 5. y = o Wo^T, a partial sum
+  const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
+  linear(stream, saved.o_TE, output_.value, {}, partial_TD);
+  // 6. leave the region
+  const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
+  // 7. residual and bias
+  kernels::add_bias(stream, residual_TD, sum_TD, output_bias_.value, y_TD);
+}
+
+TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved) {
+  Stream& stream = pass.stream;
+  const DType dtype = dy_TD.dtype();
+  const std::int64_t T = pass.tokens(), D = config_.hidden;
+  const std::int64_t rotated = heads_.count() + kv_heads_.count();
+  const TensorView dx_all_TD = pass.scratch.take(dtype, {T, D}, "attention.dx");
+  // 7. bias
+  if (config_.bias) {
+    pass.weight_gradients.post(output_bias_, [&] {
+      kernels::add_column_sums(stream, dy_TD, output_bias_.gradient);
+    });
+  }
+  // 6. leave
+  const TensorView dy_all_TD = region_.leave_backward(stream, pass.scratch, dy_TD).wait();
+  // 5. output projection
+  const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
+  linear_input_gradient(stream, dy_all_TD, output_.value, do_TE);
+  pass.weight_gradients.post(output_, [&] {
+    linear_weight_gradient(stream, dy_all_TD, saved.o_TE, output_.gradient);
+  });
+  // 4. core
+  const TensorView dqkv_TE =
+      pass.scratch.take(dtype, saved.qkv_TE.shape(), "attention.dqkv");
+  const Columns in = columns(saved.qkv_TE), out = columns(dqkv_TE);
+  pass.attention.backward(stream, pass.scratch, shape(pass), do_TE, in.q_THK, in.k_TGK,
+                          in.v_TGK, saved.o_TE, saved.lse_TH, out.q_THK, out.k_TGK,
+                          out.v_TGK);
+  // 3. rotation
+  if (config_.rotary) {
+    kernels::rope(stream, dqkv_TE.columns(0, rotated * head_width_), rotated,
+                  pass.positions_T, cos_sin_, kernels::Direction::backward);
+  }
+  // 2. projection: the input gradient first, so that 1. its communication overlaps with
+  // dW
+  linear_input_gradient(stream, dqkv_TE, qkv_.value, dx_all_TD);
+  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
+  pass.weight_gradients.post(
+      qkv_, [&] { linear_weight_gradient(stream, dqkv_TE, saved.x_TD, qkv_.gradient); });
+  if (config_.bias) {
+    pass.weight_gradients.post(qkv_bias_, [&] {
+      kernels::add_column_sums(stream, dqkv_TE, qkv_bias_.gradient);
+    });
+  }
+  return dx.wait();
+}
+
+void Attention::collect(std::vector<Param*>& params) {
+  params.push_back(&qkv_);
+  if (config_.bias) params.push_back(&qkv_bias_);
+  params.push_back(&output_);
+  if (config_.bias) params.push_back(&output_bias_);
+}
+
+}  // namespace trireme::nn

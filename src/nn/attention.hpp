@@ -1,0 +1,65 @@
+// Attention: projections, rotary positions and the attention core, split by heads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/pass.hpp"
+#include "parallel/tensor_region.hpp"
+
+namespace trireme::nn {
+
+struct AttentionConfig {
+  std::int64_t hidden = 0;    // D
+  std::int64_t heads = 0;     // H
+  std::int64_t kv_heads = 0;  // G, divides H
+  bool rotary = false;
+  bool bias = false;
+  double deviation = 0.02;         // initial standard deviation of q, k, v
+  double output_deviation = 0.02;  // of the output projection
+  // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
+  // one fused tensor [3 D, D] of all queries, keys, values, and k and v are empty.
+  std::string q, k, v, output;
+};
+
+// Query heads are split over the tensor axis. A rank holds every key/value head that its
+// query heads use: heads that two ranks share are replicated, and their gradients summed.
+class Attention {
+ public:
+  struct Saved {
+    TensorView x_TD;    // input, all tokens
+    TensorView qkv_TE;  // after rotation; E = (H + 2 G) K on this rank
+    TensorView o_TE;    // [T, H K], before the output projection
+    TensorView lse_TH;
+  };
+
+  // cos_sin: the rotary table (kernels/rope.hpp), which outlives this; empty if not
+  // rotary.
+  Attention(const AttentionConfig& config, const parallel::TensorRegion& region,
+            const TensorView& cos_sin);
+
+  // y_TD (written) = residual_TD + attention(x_TD), all outside the region. A view of
+  // x_TD is kept unless entering the region gathers it.
+  void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
+               const TensorView& y_TD, Saved& saved) const;
+  // dx from dy, both outside; dx is taken from pass.scratch. dy is left as it is.
+  TensorView backward(Pass& pass, const TensorView& dy_TD, const Saved& saved);
+
+  void collect(std::vector<Param*>& params);
+
+ private:
+  struct Columns;  // of q, k and v in a fused buffer
+  Columns columns(const TensorView& fused_TE) const;
+  kernels::AttentionShape shape(const Pass& pass) const;
+
+  AttentionConfig config_;
+  const parallel::TensorRegion& region_;
+  TensorView cos_sin_;
+  std::int64_t head_width_;            // K
+  Range heads_, kv_heads_;             // of this rank
+  std::vector<std::int32_t> kv_head_;  // local key/value head of each local query head
+  Param qkv_, qkv_bias_, output_, output_bias_;
+};
+
+}  // namespace trireme::nn

@@ -1,0 +1,47 @@
+// Embedding: tokens (and learned positions) to the residual stream; the table is split by
+// vocabulary entries.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/pass.hpp"
+#include "parallel/tensor_region.hpp"
+
+namespace trireme::nn {
+
+struct EmbeddingConfig {
+  std::int64_t vocabulary = 0;  // V
+  std::int64_t hidden = 0;      // D
+  std::int64_t positions = 0;   // learned positions; 0: none
+  double deviation = 0.02;
+  std::string tokens, position;  // names of the tensors without ".weight"
+  bool tied = false;             // the output head uses the table too
+};
+
+class Embedding {
+ public:
+  struct Saved {
+    TensorView tokens_T;
+  };
+
+  Embedding(const EmbeddingConfig& config, const parallel::TensorRegion& region);
+
+  // x_TD (taken from pass.saved, outside the region) for all T tokens of the microbatch.
+  // `dtype`: compute dtype. tokens_T i32, in [0, V).
+  TensorView forward(Pass& pass, const TensorView& tokens_T, DType dtype,
+                     Saved& saved) const;
+  void backward(Pass& pass, const TensorView& dx_TD, const Saved& saved);
+
+  void collect(std::vector<Param*>& params);
+  Param& table() { return table_; }
+
+ private:
+  EmbeddingConfig config_;
+  const parallel::TensorRegion& region_;
+  Range rows_;  // vocabulary entries of this rank
+  Param table_, positions_;
+};
+
+}  // namespace trireme::nn

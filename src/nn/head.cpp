@@ -1,0 +1,157 @@
+// Head: loss, gradients and logits.
+// Legend: T tokens, C tokens of a chunk, V vocabulary entries on this rank, D width.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/head.hpp"
+
+#include <algorithm>
+
+#include "kernels/cross_entropy.hpp"
+#include "nn/layout.hpp"
+#include "nn/linear.hpp"
+
+namespace trireme::nn {
+namespace {
+
+// Logits of one chunk take at most this much memory, but for very large vocabularies.
+constexpr std::int64_t chunk_bytes = 128 << 20;
+constexpr std::int64_t least_rows = 16;
+
+double sum_of(const TensorView& loss_C) {
+  if (loss_C.device().is_meta()) return 0;
+  double sum = 0;
+  if (loss_C.dtype() == DType::f64) {
+    for (const double x : loss_C.span<double>()) sum += x;
+  } else {
+    for (const float x : loss_C.span<float>()) sum += static_cast<double>(x);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied)
+    : config_(config),
+      region_(region),
+      columns_(split_range(config.vocabulary, region.size(), region.rank())),
+      norm_(config.norm, region),
+      tied_(tied) {
+  if (!tied) {
+    own_ = row_split_param(config.name + ".weight", {config.vocabulary, config.hidden},
+                           columns_, {Initializer::Kind::normal, config.deviation});
+  }
+}
+
+std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
+  // The same on every rank: counted with the largest part of the vocabulary.
+  const std::int64_t row_bytes =
+      divide_up(config_.vocabulary, region_.size()) *
+      static_cast<std::int64_t>(size_of(accumulator_of(dtype)));
+  const std::int64_t most = std::max(chunk_bytes / row_bytes, least_rows);
+  // At least two chunks, of equal size but for the last.
+  const std::int64_t chunks = std::max<std::int64_t>(divide_up(tokens, most), 2);
+  return divide_up(tokens, chunks);
+}
+
+double Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
+                        const TensorView& targets_C, const TensorView& stats_C3) const {
+  const ArenaScope scope(pass.scratch);
+  const std::int64_t rows = logits_CV.dim(0);
+  const TensorView local_C3 =
+      pass.scratch.take(logits_CV.dtype(), {rows, 3}, "head.stats");
+  kernels::cross_entropy_statistics(pass.stream, logits_CV, targets_C, columns_.begin,
+                                    local_C3);
+  const TensorView all_RC3 = region_.gather(pass.stream, pass.scratch, local_C3)
+                                 .reshape({region_.size(), rows, 3});
+  kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
+  const TensorView loss_C = pass.scratch.take(logits_CV.dtype(), {rows}, "head.loss");
+  kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, config_.z_loss, loss_C);
+  return sum_of(loss_C);
+}
+
+double Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                     double scale, Saved& saved) {
+  Stream& stream = pass.stream;
+  const DType dtype = x_TD.dtype(), wide = accumulator_of(dtype);
+  const std::int64_t T = pass.tokens();
+  saved.dh_TD = pass.saved.take(dtype, {T, config_.hidden}, "head.dh");
+  const ArenaScope scope(pass.scratch);
+  // 1. norm, 2. enter the region
+  const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
+  norm_.forward(pass, x_TD, h_out_TD, saved.norm);
+  const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
+  // 3. for each chunk: logits, loss, their gradient, and what follows from it
+  Param& weight = tied_ ? *tied_ : own_;
+  const std::int64_t C = chunk_rows(T, dtype), V = columns_.count();
+  double loss = 0;
+  const auto chunk = [&](std::int64_t first, std::int64_t rows) {
+    const ArenaScope inner(pass.scratch);
+    const TensorView logits_CV = pass.scratch.take(wide, {rows, V}, "head.logits");
+    const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
+    const TensorView dlogits_CV =
+        dtype == wide ? logits_CV : pass.scratch.take(dtype, {rows, V}, "head.dlogits");
+    const TensorView targets_C = targets_T.rows(first, rows);
+    linear(stream, h_TD.rows(first, rows), weight.value, {}, logits_CV);
+    loss += chunk_loss(pass, logits_CV, targets_C, stats_C3);
+    kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
+                                    columns_.begin, scale, config_.z_loss, dlogits_CV);
+    linear_input_gradient(stream, dlogits_CV, weight.value,
+                          saved.dh_TD.rows(first, rows));
+    linear_weight_gradient(stream, dlogits_CV, h_TD.rows(first, rows), weight.gradient);
+  };
+  pass.weight_gradients.post(weight, [&] {
+    for (std::int64_t first = 0; first < T; first += C)
+      chunk(first, std::min(C, T - first));
+  });
+  return loss;
+}
+
+double Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                      const EachChunk& each) const {
+  Stream& stream = pass.stream;
+  const DType dtype = x_TD.dtype(), wide = accumulator_of(dtype);
+  const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
+  const ArenaScope scope(pass.scratch);
+  Norm::Saved unused;
+  const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
+  norm_.forward(pass, x_TD, h_out_TD, unused);
+  const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
+  double loss = 0;
+  for (std::int64_t first = 0; first < T; first += C) {
+    const ArenaScope inner(pass.scratch);
+    const std::int64_t rows = std::min(C, T - first);
+    const TensorView logits_CV = pass.scratch.take(wide, {rows, V}, "head.logits");
+    const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
+    linear(stream, h_TD.rows(first, rows), weight().value, {}, logits_CV);
+    loss += chunk_loss(pass, logits_CV, targets_T.rows(first, rows), stats_C3);
+    if (each) each(first, logits_CV);
+  }
+  return loss;
+}
+
+void Head::backward(Pass& pass, const Saved& saved, const TensorView& dx_TD) {
+  const ArenaScope scope(pass.scratch);
+  // 2. enter
+  const TensorView dh_TD =
+      region_.enter_backward(pass.stream, pass.scratch, saved.dh_TD).wait();
+  // 1. norm
+  norm_.backward(pass, dh_TD, saved.norm, {}, dx_TD);
+}
+
+TensorView Head::logits(Pass& pass, const TensorView& x_RD) const {
+  const DType dtype = x_RD.dtype();
+  Norm::Saved unused;
+  const TensorView logits_RV = pass.scratch.take(
+      accumulator_of(dtype), {x_RD.dim(0), columns_.count()}, "head.logits");
+  const ArenaScope scope(pass.scratch);
+  const TensorView h_RD = pass.scratch.take(dtype, x_RD.shape(), "head.h");
+  norm_.forward(pass, x_RD, h_RD, unused);
+  linear(pass.stream, h_RD, weight().value, {}, logits_RV);
+  return logits_RV;
+}
+
+void Head::collect(std::vector<Param*>& params) {
+  norm_.collect(params);
+  if (!tied_) params.push_back(&own_);
+}
+
+}  // namespace trireme::nn

@@ -1,0 +1,71 @@
+// Head: final norm, projection to the vocabulary and cross-entropy, a chunk of tokens at
+// a time, so that the whole logits never exist. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nn/norm.hpp"
+#include "nn/pass.hpp"
+#include "parallel/tensor_region.hpp"
+
+namespace trireme::nn {
+
+struct HeadConfig {
+  NormConfig norm;
+  std::int64_t vocabulary = 0;  // V
+  std::int64_t hidden = 0;      // D
+  double deviation = 0.02;
+  double z_loss = 0;
+  std::string name;  // of the projection, without ".weight"; unused when tied
+};
+
+class Head {
+ public:
+  struct Saved {
+    Norm::Saved norm;
+    TensorView dh_TD;  // gradient of the norm's output, made together with the loss
+  };
+
+  // tied: the embedding table (kept by the embedding), or null for a projection of its
+  // own.
+  Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied);
+
+  // Sum of the losses of the T tokens (targets_T i32, ignored where negative), all tokens
+  // on every rank. With gradients: d(loss * scale) / d(norm's output) is left in `saved`,
+  // and the projection's gradient is posted, at once: a chunk's logits are made only
+  // once.
+  double forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                 double scale, Saved& saved);
+  // The sum alone. `each`, if given, sees the logits of every chunk on this rank:
+  // (first token, logits [C, V on this rank] in the accumulator dtype).
+  using EachChunk = std::function<void(std::int64_t, const TensorView&)>;
+  double evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                  const EachChunk& each = {}) const;
+  // dx_TD (written, outside the region).
+  void backward(Pass& pass, const Saved& saved, const TensorView& dx_TD);
+
+  // Logits of the given rows after norm: x_RD outside rows -> [R, V on this rank],
+  // scratch.
+  TensorView logits(Pass& pass, const TensorView& x_RD) const;
+
+  void collect(std::vector<Param*>& params);
+  Range vocabulary_range() const { return columns_; }
+
+ private:
+  std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
+  // Statistics and loss of a chunk; returns its sum.
+  double chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
+                    const TensorView& stats_C3) const;
+  const Param& weight() const { return tied_ ? *tied_ : own_; }
+
+  HeadConfig config_;
+  const parallel::TensorRegion& region_;
+  Range columns_;  // vocabulary entries of this rank
+  Norm norm_;
+  Param own_;
+  Param* tied_;
+};
+
+}  // namespace trireme::nn

@@ -1,0 +1,53 @@
+// Norm: forward and backward.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/norm.hpp"
+
+#include "kernels/norm.hpp"
+#include "nn/layout.hpp"
+
+namespace trireme::nn {
+
+Norm::Norm(const NormConfig& config, const parallel::TensorRegion& region)
+    : config_(config),
+      gain_(unsplit_param(region, config.name + ".weight", {config.hidden},
+                          {Initializer::Kind::ones})) {
+  if (config.kind == NormKind::layer) {
+    shift_ = unsplit_param(region, config.name + ".bias", {config.hidden}, {});
+  }
+}
+
+void Norm::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
+                   Saved& saved) const {
+  const DType statistics = accumulator_of(x_TD.dtype());
+  saved.x_TD = x_TD;
+  saved.rstd_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.rstd");
+  if (config_.kind == NormKind::rms) {
+    kernels::rms_norm(pass.stream, x_TD, gain_.value, config_.eps, y_TD, saved.rstd_T);
+    return;
+  }
+  saved.mean_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.mean");
+  kernels::layer_norm(pass.stream, x_TD, gain_.value, shift_.value, config_.eps, y_TD,
+                      saved.mean_T, saved.rstd_T);
+}
+
+void Norm::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
+                    const TensorView& residual_TD, const TensorView& dx_TD) {
+  pass.weight_gradients.post(gain_, [&] {
+    if (config_.kind == NormKind::rms) {
+      kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value,
+                                 saved.rstd_T, residual_TD, dx_TD, gain_.gradient);
+    } else {
+      kernels::layer_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value,
+                                   saved.mean_T, saved.rstd_T, residual_TD, dx_TD,
+                                   gain_.gradient, shift_.gradient);
+    }
+  });
+  if (config_.kind == NormKind::layer) pass.weight_gradients.post(shift_, [] {});
+}
+
+void Norm::collect(std::vector<Param*>& params) {
+  params.push_back(&gain_);
+  if (config_.kind == NormKind::layer) params.push_back(&shift_);
+}
+
+}  // namespace trireme::nn

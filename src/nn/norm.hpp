@@ -1,0 +1,45 @@
+// Norm: RMSNorm or LayerNorm on the residual stream, outside the tensor region.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/pass.hpp"
+#include "parallel/tensor_region.hpp"
+
+namespace trireme::nn {
+
+enum class NormKind : std::uint8_t { rms, layer };
+
+struct NormConfig {
+  NormKind kind = NormKind::rms;
+  std::int64_t hidden = 0;  // D
+  double eps = 1e-5;
+  std::string name;  // tensors: name.weight and, for LayerNorm, name.bias
+};
+
+class Norm {
+ public:
+  struct Saved {
+    TensorView x_TD, mean_T, rstd_T;
+  };
+
+  Norm(const NormConfig& config, const parallel::TensorRegion& region);
+
+  // y_TD (written) = norm(x_TD). Keeps a view of x: it must live in pass.saved.
+  void forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
+               Saved& saved) const;
+  // dx_TD (written) = residual_TD + the norm's input gradient; residual may be empty or
+  // dx.
+  void backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
+                const TensorView& residual_TD, const TensorView& dx_TD);
+
+  void collect(std::vector<Param*>& params);
+
+ private:
+  NormConfig config_;
+  Param gain_, shift_;
+};
+
+}  // namespace trireme::nn

@@ -1,0 +1,44 @@
+// AttentionCore: how queries meet keys and values; handed to modules, so that they know
+// neither context parallelism nor caches.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/attention.hpp"
+
+namespace trireme::parallel {
+
+// Arguments as in kernels/attention.hpp.
+class AttentionCore {
+ public:
+  virtual ~AttentionCore() = default;
+  virtual void forward(Stream& stream, Arena& scratch,
+                       const kernels::AttentionShape& shape, const TensorView& q_THK,
+                       const TensorView& k_TGK, const TensorView& v_TGK,
+                       const TensorView& o_THK, const TensorView& lse_TH) = 0;
+  virtual void backward(Stream& stream, Arena& scratch,
+                        const kernels::AttentionShape& shape, const TensorView& do_THK,
+                        const TensorView& q_THK, const TensorView& k_TGK,
+                        const TensorView& v_TGK, const TensorView& o_THK,
+                        const TensorView& lse_TH, const TensorView& dq_THK,
+                        const TensorView& dk_TGK, const TensorView& dv_TGK) = 0;
+};
+
+// Every rank holds whole sequences.
+class LocalAttention final : public AttentionCore {
+ public:
+  void forward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
+               const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
+               const TensorView& o_THK, const TensorView& lse_TH) override {
+    kernels::attention(stream, scratch, shape, q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+  }
+  void backward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
+                const TensorView& do_THK, const TensorView& q_THK,
+                const TensorView& k_TGK, const TensorView& v_TGK, const TensorView& o_THK,
+                const TensorView& lse_TH, const TensorView& dq_THK,
+                const TensorView& dk_TGK, const TensorView& dv_TGK) override {
+    kernels::attention_backward(stream, scratch, shape, do_THK, q_THK, k_TGK, v_TGK,
+                                o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
+  }
+};
+
+}  // namespace trireme::parallel

@@ -1,0 +1,58 @@
+// TensorRegion: the one seam between modules and tensor or sequence parallelism.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/split.hpp"
+#include "parallel/edge.hpp"
+
+namespace trireme::parallel {
+
+// A module enters the region before a column-split GEMM and leaves it after a row-split
+// one. Outside, activations are the same on every rank of the tensor axis (Shoeybi et
+// al., 2019), or, with sequence parallelism, each rank has its part of the rows
+// (Korthikanti et al., 2022). Rows are the B * S tokens of a microbatch, cut into equal
+// contiguous parts.
+class TensorRegion {
+ public:
+  TensorRegion(comm::Group& tensor, bool sequence)
+      : group_(tensor),
+        enter_(sequence ? edge::gather_to_replicate : edge::copy_in),
+        leave_(sequence ? edge::sum_to_shard : edge::sum_to_invariant) {}
+
+  Transfer enter(Stream& stream, Arena& arena, const TensorView& x) const {
+    return enter_.forward(group_, stream, arena, x);
+  }
+  Transfer leave(Stream& stream, Arena& arena, const TensorView& y) const {
+    return leave_.forward(group_, stream, arena, y);
+  }
+  Transfer enter_backward(Stream& stream, Arena& arena, const TensorView& dx) const {
+    return enter_.backward(group_, stream, arena, dx);
+  }
+  Transfer leave_backward(Stream& stream, Arena& arena, const TensorView& dy) const {
+    return leave_.backward(group_, stream, arena, dy);
+  }
+
+  // Where activations lie outside the region, and so whether the gradient of an unsplit
+  // weight used there is complete on each rank (invariant) or a part of it (replicate).
+  Place outside() const { return enter_.source; }
+  Place unsplit_weight() const {
+    return outside() == Place::varying ? Place::replicate : Place::invariant;
+  }
+  // The rows of [0, tokens) that this rank holds outside.
+  Range outside_rows(std::int64_t tokens) const {
+    return outside() == Place::varying ? split_range(tokens, size(), rank())
+                                       : Range{0, tokens};
+  }
+
+  int rank() const { return group_.rank(); }
+  int size() const { return group_.size(); }
+
+  // The x of every rank, in rank order: [size, x's shape]. No gradient passes through.
+  TensorView gather(Stream& stream, Arena& arena, const TensorView& x) const;
+
+ private:
+  comm::Group& group_;
+  Edge enter_, leave_;
+};
+
+}  // namespace trireme::parallel
