@@ -1,5 +1,5 @@
 # Finds every third-party library. Nothing is downloaded unless TRIREME_FETCH_DEPENDENCIES
-# is on. A library in an unusual place: -D<Name>_ROOT=<prefix> (Kokkos_ROOT, dnnl_ROOT, ...).
+# is on. A library in an unusual place: -D<Name>_ROOT=<prefix> (Kokkos_ROOT, DNNL_ROOT, ...).
 # SPDX-License-Identifier: Apache-2.0
 
 find_package(Threads REQUIRED)
@@ -8,7 +8,7 @@ find_package(MPI REQUIRED COMPONENTS C)
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(nlohmann_json REQUIRED)
-find_package(dnnl REQUIRED)
+find_package(DNNL REQUIRED)
 find_package(BLAS REQUIRED)
 
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

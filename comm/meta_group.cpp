@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/staging.hpp"
+#include "comm/trace.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -45,6 +46,7 @@ class MetaGroup final : public Group {
     }
     Operation* operation = free_.back();
     free_.pop_back();
+    trace().end(call().trace);
     operation->start(staging_.acquire(call().plan.staging_bytes()));
     return Handle(operation);
   }

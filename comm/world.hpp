@@ -18,8 +18,9 @@ struct WorldState;  // owned by the back end
 // installs the handlers for SIGUSR1, SIGTERM (a checkpoint is wanted) and fatal signals.
 class World {
  public:
-  // Throws Error(resources) when a batch system started N single processes instead of one
-  // job of N (SLURM_NTASKS or OMPI_COMM_WORLD_SIZE differ from MPI's size).
+  // Throws Error(transport) when MPI does not start. When a batch system started N single
+  // processes instead of one job of N (SLURM_NTASKS or OMPI_COMM_WORLD_SIZE differ from
+  // MPI's size), guarded() refuses to work, with Status::resources.
   World(int argc, char** argv);
   ~World();
   World(const World&) = delete;
@@ -33,7 +34,8 @@ class World {
 
   void barrier();
 
-  // Seconds after which a wait in any collective of this world is a hang (0: never).
+  // Seconds after which a wait in any collective of this world is a hang (0, as at the
+  // start: never). A hang is reported once and ends the job with Status::hang.
   void set_timeout(double seconds);
 
   // Runs `work` on every rank, then agrees: if it threw an Error on any rank, every rank
@@ -44,6 +46,8 @@ class World {
   // broadcast and gather of small plain data, for start-up and reports only
   std::string broadcast(const std::string& text, int root = 0);
   std::vector<double> gather(double value, int root = 0);  // on root: one per rank
+  // On root: the text of each rank. Throws Error(internal) above 2 GiB together.
+  std::vector<std::string> gather_text(const std::string& text, int root = 0);
   double max(double value);
   double sum(double value);
 
@@ -63,8 +67,8 @@ class Agreed : public Error {
 
 // Runs `work` and returns its status. An Agreed error is reported once, by rank 0, and
 // every rank returns its status. Any other exception is reported by the rank that threw
-// it, and ends the whole job with its status through MPI_Abort: the only call of it in
-// the program besides the watchdog's.
+// it, and ends the whole job with its status through MPI_Abort, as the watchdog and the
+// report of a hang do.
 int guarded(World& world, const std::function<int()>& work);
 
 // True once SIGUSR1 or SIGTERM has reached this process.

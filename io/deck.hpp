@@ -55,10 +55,10 @@ struct DeckProblem {
 struct DeckValue {
   KeyType type{};
   bool flag = false;
-  bool given = false;           // by the deck or an override
-  bool sound = true;            // false: what was given is wrong; this is the default
-  std::int64_t whole = 0;       // integer, bytes
-  double number = 0;            // real, seconds
+  bool given = false;      // by the deck or an override
+  bool sound = true;       // false: what was given is wrong; this is the default
+  std::int64_t whole = 0;  // integer, bytes
+  double number = 0;       // real, seconds
   std::string text;
   std::vector<std::int64_t> wholes;
   std::vector<double> numbers;

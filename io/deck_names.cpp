@@ -39,8 +39,8 @@ std::string nearest_section(const std::string& name, std::span<const DeckKey> ta
   std::string best;
   int least = tolerance(name.size()) + 1;
   for (const auto& section : section_names(table)) {
-    const int distance = std::min(near_distance(name, section),
-                                  near_distance(leaf_of(name), leaf_of(section)) + 1);
+    const bool same_leaf = leaf_of(name) == leaf_of(section);
+    const int distance = same_leaf ? 1 : near_distance(name, section);
     if (distance < least) {
       least = distance;
       best = section;

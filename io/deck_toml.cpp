@@ -141,7 +141,8 @@ std::string show_items(const TomlValue& value, std::size_t limit) {
     separator = ", ";
     if (out.size() > limit) return out;
   }
-  return out + (table ? " }" : "]");
+  if (!table) return out + "]";
+  return value.members.empty() ? "{}" : out + " }";
 }
 
 }  // namespace

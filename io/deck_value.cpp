@@ -31,8 +31,8 @@ constexpr std::array byte_units = {Unit{"B", 1},
                                    Unit{"GiB", kibi* kibi* kibi},
                                    Unit{"TiB", kibi* kibi* kibi* kibi},
                                    Unit{"PiB", kibi* kibi* kibi* kibi* kibi}};
-constexpr std::array time_units = {Unit{"ms", 1e-3},  Unit{"s", 1},      Unit{"sec", 1},
-                                   Unit{"min", 60},   Unit{"h", 3600},   Unit{"d", 86400},
+constexpr std::array time_units = {Unit{"ms", 1e-3},   Unit{"s", 1},    Unit{"sec", 1},
+                                   Unit{"min", 60},    Unit{"h", 3600}, Unit{"d", 86400},
                                    Unit{"days", 86400}};
 
 // A type without its list.
@@ -67,8 +67,7 @@ std::string check_range(const DeckKey& key, double value) {
 // "4 GiB" -> number 4, unit "GiB". False when the text has another form.
 bool split_quantity(const std::string& text, double& number, std::string_view& unit) {
   const char* end = text.data() + text.size();
-  const auto parsed =
-      std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const auto parsed = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   if (parsed.ec != std::errc{} || !std::isfinite(number)) return false;
   unit = {parsed.ptr, static_cast<std::size_t>(end - parsed.ptr)};
   const auto first = unit.find_first_not_of(' ');
@@ -80,7 +79,8 @@ bool split_quantity(const std::string& text, double& number, std::string_view& u
 template <std::size_t N>
 std::string units_text(const std::array<Unit, N>& units) {
   std::string out;
-  for (const auto& unit : units) out += (out.empty() ? "" : ", ") + std::string(unit.name);
+  for (const auto& unit : units)
+    out += (out.empty() ? "" : ", ") + std::string(unit.name);
   return out;
 }
 
@@ -130,7 +130,7 @@ std::string read_bytes(const DeckKey& key, const TomlValue& raw, DeckValue& out)
   if (!wrong.empty()) return wrong;
   if (bytes != std::floor(bytes)) return "is not a whole number of bytes";
   // Doubles hold every integer up to 2^53; no machine has more memory.
-  if (std::abs(bytes) > 0x1p53) return "must be " + std::string("at most 8 PiB");
+  if (std::abs(bytes) > 0x1p53) return "must be at most 8 PiB";
   out.whole = static_cast<std::int64_t>(bytes);
   return check_range(key, bytes);
 }
@@ -155,7 +155,8 @@ std::string read_text_value(const DeckKey& key, const TomlValue& raw, DeckValue&
       }))
     return "must not contain control characters";
   const auto choices = split_choices(key.choices);
-  if (choices.empty() || std::find(choices.begin(), choices.end(), raw.text) != choices.end())
+  if (choices.empty() ||
+      std::find(choices.begin(), choices.end(), raw.text) != choices.end())
     return "";
   std::string nearest;
   int least = 3;
@@ -273,7 +274,8 @@ std::string expectation(const DeckKey& key) {
   }
   const std::string range = range_text(key);
   if (range.empty()) return out;
-  return out + (is_list(key.type) ? ", each " : ", ") + range;
+  if (is_list(key.type)) return out + ", each " + range;
+  return out + (range.starts_with("between") ? " " : ", ") + range;
 }
 
 std::string read_value(const DeckKey& key, const TomlValue& raw, DeckValue& out) {

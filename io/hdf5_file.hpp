@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +14,13 @@
 
 namespace trireme::io {
 
+struct Hdf5Output;
+
 // A file of this process alone. bf16 is stored as an HDF5 float of 16 bits with
 // bfloat16's fields, fp16 as IEEE half, so that HDF5's own tools show the numbers. Names
-// are paths; groups are made as needed. Errors name the file and the dataset.
+// are paths; groups are made as needed. Equal contents give equal bytes. Errors name the
+// file and the dataset. A write that fails (a full disk) throws Error(io) and leaves HDF5
+// in order: the file can still be closed or destroyed.
 class Hdf5File {
  public:
   enum class Mode { read, create };
@@ -29,6 +34,7 @@ class Hdf5File {
   bool has(const std::string& name) const;
   // Names of all datasets below the root, sorted, without a leading slash.
   std::vector<std::string> datasets() const;
+  // An integer type that is none of ours is described as the one that holds its values.
   std::pair<DType, Shape> describe(const std::string& name) const;
 
   void write(const std::string& name, const TensorView& data);
@@ -36,7 +42,8 @@ class Hdf5File {
   void create(const std::string& name, DType dtype, const Shape& shape);
   // Writes data at row `begin` of dim 0.
   void write_rows(const std::string& name, std::int64_t begin, const TensorView& data);
-  // Reads the box at `begin` of the shape of `out`, converting to its dtype.
+  // Reads the box at `begin` of the shape of `out`, converting to its dtype: floating to
+  // floating, rounding to nearest, ties to even; integer to integer, clamping.
   void read(const std::string& name, const Shape& begin, const TensorView& out) const;
   void read_all(const std::string& name, const TensorView& out) const;
 
@@ -60,10 +67,18 @@ class Hdf5File {
   void close();
 
  private:
+  void write_box(std::int64_t dataset, const std::string& name, const Shape& begin,
+                 const TensorView& data);
+  void read_box(std::int64_t dataset, const std::string& name, const Shape& begin,
+                const TensorView& out) const;
+  void check_output(const std::string& name) const;
+
   std::string path_;
   std::int64_t file_ = -1;
+  std::unique_ptr<Hdf5Output> output_;
 };
 
-std::string hdf5_version();  // "1.10.8, parallel"
+// "1.10.8, parallel"
+std::string hdf5_version();
 
 }  // namespace trireme::io

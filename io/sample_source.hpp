@@ -17,14 +17,14 @@ class SampleSource {
   virtual ~SampleSource() = default;
   // Number of whole samples; at least 1.
   virtual std::int64_t samples() const = 0;
-  // Fills tokens [S + 1]. 0 <= index < samples(). Throws Error(io) when reading fails or
+  // Fills tokens [S + 1]. 0 <= index < windows(). Throws Error(io) when reading fails or
   // the file changed, Error(bad_content) when a token is not below the vocabulary.
   virtual void sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
   // Tokens of the source, for reports; 0 when unbounded.
   virtual std::int64_t tokens() const = 0;
-  // For evaluation of everything: like sample(), also for the shorter last window
-  // (index == samples() is legal if tokens are left); missing targets are ignore_index
-  // (-100), missing inputs 0. windows() counts it.
+  // Samples and, if tokens are left over, the shorter last window, which sample() gives
+  // for index == samples(): for evaluation of everything. A missing token is ignore_index
+  // (-100): as it stands as a target, to be read as 0 as an input.
   virtual std::int64_t windows() const { return samples(); }
   // One line for the log: "bytes: 12 files, 1.2 MB, 4,711 samples of 256".
   virtual std::string describe() const = 0;
@@ -38,13 +38,19 @@ struct SourceConfig {
   std::uint64_t seed = 0;  // synthetic only
 };
 
+// A missing token. As a target it is not counted in the loss.
+inline constexpr std::int32_t ignore_index = -100;
 // End of text: the token after the last byte of each file of a "bytes" source.
 inline constexpr std::int32_t end_of_text = 256;
 
 // bytes: the files one after another, each followed by end_of_text; vocabulary >= 257.
 // tokens: the 1-D integer dataset "tokens" of HDF5 files, one after another.
 // synthetic: a Markov chain of order 1 on the whole vocabulary: from each token one of at
-//   most four successors, a function of the seed; see synthetic_entropy().
+//   most four successors with probabilities 1/2, 1/4, 1/8, 1/8 (fewer if the vocabulary
+//   has fewer), a function of (seed, token). Sample i is a function of (seed, i) and, of
+//   the sequence, only its length.
+// Sample i of files are the tokens [i S, (i + 1) S]: neighbours share one token, so that
+// every token but the first is a target once.
 // Throws Error(missing_input) for a path or glob that names nothing or cannot be read,
 // Error(bad_content) for an empty file, a directory, too few tokens for one sample, a
 // token outside the vocabulary, a file of another kind (an HDF5 file given as bytes is

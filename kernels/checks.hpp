@@ -50,7 +50,7 @@ class Checks {
     require(argument.view.is_dense(), "{}: {} of shape {} must be dense", kernel_,
             argument.name, argument.view.shape());
   }
-  // Dense, or a matrix whose rows may be strided.
+  // Dense, or a matrix, whose rows may be strided.
   void dense_or_matrix(Argument argument) const {
     if (argument.view.shape().rank() != 2) dense(argument);
   }

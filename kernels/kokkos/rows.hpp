@@ -30,7 +30,8 @@ struct Rows {
 template <class T>
 Rows<T> rows_of(const TensorView& view) {
   if (view.empty()) return {};
-  return {view.data<std::remove_const_t<T>>(), view.shape().rank() == 2 ? view.stride(0) : 0};
+  return {view.data<std::remove_const_t<T>>(),
+          view.shape().rank() == 2 ? view.stride(0) : 0};
 }
 
 // f(begin, end) over ranges of `rows` rows of `length` elements. Rows are independent.
@@ -72,8 +73,8 @@ class Scratch {
         divide_up(elements * static_cast<std::int64_t>(sizeof(A)), 8);
     if (buffer_.bytes() < static_cast<std::size_t>(doubles) * 8) {
       buffer_ = Buffer();
-      buffer_ = Buffer(Device::host(), DType::f64, {doubles}, MemoryClass::workspace,
-                       label_);
+      buffer_ =
+          Buffer(Device::host(), DType::f64, {doubles}, MemoryClass::workspace, label_);
     }
     return static_cast<A*>(buffer_.view().raw());
   }

@@ -95,9 +95,9 @@ template <class A, int K = 0>
 
 // e^x within 2 units in the last place over the whole range, subnormal results included;
 // infinity on overflow, 0 on underflow, NaN for NaN.
-// With n = round(x / ln 2) and r = x - n ln 2, |r| <= ln(2) / 2: e^x = 2^n e^r by Taylor's
-// series, whose remainder is below 0.1 ulp. 2^n is applied in two factors, since n may lie
-// outside the exponents of normal numbers.
+// With n = round(x / ln 2) and r = x - n ln 2, |r| <= ln(2) / 2: e^x = 2^n e^r by
+// Taylor's series, whose remainder is below 0.1 ulp. 2^n is applied in two factors, since
+// n may lie outside the exponents of normal numbers.
 template <class A>
 [[gnu::always_inline]] inline A exponential(A x) {
   using C = detail::ExpOf<A>;

@@ -57,6 +57,8 @@ class Stage {
   Saved make_saved() const;
 
   const StageConfig& config() const { return config_; }
+  // Bytes of the tables the stage holds besides its Params.
+  std::size_t table_bytes() const { return cos_sin_.bytes(); }
   Range vocabulary_range() const { return head_->vocabulary_range(); }
 
  private:

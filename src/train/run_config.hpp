@@ -1,8 +1,9 @@
-// RunConfig: what a deck means, one plain struct for each module, after every
-// cross-check. SPDX-License-Identifier: Apache-2.0
+// RunConfig: what a deck means, one plain struct for each module, after every check.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct RunSettings {
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
   std::string device;     // "cpu" here; "auto" resolves to it
+  int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none
 };
 
@@ -67,7 +69,9 @@ struct DebugSettings {
 struct RunConfig {
   RunSettings run;
   model::ModelConfig model;
-  io::SourceConfig data, validation;  // validation.paths empty: none
+  // Validation happens if metrics.validate_every > 0; validation.paths is empty for
+  // synthetic.
+  io::SourceConfig data, validation;
   BatchSettings batch;
   ParallelSettings parallel;
   PrecisionSettings precision;
@@ -85,9 +89,22 @@ struct RunConfig {
 };
 
 // Reads the deck for a world of `ranks` ranks. Every rule that involves more than one key
-// is checked here and all broken rules are reported together, each naming both keys,
-// their values and the fix. Throws Error(bad_content), or Error(resources) when the only
-// broken rule is that the number of ranks does not fit.
+// is checked (run_rules.cpp) and all broken rules are reported together, each naming its
+// keys, their values and the fix, after the deck's own problems if it was loaded
+// leniently. Rules about keys that are not sound are not judged. Throws
+// Error(bad_content); Error(resources) when another number of ranks would satisfy every
+// broken rule; Error(command_line) when only overrides are wrong.
 RunConfig make_run_config(const io::Deck& deck, int ranks);
+
+struct LoadedRun {
+  io::Deck deck;
+  RunConfig config;
+};
+
+// Reads a deck file with overrides for `ranks` ranks and reports everything that is wrong
+// with it at once: syntax, keys, values and rules. Throws as Deck::load() and
+// make_run_config().
+LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
+                   int ranks);
 
 }  // namespace trireme::train

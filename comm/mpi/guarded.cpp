@@ -1,0 +1,154 @@
+// agree() and guarded(): how errors leave the program.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "base/log.hpp"
+#include "comm/abort.hpp"
+#include "comm/mpi/patience.hpp"
+#include "comm/mpi/state.hpp"
+#include "comm/world.hpp"
+
+namespace trireme::comm {
+namespace {
+
+struct Failure {
+  Status status = Status::internal;
+  std::string message;
+};
+
+// What the user reads. A bug of ours carries its place in the source.
+Failure describe(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Agreed& e) {
+    return {e.status(), e.what()};
+  } catch (const Error& e) {
+    if (e.status() != Status::internal) return {e.status(), e.what()};
+    return {e.status(),
+            format("{} ({}:{})", e.what(), e.where().file_name(), e.where().line())};
+  } catch (const std::bad_alloc&) {
+    return {Status::resources, "out of memory; use more ranks or a smaller model or batch"};
+  } catch (const std::exception& e) {
+    return {Status::internal, e.what()};
+  } catch (...) {
+    return {Status::internal, "an unknown exception"};
+  }
+}
+
+// The lowest value over ranks.
+int lowest(WorldState& state, int value) {
+  int result = value;
+  MPI_Request request;
+  check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, state.world.get(),
+                           &request),
+            "MPI_Iallreduce");
+  state.wait(request, "agree");
+  return result;
+}
+
+// Tells all ranks that this one reports.
+void announce(WorldState& state) {
+  static int message = 0;
+  for (int rank = 0; rank < state.size; ++rank) {
+    MPI_Request request;
+    if (rank != state.rank &&
+        MPI_Isend(&message, 1, MPI_INT, rank, failure_tag, state.notes.get(), &request) ==
+            MPI_SUCCESS)
+      MPI_Request_free(&request);
+  }
+}
+
+// Lower ranks speak first; true when one of them, or another, has spoken.
+bool somebody_spoke(WorldState& state) {
+  using Clock = std::chrono::steady_clock;
+  const auto turn = Clock::now() + std::chrono::milliseconds(std::min(
+                                       30 * static_cast<std::int64_t>(state.rank),
+                                       std::int64_t{2000}));
+  while (true) {
+    int come = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come, MPI_STATUS_IGNORE);
+    if (come) return true;
+    if (Clock::now() >= turn) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+[[noreturn]] void report_and_abort(const Failure& failure) {
+  WorldState* state = current_state();
+  if (state == nullptr || !mpi_is_usable()) {
+    log::error("trireme: error: " + failure.message);
+    ::_exit(static_cast<int>(failure.status));
+  }
+  if (somebody_spoke(*state)) {
+    ::sleep(3);  // its MPI_Abort ends this rank
+  } else {
+    log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
+    announce(*state);
+  }
+  abort_job(failure.status);
+}
+
+int leave_together(World& world, const Agreed& error) {
+  if (world.rank() == 0) log::error(std::string("trireme: error: ") + error.what());
+  if (world.state().abandoned) abort_job(error.status());
+  world.barrier();
+  return static_cast<int>(error.status());
+}
+
+}  // namespace
+
+void abort_job(Status status) {
+  const int code = static_cast<int>(status);
+  // Should the abort itself hang, this process still ends.
+  std::thread([code] {
+    ::sleep(10);
+    ::_exit(code);
+  }).detach();
+  if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, code);
+  ::_exit(code);
+}
+
+void end_job(std::exception_ptr error) noexcept { report_and_abort(describe(error)); }
+
+void World::agree(const std::function<void()>& work) {
+  std::optional<Failure> failure;
+  try {
+    work();
+  } catch (...) {
+    failure = describe(std::current_exception());
+  }
+  const int first = lowest(*state_, failure ? rank_ : size_);
+  if (first == size_) return;
+  const std::string message = broadcast(failure ? failure->message : "", first);
+  const std::string status = broadcast(
+      std::to_string(failure ? static_cast<int>(failure->status) : 0), first);
+  const bool alike = lowest(*state_, failure && failure->message == message) == 1;
+  throw Agreed(static_cast<Status>(std::stoi(status)),
+               alike ? message : format("rank {}: {}", first, message));
+}
+
+int guarded(World& world, const std::function<int()>& work) {
+  if (const std::string& refusal = world.state().refusal; !refusal.empty()) {
+    log::error("trireme: error: " + refusal);
+    return static_cast<int>(Status::resources);
+  }
+  try {
+    return work();
+  } catch (const Agreed& error) {
+    try {
+      return leave_together(world, error);
+    } catch (...) {
+      end_job(std::current_exception());
+    }
+  } catch (...) {
+    end_job(std::current_exception());
+  }
+}
+
+}  // namespace trireme::comm

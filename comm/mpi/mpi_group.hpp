@@ -1,0 +1,50 @@
+// MpiGroup: a group whose collectives are made of MPI's point-to-point messages.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/group.hpp"
+#include "comm/mpi/operation.hpp"
+#include "comm/mpi/state.hpp"
+#include "comm/staging.hpp"
+
+namespace trireme::comm {
+
+class MpiGroup final : public Group {
+ public:
+  MpiGroup(WorldState& state, std::string name, Communicator comm, int rank, int size);
+
+  void progress() override { state_.progress(); }
+  std::size_t staging_bytes() const override { return staging_.bytes(); }
+
+  WorldState& state() { return state_; }
+  MPI_Comm comm() const { return comm_.get(); }
+  // World ranks, in the order of the group.
+  const std::vector<int>& members() const { return members_; }
+  StagingPool& staging() { return staging_; }
+  void recycle(MpiOperation* operation) { free_.push_back(operation); }
+
+ private:
+  Handle launch(const TensorView& from, const TensorView& to,
+                Reduce reduce = Reduce::sum);
+
+  Handle start_all_reduce(Stream&, const TensorView&, Reduce) override;
+  Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) override;
+  Handle start_all_gather(Stream&, const TensorView&, const TensorView&) override;
+  Handle start_broadcast(Stream&, const TensorView&, int) override;
+  Handle start_all_to_all(Stream&, const TensorView&, const TensorView&) override;
+  Handle start_send(Stream&, const TensorView&, int) override;
+  Handle start_receive(Stream&, const TensorView&, int) override;
+
+  WorldState& state_;
+  Communicator comm_;
+  std::vector<int> members_;
+  StagingPool staging_;
+  std::vector<std::unique_ptr<MpiOperation>> operations_;
+  std::vector<MpiOperation*> free_;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,334 @@
+// MpiOperation.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mpi/operation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "comm/mpi/mpi_group.hpp"
+#include "comm/mpi/patience.hpp"
+#include "comm/trace.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace trireme::comm {
+namespace {
+
+bool is_reduction(Collective kind) {
+  return kind == Collective::all_reduce || kind == Collective::reduce_scatter;
+}
+
+int phases(Collective kind, const CollectivePlan& plan) {
+  return kind == Collective::broadcast || (kind == Collective::all_reduce && !plan.direct)
+             ? 2
+             : 1;
+}
+
+}  // namespace
+
+std::size_t MpiOperation::slots() const {
+  return 2 * static_cast<std::size_t>(group_.size() - 1);
+}
+
+void MpiOperation::start(const Call& call) {
+  call_ = call;
+  block_ = group_.staging().acquire(call_.plan.staging_bytes());
+  lanes_active_ = call_.plan.lanes;
+  const std::size_t size = slots() * static_cast<std::size_t>(lanes_active_);
+  requests_.assign(size, MPI_REQUEST_NULL);
+  peers_.resize(size);
+  expected_.resize(size);
+  for (int lane = 0; lane < call_.plan.lanes; ++lane) {
+    lanes_[static_cast<std::size_t>(lane)] = {.chunk = lane};
+    post(lane);
+    run(lane);
+  }
+  if (lanes_active_ > 0)
+    group_.state().active.push_back(this);
+  else
+    trace().end(call_.trace);
+}
+
+bool MpiOperation::advance() {
+  if (lanes_active_ == 0) return true;
+  WorldState& state = group_.state();
+  if (state.indices.size() < requests_.size()) {
+    state.indices.resize(requests_.size());
+    state.statuses.resize(requests_.size());
+  }
+  int passed = 0;
+  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(),
+                                &passed, state.indices.data(), state.statuses.data());
+  if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "MPI_Testsome");
+  if (passed == MPI_UNDEFINED) return lanes_active_ == 0;
+  // All are counted before any lane runs: run() posts new requests in these slots.
+  for (int i = 0; i < passed; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const auto slot = static_cast<std::size_t>(state.indices[at]);
+    check(slot, state.statuses[at], code);
+    --lanes_[slot / slots()].outstanding;
+  }
+  if (passed == 0) return false;
+  for (int lane = 0; lane < call_.plan.lanes; ++lane) run(lane);
+  if (lanes_active_ > 0) return false;
+  trace().end(call_.trace);
+  return true;
+}
+
+bool MpiOperation::progress() {
+  if (lanes_active_ == 0) return true;
+  if (!advance()) return false;
+  auto& active = group_.state().active;
+  active.erase(std::find(active.begin(), active.end(), this));
+  return true;
+}
+
+void MpiOperation::wait() {
+  if (!progress()) {
+    Patience patience(group_.state(), [this] { return awaited(); });
+    while (true) {
+      group_.state().progress();
+      if (lanes_active_ == 0) break;
+      patience.idle();
+    }
+  }
+  release();
+}
+
+void MpiOperation::abandon() noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::milliseconds(200);
+  try {
+    while (lanes_active_ > 0 && Clock::now() < end) group_.state().progress();
+  } catch (...) {  // the exception that passes already is the one to report
+  }
+  if (lanes_active_ == 0)
+    release();
+  else
+    group_.state().abandoned = true;
+}
+
+void MpiOperation::release() {
+  group_.staging().release(block_);
+  block_ = StagingPool::none;
+  group_.recycle(this);
+}
+
+void MpiOperation::run(int lane) {
+  Lane& at = lanes_[static_cast<std::size_t>(lane)];
+  while (!at.done && at.outstanding == 0) {
+    finish_phase(lane);
+    if (++at.phase == phases(call_.kind, call_.plan)) {
+      at.phase = 0;
+      at.chunk += call_.plan.lanes;
+    }
+    if (at.chunk >= call_.plan.chunks) {
+      at.done = true;
+      --lanes_active_;
+    } else {
+      post(lane);
+    }
+  }
+}
+
+void MpiOperation::finish_phase(int lane) {
+  if (is_reduction(call_.kind) && lanes_[static_cast<std::size_t>(lane)].phase == 0)
+    sum(lane);
+}
+
+void MpiOperation::post(int lane) {
+  Lane& at = lanes_[static_cast<std::size_t>(lane)];
+  at.posted = 0;
+  const Range whole = call_.plan.chunk(0, at.chunk);  // where there is one part only
+  switch (call_.kind) {
+    case Collective::all_reduce:
+      return at.phase == 0 ? post_parts(lane) : post_all_parts(lane);
+    case Collective::reduce_scatter:
+    case Collective::all_to_all: return post_parts(lane);
+    case Collective::all_gather: return post_all_parts(lane);
+    case Collective::broadcast: return post_tree(lane);
+    case Collective::send: return send(lane, call_.peer, call_.from, whole);
+    case Collective::receive: return receive(lane, call_.peer, call_.to, whole);
+  }
+}
+
+// Peers in an order that starts behind this rank, so that not all ranks send to rank 0
+// first.
+void MpiOperation::post_parts(int lane) {
+  const int rank = group_.rank(), size = group_.size();
+  const std::int64_t chunk = lanes_[static_cast<std::size_t>(lane)].chunk;
+  const CollectivePlan& plan = call_.plan;
+  const Range own = plan.chunk(rank, chunk);
+  for (int i = 1; i < size; ++i) {
+    const int peer = (rank + size - i) % size;
+    if (call_.kind == Collective::all_to_all)
+      receive(lane, peer, call_.to, plan.chunk(peer, chunk));
+    else
+      receive(lane, peer, staging(lane, peer, own.count()), {0, own.count()});
+  }
+  for (int i = 1; i < size; ++i) {
+    const int peer = (rank + i) % size;
+    send(lane, peer, call_.from, plan.chunk(peer, chunk));
+  }
+  if (call_.kind != Collective::all_to_all) return;
+  const auto width = size_of(call_.dtype);
+  const auto at = static_cast<std::size_t>(own.begin) * width;
+  std::memcpy(call_.to + at, call_.from + at,
+              static_cast<std::size_t>(own.count()) * width);
+}
+
+void MpiOperation::post_all_parts(int lane) {
+  const int rank = group_.rank(), size = group_.size();
+  const std::int64_t chunk = lanes_[static_cast<std::size_t>(lane)].chunk;
+  const CollectivePlan& plan = call_.plan;
+  for (int i = 1; i < size; ++i) {
+    const int peer = (rank + size - i) % size;
+    receive(lane, peer, call_.to, plan.chunk(peer, chunk));
+  }
+  const Range own = plan.chunk(rank, chunk);
+  std::byte* const sent = call_.to + static_cast<std::size_t>(own.begin) *
+                                         size_of(call_.dtype);
+  if (call_.kind == Collective::all_gather) {
+    const Range in_shard = {own.begin - plan.part(rank).begin,
+                            own.end - plan.part(rank).begin};
+    const std::byte* from = call_.from + static_cast<std::size_t>(in_shard.begin) *
+                                             size_of(call_.dtype);
+    if (from != sent)
+      std::memcpy(sent, from, static_cast<std::size_t>(own.count()) *
+                                  size_of(call_.dtype));
+  }
+  for (int i = 1; i < size; ++i) send(lane, (rank + i) % size, call_.to, own);
+}
+
+void MpiOperation::post_tree(int lane) {
+  const Lane& at = lanes_[static_cast<std::size_t>(lane)];
+  const int size = group_.size();
+  const TreePlace place = tree_place(group_.rank(), call_.peer, size);
+  const Range range = call_.plan.chunk(0, at.chunk);
+  if (at.phase == 0) {
+    if (place.parent >= 0) receive(lane, place.parent, call_.to, range);
+    return;
+  }
+  for (int m = place.first_child; m > 0; m /= 2)
+    if (place.position + m < size)
+      send(lane, (place.position + m + call_.peer) % size, call_.from, range);
+}
+
+MPI_Request& MpiOperation::new_request(int lane, int peer, int bytes_expected) {
+  Lane& at = lanes_[static_cast<std::size_t>(lane)];
+  const std::size_t slot =
+      static_cast<std::size_t>(lane) * slots() + static_cast<std::size_t>(at.posted++);
+  ++at.outstanding;
+  peers_[slot] = peer;
+  expected_[slot] = bytes_expected;
+  return requests_[slot];
+}
+
+void MpiOperation::send(int lane, int peer, const std::byte* base, Range elements) {
+  if (elements.count() == 0) return;
+  const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
+  check_mpi(MPI_Isend(base + elements.begin * width,
+                      static_cast<int>(elements.count() * width), MPI_BYTE, peer,
+                      tag(lane), group_.comm(), &new_request(lane, peer, -1)),
+            "MPI_Isend");
+}
+
+void MpiOperation::receive(int lane, int peer, std::byte* base, Range elements) {
+  if (elements.count() == 0) return;
+  const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
+  const int bytes = static_cast<int>(elements.count() * width);
+  check_mpi(
+      MPI_Irecv(base + elements.begin * width, bytes, MPI_BYTE, peer, tag(lane),
+                group_.comm(), &new_request(lane, peer, bytes)),
+      "MPI_Irecv");
+}
+
+// Different for all collectives, lanes and phases in flight, so that messages cannot be
+// taken for each other's. The kind is in it so that ranks which disagree about what comes
+// next wait for each other, and are reported, rather than exchange the wrong data.
+int MpiOperation::tag(int lane) const {
+  const int kind = std::min(static_cast<int>(call_.kind),
+                            static_cast<int>(Collective::send));  // receive matches send
+  constexpr int kinds = static_cast<int>(Collective::send) + 1;
+  constexpr int per_collective = 2 * max_lanes;
+  const int rounds = (group_.state().tag_limit - 1) / (kinds * per_collective);
+  const int round = static_cast<int>(call_.sequence % rounds);
+  return (round * kinds + kind) * per_collective + 2 * lane +
+         lanes_[static_cast<std::size_t>(lane)].phase;
+}
+
+std::byte* MpiOperation::staging(int lane, int row, std::int64_t elements) const {
+  return group_.staging().data(block_) + lane * call_.plan.lane_bytes +
+         row * elements * static_cast<std::int64_t>(size_of(call_.dtype));
+}
+
+void MpiOperation::sum(int lane) {
+  const std::int64_t chunk = lanes_[static_cast<std::size_t>(lane)].chunk;
+  const Range own = call_.plan.chunk(group_.rank(), chunk);
+  if (own.count() == 0) return;
+  const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
+  std::memcpy(staging(lane, group_.rank(), own.count()), call_.from + own.begin * width,
+              static_cast<std::size_t>(own.count() * width));
+  const std::int64_t shift = call_.kind == Collective::reduce_scatter
+                                 ? call_.plan.part(group_.rank()).begin
+                                 : 0;
+  const TensorView parts(staging(lane, 0, own.count()), call_.dtype,
+                         {group_.size(), own.count()});
+  const TensorView out(call_.to + (own.begin - shift) * width, call_.dtype,
+                       {own.count()});
+  Stream stream;
+  if (call_.reduce == Reduce::max)
+    kernels::max_parts(stream, parts, out);
+  else
+    kernels::sum_parts(stream, parts, out);
+}
+
+void MpiOperation::check(std::size_t slot, const MPI_Status& status, int code) const {
+  const int world_rank = group_.members()[static_cast<std::size_t>(peers_[slot])];
+  if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS) {
+    int kind = 0;
+    MPI_Error_class(status.MPI_ERROR, &kind);
+    require(kind != MPI_ERR_TRUNCATE, Status::transport,
+            "{}: rank {} sent more than the {} bytes due here: the ranks disagree about "
+            "the size",
+            text(), world_rank, expected_[slot]);
+    fail(Status::transport, "{}: the message {} rank {} failed: {}", text(),
+         expected_[slot] < 0 ? "to" : "from", world_rank,
+         mpi_error_text(status.MPI_ERROR));
+  }
+  if (expected_[slot] < 0) return;
+  int bytes = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  require(bytes == expected_[slot], Status::transport,
+          "{}: rank {} sent {} bytes where {} are due: the ranks disagree about the size",
+          text(), world_rank, bytes, expected_[slot]);
+}
+
+std::string MpiOperation::text() const {
+  return format("{} #{} {} on axis '{}'", name_of(call_.kind), call_.sequence,
+                tensor_text(call_.dtype, call_.plan.elements), group_.name());
+}
+
+Awaited MpiOperation::awaited() const {
+  std::string operation(name_of(call_.kind));
+  if (call_.kind == Collective::send || call_.kind == Collective::receive)
+    operation += format(call_.kind == Collective::send ? " to rank {}" : " from rank {}",
+                        group_.members()[static_cast<std::size_t>(call_.peer)]);
+  return {.group = std::string(group_.name()),
+          .operation = operation,
+          .tensor = tensor_text(call_.dtype, call_.plan.elements),
+          .sequence = call_.sequence,
+          .members = group_.members(),
+          .absent = [this](int rank) { return awaits_first_from(rank); }};
+}
+
+bool MpiOperation::awaits_first_from(int world_rank) const {
+  for (std::size_t slot = 0; slot < requests_.size(); ++slot) {
+    const bool pending = requests_[slot] != MPI_REQUEST_NULL;
+    if (pending && lanes_[slot / slots()].phase == 0 &&
+        group_.members()[static_cast<std::size_t>(peers_[slot])] == world_rank)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,94 @@
+// MpiOperation: one collective in flight, as a state machine over point-to-point messages.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/mpi/mpi.hpp"
+
+#include <array>
+#include <vector>
+
+#include "comm/collective.hpp"
+#include "comm/group.hpp"
+#include "comm/mpi/state.hpp"
+#include "comm/staging.hpp"
+
+namespace trireme::comm {
+
+class MpiGroup;
+struct Awaited;
+
+// Lane l works on chunks l, l + lanes, ... of the plan, each through the phases of its
+// collective. A phase posts all its messages; when all have passed, its local work is done
+// (a sum in rank order) and the next phase is posted:
+//
+//   all_reduce (direct), reduce_scatter   0: everyone's part of the chunk to me; sum
+//   all_reduce                            0: the same; 1: my sum to everyone
+//   all_gather, all_to_all, send, receive 0: everything
+//   broadcast                             0: from the parent; 1: to the children
+class MpiOperation final : public Handle::Operation {
+ public:
+  struct Call {
+    Collective kind = Collective::all_reduce;
+    DType dtype = DType::f32;
+    Reduce reduce = Reduce::sum;
+    int peer = 0;
+    std::int64_t sequence = 0;
+    std::int64_t trace = 0;
+    CollectivePlan plan;
+    std::byte* from = nullptr;  // what is sent
+    std::byte* to = nullptr;    // where the result goes; may be `from`
+  };
+
+  explicit MpiOperation(MpiGroup& group) : group_(group) {}
+
+  // Posts the first messages.
+  void start(const Call& call);
+  // Moves on as far as messages have come; true when complete. For WorldState::progress,
+  // which then forgets it.
+  bool advance();
+
+  bool progress() override;
+  void wait() override;
+  void abandon() noexcept override;
+
+ private:
+  struct Lane {
+    std::int64_t chunk = 0;
+    int phase = 0;
+    int posted = 0;  // messages of this phase
+    int outstanding = 0;
+    bool done = false;
+  };
+
+  std::size_t slots() const;  // requests per lane
+  void post(int lane);
+  void post_parts(int lane);      // to each rank its part
+  void post_all_parts(int lane);  // to each rank my part
+  void post_tree(int lane);
+  void send(int lane, int peer, const std::byte* base, Range elements);
+  void receive(int lane, int peer, std::byte* base, Range elements);
+  MPI_Request& new_request(int lane, int peer, int bytes_expected);
+  int tag(int lane) const;
+
+  void run(int lane);  // through all phases that wait for no message
+  void finish_phase(int lane);
+  void sum(int lane);
+  std::byte* staging(int lane, int row, std::int64_t elements) const;
+
+  void check(std::size_t slot, const MPI_Status& status, int code) const;
+  std::string text() const;
+  Awaited awaited() const;
+  bool awaits_first_from(int world_rank) const;
+  void release();
+
+  MpiGroup& group_;
+  Call call_;
+  int block_ = StagingPool::none;
+  std::array<Lane, max_lanes> lanes_{};
+  int lanes_active_ = 0;
+  std::vector<MPI_Request> requests_;  // [lanes, slots]
+  std::vector<int> peers_;             // of each request
+  std::vector<int> expected_;          // bytes; -1: a send
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,55 @@
+// Patience: how a rank waits for others, and what it says when they do not come.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "comm/mpi/state.hpp"
+
+namespace trireme::comm {
+
+// What a rank waits for.
+struct Awaited {
+  std::string group;
+  std::string operation;  // "all_reduce", "receive from rank 3"
+  std::string tensor;     // "fp32[1024]"; empty: none
+  std::int64_t sequence = 0;
+  std::span<const int> members;             // world ranks of the group
+  std::function<bool(int)> absent;  // has nothing come from this member? empty: unknown
+};
+
+// Tags on the communicator of notes.
+inline constexpr int waiting_tag = 1, failure_tag = 2;
+
+// One wait. idle() is called after each look that found nothing new: it spins, then
+// yields, then sleeps. When the world's time-out passes here or on any other waiting
+// rank, all waiting ranks tell each other what they wait for; who tells nothing is late.
+// The lowest waiting rank reports, and the job ends with Status::hang.
+class Patience {
+ public:
+  // `describe` is called for a report only.
+  Patience(WorldState& state, std::function<Awaited()> describe);
+  ~Patience();
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+  void idle();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  WorldState& state_;
+  std::function<Awaited()> describe_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point next_look_ = start_;  // for notes of others
+  bool waited_before_;
+  int spins_ = 0;
+};
+
+// Tells all waiting ranks and hears from them, reports, and ends the job.
+[[noreturn]] void end_hang(WorldState& state, const Awaited& awaited, double waited);
+
+}  // namespace trireme::comm

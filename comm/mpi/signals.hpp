@@ -1,0 +1,29 @@
+// Signal handlers of a rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <csignal>
+
+#include <array>
+
+namespace trireme::comm {
+
+// SIGUSR1 and SIGTERM set the flag of stop_requested(). Fatal signals write one line that
+// names the rank, then take their usual course. The handlers before are restored at the
+// end.
+class SignalHandlers {
+ public:
+  explicit SignalHandlers(int rank);
+  ~SignalHandlers();
+  SignalHandlers(const SignalHandlers&) = delete;
+  SignalHandlers& operator=(const SignalHandlers&) = delete;
+
+  static constexpr std::array<int, 7> signals = {SIGUSR1, SIGTERM, SIGSEGV, SIGBUS,
+                                                 SIGFPE,  SIGILL,  SIGABRT};
+
+ private:
+  std::array<struct sigaction, signals.size()> before_{};
+  stack_t stack_before_{};
+};
+
+}  // namespace trireme::comm

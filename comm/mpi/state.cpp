@@ -1,0 +1,97 @@
+// WorldState, Communicator and the check of MPI's return codes.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mpi/state.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "comm/mpi/operation.hpp"
+#include "comm/mpi/patience.hpp"
+
+namespace trireme::comm {
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS)
+    return format("error {}", code);
+  return std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+void check_mpi(int code, const char* call, std::source_location at) {
+  if (code == MPI_SUCCESS) [[likely]]
+    return;
+  throw Error(Status::transport, format("{} failed: {}", call, mpi_error_text(code)), at);
+}
+
+bool mpi_is_usable() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized && !finalized;
+}
+
+Communicator::Communicator(MPI_Comm comm) : comm_(comm) {
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+Communicator::Communicator(Communicator&& other) noexcept
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  std::swap(comm_, other.comm_);
+  return *this;
+}
+
+Communicator::~Communicator() {
+  // Freeing is collective: while an exception passes, the other ranks may not take part.
+  if (comm_ == MPI_COMM_NULL || std::uncaught_exceptions() > 0 || !mpi_is_usable())
+    return;
+  if (const WorldState* state = current_state(); state && state->abandoned) return;
+  MPI_Comm_free(&comm_);
+}
+
+Communicator Communicator::duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  return Communicator(copy);
+}
+
+Communicator Communicator::split(MPI_Comm comm, int color, int key) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, color, key, &part), "MPI_Comm_split");
+  return Communicator(part);
+}
+
+void WorldState::progress() {
+  for (std::size_t i = 0; i < active.size();) {
+    if (active[i]->advance()) {
+      active[i] = active.back();
+      active.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+void WorldState::wait(MPI_Request& request, const char* operation) {
+  ++sequence;
+  int done = 0;
+  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
+  if (done) return;
+  Patience patience(*this, [&] {
+    return Awaited{.group = "world",
+                   .operation = operation,
+                   .tensor = "",
+                   .sequence = sequence,
+                   .members = ranks,
+                   .absent = {}};
+  });
+  while (!done) {
+    progress();
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
+    if (!done) patience.idle();
+  }
+}
+
+}  // namespace trireme::comm

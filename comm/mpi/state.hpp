@@ -1,0 +1,78 @@
+// WorldState: what the MPI back end keeps for the life of the world.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/mpi/mpi.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/mpi/signals.hpp"
+#include "comm/world.hpp"
+
+namespace trireme::comm {
+
+class MpiOperation;
+
+// Throws Error(transport) with MPI's own text unless `code` is MPI_SUCCESS.
+void check_mpi(int code, const char* call,
+               std::source_location at = std::source_location::current());
+std::string mpi_error_text(int code);
+
+// An owned communicator that returns errors instead of ending the job.
+class Communicator {
+ public:
+  Communicator() = default;
+  explicit Communicator(MPI_Comm comm);
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+  ~Communicator();
+
+  static Communicator duplicate(MPI_Comm comm);
+  static Communicator split(MPI_Comm comm, int color, int key);
+
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+using HostName = std::array<char, 64>;
+
+struct WorldState {
+  Communicator world;  // of the world's own collectives
+  Communicator notes;  // of reports of hangs and failures
+  int rank = 0, size = 1;
+  int tag_limit = 32767;
+  bool spin = false;  // a core for every rank: waiting may burn it
+  double timeout_seconds = 0;
+  std::int64_t sequence = 0;    // of the world's own collectives
+  std::vector<HostName> hosts;  // per rank
+  std::vector<int> ranks;       // 0, 1, ...: the members of the world
+
+  std::vector<MpiOperation*> active;  // in flight, of all groups
+  std::vector<int> indices;           // scratch of MPI_Testsome
+  std::vector<MPI_Status> statuses;
+  bool abandoned = false;  // an operation was left in flight: no orderly end is possible
+  std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
+
+  std::unique_ptr<SignalHandlers> signals;
+  std::string refusal;  // why this world is not the job that was meant; empty: it is
+
+  // Moves everything in flight.
+  void progress();
+  // Waits for a collective of the world.
+  void wait(MPI_Request& request, const char* operation);
+};
+
+// Of this process, or nullptr.
+WorldState* current_state();
+
+// MPI cannot be called before and after its life.
+bool mpi_is_usable();
+
+}  // namespace trireme::comm

@@ -1,0 +1,202 @@
+// World: MPI from initialisation to finalisation, and its small collectives.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/world.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <string_view>
+
+#include "base/log.hpp"
+#include "comm/abort.hpp"
+#include "comm/mpi/state.hpp"
+
+namespace trireme::comm {
+namespace {
+
+WorldState* state_of_process = nullptr;
+
+// Ranks that the launcher says it started in this job; 0: it says nothing.
+// mpirun tells its own number, and inherits Slurm's variables from the allocation, where
+// fewer ranks are legal. srun tells each rank its step's number of tasks. A batch script
+// has SLURM_PROCID = 0 too, and may run the program plainly, as one process.
+int launched_ranks(std::string& variable) {
+  const auto number = [&](const char* name) {
+    const char* text = std::getenv(name);
+    if (text) variable = name;
+    return text ? std::atoi(text) : 0;
+  };
+  if (std::getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
+  if (!std::getenv("SLURM_PROCID")) return 0;
+  if (std::getenv("SLURM_STEP_NUM_TASKS")) return number("SLURM_STEP_NUM_TASKS");
+  const char* environment = std::getenv("ENVIRONMENT");
+  if (environment && std::string_view(environment) == "BATCH") return 0;
+  return number("SLURM_NTASKS");
+}
+
+std::string refuse_singletons(int size) {
+  std::string variable;
+  const int launched = launched_ranks(variable);
+  if (launched <= 0 || launched == size) return {};
+  return format(
+      "the launcher started {} processes ({} = {}), but MPI joins {} of them in one job; "
+      "start the program with the mpirun of its own MPI, or with srun --mpi=pmix",
+      launched, variable, launched, size);
+}
+
+int cores_of_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+int tag_limit(MPI_Comm comm) {
+  void* value = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found), "MPI_Comm_get_attr");
+  return found ? *static_cast<int*>(value) : 32767;  // what MPI guarantees
+}
+
+std::unique_ptr<WorldState> make_state() {
+  auto state = std::make_unique<WorldState>();
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+            "MPI_Comm_set_errhandler");
+  state->world = Communicator::duplicate(MPI_COMM_WORLD);
+  state->notes = Communicator::duplicate(MPI_COMM_WORLD);
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &state->rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &state->size), "MPI_Comm_size");
+  state->refusal = refuse_singletons(state->size);
+  state->tag_limit = tag_limit(state->world.get());
+  state->ranks.resize(static_cast<std::size_t>(state->size));
+  std::iota(state->ranks.begin(), state->ranks.end(), 0);
+  state->hosts.resize(static_cast<std::size_t>(state->size));
+  HostName own{};
+  ::gethostname(own.data(), own.size() - 1);
+  check_mpi(MPI_Allgather(own.data(), static_cast<int>(own.size()), MPI_CHAR,
+                          state->hosts.data(), static_cast<int>(own.size()), MPI_CHAR,
+                          state->world.get()),
+            "MPI_Allgather");
+  return state;
+}
+
+}  // namespace
+
+WorldState* current_state() { return state_of_process; }
+
+World::World(int argc, char** argv) {
+  int provided = 0;
+  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
+            "MPI_Init_thread");
+  try {
+    require(provided >= MPI_THREAD_FUNNELED, Status::transport,
+            "this MPI cannot run beside threads (MPI_THREAD_FUNNELED)");
+    state_ = make_state();
+    rank_ = state_->rank;
+    size_ = state_->size;
+    host_ = state_->hosts[static_cast<std::size_t>(rank_)].data();
+    MPI_Comm node = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(state_->world.get(), MPI_COMM_TYPE_SHARED, rank_,
+                                  MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type");
+    const Communicator owned(node);
+    check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
+    check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
+  } catch (...) {
+    state_.reset();
+    MPI_Finalize();
+    throw;
+  }
+  // A rank that is bound to one core has it for itself.
+  const int cores = cores_of_process();
+  state_->spin = cores == 1 || cores >= ranks_on_node_;
+  state_of_process = state_.get();
+  log::set_rank(rank_);
+  state_->signals = std::make_unique<SignalHandlers>(rank_);
+}
+
+World::~World() {
+  // Finalisation waits for all ranks, and these may not come while an exception passes.
+  if (std::uncaught_exceptions() > 0 || state_->abandoned) abort_job(Status::internal);
+  state_->signals.reset();
+  state_of_process = nullptr;
+  state_.reset();
+  MPI_Finalize();
+}
+
+void World::barrier() {
+  MPI_Request request;
+  check_mpi(MPI_Ibarrier(state_->world.get(), &request), "MPI_Ibarrier");
+  state_->wait(request, "barrier");
+}
+
+void World::set_timeout(double seconds) { state_->timeout_seconds = seconds; }
+
+std::string World::broadcast(const std::string& text, int root) {
+  require(root >= 0 && root < size_, "broadcast from rank {} of {}", root, size_);
+  std::uint64_t bytes = text.size();
+  MPI_Request request;
+  check_mpi(MPI_Ibcast(&bytes, 1, MPI_UINT64_T, root, state_->world.get(), &request),
+            "MPI_Ibcast");
+  state_->wait(request, "broadcast");
+  require(bytes < (std::uint64_t{1} << 31), "a text of {} bytes is too long to broadcast",
+          bytes);
+  std::string result = rank_ == root ? text : std::string(bytes, '\0');
+  check_mpi(MPI_Ibcast(result.data(), static_cast<int>(bytes), MPI_CHAR, root,
+                       state_->world.get(), &request),
+            "MPI_Ibcast");
+  state_->wait(request, "broadcast");
+  return result;
+}
+
+std::vector<double> World::gather(double value, int root) {
+  require(root >= 0 && root < size_, "gather on rank {} of {}", root, size_);
+  std::vector<double> values(rank_ == root ? static_cast<std::size_t>(size_) : 0);
+  MPI_Request request;
+  check_mpi(MPI_Igather(&value, 1, MPI_DOUBLE, values.data(), 1, MPI_DOUBLE, root,
+                        state_->world.get(), &request),
+            "MPI_Igather");
+  state_->wait(request, "gather");
+  return values;
+}
+
+double World::max(double value) {
+  double result = value;
+  MPI_Request request;
+  check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, state_->world.get(),
+                           &request),
+            "MPI_Iallreduce");
+  state_->wait(request, "max");
+  return result;
+}
+
+// In rank order, as all sums.
+double World::sum(double value) {
+  std::vector<double> values(static_cast<std::size_t>(size_));
+  MPI_Request request;
+  check_mpi(MPI_Iallgather(&value, 1, MPI_DOUBLE, values.data(), 1, MPI_DOUBLE,
+                           state_->world.get(), &request),
+            "MPI_Iallgather");
+  state_->wait(request, "sum");
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::vector<std::pair<std::string, std::string>> library_versions() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string_view all(text.data());
+  // "Open MPI v4.1.4, package: ..."; others: the first line as it is.
+  constexpr std::string_view open_mpi = "Open MPI v";
+  if (all.starts_with(open_mpi)) {
+    const std::string_view rest = all.substr(open_mpi.size());
+    return {{"Open MPI", std::string(rest.substr(0, rest.find(',')))}};
+  }
+  return {{"MPI", std::string(all.substr(0, all.find('\n')))}};
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,251 @@
+// Reading a deck: file, then overrides, then every check against the table of keys.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <tuple>
+
+#include "io/deck.hpp"
+#include "io/deck_toml.hpp"
+#include "io/deck_value.hpp"
+#include "io/files.hpp"
+
+namespace trireme::io {
+
+namespace {
+
+constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
+// Beyond this many problems no nearest key is sought: a wrong file of megabytes must not
+// take minutes to refuse.
+constexpr std::size_t most_suggestions = 100;
+constexpr int after_the_file = INT_MAX;
+
+struct Problem {
+  DeckProblem what;
+  int line = 0, column = 0;  // for the order of the report
+};
+
+// A value that the deck or an override gives for a key.
+struct Given {
+  TomlValue value;
+  std::string where;
+  int line = 0, column = 0;
+};
+
+struct Reader {
+  std::string name;
+  std::span<const DeckKey> table;
+  std::map<std::string, Given, std::less<>> given;
+  std::vector<Problem> problems;
+  bool syntax_error = false;
+
+  const DeckKey* find_key(const std::string& full) const {
+    const auto at = std::find_if(table.begin(), table.end(), [&](const DeckKey& key) {
+      return full.size() == key.section.size() + 1 + key.name.size() &&
+             full == full_name(key);
+    });
+    return at == table.end() ? nullptr : &*at;
+  }
+
+  // Whether `full` is a section or holds one.
+  bool is_section(const std::string& full) const {
+    return std::any_of(table.begin(), table.end(), [&](const DeckKey& key) {
+      return key.section.starts_with(full) &&
+             (key.section.size() == full.size() || key.section[full.size()] == '.');
+    });
+  }
+
+  std::string place(int line, int column) const {
+    return line > 0 ? format("{}:{}:{}", name, line, column) : name;
+  }
+
+  void add(int line, int column, const std::string& key, const std::string& value,
+           const std::string& text) {
+    problems.push_back({{place(line, column), key, value, text}, line, column});
+  }
+
+  void add_override(const std::string& key, const std::string& value,
+                    const std::string& text) {
+    problems.push_back({{"command line", key, value, text}, after_the_file, 1});
+  }
+
+  std::string section_keys(const std::string& section) const {
+    std::string out;
+    for (const auto& key : table)
+      if (key.section == section || key.section.starts_with(section + "."))
+        out += (out.empty() ? "" : ", ") + full_name(key).substr(section.size() + 1);
+    return out;
+  }
+
+  void read_file(const std::string& text);
+  void read_table(const TomlValue& table_value, const std::string& prefix);
+  void read_member(const TomlValue::Member& member, const std::string& full);
+  void read_unknown(const TomlValue::Member& member, const std::string& full);
+  void read_override(const std::string& text);
+  bool read_override_value(const DeckKey& key, const std::string& text, TomlValue& out);
+  DeckValue settle(const DeckKey& key);
+};
+
+void Reader::read_file(const std::string& text) {
+  try {
+    read_table(parse_toml(text), "");
+  } catch (const TomlError& error) {
+    syntax_error = true;
+    add(error.line, error.column, "", "", error.what());
+  }
+}
+
+void Reader::read_table(const TomlValue& table_value, const std::string& prefix) {
+  for (const auto& member : table_value.members)
+    read_member(member, prefix + quote_key(member.name));
+}
+
+void Reader::read_member(const TomlValue::Member& member, const std::string& full) {
+  if (find_key(full)) {
+    const int line = member.value.line, column = member.value.column;
+    given[full] = {member.value, place(line, column), line, column};
+  } else if (!is_section(full)) {
+    read_unknown(member, full);
+  } else if (member.value.kind == TomlValue::Kind::table) {
+    read_table(member.value, full + ".");
+  } else {
+    add(member.line, member.column, full, show(member.value),
+        "is a section, not a key: write [" + full + "] and below it its keys " +
+            section_keys(full));
+  }
+}
+
+void Reader::read_unknown(const TomlValue::Member& member, const std::string& full) {
+  std::string text = "unknown key";
+  if (problems.size() < most_suggestions)
+    text = member.value.kind == TomlValue::Kind::table ? unknown_section_text(full, table)
+                                                       : unknown_key_text(full, table);
+  add(member.line, member.column, shorten(full), "", text);
+}
+
+std::string trimmed(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
+void Reader::read_override(const std::string& text) {
+  const auto equals = text.find('=');
+  const std::string key_name = trimmed(text.substr(0, equals));
+  const DeckKey* key = find_key(key_name);
+  if (equals == std::string::npos) {
+    add_override(shorten(text), "", "expected section.key=value");
+    return;
+  }
+  if (!key) {
+    const bool section = is_section(key_name);
+    add_override(shorten(key_name), "",
+                 section ? "is a section; its keys are " + section_keys(key_name)
+                         : unknown_key_text(key_name, table));
+    return;
+  }
+  Given found{{}, "command line", after_the_file, 1};
+  if (read_override_value(*key, trimmed(text.substr(equals + 1)), found.value))
+    given[key_name] = std::move(found);
+}
+
+// An override's value is TOML; what is not TOML and does not look like a list, a table or
+// a quoted text is a text without its quotes. False after reporting a problem.
+bool Reader::read_override_value(const DeckKey& key, const std::string& text,
+                                 TomlValue& out) {
+  if (text.empty()) {
+    add_override(full_name(key), "",
+                 "no value after '='; an empty text is " + full_name(key) + "='\"\"'");
+    return false;
+  }
+  try {
+    out = parse_toml_value(text);
+    return true;
+  } catch (const TomlError& error) {
+    if (std::string_view("\"'[{").find(text.front()) != std::string_view::npos) {
+      add_override(full_name(key), shorten(text), error.what());
+      return false;
+    }
+  }
+  try {
+    out = parse_toml_value(quote_toml(text));
+    return true;
+  } catch (const TomlError& error) {
+    add_override(full_name(key), shorten(text), error.what());
+    return false;
+  }
+}
+
+DeckValue default_of(const DeckKey& key) {
+  DeckValue value;
+  value.type = key.type;
+  if (key.fallback.empty()) return value;
+  const std::string wrong =
+      read_value(key, parse_toml_value(std::string(key.fallback)), value);
+  require(wrong.empty(), "the default of deck key {}: {}", full_name(key), wrong);
+  return value;
+}
+
+// The value of one key: what was given, or its default.
+DeckValue Reader::settle(const DeckKey& key) {
+  const std::string full = full_name(key);
+  const auto found = given.find(full);
+  if (found == given.end()) {
+    DeckValue value = default_of(key);
+    if (!key.fallback.empty()) return value;
+    value.sound = false;
+    if (!syntax_error)
+      problems.push_back(
+          {{name, full, "",
+            "must be given: " + expectation(key) + " (" + std::string(key.doc) + ")"},
+           after_the_file,
+           0});
+    return value;
+  }
+  const Given& source = found->second;
+  DeckValue value;
+  const std::string wrong = read_value(key, source.value, value);
+  if (!wrong.empty()) {
+    problems.push_back(
+        {{source.where, full, show(source.value), wrong}, source.line, source.column});
+    value = default_of(key);
+    value.sound = false;
+  }
+  value.given = true;
+  value.where = source.where;
+  return value;
+}
+
+}  // namespace
+
+Deck Deck::parse_leniently(const std::string& text, const std::string& name,
+                           std::span<const std::string> overrides,
+                           std::span<const DeckKey> table) {
+  Reader reader{name, table, {}, {}, false};
+  reader.read_file(text);
+  for (const auto& text_of_override : overrides) reader.read_override(text_of_override);
+  Deck deck;
+  deck.table_ = table;
+  for (const auto& key : table) deck.values_[full_name(key)] = reader.settle(key);
+
+  std::stable_sort(reader.problems.begin(), reader.problems.end(),
+                   [](const Problem& a, const Problem& b) {
+                     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+                   });
+  for (auto& problem : reader.problems) deck.problems_.push_back(std::move(problem.what));
+  return deck;
+}
+
+Deck Deck::load_leniently(const std::string& path, std::span<const std::string> overrides,
+                          std::span<const DeckKey> table) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  require(!std::filesystem::is_directory(status), Status::missing_input,
+          "{}: is a directory, not a deck", path);
+  // A pipe would be read to its end by the first of many ranks.
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          Status::missing_input, "{}: is not a regular file", path);
+  return parse_leniently(read_text(path, most_bytes), path, overrides, table);
+}
+
+}  // namespace trireme::io

@@ -1,0 +1,43 @@
+// XXH3-128 by xxHash.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/digest.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace trireme::io {
+
+struct Digest::State {
+  XXH3_state_t state;
+};
+
+// The state is aligned to 64 bytes, which make_unique respects.
+Digest::Digest() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(&state_->state);
+}
+
+Digest::~Digest() = default;
+
+void Digest::add(const void* data, std::size_t bytes) {
+  XXH3_128bits_update(&state_->state, data, bytes);
+}
+
+std::string Digest::text() const {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state_->state));
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : canonical.digest) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+std::string digest_of(std::string_view bytes) {
+  Digest digest;
+  digest.add(bytes.data(), bytes.size());
+  return digest.text();
+}
+
+}  // namespace trireme::io

@@ -1,0 +1,30 @@
+// XXH3-128 of bytes that come in pieces.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace trireme::io {
+
+class Digest {
+ public:
+  Digest();
+  ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
+
+  void add(const void* data, std::size_t bytes);
+  // Of all bytes so far: 32 hexadecimal digits, in the order that xxhsum prints.
+  std::string text() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string digest_of(std::string_view bytes);
+
+}  // namespace trireme::io

@@ -1,0 +1,232 @@
+// The file driver under HDF5: open, read, write, truncate, sync, each return checked.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/hdf5_driver.hpp"
+
+#if __has_include(<H5FDdevelop.h>)
+#include <H5FDdevelop.h>
+#endif
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace trireme::io {
+namespace {
+
+std::mutex hdf5_mutex;
+
+// HDF5 hands no pointer of ours to the driver's open: the lock is held, so one slot does.
+Hdf5Output* opening = nullptr;
+
+// Alignment of large datasets in the file.
+constexpr hsize_t alignment_bytes = 4096;
+constexpr hsize_t alignment_threshold_bytes = 65536;
+
+// An open file. HDF5 casts between its base and this, so the base comes first.
+struct DriverFile {
+  H5FD_t base{};
+  int descriptor = -1;
+  haddr_t allocated = 0, size = 0;
+  dev_t device{};
+  ino_t inode{};
+  bool written = false;
+  Hdf5Output* output = nullptr;  // null for a source of a virtual dataset
+};
+
+DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
+const DriverFile& of(const H5FD_t* file) {
+  return *reinterpret_cast<const DriverFile*>(file);
+}
+
+void note(Hdf5Output* output, const char* call, int error) {
+  if (output == nullptr || output->error != 0) return;
+  output->error = error;
+  output->call = call;
+}
+
+H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
+  int mode = (flags & H5F_ACC_RDWR) ? O_RDWR : O_RDONLY;
+  if (flags & H5F_ACC_TRUNC) mode |= O_TRUNC;
+  if (flags & H5F_ACC_CREAT) mode |= O_CREAT;
+  if (flags & H5F_ACC_EXCL) mode |= O_EXCL;
+  Hdf5Output* const output = opening;
+  const int descriptor = ::open(name, mode | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    note(output, "open", errno);
+    return nullptr;
+  }
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    note(output, "fstat", S_ISDIR(status.st_mode) ? EISDIR : errno ? errno : EINVAL);
+    ::close(descriptor);
+    return nullptr;
+  }
+  // HDF5 first tries to open a file that it is to create, and that failure is none.
+  if (output != nullptr) *output = {.opened = true};
+  auto file = std::make_unique<DriverFile>();
+  file->descriptor = descriptor;
+  file->size = static_cast<haddr_t>(status.st_size);
+  file->device = status.st_dev;
+  file->inode = status.st_ino;
+  file->output = output;
+  return &file.release()->base;
+}
+
+herr_t driver_close(H5FD_t* base) {
+  const std::unique_ptr<DriverFile> file(&of(base));
+  if (file->written && ::fsync(file->descriptor) != 0) note(file->output, "fsync", errno);
+  if (::close(file->descriptor) != 0 && file->written) note(file->output, "close", errno);
+  if (file->output != nullptr)
+    file->output->bytes = static_cast<std::int64_t>(file->size);
+  return 0;
+}
+
+int driver_compare(const H5FD_t* left, const H5FD_t* right) {
+  const DriverFile &a = of(left), &b = of(right);
+  if (a.device != b.device) return a.device < b.device ? -1 : 1;
+  if (a.inode != b.inode) return a.inode < b.inode ? -1 : 1;
+  return 0;
+}
+
+herr_t driver_query(const H5FD_t*, unsigned long* flags) {
+  *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA |
+           H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_AGGREGATE_SMALLDATA |
+           H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+  return 0;
+}
+
+haddr_t driver_allocated(const H5FD_t* file, H5FD_mem_t) { return of(file).allocated; }
+
+herr_t driver_allocate(H5FD_t* file, H5FD_mem_t, haddr_t address) {
+  of(file).allocated = address;
+  return 0;
+}
+
+haddr_t driver_size(const H5FD_t* file, H5FD_mem_t) { return of(file).size; }
+
+herr_t driver_read(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, size_t bytes,
+                   void* buffer) {
+  DriverFile& file = of(base);
+  auto* to = static_cast<char*>(buffer);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(file.descriptor, to, bytes, static_cast<off_t>(address));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      note(file.output, "read", errno);
+      return -1;
+    }
+    if (got == 0) {  // beyond the end: allocated, never written
+      std::memset(to, 0, bytes);
+      return 0;
+    }
+    to += got;
+    bytes -= static_cast<size_t>(got);
+    address += static_cast<haddr_t>(got);
+  }
+  return 0;
+}
+
+herr_t driver_write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, size_t bytes,
+                    const void* buffer) {
+  DriverFile& file = of(base);
+  const auto* from = static_cast<const char*>(buffer);
+  file.written = true;
+  while (bytes > 0 && (file.output == nullptr || file.output->error == 0)) {
+    const ssize_t put =
+        ::pwrite(file.descriptor, from, bytes, static_cast<off_t>(address));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      note(file.output, "write", put < 0 ? errno : ENOSPC);
+      break;
+    }
+    from += put;
+    bytes -= static_cast<size_t>(put);
+    address += static_cast<haddr_t>(put);
+  }
+  file.size = std::max(file.size, address + bytes);
+  return 0;
+}
+
+herr_t driver_truncate(H5FD_t* base, hid_t, hbool_t) {
+  DriverFile& file = of(base);
+  if (file.size == file.allocated) return 0;
+  file.written = true;
+  if (::ftruncate(file.descriptor, static_cast<off_t>(file.allocated)) != 0)
+    note(file.output, "ftruncate", errno);
+  file.size = file.allocated;
+  return 0;
+}
+
+H5FD_class_t driver_class() {
+  H5FD_class_t c{};
+#ifdef H5FD_CLASS_VERSION  // HDF5 1.13 and later number the structure and the driver
+  c.version = H5FD_CLASS_VERSION;
+  c.value = static_cast<H5FD_class_value_t>(601);
+#endif
+  c.name = "trireme";
+  c.maxaddr = static_cast<haddr_t>(INT64_MAX);
+  c.fc_degree = H5F_CLOSE_WEAK;
+  c.open = driver_open;
+  c.close = driver_close;
+  c.cmp = driver_compare;
+  c.query = driver_query;
+  c.get_eoa = driver_allocated;
+  c.set_eoa = driver_allocate;
+  c.get_eof = driver_size;
+  c.read = driver_read;
+  c.write = driver_write;
+  c.truncate = driver_truncate;
+  const H5FD_mem_t map[] = H5FD_FLMAP_DICHOTOMY;
+  std::copy(std::begin(map), std::end(map), std::begin(c.fl_map));
+  return c;
+}
+
+hid_t driver() {
+  static const H5FD_class_t c = driver_class();
+  static const hid_t id = H5FDregister(&c);
+  return id;
+}
+
+// Message of the innermost record of the error stack.
+herr_t take_innermost(unsigned depth, const H5E_error2_t* record, void* text) {
+  if (depth == 0 && record->desc != nullptr)
+    *static_cast<std::string*>(text) = record->desc;
+  return 0;
+}
+
+}  // namespace
+
+Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+hid_t open_hdf5(const std::string& path, bool create, Hdf5Output& output) {
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_driver(access, driver(), nullptr);
+  H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V110);
+  H5Pset_alignment(access, alignment_threshold_bytes, alignment_bytes);
+  opening = &output;
+  hid_t file = -1;
+  if (create) {
+    const hid_t creation = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_obj_track_times(creation, false);
+    file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
+    H5Pclose(creation);
+  } else {
+    file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  }
+  opening = nullptr;
+  H5Pclose(access);
+  return file;
+}
+
+std::string hdf5_reason() {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
+  H5Eclear2(H5E_DEFAULT);
+  return text.empty() ? "HDF5 gives no reason" : text;
+}
+
+}  // namespace trireme::io

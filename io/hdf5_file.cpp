@@ -1,0 +1,315 @@
+// A thin, checked layer on HDF5's C interface.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/hdf5_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "io/hdf5_driver.hpp"
+#include "io/hdf5_types.hpp"
+
+namespace trireme::io {
+namespace {
+
+// What is converted, or is strided in memory, passes through a block of about this size.
+constexpr std::size_t staging_bytes = std::size_t{4} << 20;
+
+// "name" of "/name".
+std::string without_slash(const std::string& name) {
+  return name.substr(std::min(name.find_first_not_of('/'), name.size()));
+}
+
+Hdf5Id open_dataset(hid_t file, const std::string& path, const std::string& name) {
+  Hdf5Id dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!dataset.valid())
+    fail(Status::bad_content, "{}: cannot open the dataset '{}': {}", path, name,
+         hdf5_reason());
+  return dataset;
+}
+
+// Groups are made one by one, for HDF5 would give those it makes itself a time.
+void make_groups(hid_t file, const std::string& path, const std::string& name) {
+  const Hdf5Id creation(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation.get(), false);
+  const std::string relative = without_slash(name);
+  for (auto at = relative.find('/'); at != std::string::npos;
+       at = relative.find('/', at + 1)) {
+    const std::string group = relative.substr(0, at);
+    if (H5Lexists(file, group.c_str(), H5P_DEFAULT) > 0) continue;
+    const Hdf5Id made(
+        H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+        H5Gclose);
+    if (!made.valid())
+      fail(Status::io, "{}: cannot make the group '{}': {}", path, group, hdf5_reason());
+  }
+}
+
+Hdf5Id make_dataset(hid_t file, const std::string& path, const std::string& name,
+                    DType dtype, const Shape& shape, hid_t creation) {
+  require(shape.rank() > 0, "{}: the dataset '{}' has no dims", path, name);
+  make_groups(file, path, name);
+  H5Pset_obj_track_times(creation, false);
+  H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+  Hdf5Id dataset(H5Dcreate2(file, name.c_str(), stored_type(dtype).get(),
+                            dense_space(shape).get(), H5P_DEFAULT, creation, H5P_DEFAULT),
+                 H5Dclose);
+  if (!dataset.valid())
+    fail(Status::io, "{}: cannot create the dataset '{}': {}", path, name, hdf5_reason());
+  return dataset;
+}
+
+std::pair<DType, Shape> description(hid_t dataset, const std::string& path,
+                                    const std::string& name) {
+  const Hdf5Id type(H5Dget_type(dataset), H5Tclose);
+  const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
+  const auto dtype = dtype_of_hdf5(type.get());
+  require(dtype.has_value(), Status::bad_content,
+          "{}: the dataset '{}' holds elements of a type that this program does not read",
+          path, name);
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  require(rank >= 0 && rank <= Shape::max_rank, Status::bad_content,
+          "{}: the dataset '{}' has {} dims; at most {} are read", path, name, rank,
+          Shape::max_rank);
+  std::array<hsize_t, Shape::max_rank> extents{};
+  H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
+  const std::array<Shape, Shape::max_rank + 1> of_rank = {
+      Shape{}, Shape{0}, Shape{0, 0}, Shape{0, 0, 0}, Shape{0, 0, 0, 0}};
+  Shape shape = of_rank[static_cast<std::size_t>(rank)];
+  for (int i = 0; i < rank; ++i)
+    shape[i] = static_cast<std::int64_t>(extents[static_cast<std::size_t>(i)]);
+  return {*dtype, shape};
+}
+
+void check_box(const std::string& path, const std::string& name, const Shape& whole,
+               const Shape& begin, const Shape& extent) {
+  bool inside = begin.rank() == whole.rank() && extent.rank() == whole.rank();
+  for (int i = 0; inside && i < whole.rank(); ++i)
+    inside = begin[i] >= 0 && extent[i] >= 0 && begin[i] <= whole[i] - extent[i];
+  require(inside, Status::bad_content,
+          "{}: the dataset '{}' of {} has no box of {} at {}", path, name, whole, extent,
+          begin);
+}
+
+// Calls work(begin, rows) for blocks of rows of at most staging_bytes, or one row.
+template <class F>
+void for_each_block(const TensorView& view, std::size_t element_bytes, const Shape& begin,
+                    const F& work) {
+  const std::int64_t rows = view.dim(0);
+  if (view.elements() == 0) return;
+  const auto row_bytes = static_cast<std::size_t>(view.elements() / rows) * element_bytes;
+  const auto count =
+      static_cast<std::int64_t>(std::max<std::size_t>(1, staging_bytes / row_bytes));
+  Shape at = begin;
+  for (std::int64_t row = 0; row < rows; row += count) {
+    at[0] = begin[0] + row;
+    work(at, view.rows(row, std::min(count, rows - row)));
+  }
+}
+
+Shape origin(const Shape& shape) {
+  Shape zeros = shape;
+  for (int i = 0; i < zeros.rank(); ++i) zeros[i] = 0;
+  return zeros;
+}
+
+herr_t collect_dataset(hid_t group, const char* name, const H5L_info_t*, void* names) {
+  const Hdf5Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
+  if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET)
+    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  return 0;
+}
+
+}  // namespace
+
+Hdf5File::Hdf5File(const std::string& path, Mode mode)
+    : path_(path), output_(std::make_unique<Hdf5Output>()) {
+  const Hdf5Lock lock;
+  file_ = open_hdf5(path, mode == Mode::create, *output_);
+  if (file_ >= 0) return;
+  const std::string reason =
+      output_->error != 0 ? std::strerror(output_->error) : hdf5_reason();
+  if (mode == Mode::create) fail(Status::cannot_create, "{}: {}", path, reason);
+  const bool content = output_->opened || output_->error == EISDIR;
+  fail(content ? Status::bad_content : Status::missing_input,
+       content ? "{}: is not an HDF5 file that can be read: {}" : "{}: {}", path, reason);
+}
+
+Hdf5File::~Hdf5File() {
+  if (file_ < 0) return;
+  const Hdf5Lock lock;
+  H5Fclose(file_);
+}
+
+// Turns a failure beneath HDF5 into an error.
+void Hdf5File::check_output(const std::string& name) const {
+  if (output_->error == 0) return;
+  fail(Status::io, "{}: {} failed{}: {}", path_, output_->call,
+       name.empty() ? "" : " at the dataset '" + name + "'",
+       std::strerror(output_->error));
+}
+
+bool Hdf5File::has(const std::string& name) const {
+  const Hdf5Lock lock;
+  const std::string relative = without_slash(name);
+  if (relative.empty()) return true;
+  for (auto at = relative.find('/');; at = relative.find('/', at + 1)) {
+    if (H5Lexists(file_, relative.substr(0, at).c_str(), H5P_DEFAULT) <= 0) return false;
+    if (at == std::string::npos) return true;
+  }
+}
+
+std::vector<std::string> Hdf5File::datasets() const {
+  const Hdf5Lock lock;
+  std::vector<std::string> names;
+  if (H5Lvisit(file_, H5_INDEX_NAME, H5_ITER_INC, collect_dataset, &names) < 0)
+    fail(Status::bad_content, "{}: cannot list the datasets: {}", path_, hdf5_reason());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::pair<DType, Shape> Hdf5File::describe(const std::string& name) const {
+  const Hdf5Lock lock;
+  return description(open_dataset(file_, path_, name).get(), path_, name);
+}
+
+void Hdf5File::write(const std::string& name, const TensorView& data) {
+  const Hdf5Lock lock;
+  const Hdf5Id creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  const Hdf5Id dataset =
+      make_dataset(file_, path_, name, data.dtype(), data.shape(), creation.get());
+  write_box(dataset.get(), name, origin(data.shape()), data);
+}
+
+void Hdf5File::create(const std::string& name, DType dtype, const Shape& shape) {
+  const Hdf5Lock lock;
+  const Hdf5Id creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  make_dataset(file_, path_, name, dtype, shape, creation.get());
+  check_output(name);
+}
+
+void Hdf5File::write_rows(const std::string& name, std::int64_t begin,
+                          const TensorView& data) {
+  const Hdf5Lock lock;
+  const Hdf5Id dataset = open_dataset(file_, path_, name);
+  const auto [dtype, shape] = description(dataset.get(), path_, name);
+  Shape at = origin(data.shape());
+  at[0] = begin;
+  check_box(path_, name, shape, at, data.shape());
+  require(dtype == data.dtype(), "{}: rows of {} for the dataset '{}' of {}", path_,
+          name_of(data.dtype()), name, name_of(dtype));
+  write_box(dataset.get(), name, at, data);
+}
+
+void Hdf5File::write_box(std::int64_t dataset, const std::string& name,
+                         const Shape& begin, const TensorView& data) {
+  const Hdf5Id type = memory_type(data.dtype());
+  const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
+  const auto put = [&](const Shape& at, const Shape& extent, const void* from) {
+    select_box(space.get(), at, extent);
+    const herr_t result = H5Dwrite(dataset, type.get(), dense_space(extent).get(),
+                                   space.get(), H5P_DEFAULT, from);
+    check_output(name);
+    if (result < 0)
+      fail(Status::io, "{}: cannot write the dataset '{}': {}", path_, name,
+           hdf5_reason());
+  };
+  if (data.elements() == 0) return;
+  if (data.is_dense()) return put(begin, data.shape(), data.raw());
+  std::vector<std::byte> staging;
+  for_each_block(data, size_of(data.dtype()), begin,
+                 [&](const Shape& at, const TensorView& block) {
+                   staging.resize(std::max(staging.size(), block.bytes()));
+                   copy_out(block, staging.data());
+                   put(at, block.shape(), staging.data());
+                 });
+}
+
+void Hdf5File::read(const std::string& name, const Shape& begin,
+                    const TensorView& out) const {
+  const Hdf5Lock lock;
+  read_box(open_dataset(file_, path_, name).get(), name, begin, out);
+}
+
+void Hdf5File::read_all(const std::string& name, const TensorView& out) const {
+  const Hdf5Lock lock;
+  const Hdf5Id dataset = open_dataset(file_, path_, name);
+  const auto [dtype, shape] = description(dataset.get(), path_, name);
+  require(shape == out.shape(), Status::bad_content,
+          "{}: the dataset '{}' has the shape {}, not {}", path_, name, shape,
+          out.shape());
+  read_box(dataset.get(), name, origin(shape), out);
+}
+
+void Hdf5File::read_box(std::int64_t dataset, const std::string& name, const Shape& begin,
+                        const TensorView& out) const {
+  const auto [dtype, shape] = description(dataset, path_, name);
+  check_box(path_, name, shape, begin, out.shape());
+  require(is_floating(dtype) == is_floating(out.dtype()), Status::bad_content,
+          "{}: the dataset '{}' holds {}, which does not convert to {}", path_, name,
+          name_of(dtype), name_of(out.dtype()));
+  // HDF5 converts integers; floats pass as they are stored and are converted here.
+  const DType read_as = is_floating(dtype) ? dtype : out.dtype();
+  const Hdf5Id type = memory_type(read_as);
+  const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
+  const auto get = [&](const Shape& at, const Shape& extent, void* to) {
+    select_box(space.get(), at, extent);
+    if (H5Dread(dataset, type.get(), dense_space(extent).get(), space.get(), H5P_DEFAULT,
+                to) >= 0)
+      return;
+    check_output(name);
+    fail(Status::io, "{}: cannot read the dataset '{}': {}", path_, name, hdf5_reason());
+  };
+  if (out.elements() == 0) return;
+  if (out.is_dense() && read_as == out.dtype()) return get(begin, out.shape(), out.raw());
+  std::vector<std::byte> staging;
+  for_each_block(
+      out, size_of(read_as), begin, [&](const Shape& at, const TensorView& block) {
+        const auto bytes = static_cast<std::size_t>(block.elements()) * size_of(read_as);
+        staging.resize(std::max(staging.size(), bytes));
+        get(at, block.shape(), staging.data());
+        copy_in(staging.data(), read_as, block);
+      });
+}
+
+void Hdf5File::create_virtual(const std::string& name, DType dtype, const Shape& shape,
+                              const std::vector<Piece>& pieces) {
+  const Hdf5Lock lock;
+  const Hdf5Id creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  const Hdf5Id space = dense_space(shape);
+  for (const auto& piece : pieces) {
+    if (piece.extent.elements() == 0) continue;
+    check_box(path_, name, shape, piece.begin, piece.extent);
+    select_box(space.get(), piece.begin, piece.extent);
+    if (H5Pset_virtual(creation.get(), space.get(), piece.file.c_str(),
+                       piece.source.c_str(), dense_space(piece.extent).get()) < 0)
+      fail(Status::io, "{}: cannot map '{}' of '{}' into the dataset '{}': {}", path_,
+           piece.source, piece.file, name, hdf5_reason());
+  }
+  make_dataset(file_, path_, name, dtype, shape, creation.get());
+  check_output(name);
+}
+
+void Hdf5File::close() {
+  if (file_ < 0) return;
+  const Hdf5Lock lock;
+  const herr_t result = H5Fclose(std::exchange(file_, -1));
+  check_output("");
+  if (result < 0) fail(Status::io, "{}: cannot be closed: {}", path_, hdf5_reason());
+}
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  const Hdf5Lock lock;
+  H5get_libversion(&major, &minor, &release);
+#ifdef H5_HAVE_PARALLEL
+  constexpr auto kind = "parallel";
+#else
+  constexpr auto kind = "serial";
+#endif
+  return format("{}.{}.{}, {}", major, minor, release, kind);
+}
+
+}  // namespace trireme::io

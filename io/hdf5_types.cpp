@@ -1,0 +1,179 @@
+// HDF5's types and dataspaces for ours, and copies between element types.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/hdf5_types.hpp"
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+namespace trireme::io {
+namespace {
+
+// A float of 16 bits: sign, exponent, mantissa from the top bit down. `base` gives the
+// byte order.
+hid_t half_type(hid_t base, std::size_t exponent_bits, std::size_t bias) {
+  const std::size_t mantissa_bits = 15 - exponent_bits;
+  const hid_t type = H5Tcopy(base);
+  H5Tset_fields(type, 15, mantissa_bits, exponent_bits, 0, mantissa_bits);
+  H5Tset_precision(type, 16);
+  H5Tset_size(type, 2);
+  H5Tset_ebias(type, bias);
+  return type;
+}
+
+hid_t bfloat16_type(hid_t base) { return half_type(base, 8, 127); }
+hid_t float16_type(hid_t base) { return half_type(base, 5, 15); }
+
+std::optional<DType> integer_of(std::size_t bytes, bool is_signed) {
+  switch (bytes) {
+    case 1: return is_signed ? DType::i32 : DType::u8;
+    case 2: return is_signed ? DType::i32 : DType::u16;
+    case 4: return is_signed ? DType::i32 : DType::i64;
+    case 8: return DType::i64;
+    default: return {};
+  }
+}
+
+std::optional<DType> floating_of(hid_t type) {
+  switch (H5Tget_size(type)) {
+    case 8: return DType::f64;
+    case 4: return DType::f32;
+    case 2: break;
+    default: return {};
+  }
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits);
+  if (exponent_bits == 8 && H5Tget_ebias(type) == 127) return DType::bf16;
+  if (exponent_bits == 5 && H5Tget_ebias(type) == 15) return DType::f16;
+  return {};
+}
+
+// Calls run(pointer, elements) for each dense run of the last dim, in row-major order.
+template <class F>
+void for_each_run(const TensorView& view, std::byte* at, int dim, const F& run) {
+  if (dim == view.shape().rank() - 1) {
+    run(at, view.dim(dim));
+    return;
+  }
+  const auto step = view.stride(dim) * static_cast<std::int64_t>(size_of(view.dtype()));
+  for (std::int64_t i = 0; i < view.dim(dim); ++i)
+    for_each_run(view, at + i * step, dim + 1, run);
+}
+
+template <class To, class From>
+To converted(From value) {
+  if constexpr (std::is_same_v<To, From>) return value;
+  if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>)
+    return static_cast<To>(value);
+  else
+    return static_cast<To>(static_cast<float>(value));
+}
+
+template <class From, class To>
+const std::byte* convert_run(const std::byte* from, std::byte* to, std::int64_t count) {
+  const auto* source = reinterpret_cast<const From*>(from);
+  auto* target = reinterpret_cast<To*>(to);
+  for (std::int64_t i = 0; i < count; ++i) target[i] = converted<To>(source[i]);
+  return reinterpret_cast<const std::byte*>(source + count);
+}
+
+}  // namespace
+
+Hdf5Id stored_type(DType dtype) {
+  const auto id = [&] {
+    switch (dtype) {
+      case DType::f64: return H5Tcopy(H5T_IEEE_F64LE);
+      case DType::f32: return H5Tcopy(H5T_IEEE_F32LE);
+      case DType::bf16: return bfloat16_type(H5T_IEEE_F32LE);
+      case DType::f16: return float16_type(H5T_IEEE_F32LE);
+      case DType::i64: return H5Tcopy(H5T_STD_I64LE);
+      case DType::i32: return H5Tcopy(H5T_STD_I32LE);
+      case DType::u16: return H5Tcopy(H5T_STD_U16LE);
+      case DType::u8: return H5Tcopy(H5T_STD_U8LE);
+    }
+    return hid_t{-1};
+  }();
+  return {id, H5Tclose};
+}
+
+Hdf5Id memory_type(DType dtype) {
+  const auto id = [&] {
+    switch (dtype) {
+      case DType::f64: return H5Tcopy(H5T_NATIVE_DOUBLE);
+      case DType::f32: return H5Tcopy(H5T_NATIVE_FLOAT);
+      case DType::bf16: return bfloat16_type(H5T_NATIVE_FLOAT);
+      case DType::f16: return float16_type(H5T_NATIVE_FLOAT);
+      case DType::i64: return H5Tcopy(H5T_NATIVE_INT64);
+      case DType::i32: return H5Tcopy(H5T_NATIVE_INT32);
+      case DType::u16: return H5Tcopy(H5T_NATIVE_UINT16);
+      case DType::u8: return H5Tcopy(H5T_NATIVE_UINT8);
+    }
+    return hid_t{-1};
+  }();
+  return {id, H5Tclose};
+}
+
+std::optional<DType> dtype_of_hdf5(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return integer_of(H5Tget_size(type), H5Tget_sign(type) == H5T_SGN_2);
+    case H5T_FLOAT: return floating_of(type);
+    default: return {};
+  }
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 ||
+         dtype == DType::f16;
+}
+
+Hdf5Id dense_space(const Shape& shape) {
+  std::array<hsize_t, Shape::max_rank> extents{};
+  for (int i = 0; i < shape.rank(); ++i)
+    extents[static_cast<std::size_t>(i)] = static_cast<hsize_t>(shape[i]);
+  return {H5Screate_simple(shape.rank(), extents.data(), nullptr), H5Sclose};
+}
+
+void select_box(hid_t space, const Shape& begin, const Shape& extent) {
+  std::array<hsize_t, Shape::max_rank> start{}, count{};
+  for (int i = 0; i < extent.rank(); ++i) {
+    start[static_cast<std::size_t>(i)] = static_cast<hsize_t>(begin[i]);
+    count[static_cast<std::size_t>(i)] = static_cast<hsize_t>(extent[i]);
+  }
+  require(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                              nullptr) >= 0,
+          "HDF5 cannot select the box of {} at {}", extent, begin);
+}
+
+void copy_in(const void* from, DType dtype, const TensorView& to) {
+  const auto* at = static_cast<const std::byte*>(from);
+  auto* const target = static_cast<std::byte*>(to.raw());
+  if (dtype == to.dtype()) {
+    for_each_run(to, target, 0, [&](std::byte* run, std::int64_t count) {
+      const auto bytes = static_cast<std::size_t>(count) * size_of(dtype);
+      std::memcpy(run, at, bytes);
+      at += bytes;
+    });
+    return;
+  }
+  visit_floating(dtype, [&](auto source) {
+    visit_floating(to.dtype(), [&](auto result) {
+      for_each_run(to, target, 0, [&](std::byte* run, std::int64_t count) {
+        at = convert_run<decltype(source), decltype(result)>(at, run, count);
+      });
+    });
+  });
+}
+
+void copy_out(const TensorView& from, void* to) {
+  auto* at = static_cast<std::byte*>(to);
+  for_each_run(from, static_cast<std::byte*>(from.raw()), 0,
+               [&](std::byte* run, std::int64_t count) {
+                 const auto bytes =
+                     static_cast<std::size_t>(count) * size_of(from.dtype());
+                 std::memcpy(at, run, bytes);
+                 at += bytes;
+               });
+}
+
+}  // namespace trireme::io

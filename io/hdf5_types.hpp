@@ -1,0 +1,52 @@
+// HDF5's types and dataspaces for ours, and copies between element types.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hdf5.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/tensor_view.hpp"
+
+namespace trireme::io {
+
+// An HDF5 identifier that is closed at the end of its scope.
+class Hdf5Id {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Hdf5Id(hid_t id, Close close) : id_(id), close_(close) {}
+  Hdf5Id(Hdf5Id&& other) noexcept
+      : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Hdf5Id& operator=(Hdf5Id&&) = delete;
+  ~Hdf5Id() {
+    if (id_ >= 0) close_(id_);
+  }
+  hid_t get() const { return id_; }
+  bool valid() const { return id_ >= 0; }
+
+ private:
+  hid_t id_;
+  Close close_;
+};
+
+// As stored: little-endian; bf16 and fp16 are floats of 16 bits that HDF5's tools print.
+Hdf5Id stored_type(DType dtype);
+// As in memory.
+Hdf5Id memory_type(DType dtype);
+// The type of ours that holds every value of `type`; none when there is no such type.
+std::optional<DType> dtype_of_hdf5(hid_t type);
+
+bool is_floating(DType dtype);
+
+Hdf5Id dense_space(const Shape& shape);
+// Selects the box of `space` at `begin`.
+void select_box(hid_t space, const Shape& begin, const Shape& extent);
+
+// to = the dense elements at `from`, converted (round to nearest, ties to even; fp64 goes
+// to 16 bits by way of fp32). Both types floating, or the same.
+void copy_in(const void* from, DType dtype, const TensorView& to);
+// The dense elements at `to` = a view that may be strided, of the same type.
+void copy_out(const TensorView& from, void* to);
+
+}  // namespace trireme::io

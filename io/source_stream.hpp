@@ -1,0 +1,89 @@
+// TokenStream: samples cut from the tokens of several files, one after another; DataFile:
+// a file that is noticed when it changes. Private to the io module.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/sample_source.hpp"
+
+namespace trireme::io {
+
+// A regular file as it was when a source was opened. Reading goes through pread(), not a
+// mapping: a file truncated under a mapping kills the process with SIGBUS.
+class DataFile {
+ public:
+  // keep_open: hold a descriptor for the object's life; otherwise each read opens the
+  // file, for sources of more files than a process may have open. Throws
+  // Error(missing_input) when it cannot be opened, Error(bad_content) when it is empty or
+  // not a regular file.
+  DataFile(const std::string& path, bool keep_open);
+  ~DataFile();
+  DataFile(DataFile&& other) noexcept;
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::int64_t size() const { return state_.size; }
+  // Fills `out` from byte `begin`. Throws Error(io) when reading fails or the file is no
+  // longer what it was.
+  void read(std::int64_t begin, std::span<std::byte> out) const;
+  // Throws Error(io) when the path no longer names the file as it was.
+  void require_unchanged() const;
+
+ private:
+  struct State {
+    std::int64_t size = 0, modified_ns = 0;
+    std::uint64_t inode = 0;
+    bool operator==(const State&) const = default;
+  };
+  static State state_of(int descriptor, const std::string& path);
+  int open_again() const;
+  void require_state(const State& now) const;
+
+  std::string path_;
+  State state_;
+  int descriptor_ = -1;
+};
+
+// The common part of "bytes" and "tokens": where a window lies in which file.
+class TokenStream : public SampleSource {
+ public:
+  std::int64_t samples() const override { return (tokens() - 1) / sequence_; }
+  std::int64_t tokens() const override { return starts_.back(); }
+  std::int64_t windows() const override {
+    return (tokens() - 1 + sequence_ - 1) / sequence_;
+  }
+  void sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
+  std::string describe() const override;
+
+ protected:
+  TokenStream(std::string kind, std::int64_t sequence);
+  // Appends a part. Parts are numbered from 0.
+  void add_part(std::int64_t tokens) { starts_.push_back(starts_.back() + tokens); }
+  // Throws Error(bad_content) when there are too few tokens for one sample.
+  void require_one_sample() const;
+  // Fills `out` with the tokens of `part` from `begin`; the range lies in the part.
+  virtual void read(std::size_t part, std::int64_t begin,
+                    std::span<std::int32_t> out) const = 0;
+  virtual std::int64_t bytes() const = 0;
+
+ private:
+  std::string kind_;
+  std::int64_t sequence_;
+  std::vector<std::int64_t> starts_{0};  // of each part, and the end of the last
+};
+
+// Files of config.paths in order, opened. Few enough stay open.
+std::vector<DataFile> open_files(const SourceConfig& config);
+
+std::unique_ptr<SampleSource> open_bytes(const SourceConfig& config);
+std::unique_ptr<SampleSource> open_tokens(const SourceConfig& config);
+std::unique_ptr<SampleSource> open_synthetic(const SourceConfig& config);
+
+}  // namespace trireme::io

@@ -1,0 +1,107 @@
+// Checks of attention's arguments, and the choice of where it runs.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention.hpp"
+
+#include "base/error.hpp"
+#include "kernels/checks.hpp"
+#include "kernels/kokkos/attention.hpp"
+#include "kernels/runtime.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+void check_shape(const char* kernel, const AttentionShape& shape) {
+  require(shape.batch >= 0 && shape.sequence >= 0 && shape.heads >= 0 &&
+              shape.kv_heads >= 0 && shape.head_width > 0,
+          "{}: batch {}, sequence {}, heads {}, kv_heads {}, head_width {}", kernel,
+          shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width);
+  require(static_cast<std::int64_t>(shape.kv_head.size()) == shape.heads,
+          "{}: kv_head maps {} heads, but there are {}", kernel, shape.kv_head.size(),
+          shape.heads);
+  for (const std::int32_t head : shape.kv_head)
+    require(head >= 0 && head < shape.kv_heads,
+            "{}: kv_head names head {} of {} key/value heads", kernel, head,
+            shape.kv_heads);
+}
+
+void check_scratch(const char* kernel, const Stream& stream, const Arena& scratch) {
+  require(scratch.device() == stream.device(),
+          "{}: the scratch arena is not on the stream's device", kernel);
+}
+
+Shape query_shape(const AttentionShape& shape) {
+  return {shape.batch * shape.sequence, shape.heads * shape.head_width};
+}
+
+Shape key_shape(const AttentionShape& shape) {
+  return {shape.batch * shape.sequence, shape.kv_heads * shape.head_width};
+}
+
+Shape lse_shape(const AttentionShape& shape) {
+  return {shape.batch * shape.sequence, shape.heads};
+}
+
+}  // namespace
+
+void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
+               const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
+               const TensorView& o_THK, const TensorView& lse_TH) {
+  check_shape("attention", shape);
+  check_scratch("attention", stream, scratch);
+  const Checks checks("attention", stream);
+  checks.matrix({"q", q_THK});
+  const DType type = q_THK.dtype();
+  checks.tensor({"q", q_THK}, type, query_shape(shape));
+  checks.tensor({"k", k_TGK}, type, key_shape(shape));
+  checks.tensor({"v", v_TGK}, type, key_shape(shape));
+  checks.tensor({"o", o_THK}, type, query_shape(shape));
+  checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
+  host::attention(scratch, shape, 0, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+}
+
+void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                        const TensorView& do_THK, const TensorView& q_THK,
+                        const TensorView& k_TGK, const TensorView& v_TGK,
+                        const TensorView& o_THK, const TensorView& lse_TH,
+                        const TensorView& dq_THK, const TensorView& dk_TGK,
+                        const TensorView& dv_TGK) {
+  check_shape("attention_backward", shape);
+  check_scratch("attention_backward", stream, scratch);
+  const Checks checks("attention_backward", stream);
+  checks.matrix({"q", q_THK});
+  const DType type = q_THK.dtype();
+  for (const Argument& x : {Argument{"do", do_THK}, Argument{"q", q_THK},
+                            Argument{"o", o_THK}, Argument{"dq", dq_THK}})
+    checks.tensor(x, type, query_shape(shape));
+  for (const Argument& x : {Argument{"k", k_TGK}, Argument{"v", v_TGK},
+                            Argument{"dk", dk_TGK}, Argument{"dv", dv_TGK}})
+    checks.tensor(x, type, key_shape(shape));
+  checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
+  host::attention_backward(scratch, shape, threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK,
+                           lse_TH, dq_THK, dk_TGK, dv_TGK);
+}
+
+void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                      std::int64_t past, const TensorView& q, const TensorView& k_cache,
+                      const TensorView& v_cache, const TensorView& o) {
+  check_shape("attention_cached", shape);
+  check_scratch("attention_cached", stream, scratch);
+  const Checks checks("attention_cached", stream);
+  checks.matrix({"q", q});
+  const DType type = q.dtype();
+  checks.tensor({"q", q}, type, query_shape(shape));
+  checks.tensor({"o", o}, type, query_shape(shape));
+  require(k_cache.shape().rank() == 3,
+          "attention_cached: k_cache has shape {}, but [B, C, G * K] was expected",
+          k_cache.shape());
+  const std::int64_t capacity = k_cache.dim(1);
+  require(past >= 0 && past + shape.sequence <= capacity,
+          "attention_cached: positions {} to {} do not fit a cache of {}", past,
+          past + shape.sequence, capacity);
+  const Shape cache{shape.batch, capacity, shape.kv_heads * shape.head_width};
+  checks.tensor({"k_cache", k_cache}, type, cache);
+  checks.tensor({"v_cache", v_cache}, type, cache);
+  host::attention(scratch, shape, past, threads(), q, k_cache, v_cache, o, TensorView());
+}
+
+}  // namespace trireme::kernels

@@ -1,0 +1,111 @@
+// Elementwise kernels: checks, then the implementation of the stream's device.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise.hpp"
+
+#include "kernels/checks.hpp"
+#include "kernels/kokkos/elementwise.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+void check_dense(const Checks& check, Argument argument) {
+  check.floating(argument);
+  check.dense(argument);
+}
+
+// parts is a dense matrix of at least one row, out as long as a row of it.
+void check_parts(const Checks& check, const TensorView& parts_PN,
+                 const TensorView& out_N) {
+  check.matrix({"parts", parts_PN});
+  check.dense({"parts", parts_PN});
+  require(parts_PN.dim(0) > 0, "a sum or maximum of no parts");
+  check.tensor({"out", out_N}, parts_PN.dtype(), {parts_PN.dim(1)});
+}
+
+}  // namespace
+
+void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorView& y) {
+  const Checks check("add", stream);
+  check.floating({"y", y});
+  for (const Argument& argument : {Argument{"a", a}, {"b", b}, {"y", y}}) {
+    check.tensor(argument, y.dtype(), y.shape());
+    check.dense(argument);
+  }
+  if (stream.device().is_meta()) return;
+  host::add(a, b, y);
+}
+
+void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
+              const TensorView& bias_D, const TensorView& y_TD) {
+  const Checks check("add_bias", stream);
+  check.matrix({"y", y_TD});
+  check.tensor({"a", a_TD}, y_TD.dtype(), y_TD.shape());
+  check.tensor({"b", b_TD}, y_TD.dtype(), y_TD.shape());
+  if (!bias_D.empty()) check.tensor({"bias", bias_D}, y_TD.dtype(), {y_TD.dim(1)});
+  if (stream.device().is_meta()) return;
+  host::add_bias(a_TD, b_TD, bias_D, y_TD);
+}
+
+void copy(Stream& stream, const TensorView& x, const TensorView& y) {
+  const Checks check("copy", stream);
+  check.floating({"x", x});
+  check.floating({"y", y});
+  check.tensor({"y", y}, y.dtype(), x.shape());
+  check.dense_or_matrix({"x", x});
+  check.dense_or_matrix({"y", y});
+  if (stream.device().is_meta()) return;
+  host::copy(x, y);
+}
+
+void fill(Stream& stream, const TensorView& y, double value) {
+  check_dense(Checks("fill", stream), {"y", y});
+  if (stream.device().is_meta()) return;
+  host::fill(y, value);
+}
+
+void scale(Stream& stream, const TensorView& x, double factor) {
+  check_dense(Checks("scale", stream), {"x", x});
+  if (stream.device().is_meta()) return;
+  host::scale(x, factor);
+}
+
+void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& sums_N) {
+  const Checks check("add_column_sums", stream);
+  check.matrix({"x", x_TN});
+  check.tensor({"sums", sums_N}, accumulator_of(x_TN.dtype()), {x_TN.dim(1)});
+  if (stream.device().is_meta()) return;
+  host::add_column_sums(x_TN, sums_N);
+}
+
+void accumulate(Stream& stream, const TensorView& x, const TensorView& y) {
+  const Checks check("accumulate", stream);
+  check_dense(check, {"x", x});
+  check_dense(check, {"y", y});
+  check.tensor({"y", y}, y.dtype(), x.shape());
+  if (stream.device().is_meta()) return;
+  host::accumulate(x, y);
+}
+
+void sum_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N) {
+  check_parts(Checks("sum_parts", stream), parts_PN, out_N);
+  if (stream.device().is_meta()) return;
+  host::sum_parts(parts_PN, out_N);
+}
+
+void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N) {
+  check_parts(Checks("max_parts", stream), parts_PN, out_N);
+  if (stream.device().is_meta()) return;
+  host::max_parts(parts_PN, out_N);
+}
+
+double sum_of_squares(Stream& stream, const TensorView& x) {
+  check_dense(Checks("sum_of_squares", stream), {"x", x});
+  return stream.device().is_meta() ? 0.0 : host::sum_of_squares(x);
+}
+
+bool all_finite(Stream& stream, const TensorView& x) {
+  check_dense(Checks("all_finite", stream), {"x", x});
+  return stream.device().is_meta() || host::all_finite(x);
+}
+
+}  // namespace trireme::kernels

@@ -1,0 +1,133 @@
+// How attention is cut: blocks of queries and keys, stripes of a diagonal block, packing,
+// and workers that share tasks.
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// Packed blocks hold queries as columns (`_t`: [K][block], positions along the lanes) so
+// that maxima and sums over keys need no sum across lanes, or as rows ([block][K]).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <type_traits>
+#include <utility>
+
+#include "base/tensor_view.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/kokkos/attention_simd.hpp"
+#include "kernels/kokkos/parallel.hpp"
+#include "kernels/kokkos/vector_math.hpp"
+
+namespace trireme::kernels::blocks {
+
+inline constexpr std::int64_t block = 64;       // queries, and keys, of a block
+inline constexpr std::int64_t stripe_keys = 16;  // keys of a stripe of a diagonal block
+inline constexpr std::int64_t group = 4;  // query blocks that share a packed key block
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return divide_up(n, unit) * unit;
+}
+// Padded head width; a multiple of every vector's lanes.
+constexpr std::int64_t padded(std::int64_t width) { return round_up(width, 16); }
+// Query blocks of the largest group of a sequence.
+constexpr std::int64_t group_blocks(std::int64_t sequence) {
+  return std::min(group, divide_up(sequence, block));
+}
+
+// Keys [key, key + keys) of a block, seen by its queries from `column` on.
+struct Stripe {
+  std::int64_t key, keys, column;
+};
+
+// Calls f(stripe) so that all visible (key, query) pairs are covered once: one stripe,
+// or on the diagonal one for every 16 keys, which leaves out most of what is masked.
+template <class F>
+void for_stripes(bool diagonal, std::int64_t keys, const F& f) {
+  if (!diagonal) return f(Stripe{0, keys, 0});
+  for (std::int64_t key = 0; key < keys; key += stripe_keys)
+    f(Stripe{key, std::min(stripe_keys, keys - key), key});
+}
+
+// A matrix of T whose row t of sequence b begins at data + b * sequence + t * row.
+template <class T>
+struct Heads {
+  T* data = nullptr;
+  std::int64_t row = 0, sequence = 0;
+
+  // Column `column` of row t of sequence b.
+  T* at(std::int64_t b, std::int64_t t, std::int64_t column) const {
+    return data + b * sequence + t * row + column;
+  }
+};
+
+// A view [B * S, n], or [B, C, n] with C >= S. An empty view has no data.
+template <class T>
+Heads<T> heads_of(const TensorView& view, std::int64_t S) {
+  if (view.empty()) return {};
+  T* data = view.data<std::remove_const_t<T>>();
+  if (view.shape().rank() == 3) return {data, view.stride(1), view.stride(0)};
+  return {data, view.stride(0), S * view.stride(0)};
+}
+
+// Copies `rows` rows of `width` elements as accumulators to rows of `padded(width)`; the
+// rest, up to row `padded_rows`, is zero.
+template <class T>
+void pack_rows(const T* from, std::int64_t stride, std::int64_t rows,
+               std::int64_t padded_rows, std::int64_t width, Accumulator<T>* to) {
+  const std::int64_t to_stride = padded(width);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* source = from + r * stride;
+    Accumulator<T>* target = to + r * to_stride;
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) target[c] = load(source[c]);
+    for (std::int64_t c = width; c < to_stride; ++c) target[c] = 0;
+  }
+  std::fill(to + rows * to_stride, to + padded_rows * to_stride, Accumulator<T>(0));
+}
+
+// The way back, times `factor`.
+template <class T>
+void unpack_rows(const Accumulator<T>* from, std::int64_t rows, std::int64_t width,
+                 Accumulator<T> factor, T* to, std::int64_t stride) {
+  const std::int64_t from_stride = padded(width);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Accumulator<T>* source = from + r * from_stride;
+    T* target = to + r * stride;
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) target[c] = store<T>(source[c] * factor);
+  }
+}
+
+// True in the lanes of queries `column`... that may not see `key`.
+template <class A>
+[[gnu::always_inline]] inline auto hidden(std::int64_t column, std::int64_t key) {
+  return simd::lane_indices<A>() < static_cast<simd::Bits<A>>(key - column);
+}
+
+// Workers that are of use for `tasks` tasks.
+inline std::int64_t workers_for(std::int64_t tasks, std::int64_t threads) {
+  return std::clamp<std::int64_t>(tasks, 1, threads);
+}
+
+// Calls f(task, worker) once for each task. Workers, each with memory of its own, draw
+// the next task when they are free. Which worker does a task must not matter.
+template <class F>
+void share_tasks(const char* label, std::int64_t tasks, std::int64_t workers,
+                 const F& f) {
+  std::atomic<std::int64_t> next{0};
+  run_chunks(label, workers, ChunkBody([&](std::int64_t worker) {
+               for (std::int64_t task; (task = next.fetch_add(1)) < tasks;)
+                 f(task, worker);
+             }));
+}
+
+// Cuts a worker's memory into consecutive pieces.
+template <class A>
+struct Pieces {
+  A* next;
+  A* take(std::int64_t elements) { return std::exchange(next, next + elements); }
+};
+
+}  // namespace trireme::kernels::blocks

@@ -1,0 +1,240 @@
+// Causal attention forward on the host: online softmax over blocks of keys.
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
+// log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "base/memory.hpp"
+#include "kernels/kokkos/attention.hpp"
+#include "kernels/kokkos/attention_blocks.hpp"
+
+namespace trireme::kernels::host {
+namespace {
+
+using namespace blocks;
+using simd::Vector;
+
+template <class T>
+struct Operands {
+  const AttentionShape& shape;
+  std::int64_t past;
+  Heads<const T> q, k, v;
+  Heads<T> o;
+  Heads<Accumulator<T>> lse;  // data may be null
+};
+
+// A worker: one head's group of query blocks at a time.
+template <class T>
+class Forward {
+  using A = Accumulator<T>;
+
+ public:
+  static std::int64_t memory(const AttentionShape& shape) {
+    const std::int64_t width = padded(shape.head_width);
+    return group_blocks(shape.sequence) * (2 * block * width + 2 * block) +
+           3 * block * width + block * block + block;
+  }
+
+  Forward(const Operands<T>& operands, A* memory)
+      : operands_(operands),
+        width_(operands.shape.head_width),
+        stride_(padded(width_)) {
+    const std::int64_t blocks = group_blocks(operands.shape.sequence);
+    Pieces<A> pieces{memory};
+    queries_t_ = pieces.take(blocks * block * stride_);
+    outputs_t_ = pieces.take(blocks * block * stride_);
+    keys_ = pieces.take(block * stride_);
+    values_ = pieces.take(block * stride_);
+    rows_ = pieces.take(block * stride_);
+    scores_t_ = pieces.take(block * block);
+    maxima_ = pieces.take(blocks * block);
+    sums_ = pieces.take(blocks * block);
+    shrink_ = pieces.take(block);
+  }
+
+  // Queries [first, first + 4 blocks) of head h of sequence b. Blocks of keys begin at
+  // positions past + (a multiple of the block), so that the last one is the diagonal's.
+  void run(std::int64_t b, std::int64_t h, std::int64_t first) {
+    const AttentionShape& shape = operands_.shape;
+    const std::int64_t past = operands_.past;
+    const std::int64_t column = shape.kv_head[static_cast<std::size_t>(h)] * width_;
+    const std::int64_t end = std::min(first + group * block, shape.sequence);
+    for (std::int64_t at = first; at < end; at += block) start(b, h, first, at, end);
+    const std::int64_t lowest = -round_up(past, block);
+    for (std::int64_t key = lowest; key < end; key += block) {
+      const std::int64_t from = std::max<std::int64_t>(past + key, 0);
+      const std::int64_t keys = std::min(past + key + block, past + shape.sequence) - from;
+      pack_rows(operands_.k.at(b, from, column), operands_.k.row, keys, keys, width_,
+                keys_);
+      pack_rows(operands_.v.at(b, from, column), operands_.v.row, keys, keys, width_,
+                values_);
+      for (std::int64_t at = first; at < end; at += block)
+        if (at >= key) update((at - first) / block, end - at, keys, at == key, key == lowest);
+    }
+    for (std::int64_t at = first; at < end; at += block) finish(b, h, first, at, end);
+  }
+
+ private:
+  static std::int64_t columns(std::int64_t left) {
+    return round_up(std::min(left, block), stripe_keys);
+  }
+
+  void start(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t at,
+             std::int64_t end) {
+    const std::int64_t i = (at - first) / block;
+    const A factor = static_cast<A>(operands_.shape.scale * std::numbers::log2e);
+    pack_rows(operands_.q.at(b, at, h * width_), operands_.q.row,
+              std::min(block, end - at), columns(end - at), width_, rows_);
+    simd::transpose(columns(end - at), stride_, factor, rows_, stride_,
+                    queries_t_ + i * block * stride_, block);
+    std::fill_n(maxima_ + i * block, block, -std::numeric_limits<A>::infinity());
+    std::fill_n(sums_ + i * block, block, A(0));
+  }
+
+  // Takes one block of keys into account for query block i.
+  void update(std::int64_t i, std::int64_t left, std::int64_t keys, bool diagonal,
+              bool is_first) {
+    const std::int64_t end = columns(left);
+    const A* queries_t = queries_t_ + i * block * stride_;
+    A* outputs_t = outputs_t_ + i * block * stride_;
+    // 1. s'^T = k q'^T
+    for_stripes(diagonal, keys, [&](const Stripe& s) {
+      simd::multiply<A, false>(s.keys, end - s.column, width_,
+                               {keys_ + s.key * stride_, stride_},
+                               {queries_t + s.column, block},
+                               {scores_t_ + s.key * block + s.column, block}, {});
+      if (diagonal) hide(s);
+    });
+    // 2. p^T = 2^(s'^T - max), and by how much the new maximum shrinks earlier sums
+    raise_maxima(maxima_ + i * block, keys, end, diagonal);
+    for_stripes(diagonal, keys, [&](const Stripe& s) {
+      exponentials(s, end, maxima_ + i * block, sums_ + i * block);
+    });
+    // 3. o^T = shrink o^T + v^T p^T
+    for_stripes(diagonal, keys, [&](const Stripe& s) {
+      const bool kept = !(is_first && s.key == 0);
+      simd::multiply<A, true>(width_, end - s.column, s.keys,
+                              {values_ + s.key * stride_, stride_},
+                              {scores_t_ + s.key * block + s.column, block},
+                              {outputs_t + s.column, block},
+                              {kept, kept && s.key == 0 ? shrink_ : nullptr});
+    });
+  }
+
+  void hide(const Stripe& s) {
+    constexpr A never = -std::numeric_limits<A>::infinity();
+    for (std::int64_t j = s.key; j < s.key + s.keys; ++j)
+      for (std::int64_t c = s.column; c < s.column + stripe_keys; c += simd::lanes<A>) {
+        A* at = scores_t_ + j * block + c;
+        const Vector<A> x = simd::load_vector(at);
+        simd::store_vector<A>(at, hidden<A>(c, j) ? simd::broadcast(never) : x);
+      }
+  }
+
+  // maxima = max over keys so far; sums and shrink_ follow.
+  void raise_maxima(A* maxima, std::int64_t keys, std::int64_t end, bool diagonal) {
+    A* sums = sums_ + (maxima - maxima_);
+    for (std::int64_t c = 0; c < end; c += simd::lanes<A>) {
+      const std::int64_t visible =
+          diagonal ? std::min(keys, round_up(c + 1, stripe_keys)) : keys;
+      const Vector<A> before = simd::load_vector(maxima + c);
+      Vector<A> even = before, odd = before;
+      const A* scores = scores_t_ + c;
+      std::int64_t j = 0;
+      for (; j + 1 < visible; j += 2) {
+        even = simd::greater<A>(even, simd::load_vector(scores + j * block));
+        odd = simd::greater<A>(odd, simd::load_vector(scores + (j + 1) * block));
+      }
+      if (j < visible) even = simd::greater<A>(even, simd::load_vector(scores + j * block));
+      const Vector<A> after = simd::greater<A>(even, odd);
+      const Vector<A> shrink = simd::exp2<A>(before - after);
+      simd::store_vector<A>(maxima + c, after);
+      simd::store_vector<A>(shrink_ + c, shrink);
+      simd::store_vector<A>(sums + c, shrink * simd::load_vector(sums + c));
+    }
+  }
+
+  void exponentials(const Stripe& s, std::int64_t end, const A* maxima, A* sums) {
+    for (std::int64_t c = s.column; c < end; c += simd::lanes<A>) {
+      const Vector<A> maximum = simd::load_vector(maxima + c);
+      Vector<A> sum = simd::load_vector(sums + c);
+      for (std::int64_t j = s.key; j < s.key + s.keys; ++j) {
+        A* at = scores_t_ + j * block + c;
+        const Vector<A> p = simd::exp2<A>(simd::load_vector(at) - maximum);
+        simd::store_vector<A>(at, p);
+        sum += p;
+      }
+      simd::store_vector<A>(sums + c, sum);
+    }
+  }
+
+  // o = o^T / sum, lse = ln 2 max + ln sum
+  void finish(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t at,
+              std::int64_t end) {
+    const std::int64_t offset = at - first, rows = std::min(block, end - at);
+    A* outputs_t = outputs_t_ + offset * stride_;
+    const A* sums = sums_ + offset;
+    for (std::int64_t c = 0; c < columns(rows); c += simd::lanes<A>) {
+      const Vector<A> inverse = A(1) / simd::load_vector(sums + c);
+      for (std::int64_t k = 0; k < width_; ++k) {
+        A* x = outputs_t + k * block + c;
+        simd::store_vector<A>(x, inverse * simd::load_vector(x));
+      }
+    }
+    std::fill(outputs_t + width_ * block, outputs_t + stride_ * block, A(0));
+    simd::transpose(stride_, columns(rows), A(1), outputs_t, block, rows_, stride_);
+    unpack_rows(rows_, rows, width_, A(1), operands_.o.at(b, at, h * width_),
+                operands_.o.row);
+    if (operands_.lse.data == nullptr) return;
+    for (std::int64_t r = 0; r < rows; ++r)
+      *operands_.lse.at(b, at + r, h) =
+          maxima_[offset + r] * std::numbers::ln2_v<A> + std::log(sums[r]);
+  }
+
+  const Operands<T>& operands_;
+  std::int64_t width_, stride_;
+  // Of each query block: q'^T and o^T [K][block], max and sum [block].
+  A *queries_t_, *outputs_t_, *maxima_, *sums_;
+  // Of one key block: k and v [block][K], s'^T [block][block].
+  A *keys_, *values_, *scores_t_;
+  A *rows_, *shrink_;
+};
+
+}  // namespace
+
+void attention(Arena& scratch, const AttentionShape& shape, std::int64_t past,
+               std::int64_t workers, const TensorView& q_THK, const TensorView& k_TGK,
+               const TensorView& v_TGK, const TensorView& o_THK,
+               const TensorView& lse_TH) {
+  const std::int64_t S = shape.sequence;
+  const std::int64_t groups = divide_up(S, group * block);
+  const std::int64_t tasks = shape.batch * shape.heads * groups;
+  if (tasks == 0) return;
+  workers = workers_for(tasks, workers);
+  const ArenaScope scope(scratch);
+  visit_floating(q_THK.dtype(), [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const std::int64_t elements = round_up(Forward<T>::memory(shape), 16);
+    const TensorView memory =
+        scratch.take(dtype_of<A>, {workers, elements}, "attention");
+    if (scratch.device().is_meta()) return;
+    const Operands<T> operands{shape,
+                               past,
+                               heads_of<const T>(q_THK, S),
+                               heads_of<const T>(k_TGK, S),
+                               heads_of<const T>(v_TGK, S),
+                               heads_of<T>(o_THK, S),
+                               heads_of<A>(lse_TH, S)};
+    // The longest tasks first: those of the last queries.
+    share_tasks("attention", tasks, workers, [&](std::int64_t task, std::int64_t worker) {
+      const std::int64_t pair = task % (shape.batch * shape.heads);
+      const std::int64_t from_last = task / (shape.batch * shape.heads);
+      Forward<T>(operands, memory.data<A>() + worker * elements)
+          .run(pair / shape.heads, pair % shape.heads,
+               (groups - 1 - from_last) * group * block);
+    });
+  });
+}
+
+}  // namespace trireme::kernels::host

@@ -1,0 +1,42 @@
+// The table of commands.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/app.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.hpp"
+
+namespace trireme::app {
+namespace {
+
+struct Command {
+  std::string_view name;
+  int (*run)(comm::World&, const Arguments&);
+};
+
+constexpr std::array commands = {
+    Command{"train", train},       Command{"plan", plan},
+    Command{"generate", generate}, Command{"evaluate", evaluate},
+    Command{"inspect", inspect},   Command{"bench", bench},
+    Command{"help", help},         Command{"--help", help},
+    Command{"--version", version},
+};
+
+}  // namespace
+
+int run(comm::World& world, int argc, char** argv) {
+  log::set_rank(world.rank());
+  const std::string name = argc > 1 ? argv[1] : "help";
+  const auto* const command = std::find_if(
+      commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
+  const Arguments arguments(
+      std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
+  if (command == commands.end()) {
+    throw comm::Agreed(Status::command_line,
+                       "unknown command '" + name + "'; see 'trireme help'");
+  }
+  return command->run(world, arguments);
+}
+
+}  // namespace trireme::app

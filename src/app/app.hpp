@@ -1,0 +1,23 @@
+// The command line: `trireme COMMAND ...`.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "app/arguments.hpp"
+#include "comm/world.hpp"
+
+namespace trireme::app {
+
+// Runs the command of argv and returns the exit status.
+int run(comm::World& world, int argc, char** argv);
+
+// One function a command, each in a file of its own.
+int train(comm::World& world, const Arguments& arguments);
+int plan(comm::World& world, const Arguments& arguments);
+int generate(comm::World& world, const Arguments& arguments);
+int evaluate(comm::World& world, const Arguments& arguments);
+int inspect(comm::World& world, const Arguments& arguments);
+int bench(comm::World& world, const Arguments& arguments);
+int help(comm::World& world, const Arguments& arguments);
+int version(comm::World& world, const Arguments& arguments);
+
+}  // namespace trireme::app

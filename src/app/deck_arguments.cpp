@@ -1,0 +1,21 @@
+// Decks of commands and of checkpoints.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/deck_arguments.hpp"
+
+#include "train/deck_table.hpp"
+
+namespace trireme::app {
+
+LoadedDeck load_deck(const std::vector<std::string>& words, int ranks) {
+  const std::vector<std::string> overrides(words.begin() + 1, words.end());
+  const auto deck = io::Deck::load(words.front(), overrides, train::deck_table());
+  return {train::make_run_config(deck, ranks), deck.effective()};
+}
+
+train::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
+  const auto deck = io::Deck::parse(
+      reader.info().deck, reader.directory() + " (its deck)", {}, train::deck_table());
+  return train::make_run_config(deck, reader.info().mesh.size());
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,125 @@
+// `trireme evaluate MODEL DATA [--logits FILE.h5]`.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "app/app.hpp"
+#include "app/deck_arguments.hpp"
+#include "base/log.hpp"
+#include "infer/evaluation.hpp"
+#include "io/hdf5_file.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/runtime.hpp"
+
+namespace trireme::app {
+namespace {
+
+// The data in the form that the model was trained on; a model of a synthetic source is
+// evaluated on token files.
+std::unique_ptr<io::SampleSource> open_data(const train::RunConfig& config,
+                                            const std::string& path) {
+  io::SourceConfig source = config.data;
+  source.kind = config.data.kind == "bytes" ? "bytes" : "tokens";
+  source.paths = {path};
+  return io::open_source(source);
+}
+
+// Gathers logits over the tensor axis and writes them as one dataset [T, V] on rank 0.
+class LogitsWriter {
+ public:
+  LogitsWriter(comm::World& world, const std::string& path,
+               const infer::LoadedModel& model, std::int64_t tokens)
+      : world_(world), model_(model) {
+    const std::int64_t V = model.config().vocabulary;
+    world_.agree([&] {
+      if (world_.rank() != 0) return;
+      file_.emplace(path, io::Hdf5File::Mode::create);
+      file_->create("logits", accumulator_of(model.dtype()), {tokens, V});
+    });
+  }
+  void write(std::int64_t first, const TensorView& logits_CV) {
+    const std::int64_t C = logits_CV.dim(0), V = model_.config().vocabulary;
+    const std::int64_t ranks = model_.region().size(), room = divide_up(V, ranks);
+    Stream stream;
+    Arena arena(Device::host(),
+                static_cast<std::size_t>(C * (room + ranks * room + V)) *
+                        size_of(logits_CV.dtype()) +
+                    4 * Arena::alignment,
+                MemoryClass::workspace, "gathered logits");
+    const TensorView padded_CR = arena.take(logits_CV.dtype(), {C, room}, "padded");
+    kernels::copy(stream, logits_CV, padded_CR.columns(0, logits_CV.dim(1)));
+    const TensorView all = model_.region().gather(stream, arena, padded_CR);
+    const TensorView whole_CV = arena.take(logits_CV.dtype(), {C, V}, "whole");
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const Range part = split_range(V, ranks, rank);
+      kernels::copy(stream, all.rows(rank, 1).reshape({C, room}).columns(0, part.count()),
+                    whole_CV.columns(part.begin, part.count()));
+    }
+    world_.agree([&] {
+      if (file_) file_->write_rows("logits", first, whole_CV);
+    });
+  }
+  void close() {
+    world_.agree([&] {
+      if (file_) file_->close();
+    });
+  }
+
+ private:
+  comm::World& world_;
+  const infer::LoadedModel& model_;
+  std::optional<io::Hdf5File> file_;
+};
+
+// Tokens that have a target: of full windows, and of the shorter last one.
+std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence) {
+  std::vector<std::int32_t> window(static_cast<std::size_t>(sequence) + 1);
+  source.sample(source.windows() - 1, window);
+  return (source.windows() - 1) * sequence +
+         std::count_if(window.begin() + 1, window.end(), [](auto id) { return id >= 0; });
+}
+
+}  // namespace
+
+int evaluate(comm::World& world, const Arguments& given) {
+  Arguments arguments = given;
+  std::optional<io::CheckpointReader> reader;
+  train::RunConfig config;
+  std::unique_ptr<io::SampleSource> source;
+  world.agree([&] {
+    constexpr Option options[] = {{"--logits", true}};
+    arguments.parse("trireme evaluate MODEL DATA [--logits FILE.h5]", options, 2, 2);
+    reader.emplace(arguments.words()[0], world.rank(), world.size());
+    config = checkpoint_config(*reader);
+    source = open_data(config, arguments.words()[1]);
+    require(config.model.heads % world.size() == 0, Status::resources,
+            "model.heads = {} cannot be split over {} ranks; start a divisor of it",
+            config.model.heads, world.size());
+  });
+  const kernels::Runtime runtime(0, world.ranks_on_node());
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  std::optional<infer::LoadedModel> model;
+  world.agree([&] {
+    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
+                  config.model.sequence, *reader);
+  });
+  infer::Evaluation result;
+  if (arguments.has("--logits")) {
+    LogitsWriter writer(world, arguments.text("--logits", ""), *model,
+                        target_tokens(*source, config.model.sequence));
+    result = infer::evaluate(*model, *source,
+                             [&](std::int64_t first, const TensorView& logits) {
+                               writer.write(first, logits);
+                             });
+    writer.close();
+  } else {
+    result = infer::evaluate(*model, *source);
+  }
+  log::info("{}", source->describe());
+  log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),
+            fixed(std::exp(result.loss()), 4), result.tokens);
+  return 0;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,55 @@
+// `trireme help [deck]`.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/app.hpp"
+#include "base/log.hpp"
+#include "io/deck.hpp"
+#include "train/deck_table.hpp"
+
+namespace trireme::app {
+namespace {
+
+constexpr std::string_view overview =
+    R"(usage: trireme COMMAND ...      under srun or mpirun, or alone for one rank
+
+  train    DECK [section.key=value ...]     run, or resume, a training job
+           --check [--ranks N]              only check the deck and print the plan
+  plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
+           [--ranks N]
+  generate MODEL --prompt TEXT              continue a prompt; MODEL: a run or checkpoint
+           [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
+           [--prompt-tokens 1,2,3]
+  evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
+  inspect  CHECKPOINT                       list tensors, verify digests
+  bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
+           [--steps N]
+  help deck [--markdown]                    every key of a deck
+  --version                                 versions of the program and its libraries
+
+Exit status: 0 done; 64 command line wrong; 65 deck, data or checkpoint content wrong;
+66 input missing; 70 internal error; 71 MPI, NCCL or CUDA error; 73 cannot create output;
+74 I/O error; 75 checkpoint written before a signal or time limit, run the same command
+again; 78 resources do not fit the deck; 80 training diverged; 82 hang found.)";
+
+}  // namespace
+
+int help(comm::World& world, const Arguments& given) {
+  Arguments arguments = given;
+  bool deck = false;
+  world.agree([&] {
+    constexpr Option options[] = {{"--markdown", false}};
+    arguments.parse("trireme help [deck [--markdown]]", options, 0, 1);
+    deck = !arguments.words().empty();
+    require(!deck || arguments.words().front() == "deck", Status::command_line,
+            "no help on '{}'; there is 'trireme help deck'", arguments.words().front());
+  });
+  if (!deck) {
+    log::line(overview);
+  } else if (arguments.has("--markdown")) {
+    log::line(io::describe_keys_markdown(train::deck_table()));
+  } else {
+    log::line(io::describe_keys(train::deck_table()));
+  }
+  return 0;
+}
+
+}  // namespace trireme::app

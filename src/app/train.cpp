@@ -1,0 +1,53 @@
+// `trireme train DECK [section.key=value ...] [--check [--ranks N]]`.
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "app/app.hpp"
+#include "app/deck_arguments.hpp"
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "kernels/runtime.hpp"
+#include "plan/plan.hpp"
+#include "train/trainer.hpp"
+
+namespace trireme::app {
+namespace {
+
+// Every problem that can be found without training: the deck's, then the data's.
+int check(comm::World& world, const LoadedDeck& deck) {
+  world.agree([&] {
+    io::open_source(deck.config.data);
+    if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
+  });
+  log::line(plan::describe(deck.config, plan::make_plan(deck.config, 0)));
+  log::info("the deck is good");
+  return 0;
+}
+
+}  // namespace
+
+int train(comm::World& world, const Arguments& given) {
+  Arguments arguments = given;
+  LoadedDeck deck;
+  world.agree([&] {
+    constexpr Option options[] = {{"--check", false}, {"--ranks", true}};
+    arguments.parse("trireme train DECK [section.key=value ...] [--check [--ranks N]]",
+                    options, 1, 10000);
+    require(arguments.has("--check") || !arguments.has("--ranks"), Status::command_line,
+            "--ranks goes with --check; a run has the ranks that srun or mpirun started");
+    const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
+    deck = load_deck(arguments.words(), static_cast<int>(ranks));
+  });
+  if (arguments.has("--check")) return check(world, deck);
+
+  const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
+  log::info("trireme {}  run {} in {}  {} ranks, {} threads each", build_info().version,
+            deck.config.run.name, deck.config.run.directory, world.size(),
+            kernels::threads());
+  log::line(plan::describe(deck.config, plan::make_plan(deck.config, world.rank())));
+  comm::Mesh mesh(world, deck.config.parallel.mesh);
+  train::Trainer trainer(world, mesh, deck.config, deck.effective);
+  return static_cast<int>(trainer.run());
+}
+
+}  // namespace trireme::app

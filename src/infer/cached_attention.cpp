@@ -1,0 +1,48 @@
+// CachedAttention.
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cached_attention.hpp"
+
+#include "kernels/elementwise.hpp"
+
+namespace trireme::infer {
+
+CachedAttention::CachedAttention(std::int64_t layers, std::int64_t capacity,
+                                 std::int64_t row_width, DType dtype)
+    : capacity_(capacity) {
+  const Shape shape = {1, capacity, row_width};
+  for (std::int64_t i = 0; i < layers; ++i) {
+    layers_.push_back(
+        {Buffer(Device::host(), dtype, shape, MemoryClass::activations, "keys"),
+         Buffer(Device::host(), dtype, shape, MemoryClass::activations, "values")});
+  }
+}
+
+void CachedAttention::begin(std::int64_t past, std::int64_t count) {
+  require(past + count <= capacity_, "positions up to {} in a cache of {}", past + count,
+          capacity_);
+  past_ = past;
+  next_layer_ = 0;
+}
+
+void CachedAttention::forward(Stream& stream, Arena& scratch,
+                              const kernels::AttentionShape& shape,
+                              const TensorView& q_THK, const TensorView& k_TGK,
+                              const TensorView& v_TGK, const TensorView& o_THK,
+                              const TensorView& /*lse_TH*/) {
+  if (stream.device().is_meta()) return;
+  Layer& layer = layers_.at(next_layer_++);
+  const TensorView keys = layer.keys.view(), values = layer.values.view();
+  const Shape rows = {capacity_, keys.dim(2)};
+  kernels::copy(stream, k_TGK, keys.reshape(rows).rows(past_, shape.sequence));
+  kernels::copy(stream, v_TGK, values.reshape(rows).rows(past_, shape.sequence));
+  kernels::attention_cached(stream, scratch, shape, past_, q_THK, keys, values, o_THK);
+}
+
+void CachedAttention::backward(Stream&, Arena&, const kernels::AttentionShape&,
+                               const TensorView&, const TensorView&, const TensorView&,
+                               const TensorView&, const TensorView&, const TensorView&,
+                               const TensorView&, const TensorView&, const TensorView&) {
+  fail(Status::internal, "a cached attention has no backward");
+}
+
+}  // namespace trireme::infer

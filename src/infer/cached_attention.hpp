@@ -1,0 +1,43 @@
+// CachedAttention: the attention core of generation; keys and values of earlier positions
+// are kept.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "parallel/attention_core.hpp"
+
+namespace trireme::infer {
+
+// One cache a layer, [C, G * K] for keys and for values, one sequence. Layers call in
+// order: each forward of the model is one begin() and then one call a layer.
+class CachedAttention final : public parallel::AttentionCore {
+ public:
+  // row_width: G * K on this rank. capacity: positions C.
+  CachedAttention(std::int64_t layers, std::int64_t capacity, std::int64_t row_width,
+                  DType dtype);
+
+  // The next forward brings positions [past, past + Q). Throws Error(internal) past the
+  // capacity.
+  void begin(std::int64_t past, std::int64_t count);
+
+  void forward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
+               const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
+               const TensorView& o_THK, const TensorView& lse_TH) override;
+  // Throws Error(internal): nothing is trained through a cache.
+  void backward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
+                const TensorView& do_THK, const TensorView& q_THK,
+                const TensorView& k_TGK, const TensorView& v_TGK, const TensorView& o_THK,
+                const TensorView& lse_TH, const TensorView& dq_THK,
+                const TensorView& dk_TGK, const TensorView& dv_TGK) override;
+
+ private:
+  struct Layer {
+    Buffer keys, values;
+  };
+  std::vector<Layer> layers_;
+  std::size_t next_layer_ = 0;
+  std::int64_t past_ = 0, capacity_;
+};
+
+}  // namespace trireme::infer

@@ -1,0 +1,28 @@
+// Evaluation: the mean loss of a model on data, and its logits on request.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "infer/loaded_model.hpp"
+#include "io/sample_source.hpp"
+
+namespace trireme::infer {
+
+struct Evaluation {
+  double loss_sum = 0;  // in nats
+  std::int64_t tokens = 0;
+  double loss() const { return loss_sum / static_cast<double>(tokens > 0 ? tokens : 1); }
+};
+
+// Sees the logits of consecutive tokens of the data: (number of the first token, logits
+// [C, V on this rank]), padding excluded.
+using EachLogits = std::function<void(std::int64_t, const TensorView&)>;
+
+// Runs every window of the source (see SampleSource::windows), one sequence at a time.
+// All ranks of the model's tensor group call alike and get the same result.
+Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
+                    const EachLogits& each = {});
+
+}  // namespace trireme::infer

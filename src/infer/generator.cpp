@@ -1,0 +1,117 @@
+// Generator.
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/generator.hpp"
+
+#include <algorithm>
+
+#include "base/split.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace trireme::infer {
+namespace {
+
+// Width of the key/value rows of this rank: every head that its query heads use.
+std::int64_t kv_row_width(const LoadedModel& model) {
+  const auto& m = model.config();
+  const Range heads = split_range(m.heads, model.region().size(), model.region().rank());
+  const std::int64_t queries = m.heads / m.kv_heads;
+  return ((heads.end - 1) / queries + 1 - heads.begin / queries) * m.head_width();
+}
+
+// Arenas for a prompt of `capacity` tokens, measured on the meta device.
+std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
+                                            std::int64_t capacity,
+                                            parallel::AttentionCore& core) {
+  const Device meta = Device::meta();
+  Stream stream(meta);
+  Arena saved(meta, 0, MemoryClass::activations, "saved");
+  Arena scratch(meta, 0, MemoryClass::workspace, "scratch");
+  nn::WeightGradients none;
+  const TensorView ids_T(nullptr, DType::i32, {capacity}, meta);
+  nn::Pass pass{stream, saved, scratch, none, core, 1, capacity, ids_T};
+  auto views = model.stage().make_saved();
+  const TensorView x_TD = model.stage().forward(pass, ids_T, views);
+  const TensorView logits = model.stage().logits(pass, x_TD.rows(capacity - 1, 1));
+  const std::int64_t most = divide_up(model.config().vocabulary, model.region().size());
+  scratch.take(logits.dtype(), {(model.region().size() + 1) * most}, "gathered logits");
+  // The attention of a cache takes scratch that grows with the cache, not with the shape.
+  constexpr std::size_t slack = 1 << 20;
+  return {saved.peak_bytes() + slack, scratch.peak_bytes() + slack};
+}
+
+}  // namespace
+
+Generator::Generator(const LoadedModel& model, std::int64_t capacity)
+    : model_(model),
+      capacity_(capacity),
+      attention_(model.config().layers, capacity, kv_row_width(model), model.dtype()),
+      ids_(Device::host(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
+      saved_(Device::host(), measure(model, capacity, attention_).first,
+             MemoryClass::activations, "activations"),
+      scratch_(Device::host(), measure(model, capacity, attention_).second,
+               MemoryClass::workspace, "scratch"),
+      logits_(static_cast<std::size_t>(model.config().vocabulary)) {}
+
+std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
+                                           std::int64_t past) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  attention_.begin(past, count);
+  const TensorView tokens_T = ids_.view().rows(0, count);
+  const TensorView positions_T = ids_.view().rows(capacity_, count);
+  std::copy(tokens.begin(), tokens.end(), tokens_T.data<std::int32_t>());
+  for (std::int64_t i = 0; i < count; ++i) {
+    positions_T.data<std::int32_t>()[i] = static_cast<std::int32_t>(past + i);
+  }
+  Stream stream;
+  nn::WeightGradients none;
+  saved_.reset();
+  scratch_.reset();
+  nn::Pass pass{stream, saved_, scratch_, none, attention_, 1, count, positions_T};
+  auto views = model_.stage().make_saved();
+  const TensorView x_TD = model_.stage().forward(pass, tokens_T, views);
+  return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));
+}
+
+// Parts of the vocabulary differ by one in length: they are gathered in equal rooms.
+std::span<const double> Generator::gather_logits(nn::Pass& pass,
+                                                 const TensorView& logits_1V) {
+  const std::int64_t ranks = model_.region().size(), V = model_.config().vocabulary;
+  const std::int64_t room = divide_up(V, ranks);
+  const TensorView padded = scratch_.take(logits_1V.dtype(), {room}, "padded logits");
+  kernels::fill(pass.stream, padded, 0.0);
+  kernels::copy(pass.stream, logits_1V.reshape({logits_1V.elements()}),
+                padded.rows(0, logits_1V.elements()));
+  const TensorView all = model_.region().gather(pass.stream, scratch_, padded);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const Range part = split_range(V, ranks, rank);
+    for (std::int64_t i = 0; i < part.count(); ++i) {
+      const auto from = rank * room + i;
+      logits_[static_cast<std::size_t>(part.begin + i)] =
+          all.dtype() == DType::f64 ? all.data<double>()[from]
+                                    : static_cast<double>(all.data<float>()[from]);
+    }
+  }
+  return logits_;
+}
+
+void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t count,
+                         const Sampler& sampler,
+                         const std::function<bool(std::int32_t)>& emit) {
+  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
+  std::int64_t begin = 0, past = 0;  // the cache holds text [begin, begin + past)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto length = static_cast<std::int64_t>(text.size());
+    if (length - begin > capacity_) {  // full: start again from the last half
+      begin = length - divide_up(capacity_, 2);
+      past = 0;
+    }
+    const std::span<const std::int32_t> fresh(text.begin() + begin + past, text.end());
+    const auto logits = forward(fresh, past);
+    past = length - begin;
+    const std::int32_t token = sampler.choose(logits, length);
+    if (!emit(token)) return;
+    text.push_back(token);
+  }
+}
+
+}  // namespace trireme::infer

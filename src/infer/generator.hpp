@@ -1,0 +1,43 @@
+// Generator: continues a prompt token by token with a key/value cache.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "infer/cached_attention.hpp"
+#include "infer/loaded_model.hpp"
+#include "infer/sampler.hpp"
+
+namespace trireme::infer {
+
+class Generator {
+ public:
+  // capacity: most positions, prompt included. All ranks of the model's tensor group call
+  // alike and choose the same tokens.
+  Generator(const LoadedModel& model, std::int64_t capacity);
+
+  // Runs the prompt (not empty), then makes up to `count` tokens; each is given to
+  // `emit`, which returns false to stop. Stops when the capacity is full.
+  void generate(std::span<const std::int32_t> prompt, std::int64_t count,
+                const Sampler& sampler, const std::function<bool(std::int32_t)>& emit);
+
+  // Logits [V] of the position after `tokens` at positions [past, past + n); keeps their
+  // keys and values.
+  std::span<const double> forward(std::span<const std::int32_t> tokens,
+                                  std::int64_t past);
+
+ private:
+  std::span<const double> gather_logits(nn::Pass& pass, const TensorView& logits_1V);
+
+  const LoadedModel& model_;
+  std::int64_t capacity_;
+  CachedAttention attention_;
+  Buffer ids_;  // tokens and positions, [2, capacity]
+  Arena saved_, scratch_;
+  std::vector<double> logits_;
+};
+
+}  // namespace trireme::infer

@@ -1,0 +1,39 @@
+// LoadedModel: binding and reading weights.
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/loaded_model.hpp"
+
+namespace trireme::infer {
+namespace {
+
+model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
+                                std::int64_t positions) {
+  return {.model = config,
+          .blocks = {0, config.layers},
+          .first = true,
+          .last = true,
+          .dtype = compute,
+          .z_loss = 0,
+          .positions = positions};
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
+                         comm::Group& tensor, std::int64_t positions,
+                         const io::CheckpointReader& reader)
+    : region_(tensor, false),
+      stage_(stage_config(config, compute, positions), region_, Device::host()) {
+  for (Param* param : stage_.parameters()) {
+    weights_.emplace_back(Device::host(), compute, param->shape, MemoryClass::weights,
+                          param->name);
+    param->value = weights_.back().view();
+    for (const Slab& slab : param->slabs) {
+      TensorView box = param->value.rows(slab.local_begin[0], slab.extent[0]);
+      if (param->shape.rank() == 2)
+        box = box.columns(slab.local_begin[1], slab.extent[1]);
+      reader.read("model/" + slab.tensor, slab.whole, slab.global_begin, box);
+    }
+  }
+}
+
+}  // namespace trireme::infer

@@ -1,0 +1,35 @@
+// LoadedModel: a model for inference, its weights read from a checkpoint.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "comm/group.hpp"
+#include "io/checkpoint.hpp"
+#include "model/stage.hpp"
+
+namespace trireme::infer {
+
+class LoadedModel {
+ public:
+  // Reads this rank's part of the weights, whatever mesh wrote them. `tensor` is the
+  // group over which weights are split; it outlives the model. positions: longest
+  // sequence that will be run. Throws Error(bad_content) when a tensor is absent or has
+  // another shape.
+  LoadedModel(const model::ModelConfig& config, DType compute, comm::Group& tensor,
+              std::int64_t positions, const io::CheckpointReader& reader);
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const model::Stage& stage() const { return stage_; }
+  const parallel::TensorRegion& region() const { return region_; }
+  const model::ModelConfig& config() const { return stage_.config().model; }
+  DType dtype() const { return stage_.config().dtype; }
+
+ private:
+  parallel::TensorRegion region_;
+  model::Stage stage_;
+  std::vector<Buffer> weights_;
+};
+
+}  // namespace trireme::infer

@@ -1,0 +1,43 @@
+// Learning-rate schedules.
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace trireme::optim {
+namespace {
+
+// Part of [begin, begin + length] that `step` has gone, in [0, 1].
+double part_gone(std::int64_t step, std::int64_t begin, std::int64_t length) {
+  if (length <= 0) return step > begin ? 1.0 : 0.0;
+  return std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0,
+                    1.0);
+}
+
+}  // namespace
+
+double learning_rate(const OptimizerConfig& config, std::int64_t step) {
+  const ScheduleConfig& s = config.schedule;
+  if (step <= s.warmup) {
+    return config.learning_rate * static_cast<double>(step) /
+           static_cast<double>(s.warmup);
+  }
+  const std::int64_t decay = s.decay > 0 ? s.decay : config.steps - s.warmup;
+  const double after_warmup = part_gone(step, s.warmup, decay), f = s.final_fraction;
+  double factor = 1.0;
+  switch (s.kind) {
+    case ScheduleKind::constant: break;
+    case ScheduleKind::linear: factor = 1.0 - (1.0 - f) * after_warmup; break;
+    case ScheduleKind::cosine:
+      factor = f + (1.0 - f) * 0.5 * (1.0 + std::cos(std::numbers::pi * after_warmup));
+      break;
+    case ScheduleKind::wsd:
+      factor = 1.0 - (1.0 - f) * part_gone(step, config.steps - s.decay, s.decay);
+      break;
+  }
+  return config.learning_rate * factor;
+}
+
+}  // namespace trireme::optim

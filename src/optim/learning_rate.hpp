@@ -1,0 +1,18 @@
+// Learning-rate schedules: pure functions of the step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "optim/optimizer_config.hpp"
+
+namespace trireme::optim {
+
+// Learning rate of update `step` (from 1) of config.steps, with f = final_fraction:
+//   warm-up    lr * step / warmup               while step <= warmup
+//   constant   lr
+//   linear     from lr to f lr over the decay steps after warm-up
+//   cosine     lr * (f + (1 - f) (1 + cos(pi t)) / 2), t the part of the decay gone
+//   wsd        lr, then linear to f lr over the last `decay` steps (Hu et al., 2024)
+// For linear and cosine decay = 0 means all steps after warm-up; past its end: f lr.
+double learning_rate(const OptimizerConfig& config, std::int64_t step);
+
+}  // namespace trireme::optim

@@ -1,0 +1,90 @@
+// BatchLoader: prepares the batches of the next steps in a thread of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "io/sample_source.hpp"
+
+namespace trireme::train {
+
+// What one data rank trains on in one step. B sequences a microbatch, S tokens each,
+// T = B * S.
+struct Batch {
+  std::int64_t step = 0;
+  std::vector<TensorView> inputs;   // of each microbatch, [T] i32
+  std::vector<TensorView> targets;  // the same; below 0: not counted in the loss
+  std::int64_t valid_tokens = 0;    // targets >= 0 of this data rank
+};
+
+struct BatchLoaderConfig {
+  std::uint64_t seed = 0;
+  std::int64_t global = 0;  // sequences per step = micro * microbatches * data_ranks
+  std::int64_t micro = 0;   // B
+  std::int64_t microbatches = 0;  // of this rank in a step
+  std::int64_t data_rank = 0, data_ranks = 1;
+  std::int64_t sequence = 0;    // S, of the source
+  std::int64_t first_step = 1;  // steps count from 1
+};
+
+// Number in the step, in [0, global), of row `row` of microbatch `microbatch` of this
+// data rank: microbatches are dealt out in turn, so that any mesh has the same set each
+// step.
+std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatch,
+                         std::int64_t row);
+
+// Sequence s of step k (from 1) is the sample sample_at(seed, (k - 1) * global + s, ...).
+// The thread works ahead by up to the batches of the ring that the trainer does not hold.
+// Nothing is allocated after construction.
+class BatchLoader {
+ public:
+  // `source` must outlive the loader and have the sequence length of `config`. Throws
+  // Error(internal) for a configuration that contradicts itself.
+  BatchLoader(const io::SampleSource& source, const BatchLoaderConfig& config);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  // The batch of the next step; it stays valid until the following call. Throws what the
+  // source threw while this batch was read, in this and every later call. One thread
+  // only.
+  const Batch& next();
+  // Time that next() spent waiting for the loader, since construction.
+  double seconds_waited() const { return seconds_waited_; }
+
+ private:
+  static constexpr std::int64_t ring_size = 3;
+
+  void work();
+  void fill(Batch& batch);
+  Batch& slot(std::int64_t number) {
+    return ring_[static_cast<std::size_t>(number % ring_size)];
+  }
+
+  const io::SampleSource& source_;
+  const BatchLoaderConfig config_;
+  Buffer memory_;  // [ring, inputs and targets, microbatches, T]
+  Buffer sample_;  // [S + 1], of the thread
+  std::array<Batch, ring_size> ring_;
+  double seconds_waited_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::int64_t filled_ = 0;    // batches ready since construction
+  std::int64_t taken_ = 0;     // batches that next() gave out; the last is in use
+  std::int64_t released_ = 0;  // batches whose slot may be filled again
+  bool stopping_ = false;
+  std::exception_ptr error_;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace trireme::train

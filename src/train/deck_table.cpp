@@ -1,0 +1,288 @@
+// The table of all deck keys: the only place where a key is declared.
+// A new key is one row here, and one read in run_config.cpp.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/deck_table.hpp"
+
+#include <array>
+#include <limits>
+#include <string_view>
+
+namespace trireme::train {
+
+namespace {
+
+using io::DeckKey;
+using io::KeyType;
+using Text = std::string_view;
+
+constexpr double unbounded = std::numeric_limits<double>::infinity();
+constexpr double most_steps = 1e12;
+
+constexpr DeckKey boolean(Text section, Text name, Text fallback, Text doc) {
+  return {section, name, KeyType::boolean, "", fallback, -unbounded, unbounded, "", doc};
+}
+
+constexpr DeckKey integer(Text section, Text name, Text unit, Text fallback,
+                          double minimum, double maximum, Text doc) {
+  return {section, name, KeyType::integer, unit, fallback, minimum, maximum, "", doc};
+}
+
+constexpr DeckKey real(Text section, Text name, Text fallback, double minimum,
+                       double maximum, Text doc) {
+  return {section, name, KeyType::real, "", fallback, minimum, maximum, "", doc};
+}
+
+constexpr DeckKey above(DeckKey key) {
+  key.minimum_excluded = true;
+  return key;
+}
+
+constexpr DeckKey below(DeckKey key) {
+  key.maximum_excluded = true;
+  return key;
+}
+
+constexpr DeckKey seconds(Text section, Text name, Text fallback, Text doc) {
+  return {section, name, KeyType::seconds, "seconds", fallback, 0, 1e9, "", doc};
+}
+
+constexpr DeckKey text(Text section, Text name, Text fallback, Text choices, Text doc) {
+  return {section,    name,      KeyType::text, "", fallback,
+          -unbounded, unbounded, choices,       doc};
+}
+
+constexpr DeckKey ranged(KeyType type, Text section, Text name, Text unit, Text fallback,
+                         double minimum, double maximum, Text doc) {
+  return {section, name, type, unit, fallback, minimum, maximum, "", doc};
+}
+
+constexpr std::array run_keys = {
+    text("run", "name", "\"run\"", "", "Name of the run, for logs and plots."),
+    text("run", "directory", "\"\"", "",
+         "Where the run writes: metrics, checkpoints, deck; empty: runs/<run.name>."),
+    integer("run", "steps", "steps", "", 1, most_steps, "Optimizer steps to train for."),
+    integer("run", "seed", "", "1", 0, unbounded,
+            "Seed of initial weights, sample order and synthetic data."),
+    text("run", "device", "\"auto\"", "auto|cpu|cuda",
+         "Where to compute; auto is the CPU, and cuda is not available yet."),
+    integer("run", "threads", "", "0", 0, 4096,
+            "Threads of each rank; 0: the node's cores shared out over its ranks."),
+    seconds("run", "time_limit", "0",
+            "Stop with a checkpoint before this much time has passed; 0: no limit."),
+};
+
+constexpr std::array model_keys = {
+    text("model", "architecture", "\"llama\"", "llama|gpt2",
+         "llama: RMSNorm, rotary positions, SwiGLU; gpt2: LayerNorm, learned positions, "
+         "biases, GELU."),
+    integer("model", "layers", "", "", 1, 1e5, "Transformer blocks."),
+    integer("model", "hidden", "", "", 1, 1 << 24, "Width of the model."),
+    integer("model", "heads", "", "", 1, 1 << 20, "Attention heads; divides hidden."),
+    integer(
+        "model", "kv_heads", "", "0", 0, 1 << 20,
+        "Key and value heads (grouped attention); divides heads; 0: as many as heads."),
+    integer(
+        "model", "feed_forward", "", "0", 0, 1 << 28,
+        "Width inside the MLP; 0: 4 hidden for gpt2, and for llama 8/3 hidden rounded "
+        "up to a multiple of 64."),
+    integer(
+        "model", "vocabulary", "", "0", 0, 2147483647,
+        "Number of tokens; 0: 257 for data.source = \"bytes\", else it must be given."),
+    integer("model", "sequence", "tokens", "", 1, 1 << 27,
+            "Length of a training sequence; for gpt2 also the number of positions."),
+    above(real("model", "rope_theta", "10000.0", 0, 1e12,
+               "Base of the rotary positions; llama only.")),
+    above(real("model", "norm_eps", "1e-05", 0, 1,
+               "Added to the variance in RMSNorm and LayerNorm.")),
+    boolean("model", "tie_embeddings", "false",
+            "Use the embedding as output matrix as well (GPT-2 as published: true)."),
+    real("model", "initializer_range", "0.02", 0, 10,
+         "Standard deviation of the initial weights."),
+    real("model", "z_loss", "0.0", 0, 1,
+         "Weight of the square of log(sum of exp of logits) in the loss; 0: none."),
+    text("model", "from", "\"\"", "",
+         "Model to start from; not available yet: leave it empty."),
+};
+
+constexpr std::array data_keys = {
+    text("data", "source", "\"bytes\"", "bytes|tokens|synthetic|megatron|llmc",
+         "bytes: files as they are; tokens: HDF5 files with a dataset tokens; synthetic: "
+         "a "
+         "Markov chain of known entropy; megatron and llmc are not available yet."),
+    ranged(KeyType::texts, "data", "paths", "", "[]", -unbounded, unbounded,
+           "Files to train on, or globs such as docs/*.md; relative ones are relative to "
+           "the "
+           "current directory; empty for synthetic."),
+    ranged(KeyType::texts, "data", "validation_paths", "", "[]", -unbounded, unbounded,
+           "Files to validate on, as data.paths; empty for synthetic."),
+    text("data", "tokenizer", "\"\"", "",
+         "Tokenizer of text files; not available yet: leave it empty."),
+};
+
+constexpr std::array batch_keys = {
+    integer("batch", "global", "sequences", "", 1, 1e9,
+            "Sequences per step over all ranks; divisible by batch.micro x data ranks."),
+    integer("batch", "micro", "sequences", "1", 1, 1e9,
+            "Sequences of one forward and backward pass of one data rank."),
+};
+
+constexpr std::array parallel_keys = {
+    integer("parallel", "tensor", "ranks", "1", 1, 1e6,
+            "Ranks that share each layer's matrices and heads; divides heads. Data "
+            "parallelism is what remains of the ranks."),
+    boolean("parallel", "sequence", "false",
+            "Split norms and residuals over the tensor ranks along the sequence."),
+    integer("parallel", "context", "ranks", "1", 1, 1e6,
+            "Ranks that share each sequence in attention; above 1 is not available yet."),
+    integer("parallel", "pipeline", "ranks", "1", 1, 1e6,
+            "Stages of the pipeline; above 1 is not available yet."),
+    text("parallel", "schedule", "\"1f1b\"",
+         "gpipe|1f1b|interleaved|zb_h1|zb_v|dualpipe_v",
+         "Pipeline schedule; others than 1f1b are not available yet."),
+    integer("parallel", "virtual_stages", "", "1", 1, 1e5,
+            "Stages of each pipeline rank; above 1 is not available yet."),
+    integer("parallel", "expert", "ranks", "1", 1, 1e6,
+            "Ranks that share the experts; above 1 is not available yet."),
+    text("parallel", "sharding_strategy", "\"NO_SHARD\"",
+         "NO_SHARD|ZERO1|SHARD_GRAD_OP|FULL_SHARD|HYBRID_SHARD",
+         "What data ranks share out instead of repeating; others than NO_SHARD are not "
+         "available yet."),
+    integer("parallel", "shard_group", "ranks", "0", 0, 1e6,
+            "Ranks of a sharding group, 0: all; above 0 is not available yet."),
+    text("parallel", "wrap", "\"block\"", "block|size",
+         "What is gathered together when sharded; size is not available yet."),
+    integer("parallel", "prefetch", "", "1", 0, 1000,
+            "Units gathered ahead when sharded; others than 1 are not available yet."),
+    ranged(KeyType::bytes, "parallel", "bucket_bytes", "bytes", "\"25 MiB\"", 1024,
+           0x1p40,
+           "Gradients of about this size are reduced over the data ranks together."),
+    text("parallel", "offload", "\"none\"", "none|optimizer|weights|activations",
+         "What lives in the host's memory; others than none are not available yet."),
+};
+
+constexpr std::array comm_keys = {
+    text("comm", "backend", "\"auto\"", "auto|mpi|nccl",
+         "What carries collectives; auto is MPI, and nccl is not available yet."),
+    seconds(
+        "comm", "timeout_seconds", "600",
+        "A wait for other ranks that lasts longer ends the job with status 82; 0: wait "
+        "for ever."),
+    boolean(
+        "comm", "deterministic", "true",
+        "Sum in a fixed order, so that a repeated run gives the same bits; false is not "
+        "available yet."),
+};
+
+constexpr std::array precision_keys = {
+    text("precision", "compute", "\"fp32\"", "fp64|fp32|bf16|fp16|fp8",
+         "Type of weights in use and activations; fp64 is for proofs; fp16 and fp8 are "
+         "not "
+         "available yet."),
+    text("precision", "recipe", "\"none\"", "none|tensorwise|delayed|blockwise|mx",
+         "How fp8 values are scaled; others than none are not available yet."),
+    text("precision", "gradient_reduce", "\"auto\"", "auto|fp64|fp32|bf16|fp16",
+         "Type of gradients on the wire; auto is fp32 (fp64 with compute fp64), others "
+         "are "
+         "not available yet."),
+    text(
+        "precision", "master", "\"auto\"", "auto|fp64|fp32|bf16",
+        "Type of the weights that the optimizer updates; auto is fp32 (fp64 with compute "
+        "fp64), others are not available yet."),
+    text("precision", "moments", "\"auto\"", "auto|fp64|fp32|bf16|fp8",
+         "Type of the optimizer's moments; auto is fp32 (fp64 with compute fp64), others "
+         "are not available yet."),
+};
+
+constexpr std::array recompute_keys = {
+    text("recompute", "policy", "\"none\"", "none|selective|full",
+         "Activations computed again in the backward pass; others than none are not "
+         "available yet."),
+    integer("recompute", "layers", "", "0", 0, 1e5,
+            "Blocks that recompute, 0: all; above 0 is not available yet."),
+};
+
+constexpr std::array optimizer_keys = {
+    text("optimizer", "name", "\"adamw\"", "adamw|sgd|lion|muon|adafactor",
+         "adamw, or sgd with betas[0] as momentum; others are not available yet."),
+    real("optimizer", "learning_rate", "0.0003", 0, 1e6, "Peak learning rate."),
+    below(
+        ranged(KeyType::reals, "optimizer", "betas", "", "[0.9, 0.95]", 0, 1,
+               "Decay of the first and second moment; sgd uses the first as momentum and "
+               "not the second.")),
+    above(real("optimizer", "eps", "1e-08", 0, 1,
+               "Added to the root of the second moment; unused by sgd.")),
+    real("optimizer", "weight_decay", "0.1", 0, 1e6,
+         "Decoupled weight decay; not applied to norms and biases."),
+    real("optimizer", "clip", "1.0", 0, 1e30,
+         "Largest global norm of the gradient; 0: no clipping."),
+    text(
+        "optimizer.schedule", "name", "\"constant\"", "constant|linear|cosine|wsd",
+        "Course of the learning rate after warm-up; wsd: constant, then a linear decay."),
+    integer("optimizer.schedule", "warmup", "steps", "0", 0, most_steps,
+            "Steps of linear warm-up from 0."),
+    integer(
+        "optimizer.schedule", "decay", "steps", "0", 0, most_steps,
+        "Length of the decay; 0 for linear and cosine: to the last step; wsd needs it; "
+        "constant has none."),
+    real("optimizer.schedule", "final_fraction", "0.1", 0, 1,
+         "Learning rate at the end, as a fraction of the peak; unused by constant."),
+};
+
+constexpr std::array checkpoint_keys = {
+    integer("checkpoint", "every", "steps", "0", 0, most_steps,
+            "Steps between checkpoints, and one at the end; 0: none."),
+    integer("checkpoint", "keep", "checkpoints", "2", 0, 1e6,
+            "How many of the newest are kept; 0: all."),
+    boolean("checkpoint", "async", "false",
+            "Write while training goes on; true is not available yet."),
+    text("checkpoint", "resume", "\"auto\"", "",
+         "auto: go on from the newest checkpoint if there is one; never: start anew; or "
+         "the path of a checkpoint."),
+    boolean("checkpoint", "load_on_mesh_change", "true",
+            "Allow resuming from a checkpoint that another mesh wrote."),
+};
+
+constexpr std::array other_keys = {
+    integer("metrics", "every", "steps", "1", 1, most_steps,
+            "Steps between printed lines; metrics.jsonl has every step."),
+    boolean("metrics", "tensorboard", "false",
+            "Write TensorBoard event files; true is not available yet."),
+    integer("metrics", "validate_every", "steps", "0", 0, most_steps,
+            "Steps between validations; 0: none."),
+    integer("metrics", "validate_sequences", "sequences", "64", 0, 1e12,
+            "Sequences of one validation; 0: all there are."),
+    text("health", "nan", "\"stop\"", "stop|skip",
+         "What to do when loss or gradient is not finite: stop the run, or skip the "
+         "step."),
+    seconds("health", "watchdog_seconds", "0",
+            "A whole step that lasts longer ends the job with status 82; 0: no watch."),
+    integer("health", "check_replicas_every", "steps", "0", 0, most_steps,
+            "Steps between comparisons of the data ranks' weights; above 0 is not "
+            "available yet."),
+    ranged(KeyType::integers, "debug", "dump_gradients", "steps", "[]", 1, most_steps,
+           "Steps whose unclipped gradients are written to gradients/step-XXXXXXXX.h5."),
+    text("debug", "fault", "\"\"", "",
+         "A fault to inject, for tests: kind@step@rank; kind: exit, throw, kill, hang, "
+         "nan."),
+};
+
+template <std::size_t... N>
+constexpr auto join(const std::array<DeckKey, N>&... parts) {
+  std::array<DeckKey, (N + ...)> all{};
+  std::size_t at = 0;
+  const auto append = [&](const auto& part) {
+    for (const auto& key : part) all[at++] = key;
+  };
+  (append(parts), ...);
+  return all;
+}
+
+constexpr auto all_keys =
+    join(run_keys, model_keys, data_keys, batch_keys, parallel_keys, comm_keys,
+         precision_keys, recompute_keys, optimizer_keys, checkpoint_keys, other_keys);
+
+}  // namespace
+
+std::span<const io::DeckKey> deck_table() { return all_keys; }
+
+}  // namespace trireme::train

@@ -1,0 +1,223 @@
+// Trainer: start, step loop and end.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.hpp"
+#include "io/files.hpp"
+#include "optim/learning_rate.hpp"
+#include "train/machine_peak.hpp"
+
+namespace trireme::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Adds the seconds of its life to a sum.
+class Timer {
+ public:
+  explicit Timer(double& sum) : sum_(sum) {}
+  ~Timer() { sum_ += seconds_since(start_); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  double& sum_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
+                 const std::string& deck)
+    : world_(world), mesh_(mesh), config_(config), deck_(deck) {
+  world_.set_timeout(config_.health.timeout_seconds);
+  reduced_ =
+      Buffer(Device::host(), DType::f64, {2}, MemoryClass::communication, "loss");
+  open_data();
+  engine_.emplace(config_, mesh_, Device::host());
+  peak_flops_ = measure_peak();
+  start_or_resume();
+  schedule_ = one_stage_schedule(config_.microbatches());
+  loader_.emplace(*source_,
+                  BatchLoaderConfig{.seed = config_.run.seed,
+                                    .global = config_.batch.global,
+                                    .micro = config_.batch.micro,
+                                    .microbatches = config_.microbatches(),
+                                    .data_rank = mesh_.coordinate(comm::Axis::data),
+                                    .data_ranks = config_.parallel.mesh.data,
+                                    .sequence = config_.model.sequence,
+                                    .first_step = step_ + 1});
+  watchdog_.emplace(world_, config_.health.watchdog_seconds);
+  announce();
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::open_data() {
+  world_.agree([&] {
+    source_ = io::open_source(config_.data);
+    if (config_.metrics.validate_every > 0) {
+      validation_source_ = io::open_source(config_.validation);
+    }
+  });
+  if (!validation_source_) return;
+  validation_batch_ = Buffer(
+      Device::host(), DType::i32,
+      {2 * config_.batch.micro * config_.model.sequence + config_.model.sequence + 1},
+      MemoryClass::data, "validation batch");
+}
+
+double Trainer::measure_peak() {
+  world_.barrier();  // all ranks at once: they share the machine
+  return world_.sum(gemm_rate(config_.precision.compute, 1024, 1024, 1024, 0.1));
+}
+
+void Trainer::announce() {
+  const auto flops = model::flops_per_token(config_.model);
+  log::info("data      {}", source_->describe());
+  if (validation_source_) log::info("validate  {}", validation_source_->describe());
+  log::info(
+      "flops     {} per token = 6 N + 12 L D S (causal half of attention: {}); mfu is "
+      "divided by the GEMM rate measured now in {}: {}FLOP/s",
+      human_count(flops.full), human_count(flops.causal),
+      name_of(config_.precision.compute), human_count(peak_flops_));
+  std::string allocated = "allocated";
+  for (int i = 0; i < memory_classes; ++i) {
+    const auto c = static_cast<MemoryClass>(i);
+    const auto bytes = static_cast<double>(memory_use(c).bytes);
+    allocated += format("{} {} {}", i ? "," : "", name_of(c), human_bytes(bytes));
+  }
+  log::info("{} (rank 0)", allocated);
+}
+
+Status Trainer::run() {
+  if (step_ >= config_.run.steps) {
+    log::info("nothing to do: {} of {} steps are done", step_, config_.run.steps);
+    return Status::done;
+  }
+  while (step_ < config_.run.steps && !stop_) {
+    step();
+    const bool last = step_ == config_.run.steps;
+    const auto& every = config_.checkpoint.every;
+    if (config_.metrics.validate_every > 0 &&
+        (last || step_ % config_.metrics.validate_every == 0)) {
+      validate();
+    }
+    if (stop_ || (every > 0 && (last || step_ % every == 0))) save();
+  }
+  if (step_ < config_.run.steps) {
+    log::info("stopped after step {} with a checkpoint; run the same command again",
+              step_);
+    return Status::run_again;
+  }
+  return Status::done;
+}
+
+void Trainer::step() {
+  StepTimes times;
+  double loss = 0, norm = 0, rate = 0;
+  {
+    const Timer total(times.total);
+    watchdog_->beat("training step");
+    inject_fault();
+    // 1. data
+    const Batch* batch = nullptr;
+    {
+      const Timer timer(times.data);
+      batch = &loader_->next();
+    }
+    const double valid = mean_divisor(static_cast<double>(batch->valid_tokens));
+    // 2. forward and backward; buckets are reduced as they fill
+    optim::ParameterStore& store = engine_->store();
+    {
+      const Timer timer(times.compute);
+      store.begin_step(config_.microbatches());
+      loss = engine_->run(schedule_, batch->inputs, batch->targets, 1.0 / valid) / valid;
+    }
+    // 3. what is left of the reductions
+    {
+      const Timer timer(times.communication);
+      store.finish_gradients();
+      loss = reduce_loss(loss);
+    }
+    // 4. clip and update
+    const Timer timer(times.optimizer);
+    norm = store.gradient_norm();
+    dump_gradients();
+    rate = optim::learning_rate(config_.optimizer, step_ + 1);
+    if (healthy(loss, norm)) {
+      const double clip = config_.optimizer.clip;
+      const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
+      store.update(config_.optimizer, rate, factor, step_ + 1);
+    } else {
+      store.clear_gradients();
+    }
+    ++step_;
+    tokens_ += static_cast<std::int64_t>(valid);
+  }
+  record(loss, norm, rate, times);
+}
+
+// The number of real tokens of the global batch: losses and gradients are means over it.
+double Trainer::mean_divisor(double valid_tokens) {
+  auto values = reduced_.view().span<double>();
+  values[0] = valid_tokens;
+  Stream stream;
+  mesh_.replicas().all_reduce(stream, reduced_.view().rows(0, 1)).wait();
+  return std::max(values[0], 1.0);
+}
+
+// Sums the loss over the data ranks; agrees on whether to stop after this step and on the
+// most memory that any rank has held.
+double Trainer::reduce_loss(double loss) {
+  Stream stream;
+  auto values = reduced_.view().span<double>();
+  values[0] = loss;
+  mesh_.replicas().all_reduce(stream, reduced_.view().rows(0, 1)).wait();
+  const double sum = values[0];
+  const bool stop = comm::stop_requested() || (world_.rank() == 0 && out_of_time());
+  values[0] = stop ? 1.0 : 0.0;
+  values[1] = 0;
+  for (int i = 0; i < memory_classes; ++i) {
+    values[1] += static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
+  }
+  mesh_.everyone().all_reduce(stream, reduced_.view(), comm::Reduce::max).wait();
+  stop_ = values[0] > 0;
+  memory_peak_ = values[1];
+  return sum;
+}
+
+// Whether the step may be used. Every rank sees the same loss and norm and decides alike.
+bool Trainer::healthy(double loss, double norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) {
+    skipped_ = 0;
+    return true;
+  }
+  constexpr std::int64_t most_skips = 10;
+  if (config_.health.nan == "skip" && ++skipped_ < most_skips) {
+    log::warn("step {}: loss {} and gradient norm {}; the update is skipped", step_ + 1,
+              loss, norm);
+    return false;
+  }
+  throw comm::Agreed(
+      Status::diverged,
+      format("step {}: loss {} and gradient norm {} are not finite{}; lower "
+             "optimizer.learning_rate, or clip, and resume from the last checkpoint",
+             step_ + 1, loss, norm,
+             skipped_ > 0 ? format(" ({} steps in a row)", skipped_) : std::string()));
+}
+
+bool Trainer::out_of_time() const {
+  if (config_.run.time_limit <= 0) return false;
+  const double needed = 1.5 * save_seconds_ + 2.0 * usual_seconds_;
+  return seconds_since(start_) + needed > config_.run.time_limit;
+}
+
+}  // namespace trireme::train

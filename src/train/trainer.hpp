@@ -1,0 +1,87 @@
+// Trainer: the step loop, with validation, checkpoints, metrics and an orderly end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/watchdog.hpp"
+#include "io/checkpoint.hpp"
+#include "io/metrics.hpp"
+#include "io/sample_source.hpp"
+#include "train/batch_loader.hpp"
+#include "train/engine.hpp"
+
+namespace trireme::train {
+
+// Times of one step on this rank, in seconds.
+struct StepTimes {
+  double data = 0;           // waiting for the loader
+  double compute = 0;        // forward and backward
+  double communication = 0;  // waiting for gradients: not hidden under backward
+  double optimizer = 0;      // norm and update
+  double total = 0;
+};
+
+class Trainer {
+ public:
+  // Opens the data, builds the engine and starts or resumes. Collective over the world.
+  // deck: the effective deck, which goes into the run's directory and each checkpoint.
+  Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
+          const std::string& deck);
+  ~Trainer();
+
+  // Trains to run.steps. Returns done, or run_again when a signal or the time limit ended
+  // the run after a checkpoint.
+  Status run();
+
+  Engine& engine() { return *engine_; }
+
+ private:
+  void open_data();
+  void start_or_resume();
+  void load(const io::CheckpointReader& reader);
+  void announce();
+  double measure_peak();
+
+  void step();
+  double mean_divisor(double valid_tokens);
+  double reduce_loss(double loss);
+  bool healthy(double loss, double norm);
+  void record(double loss, double norm, double rate, const StepTimes& times);
+  void print(double loss, double norm, double rate, const StepTimes& times) const;
+  void validate();
+  double validation_loss();
+  void save();
+  void dump_gradients();
+  bool out_of_time() const;
+  void inject_fault();
+
+  comm::World& world_;
+  comm::Mesh& mesh_;
+  RunConfig config_;
+  std::string deck_;
+  std::unique_ptr<io::SampleSource> source_, validation_source_;
+  std::optional<Engine> engine_;
+  std::optional<BatchLoader> loader_;
+  std::optional<io::MetricsFile> metrics_;  // on rank 0
+  std::optional<comm::Watchdog> watchdog_;
+  Schedule schedule_;
+  Buffer reduced_;           // f64 [2]: what ranks agree on each step
+  Buffer validation_batch_;  // inputs and targets of one microbatch
+
+  std::int64_t step_ = 0;    // optimizer steps done
+  std::int64_t tokens_ = 0;  // trained on
+  std::int64_t saved_step_ = -1;
+  std::int64_t skipped_ = 0;  // steps in a row
+  bool stop_ = false;
+  double memory_peak_ = 0;    // bytes, of the rank that held most
+  double peak_flops_ = 0;     // of all ranks
+  double save_seconds_ = 0;   // of the last checkpoint
+  double usual_seconds_ = 0;  // of a step, smoothed
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace trireme::train

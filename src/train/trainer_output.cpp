@@ -1,0 +1,167 @@
+// Trainer: metrics, validation, gradient dumps.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/log.hpp"
+#include "io/files.hpp"
+#include "io/hdf5_file.hpp"
+#include "kernels/elementwise.hpp"
+#include "train/trainer.hpp"
+
+namespace trireme::train {
+namespace {
+
+std::string step_name(std::int64_t step) {
+  std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
+}
+
+std::string scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return text;
+}
+
+std::string pad(const std::string& text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+}  // namespace
+
+void Trainer::record(double loss, double norm, double rate, const StepTimes& times) {
+  const auto flops = model::flops_per_token(config_.model);
+  const double tokens =
+      static_cast<double>(config_.batch.global * config_.model.sequence);
+  const double tokens_per_second = tokens / times.total;
+  usual_seconds_ =
+      usual_seconds_ == 0 ? times.total : 0.9 * usual_seconds_ + 0.1 * times.total;
+  if (metrics_) {
+    metrics_->write(io::Record()
+                        .set("step", step_)
+                        .set("loss", loss)
+                        .set("grad_norm", norm)
+                        .set("learning_rate", rate)
+                        .set("tokens", tokens_)
+                        .set("step_seconds", times.total)
+                        .set("tokens_per_second", tokens_per_second)
+                        .set("mfu", tokens_per_second * flops.full / peak_flops_)
+                        .set("mfu_causal", tokens_per_second * flops.causal / peak_flops_)
+                        .set("model_tflops", tokens_per_second * flops.full * 1e-12)
+                        .set("memory_peak_bytes", memory_peak_)
+                        .set("allocations", memory_allocations())
+                        .set("data_seconds", times.data)
+                        .set("compute_seconds", times.compute)
+                        .set("communication_seconds", times.communication)
+                        .set("optimizer_seconds", times.optimizer));
+  }
+  if (step_ % config_.metrics.every == 0 || step_ == config_.run.steps) {
+    print(loss, norm, rate, times);
+  }
+}
+
+void Trainer::print(double loss, double norm, double rate, const StepTimes& times) const {
+  const auto flops = model::flops_per_token(config_.model);
+  const double tokens =
+      static_cast<double>(config_.batch.global * config_.model.sequence);
+  const double rate_of_flops = tokens / times.total * flops.full;
+  const std::string of = std::to_string(config_.run.steps);
+  const double left = usual_seconds_ * static_cast<double>(config_.run.steps - step_);
+  log::info("step {}/{}  loss {}  norm {}  lr {}  {} tok/s  {}FLOP/s  mfu {} %  left {}",
+            pad(std::to_string(step_), of.size()), of, pad(fixed(loss, 4), 8),
+            pad(fixed(norm, 3), 8), scientific(rate),
+            pad(human_count(tokens / times.total), 6), pad(human_count(rate_of_flops), 6),
+            pad(fixed(100 * rate_of_flops / peak_flops_, 1), 4), human_seconds(left));
+}
+
+void Trainer::validate() {
+  const double loss = validation_loss();
+  log::info("step {}  validation loss {}  perplexity {}", step_, fixed(loss, 4),
+            fixed(std::exp(loss), 2));
+  if (metrics_) {
+    metrics_->write(io::Record()
+                        .set("step", step_)
+                        .set("validation_loss", loss)
+                        .set("validation_perplexity", std::exp(loss)));
+  }
+}
+
+// Mean loss over the first validation sequences, dealt out to the data ranks a microbatch at
+// a time; rows that are left over in the last one are ignored.
+double Trainer::validation_loss() {
+  const std::int64_t B = config_.batch.micro, S = config_.model.sequence, T = B * S;
+  const std::int64_t all = validation_source_->windows();
+  const std::int64_t limit = config_.metrics.validate_sequences;
+  const std::int64_t sequences = limit > 0 ? std::min(limit, all) : all;
+  const TensorView ids = validation_batch_.view();
+  const TensorView inputs_T = ids.rows(0, T), targets_T = ids.rows(T, T);
+  auto inputs = inputs_T.span<std::int32_t>(), targets = targets_T.span<std::int32_t>();
+  auto sample = ids.rows(2 * T, S + 1).span<std::int32_t>();
+  const std::int64_t ranks = config_.parallel.mesh.data;
+  double loss = 0, valid = 0;
+  for (std::int64_t first = mesh_.coordinate(comm::Axis::data) * B; first < sequences;
+       first += ranks * B) {
+    watchdog_->beat("validation");
+    std::fill(inputs.begin(), inputs.end(), 0);
+    std::fill(targets.begin(), targets.end(), -100);
+    for (std::int64_t row = 0; row < B && first + row < sequences; ++row) {
+      validation_source_->sample(first + row, sample);
+      std::copy(sample.begin(), sample.end() - 1, inputs.begin() + row * S);
+      std::copy(sample.begin() + 1, sample.end(), targets.begin() + row * S);
+    }
+    for (auto& id : inputs) id = std::max(id, 0);
+    valid += static_cast<double>(
+        std::count_if(targets.begin(), targets.end(), [](auto t) { return t >= 0; }));
+    loss += engine_->evaluate(inputs_T, targets_T);
+  }
+  auto values = reduced_.view().span<double>();
+  values[0] = loss;
+  values[1] = valid;
+  Stream stream;
+  mesh_.replicas().all_reduce(stream, reduced_.view()).wait();
+  return values[0] / std::max(values[1], 1.0);
+}
+
+// Every tensor's unclipped gradient, whole, by name. Each element is written by one rank:
+// the sum over all ranks of boxes in zeros is the whole tensor.
+void Trainer::dump_gradients() {
+  const auto& steps = config_.debug.dump_gradients;
+  if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
+  const std::string directory = config_.run.directory + "/gradients";
+  const std::string path = directory + "/" + step_name(step_ + 1) + ".h5";
+  std::optional<io::Hdf5File> file;
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    io::make_directories(directory);
+    file.emplace(path, io::Hdf5File::Mode::create);
+  });
+  Stream stream;
+  const auto boxes = engine_->store().gradient_boxes();
+  std::vector<std::string> done;
+  for (const auto& box : boxes) {
+    const std::string& name = box.slab->tensor;
+    if (std::find(done.begin(), done.end(), name) != done.end()) continue;
+    done.push_back(name);
+    const Buffer whole(Device::host(), config_.precision.accumulate, box.slab->whole,
+                       MemoryClass::workspace, "gradient dump");
+    for (const auto& part : boxes) {
+      if (part.slab->tensor != name || !part.write) continue;
+      const Slab& slab = *part.slab;
+      TensorView target = whole.view().rows(slab.global_begin[0], slab.extent[0]);
+      if (slab.whole.rank() == 2) {
+        target = target.columns(slab.global_begin[1], slab.extent[1]);
+      }
+      kernels::copy(stream, part.data, target);
+    }
+    mesh_.everyone().all_reduce(stream, whole.view()).wait();
+    world_.agree([&] {
+      if (file) file->write(name, whole.view());
+    });
+  }
+  world_.agree([&] {
+    if (file) file->close();
+  });
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,141 @@
+// Trainer: starting, resuming, saving, and faults injected for tests.
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "io/files.hpp"
+#include "train/deck_table.hpp"
+#include "train/trainer.hpp"
+
+namespace trireme::train {
+namespace {
+
+// Keys whose change alters what is learned from here on; others are free to change.
+bool changes_training(std::string_view section) {
+  return section == "model" || section == "data" || section == "batch" ||
+         section == "precision" || section.starts_with("optimizer");
+}
+
+void warn_of_changes(const std::string& before, const std::string& now) {
+  const auto table = deck_table();
+  std::optional<io::Deck> old_deck;
+  try {
+    old_deck = io::Deck::parse(before, "checkpoint's deck", {}, table);
+  } catch (const Error&) {
+    return;  // an older program wrote it, with other keys
+  }
+  const auto new_deck = io::Deck::parse(now, "deck", {}, table);
+  for (const auto& key : table) {
+    const std::string name = std::string(key.section) + "." + std::string(key.name);
+    if (!changes_training(key.section) && name != "run.seed") continue;
+    const auto was = old_deck->value_text(name), is = new_deck.value_text(name);
+    if (was != is)
+      log::warn("resumed with {} = {}; the checkpoint had {}", name, is, was);
+  }
+}
+
+// Makes the first element of a weight NaN.
+void poison(const TensorView& weight) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  visit_floating(weight.dtype(), [&](auto type) {
+    using T = decltype(type);
+    weight.data<T>()[0] = T(nan);
+  });
+}
+
+}  // namespace
+
+void Trainer::start_or_resume() {
+  const std::string checkpoints = config_.run.directory + "/checkpoints";
+  std::string from = config_.checkpoint.resume;
+  world_.agree([&] {
+    if (from == "auto" || from == "never") {
+      const std::string found = io::latest_checkpoint(checkpoints);
+      require(
+          from == "auto" || found.empty(), Status::cannot_create,
+          "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
+          "use \"auto\" to go on with it, or another run.directory",
+          checkpoints);
+      from = found;
+    }
+    if (world_.rank() == 0) io::make_directories(config_.run.directory);
+  });
+  if (from.empty()) {
+    engine_->store().initialize(config_.run.seed);
+  } else {
+    std::optional<io::CheckpointReader> reader;
+    world_.agree([&] { reader.emplace(from, world_.rank(), world_.size()); });
+    world_.agree([&] { load(*reader); });
+  }
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
+    metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
+  });
+}
+
+void Trainer::load(const io::CheckpointReader& reader) {
+  const io::CheckpointInfo& info = reader.info();
+  require(config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,
+          Status::bad_content,
+          "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = false",
+          reader.directory());
+  for (const auto& box : engine_->store().state_boxes()) {
+    reader.read(std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
+                box.slab->global_begin, box.data);
+  }
+  engine_->store().refresh_weights();
+  step_ = info.step;
+  tokens_ = info.tokens;
+  saved_step_ = step_;
+  log::info("resume    from {} (step {}, {} tokens)", reader.directory(), step_, tokens_);
+  warn_of_changes(info.deck, deck_);
+}
+
+void Trainer::save() {
+  if (saved_step_ == step_) return;
+  watchdog_->pause();
+  const auto begin = std::chrono::steady_clock::now();
+  io::CheckpointInfo info;
+  info.program_version = build_info().version;
+  info.step = step_;
+  info.tokens = tokens_;
+  info.mesh = config_.parallel.mesh;
+  info.deck = deck_;
+  std::vector<io::TensorBox> boxes;
+  for (const auto& box : engine_->store().state_boxes()) {
+    boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
+                     box.slab->global_begin, box.data, box.write});
+  }
+  const std::string directory = config_.run.directory + "/checkpoints";
+  io::write_checkpoint(world_, directory, info, boxes, config_.checkpoint.keep);
+  saved_step_ = step_;
+  save_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  log::info("step {}  checkpoint in {} ({})", step_, directory,
+            human_seconds(save_seconds_));
+}
+
+void Trainer::inject_fault() {
+  if (config_.debug.fault.empty()) return;
+  std::string kind, step, rank;
+  std::istringstream text(config_.debug.fault);
+  std::getline(text, kind, '@');
+  std::getline(text, step, '@');
+  std::getline(text, rank);
+  if (std::stoll(step) != step_ + 1 || std::stoi(rank) != world_.rank()) return;
+  log::error(format("debug.fault: {} on rank {} before step {}", kind, rank, step));
+  if (kind == "throw") fail(Status::internal, "injected fault");
+  if (kind == "exit") ::_exit(3);
+  if (kind == "kill") ::kill(::getpid(), SIGKILL);
+  while (kind == "hang") ::usleep(100000);
+  if (kind == "nan") poison(engine_->store().params().front()->value);
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,96 @@
+// A program that goes wrong on purpose: comm_faults <fault>. Run by comm_faults.sh.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <csignal>
+#include <new>
+#include <string>
+
+#include "base/memory.hpp"
+#include "comm/mesh.hpp"
+#include "comm/watchdog.hpp"
+#include "comm/world.hpp"
+
+namespace {
+
+using namespace trireme;
+using namespace trireme::comm;
+
+class Faults {
+ public:
+  explicit Faults(World& world)
+      : world_(world),
+        mesh_(world, {.data = world.size()}),
+        x_(Device::host(), DType::f32, {1 << 20}, MemoryClass::workspace, "x") {}
+
+  void reduce(std::int64_t elements) {
+    mesh_.everyone().all_reduce(stream_, x_.view().rows(0, elements)).wait();
+  }
+
+  int run(const std::string& fault) {
+    const bool last = world_.rank() == world_.size() - 1;
+    reduce(1024);
+    world_.set_timeout(fault == "watchdog" ? 0 : 2);
+    if (fault == "throw_one" && last) fail(Status::corruption, "bit {} flipped", 7);
+    if (fault == "throw_all") fail(Status::diverged, "loss is nan");
+    if (fault == "internal" && last) fail(Status::internal, "an invariant broke");
+    if (fault == "memory" && last) throw std::bad_alloc();
+    if (fault == "agreed")
+      world_.agree([&] { require(!last, Status::missing_input, "no file"); });
+    if (fault == "in_flight" && last) {
+      const Handle left = mesh_.everyone().all_reduce(stream_, x_.view());
+      fail(Status::io, "lost in flight");
+    }
+    if (fault == "late" && last) ::sleep(60);
+    if (fault == "late_at_barrier" && last) ::sleep(60);
+    if (fault == "late_at_barrier") world_.barrier();
+    if (fault == "swapped") swapped(last);
+    if (fault == "axes") other_axis(last);
+    if (fault == "short" || fault == "long" || fault == "large") count(fault, last);
+    if (fault == "killed" && last) ::raise(SIGKILL);
+    if (fault == "segv" && last) ::raise(SIGSEGV);
+    if (fault == "watchdog") watchdog(last);
+    reduce(1000);
+    return 0;
+  }
+
+ private:
+  void swapped(bool last) {
+    if (last) mesh_.everyone().broadcast(stream_, x_.view(), 0).wait();
+    reduce(1000);
+    mesh_.everyone().broadcast(stream_, x_.view(), 0).wait();
+  }
+
+  void other_axis(bool last) {
+    if (last) mesh_.replicas().all_reduce(stream_, x_.view()).wait();
+    reduce(1000);
+  }
+
+  void count(const std::string& fault, bool last) {
+    const std::int64_t due = fault == "large" ? 1 << 20 : 1000;
+    const std::int64_t own = fault == "short" ? 900 : fault == "long" ? 1100 : 1000000;
+    reduce(last ? own : due);
+  }
+
+  void watchdog(bool last) {
+    Watchdog dog(world_, 1);
+    dog.beat("reading data");
+    if (last) ::sleep(60);
+    reduce(1000);
+  }
+
+  World& world_;
+  Mesh mesh_;
+  Stream stream_;
+  Buffer x_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  World world(argc, argv);
+  return guarded(world, [&] {
+    require(argc == 2, Status::command_line, "one argument, not {}", argc - 1);
+    return Faults(world).run(argv[1]);
+  });
+}

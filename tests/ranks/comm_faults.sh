@@ -1,0 +1,52 @@
+#!/bin/sh
+# Each fault ends all ranks with its status and its one message: comm_faults.sh PROGRAM MPIEXEC.
+# SPDX-License-Identifier: Apache-2.0
+program=$1
+mpiexec=$2
+failures=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+# fault ranks status lines text: the status, how many lines of ours, and a part of one
+expect() {
+  timeout 40 "$mpiexec" -n "$2" "$program" "$1" >"$output" 2>&1
+  status=$?
+  lines=$(grep -c '^trireme: error: ' "$output")
+  if [ "$status" -ne "$3" ] || [ "$lines" -ne "$4" ] || ! grep -q -e "$5" "$output"; then
+    failures=$((failures + 1))
+    echo "FAILED: $1 on $2 ranks: status $status (want $3), $lines lines (want $4), want '$5'"
+    cat "$output"
+  else
+    echo "ok: $1 on $2 ranks"
+  fi
+}
+
+for ranks in 2 3; do
+  last=$((ranks - 1))
+  expect none $ranks 0 0 ''
+  expect throw_one $ranks 81 1 "rank $last: bit 7 flipped"
+  expect throw_all $ranks 80 1 'rank 0: loss is nan'
+  expect internal $ranks 70 1 'an invariant broke (.*comm_faults.cpp:[0-9]*)'
+  expect memory $ranks 78 1 'out of memory'
+  expect agreed $ranks 66 1 "error: rank $last: no file"
+  expect in_flight $ranks 74 1 'lost in flight'
+  expect late $ranks 82 1 "all_reduce #2 fp32\[1000\] on axis 'everyone' .*late: rank $last (host .*) never entered it"
+  expect late_at_barrier $ranks 82 1 "barrier #.* on axis 'world' .*late: rank $last (host"
+  expect swapped $ranks 82 1 "out of step: .* in all_reduce #2 .*; rank $last in broadcast #2"
+  expect axes $ranks 82 1 "out of step: .*rank $last in all_reduce #1 fp32\[1048576\] on axis 'replicas'"
+  expect short $ranks 71 1 'bytes.*the ranks disagree about the size'
+  expect long $ranks 71 1 'bytes.*the ranks disagree about the size'
+  expect large $ranks 71 1 'bytes.*the ranks disagree about the size'
+  expect killed $ranks 137 0 'signal 9'
+  expect segv $ranks 139 1 "rank $last: killed by SIGSEGV"
+  expect watchdog $ranks 82 1 "rank $last (host .*) made no progress for .* in 'reading data'"
+done
+
+# Two single processes that were meant to be one job of two.
+SLURM_PROCID=0 SLURM_NTASKS=2 "$program" none >"$output" 2>&1
+if [ $? -ne 78 ] || ! grep -q 'launcher started 2 processes' "$output"; then
+  echo "FAILED: singletons"
+  cat "$output"
+  failures=$((failures + 1))
+fi
+exit $((failures > 0))

@@ -1,0 +1,100 @@
+// World: its small collectives, agreement on errors, signals.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+
+#include "support/world.hpp"
+
+namespace trireme::comm {
+namespace {
+
+using test::world;
+
+TEST(World, SmallCollectives) {
+  const int ranks = world().size(), rank = world().rank();
+  for (int root = 0; root < ranks; ++root) {
+    EXPECT_EQ(world().broadcast(rank == root ? "from the root" : "mine", root),
+              "from the root");
+    EXPECT_EQ(world().broadcast(rank == root ? "" : "mine", root), "");
+    const auto values = world().gather(10.0 + rank, root);
+    ASSERT_EQ(values.size(), rank == root ? static_cast<std::size_t>(ranks) : 0u);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(values[i], 10.0 + static_cast<double>(i));
+  }
+  EXPECT_EQ(world().max(rank == ranks - 1 ? -1.5 : -2.5), -1.5);
+  EXPECT_EQ(world().sum(rank + 1.0), ranks * (ranks + 1) / 2.0);
+  EXPECT_GE(world().ranks_on_node(), 1);
+  EXPECT_LT(world().rank_on_node(), world().ranks_on_node());
+  EXPECT_FALSE(world().host().empty());
+}
+
+template <class F>
+void expect_agreed(const F& work, Status status, const std::string& message) {
+  try {
+    world().agree(work);
+    FAIL() << "no error";
+  } catch (const Agreed& error) {
+    EXPECT_EQ(error.status(), status);
+    EXPECT_EQ(error.what(), message);
+  }
+}
+
+TEST(Agree, ThrowsTheLowestRanksErrorOnAll) {
+  const int rank = world().rank(), last = world().size() - 1;
+  world().agree([] {});
+  expect_agreed([] { fail(Status::bad_content, "line {} is wrong", 3); },
+                Status::bad_content, "line 3 is wrong");
+  expect_agreed(
+      [&] {
+        if (rank == last) fail(Status::missing_input, "no such file");
+      },
+      Status::missing_input,
+      last == 0 ? "no such file" : "rank " + std::to_string(last) + ": no such file");
+  expect_agreed(
+      [&] { fail(Status::io, "file {} is short", rank); }, Status::io,
+      last == 0 ? "file 0 is short" : "rank 0: file 0 is short");
+  world().agree([] {});  // the world goes on
+}
+
+TEST(Agree, NestedAgreementIsToldOnce) {
+  const int last = world().size() - 1;
+  expect_agreed(
+      [&] {
+        world().agree([&] {
+          if (world().rank() == last) fail(Status::io, "disk full");
+        });
+      },
+      Status::io, last == 0 ? "disk full" : "rank " + std::to_string(last) + ": disk full");
+}
+
+TEST(Guarded, ReturnsTheStatusOfAnAgreedError) {
+  testing::internal::CaptureStderr();
+  const int status = guarded(world(), [&]() -> int {
+    world().agree([] { fail(Status::resources, "too few ranks"); });
+    return 0;
+  });
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(status, 78);
+  EXPECT_EQ(text, world().rank() == 0 ? "trireme: error: too few ranks\n" : "");
+  EXPECT_EQ(guarded(world(), [] { return 75; }), 75);
+}
+
+TEST(Signals, AskForAStop) {
+  EXPECT_FALSE(stop_requested());
+  std::raise(SIGUSR1);
+  EXPECT_TRUE(stop_requested());
+}
+
+TEST(Libraries, NamesMpi) {
+  const auto versions = library_versions();
+  ASSERT_EQ(versions.size(), 1u);
+  EXPECT_NE(versions[0].first.find("MPI"), std::string::npos);
+  EXPECT_FALSE(versions[0].second.empty());
+}
+
+}  // namespace
+}  // namespace trireme::comm

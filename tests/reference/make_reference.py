@@ -1,0 +1,254 @@
+# Makes the reference files of this folder with PyTorch and transformers. See README.md.
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: python make_reference.py [FOLDER]. Writes one HDF5 file for each case.
+
+Everything is computed in double precision. transformers computes some parts (RMSNorm,
+rotary angles, the last logits) in float32 whatever the dtype of the model; `in_double`
+makes it take float64 there. A finite difference, which any float32 left over would
+spoil, checks that it did.
+"""
+
+import contextlib
+import copy
+import os
+import sys
+
+import h5py
+import numpy as np
+import torch
+import transformers
+from transformers.models.gpt2 import modeling_gpt2
+from transformers.models.llama import modeling_llama
+
+BATCH, SEQUENCE, STEPS = 2, 16, 10
+ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+CLIP, SGD_LEARNING_RATE = 1.0, 0.1
+IGNORE_INDEX = -100
+
+
+def llama(seed, **settings):
+    return seed, transformers.LlamaForCausalLM, transformers.LlamaConfig(
+        max_position_embeddings=SEQUENCE, rms_norm_eps=1e-5, attention_dropout=0.0,
+        attn_implementation="eager", **settings)
+
+
+def gpt2(seed, **settings):
+    return seed, transformers.GPT2LMHeadModel, transformers.GPT2Config(
+        n_positions=SEQUENCE, activation_function="gelu_new", layer_norm_epsilon=1e-5,
+        embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, attn_implementation="eager",
+        bos_token_id=0, eos_token_id=0, **settings)
+
+
+CASES = {
+    "llama_tied": llama(
+        1, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=40, vocab_size=67, rope_theta=10000.0,
+        tie_word_embeddings=True),
+    "llama_untied": llama(
+        2, num_hidden_layers=3, hidden_size=32, num_attention_heads=4,
+        num_key_value_heads=1, intermediate_size=56, vocab_size=101,
+        rope_theta=500000.0, tie_word_embeddings=False),
+    "gpt2_tied": gpt2(
+        3, n_layer=2, n_embd=24, n_head=3, vocab_size=67, tie_word_embeddings=True),
+    "gpt2_untied": gpt2(
+        4, n_layer=2, n_embd=24, n_head=3, n_inner=40, vocab_size=67,
+        tie_word_embeddings=False),
+}
+
+
+class Torch64:
+    """The torch module, but float32 is float64."""
+    float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+@contextlib.contextmanager
+def in_double():
+    modules, to_float = (modeling_llama, modeling_gpt2), torch.Tensor.float
+    for module in modules:
+        module.torch = Torch64()
+    torch.Tensor.float = torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.Tensor.float = to_float
+        for module in modules:
+            module.torch = torch
+
+
+def randomise(model, rng):
+    """Values that float32 holds exactly, so that every precision starts from the same."""
+    for name, parameter in model.named_parameters():
+        normal = rng.standard_normal(tuple(parameter.shape))
+        if parameter.dim() > 1:
+            values = rng.uniform(0.1, 0.2) * normal
+        elif name.endswith("weight"):  # the gain of a norm
+            values = 1.0 + 0.2 * normal
+        else:
+            values = 0.1 * normal
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+
+
+def build(seed, kind, config):
+    model = kind(copy.deepcopy(config))
+    randomise(model, np.random.default_rng(seed))
+    return model.train()  # all dropout is zero
+
+
+def make_tokens(seed, vocabulary):
+    rng = np.random.default_rng(1000 + seed)
+    tokens = rng.integers(0, vocabulary, (BATCH, SEQUENCE + 1))
+    tokens[0, :2] = 0, vocabulary - 1  # both ends of the vocabulary
+    targets = tokens[:, 1:].copy()
+    targets[0, 5] = targets[1, 0] = targets[1, SEQUENCE - 1] = IGNORE_INDEX
+    return tokens[:, :-1], targets
+
+
+def evaluate(model, inputs, targets):
+    """Logits [B * S, V], and the loss: the mean over targets that are not ignored."""
+    logits = model(input_ids=torch.from_numpy(inputs), use_cache=False).logits
+    logits = logits.reshape(BATCH * SEQUENCE, -1)
+    loss = torch.nn.functional.cross_entropy(
+        logits, torch.from_numpy(targets).reshape(-1), ignore_index=IGNORE_INDEX)
+    return logits, loss
+
+
+def as_out_in(model, tensors):
+    """GPT-2's Conv1D keeps [in, out]; every file here has [out, in]."""
+    transposed = {name + ".weight" for name, module in model.named_modules()
+                  if isinstance(module, transformers.pytorch_utils.Conv1D)}
+    return {name: (tensor.t() if name in transposed else tensor).detach().numpy().copy()
+            for name, tensor in tensors.items()}
+
+
+def weights_of(model):
+    return as_out_in(model, dict(model.named_parameters()))
+
+
+def gradients_of(model):
+    return as_out_in(model, {n: p.grad for n, p in model.named_parameters()})
+
+
+def check_gradients(model, inputs, targets, rng):
+    """Central difference along a random direction, relative error O(h^2) + eps / h."""
+    parameters = list(model.parameters())
+    direction = [torch.from_numpy(rng.standard_normal(tuple(p.shape))) for p in parameters]
+    h, losses = 1e-6, []
+    expected = sum((p.grad * d).sum().item() for p, d in zip(parameters, direction))
+    with torch.no_grad():
+        for step in (h, -2 * h, h):
+            for parameter, d in zip(parameters, direction):
+                parameter.add_(d, alpha=step)
+            losses.append(evaluate(model, inputs, targets)[1].item())
+    error = abs((losses[0] - losses[1]) / (2 * h) - expected) / abs(expected)
+    assert error < 1e-7, f"finite difference: relative error {error:.1e}"
+    return error
+
+
+def train_adamw(model, inputs, targets):
+    """STEPS steps on one batch; norms and biases (one dim) do not decay."""
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], foreach=False,
+        **ADAMW)
+    losses, norms = [], []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = evaluate(model, inputs, targets)[1]
+        loss.backward()
+        gradients = [p.grad for p in model.parameters()]
+        norm = torch.sqrt(sum((g * g).sum() for g in gradients))
+        # clip_grad_norm_ adds 1e-6 to the norm; here it is exact.
+        for gradient in gradients:
+            gradient.mul_(torch.clamp(CLIP / norm, max=1.0))
+        optimizer.step()
+        losses.append(loss.item())
+        norms.append(norm.item())
+    return np.array(losses), np.array(norms)
+
+
+def config_of(config):
+    is_llama = config.model_type == "llama"
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    integers = {
+        "layers": config.num_hidden_layers, "hidden": hidden, "heads": heads,
+        "kv_heads": config.num_key_value_heads if is_llama else heads,
+        "feed_forward": config.intermediate_size if is_llama
+        else config.n_inner or 4 * hidden,
+        "vocabulary": config.vocab_size, "sequence": SEQUENCE, "batch": BATCH,
+        "tie_embeddings": int(config.tie_word_embeddings), "steps": STEPS}
+    reals = {
+        "rope_theta": config.rope_theta if is_llama else 0.0,
+        "norm_eps": config.rms_norm_eps if is_llama else config.layer_norm_epsilon,
+        "learning_rate": ADAMW["lr"], "beta1": ADAMW["betas"][0],
+        "beta2": ADAMW["betas"][1], "eps": ADAMW["eps"],
+        "weight_decay": ADAMW["weight_decay"], "clip": CLIP,
+        "sgd_learning_rate": SGD_LEARNING_RATE}
+    texts = {
+        "architecture": config.model_type, "torch": torch.__version__.split("+")[0],
+        "transformers": transformers.__version__, "numpy": np.__version__}
+    return integers, reals, texts
+
+
+def write_config(file, config):
+    """Integers and texts are attributes; reals are attributes and datasets of one."""
+    integers, reals, texts = config_of(config)
+    for key, value in integers.items():
+        file.attrs[key] = np.int64(value)
+    for key, value in reals.items():
+        file.attrs[key] = np.float64(value)
+        file[f"config/{key}"] = np.array([value])
+    for key, value in texts.items():
+        file.attrs[key] = np.bytes_(value)
+
+
+def write_case(path, seed, kind, config):
+    inputs, targets = make_tokens(seed, config.vocab_size)
+    logits_f32 = evaluate(build(seed, kind, config), inputs, targets)[0].detach().numpy()
+    with in_double():
+        # Built again, not converted: the rotary frequencies are made when it is built.
+        model = build(seed, kind, config).double()
+        start = weights_of(model)
+        logits, loss = evaluate(model, inputs, targets)
+        loss.backward()
+        assert logits.dtype == loss.dtype == torch.float64
+        logits, loss = logits.detach().numpy(), loss.item()
+        gradients = gradients_of(model)
+        probe = build(seed, kind, config).double()
+        evaluate(probe, inputs, targets)[1].backward()
+        error = check_gradients(probe, inputs, targets, np.random.default_rng(2000 + seed))
+        sgd = {n: start[n] - SGD_LEARNING_RATE * gradients[n] for n in start}
+        losses, norms = train_adamw(model, inputs, targets)
+    groups = {"weights": {n: w.astype(np.float32) for n, w in start.items()},
+              "gradients": gradients, "sgd_weights": sgd,
+              "final_weights": weights_of(model)}
+    with h5py.File(path, "w") as file:
+        write_config(file, config)
+        file["input_ids"] = inputs.astype(np.int32)
+        file["targets"] = targets.astype(np.int32)
+        file["logits"], file["logits_f32"] = logits, logits_f32
+        file["loss"], file["losses"], file["norms"] = np.array([loss]), losses, norms
+        for group, tensors in groups.items():
+            for name, tensor in tensors.items():
+                file[f"{group}/{name}"] = np.ascontiguousarray(tensor)
+    difference = np.abs(logits_f32 - logits).max()
+    print(f"{os.path.basename(path)}: {os.path.getsize(path)} bytes, {len(start)} tensors,"
+          f" loss {losses[0]:.6f} to {losses[-1]:.6f}, norm {norms[0]:.3f} to"
+          f" {norms[-1]:.3f}, float32 logits within {difference:.1e}, finite difference"
+          f" {error:.1e}")
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(__file__) or "."
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for name, case in CASES.items():
+        write_case(os.path.join(folder, name + ".h5"), *case)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+// The layer table of the design as data: who may include whom, and who owns what.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace trireme::style {
+
+// A module, its folder, and the modules that it may include besides itself.
+struct Layer {
+  std::string_view name, folder, may_include;
+};
+
+inline constexpr std::array layers = {
+    Layer{"base", "src/base", ""},
+    Layer{"kernels", "kernels", "base"},
+    Layer{"comm", "comm", "base kernels"},
+    Layer{"io", "io", "base comm"},
+    Layer{"parallel", "src/parallel", "base comm kernels"},
+    Layer{"nn", "src/nn", "base kernels parallel"},
+    Layer{"model", "src/model", "base kernels parallel nn"},
+    Layer{"optim", "src/optim", "base comm kernels"},
+    Layer{"train", "src/train", "base kernels comm io parallel nn model optim"},
+    Layer{"plan", "src/plan", "base model optim train"},
+    Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
+    Layer{"app", "src/app",
+          "base kernels comm io parallel nn model optim train plan infer"},
+};
+
+// Third-party headers whose name starts with `prefix` belong to `owners`.
+struct HeaderOwner {
+  std::string_view prefix, owners;
+};
+
+inline constexpr std::array header_owners = {
+    HeaderOwner{"mpi.h", "comm"},
+    HeaderOwner{"nccl", "comm"},
+    HeaderOwner{"Kokkos_", "kernels"},
+    HeaderOwner{"dnnl", "kernels"},
+    HeaderOwner{"oneapi/dnnl", "kernels"},
+    HeaderOwner{"cblas", "kernels"},
+    HeaderOwner{"omp.h", "kernels"},
+    HeaderOwner{"cublas", "kernels"},
+    HeaderOwner{"cudnn", "kernels"},
+    HeaderOwner{"cuda", "base kernels"},
+    HeaderOwner{"toml++", "io"},
+    HeaderOwner{"hdf5", "io"},
+    HeaderOwner{"H5", "io"},
+    HeaderOwner{"nlohmann", "io"},
+    HeaderOwner{"xxhash", "io"},
+    HeaderOwner{"pcre2", "io"},
+    HeaderOwner{"gtest", ""},
+};
+
+// Words that only `owners` may write in code (comments aside). They are matched as whole
+// words; one that ends in '_' or '(' is matched as a prefix or a call.
+struct WordOwner {
+  std::string_view word, owners;
+};
+
+inline constexpr std::array word_owners = {
+    WordOwner{"MPI_", "comm"},
+    WordOwner{"__global__", "kernels"},
+    WordOwner{"exit(", ""},
+    WordOwner{"abort(", ""},
+    WordOwner{"_exit(", "comm train"},
+    WordOwner{"quick_exit(", ""},
+    WordOwner{"cudaMalloc", "base"},
+    WordOwner{"cudaFree", "base"},
+};
+
+}  // namespace trireme::style

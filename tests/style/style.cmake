@@ -1,0 +1,30 @@
+# The layer table, the form of files, each header alone.
+# SPDX-License-Identifier: Apache-2.0
+
+# Needs neither MPI nor any module, so that it runs when they do not build.
+add_executable(style_test style_test.cpp source_tree.cpp)
+target_include_directories(style_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_compile_features(style_test PRIVATE cxx_std_20)
+target_link_libraries(style_test PRIVATE GTest::gtest_main)
+trireme_add_test(style COMMAND style_test)
+trireme_add_test(style.format COMMAND
+                 ${CMAKE_CURRENT_SOURCE_DIR}/check_format.sh ${PROJECT_SOURCE_DIR})
+
+# Each header compiles alone: one file that includes it and nothing else.
+if(TRIREME_CHECK_HEADERS)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+       ${PROJECT_SOURCE_DIR}/src/*.hpp ${PROJECT_SOURCE_DIR}/kernels/*.hpp
+       ${PROJECT_SOURCE_DIR}/comm/*.hpp ${PROJECT_SOURCE_DIR}/io/*.hpp)
+  set(alone)
+  foreach(header IN LISTS headers)
+    string(REPLACE "/" "." name ${header})
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "#include \"${header}\"  // alone\n")
+    list(APPEND alone ${file})
+  endforeach()
+  add_library(style_headers OBJECT ${alone})
+  target_link_libraries(style_headers PRIVATE trireme_options Kokkos::kokkos MPI::MPI_C
+    HDF5::HDF5 tomlplusplus::tomlplusplus DNNL::dnnl nlohmann_json::nlohmann_json
+    xxhash::xxhash)
+  target_compile_options(style_headers PRIVATE -O0)
+endif()

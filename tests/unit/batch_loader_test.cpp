@@ -1,0 +1,191 @@
+// The loader: which sequences a data rank gets, what happens to errors, and that nothing
+// is allocated or left behind. SPDX-License-Identifier: Apache-2.0
+#include "train/batch_loader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+
+#include "base/error.hpp"
+#include "train/sample_order.hpp"
+
+namespace trireme::train {
+namespace {
+
+constexpr std::int64_t S = 5;
+
+// Token j of sample i is 1000 i + j; sample `broken` throws; sample `ragged` has only its
+// first 3 tokens.
+class CountingSource : public io::SampleSource {
+ public:
+  std::int64_t samples() const override { return 97; }
+  std::int64_t tokens() const override { return 0; }
+  std::string describe() const override { return "counting"; }
+  void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
+    ++reads;
+    require(index != broken, Status::io, "sample {} cannot be read", index);
+    for (std::size_t j = 0; j < tokens.size(); ++j)
+      tokens[j] = index == ragged && j >= 3
+                      ? io::ignore_index
+                      : static_cast<std::int32_t>(1000 * index + std::int64_t(j));
+  }
+  std::int64_t broken = -1, ragged = -1;
+  mutable std::atomic<int> reads = 0;
+};
+
+BatchLoaderConfig config_of(std::int64_t global, std::int64_t micro,
+                            std::int64_t data_rank, std::int64_t data_ranks,
+                            std::int64_t first_step = 1) {
+  return {.seed = 5,
+          .global = global,
+          .micro = micro,
+          .microbatches = global / (micro * data_ranks),
+          .data_rank = data_rank,
+          .data_ranks = data_ranks,
+          .sequence = S,
+          .first_step = first_step};
+}
+
+TEST(BatchLoader, EveryMeshTrainsOnTheSameSequencesInEachStep) {
+  const std::int64_t global = 24;
+  const CountingSource source;
+  for (const std::int64_t data_ranks : {1, 2, 3, 4})
+    for (const std::int64_t micro : {1, 2}) {
+      std::vector<std::multiset<std::int64_t>> steps(6);
+      for (std::int64_t rank = 0; rank < data_ranks; ++rank) {
+        BatchLoader loader(source, config_of(global, micro, rank, data_ranks));
+        for (std::int64_t step = 1; step <= 6; ++step) {
+          const Batch& batch = loader.next();
+          EXPECT_EQ(batch.step, step);
+          EXPECT_EQ(batch.valid_tokens, global / data_ranks * S);
+          for (const auto& inputs : batch.inputs)
+            for (std::int64_t row = 0; row < micro; ++row)
+              steps[static_cast<std::size_t>(step - 1)].insert(
+                  inputs.data<std::int32_t>()[row * S] / 1000);
+        }
+      }
+      for (std::int64_t step = 0; step < 6; ++step) {
+        std::multiset<std::int64_t> expected;
+        for (std::int64_t s = 0; s < global; ++s)
+          expected.insert(sample_at(5, step * global + s, source.samples()));
+        EXPECT_EQ(steps[static_cast<std::size_t>(step)], expected)
+            << data_ranks << " data ranks, micro " << micro << ", step " << step + 1;
+      }
+    }
+}
+
+TEST(BatchLoader, MicrobatchesAreDealtOutInTurn) {
+  const CountingSource source;
+  const auto config = config_of(12, 2, 1, 3, 4);
+  BatchLoader loader(source, config);
+  const Batch& batch = loader.next();
+  ASSERT_EQ(batch.step, 4);
+  ASSERT_EQ(batch.inputs.size(), 2u);
+  for (std::int64_t m = 0; m < 2; ++m) {
+    const auto& inputs = batch.inputs[static_cast<std::size_t>(m)];
+    const auto& targets = batch.targets[static_cast<std::size_t>(m)];
+    ASSERT_EQ(inputs.shape(), (Shape{2 * S}));
+    for (std::int64_t row = 0; row < 2; ++row) {
+      const auto sample = sample_at(5, 3 * 12 + (m * 3 + 1) * 2 + row, source.samples());
+      for (std::int64_t j = 0; j < S; ++j) {
+        EXPECT_EQ(inputs.data<std::int32_t>()[row * S + j], 1000 * sample + j);
+        EXPECT_EQ(targets.data<std::int32_t>()[row * S + j], 1000 * sample + j + 1);
+      }
+    }
+  }
+}
+
+TEST(BatchLoader, ResumesAtAnyStep) {
+  const CountingSource source;
+  BatchLoader from_start(source, config_of(8, 2, 0, 2));
+  for (int step = 1; step < 20; ++step) from_start.next();
+  BatchLoader resumed(source, config_of(8, 2, 0, 2, 20));
+  const Batch &a = from_start.next(), &b = resumed.next();
+  EXPECT_EQ(a.step, b.step);
+  for (std::size_t m = 0; m < a.inputs.size(); ++m) {
+    const auto left = a.inputs[m].span<std::int32_t>();
+    const auto right = b.inputs[m].span<std::int32_t>();
+    EXPECT_TRUE(std::equal(left.begin(), left.end(), right.begin()));
+  }
+}
+
+TEST(BatchLoader, MissingTokensAreNoTargetsAndInputZero) {
+  CountingSource source;
+  source.ragged = sample_at(5, 1, source.samples());
+  BatchLoader loader(source, config_of(2, 2, 0, 1));
+  const Batch& batch = loader.next();
+  const auto inputs = batch.inputs[0].span<std::int32_t>();
+  const auto targets = batch.targets[0].span<std::int32_t>();
+  const auto first = static_cast<std::int32_t>(1000 * source.ragged);
+  EXPECT_EQ(std::vector(inputs.begin() + S, inputs.end()),
+            (std::vector<std::int32_t>{first, first + 1, first + 2, 0, 0}));
+  EXPECT_EQ(std::vector(targets.begin() + S, targets.end()),
+            (std::vector<std::int32_t>{first + 1, first + 2, -100, -100, -100}));
+  EXPECT_EQ(batch.valid_tokens, S + 2);
+}
+
+TEST(BatchLoader, ErrorsComeWithTheirBatch) {
+  CountingSource source;
+  source.broken = sample_at(5, 4 * 3 + 1, source.samples());  // in step 4
+  BatchLoader loader(source, config_of(4, 2, 0, 1));
+  for (int step = 1; step <= 3; ++step) EXPECT_EQ(loader.next().step, step);
+  for (int i = 0; i < 2; ++i) {
+    try {
+      loader.next();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::io);
+    }
+  }
+}
+
+// The batch in use is never overwritten: the thread stops when the ring is full.
+TEST(BatchLoader, KeepsTheBatchInUse) {
+  const CountingSource source;
+  BatchLoader loader(source, config_of(4, 4, 0, 1));
+  for (int step = 1; step <= 50; ++step) {
+    const auto inputs = loader.next().inputs[0].span<std::int32_t>();
+    const std::vector<std::int32_t> before(inputs.begin(), inputs.end());
+    // Reads of all batches that the loader may prepare: up to two ahead of this one.
+    while (source.reads < 4 * (step + 2)) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    EXPECT_EQ(source.reads, 4 * (step + 2));
+    EXPECT_TRUE(std::equal(inputs.begin(), inputs.end(), before.begin()));
+  }
+}
+
+TEST(BatchLoader, AllocatesOnlyAtTheStart) {
+  const auto before = memory_use(MemoryClass::data).bytes;
+  {
+    const CountingSource source;
+    BatchLoader loader(source, config_of(8, 2, 0, 1));
+    const auto allocations = memory_allocations();
+    EXPECT_GE(memory_use(MemoryClass::data).bytes - before, 3 * 2 * 8 * S * 4 + 6 * 4);
+    for (int step = 0; step < 30; ++step) loader.next();
+    EXPECT_EQ(memory_allocations(), allocations);
+    EXPECT_GE(loader.seconds_waited(), 0.0);
+  }
+  EXPECT_EQ(memory_use(MemoryClass::data).bytes, before);
+}
+
+TEST(BatchLoader, StopsAtAnyMoment) {
+  const CountingSource source;
+  for (int i = 0; i < 200; ++i) {
+    BatchLoader loader(source, config_of(4, 1, 0, 1));
+    for (int step = 0; step < i % 5; ++step) loader.next();
+  }
+}
+
+TEST(BatchLoader, RefusesAContradiction) {
+  const CountingSource source;
+  auto config = config_of(8, 2, 0, 2);
+  config.global = 9;
+  EXPECT_THROW(BatchLoader(source, config), Error);
+  config = config_of(8, 2, 2, 2);
+  EXPECT_THROW(BatchLoader(source, config), Error);
+}
+
+}  // namespace
+}  // namespace trireme::train

@@ -1,0 +1,52 @@
+// A small legal deck for tests, and what a deck that must fail says.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "io/deck.hpp"
+#include "train/deck_table.hpp"
+#include "train/run_config.hpp"
+
+namespace trireme::test {
+
+// Dotted keys, so that a test may add any key of any section at the end.
+inline const std::string sample_deck = R"(run.steps = 10
+model.layers = 2
+model.hidden = 64
+model.heads = 4
+model.sequence = 32
+data.paths = ["README.md"]
+batch.global = 8
+)";
+
+inline io::Deck parse_sample(const std::vector<std::string>& overrides = {},
+                             const std::string& more = "") {
+  return io::Deck::parse(sample_deck + more, "sample.toml", overrides,
+                         train::deck_table());
+}
+
+// Message and status of the Error that `work` throws.
+template <class Work>
+std::pair<std::string, Status> error_of(Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return {error.what(), error.status()};
+  }
+  return {"(no error)", Status::done};
+}
+
+inline void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos)
+      << "text: " << text << "\nmissing: " << part;
+}
+
+inline int count_lines(const std::string& text) {
+  return 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,252 @@
+// Every cross rule, and everything that is not available yet, broken one by one.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "unit/deck_sample.hpp"
+
+namespace trireme::test {
+namespace {
+
+struct Case {
+  std::vector<std::string> overrides;
+  int ranks;
+  std::vector<std::string> expected;
+  Status status = Status::bad_content;
+};
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const auto& part : parts) out += part + " ";
+  return out;
+}
+
+void expect_one_problem(const Case& wrong) {
+  SCOPED_TRACE(joined(wrong.overrides));
+  const auto [message, status] = error_of(
+      [&] { train::make_run_config(parse_sample(wrong.overrides), wrong.ranks); });
+  for (const auto& part : wrong.expected) expect_contains(message, part);
+  EXPECT_EQ(count_lines(message), 1) << message;
+  EXPECT_EQ(static_cast<int>(status), static_cast<int>(wrong.status)) << message;
+}
+
+const std::vector<Case> cases = {
+    // model
+    {{"model.hidden=66", "model.heads=4"},
+     1,
+     {"command line: model.hidden = 66 must be divisible by model.heads = 4: write "
+      "model.hidden = 68 or model.heads = 3"}},
+    {{"model.kv_heads=3"},
+     1,
+     {"sample.toml:4:15: model.heads = 4 must be divisible by model.kv_heads = 3: write "
+      "model.kv_heads = 2"}},
+    {{"model.kv_heads=8"}, 1, {"model.heads = 4", "model.kv_heads = 8", "write"}},
+    {{"model.hidden=20", "model.heads=4"},
+     1,
+     {"model.hidden = 20", "model.heads = 4", "width 5", "write model.hidden = 24"}},
+    {{"model.architecture=gpt2", "model.kv_heads=2"},
+     1,
+     {"model.architecture = \"gpt2\"", "model.kv_heads = 2", "model.heads = 4", "write"}},
+    {{"model.architecture=gpt2", "model.rope_theta=500000"},
+     1,
+     {"model.rope_theta = 500000.0 has no meaning with model.architecture = \"gpt2\"",
+      "remove it"}},
+    {{"data.source=tokens"},
+     1,
+     {"model.vocabulary must be given with data.source = \"tokens\""}},
+    {{"model.vocabulary=256"},
+     1,
+     {"model.vocabulary = 256", "data.source = \"bytes\"",
+      "write model.vocabulary = 257"}},
+    // tensor and sequence
+    {{"parallel.tensor=3"},
+     3,
+     {"model.heads = 4 must be divisible by parallel.tensor = 3: write model.heads = 6 "
+      "or "
+      "parallel.tensor = 2",
+      "sample.toml:4:15"}},
+    {{"parallel.tensor=4", "model.feed_forward=3"},
+     4,
+     {"model.feed_forward = 3 is less than parallel.tensor = 4", "write"}},
+    {{"parallel.tensor=4", "data.source=synthetic", "data.paths=[]",
+      "model.vocabulary=3"},
+     4,
+     {"model.vocabulary = 3 is less than parallel.tensor = 4", "write"}},
+    {{"parallel.tensor=4", "parallel.sequence=true", "model.sequence=33"},
+     4,
+     {"batch.micro = 1 x model.sequence = 33 must be divisible by parallel.tensor = 4 "
+      "with "
+      "parallel.sequence = true: write model.sequence = 36"}},
+    // ranks and batch
+    {{"parallel.tensor=2"},
+     3,
+     {"parallel.tensor = 2 x parallel.context = 1 x parallel.pipeline = 1 = 2 must "
+      "divide "
+      "the number of ranks, 3: start 2 or 4 ranks"},
+     Status::resources},
+    {{"parallel.tensor=4"},
+     2,
+     {"the number of ranks, 2: start 4 ranks"},
+     Status::resources},
+    {{"batch.micro=3"},
+     1,
+     {"batch.global = 8 must be divisible by batch.micro = 3: write batch.global = 9 or "
+      "batch.micro = 2"}},
+    {{"batch.micro=4"},
+     3,
+     {"batch.global = 8 must be divisible by batch.micro = 4 x 3 data ranks (3 ranks / "
+      "parallel.tensor = 1): write batch.global = 12, or start 2 ranks"},
+     Status::resources},
+    {{"parallel.tensor=2", "batch.global=6"},
+     8,
+     {"batch.global = 6", "x 4 data ranks", "batch.global = 8, or start 6 ranks"},
+     Status::resources},
+    // sizes
+    {{"batch.micro=1000000000", "batch.global=1000000000", "model.sequence=32"},
+     1,
+     {"batch.micro = 1000000000 x model.sequence = 32", "2147483648"}},
+    {{"run.steps=1000000000000", "batch.global=1000000000", "model.sequence=134217728"},
+     1,
+     {"run.steps = 1000000000000 x batch.global = 1000000000 x model.sequence", "2^62"}},
+    {{"model.layers=100000", "model.hidden=16777216", "model.feed_forward=268435456"},
+     1,
+     {"model.layers = 100000", "model.hidden = 16777216", "2^50 weights", "write"}},
+    // data
+    {{"data.paths=[]"}, 1, {"data.source = \"bytes\" needs files: write data.paths"}},
+    {{"data.source=synthetic", "model.vocabulary=7"},
+     1,
+     {"data.paths = [\"README.md\"] has no meaning with data.source = \"synthetic\""}},
+    {{"data.source=synthetic", "model.vocabulary=7", "data.paths=[]",
+      "data.validation_paths=[\"a\"]"},
+     1,
+     {"data.validation_paths = [\"a\"] has no meaning with data.source"}},
+    {{"metrics.validate_every=5"},
+     1,
+     {"metrics.validate_every = 5", "data.validation_paths = []", "write"}},
+    // precision
+    {{"precision.compute=fp64", "precision.gradient_reduce=fp32"},
+     1,
+     {"precision.gradient_reduce = \"fp32\"", "precision.compute = \"fp64\"",
+      "write precision.gradient_reduce = \"auto\""}},
+    {{"precision.gradient_reduce=bf16"},
+     1,
+     {"precision.gradient_reduce = \"bf16\" with precision.compute = \"fp32\" is not "
+      "available yet: write precision.gradient_reduce = \"auto\", which is fp32 here"}},
+    {{"precision.master=bf16"}, 1, {"precision.master = \"bf16\"", "not available yet"}},
+    {{"precision.moments=fp8"}, 1, {"precision.moments = \"fp8\"", "not available yet"}},
+    // optimizer
+    {{"optimizer.betas=[0.9]"}, 1, {"optimizer.betas = [0.9]", "two elements"}},
+    {{"optimizer.betas=[0.9, 0.9, 0.9]"}, 1, {"two elements", "write [0.9, 0.95]"}},
+    {{"optimizer.schedule.name=wsd"},
+     1,
+     {"optimizer.schedule.decay = 0", "optimizer.schedule.name = \"wsd\"",
+      "write optimizer.schedule.decay = 2"}},
+    {{"optimizer.schedule.decay=3"},
+     1,
+     {"optimizer.schedule.decay = 3 has no meaning with optimizer.schedule.name = "
+      "\"constant\""}},
+    {{"optimizer.schedule.name=cosine", "optimizer.schedule.warmup=8",
+      "optimizer.schedule.decay=3"},
+     1,
+     {"optimizer.schedule.warmup = 8 and optimizer.schedule.decay = 3 together exceed "
+      "run.steps = 10: write run.steps = 11"}},
+    {{"optimizer.schedule.warmup=11"},
+     1,
+     {"optimizer.schedule.warmup = 11", "run.steps"}},
+    // run, checkpoint, debug
+    {{"run.name=a/b"}, 1, {"run.name = \"a/b\"", "run.directory = \"\"", "write"}},
+    {{"run.name=\"\""}, 1, {"run.name = \"\"", "run.directory"}},
+    {{"checkpoint.resume=\"\""}, 1, {"checkpoint.resume = \"\"", "never"}},
+    {{"debug.dump_gradients=[1, 11]"},
+     1,
+     {"debug.dump_gradients = [1, 11]", "run.steps = 10"}},
+    {{"debug.fault=kill@11@0"}, 1, {"debug.fault = \"kill@11@0\"", "run.steps = 10"}},
+    {{"debug.fault=kill@1@2"}, 2, {"names rank 2", "only 2 ranks"}, Status::resources},
+};
+
+TEST(RunConfigRules, EachRuleBroken) {
+  for (const auto& wrong : cases) expect_one_problem(wrong);
+}
+
+TEST(RunConfigRules, MalformedFaults) {
+  for (const char* fault : {"kill", "kill@3", "burn@1@0", "kill@0@0", "kill@-1@0",
+                            "kill@1@-1", "kill@@0", "kill@1@", "kill@1@0@0", "@1@0",
+                            "kill@ 1@0", "kill@1.0@0", "kill@99999999999999999999@0"})
+    expect_one_problem(
+        {{std::string("debug.fault=") + fault},
+         1,
+         {"must be kind@step@rank with kind exit, throw, kill, hang or nan"}});
+}
+
+// Everything that is known but cannot be done yet names what to write instead.
+TEST(RunConfigRules, NotAvailableYet) {
+  const std::vector<std::array<std::string, 3>> wishes = {
+      {"run.device", "cuda", "\"auto\" or \"cpu\""},
+      {"model.from", "folder", "\"\""},
+      {"data.source", "megatron", "\"bytes\" or \"tokens\" or \"synthetic\""},
+      {"data.source", "llmc", "\"bytes\""},
+      {"data.tokenizer", "tokenizer.json", "\"\""},
+      {"parallel.context", "2", "1"},
+      {"parallel.pipeline", "2", "1"},
+      {"parallel.schedule", "gpipe", "\"1f1b\""},
+      {"parallel.schedule", "interleaved", "\"1f1b\""},
+      {"parallel.schedule", "zb_h1", "\"1f1b\""},
+      {"parallel.schedule", "zb_v", "\"1f1b\""},
+      {"parallel.schedule", "dualpipe_v", "\"1f1b\""},
+      {"parallel.virtual_stages", "2", "1"},
+      {"parallel.expert", "2", "1"},
+      {"parallel.sharding_strategy", "ZERO1", "\"NO_SHARD\""},
+      {"parallel.sharding_strategy", "SHARD_GRAD_OP", "\"NO_SHARD\""},
+      {"parallel.sharding_strategy", "FULL_SHARD", "\"NO_SHARD\""},
+      {"parallel.sharding_strategy", "HYBRID_SHARD", "\"NO_SHARD\""},
+      {"parallel.shard_group", "2", "0"},
+      {"parallel.wrap", "size", "\"block\""},
+      {"parallel.prefetch", "2", "1"},
+      {"parallel.offload", "optimizer", "\"none\""},
+      {"comm.backend", "nccl", "\"auto\" or \"mpi\""},
+      {"comm.deterministic", "false", "true"},
+      {"precision.compute", "fp16", "\"fp64\" or \"fp32\" or \"bf16\""},
+      {"precision.compute", "fp8", "\"bf16\""},
+      {"precision.recipe", "delayed", "\"none\""},
+      {"recompute.policy", "selective", "\"none\""},
+      {"recompute.policy", "full", "\"none\""},
+      {"recompute.layers", "1", "0"},
+      {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
+      {"checkpoint.async", "true", "false"},
+      {"metrics.tensorboard", "true", "false"},
+      {"health.check_replicas_every", "10", "0"},
+  };
+  for (const auto& [key, value, instead] : wishes) {
+    std::vector<std::string> overrides = {key + "=" + value};
+    if (key == "data.source") overrides.push_back("model.vocabulary=300");
+    expect_one_problem({overrides,
+                        2,
+                        {"command line: " + key + " = ",
+                         "not available yet; write " + key + " = ", instead}});
+  }
+}
+
+TEST(RunConfigRules, AllBrokenRulesTogether) {
+  const auto [message, status] = error_of([&] {
+    train::make_run_config(
+        parse_sample({"parallel.tensor=3", "batch.micro=3", "parallel.pipeline=2"}), 4);
+  });
+  EXPECT_EQ(status, Status::bad_content);
+  EXPECT_EQ(count_lines(message), 4) << message;
+  expect_contains(message, "pipeline parallelism is not available yet");
+  expect_contains(message, "must divide the number of ranks");
+}
+
+TEST(RunConfigRules, LegalMeshes) {
+  for (const int tensor : {1, 2, 4})
+    for (const int data : {1, 2, 4}) {
+      const auto config = train::make_run_config(
+          parse_sample({"parallel.tensor=" + std::to_string(tensor),
+                        "parallel.sequence=true", "model.kv_heads=1"}),
+          tensor * data);
+      EXPECT_EQ(config.parallel.mesh.size(), tensor * data);
+      EXPECT_EQ(config.microbatches(), 8 / data);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
