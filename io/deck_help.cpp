@@ -32,10 +32,11 @@ std::string unit_text(const DeckKey& key) {
   return key.unit.empty() ? "" : " [" + std::string(key.unit) + "]";
 }
 
-// A "|" inside a table's cell would end it.
+// Text as a table's cell: "|" would end it, "<" would begin a tag.
 std::string cell(const std::string& text) {
   std::string out;
-  for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
+  for (const char c : text)
+    out += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
   return out;
 }
 

@@ -192,8 +192,9 @@ DeckValue Reader::settle(const DeckKey& key) {
   const auto found = given.find(full);
   if (found == given.end()) {
     DeckValue value = default_of(key);
-    if (!key.fallback.empty()) return value;
-    value.sound = false;
+    // After a syntax error nobody knows what the file gives.
+    value.sound = !key.fallback.empty() && !syntax_error;
+    if (value.sound) return value;
     if (!syntax_error)
       problems.push_back(
           {{name, full, "",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <sstream>
@@ -191,8 +192,18 @@ std::string quote_key(const std::string& name) {
   return bare ? name : quote_toml(name);
 }
 
+std::string plain_number(double value) {
+  const double size = std::abs(value);
+  if (size != 0 && !(size >= 1e-4 && size < 1e15)) return exact(value);
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::fixed)
+                       .ptr;
+  return {text.data(), end};
+}
+
 std::string toml_real(double value) {
-  std::string text = exact(value);
+  const std::string text = plain_number(value);
   const bool marked = text.find_first_of(".ein") != std::string::npos;
   return marked ? text : text + ".0";
 }

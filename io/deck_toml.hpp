@@ -52,7 +52,10 @@ TomlValue parse_toml_value(const std::string& text);
 std::string quote_toml(const std::string& text);
 // `name` as a key: bare where TOML allows it, else quoted.
 std::string quote_key(const std::string& name);
-// A number as a TOML float: the shortest text that reads back as the same double.
+// A number as text that reads back as the same double: without exponent unless very large
+// or small.
+std::string plain_number(double value);
+// The same as a TOML float: with a point.
 std::string toml_real(double value);
 // The value as TOML on one line, cut to about `limit` characters, for messages.
 std::string show(const TomlValue& value, std::size_t limit = 60);

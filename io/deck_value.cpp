@@ -50,7 +50,7 @@ bool is_list(KeyType type) { return element_of(type) != type; }
 std::string bound_text(const DeckKey& key, double bound) {
   const KeyType type = element_of(key.type);
   const bool whole = type == KeyType::integer || type == KeyType::bytes;
-  return whole ? std::to_string(static_cast<std::int64_t>(bound)) : exact(bound);
+  return whole ? std::to_string(static_cast<std::int64_t>(bound)) : plain_number(bound);
 }
 
 bool in_range(const DeckKey& key, double value) {

@@ -49,7 +49,8 @@ bool is_kept(const std::string& line, std::int64_t last) {
   const auto record = nlohmann::json::parse(line, nullptr, false);
   if (!record.is_object()) return false;
   const auto step = record.find("step");
-  return step == record.end() || !step->is_number() || step->get<double>() <= last;
+  return step == record.end() || !step->is_number() ||
+         step->get<double>() <= static_cast<double>(last);
 }
 
 // Drops the lines that will be written again.

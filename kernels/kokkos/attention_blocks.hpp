@@ -71,6 +71,20 @@ Heads<T> heads_of(const TensorView& view, std::int64_t S) {
   return {data, view.stride(0), S * view.stride(0)};
 }
 
+// Rows of one head lie a whole row of all heads apart, mostly on pages of their own, and no
+// hardware prefetcher follows: asking for them early gave 10 to 15 % of the whole kernel.
+inline constexpr std::int64_t rows_ahead = 8;
+
+template <bool Write, class T>
+[[gnu::always_inline]] inline void prefetch(const T* data, std::int64_t stride,
+                                            std::int64_t row, std::int64_t rows,
+                                            std::int64_t width) {
+  if (row >= rows) return;
+  constexpr std::int64_t cache_line = 64 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t c = 0; c < width; c += cache_line)
+    __builtin_prefetch(data + row * stride + c, Write);
+}
+
 // Copies `rows` rows of `width` elements as accumulators to rows of `padded(width)`; the
 // rest, up to row `padded_rows`, is zero.
 template <class T>
@@ -79,6 +93,7 @@ void pack_rows(const T* from, std::int64_t stride, std::int64_t rows,
   const std::int64_t to_stride = padded(width);
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* source = from + r * stride;
+    prefetch<false>(from, stride, r + rows_ahead, rows, width);
     Accumulator<T>* target = to + r * to_stride;
 #pragma omp simd
     for (std::int64_t c = 0; c < width; ++c) target[c] = load(source[c]);
@@ -95,6 +110,7 @@ void unpack_rows(const Accumulator<T>* from, std::int64_t rows, std::int64_t wid
   for (std::int64_t r = 0; r < rows; ++r) {
     const Accumulator<T>* source = from + r * from_stride;
     T* target = to + r * stride;
+    prefetch<true>(to, stride, r + rows_ahead, rows, width);
 #pragma omp simd
     for (std::int64_t c = 0; c < width; ++c) target[c] = store<T>(source[c] * factor);
   }

@@ -3,8 +3,6 @@
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
 // log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum.
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "base/memory.hpp"
 #include "kernels/kokkos/attention.hpp"
 #include "kernels/kokkos/attention_blocks.hpp"
@@ -174,13 +172,18 @@ class Forward {
               std::int64_t end) {
     const std::int64_t offset = at - first, rows = std::min(block, end - at);
     A* outputs_t = outputs_t_ + offset * stride_;
+    A* maxima = maxima_ + offset;  // becomes lse
     const A* sums = sums_ + offset;
     for (std::int64_t c = 0; c < columns(rows); c += simd::lanes<A>) {
-      const Vector<A> inverse = A(1) / simd::load_vector(sums + c);
+      const Vector<A> sum = simd::load_vector(sums + c);
+      const Vector<A> inverse = A(1) / sum;
       for (std::int64_t k = 0; k < width_; ++k) {
         A* x = outputs_t + k * block + c;
         simd::store_vector<A>(x, inverse * simd::load_vector(x));
       }
+      const Vector<A> maximum = simd::load_vector(maxima + c);
+      simd::store_vector<A>(maxima + c,
+                            maximum * std::numbers::ln2_v<A> + simd::log<A>(sum));
     }
     std::fill(outputs_t + width_ * block, outputs_t + stride_ * block, A(0));
     simd::transpose(stride_, columns(rows), A(1), outputs_t, block, rows_, stride_);
@@ -188,8 +191,7 @@ class Forward {
                 operands_.o.row);
     if (operands_.lse.data == nullptr) return;
     for (std::int64_t r = 0; r < rows; ++r)
-      *operands_.lse.at(b, at + r, h) =
-          maxima_[offset + r] * std::numbers::ln2_v<A> + std::log(sums[r]);
+      *operands_.lse.at(b, at + r, h) = maxima[r];
   }
 
   const Operands<T>& operands_;

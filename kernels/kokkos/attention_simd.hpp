@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <numbers>
 #include <type_traits>
 #include <utility>
 
@@ -125,6 +126,26 @@ template <class A>
   for (int i = degree - 1; i >= 0; --i) power = power * f + P::coefficients[i];
   const auto exponent = std::bit_cast<Vector<Bits<A>>>(shifted) << P::mantissa_bits;
   return power * std::bit_cast<Vector<A>>(exponent);
+}
+
+// ln x for normal x > 0, within 2 units in the last place; NaN for NaN.
+// x = 2^e m, 1/sqrt(2) <= m < sqrt(2); ln m = 2 artanh(s), s = (m - 1) / (m + 1), by its
+// series in s^2 <= 0.0295.
+template <class A>
+[[gnu::always_inline]] inline Vector<A> log(Vector<A> x) {
+  using P = PowerOfTwo<A>;
+  constexpr int terms = sizeof(A) == 8 ? 11 : 5;
+  const auto bits = std::bit_cast<Vector<Bits<A>>>(x);
+  const auto e = (bits - std::bit_cast<Bits<A>>(std::numbers::sqrt2_v<A> / 2)) >>
+                 P::mantissa_bits;
+  const Vector<A> m = std::bit_cast<Vector<A>>(bits - (e << P::mantissa_bits));
+  const Vector<A> s = (m - A(1)) / (m + A(1)), square = s * s;
+  Vector<A> series{};
+#pragma GCC unroll 16
+  for (int i = terms; i >= 1; --i) series = series * square + A(1) / A(2 * i + 1);
+  const Vector<A> log_m = A(2) * s + A(2) * s * square * series;
+  // x - x is 0, or NaN where x is.
+  return __builtin_convertvector(e, Vector<A>) * std::numbers::ln2_v<A> + log_m + (x - x);
 }
 
 // Lanes whose index lacks bit W from a, the others from b moved up by W; and the mirror

@@ -40,7 +40,8 @@ template <class L>
 L sum_of_exponentials(const L* x, std::int64_t n, L reference) {
   L sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += exponential(x[i] - reference);
+  for (std::int64_t i = 0; i < n; ++i)
+    sum += exponential_of_nonpositive(x[i] - reference);
   return sum;
 }
 
@@ -91,9 +92,10 @@ void gradient_row(const L* logits, const L* stats, std::int64_t target, std::int
   const L target_logit = here ? logits[target] : L(0);
 #pragma omp simd
   for (std::int64_t v = 0; v < V; ++v)
-    dlogits[v] = store<G>(static_cast<A>(factor * exponential(logits[v] - reference)));
+    dlogits[v] = store<G>(
+        static_cast<A>(factor * exponential_of_nonpositive(logits[v] - reference)));
   if (here) {
-    const L p = factor * exponential(target_logit - reference);
+    const L p = factor * exponential_of_nonpositive(target_logit - reference);
     dlogits[target] = store<G>(static_cast<A>(p - static_cast<L>(scale)));
   }
 }

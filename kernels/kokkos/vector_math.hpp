@@ -62,8 +62,7 @@ struct ExpOf;
 template <>
 struct ExpOf<float> {
   using Bits = std::uint32_t;
-  static constexpr int degree = 7, mantissa_bits = 23;
-  static constexpr Bits bias = 127;
+  static constexpr int degree = 7, mantissa_bits = 23, bias = 127;
   // Beyond these the result is 0 and infinity.
   static constexpr float lowest = -104.0f, highest = 89.0f;
   // ln 2 in two parts; products of the first with an exponent are exact.
@@ -72,8 +71,7 @@ struct ExpOf<float> {
 template <>
 struct ExpOf<double> {
   using Bits = std::uint64_t;
-  static constexpr int degree = 13, mantissa_bits = 52;
-  static constexpr Bits bias = 1023;
+  static constexpr int degree = 13, mantissa_bits = 52, bias = 1023;
   static constexpr double lowest = -746.0, highest = 710.0;
   static constexpr double ln2_high = 6.93147180369123816490e-01;
   static constexpr double ln2_low = 1.90821492927058770002e-10;
@@ -93,32 +91,36 @@ template <class A, int K = 0>
 
 }  // namespace detail
 
-// e^x within 2 units in the last place over the whole range, subnormal results included;
-// infinity on overflow, 0 on underflow, NaN for NaN.
+// e^x for x <= 0, which is what softmax and the logistic function need, within 2 units in
+// the last place, subnormal results included; 0 on underflow, NaN for NaN. Good up to
+// x = 88 (f32) and 709 (f64).
 // With n = round(x / ln 2) and r = x - n ln 2, |r| <= ln(2) / 2: e^x = 2^n e^r by
-// Taylor's series, whose remainder is below 0.1 ulp. 2^n is applied in two factors, since
-// n may lie outside the exponents of normal numbers.
+// Taylor's series, whose remainder is below 0.1 ulp. 2^n is applied as 2^floor(n / 2)
+// 2^ceil(n / 2) since n itself may lie outside the exponents of normal numbers.
 template <class A>
-[[gnu::always_inline]] inline A exponential(A x) {
+[[gnu::always_inline]] inline A exponential_of_nonpositive(A x) {
   using C = detail::ExpOf<A>;
   using Bits = typename C::Bits;
   constexpr A log2_e = static_cast<A>(1.4426950408889634074);
-  // Adding 1.5 * 2^mantissa_bits leaves the rounded integer in the low bits.
-  constexpr A magic = static_cast<A>(Bits{3} << (C::mantissa_bits - 1));
-  x = x < C::lowest ? C::lowest : x;
-  x = x > C::highest ? C::highest : x;
+  // Added to a small number it leaves, in the low bits of the sum, 2 bias plus the number
+  // rounded to an integer; half of that is the exponent field of a power of two.
+  constexpr A magic = static_cast<A>((Bits{3} << (C::mantissa_bits - 1)) + 2 * C::bias);
+  x = C::lowest > x ? C::lowest : x;
   const A shifted = x * log2_e + magic;
   const A n = shifted - magic;
   A r = x - n * C::ln2_high;
   r = r - n * C::ln2_low;
-  const A series = detail::exp_series<A>(r);
-  // Unsigned n + 4 bias, halved: floor(n / 2) + 2 bias, without a signed shift.
-  const Bits biased =
-      std::bit_cast<Bits>(shifted) - std::bit_cast<Bits>(magic) + 4 * C::bias;
-  const Bits first = (biased >> 1) - C::bias;
-  const Bits second = biased - (biased >> 1) - C::bias;
-  return series * std::bit_cast<A>(first << C::mantissa_bits) *
-         std::bit_cast<A>(second << C::mantissa_bits);
+  const Bits sum = std::bit_cast<Bits>(shifted);
+  const Bits half = sum >> 1;
+  return detail::exp_series<A>(r) * std::bit_cast<A>(half << C::mantissa_bits) *
+         std::bit_cast<A>((sum - half) << C::mantissa_bits);
+}
+
+// e^x for every x; infinity on overflow.
+template <class A>
+[[gnu::always_inline]] inline A exponential(A x) {
+  constexpr A highest = detail::ExpOf<A>::highest;
+  return exponential_of_nonpositive(highest < x ? highest : x);
 }
 
 // 1 / (1 + e^-x) and the same of -x, each with small relative error in both tails.
@@ -130,7 +132,7 @@ struct Logistic {
 
 template <class A>
 [[gnu::always_inline]] inline Logistic<A> logistic(A x) {
-  const A e = exponential<A>(x < A(0) ? x : -x);
+  const A e = exponential_of_nonpositive(x < A(0) ? x : -x);
   const A large = A(1) / (A(1) + e);
   const A small = e * large;
   return x < A(0) ? Logistic<A>{small, large} : Logistic<A>{large, small};

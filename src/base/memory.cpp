@@ -3,10 +3,12 @@
 #include "base/memory.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -60,6 +62,15 @@ std::int64_t memory_allocations() {
   std::int64_t sum = 0;
   for (const Entry& entry : ledger()) sum += entry.allocations.load();
   return sum;
+}
+
+std::int64_t resident_bytes() {
+  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  long long total = 0, resident = 0;
+  const int fields = std::fscanf(file, "%lld %lld", &total, &resident);
+  std::fclose(file);
+  return fields == 2 ? resident * ::sysconf(_SC_PAGESIZE) : 0;
 }
 
 Buffer::Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,

@@ -32,6 +32,8 @@ struct MemoryUse {
 MemoryUse memory_use(MemoryClass c);
 // Number of allocations of all classes since start: constant in the steady state.
 std::int64_t memory_allocations();
+// Memory of this process that the system holds in RAM, libraries and all; 0 if unknown.
+std::int64_t resident_bytes();
 
 // Owns one 64-byte aligned allocation on a device (nothing on meta), zero-filled. Bytes
 // are entered in the ledger under `use`. Throws Error(resources) naming label and size

@@ -91,6 +91,10 @@ bool among(std::string_view choices, std::string_view value) {
   }
 }
 
+std::string ranks_text(std::int64_t ranks) {
+  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+}
+
 std::int64_t next_multiple(std::int64_t value, std::int64_t of) {
   return divide_up(value, of) * of;
 }
@@ -238,9 +242,9 @@ void Rules::batch_rules() {
         const std::int64_t below = ranks_ / axes * axes;
         return show("parallel.tensor") + " x " + show("parallel.context") + " x " +
                show("parallel.pipeline") +
-               format(" = {} must divide the number of ranks, {}: start {}{} ranks", axes,
+               format(" = {} must divide the number of ranks, {}: start {}{}", axes,
                       ranks_, below > 0 ? std::to_string(below) + " or " : "",
-                      below + axes);
+                      ranks_text(below + axes));
       },
       true);
   rule(
@@ -261,11 +265,11 @@ void Rules::batch_rules() {
       [&] {
         const std::int64_t rows = batch.global / batch.micro;
         return show("batch.global") + " must be divisible by " + show("batch.micro") +
-               format(" x {} data ranks ({} ranks / ", mesh.data, ranks_) +
+               format(" x {} data ranks ({} / ", mesh.data, ranks_text(ranks_)) +
                show("parallel.tensor") +
-               format("): write batch.global = {}, or start {} ranks",
+               format("): write batch.global = {}, or start {}",
                       next_multiple(batch.global, batch.micro * mesh.data),
-                      divisor_below(rows, mesh.data) * axes);
+                      ranks_text(divisor_below(rows, mesh.data) * axes));
       },
       true);
 }
@@ -449,7 +453,7 @@ void Rules::fault_rule() {
       [&] {
         return show("debug.fault") +
                format(
-                   " names rank {}, but there are only {} ranks: write a rank below {}",
+                   " names rank {}, but the number of ranks is {}: write a rank below {}",
                    rank, ranks_, ranks_);
       },
       true);

@@ -51,6 +51,7 @@ void Trainer::record(double loss, double norm, double rate, const StepTimes& tim
                         .set("model_tflops", tokens_per_second * flops.full * 1e-12)
                         .set("memory_peak_bytes", memory_peak_)
                         .set("allocations", memory_allocations())
+                        .set("resident_bytes", resident_bytes())
                         .set("data_seconds", times.data)
                         .set("compute_seconds", times.compute)
                         .set("communication_seconds", times.communication)

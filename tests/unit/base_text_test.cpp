@@ -36,6 +36,7 @@ TEST(Format, FixedAndExact) {
   EXPECT_EQ(exact(nan_value), "nan");
   for (const double value :
        {1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 6.02214076e23}) {
+    EXPECT_EQ(std::strtod(exact(value).c_str(), nullptr), value);
   }
 }
 
@@ -100,12 +101,13 @@ TEST(Log, OnlyRankZeroSpeaksAndErrorsAlwaysDo) {
 }
 
 TEST(Version, SaysWhatTheBuildIs) {
-  EXPECT_EQ(std::count(version().begin(), version().end(), '.'), 2);
-  EXPECT_FALSE(git_commit().empty());
-  for (const auto& [name, value] : build_information()) {
-    EXPECT_FALSE(name.empty());
-    EXPECT_FALSE(value.empty()) << name;
-    EXPECT_EQ(value.find('@'), std::string::npos) << name << " was not filled in";
+  const BuildInfo& build = build_info();
+  EXPECT_EQ(std::count(build.version.begin(), build.version.end(), '.'), 2);
+  for (const std::string_view value :
+       {build.version, build.git_commit, build.compiler, build.target, build.build_type,
+        build.flags, build.options, build.libraries}) {
+    EXPECT_FALSE(value.empty());
+    EXPECT_EQ(value.find('@'), std::string::npos) << value << " was not filled in";
   }
 }
 

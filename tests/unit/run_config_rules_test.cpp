@@ -160,7 +160,10 @@ const std::vector<Case> cases = {
      1,
      {"debug.dump_gradients = [1, 11]", "run.steps = 10"}},
     {{"debug.fault=kill@11@0"}, 1, {"debug.fault = \"kill@11@0\"", "run.steps = 10"}},
-    {{"debug.fault=kill@1@2"}, 2, {"names rank 2", "only 2 ranks"}, Status::resources},
+    {{"debug.fault=kill@1@2"},
+     2,
+     {"names rank 2", "write a rank below 2"},
+     Status::resources},
 };
 
 TEST(RunConfigRules, EachRuleBroken) {

@@ -155,7 +155,8 @@ TEST(RunConfig, DecksOfTheProgram) {
   const auto quickstart = train::load_run(inputs + "quickstart.toml", {}, 4);
   EXPECT_EQ(quickstart.config.parallel.mesh, (comm::MeshShape{1, 2, 1, 2}));
   EXPECT_TRUE(quickstart.config.parallel.sequence);
-  const auto gpt2 = train::load_run(inputs + "gpt2-124m.toml", {}, 2);
+  const auto gpt2 = train::load_run(inputs + "gpt2-124m.toml",
+                                    std::vector<std::string>{"parallel.tensor=2"}, 2);
   EXPECT_EQ(gpt2.config.model.feed_forward, 3072);
   EXPECT_EQ(gpt2.config.model.vocabulary, 50257);
   const auto llama = train::load_run(inputs + "llama-small.toml", {}, 8);
@@ -186,6 +187,10 @@ TEST(RunConfig, WrongKeysAreNotJudgedFurther) {
     EXPECT_EQ(status, Status::command_line) << message;
     EXPECT_EQ(count_lines(message), 1) << message;
   }
+  const auto broken =
+      io::Deck::parse_leniently("[run\n", "x.toml", {}, train::deck_table());
+  const std::string syntax = error_of([&] { make_run_config(broken, 3); }).first;
+  EXPECT_EQ(count_lines(syntax), 1) << syntax;
   const auto empty = io::Deck::parse_leniently("", "x.toml", {}, train::deck_table());
   const auto [message, status] = error_of([&] { make_run_config(empty, 2); });
   EXPECT_EQ(status, Status::bad_content);

@@ -1,0 +1,86 @@
+#!/bin/bash
+# Installs what is missing (on Debian and its kin), configures a preset and builds it.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: cmake/setup.sh PRESET [TARGET...]     (presets: cmake --list-presets)
+#   TRIREME_PACKAGES=skip   install nothing (libraries from Spack, modules, ...)
+#   TRIREME_JOBS=<n>        compile that many files at once (default: by cores and memory)
+# A second run takes seconds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=${1:?usage: cmake/setup.sh PRESET [TARGET...]}
+shift
+
+# Kokkos comes with Debian's Trilinos; its package file also wants trilinos-dev.
+packages=(
+  g++ cmake ninja-build ccache
+  libopenmpi-dev openmpi-bin libhdf5-openmpi-dev hdf5-tools
+  libtrilinos-kokkos-dev libtrilinos-kokkos-13.2 trilinos-dev
+  libdnnl-dev libopenblas-openmp-dev
+  libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
+)
+case $preset in
+  ci) packages+=(libgtest-dev clang-format) ;;
+  release) ;;
+  *) packages+=(libgtest-dev) ;;
+esac
+
+# Runs a command and shows its output only if it fails.
+quietly() {
+  local output status=0
+  output=$("$@" 2>&1) || status=$?
+  [ $status -eq 0 ] || echo "$output" >&2
+  return $status
+}
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]
+    then
+      echo "$package"
+    fi
+  done
+}
+
+install_packages() {
+  local missing as_root=()
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -eq 0 ] && return
+  if [ "$(id -u)" != 0 ]; then
+    as_root=(sudo)
+    if ! sudo -n true 2>/dev/null; then
+      echo "Some packages are missing. Run this, then the same command again:" >&2
+      echo "  sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+      echo "or, where their libraries come from elsewhere, set TRIREME_PACKAGES=skip" >&2
+      exit 66
+    fi
+  fi
+  echo "-- Installing: ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq
+    -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  quietly "${apt[@]}" update
+  quietly "${apt[@]}" -y install --no-install-recommends "${missing[@]}"
+}
+
+# One compiler per core, and 1.5 GB of memory for each.
+jobs() {
+  local memory_kib cores
+  cores=$(nproc)
+  memory_kib=$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)
+  local fit=$((memory_kib / 1500000))
+  echo $((fit < 1 ? 1 : fit < cores ? fit : cores))
+}
+
+if [ "${TRIREME_PACKAGES:-}" != skip ] && command -v dpkg-query >/dev/null; then
+  install_packages
+fi
+options=()
+if command -v ccache >/dev/null; then
+  options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+echo "-- Configuring build/$preset"
+quietly cmake --preset "$preset" "${options[@]}"
+echo "-- Building build/$preset"
+cmake --build --preset "$preset" --parallel "${TRIREME_JOBS:-$(jobs)}" ${1:+--target "$@"}

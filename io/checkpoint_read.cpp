@@ -1,0 +1,146 @@
+// Finding and reading checkpoints.
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/log.hpp"
+#include "io/checkpoint.hpp"
+#include "io/checkpoint_manifest.hpp"
+#include "io/digest.hpp"
+#include "io/hdf5_file.hpp"
+
+namespace trireme::io {
+namespace {
+
+// A tensor is digested in blocks of rows of about this size.
+constexpr std::size_t block_bytes = std::size_t{4} << 20;
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+bool is_step_directory(const std::string& path) {
+  return exists(path + "/" + manifest_name) || exists(path + "/" + whole_name) ||
+         step_of(path.substr(path.find_last_of('/') + 1)).has_value();
+}
+
+// The step directory that `path` means.
+std::string find_checkpoint(const std::string& given) {
+  const std::string path = without_trailing_slash(given);
+  require(exists(path), Status::missing_input, "{}: there is no checkpoint here", path);
+  if (is_step_directory(path)) return path;
+  for (const std::string& directory : {path, path + "/checkpoints"}) {
+    const std::string found = latest_checkpoint(directory);
+    if (!found.empty()) return found;
+    const auto steps = steps_in(directory);
+    if (steps.empty()) continue;
+    const std::string newest = directory + "/" + step_name(steps.back());
+    fail(Status::bad_content, "{}: no checkpoint here is complete: {}", directory,
+         why_incomplete(newest, 0, 0));
+  }
+  fail(Status::missing_input, "{}: there is no checkpoint here", path);
+}
+
+}  // namespace
+
+std::string latest_checkpoint(const std::string& directory) {
+  std::vector<std::int64_t> candidates = steps_in(directory);
+  if (const auto named = step_of(latest_target(directory)))
+    candidates.push_back(*named);  // looked at first
+  std::string passed_over;
+  for (auto step = candidates.rbegin(); step != candidates.rend(); ++step) {
+    const std::string path = directory + "/" + step_name(*step);
+    const std::string wrong = why_incomplete(path, 0, 0);
+    if (wrong.empty()) {
+      if (!passed_over.empty()) log::warn("{}; going back to '{}'", passed_over, path);
+      return path;
+    }
+    if (passed_over.empty()) passed_over = wrong;
+  }
+  return "";
+}
+
+struct CheckpointReader::Impl {
+  std::string directory;
+  Manifest manifest;
+  std::unique_ptr<Hdf5File> file;
+
+  const TensorEntry* find(const std::string& path) const {
+    const auto& all = manifest.tensors;
+    const auto at =
+        std::lower_bound(all.begin(), all.end(), path,
+                         [](const TensorEntry& entry, const std::string& key) {
+                           return entry.path < key;
+                         });
+    return at != all.end() && at->path == path ? &*at : nullptr;
+  }
+  const TensorEntry& entry(const std::string& path) const {
+    const TensorEntry* found = find(path);
+    require(found != nullptr, Status::bad_content, "{}: has no tensor '{}'", directory,
+            path);
+    return *found;
+  }
+};
+
+CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
+    : impl_(std::make_unique<Impl>()) {
+  require(parts >= 1 && part >= 0 && part < parts, "part {} of {}", part, parts);
+  impl_->directory = find_checkpoint(path);
+  impl_->manifest = read_manifest(impl_->directory);
+  const auto& files = impl_->manifest.files;
+  for (auto i = static_cast<std::size_t>(part); i < files.size();
+       i += static_cast<std::size_t>(parts))
+    check_digest(impl_->directory, files[i]);
+  impl_->file = std::make_unique<Hdf5File>(impl_->directory + "/" + whole_name,
+                                           Hdf5File::Mode::read);
+}
+
+CheckpointReader::~CheckpointReader() = default;
+
+const std::string& CheckpointReader::directory() const { return impl_->directory; }
+const CheckpointInfo& CheckpointReader::info() const { return impl_->manifest.info; }
+const std::vector<TensorEntry>& CheckpointReader::tensors() const {
+  return impl_->manifest.tensors;
+}
+bool CheckpointReader::has(const std::string& path) const {
+  return impl_->find(path) != nullptr;
+}
+
+void CheckpointReader::read(const std::string& path, const Shape& whole,
+                            const Shape& begin, const TensorView& out) const {
+  const TensorEntry& entry = impl_->entry(path);
+  require(entry.shape == whole, Status::bad_content,
+          "{}: the tensor '{}' has the shape {}, but {} is wanted", impl_->directory,
+          path, entry.shape, whole);
+  impl_->file->read(path, begin, out);
+}
+
+std::string CheckpointReader::digest(const std::string& path) const {
+  const TensorEntry& entry = impl_->entry(path);
+  Digest digest;
+  if (entry.shape.elements() == 0) return digest.text();
+  const std::int64_t rows = entry.shape[0];
+  const auto row_bytes =
+      static_cast<std::size_t>(entry.shape.elements() / rows) * size_of(entry.dtype);
+  const auto count = std::min<std::int64_t>(
+      rows, static_cast<std::int64_t>(std::max<std::size_t>(1, block_bytes / row_bytes)));
+  std::vector<std::byte> block(static_cast<std::size_t>(count) * row_bytes);
+  Shape extent = entry.shape, begin = entry.shape;
+  for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
+  for (; begin[0] < rows; begin[0] += count) {
+    extent[0] = std::min(count, rows - begin[0]);
+    impl_->file->read(path, begin, TensorView(block.data(), entry.dtype, extent));
+    digest.add(block.data(), static_cast<std::size_t>(extent[0]) * row_bytes);
+  }
+  return digest.text();
+}
+
+}  // namespace trireme::io

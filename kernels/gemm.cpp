@@ -1,0 +1,113 @@
+// gemm(): checks, trivial extents, and the choice of a path.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm.hpp"
+
+#include <algorithm>
+
+#include "kernels/gemm/blas.hpp"
+#include "kernels/gemm/blocked.hpp"
+#include "kernels/gemm/onednn.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+struct Extents {
+  std::int64_t m, n, k;
+};
+
+Extents check(const TensorView& c, const TensorView& a, Transpose transpose_a,
+              const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+              const TensorView& bias) {
+  require(c.shape().rank() == 2 && a.shape().rank() == 2 && b.shape().rank() == 2,
+          "gemm takes matrices, not {} = {} x {}", c.shape(), a.shape(), b.shape());
+  const bool swap_a = transpose_a == Transpose::yes,
+             swap_b = transpose_b == Transpose::yes;
+  const Extents extents{c.dim(0), c.dim(1), a.dim(swap_a ? 0 : 1)};
+  require(a.dim(swap_a ? 1 : 0) == extents.m && b.dim(swap_b ? 0 : 1) == extents.n &&
+              b.dim(swap_b ? 1 : 0) == extents.k,
+          "gemm: {} = {}{} x {}{} does not fit", c.shape(), a.shape(), swap_a ? "^T" : "",
+          b.shape(), swap_b ? "^T" : "");
+  const DType type = a.dtype();
+  require(b.dtype() == type && (c.dtype() == type || c.dtype() == accumulator_of(type)),
+          "gemm: {} = {} x {} is not provided", name_of(c.dtype()), name_of(type),
+          name_of(b.dtype()));
+  if (!bias.empty()) {
+    require(accumulate == Accumulate::no, "gemm: a bias cannot be added to a sum");
+    require(bias.shape().rank() == 1 && bias.dim(0) == extents.n && bias.dtype() == type,
+            "gemm: bias {} of {} for {} of {}", bias.shape(), name_of(bias.dtype()),
+            c.shape(), name_of(type));
+  }
+  return extents;
+}
+
+// K = 0: the empty sum.
+void write_empty_sums(const TensorView& c, const TensorView& bias) {
+  const auto element = size_of(c.dtype());
+  visit_floating(c.dtype(), [&](auto to) {
+    using To = decltype(to);
+    auto* out = c.data<To>();
+    for (std::int64_t i = 0; i < c.dim(0); ++i) {
+      if (bias.empty()) {
+        std::fill_n(out + i * c.stride(0), c.dim(1), To{});
+      } else if (bias.dtype() == c.dtype()) {
+        std::copy_n(static_cast<const char*>(bias.raw()),
+                    static_cast<std::size_t>(c.dim(1)) * element,
+                    reinterpret_cast<char*>(out + i * c.stride(0)));
+      } else {
+        visit_floating(bias.dtype(), [&](auto from) {
+          using From = decltype(from);
+          for (std::int64_t j = 0; j < c.dim(1); ++j)
+            out[i * c.stride(0) + j] =
+                static_cast<To>(static_cast<float>(bias.data<From>()[j]));
+        });
+      }
+    }
+  });
+}
+
+// oneDNN on the operands as they lie: for few rows, where packing B costs more than it
+// saves, and for bf16 where the processor multiplies it.
+Product direct_product(const Extents& extents, const TensorView& c, const TensorView& a,
+                       Transpose transpose_a, const TensorView& b, Transpose transpose_b,
+                       Accumulate accumulate, const TensorView& bias) {
+  Product p;
+  p.m = extents.m;
+  p.n = extents.n;
+  p.k = extents.k;
+  p.a_stride = a.stride(0);
+  p.b_stride = b.stride(0);
+  p.c_stride = c.stride(0);
+  p.operands = a.dtype();
+  p.result = c.dtype();
+  p.right = transpose_b == Transpose::yes ? RightLayout::transposed : RightLayout::plain;
+  p.transposed_left = transpose_a == Transpose::yes;
+  p.accumulate = accumulate == Accumulate::yes;
+  p.bias = !bias.empty();
+  return p;
+}
+
+}  // namespace
+
+void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
+          const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+          const TensorView& bias) {
+  const Extents extents = check(c, a, transpose_a, b, transpose_b, accumulate, bias);
+  if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
+  if (extents.k == 0) {
+    if (accumulate == Accumulate::no) write_empty_sums(c, bias);
+    return;
+  }
+  if (a.dtype() == DType::f64)
+    return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
+  constexpr std::int64_t few_rows = 64;
+  const bool small = a.dtype() == DType::f32 && extents.m <= few_rows;
+  if (small || (a.dtype() == DType::bf16 && has_native_bf16())) {
+    const Product product =
+        direct_product(extents, c, a, transpose_a, b, transpose_b, accumulate, bias);
+    if (small || is_fast(product))
+      return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
+  }
+  gemm_blocked(c, a, transpose_a, b, transpose_b, accumulate, bias);
+}
+
+}  // namespace trireme::kernels

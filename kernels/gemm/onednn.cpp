@@ -1,0 +1,172 @@
+// oneDNN matmul primitives, cached by shape, strides and types.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm/onednn.hpp"
+
+#include <array>
+#include <dnnl.hpp>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "kernels/gemm/workspace.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+using dnnl::memory;
+
+struct Library {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+Library& library() {
+  static Library one;
+  return one;
+}
+
+// A primitive with memory objects whose pointers are set before each run.
+struct Entry {
+  dnnl::matmul primitive;
+  memory a, b, c, bias, scratch;
+  std::size_t scratch_bytes = 0;
+  bool fast = false;
+};
+
+memory::data_type type_of(DType type) {
+  switch (type) {
+    case DType::f32: return memory::data_type::f32;
+    case DType::bf16: return memory::data_type::bf16;
+    case DType::f16: return memory::data_type::f16;
+    default: fail(Status::internal, "oneDNN does not multiply {}", name_of(type));
+  }
+}
+
+// A matrix [rows, columns] whose rows (columns when `transposed`) are `stride` apart.
+memory::desc describe(std::int64_t rows, std::int64_t columns, DType type,
+                      bool transposed, std::int64_t stride) {
+  const memory::dims strides =
+      transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
+  return memory::desc({rows, columns}, type_of(type), strides);
+}
+
+memory::desc describe_right(const Product& p) {
+  if (p.right == RightLayout::panels)
+    return memory::desc({p.k, p.n}, type_of(p.operands), memory::format_tag::BA16a64b);
+  return describe(p.k, p.n, p.operands, p.right == RightLayout::transposed, p.b_stride);
+}
+
+dnnl::matmul::primitive_desc make_description(const Product& p) {
+  const auto a = describe(p.m, p.k, p.operands, p.transposed_left, p.a_stride);
+  const auto b = describe_right(p);
+  const auto c = describe(p.m, p.n, p.result, false, p.c_stride);
+  const auto bias =
+      p.bias ? memory::desc({1, p.n}, type_of(p.operands), memory::dims{p.n, 1})
+             : memory::desc();
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (p.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3  // operation descriptors are gone
+  return p.bias
+             ? dnnl::matmul::primitive_desc(library().engine, a, b, bias, c, attributes)
+             : dnnl::matmul::primitive_desc(library().engine, a, b, c, attributes);
+#else
+  const auto operation =
+      p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  return dnnl::matmul::primitive_desc(operation, attributes, library().engine);
+#endif
+}
+
+Entry make_entry(const Product& p) {
+  const auto description = make_description(p);
+  const auto& engine = library().engine;
+  const auto unset = [&](const memory::desc& d) { return memory(d, engine, nullptr); };
+  Entry entry;
+  entry.primitive = dnnl::matmul(description);
+  entry.a = unset(description.src_desc());
+  entry.b = unset(description.weights_desc());
+  entry.c = unset(description.dst_desc());
+  if (p.bias) entry.bias = unset(description.bias_desc());
+  entry.scratch = unset(description.scratchpad_desc());
+  entry.scratch_bytes = description.scratchpad_desc().get_size();
+  entry.fast =
+      std::string_view(description.impl_info_str()).find("brg") != std::string_view::npos;
+  return entry;
+}
+
+struct Hash {
+  std::size_t operator()(const Product& p) const {
+    std::uint64_t h = 1469598103934665603u;
+    const auto mix = [&](std::uint64_t value) { h = (h ^ value) * 1099511628211u; };
+    for (const auto value : {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride})
+      mix(static_cast<std::uint64_t>(value));
+    mix(static_cast<std::uint64_t>(p.operands) << 8 |
+        static_cast<std::uint64_t>(p.result));
+    mix(static_cast<std::uint64_t>(p.right));
+    mix((p.transposed_left ? 4u : 0u) | (p.accumulate ? 2u : 0u) | (p.bias ? 1u : 0u));
+    return h ^ (h >> 29);
+  }
+};
+
+Entry& find(const Product& product) {
+  static std::unordered_map<Product, Entry, Hash> entries;
+  const auto found = entries.find(product);
+  if (found != entries.end()) return found->second;
+  constexpr std::size_t most_entries = 4096;  // a bound on memory, not met in training
+  if (entries.size() >= most_entries) entries.clear();
+  try {
+    return entries.emplace(product, make_entry(product)).first->second;
+  } catch (const dnnl::error& error) {
+    fail(Status::transport, "oneDNN has no product [{}, {}] x [{}, {}] of {}: {}",
+         product.m, product.k, product.k, product.n, name_of(product.operands),
+         error.what());
+  }
+}
+
+// oneDNN's handles are not const, whether they are read or written.
+void* handle(const void* data) { return const_cast<void*>(data); }
+
+}  // namespace
+
+bool is_fast(const Product& product) { return find(product).fast; }
+
+void multiply(const Product& product, const void* a, const void* b, void* c,
+              const void* bias) {
+  Entry& entry = find(product);
+  entry.a.set_data_handle(handle(a));
+  entry.b.set_data_handle(handle(b));
+  entry.c.set_data_handle(c);
+  std::array<dnnl_exec_arg_t, 5> arguments = {{{DNNL_ARG_SRC, entry.a.get()},
+                                               {DNNL_ARG_WEIGHTS, entry.b.get()},
+                                               {DNNL_ARG_DST, entry.c.get()}}};
+  int count = 3;
+  const auto add = [&](int argument, memory& m, void* data) {
+    m.set_data_handle(data);
+    arguments[static_cast<std::size_t>(count++)] = {argument, m.get()};
+  };
+  if (product.bias) add(DNNL_ARG_BIAS, entry.bias, handle(bias));
+  if (entry.scratch_bytes > 0)
+    add(DNNL_ARG_SCRATCHPAD, entry.scratch,
+        workspace(WorkspaceUse::scratch, entry.scratch_bytes));
+  // The C function takes an array; the C++ wrapper would build a map at each call.
+  const auto status = dnnl_primitive_execute(
+      entry.primitive.get(), library().stream.get(), count, arguments.data());
+  require(status == dnnl_success, Status::transport, "oneDNN failed with status {}",
+          static_cast<int>(status));
+  library().stream.wait();
+}
+
+bool has_native_bf16() {
+  static const bool native = [] {
+    const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+    const auto bf16 = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
+    return (isa & bf16) == bf16;
+  }();
+  return native;
+}
+
+}  // namespace trireme::kernels

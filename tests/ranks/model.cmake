@@ -1,0 +1,2 @@
+trireme_test(edges_test SOURCES edges_test.cpp USES parallel RANKS 1 2 3 4)
+trireme_test(parity_test SOURCES parity_test.cpp USES train RANKS 1 2 3 4 6 8)

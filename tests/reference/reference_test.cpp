@@ -1,0 +1,292 @@
+// The models against PyTorch and transformers: logits, loss, every gradient, one SGD step
+// and ten AdamW steps. See README.md for what the files hold.
+// SPDX-License-Identifier: Apache-2.0
+// Shapes: T = B * S tokens, C of them in a chunk, V vocabulary entries.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "io/hdf5_file.hpp"
+#include "support/world.hpp"
+#include "train/engine.hpp"
+
+namespace trireme::train {
+namespace {
+
+// Relative errors. One sum of n products has k eps sqrt(n), n <= 101 here; a gradient is
+// some 20 such sums deep, each with its own rounding: 4 * 20 * sqrt(101) eps = 800 eps.
+// Ten AdamW steps divide by sqrt(v), which doubles an error, and add up: 10 * 2 * 800
+// eps.
+struct Tolerance {
+  explicit Tolerance(DType dtype)
+      : eps(dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                : std::numeric_limits<float>::epsilon()) {}
+  double eps;
+  double once = 800 * eps;
+  double ten_steps = 20 * once;
+};
+
+// In CTest's environment; see tests/CMakeLists.txt.
+std::string path_of(const std::string& name) {
+  const char* source = std::getenv("TRIREME_SOURCE");
+  return format("{}/tests/reference/{}.h5", source ? source : ".", name);
+}
+
+std::vector<double> read_reals(const io::Hdf5File& file, const std::string& name) {
+  const Shape shape = file.describe(name).second;
+  std::vector<double> values(static_cast<std::size_t>(shape.elements()));
+  file.read_all(name, TensorView(values.data(), DType::f64, shape));
+  return values;
+}
+
+TensorView read_tokens(const io::Hdf5File& file, const std::string& name,
+                       std::vector<std::int32_t>& tokens) {
+  const Shape shape = file.describe(name).second;
+  tokens.resize(static_cast<std::size_t>(shape.elements()));
+  const TensorView view(tokens.data(), DType::i32, shape);
+  file.read_all(name, view);
+  return view.reshape({shape.elements()});
+}
+
+double value_at(const TensorView& matrix, std::int64_t row, std::int64_t column) {
+  const std::int64_t at = row * matrix.stride(0) + column;
+  return matrix.dtype() == DType::f64 ? matrix.data<double>()[at]
+                                      : static_cast<double>(matrix.data<float>()[at]);
+}
+
+// A model of one file on a mesh, all ranks on one axis.
+class Model {
+ public:
+  Model(const std::string& name, DType dtype, comm::Axis axis)
+      : file(path_of(name), io::Hdf5File::Mode::read),
+        config(config_of(file, dtype, axis)),
+        mesh(test::world(), config.parallel.mesh),
+        engine(config, mesh, Device::host()) {
+    inputs = read_tokens(file, "input_ids", input_tokens_);
+    targets = read_tokens(file, "targets", target_tokens_);
+    const auto valid = std::count_if(target_tokens_.begin(), target_tokens_.end(),
+                                     [](std::int32_t target) { return target >= 0; });
+    scale = 1.0 / static_cast<double>(valid);
+    for (const auto& box : engine.store().state_boxes())
+      if (std::string(box.section) == "model")
+        file.read("weights/" + box.slab->tensor, box.slab->global_begin, box.data);
+    engine.store().refresh_weights();
+  }
+
+  // The gradients of one step, complete; returns the loss.
+  double forward_and_backward() {
+    auto& store = engine.store();
+    store.begin_step(1);
+    const auto first = mesh.coordinate(comm::Axis::data) * rows();
+    const double loss = engine.run(one_stage_schedule(1), {inputs.rows(first, rows())},
+                                   {targets.rows(first, rows())}, scale);
+    store.finish_gradients();
+    return test::world().sum(loss) / config.parallel.mesh.tensor * scale;
+  }
+  // Tokens of this rank.
+  std::int64_t rows() const { return config.batch.micro * config.model.sequence; }
+
+  // Each box of each tensor against the file, relative to the norm of the whole tensor;
+  // the tensors that were there.
+  std::set<std::string> compare(const std::vector<optim::StoredBox>& boxes,
+                                const std::string& section, const std::string& group,
+                                double tolerance) {
+    std::set<std::string> seen;
+    for (const auto& box : boxes) {
+      if (box.section != section) continue;
+      const std::string& tensor = box.slab->tensor;
+      EXPECT_EQ(file.describe(group + "/" + tensor).second, box.slab->whole) << tensor;
+      EXPECT_LE(relative_error(box, group), tolerance) << group << " " << tensor;
+      seen.insert(tensor);
+    }
+    return seen;
+  }
+
+  io::Hdf5File file;
+  RunConfig config;
+  comm::Mesh mesh;
+  Engine engine;
+  TensorView inputs, targets;  // [T], of the whole batch
+  double scale = 0;            // 1 / targets that count
+
+ private:
+  static RunConfig config_of(const io::Hdf5File& file, DType dtype, comm::Axis axis) {
+    const auto integer = [&](const char* key) {
+      return file.integer_attribute("/", key);
+    };
+    const auto real = [&](const char* key) {
+      return read_reals(file, std::string("config/") + key)[0];
+    };
+    const bool llama = file.text_attribute("/", "architecture") == "llama";
+    RunConfig c;
+    c.model.architecture = llama ? model::Architecture::llama : model::Architecture::gpt2;
+    c.model.layers = integer("layers");
+    c.model.hidden = integer("hidden");
+    c.model.heads = integer("heads");
+    c.model.kv_heads = integer("kv_heads");
+    c.model.feed_forward = integer("feed_forward");
+    c.model.vocabulary = integer("vocabulary");
+    c.model.sequence = integer("sequence");
+    if (llama) c.model.rope_theta = real("rope_theta");
+    c.model.norm_eps = real("norm_eps");
+    c.model.tie_embeddings = integer("tie_embeddings") != 0;
+    const int ranks = test::world().size();
+    (axis == comm::Axis::data ? c.parallel.mesh.data : c.parallel.mesh.tensor) = ranks;
+    c.parallel.bucket_bytes = 4096;
+    c.batch.global = integer("batch");
+    c.batch.micro = c.batch.global / c.parallel.mesh.data;
+    c.precision = {dtype, dtype, dtype};
+    c.optimizer.learning_rate = real("learning_rate");
+    c.optimizer.beta1 = real("beta1");
+    c.optimizer.beta2 = real("beta2");
+    c.optimizer.eps = real("eps");
+    c.optimizer.weight_decay = real("weight_decay");
+    c.optimizer.clip = real("clip");
+    c.optimizer.steps = integer("steps");
+    return c;
+  }
+
+  // |box - reference| / |whole reference|, L2.
+  double relative_error(const optim::StoredBox& box, const std::string& group) const {
+    const std::string name = group + "/" + box.slab->tensor;
+    const Shape& extent = box.slab->extent;
+    std::vector<double> expected(static_cast<std::size_t>(extent.elements()));
+    file.read(name, box.slab->global_begin,
+              TensorView(expected.data(), DType::f64, extent));
+    // A vector is a matrix of one row.
+    const bool vector = extent.rank() == 1;
+    const TensorView actual = vector ? box.data.reshape({1, extent[0]}) : box.data;
+    double difference = 0, norm = 0;
+    for (std::int64_t i = 0; i < actual.dim(0); ++i)
+      for (std::int64_t j = 0; j < actual.dim(1); ++j) {
+        const auto at = static_cast<std::size_t>(i * actual.dim(1) + j);
+        difference += std::pow(value_at(actual, i, j) - expected[at], 2);
+      }
+    for (const double x : read_reals(file, name)) norm += x * x;
+    return std::sqrt(difference / norm);
+  }
+
+  std::vector<std::int32_t> input_tokens_, target_tokens_;
+};
+
+struct Case {
+  std::string name;
+  DType dtype;
+  comm::Axis axis;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name << " " << name_of(c.dtype) << " " << comm::name_of(c.axis);
+}
+
+class Reference : public testing::TestWithParam<Case> {
+ protected:
+  Reference()
+      : tolerance(GetParam().dtype),
+        model(GetParam().name, GetParam().dtype, GetParam().axis) {}
+
+  std::set<std::string> all_tensors() const {
+    std::set<std::string> names;
+    const std::string folder = "weights/";
+    for (const auto& name : model.file.datasets())
+      if (name.starts_with(folder)) names.insert(name.substr(folder.size()));
+    return names;
+  }
+
+  Tolerance tolerance;
+  Model model;
+};
+
+TEST_P(Reference, LogitsAndLoss) {
+  const auto expected = read_reals(model.file, "logits");
+  double norm = 0;
+  for (const double x : expected) norm += x * x;
+  const std::int64_t V = model.config.model.vocabulary, T = model.rows();
+  const Range columns = model.engine.stage().vocabulary_range();
+  const std::int64_t begin = model.mesh.coordinate(comm::Axis::data) * T;
+  std::int64_t rows = 0;
+  double difference = 0;
+  const auto each = [&](std::int64_t first, const TensorView& logits_CV) {
+    ASSERT_GE(logits_CV.dim(1), columns.count());
+    for (std::int64_t i = 0; i < logits_CV.dim(0); ++i, ++rows)
+      for (std::int64_t v = 0; v < columns.count(); ++v) {
+        const auto at = (begin + first + i) * V + columns.begin + v;
+        difference += std::pow(
+            value_at(logits_CV, i, v) - expected[static_cast<std::size_t>(at)], 2);
+      }
+  };
+  const double sum = model.engine.evaluate(model.inputs.rows(begin, T),
+                                           model.targets.rows(begin, T), each);
+  EXPECT_EQ(rows, T);
+  EXPECT_LE(std::sqrt(difference / norm), tolerance.once);
+  const double loss = test::world().sum(sum) / model.config.parallel.mesh.tensor;
+  const double reference = read_reals(model.file, "loss")[0];
+  EXPECT_NEAR(loss * model.scale, reference, reference * tolerance.once);
+}
+
+TEST_P(Reference, EveryGradient) {
+  const double loss = model.forward_and_backward();
+  const double reference = read_reals(model.file, "loss")[0];
+  EXPECT_NEAR(loss, reference, reference * tolerance.once);
+  const auto boxes = model.engine.store().gradient_boxes();
+  const auto seen = model.compare(boxes, "gradient", "gradients", tolerance.once);
+  if (model.config.parallel.mesh.tensor == 1) {
+    EXPECT_EQ(seen, all_tensors());
+  }
+  const double norm = read_reals(model.file, "norms")[0];
+  EXPECT_NEAR(model.engine.store().gradient_norm(), norm, norm * tolerance.once);
+}
+
+TEST_P(Reference, OneSgdStep) {
+  if (GetParam().dtype != DType::f64) GTEST_SKIP() << "a fp64 test";
+  model.forward_and_backward();
+  auto rule = model.config.optimizer;
+  rule.kind = optim::OptimizerKind::sgd;
+  rule.beta1 = 0;
+  rule.weight_decay = 0;
+  model.engine.store().update(rule, read_reals(model.file, "config/sgd_learning_rate")[0],
+                              1.0, 1);
+  model.compare(model.engine.store().state_boxes(), "model", "sgd_weights",
+                tolerance.once);
+}
+
+TEST_P(Reference, TenAdamWSteps) {
+  const auto losses = read_reals(model.file, "losses");
+  const auto norms = read_reals(model.file, "norms");
+  auto& store = model.engine.store();
+  const auto& rule = model.config.optimizer;
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    const double loss = model.forward_and_backward();
+    const double norm = store.gradient_norm();
+    EXPECT_NEAR(loss, losses[step], losses[step] * tolerance.ten_steps) << step;
+    EXPECT_NEAR(norm, norms[step], norms[step] * tolerance.ten_steps) << step;
+    store.update(rule, rule.learning_rate, std::min(1.0, rule.clip / norm),
+                 static_cast<std::int64_t>(step) + 1);
+  }
+  // In fp32 AdamW makes full steps of the rounding errors of gradients that are zero.
+  if (GetParam().dtype != DType::f64) return;
+  const auto seen =
+      model.compare(store.state_boxes(), "model", "final_weights", tolerance.ten_steps);
+  if (model.config.parallel.mesh.tensor == 1) {
+    EXPECT_EQ(seen, all_tensors());
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const char* name : {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied"})
+    for (const auto dtype : {DType::f64, DType::f32})
+      for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
+        cases.push_back({name, dtype, axis});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(AllModels, Reference, testing::ValuesIn(all_cases()));
+
+}  // namespace
+}  // namespace trireme::train

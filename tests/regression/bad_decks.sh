@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# Bad decks: each gives its one message, names what is wrong, and leaves with its status.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: TRIREME=build/release/trireme bash tests/regression/bad_decks.sh
+# `train --check` writes nothing and starts no ranks, so one process tries any mesh.
+set -u
+
+: "${TRIREME:?set TRIREME to the program}"
+folder=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bad-decks.XXXXXX")
+trap 'chmod -R u+rwX "$folder"; rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export OMP_NUM_THREADS=1 OMP_PROC_BIND=false
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+passed=0 failed=0
+echo "To be or not to be, that is the question." >text.txt
+cat >good.toml <<'DECK'
+run.steps = 10
+model.layers = 2
+model.hidden = 64
+model.heads = 4
+model.sequence = 32
+data.paths = ["text.txt"]
+batch.global = 8
+DECK
+
+report() {  # report NAME REASON OUTPUT
+  failed=$((failed + 1))
+  printf 'FAILED %s: %s\n%s\n' "$1" "$2" "${3:0:600}"
+}
+
+# expect NAME STATUS WORDS ARGUMENTS...: runs `train --check ARGUMENTS`; WORDS is a list of
+# texts, separated by |, that the message must hold.
+expect() {
+  local name=$1 status=$2 words=$3 output got count
+  shift 3
+  output=$(timeout 60 "$TRIREME" train --check "$@" 2>&1 </dev/null)
+  got=$?
+  [ "$got" = "$status" ] || { report "$name" "status $got, not $status" "$output"; return; }
+  count=$(grep -c 'trireme: error:' <<<"$output")
+  [ "$count" = 1 ] || { report "$name" "$count messages, not one" "$output"; return; }
+  local IFS='|' word
+  for word in $words; do
+    grep -qF -- "$word" <<<"$output" || { report "$name" "lacks: $word" "$output"; return; }
+  done
+  passed=$((passed + 1))
+}
+
+# file NAME STATUS WORDS: the deck comes on standard input.
+file() {
+  cat >"$1.toml"
+  expect "$1" "$2" "$3" "$1.toml"
+}
+
+# add NAME WORDS LINE...: the good deck with more lines at its top.
+add() {
+  local name=$1 words=$2
+  shift 2
+  { printf '%s\n' "$@"; cat good.toml; } >"$name.toml"
+  expect "$name" 65 "$words" "$name.toml"
+}
+
+# rule NAME STATUS RANKS WORDS OVERRIDE...: the good deck, which overrides make wrong.
+rule() {
+  local name=$1 status=$2 ranks=$3 words=$4
+  shift 4
+  expect "$name" "$status" "$words" --ranks "$ranks" good.toml "$@"
+}
+
+# 0. The good deck is good: else every test below says nothing.
+if output=$("$TRIREME" train --check good.toml 2>&1 </dev/null); then
+  passed=$((passed + 1))
+else
+  report good "status $?" "$output"
+fi
+
+# 1. Files that are no decks.
+expect absent 66 'absent.toml' absent.toml
+mkdir folder.toml
+expect folder 66 'folder.toml|directory' folder.toml
+: >empty.toml
+expect empty 65 'run.steps: must be given|model.layers: must be given|batch.global' empty.toml
+cp good.toml unreadable.toml && chmod 000 unreadable.toml
+[ -r unreadable.toml ] || expect unreadable 66 'unreadable.toml' unreadable.toml
+head -c 4096 "$TRIREME" >binary.toml
+expect binary 65 'binary.toml|not a text file' binary.toml
+{ head -c 17000000 /dev/zero | tr '\0' '#'; } >huge.toml
+expect huge 65 'huge.toml' huge.toml
+mkfifo pipe.toml
+expect pipe 66 'pipe.toml|not a regular file' pipe.toml
+printf 'run.name = "\xff\xfe"\n' >latin.toml
+expect latin 65 'latin.toml:1:|not valid TOML' latin.toml
+{ printf 'run.steps = '; head -c 20000 /dev/zero | tr '\0' '['; echo; } >nested.toml
+expect nested 65 'nested.toml:1:' nested.toml
+{ printf 'a'; head -c 2000000 /dev/zero | sed 's/\x00/.a/g'; echo ' = 1'; } >dotted.toml
+expect dotted 65 'dotted.toml:1:|more than 16 parts' dotted.toml
+seq 1 50000 | sed 's/.*/k& = 1/' >many.toml
+expect many 65 'many.toml:1:1: k1: unknown key|more problems' many.toml
+printf '\xef\xbb\xbf[run]\r\nstep = 5\r\n' >windows.toml
+expect windows 65 'windows.toml:2:1: run.step|run.steps' windows.toml
+
+# 2. TOML that is wrong.
+file unclosed 65 'unclosed.toml:1:|not valid TOML' <<<'[run'
+file twice 65 'twice.toml:2:' <<<$'run.steps = 1\nrun.steps = 2'
+file no_value 65 'no_value.toml:1:' <<<'run.steps ='
+file beyond_64_bits 65 'beyond_64_bits.toml:1:' <<<'run.steps = 99999999999999999999'
+file bare_word 65 'bare_word.toml:1:' <<<'run.name = quickstart'
+file open_text 65 'open_text.toml:1:' <<<'run.name = "quick'
+
+# 3. Keys and sections that are unknown.
+add misspelt_key "misspelt_key.toml:1:7: model.head: unknown key|'model.heads'" 'model.head = 4'
+add misspelt_optimizer "unknown key|'optimizer.learning_rate'" 'optimizer.learning_rat = 1'
+add wrong_section "'optimizer.schedule.warmup'" 'optimizer.warmup = 4'
+add misspelt_section 'unknown section|[optimizer]' 'optimiser.clip = 1'
+add no_section "'parallel.tensor'" 'tensor = 2'
+add not_near 'model.colour: unknown key|the keys of [model] are' 'model.colour = 2'
+add no_experts 'model.moe: unknown section' 'model.moe.experts = 8'
+add section_as_key 'parallel = 2: is a section' 'parallel = 2'
+add key_as_section 'optimizer.clip = {' 'optimizer.clip.value = 2'
+add quoted_dots '"parallel.tensor": unknown key' '"parallel.tensor" = 2'
+
+# 4. Types.
+add text_for_integer 'parallel.tensor = "two": expected an integer' 'parallel.tensor = "two"'
+add real_for_integer 'write 2' 'parallel.tensor = 2.0'
+add flag_for_integer 'batch.micro = true: expected an integer' 'batch.micro = true'
+add integer_for_flag 'expected true or false' 'parallel.sequence = 1'
+add text_for_real 'optimizer.clip = "1": expected a number' 'optimizer.clip = "1"'
+add number_for_text 'run.name = 7: expected text' 'run.name = 7'
+add date_for_text 'run.name = 2024-01-01: expected text' 'run.name = 2024-01-01'
+add list_for_integer 'expected an integer' 'run.seed = [1]'
+add text_for_list 'write ["a"]' 'data.validation_paths = "a"'
+add mixed_list 'element 2' 'data.validation_paths = ["a", 1]'
+add wrong_size 'unknown unit' 'parallel.bucket_bytes = "25 MiBs"'
+add wrong_time 'expected a time' 'run.time_limit = "a while"'
+
+# 5. Ranges and choices.
+add negative 'run.seed = -1: must be 0 or more' 'run.seed = -1'
+add zero 'batch.micro = 0: must be between 1' 'batch.micro = 0'
+add too_large 'run.threads = 5000: must be between 0 and 4096' 'run.threads = 5000'
+add open_below 'must be above 0' 'optimizer.eps = 0'
+add open_above 'must be 0 or more and below 1' 'optimizer.betas = [0.9, 1.0]'
+add not_a_number 'must be finite' 'optimizer.learning_rate = nan'
+add infinite 'must be finite' 'optimizer.clip = inf'
+add negative_time 'must be between 0' 'run.time_limit = "-5 min"'
+add bad_choice 'must be one of|"adamw"' 'optimizer.name = "adam"'
+add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
+add control 'control characters' 'run.name = "a\u0007"'
+
+# 6. Known, but not available yet.
+add cuda 'run.device = "cuda"|not available yet; write run.device' 'run.device = "cuda"'
+add pipeline 'parallel.pipeline = 2|not available yet' 'parallel.pipeline = 2'
+add context 'parallel.context = 2|not available yet' 'parallel.context = 2'
+add zero1 'not available yet; write parallel.sharding_strategy = "NO_SHARD"' \
+  'parallel.sharding_strategy = "ZERO1"'
+add fp8 'not available yet; write precision.compute' 'precision.compute = "fp8"'
+add full 'not available yet; write recompute.policy' 'recompute.policy = "full"'
+add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
+add background 'not available yet; write checkpoint.async = false' 'checkpoint.async = true'
+add tensorboard 'not available yet' 'metrics.tensorboard = true'
+add megatron 'not available yet; write data.source' 'data.source = "megatron"'
+add nccl 'not available yet; write comm.backend' 'comm.backend = "nccl"'
+
+# 7. The command line.
+rule no_equals 64 1 'command line: parallel.tensor: expected section.key=value' parallel.tensor
+rule unknown_override 64 1 "command line: model.head: unknown key|'model.heads'" model.head=3
+rule wrong_override 64 1 'command line: model.heads = "twelve": expected' model.heads=twelve
+rule range_override 64 1 'command line: model.heads = 0: must be' model.heads=0
+rule section_override 64 1 'is a section' model=3
+rule empty_override 64 1 "no value after '='" run.name=
+rule open_override 64 1 'not valid TOML' 'data.paths=["a"'
+
+# 8. Rules of several keys.
+rule heads 65 1 'model.hidden = 66|model.heads = 4|write' model.hidden=66
+rule kv_heads 65 1 'model.heads = 4|model.kv_heads = 3|write' model.kv_heads=3
+rule odd_width 65 1 'model.hidden = 20|even width|write' model.hidden=20
+rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
+rule ranks 78 3 'parallel.tensor = 2|the number of ranks, 3|start 2 or 4 ranks' parallel.tensor=2
+rule micro 65 1 'batch.global = 8|batch.micro = 3|write' batch.micro=3
+rule data_ranks 78 3 'batch.global = 8|3 data ranks|start 2 ranks' batch.micro=4
+rule sequence 65 4 'model.sequence = 33|parallel.tensor = 4|parallel.sequence = true' \
+  parallel.tensor=4 parallel.sequence=true model.sequence=33
+rule vocabulary 65 1 'model.vocabulary = 100|data.source = "bytes"' model.vocabulary=100
+rule no_vocabulary 65 1 'model.vocabulary must be given|data.source = "tokens"' \
+  data.source=tokens
+rule rope 65 1 'model.rope_theta = 5000.0|model.architecture = "gpt2"' \
+  model.architecture=gpt2 model.rope_theta=5000
+rule gpt2_groups 65 1 'model.architecture = "gpt2"|model.kv_heads = 2' \
+  model.architecture=gpt2 model.kv_heads=2
+rule no_paths 65 1 'needs files|data.paths' 'data.paths=[]'
+rule synthetic_paths 65 1 'data.paths = ["text.txt"]|data.source = "synthetic"' \
+  data.source=synthetic model.vocabulary=300
+rule validation 65 1 'metrics.validate_every = 2|data.validation_paths' metrics.validate_every=2
+rule warmup 65 1 'optimizer.schedule.warmup = 11|run.steps = 10' optimizer.schedule.warmup=11
+rule wsd 65 1 'optimizer.schedule.decay = 0|"wsd"' optimizer.schedule.name=wsd
+rule constant 65 1 'optimizer.schedule.decay = 3|"constant"' optimizer.schedule.decay=3
+rule betas 65 1 'optimizer.betas = [0.9]|two elements' 'optimizer.betas=[0.9]'
+rule proof 65 1 'precision.gradient_reduce = "fp32"|precision.compute = "fp64"' \
+  precision.compute=fp64 precision.gradient_reduce=fp32
+rule master 65 1 'precision.master = "bf16"|not available yet' precision.master=bf16
+rule dump 65 1 'debug.dump_gradients = [11]|run.steps = 10' 'debug.dump_gradients=[11]'
+rule fault 65 1 'debug.fault = "burn@1@0"|kind@step@rank' debug.fault=burn@1@0
+rule late_fault 65 1 'debug.fault = "kill@11@0"|run.steps = 10' debug.fault=kill@11@0
+rule name 65 1 'run.name = "a/b"|run.directory' run.name=a/b
+rule weights 65 1 '2^50 weights' model.layers=100000 model.hidden=16777216 \
+  model.feed_forward=268435456
+rule tokens 65 1 '2^62' run.steps=1000000000000 batch.global=1000000000 \
+  model.sequence=134217728
+
+# 9. Several at once, in one message.
+add together "unknown key|must be above 0|parallel.tensor = 3" \
+  'model.head = 3' 'optimizer.eps = 0' 'parallel.tensor = 3'
+rule both 65 4 'the number of ranks, 4|model.heads = 4 must be divisible|batch.global = 8' \
+  parallel.tensor=3 batch.micro=3
+
+# 10. Nothing was written by any of them.
+if ls -d runs >/dev/null 2>&1; then
+  report nothing_written "train --check wrote files" "$(find runs | head)"
+else
+  passed=$((passed + 1))
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

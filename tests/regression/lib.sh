@@ -1,0 +1,64 @@
+# Helpers of the regression scripts, which run the whole program on small decks.
+# SPDX-License-Identifier: Apache-2.0
+# CTest gives TRIREME_PROGRAM, TRIREME_MPIEXEC and TRIREME_SOURCE.
+set -u
+TRIREME=$TRIREME_PROGRAM
+MPIRUN=$TRIREME_MPIEXEC
+SOURCE=$TRIREME_SOURCE
+H5_COMPARE=$(dirname "$TRIREME")/h5_compare
+work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-test.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+
+# run RANKS ARGS...: output in $work/out, exit status in $status.
+run() {
+  local ranks=$1
+  shift
+  if [ "$ranks" = 1 ]; then
+    timeout 300 "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
+  else
+    timeout 300 "$MPIRUN" -n "$ranks" "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
+  fi
+  status=$?
+}
+
+# check NAME COMMAND...: counts whether the command succeeds.
+check() {
+  local name=$1
+  shift
+  if "$@" >"$work/check" 2>&1; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $name"
+    sed 's/^/    /' "$work/check" | head -20
+    sed 's/^/  out: /' "$work/out" | tail -20
+  fi
+}
+
+# expect STATUS WORDS: the last run ended with the status, with one error message that has
+# the words.
+expect() {
+  [ "$status" = "$1" ] || { echo "status $status, expected $1"; return 1; }
+  local count
+  count=$(grep -c 'trireme: error:' "$work/out")
+  [ "$count" = 1 ] || { echo "$count error messages, expected 1"; return 1; }
+  grep -q -- "$2" "$work/out" || { echo "the message lacks: $2"; return 1; }
+}
+
+# field FILE KEY: the values of a key in metrics.jsonl, a line each.
+field() { grep -o "\"$2\":[^,}]*" "$1" | cut -d: -f2 | tr -d ' '; }
+
+# close_values A B LIMIT: two lists of numbers agree line by line.
+close_values() {
+  paste "$1" "$2" | awk -v limit="$3" '
+    NF != 2 { print "line " NR ": a value is missing"; bad = 1 }
+    { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; if (!(d <= limit)) bad = 1 }
+    END { print NR " values, worst difference " worst; exit bad || NR == 0 }'
+}
+
+finish() {
+  echo "$passed passed, $failed failed"
+  [ "$failed" = 0 ]
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Stop and resume: killed before any step, or stopped by a signal, a run that is started
+# again gives the losses and the checkpoint of the undisturbed one, to the bit.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+short="run.steps=6 precision.compute=fp32 checkpoint.every=1 checkpoint.keep=3
+       parallel.tensor=2"
+
+tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
+
+# identical NAME: losses and tensors of a run equal those of the reference.
+identical() {
+  field "$work/$1/metrics.jsonl" loss >"$work/a"
+  field "$work/whole/metrics.jsonl" loss >"$work/b"
+  cmp "$work/a" "$work/b" || { paste "$work/a" "$work/b"; return 1; }
+  tensors "$work/$1" >"$work/a"
+  tensors "$work/whole" >"$work/b"
+  [ -s "$work/a" ] && diff "$work/a" "$work/b"
+}
+
+run 4 train $deck run.directory="$work/whole" $short
+check "undisturbed run" test "$status" = 0
+run 4 train $deck run.directory="$work/again" $short
+check "the same deck twice" identical again
+check "keep-last-3" test "$(ls -d "$work"/whole/checkpoints/step-* | wc -l)" = 3
+
+for step in 2 4 6; do
+  run 4 train $deck run.directory="$work/kill$step" $short debug.fault=kill@$step@3
+  check "killed before step $step: not a success" test "$status" != 0
+  run 4 train $deck run.directory="$work/kill$step" $short
+  check "killed before step $step: resumed" identical kill$step
+done
+
+# A signal: checkpoint, status 75, and the same command again goes on.
+"$MPIRUN" -n 4 "$TRIREME" train $deck run.directory="$work/signal" $short \
+  run.steps=2000 optimizer.schedule.name=constant checkpoint.every=0 >"$work/out" 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+  [ -s "$work/signal/metrics.jsonl" ] && break
+  sleep 0.1
+done
+kill -USR1 $pid
+wait $pid
+status=$?
+check "a signal ends the run with status 75" test "$status" = 75
+check "and leaves a checkpoint" test -e "$work/signal/checkpoints/latest"
+
+# A time limit does the same.
+run 2 train $deck run.directory="$work/limit" $short run.steps=100000 \
+  optimizer.schedule.name=constant checkpoint.every=0 run.time_limit=3
+check "the time limit ends the run with status 75" test "$status" = 75
+
+# Another mesh reads what this one wrote, bit for bit; resuming there goes on.
+run 2 train $deck run.directory="$work/whole" $short run.steps=8 parallel.tensor=1
+check "resumes on another mesh" test "$status" = 0
+check "at the right step" grep -q '(step 6,' "$work/out"
+finish

@@ -1,0 +1,88 @@
+#!/bin/bash
+# Builds and runs every test: the main suite, then the sanitizers, then the CUDA build.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: tests/run.sh [main] [sanitize] [cuda]     default: all three
+#   TRIREME_TEST_JOBS=<n>   tests at a time (default: 2)
+# Fails if any part fails; the last lines say how each went.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 70
+
+parts=("$@")
+[ ${#parts[@]} -eq 0 ] && parts=(main sanitize cuda)
+jobs=${TRIREME_TEST_JOBS:-2}
+summary=()  # a line for each part; the main suite's comes last
+failed=0
+
+# heading TEXT: with the seconds since the start, so that slow parts are seen.
+heading() { printf '\n== %s (after %d s)\n' "$1" "$SECONDS"; }
+
+# report NAME STATUS TEXT
+report() {
+  summary=("$1: $3" "${summary[@]}")
+  [ "$2" -eq 0 ] || failed=1
+}
+
+# run_ctest NAME PRESET [OPTIONS...]: runs the tests and reports CTest's own summary line.
+run_ctest() {
+  local name=$1 preset=$2 log status=0
+  shift 2
+  log=$(mktemp)
+  ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" |
+    tee "$log" || status=$?
+  report "$name" "$status" "$(grep -E 'tests passed.*out of' "$log" || echo 'no test ran')"
+  rm -f "$log"
+}
+
+test_main() {
+  heading "main suite"
+  if ! cmake/setup.sh ci; then
+    report "main suite" 1 "the build failed"
+    return
+  fi
+  run_ctest "main suite" ci
+}
+
+# The sanitizers watch the unit tests and the tests on two ranks.
+test_sanitize() {
+  heading "address and undefined-behaviour sanitizers"
+  if ! cmake/setup.sh asan-ubsan; then
+    report "sanitizers" 1 "the build failed"
+    return
+  fi
+  run_ctest "sanitizers" asan-ubsan -L '^(unit|ranks-2)$' -LE '^(regression|reference)$'
+}
+
+# Compiles and links the CUDA back end, and asks the program for its version: it must start
+# on a machine without a GPU.
+test_cuda() {
+  heading "CUDA build"
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    report "CUDA build" 0 "left out: nvcc is not installed"
+    return
+  fi
+  if cmake/setup.sh cuda trireme && build/cuda/trireme --version; then
+    report "CUDA build" 0 "compiles, links and starts"
+  else
+    report "CUDA build" 1 "failed"
+  fi
+}
+
+if [ "$(id -u)" = 0 ]; then  # Open MPI refuses root unless told twice
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+for part in "${parts[@]}"; do
+  case $part in
+    main) test_main ;;
+    sanitize) test_sanitize ;;
+    cuda) test_cuda ;;
+    *)
+      echo "usage: tests/run.sh [main] [sanitize] [cuda]" >&2
+      exit 64
+      ;;
+  esac
+done
+
+heading "summary"
+printf '%s\n' "${summary[@]}"
+exit $failed

@@ -1,0 +1,109 @@
+/* Faults at the n-th system call that changes files below a folder: the C library's
+ * functions, as this program and its shared libraries call them, are replaced by ones
+ * that count. SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "support/io_faults.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char armed_folder[4096];
+static enum io_fault armed_fault;
+static int armed_at, armed_error, calls;
+
+void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
+  snprintf(armed_folder, sizeof armed_folder, "%s", folder);
+  armed_fault = fault;
+  armed_at = at;
+  armed_error = error;
+  calls = 0;
+}
+
+int io_faults_disarm(void) {
+  armed_folder[0] = '\0';
+  return calls;
+}
+
+/* Counts a call on `path`. 1: it must fail, errno is set. */
+static int struck(const char* path) {
+  if (armed_folder[0] == '\0' || path == NULL ||
+      strncmp(path, armed_folder, strlen(armed_folder)) != 0)
+    return 0;
+  ++calls;
+  if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
+  if ((armed_fault == io_fault_once && calls == armed_at) ||
+      (armed_fault == io_fault_after && calls >= armed_at)) {
+    errno = armed_error;
+    return 1;
+  }
+  return 0;
+}
+
+static int struck_descriptor(int descriptor) {
+  char link[64], path[4096];
+  if (armed_folder[0] == '\0') return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length < 0) return 0;
+  path[length] = '\0';
+  return struck(path);
+}
+
+/* What a write takes of `bytes`. */
+static size_t taken(size_t bytes) {
+  const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short &&
+                  calls >= armed_at && bytes > 1;
+  return cut ? bytes / 2 : bytes;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+ssize_t write(int d, const void* from, size_t bytes) {
+  if (struck_descriptor(d)) return -1;
+  return REAL(write)(d, from, taken(bytes));
+}
+ssize_t pwrite(int d, const void* from, size_t bytes, off_t at) {
+  if (struck_descriptor(d)) return -1;
+  return REAL(pwrite)(d, from, taken(bytes), at);
+}
+ssize_t pwrite64(int d, const void* from, size_t bytes, off64_t at) {
+  if (struck_descriptor(d)) return -1;
+  return REAL(pwrite64)(d, from, taken(bytes), at);
+}
+int ftruncate(int d, off_t length) {
+  return struck_descriptor(d) ? -1 : REAL(ftruncate)(d, length);
+}
+int fsync(int d) { return struck_descriptor(d) ? -1 : REAL(fsync)(d); }
+int rename(const char* from, const char* to) {
+  return struck(from) ? -1 : REAL(rename)(from, to);
+}
+int mkdir(const char* path, mode_t mode) {
+  return struck(path) ? -1 : REAL(mkdir)(path, mode);
+}
+int symlink(const char* to, const char* path) {
+  return struck(path) ? -1 : REAL(symlink)(to, path);
+}
+int unlink(const char* path) { return struck(path) ? -1 : REAL(unlink)(path); }
+int rmdir(const char* path) { return struck(path) ? -1 : REAL(rmdir)(path); }
+int unlinkat(int d, const char* path, int flags) {
+  const int fails = path[0] == '/' ? struck(path) : struck_descriptor(d);
+  return fails ? -1 : REAL(unlinkat)(d, path, flags);
+}
+int open(const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+    if (struck(path)) return -1;
+  }
+  return REAL(open)(path, flags, mode);
+}

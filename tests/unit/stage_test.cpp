@@ -1,0 +1,199 @@
+// The whole model on one rank: gradients against finite differences, the closed form of
+// the loss, predicted memory against allocated, and no allocation in the steady state.
+// SPDX-License-Identifier: Apache-2.0
+#include "model/stage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/philox.hpp"
+#include "train/engine.hpp"
+
+namespace trireme {
+namespace {
+
+train::RunConfig tiny(model::Architecture architecture, bool tied) {
+  train::RunConfig config;
+  config.model = {.architecture = architecture,
+                  .layers = 2,
+                  .hidden = 24,
+                  .heads = 4,
+                  .kv_heads = architecture == model::Architecture::gpt2 ? 4 : 2,
+                  .feed_forward = 20,
+                  .vocabulary = 19,
+                  .sequence = 7,
+                  .rope_theta = 10000.0,
+                  .norm_eps = 1e-5,
+                  .tie_embeddings = tied,
+                  .initializer_range = 0.3};
+  config.precision = {DType::f64, DType::f64, DType::f64};
+  config.batch = {2, 2};
+  config.parallel.bucket_bytes = 1 << 20;
+  config.z_loss = 0.01;
+  return config;
+}
+
+class Model {
+ public:
+  explicit Model(const train::RunConfig& config)
+      : config_(config),
+        mesh_(comm::Mesh::meta({}, 0)),
+        engine_(config, mesh_, Device::host()),
+        ids_(Device::host(), DType::i32, {2 * config.batch.micro * config.model.sequence},
+             MemoryClass::data, "ids") {
+    engine_.store().initialize(3);
+    const Random random(17, 1);
+    auto ids = ids_.view().span<std::int32_t>();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = static_cast<std::int32_t>(
+          random.below(i, static_cast<std::uint64_t>(config.model.vocabulary)));
+    }
+    ids[ids.size() - 1] = -100;
+  }
+
+  TensorView inputs() const { return ids_.view().rows(0, tokens()); }
+  TensorView targets() const { return ids_.view().rows(tokens(), tokens()); }
+  std::int64_t tokens() const { return config_.batch.micro * config_.model.sequence; }
+  train::Engine& engine() { return engine_; }
+
+  double loss() { return engine_.evaluate(inputs(), targets()); }
+  double loss_and_gradients() {
+    engine_.store().begin_step(1);
+    const double loss =
+        engine_.run(train::one_stage_schedule(1), {inputs()}, {targets()}, 1.0);
+    engine_.store().finish_gradients();
+    return loss;
+  }
+
+ private:
+  train::RunConfig config_;
+  comm::Mesh mesh_;
+  train::Engine engine_;
+  Buffer ids_;
+};
+
+// d loss / d e along a random direction of each Param, by central differences. With step
+// h the error is O(h^2) + O(eps loss / h): at h = 1e-5 about 1e-9 of the derivative's
+// size.
+void check_gradients(const train::RunConfig& config) {
+  Model model(config);
+  const double loss = model.loss_and_gradients();
+  EXPECT_NEAR(loss, model.loss(), 1e-12 * std::abs(loss));
+  constexpr double h = 1e-5;
+  for (Param* param : model.engine().store().params()) {
+    const Random random(23, hash_name(param->name));
+    auto value = param->value.span<double>();
+    auto gradient = param->gradient.span<double>();
+    const std::vector<double> saved(value.begin(), value.end());
+    double expected = 0, size = 0;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      expected += gradient[i] * random.normal(i);
+      size += gradient[i] * gradient[i];
+    }
+    const auto shifted = [&](double factor) {
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        value[i] = saved[i] + factor * random.normal(i);
+      }
+      return model.loss();
+    };
+    const double numeric = (shifted(h) - shifted(-h)) / (2 * h);
+    std::copy(saved.begin(), saved.end(), value.begin());
+    EXPECT_GT(size, 0) << param->name;
+    EXPECT_NEAR(numeric, expected, 1e-6 * std::sqrt(size) + 1e-7) << param->name;
+  }
+}
+
+TEST(Stage, LlamaGradients) { check_gradients(tiny(model::Architecture::llama, false)); }
+TEST(Stage, LlamaTiedGradients) {
+  check_gradients(tiny(model::Architecture::llama, true));
+}
+TEST(Stage, Gpt2Gradients) { check_gradients(tiny(model::Architecture::gpt2, true)); }
+TEST(Stage, Gpt2UntiedGradients) {
+  check_gradients(tiny(model::Architecture::gpt2, false));
+}
+
+// Weight gradients are added to, so a second backward doubles them.
+TEST(Stage, BackwardTwiceDoublesTheGradients) {
+  Model model(tiny(model::Architecture::llama, false));
+  model.loss_and_gradients();
+  std::vector<double> once;
+  for (Param* param : model.engine().store().params()) {
+    for (const double x : param->gradient.span<double>()) once.push_back(x);
+  }
+  model.loss_and_gradients();
+  std::size_t i = 0;
+  for (Param* param : model.engine().store().params()) {
+    for (const double x : param->gradient.span<double>()) {
+      EXPECT_NEAR(x, 2 * once[i], 1e-13 * std::abs(once[i]) + 1e-15) << param->name;
+      ++i;
+    }
+  }
+}
+
+TEST(Stage, ZeroHeadGivesLogOfTheVocabulary) {
+  auto config = tiny(model::Architecture::llama, false);
+  config.z_loss = 0;
+  Model model(config);
+  for (Param* param : model.engine().store().params()) {
+    if (param->name != "lm_head.weight") continue;
+    for (double& x : param->value.span<double>()) x = 0;
+  }
+  const double real = static_cast<double>(model.tokens() - 1);  // one is ignored
+  EXPECT_NEAR(model.loss() / real, std::log(19.0), 1e-14 * 19);
+}
+
+TEST(Stage, CountsItsParameters) {
+  for (const bool tied : {false, true}) {
+    for (const auto architecture :
+         {model::Architecture::llama, model::Architecture::gpt2}) {
+      auto config = tiny(architecture, tied);
+      Model model(config);
+      EXPECT_EQ(model.engine().store().local_elements(),
+                model::parameter_count(config.model));
+    }
+  }
+}
+
+TEST(Stage, Gpt2SmallHasItsKnownSize) {
+  const model::ModelConfig gpt2{.architecture = model::Architecture::gpt2,
+                                .layers = 12,
+                                .hidden = 768,
+                                .heads = 12,
+                                .kv_heads = 12,
+                                .feed_forward = 3072,
+                                .vocabulary = 50257,
+                                .sequence = 1024,
+                                .rope_theta = 10000.0,
+                                .norm_eps = 1e-5,
+                                .tie_embeddings = true,
+                                .initializer_range = 0.02};
+  EXPECT_EQ(model::parameter_count(gpt2), 124439808);
+  EXPECT_EQ(model::matrix_parameter_count(gpt2), 124439808 - 1024 * 768);
+}
+
+// The meta device predicts exactly what the host allocates, and a step allocates nothing.
+TEST(Stage, PredictedMemoryIsAllocatedMemory) {
+  const auto config = tiny(model::Architecture::llama, false);
+  comm::Mesh mesh = comm::Mesh::meta({}, 0);
+  const train::Engine meta(config, mesh, Device::meta());
+  const auto bytes = [](MemoryClass c) { return memory_use(c).bytes; };
+  const auto activations = bytes(MemoryClass::activations);
+  const auto workspace = bytes(MemoryClass::workspace);
+  const auto weights = bytes(MemoryClass::weights);
+  Model model(config);
+  EXPECT_EQ(bytes(MemoryClass::activations) - activations,
+            static_cast<std::int64_t>(meta.activation_bytes()));
+  EXPECT_EQ(bytes(MemoryClass::weights) - weights,
+            static_cast<std::int64_t>(model.engine().store().weight_bytes()));
+  EXPECT_GE(bytes(MemoryClass::workspace) - workspace,
+            static_cast<std::int64_t>(meta.workspace_bytes()));
+  model.loss_and_gradients();
+  model.loss_and_gradients();
+  const auto allocations = memory_allocations();
+  for (int i = 0; i < 3; ++i) model.loss_and_gradients();
+  EXPECT_EQ(memory_allocations(), allocations);
+}
+
+}  // namespace
+}  // namespace trireme
