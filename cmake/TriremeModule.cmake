@@ -17,6 +17,8 @@ if(TRIREME_SANITIZE)
        -fno-omit-frame-pointer)
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
+# Package files name libraries that are not called (HDF5's names curl): do not load them.
+target_link_options(trireme_options INTERFACE LINKER:--as-needed)
 target_compile_options(trireme_options INTERFACE
                        "$<$<COMPILE_LANGUAGE:CXX>:${_cxx_options}>")
 string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options})  # for trireme --version

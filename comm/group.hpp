@@ -26,8 +26,7 @@ class Handle {
     virtual ~Operation() = default;
     // Moves the work on; true when complete. Never blocks.
     virtual bool progress() = 0;
-    // Blocks until complete, then returns the operation to its pool. Past the world's
-    // time-out the whole job ends with Status::hang.
+    // Blocks until complete, then returns the operation to its pool.
     virtual void wait() = 0;
     // Tries to complete for a moment, then leaves the operation as it is.
     virtual void abandon() noexcept = 0;
@@ -54,9 +53,10 @@ enum class Reduce : std::uint8_t { sum, max };
 // once, so that every rank gets the same bits and a repeated run gets them again. Groups
 // of one rank cost nothing; on the meta device nothing is sent.
 //
-// Errors: Error(internal) when shapes do not fit; Error(transport) when the transport
-// fails or ranks disagree about the size of a message. When the time-out passes, one rank
-// reports operation, sequence number and late ranks, and the job ends with Status::hang.
+// Errors: Error(internal) when shapes do not fit. What goes wrong in transit (the transport
+// fails, ranks disagree about a size: Status::transport; the time-out passes, then with
+// operation, sequence number and late ranks: Status::hang) is reported once and ends the
+// job at once, because memory that messages use must not go away under them.
 class Group {
  public:
   virtual ~Group() = default;

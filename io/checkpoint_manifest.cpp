@@ -146,8 +146,9 @@ void check_sizes(const std::string& directory, const Manifest& manifest) {
   for (const auto& file : manifest.files) {
     const std::string path = directory + "/" + file.name;
     struct stat status {};
-    require(::stat(path.c_str(), &status) == 0, Status::bad_content,
-            "{}: missing from the checkpoint: {}", path, std::strerror(errno));
+    if (::stat(path.c_str(), &status) != 0)
+      fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
+           std::strerror(errno));
     require(S_ISREG(status.st_mode) && status.st_size == file.bytes, Status::bad_content,
             "{}: has {} bytes, but {} were written", path, status.st_size, file.bytes);
   }

@@ -84,8 +84,8 @@ class Deck {
                     std::span<const DeckKey> table);
 
   // As load() and parse(), but wrong content is kept in problems() instead of thrown, for
-  // callers that have problems of their own to add: a key that is wrong or missing has its
-  // default (or zero) and is not sound().
+  // callers that have problems of their own to add: a key that is wrong or missing has
+  // its default (or zero) and is not sound().
   static Deck load_leniently(const std::string& path,
                              std::span<const std::string> overrides,
                              std::span<const DeckKey> table);

@@ -22,6 +22,8 @@ namespace {
 // key of a million parts would overflow the stack. The parser itself bounds the nesting
 // of values, but not this.
 constexpr int most_key_parts = 16;
+// Deeper values are refused before anything else of ours walks them.
+constexpr int most_levels = 32;
 
 bool is_bare(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -78,14 +80,14 @@ void place(const toml::source_region& source, int& line, int& column) {
   column = static_cast<int>(source.begin.column);
 }
 
-TomlValue convert(const toml::node& node);
+TomlValue convert(const toml::node& node, int level);
 
-void convert_table(const toml::table& table, TomlValue& out) {
+void convert_table(const toml::table& table, TomlValue& out, int level) {
   for (const auto& [key, value] : table) {
     TomlValue::Member member;
     member.name = key.str();
     place(key.source(), member.line, member.column);
-    member.value = convert(value);
+    member.value = convert(value, level + 1);
     out.members.push_back(std::move(member));
   }
   std::stable_sort(out.members.begin(), out.members.end(),
@@ -94,17 +96,20 @@ void convert_table(const toml::table& table, TomlValue& out) {
                    });
 }
 
-TomlValue convert(const toml::node& node) {
+TomlValue convert(const toml::node& node, int level) {
   using Kind = TomlValue::Kind;
   TomlValue out;
   place(node.source(), out.line, out.column);
+  if (level > most_levels)
+    throw TomlError(format("values are nested more than {} deep", most_levels), out.line,
+                    out.column);
   if (const auto* table = node.as_table()) {
     out.kind = Kind::table;
-    convert_table(*table, out);
+    convert_table(*table, out, level);
   } else if (const auto* list = node.as_array()) {
     out.kind = Kind::list;
     out.items.reserve(list->size());
-    for (const auto& item : *list) out.items.push_back(convert(item));
+    for (const auto& item : *list) out.items.push_back(convert(item, level + 1));
   } else if (const auto* flag = node.as_boolean()) {
     out.kind = Kind::boolean;
     out.flag = flag->get();
@@ -154,7 +159,7 @@ TomlValue parse_toml(const std::string& text) {
   try {
     const toml::table table = toml::parse(std::string_view(text));
     TomlValue root;
-    convert_table(table, root);
+    convert_table(table, root, 0);
     return root;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;

@@ -29,6 +29,11 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 // Renames "metrics.jsonl" to the first free "metrics-N.jsonl".
 void set_aside(const std::string& path) {
   const auto slash = path.find_last_of('/');
@@ -38,8 +43,9 @@ void set_aside(const std::string& path) {
   for (int n = 1;; ++n) {
     const std::string other = format("{}-{}{}", path.substr(0, dot), n, path.substr(dot));
     if (exists(other)) continue;
-    require(::rename(path.c_str(), other.c_str()) == 0, Status::cannot_create,
-            "{}: cannot be kept as '{}': {}", path, other, std::strerror(errno));
+    if (::rename(path.c_str(), other.c_str()) != 0)
+      fail(Status::cannot_create, "{}: cannot be kept as '{}': {}", path, other,
+           std::strerror(errno));
     return;
   }
 }
@@ -94,7 +100,7 @@ std::string Record::json() const {
 }
 
 MetricsFile::MetricsFile(const std::string& path, std::int64_t resumed) : path_(path) {
-  if (exists(path)) {
+  if (is_regular(path)) {  // a pipe or a device has no lines of an earlier run
     if (resumed > 0)
       drop_after(path, resumed);
     else

@@ -30,8 +30,9 @@ class Checks {
             name, view.shape(), shape);
     require(view.dtype() == dtype, "{}: {} is {}, but {} was expected", kernel_, name,
             name_of(view.dtype()), name_of(dtype));
-    require(view.device() == device_, "{}: {} is not on the stream's device", kernel_,
-            name);
+    // A meta stream may be given weights of any device: it computes nothing.
+    require(device_.is_meta() || view.device() == device_,
+            "{}: {} is not on the stream's device", kernel_, name);
   }
   // As above with the type and shape of its own: on this device, floating.
   void floating(Argument argument) const {

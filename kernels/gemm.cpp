@@ -65,8 +65,7 @@ void write_empty_sums(const TensorView& c, const TensorView& bias) {
   });
 }
 
-// oneDNN on the operands as they lie: for few rows, where packing B costs more than it
-// saves, and for bf16 where the processor multiplies it.
+// The product of the operands as they lie.
 Product direct_product(const Extents& extents, const TensorView& c, const TensorView& a,
                        Transpose transpose_a, const TensorView& b, Transpose transpose_b,
                        Accumulate accumulate, const TensorView& bias) {
@@ -86,6 +85,21 @@ Product direct_product(const Extents& extents, const TensorView& c, const Tensor
   return p;
 }
 
+enum class Path { direct, blas, blocked };
+
+// By rule, never by timing: the same call must give the same bits in every run. The
+// numbers behind it are in docs/decisions/gemm.md.
+Path choose_path(const Product& p) {
+  if (p.operands == DType::f64) return Path::blas;
+  if (p.operands == DType::bf16 && has_native_bf16() && is_fast(p)) return Path::direct;
+  if (p.operands != DType::f32) return Path::blocked;
+  constexpr std::int64_t few_rows = 64;  // packing B would cost more than it saves
+  if (p.m <= few_rows) return Path::direct;
+  if (p.transposed_left) return blas_is_tuned() ? Path::blas : Path::blocked;
+  if (p.right == RightLayout::transposed && is_fast(p)) return Path::direct;
+  return Path::blocked;
+}
+
 }  // namespace
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
@@ -97,17 +111,15 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
     if (accumulate == Accumulate::no) write_empty_sums(c, bias);
     return;
   }
-  if (a.dtype() == DType::f64)
-    return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
-  constexpr std::int64_t few_rows = 64;
-  const bool small = a.dtype() == DType::f32 && extents.m <= few_rows;
-  if (small || (a.dtype() == DType::bf16 && has_native_bf16())) {
-    const Product product =
-        direct_product(extents, c, a, transpose_a, b, transpose_b, accumulate, bias);
-    if (small || is_fast(product))
-      return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
+  const Product product =
+      direct_product(extents, c, a, transpose_a, b, transpose_b, accumulate, bias);
+  switch (choose_path(product)) {
+    case Path::blas:
+      return gemm_blas(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case Path::direct: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
+    case Path::blocked:
+      return gemm_blocked(c, a, transpose_a, b, transpose_b, accumulate, bias);
   }
-  gemm_blocked(c, a, transpose_a, b, transpose_b, accumulate, bias);
 }
 
 }  // namespace trireme::kernels

@@ -52,27 +52,17 @@ int lowest(WorldState& state, int value) {
   return result;
 }
 
-// Tells all ranks that this one reports.
-void announce(WorldState& state) {
-  static int message = 0;
-  for (int rank = 0; rank < state.size; ++rank) {
-    MPI_Request request;
-    if (rank != state.rank &&
-        MPI_Isend(&message, 1, MPI_INT, rank, failure_tag, state.notes.get(), &request) ==
-            MPI_SUCCESS)
-      MPI_Request_free(&request);
-  }
-}
-
-// Lower ranks speak first; true when one of them, or another, has spoken.
-bool somebody_spoke(WorldState& state) {
+// Lower ranks speak first; true when another rank has announced that it reports. A rank
+// that abandoned messages has announced itself, and must not move them any more.
+bool another_reports(WorldState& state) {
   using Clock = std::chrono::steady_clock;
   const auto turn = Clock::now() + std::chrono::milliseconds(std::min(
                                        30 * static_cast<std::int64_t>(state.rank),
                                        std::int64_t{2000}));
   while (true) {
     int come = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come, MPI_STATUS_IGNORE);
+    if (!state.abandoned)
+      MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come, MPI_STATUS_IGNORE);
     if (come) return true;
     if (Clock::now() >= turn) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -85,11 +75,11 @@ bool somebody_spoke(WorldState& state) {
     log::error("trireme: error: " + failure.message);
     ::_exit(static_cast<int>(failure.status));
   }
-  if (somebody_spoke(*state)) {
+  if (another_reports(*state)) {
     ::sleep(3);  // its MPI_Abort ends this rank
   } else {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
-    announce(*state);
+    if (!state->abandoned) announce_failure(*state);
   }
   abort_job(failure.status);
 }
@@ -102,6 +92,17 @@ int leave_together(World& world, const Agreed& error) {
 }
 
 }  // namespace
+
+void announce_failure(WorldState& state) {
+  static int message = 0;
+  for (int rank = 0; rank < state.size; ++rank) {
+    MPI_Request request;
+    if (rank != state.rank &&
+        MPI_Isend(&message, 1, MPI_INT, rank, failure_tag, state.notes.get(), &request) ==
+            MPI_SUCCESS)
+      MPI_Request_free(&request);
+  }
+}
 
 void abort_job(Status status) {
   const int code = static_cast<int>(status);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/abort.hpp"
 #include "comm/mpi/mpi_group.hpp"
 #include "comm/mpi/patience.hpp"
 #include "comm/trace.hpp"
@@ -29,7 +30,7 @@ std::size_t MpiOperation::slots() const {
   return 2 * static_cast<std::size_t>(group_.size() - 1);
 }
 
-void MpiOperation::start(const Call& call) {
+void MpiOperation::start(const Call& call) try {
   call_ = call;
   block_ = group_.staging().acquire(call_.plan.staging_bytes());
   lanes_active_ = call_.plan.lanes;
@@ -46,9 +47,11 @@ void MpiOperation::start(const Call& call) {
     group_.state().active.push_back(this);
   else
     trace().end(call_.trace);
+} catch (...) {
+  end_job(std::current_exception());
 }
 
-bool MpiOperation::advance() {
+bool MpiOperation::advance() try {
   if (lanes_active_ == 0) return true;
   WorldState& state = group_.state();
   if (state.indices.size() < requests_.size()) {
@@ -72,6 +75,8 @@ bool MpiOperation::advance() {
   if (lanes_active_ > 0) return false;
   trace().end(call_.trace);
   return true;
+} catch (...) {
+  end_job(std::current_exception());
 }
 
 bool MpiOperation::progress() {
@@ -97,14 +102,12 @@ void MpiOperation::wait() {
 void MpiOperation::abandon() noexcept {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::milliseconds(200);
-  try {
-    while (lanes_active_ > 0 && Clock::now() < end) group_.state().progress();
-  } catch (...) {  // the exception that passes already is the one to report
-  }
-  if (lanes_active_ == 0)
-    release();
-  else
-    group_.state().abandoned = true;
+  WorldState& state = group_.state();
+  while (lanes_active_ > 0 && Clock::now() < end) state.progress();
+  if (lanes_active_ == 0) return release();
+  // The memory that others read goes away now. Whatever they see then, this rank reports.
+  if (!state.abandoned) announce_failure(state);
+  state.abandoned = true;
 }
 
 void MpiOperation::release() {
@@ -252,8 +255,11 @@ int MpiOperation::tag(int lane) const {
   constexpr int per_collective = 2 * max_lanes;
   const int rounds = (group_.state().tag_limit - 1) / (kinds * per_collective);
   const int round = static_cast<int>(call_.sequence % rounds);
-  return (round * kinds + kind) * per_collective + 2 * lane +
-         lanes_[static_cast<std::size_t>(lane)].phase;
+  // A broadcast's second phase sends what the first of another rank receives.
+  const int phase = call_.kind == Collective::broadcast
+                        ? 0
+                        : lanes_[static_cast<std::size_t>(lane)].phase;
+  return (round * kinds + kind) * per_collective + 2 * lane + phase;
 }
 
 std::byte* MpiOperation::staging(int lane, int row, std::int64_t elements) const {

@@ -25,6 +25,9 @@ struct Awaited;
 //   all_reduce                            0: the same; 1: my sum to everyone
 //   all_gather, all_to_all, send, receive 0: everything
 //   broadcast                             0: from the parent; 1: to the children
+//
+// An error in transit ends the job where it is found: memory that messages in flight use
+// must not go away, as it would if an exception passed.
 class MpiOperation final : public Handle::Operation {
  public:
   struct Call {

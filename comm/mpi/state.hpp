@@ -69,6 +69,9 @@ struct WorldState {
   void wait(MPI_Request& request, const char* operation);
 };
 
+// Tells all ranks that this one has failed and will report it.
+void announce_failure(WorldState& state);
+
 // Of this process, or nullptr.
 WorldState* current_state();
 

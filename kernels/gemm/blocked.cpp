@@ -12,13 +12,13 @@
 namespace trireme::kernels {
 namespace {
 
-// Elements of each working block. They should stay in the last-level cache until used.
+// Elements of each working block: they should still be in a cache when they are used.
 constexpr std::int64_t right_elements = 3 << 19;   // a block of B when B is cut
 constexpr std::int64_t right_uncut = 13 << 18;     // B is not cut up to here
-constexpr std::int64_t left_elements = 1 << 20;    // a block of A
-constexpr std::int64_t result_elements = 1 << 21;  // a block of C
+constexpr std::int64_t left_elements = 1 << 18;    // a block of A
+constexpr std::int64_t result_elements = 1 << 19;  // a block of C
 constexpr std::int64_t most_depth = 4096;          // of K
-constexpr std::int64_t least_width = 512;  // of N, so that A is not copied too often
+constexpr std::int64_t least_width = 256;  // of N, so that A is not copied too often
 
 // The length of even parts of `total`, multiples of `unit` but for the last, none longer
 // than `most` (which may be exceeded up to `unit`).

@@ -65,17 +65,24 @@ void transpose_block(const T* in, std::int64_t in_stride, float* out,
   }
 }
 
-// out[j][i] = in[i][j] for i in [0, rows), j in [0, columns).
+// out[j][i] = in[i][j] for i in [0, rows), j in [0, columns). Strips of 16 rows: as many
+// sequential streams of reads as the prefetchers follow, and whole cache lines written.
 template <class T>
 void transpose_part(const T* in, std::int64_t in_stride, std::int64_t rows,
                     std::int64_t columns, float* out, std::int64_t out_stride) {
-  const std::int64_t whole_rows = rows / lanes * lanes;
+  constexpr std::int64_t strip = 16;
   const std::int64_t whole_columns = columns / lanes * lanes;
-  for (std::int64_t j = 0; j < whole_columns; j += lanes)
-    for (std::int64_t i = 0; i < whole_rows; i += lanes)
-      transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i,
-                      out_stride);
-  for (std::int64_t i = 0; i < rows; ++i)
+  std::int64_t i = 0;
+  for (; i + strip <= rows; i += strip) {
+    const T* from = in + i * in_stride;
+    for (std::int64_t j = 0; j < whole_columns; j += lanes) {
+      transpose_block(from + j, in_stride, out + j * out_stride + i, out_stride);
+      transpose_block(from + lanes * in_stride + j, in_stride,
+                      out + j * out_stride + i + lanes, out_stride);
+    }
+  }
+  const std::int64_t whole_rows = i;
+  for (i = 0; i < rows; ++i)
     for (std::int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
       out[j * out_stride + i] = static_cast<float>(in[i * in_stride + j]);
 }

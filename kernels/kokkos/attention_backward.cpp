@@ -161,8 +161,8 @@ class Backward {
                                {queries_.d_o + query_row, stride_},
                                {dv_ + sum_row, stride_}, {true});
       simd::multiply<A, false>(s.keys, stride_, rows - s.column, ds,
-                               {queries_.q + query_row, stride_}, {dk_ + sum_row, stride_},
-                               {true});
+                               {queries_.q + query_row, stride_},
+                               {dk_ + sum_row, stride_}, {true});
     });
   }
 

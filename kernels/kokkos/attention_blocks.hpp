@@ -22,7 +22,7 @@
 
 namespace trireme::kernels::blocks {
 
-inline constexpr std::int64_t block = 64;       // queries, and keys, of a block
+inline constexpr std::int64_t block = 64;        // queries, and keys, of a block
 inline constexpr std::int64_t stripe_keys = 16;  // keys of a stripe of a diagonal block
 inline constexpr std::int64_t group = 4;  // query blocks that share a packed key block
 
@@ -71,8 +71,9 @@ Heads<T> heads_of(const TensorView& view, std::int64_t S) {
   return {data, view.stride(0), S * view.stride(0)};
 }
 
-// Rows of one head lie a whole row of all heads apart, mostly on pages of their own, and no
-// hardware prefetcher follows: asking for them early gave 10 to 15 % of the whole kernel.
+// Rows of one head lie a whole row of all heads apart, mostly on pages of their own, and
+// no hardware prefetcher follows: asking for them early gave 10 to 15 % of the whole
+// kernel.
 inline constexpr std::int64_t rows_ahead = 8;
 
 template <bool Write, class T>

@@ -35,9 +35,7 @@ class Forward {
   }
 
   Forward(const Operands<T>& operands, A* memory)
-      : operands_(operands),
-        width_(operands.shape.head_width),
-        stride_(padded(width_)) {
+      : operands_(operands), width_(operands.shape.head_width), stride_(padded(width_)) {
     const std::int64_t blocks = group_blocks(operands.shape.sequence);
     Pieces<A> pieces{memory};
     queries_t_ = pieces.take(blocks * block * stride_);
@@ -62,13 +60,15 @@ class Forward {
     const std::int64_t lowest = -round_up(past, block);
     for (std::int64_t key = lowest; key < end; key += block) {
       const std::int64_t from = std::max<std::int64_t>(past + key, 0);
-      const std::int64_t keys = std::min(past + key + block, past + shape.sequence) - from;
+      const std::int64_t keys =
+          std::min(past + key + block, past + shape.sequence) - from;
       pack_rows(operands_.k.at(b, from, column), operands_.k.row, keys, keys, width_,
                 keys_);
       pack_rows(operands_.v.at(b, from, column), operands_.v.row, keys, keys, width_,
                 values_);
       for (std::int64_t at = first; at < end; at += block)
-        if (at >= key) update((at - first) / block, end - at, keys, at == key, key == lowest);
+        if (at >= key)
+          update((at - first) / block, end - at, keys, at == key, key == lowest);
     }
     for (std::int64_t at = first; at < end; at += block) finish(b, h, first, at, end);
   }
@@ -112,11 +112,10 @@ class Forward {
     // 3. o^T = shrink o^T + v^T p^T
     for_stripes(diagonal, keys, [&](const Stripe& s) {
       const bool kept = !(is_first && s.key == 0);
-      simd::multiply<A, true>(width_, end - s.column, s.keys,
-                              {values_ + s.key * stride_, stride_},
-                              {scores_t_ + s.key * block + s.column, block},
-                              {outputs_t + s.column, block},
-                              {kept, kept && s.key == 0 ? shrink_ : nullptr});
+      simd::multiply<A, true>(
+          width_, end - s.column, s.keys, {values_ + s.key * stride_, stride_},
+          {scores_t_ + s.key * block + s.column, block}, {outputs_t + s.column, block},
+          {kept, kept && s.key == 0 ? shrink_ : nullptr});
     });
   }
 
@@ -144,7 +143,8 @@ class Forward {
         even = simd::greater<A>(even, simd::load_vector(scores + j * block));
         odd = simd::greater<A>(odd, simd::load_vector(scores + (j + 1) * block));
       }
-      if (j < visible) even = simd::greater<A>(even, simd::load_vector(scores + j * block));
+      if (j < visible)
+        even = simd::greater<A>(even, simd::load_vector(scores + j * block));
       const Vector<A> after = simd::greater<A>(even, odd);
       const Vector<A> shrink = simd::exp2<A>(before - after);
       simd::store_vector<A>(maxima + c, after);
@@ -190,8 +190,7 @@ class Forward {
     unpack_rows(rows_, rows, width_, A(1), operands_.o.at(b, at, h * width_),
                 operands_.o.row);
     if (operands_.lse.data == nullptr) return;
-    for (std::int64_t r = 0; r < rows; ++r)
-      *operands_.lse.at(b, at + r, h) = maxima[r];
+    for (std::int64_t r = 0; r < rows; ++r) *operands_.lse.at(b, at + r, h) = maxima[r];
   }
 
   const Operands<T>& operands_;
@@ -218,8 +217,7 @@ void attention(Arena& scratch, const AttentionShape& shape, std::int64_t past,
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const std::int64_t elements = round_up(Forward<T>::memory(shape), 16);
-    const TensorView memory =
-        scratch.take(dtype_of<A>, {workers, elements}, "attention");
+    const TensorView memory = scratch.take(dtype_of<A>, {workers, elements}, "attention");
     if (scratch.device().is_meta()) return;
     const Operands<T> operands{shape,
                                past,

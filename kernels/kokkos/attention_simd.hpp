@@ -54,7 +54,8 @@ template <class A>
 [[gnu::always_inline]] inline Vector<A> broadcast(A x) {
   return [x]<std::size_t... I>(std::index_sequence<I...>) {
     return Vector<A>{(static_cast<void>(I), x)...};
-  }(std::make_index_sequence<lanes<A>>());
+  }
+  (std::make_index_sequence<lanes<A>>());
 }
 
 // 0, 1, 2, ...
@@ -62,7 +63,8 @@ template <class A>
 [[gnu::always_inline]] inline Vector<Bits<A>> lane_indices() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
     return Vector<Bits<A>>{static_cast<Bits<A>>(I)...};
-  }(std::make_index_sequence<lanes<A>>());
+  }
+  (std::make_index_sequence<lanes<A>>());
 }
 
 // The greater of each pair; b where either is NaN.
@@ -136,8 +138,8 @@ template <class A>
   using P = PowerOfTwo<A>;
   constexpr int terms = sizeof(A) == 8 ? 11 : 5;
   const auto bits = std::bit_cast<Vector<Bits<A>>>(x);
-  const auto e = (bits - std::bit_cast<Bits<A>>(std::numbers::sqrt2_v<A> / 2)) >>
-                 P::mantissa_bits;
+  const auto e =
+      (bits - std::bit_cast<Bits<A>>(std::numbers::sqrt2_v<A> / 2)) >> P::mantissa_bits;
   const Vector<A> m = std::bit_cast<Vector<A>>(bits - (e << P::mantissa_bits));
   const Vector<A> s = (m - A(1)) / (m + A(1)), square = s * s;
   Vector<A> series{};

@@ -20,9 +20,11 @@ CrossEntropy cross_entropy(std::span<const double> logits_CV, std::size_t V,
     for (const double x : logits) sum += std::exp(x - maximum);
     const double z = maximum + std::log(sum);
     out.loss_C[c] = z - logits[target] + z_loss * z * z;
+    // exp(logit - z) without the rounding of z, which may be large.
+    const double factor = (1.0 + 2.0 * z_loss * z) / sum;
     for (std::size_t v = 0; v < V; ++v)
       out.dlogits_CV[c * V + v] =
-          std::exp(logits[v] - z) * (1.0 + 2.0 * z_loss * z) - (v == target ? 1.0 : 0.0);
+          factor * std::exp(logits[v] - maximum) - (v == target ? 1.0 : 0.0);
   }
   return out;
 }

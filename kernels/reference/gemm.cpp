@@ -2,25 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/gemm.hpp"
 
+#include <cstddef>
+#include <type_traits>
+
 namespace trireme::kernels::reference {
 namespace {
 
-double element(const TensorView& t, std::int64_t at) {
-  return visit_floating(t.dtype(), [&](auto type) {
+// op(t), row by row.
+std::vector<double> elements(const TensorView& t, Transpose transpose = Transpose::no) {
+  const std::int64_t rows = t.dim(0), columns = t.dim(1);
+  std::vector<double> out(static_cast<std::size_t>(rows * columns));
+  visit_floating(t.dtype(), [&](auto type) {
     using T = decltype(type);
-    if constexpr (std::is_same_v<T, double>) {
-      return t.data<T>()[at];
-    } else {
-      return static_cast<double>(static_cast<float>(t.data<T>()[at]));
-    }
+    using Exact = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        out[static_cast<std::size_t>(transpose == Transpose::yes ? j * rows + i
+                                                                 : i * columns + j)] =
+            static_cast<Exact>(t.data<T>()[i * t.stride(0) + j]);
   });
-}
-
-// op(t)[row, column]
-double element(const TensorView& t, Transpose transpose, std::int64_t row,
-               std::int64_t column) {
-  return transpose == Transpose::yes ? element(t, column * t.stride(0) + row)
-                                     : element(t, row * t.stride(0) + column);
+  return out;
 }
 
 }  // namespace
@@ -28,18 +29,19 @@ double element(const TensorView& t, Transpose transpose, std::int64_t row,
 std::vector<double> gemm(const TensorView& c, const TensorView& a, Transpose transpose_a,
                          const TensorView& b, Transpose transpose_b,
                          Accumulate accumulate, const TensorView& bias) {
-  const std::int64_t m = c.dim(0), n = c.dim(1);
-  const std::int64_t k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
-  std::vector<double> result;
-  result.reserve(static_cast<std::size_t>(m * n));
-  for (std::int64_t i = 0; i < m; ++i) {
-    for (std::int64_t j = 0; j < n; ++j) {
-      double sum = accumulate == Accumulate::yes ? element(c, Transpose::no, i, j) : 0.0;
-      if (!bias.empty()) sum += element(bias, j);
-      for (std::int64_t l = 0; l < k; ++l)
-        sum += element(a, transpose_a, i, l) * element(b, transpose_b, l, j);
-      result.push_back(sum);
-    }
+  const auto m = static_cast<std::size_t>(c.dim(0));
+  const auto n = static_cast<std::size_t>(c.dim(1));
+  const auto k = static_cast<std::size_t>(a.dim(transpose_a == Transpose::yes ? 0 : 1));
+  const auto left = elements(a, transpose_a), right = elements(b, transpose_b);
+  std::vector<double> result(m * n);
+  if (accumulate == Accumulate::yes) result = elements(c);
+  const auto start =
+      bias.empty() ? std::vector<double>(n) : elements(bias.reshape({1, bias.dim(0)}));
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < n; ++j) result[i * n + j] += start[j];
+    for (std::size_t l = 0; l < k; ++l)
+      for (std::size_t j = 0; j < n; ++j)
+        result[i * n + j] += left[i * k + l] * right[l * n + j];
   }
   return result;
 }

@@ -8,8 +8,8 @@ namespace trireme::app {
 
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
-  const auto deck = io::Deck::load(words.front(), overrides, train::deck_table());
-  return {train::make_run_config(deck, ranks), deck.effective()};
+  const auto run = train::load_run(words.front(), overrides, ranks);
+  return {run.config, run.deck.effective()};
 }
 
 train::RunConfig checkpoint_config(const io::CheckpointReader& reader) {

@@ -1,9 +1,10 @@
-// A deck and its overrides from the command line.
+// A deck and its overrides from the command line, or from a checkpoint.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "app/arguments.hpp"
-#include "comm/world.hpp"
+#include <string>
+#include <vector>
+
 #include "io/checkpoint.hpp"
 #include "train/run_config.hpp"
 
@@ -14,8 +15,7 @@ struct LoadedDeck {
   std::string effective;  // the deck in force
 };
 
-// words: DECK, then overrides "section.key=value". Throws as io::Deck::load and
-// make_run_config do.
+// words: DECK, then overrides "section.key=value". Throws as train::load_run.
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks);
 
 // What a checkpoint's own deck says.

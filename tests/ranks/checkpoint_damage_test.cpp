@@ -1,0 +1,178 @@
+// Damaged checkpoints: flipped bits, swapped, missing, cut and edited files.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "io/digest.hpp"
+#include "io/files.hpp"
+#include "io/hdf5_file.hpp"
+#include "support/checkpoint_tensors.hpp"
+
+namespace trireme::io {
+namespace {
+
+namespace fs = std::filesystem;
+using test::fake_info;
+using test::Memory;
+
+constexpr std::int64_t limit = 1 << 24;
+
+// A checkpoint of step 2 with one shard of one rank, and one of step 1.
+class DamageTest : public testing::Test {
+ protected:
+  DamageTest() {
+    for (const std::int64_t step : {1, 2}) {
+      Memory memory;
+      auto boxes = test::fake_boxes(memory, 1, 1);
+      float other = static_cast<float>(step);
+      boxes.push_back({"model/step", {1}, {0}, TensorView(&other, DType::f32, {1})});
+      write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
+    }
+    step_ = folder_.path() + "/step-00000002";
+    // A second shard, so that there are two to swap: the manifest is written anew.
+    for (const auto& entry : fs::directory_iterator(step_))
+      names_.push_back(entry.path().filename());
+    std::sort(names_.begin(), names_.end());
+  }
+  std::string path(const std::string& name) const { return step_ + "/" + name; }
+  void put(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary | std::ios::trunc) << text;
+  }
+  std::string get(const std::string& name) const { return read_text(path(name), limit); }
+
+  // What opening says: "" if nothing is wrong.
+  std::string trouble() const {
+    try {
+      const CheckpointReader reader(step_);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::bad_content) << error.what();
+      return error.what();
+    }
+  }
+  void expect_names(const std::string& name) const {
+    EXPECT_NE(trouble().find(name), std::string::npos) << trouble();
+  }
+
+  test::SharedFolder folder_;
+  std::string step_;
+  std::vector<std::string> names_;
+};
+
+TEST_F(DamageTest, EveryFlippedBitIsFound) {
+  ASSERT_EQ(names_, (std::vector<std::string>{"checkpoint.h5", "manifest.json",
+                                              "shard-00000.h5"}));
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 300; ++i) {
+    const auto& name = names_[static_cast<std::size_t>(i) % names_.size()];
+    const std::string before = get(name);
+    std::string text = before;
+    const auto bit = random() % (text.size() * 8);
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+    put(name, text);
+    EXPECT_NE(trouble().find(name), std::string::npos) << name << " bit " << bit;
+    put(name, before);
+  }
+  EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(DamageTest, FilesOfOtherSizeAbsentOrOfAnotherStepAreFound) {
+  const std::string other = folder_.path() + "/step-00000001/";
+  for (const auto& name : names_) {
+    const std::string before = get(name);
+    put(name, before.substr(0, before.size() - 1));
+    expect_names(name);
+    put(name, before + "x");
+    expect_names(name);
+    put(name, "");
+    expect_names(name);
+    std::string page = before;
+    std::fill_n(page.begin(), std::min<std::size_t>(page.size(), 4096), '\0');
+    put(name, page);
+    expect_names(name);
+    fs::remove(path(name));
+    expect_names(name);
+    put(name, before);
+  }
+  const std::string shard = get("shard-00000.h5");
+  ASSERT_EQ(fs::file_size(other + "shard-00000.h5"), shard.size());
+  put("shard-00000.h5", read_text(other + "shard-00000.h5", limit));
+  expect_names("shard-00000.h5");
+  put("shard-00000.h5", shard);
+  put("shard-00001.h5", shard);
+  expect_names("shard-00001.h5");
+  fs::remove(path("shard-00001.h5"));
+  put("notes.txt", "of a user");
+  EXPECT_EQ(trouble(), "");
+  put("manifest.json", read_text(other + "manifest.json", limit));
+  EXPECT_NE(trouble(), "");
+}
+
+// The manifest with `from` replaced, and its digest made right when `sealed`.
+std::string edited(std::string text, const std::string& from, const std::string& to,
+                   bool sealed) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos);
+  text.replace(at, from.size(), to);
+  if (!sealed) return text;
+  const auto seal = text.rfind(",\n \"digest\"");
+  const std::string body = text.substr(0, seal);
+  return body + ",\n \"digest\": \"" + digest_of(body) + "\"\n}\n";
+}
+
+TEST_F(DamageTest, EditedManifestsAreRefused) {
+  const std::string before = get("manifest.json");
+  put("manifest.json", edited(before, "\"step\": 2", "\"step\": 3", false));
+  expect_names("manifest.json: damaged");
+  put("manifest.json", edited(before, "shard-00000.h5", "../shard-0.h5", true));
+  EXPECT_NE(trouble(), "");
+  put("manifest.json", edited(before, "\"tensors\"", "\"tensor\"", true));
+  expect_names("manifest.json: is no manifest");
+  put("manifest.json", edited(before, "fp64", "fp65", true));
+  EXPECT_NE(trouble(), "");
+  put("manifest.json", std::string(200000, '['));
+  expect_names("manifest.json");
+}
+
+TEST_F(DamageTest, NewerVersionsNameTheirWriter) {
+  const std::string before = get("manifest.json");
+  for (const bool sealed : {true, false}) {
+    put("manifest.json",
+        edited(before, "\"format_version\": 1", "\"format_version\": 2", sealed));
+    expect_names("format version 2 was written by Trireme 1.2.3");
+  }
+}
+
+TEST_F(DamageTest, OpeningGoesBackToTheNewestCompleteOne) {
+  fs::remove(path("shard-00000.h5"));
+  EXPECT_EQ(latest_checkpoint(folder_.path()), folder_.path() + "/step-00000001");
+  EXPECT_EQ(CheckpointReader(folder_.path()).info().step, 1);
+  fs::remove(folder_.path() + "/latest");
+  EXPECT_EQ(CheckpointReader(folder_.path()).info().step, 1);
+  fs::remove(folder_.path() + "/step-00000001/manifest.json");
+  EXPECT_EQ(latest_checkpoint(folder_.path()), "");
+  EXPECT_THROW(CheckpointReader(folder_.path()), Error);
+}
+
+TEST(CheckpointReader, SaysWhenThereIsNone) {
+  const test::SharedFolder folder;
+  for (const auto& path : {folder.path(), folder.path() + "/none"}) {
+    try {
+      const CheckpointReader reader(path);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::missing_input);
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::io

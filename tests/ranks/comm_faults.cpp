@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "base/log.hpp"
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
 #include "comm/watchdog.hpp"
@@ -41,6 +42,10 @@ class Faults {
       const Handle left = mesh_.everyone().all_reduce(stream_, x_.view());
       fail(Status::io, "lost in flight");
     }
+    if (fault == "in_flight") {
+      ::sleep(1);
+      reduce(x_.view().elements());
+    }
     if (fault == "late" && last) ::sleep(60);
     if (fault == "late_at_barrier" && last) ::sleep(60);
     if (fault == "late_at_barrier") world_.barrier();
@@ -51,6 +56,7 @@ class Faults {
     if (fault == "segv" && last) ::raise(SIGSEGV);
     if (fault == "watchdog") watchdog(last);
     reduce(1000);
+    log::info("done");
     return 0;
   }
 

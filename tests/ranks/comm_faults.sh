@@ -23,7 +23,7 @@ expect() {
 
 for ranks in 2 3; do
   last=$((ranks - 1))
-  expect none $ranks 0 0 ''
+  expect none $ranks 0 0 'done'
   expect throw_one $ranks 81 1 "rank $last: bit 7 flipped"
   expect throw_all $ranks 80 1 'rank 0: loss is nan'
   expect internal $ranks 70 1 'an invariant broke (.*comm_faults.cpp:[0-9]*)'

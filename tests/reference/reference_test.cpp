@@ -31,6 +31,9 @@ struct Tolerance {
   double eps;
   double once = 800 * eps;
   double ten_steps = 20 * once;
+  // Of a tensor with elements whose gradient is zero (the key's bias): what is there is
+  // about eps, and a step is learning_rate / adam_eps = 1e5 times that.
+  double zero_gradient = ten_steps + 10 * 1e5 * eps;
 };
 
 // In CTest's environment; see tests/CMakeLists.txt.
@@ -97,13 +100,15 @@ class Model {
   // the tensors that were there.
   std::set<std::string> compare(const std::vector<optim::StoredBox>& boxes,
                                 const std::string& section, const std::string& group,
-                                double tolerance) {
+                                double tolerance, double zero_gradient = 0) {
     std::set<std::string> seen;
     for (const auto& box : boxes) {
       if (box.section != section) continue;
       const std::string& tensor = box.slab->tensor;
+      const bool zeros = group == "final_weights" && tensor.ends_with("c_attn.bias");
       EXPECT_EQ(file.describe(group + "/" + tensor).second, box.slab->whole) << tensor;
-      EXPECT_LE(relative_error(box, group), tolerance) << group << " " << tensor;
+      EXPECT_LE(relative_error(box, group), zeros ? zero_gradient : tolerance)
+          << group << " " << tensor;
       seen.insert(tensor);
     }
     return seen;
@@ -244,7 +249,6 @@ TEST_P(Reference, EveryGradient) {
 }
 
 TEST_P(Reference, OneSgdStep) {
-  if (GetParam().dtype != DType::f64) GTEST_SKIP() << "a fp64 test";
   model.forward_and_backward();
   auto rule = model.config.optimizer;
   rule.kind = optim::OptimizerKind::sgd;

@@ -82,6 +82,7 @@ std::size_t peak_of(Arena arena) {
     arena.take(DType::f64, {40}, "higher");
   }
   EXPECT_EQ(arena.mark(), 64u);
+  arena.take(DType::u8, {1}, "last");  // lower than the peak
   EXPECT_EQ(low.shape(), (Shape{3}));
   return arena.peak_bytes();
 }

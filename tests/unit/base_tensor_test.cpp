@@ -58,6 +58,7 @@ TEST(TensorView, RowsAndColumnsAreWindows) {
   EXPECT_EQ(part.stride(0), 5);
   EXPECT_EQ(part.data<float>()[0], 7.0f);
   EXPECT_EQ(part.data<float>()[part.stride(0)], 12.0f);
+  EXPECT_EQ(part.rows(1, 1).data<float>()[0], 12.0f) << "rows step by the stride";
   EXPECT_FALSE(part.is_dense());
   EXPECT_THROW(part.span<float>(), Error);
   EXPECT_THROW(part.reshape({6}), Error);

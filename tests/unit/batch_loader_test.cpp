@@ -128,9 +128,12 @@ TEST(BatchLoader, MissingTokensAreNoTargetsAndInputZero) {
 
 TEST(BatchLoader, ErrorsComeWithTheirBatch) {
   CountingSource source;
-  source.broken = sample_at(5, 4 * 3 + 1, source.samples());  // in step 4
+  source.broken = sample_at(5, 4 * 2 + 1, source.samples());  // in step 3
   BatchLoader loader(source, config_of(4, 2, 0, 1));
-  for (int step = 1; step <= 3; ++step) EXPECT_EQ(loader.next().step, step);
+  // The loader has met the error before the first batch is asked for.
+  while (source.reads < 4 * 2 + 2) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (int step = 1; step <= 2; ++step) EXPECT_EQ(loader.next().step, step);
   for (int i = 0; i < 2; ++i) {
     try {
       loader.next();

@@ -217,7 +217,7 @@ TEST(Deck, DeepNestingDoesNotExhaustTheStack) {
     EXPECT_NE(problem(text).find("more than 16 parts"), std::string::npos);
   std::string nested = "1";
   for (int i = 0; i < 200; ++i) nested = "{a.a.a.a.a.a.a.a.a.a.a.a.a.a.a=" + nested + "}";
-  EXPECT_EQ(thrown_by("x = " + nested).status, Status::bad_content);
+  EXPECT_NE(problem("x = " + nested).find("nested more than 32 deep"), std::string::npos);
   // Dots in comments and texts are no keys.
   parse(minimal + "# " + std::string(100, '.') + "\nrun.name = \"" +
         std::string(100, '.') + "\"");

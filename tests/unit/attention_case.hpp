@@ -1,0 +1,207 @@
+// One attention problem: random operands in a fused buffer, every output, the oracle.
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "base/philox.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/kokkos/vector_math.hpp"
+#include "kernels/reference/attention.hpp"
+#include "kernels/runtime.hpp"
+
+namespace trireme::test {
+
+// Spacing of T's numbers at 1.
+template <class T>
+constexpr double epsilon() {
+  if constexpr (std::is_same_v<T, BFloat16>) return 0x1p-7;
+  if constexpr (std::is_same_v<T, Float16>) return 0x1p-10;
+  return static_cast<double>(std::numeric_limits<Accumulator<T>>::epsilon());
+}
+
+inline kernels::AttentionShape attention_shape(std::int64_t B, std::int64_t S,
+                                               std::int64_t K, std::int64_t G,
+                                               std::vector<std::int32_t> kv_head) {
+  const auto heads = static_cast<std::int64_t>(kv_head.size());
+  const double scale = 1 / std::sqrt(static_cast<double>(K));
+  return {B, S, heads, G, K, scale, std::move(kv_head)};
+}
+
+inline Arena host_arena() {
+  return Arena(Device::host(), std::size_t{64} << 20, MemoryClass::workspace, "scratch");
+}
+
+inline Buffer buffer(DType dtype, const Shape& shape) {
+  return Buffer(Device::host(), dtype, shape, MemoryClass::activations, "test");
+}
+
+// Standard normal numbers, rounded to T; the same for the same `stream`.
+template <class T>
+void fill_normal(const TensorView& view, std::uint64_t stream, double factor = 1) {
+  const Random random(7, stream);
+  for (std::int64_t r = 0; r < view.dim(0); ++r)
+    for (std::int64_t c = 0; c < view.dim(1); ++c)
+      view.data<T>()[r * view.stride(0) + c] =
+          kernels::store<T>(static_cast<Accumulator<T>>(
+              factor * random.normal(static_cast<std::uint64_t>(r * view.dim(1) + c))));
+}
+
+template <class T>
+void fill(const TensorView& view, double value) {
+  for (std::int64_t r = 0; r < view.dim(0); ++r)
+    for (std::int64_t c = 0; c < view.dim(1); ++c)
+      view.data<T>()[r * view.stride(0) + c] =
+          kernels::store<T>(static_cast<Accumulator<T>>(value));
+}
+
+// A dense copy of a matrix in double.
+template <class T>
+std::vector<double> doubles(const TensorView& view) {
+  std::vector<double> copy;
+  for (std::int64_t r = 0; r < view.dim(0); ++r)
+    for (std::int64_t c = 0; c < view.dim(1); ++c)
+      copy.push_back(
+          static_cast<double>(kernels::load(view.data<T>()[r * view.stride(0) + c])));
+  return copy;
+}
+
+inline double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// Relative L2 distance, where norms below `floor` count as `floor`.
+inline double distance(const std::vector<double>& x, const std::vector<double>& expected,
+                       double floor = 0) {
+  EXPECT_EQ(x.size(), expected.size());
+  std::vector<double> difference(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) difference[i] = x[i] - expected[i];
+  return norm(difference) / std::max({norm(expected), floor, 1e-300});
+}
+
+// Operands are columns of fused buffers [B * S, (H + 2 G) K] with a margin of columns
+// that nothing may write.
+template <class T>
+struct AttentionCase {
+  using A = Accumulator<T>;
+  static constexpr std::int64_t margin = 5;
+  static constexpr double untouched = 77;
+
+  explicit AttentionCase(kernels::AttentionShape with, double query_factor = 1)
+      : shape(std::move(with)),
+        rows(shape.batch * shape.sequence),
+        query_width(shape.heads * shape.head_width),
+        key_width(shape.kv_heads * shape.head_width),
+        fused(buffer(dtype_of<T>, {rows, query_width + 2 * key_width + margin})),
+        d_fused(buffer(dtype_of<T>, {rows, query_width + 2 * key_width + margin})),
+        outputs(buffer(dtype_of<T>, {rows, query_width + margin})),
+        d_outputs(buffer(dtype_of<T>, {rows, query_width})),
+        sums(buffer(dtype_of<A>, {rows, shape.heads})) {
+    fill_normal<T>(q(), 1, query_factor);
+    fill_normal<T>(k(), 2);
+    fill_normal<T>(v(), 3);
+    fill_normal<T>(d_o(), 4);
+    fill<T>(d_fused.view(), untouched);
+    fill<T>(outputs.view(), untouched);
+  }
+
+  TensorView q() const { return fused.view().columns(0, query_width); }
+  TensorView k() const { return fused.view().columns(query_width, key_width); }
+  TensorView v() const {
+    return fused.view().columns(query_width + key_width, key_width);
+  }
+  TensorView dq() const { return d_fused.view().columns(0, query_width); }
+  TensorView dk() const { return d_fused.view().columns(query_width, key_width); }
+  TensorView dv() const {
+    return d_fused.view().columns(query_width + key_width, key_width);
+  }
+  TensorView o() const { return outputs.view().columns(0, query_width); }
+  TensorView d_o() const { return d_outputs.view(); }
+  TensorView lse() const { return sums.view(); }
+
+  void forward() {
+    Stream stream;
+    Arena scratch = host_arena();
+    kernels::attention(stream, scratch, shape, q(), k(), v(), o(), lse());
+    EXPECT_EQ(scratch.mark(), 0U);
+  }
+  void backward() {
+    Stream stream;
+    Arena scratch = host_arena();
+    kernels::attention_backward(stream, scratch, shape, d_o(), q(), k(), v(), o(), lse(),
+                                dq(), dk(), dv());
+    EXPECT_EQ(scratch.mark(), 0U);
+  }
+
+  kernels::reference::AttentionResult expected() const {
+    return kernels::reference::attention(shape, 0, doubles<T>(q()), doubles<T>(k()),
+                                         doubles<T>(v()));
+  }
+  kernels::reference::AttentionGradients expected_gradients() const {
+    return kernels::reference::attention_backward(
+        shape, doubles<T>(d_o()), doubles<T>(q()), doubles<T>(k()), doubles<T>(v()));
+  }
+
+  // A bound of the relative error of probabilities: a score is a sum of K products, an
+  // output one of S, and errors of scores grow with the scores.
+  double accumulated() const {
+    const double n =
+        static_cast<double>(shape.sequence) + static_cast<double>(shape.head_width);
+    return 4 * epsilon<A>() * std::sqrt(n);
+  }
+
+  void expect_margins_untouched() const {
+    const std::int64_t width = query_width + 2 * key_width;
+    for (const double x : doubles<T>(d_fused.view().columns(width, margin)))
+      ASSERT_EQ(x, untouched);
+    for (const double x : doubles<T>(outputs.view().columns(query_width, margin)))
+      ASSERT_EQ(x, untouched);
+  }
+
+  std::string describe() const {
+    return format("{} B={} S={} H={} G={} K={}", name_of(dtype_of<T>), shape.batch,
+                  shape.sequence, shape.heads, shape.kv_heads, shape.head_width);
+  }
+
+  kernels::AttentionShape shape;
+  std::int64_t rows, query_width, key_width;
+  Buffer fused, d_fused, outputs, d_outputs, sums;
+};
+
+// Shapes that are hard in some way: every sequence around the sizes of blocks and groups,
+// every head width around those of vectors, grouped heads in no order, a key/value head
+// that no query head uses.
+inline std::vector<kernels::AttentionShape> awkward_shapes() {
+  std::vector<kernels::AttentionShape> shapes;
+  for (const std::int64_t S : {1, 2, 15, 17, 63, 64, 65, 257})
+    shapes.push_back(attention_shape(2, S, 20, 2, {1, 0, 1}));
+  for (const std::int64_t K : {1, 3, 16, 32, 64, 80, 128})
+    shapes.push_back(attention_shape(1, 65, K, 3, {0, 2, 2, 0, 1}));
+  shapes.push_back(attention_shape(3, 33, 8, 3, {2, 0, 2}));
+  shapes.push_back(attention_shape(1, 1000, 64, 1, {0, 0}));
+  shapes.push_back(attention_shape(1, 320, 128, 1, {0}));
+  return shapes;
+}
+
+inline bool same_bits(const TensorView& a, const TensorView& b) {
+  const std::size_t row = static_cast<std::size_t>(a.dim(1)) * size_of(a.dtype());
+  const auto at = [&](const TensorView& x, std::int64_t r) {
+    return static_cast<const std::byte*>(x.raw()) +
+           static_cast<std::size_t>(r * x.stride(0)) * size_of(x.dtype());
+  };
+  for (std::int64_t r = 0; r < a.dim(0); ++r)
+    if (std::memcmp(at(a, r), at(b, r), row) != 0) return false;
+  return true;
+}
+
+}  // namespace trireme::test

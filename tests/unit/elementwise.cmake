@@ -1,0 +1,6 @@
+# Row-wise and elementwise kernels.
+foreach(family norm rope activation elementwise elementwise_math elementwise_threads
+               embedding cross_entropy)
+  trireme_test(${family}_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/${family}_test.cpp
+               USES kernels)
+endforeach()
