@@ -22,7 +22,7 @@ packages=(
 )
 case $preset in
   ci) packages+=(libgtest-dev clang-format) ;;
-  release) ;;
+  release | ci-cuda) ;;
   *) packages+=(libgtest-dev) ;;
 esac
 

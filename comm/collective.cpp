@@ -31,10 +31,12 @@ std::int64_t elements_sent(Collective kind, const CollectivePlan& plan, int rank
   return 0;
 }
 
-std::int64_t chunk_limit(Collective kind) {
+std::int64_t chunk_limit(Collective kind, int size) {
   switch (kind) {
     case Collective::all_reduce:
-    case Collective::reduce_scatter: return reduce_chunk_bytes;
+    case Collective::reduce_scatter:
+      return std::clamp(reduce_lane_bytes / size, least_reduce_chunk_bytes,
+                        reduce_chunk_bytes);
     case Collective::broadcast: return broadcast_chunk_bytes;
     default: return largest_message_bytes;
   }
@@ -52,9 +54,8 @@ CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elemen
                      kind == Collective::send || kind == Collective::receive;
   plan.parts = whole ? 1 : size;
   const std::int64_t part = divide_up(elements, plan.parts);
-  plan.chunks =
-      std::max<std::int64_t>(1, divide_up(part, std::max<std::int64_t>(
-                                                    1, chunk_limit(kind) / width)));
+  const std::int64_t longest_chunk = chunk_limit(kind, size) / width;
+  plan.chunks = std::max<std::int64_t>(1, divide_up(part, longest_chunk));
   plan.lanes = static_cast<int>(std::min<std::int64_t>(plan.chunks, max_lanes));
   if (kind == Collective::all_reduce || kind == Collective::reduce_scatter)
     plan.lane_bytes = divide_up(part, plan.chunks) * size * width;

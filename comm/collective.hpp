@@ -1,4 +1,5 @@
-// How a collective is cut into messages: what the transport and the planner must agree on.
+// How a collective is cut into messages: what the transport and the planner must agree
+// on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,9 +37,12 @@ constexpr std::string_view name_of(Collective kind) {
 
 // A reduction of up to this many bytes sends everything to everyone: one message time.
 inline constexpr std::int64_t direct_bytes = 16 << 10;
-// Larger ones move in chunks, so that the local sum of one chunk, still in cache, overlaps
-// the receipt of the next, and staging memory does not grow with the message.
-inline constexpr std::int64_t reduce_chunk_bytes = 256 << 10;
+// Larger ones move in chunks, so that the local sum of one chunk, still in cache,
+// overlaps the receipt of the next, and staging memory does not grow with the message.
+inline constexpr std::int64_t reduce_chunk_bytes = 512 << 10;
+inline constexpr std::int64_t least_reduce_chunk_bytes = 64 << 10;
+// Staging of one chunk on many ranks, where chunks get shorter for it.
+inline constexpr std::int64_t reduce_lane_bytes = 4 << 20;
 inline constexpr std::int64_t broadcast_chunk_bytes = 1 << 20;
 // Message sizes are `int` in MPI.
 inline constexpr std::int64_t largest_message_bytes = 1 << 30;
@@ -68,8 +72,8 @@ struct CollectivePlan {
   }
 };
 
-// `elements` of the whole tensor: the full one of a gather or scatter. `root` matters to a
-// broadcast only.
+// `elements` of the whole tensor: the full one of a gather or scatter. `root` matters to
+// a broadcast only.
 CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elements,
                                int rank, int size, int root = 0);
 

@@ -98,8 +98,7 @@ void Group::begin(Collective kind, const TensorView& whole, int peer) {
   call_.dtype = whole.dtype();
   call_.peer = peer;
   call_.sequence = ++counter;
-  call_.plan =
-      plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
+  call_.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
   call_.trace =
       trace().begin(name_, kind, call_.sequence, whole.dtype(), whole.elements());
   bytes_sent_ += call_.plan.bytes_sent;

@@ -24,10 +24,11 @@ void check_shape(const MeshShape& shape, int ranks) {
     require(shape.extent(axis) >= 1, Status::resources,
             "parallel.{} = {} must be at least 1", name_of(axis), shape.extent(axis));
   }
-  require(shape.size() == ranks, Status::resources,
-          "pipeline {} x data {} x context {} x tensor {} needs {} ranks, but the job has "
-          "{}",
-          shape.pipeline, shape.data, shape.context, shape.tensor, shape.size(), ranks);
+  require(
+      shape.size() == ranks, Status::resources,
+      "pipeline {} x data {} x context {} x tensor {} needs {} ranks, but the job has "
+      "{}",
+      shape.pipeline, shape.data, shape.context, shape.tensor, shape.size(), ranks);
 }
 
 // Makes the group called name, whose ranks give the same color: (name, color, rank in the
@@ -81,8 +82,8 @@ int MeshShape::coordinate(int rank, Axis axis) const {
 
 Mesh::Mesh(World& world, const MeshShape& shape) : shape_(shape), rank_(world.rank()) {
   check_shape(shape, world.size());
-  Groups groups = make_groups(
-      shape, rank_, [&](std::string name, int color, int rank, int size) {
+  Groups groups =
+      make_groups(shape, rank_, [&](std::string name, int color, int rank, int size) {
         return size == 1 ? make_meta_group(std::move(name), 0, 1)
                          : split_group(world, std::move(name), color, rank);
       });

@@ -226,8 +226,9 @@ void write_checkpoint(comm::World& world, const std::string& directory,
     const std::string temporary = format("{}/.{}.tmp", directory, name);
     try {
       write_step(world, directory, temporary, info, boxes);
-    } catch (const Error&) {
+    } catch (const comm::Agreed&) {
       if (world.rank() == 0) remove_tree(temporary);
+      world.barrier();  // no rank reports before that is done
       throw;
     }
   }

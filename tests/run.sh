@@ -61,7 +61,7 @@ test_cuda() {
     report "CUDA build" 0 "left out: nvcc is not installed"
     return
   fi
-  if cmake/setup.sh cuda trireme && build/cuda/trireme --version; then
+  if cmake/setup.sh ci-cuda trireme && build/ci-cuda/trireme --version; then
     report "CUDA build" 0 "compiles, links and starts"
   else
     report "CUDA build" 1 "failed"

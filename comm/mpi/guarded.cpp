@@ -33,7 +33,8 @@ Failure describe(const std::exception_ptr& error) {
     return {e.status(),
             format("{} ({}:{})", e.what(), e.where().file_name(), e.where().line())};
   } catch (const std::bad_alloc&) {
-    return {Status::resources, "out of memory; use more ranks or a smaller model or batch"};
+    return {Status::resources,
+            "out of memory; use more ranks or a smaller model or batch"};
   } catch (const std::exception& e) {
     return {Status::internal, e.what()};
   } catch (...) {
@@ -45,9 +46,9 @@ Failure describe(const std::exception_ptr& error) {
 int lowest(WorldState& state, int value) {
   int result = value;
   MPI_Request request;
-  check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, state.world.get(),
-                           &request),
-            "MPI_Iallreduce");
+  check_mpi(
+      MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, state.world.get(), &request),
+      "MPI_Iallreduce");
   state.wait(request, "agree");
   return result;
 }
@@ -56,13 +57,14 @@ int lowest(WorldState& state, int value) {
 // that abandoned messages has announced itself, and must not move them any more.
 bool another_reports(WorldState& state) {
   using Clock = std::chrono::steady_clock;
-  const auto turn = Clock::now() + std::chrono::milliseconds(std::min(
-                                       30 * static_cast<std::int64_t>(state.rank),
-                                       std::int64_t{2000}));
+  const auto turn =
+      Clock::now() + std::chrono::milliseconds(std::min(
+                         30 * static_cast<std::int64_t>(state.rank), std::int64_t{2000}));
   while (true) {
     int come = 0;
     if (!state.abandoned)
-      MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come, MPI_STATUS_IGNORE);
+      MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come,
+                 MPI_STATUS_IGNORE);
     if (come) return true;
     if (Clock::now() >= turn) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,9 +99,8 @@ void announce_failure(WorldState& state) {
   static int message = 0;
   for (int rank = 0; rank < state.size; ++rank) {
     MPI_Request request;
-    if (rank != state.rank &&
-        MPI_Isend(&message, 1, MPI_INT, rank, failure_tag, state.notes.get(), &request) ==
-            MPI_SUCCESS)
+    if (rank != state.rank && MPI_Isend(&message, 1, MPI_INT, rank, failure_tag,
+                                        state.notes.get(), &request) == MPI_SUCCESS)
       MPI_Request_free(&request);
   }
 }
@@ -127,8 +128,8 @@ void World::agree(const std::function<void()>& work) {
   const int first = lowest(*state_, failure ? rank_ : size_);
   if (first == size_) return;
   const std::string message = broadcast(failure ? failure->message : "", first);
-  const std::string status = broadcast(
-      std::to_string(failure ? static_cast<int>(failure->status) : 0), first);
+  const std::string status =
+      broadcast(std::to_string(failure ? static_cast<int>(failure->status) : 0), first);
   const bool alike = lowest(*state_, failure && failure->message == message) == 1;
   throw Agreed(static_cast<Status>(std::stoi(status)),
                alike ? message : format("rank {}: {}", first, message));

@@ -67,9 +67,8 @@ std::map<int, Note> exchange(WorldState& state, const Note& own) {
   while (static_cast<int>(notes.size()) < state.size && Clock::now() < end) {
     int come = 0;
     MPI_Status status;
-    check_mpi(
-        MPI_Iprobe(MPI_ANY_SOURCE, waiting_tag, state.notes.get(), &come, &status),
-        "MPI_Iprobe");
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, waiting_tag, state.notes.get(), &come, &status),
+              "MPI_Iprobe");
     if (!come) {
       ::sched_yield();
       continue;
@@ -110,17 +109,16 @@ std::string late_text(const WorldState& state, const Awaited& awaited,
          });
 }
 
-// All ranks wait: in different collectives, or in one that the last rank entered too late.
-std::string disagreement_text(const WorldState& state,
-                              const std::map<int, Note>& notes) {
+// All ranks wait: in different collectives, or in one that the last rank entered too
+// late.
+std::string disagreement_text(const WorldState& state, const std::map<int, Note>& notes) {
   std::map<std::pair<std::int64_t, std::string>, std::vector<int>> by_collective;
   for (const auto& [rank, note] : notes)
     by_collective[{note.sequence, text_of(note)}].push_back(rank);
   if (by_collective.size() == 1) {
-    const auto last =
-        std::min_element(notes.begin(), notes.end(), [](const auto& a, const auto& b) {
-          return a.second.waited < b.second.waited;
-        });
+    const auto last = std::min_element(
+        notes.begin(), notes.end(),
+        [](const auto& a, const auto& b) { return a.second.waited < b.second.waited; });
     return format("late: {} entered it last, {} s ago", rank_text(state, last->first),
                   fixed(last->second.waited, 1));
   }

@@ -67,8 +67,7 @@ Handle MpiGroup::start_all_gather(Stream&, const TensorView& shard,
 Handle MpiGroup::start_broadcast(Stream&, const TensorView& x, int) {
   return launch(x, x);
 }
-Handle MpiGroup::start_all_to_all(Stream&, const TensorView& from,
-                                  const TensorView& to) {
+Handle MpiGroup::start_all_to_all(Stream&, const TensorView& from, const TensorView& to) {
   return launch(from, to);
 }
 Handle MpiGroup::start_send(Stream&, const TensorView& x, int) { return launch(x, x); }

@@ -188,16 +188,16 @@ void MpiOperation::post_all_parts(int lane) {
     receive(lane, peer, call_.to, plan.chunk(peer, chunk));
   }
   const Range own = plan.chunk(rank, chunk);
-  std::byte* const sent = call_.to + static_cast<std::size_t>(own.begin) *
-                                         size_of(call_.dtype);
+  std::byte* const sent =
+      call_.to + static_cast<std::size_t>(own.begin) * size_of(call_.dtype);
   if (call_.kind == Collective::all_gather) {
     const Range in_shard = {own.begin - plan.part(rank).begin,
                             own.end - plan.part(rank).begin};
-    const std::byte* from = call_.from + static_cast<std::size_t>(in_shard.begin) *
-                                             size_of(call_.dtype);
+    const std::byte* from =
+        call_.from + static_cast<std::size_t>(in_shard.begin) * size_of(call_.dtype);
     if (from != sent)
-      std::memcpy(sent, from, static_cast<std::size_t>(own.count()) *
-                                  size_of(call_.dtype));
+      std::memcpy(sent, from,
+                  static_cast<std::size_t>(own.count()) * size_of(call_.dtype));
   }
   for (int i = 1; i < size; ++i) send(lane, (rank + i) % size, call_.to, own);
 }
@@ -229,20 +229,19 @@ MPI_Request& MpiOperation::new_request(int lane, int peer, int bytes_expected) {
 void MpiOperation::send(int lane, int peer, const std::byte* base, Range elements) {
   if (elements.count() == 0) return;
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
-  check_mpi(MPI_Isend(base + elements.begin * width,
-                      static_cast<int>(elements.count() * width), MPI_BYTE, peer,
-                      tag(lane), group_.comm(), &new_request(lane, peer, -1)),
-            "MPI_Isend");
+  check_mpi(
+      MPI_Isend(base + elements.begin * width, static_cast<int>(elements.count() * width),
+                MPI_BYTE, peer, tag(lane), group_.comm(), &new_request(lane, peer, -1)),
+      "MPI_Isend");
 }
 
 void MpiOperation::receive(int lane, int peer, std::byte* base, Range elements) {
   if (elements.count() == 0) return;
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
   const int bytes = static_cast<int>(elements.count() * width);
-  check_mpi(
-      MPI_Irecv(base + elements.begin * width, bytes, MPI_BYTE, peer, tag(lane),
-                group_.comm(), &new_request(lane, peer, bytes)),
-      "MPI_Irecv");
+  check_mpi(MPI_Irecv(base + elements.begin * width, bytes, MPI_BYTE, peer, tag(lane),
+                      group_.comm(), &new_request(lane, peer, bytes)),
+            "MPI_Irecv");
 }
 
 // Different for all collectives, lanes and phases in flight, so that messages cannot be
@@ -274,9 +273,8 @@ void MpiOperation::sum(int lane) {
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
   std::memcpy(staging(lane, group_.rank(), own.count()), call_.from + own.begin * width,
               static_cast<std::size_t>(own.count() * width));
-  const std::int64_t shift = call_.kind == Collective::reduce_scatter
-                                 ? call_.plan.part(group_.rank()).begin
-                                 : 0;
+  const std::int64_t shift =
+      call_.kind == Collective::reduce_scatter ? call_.plan.part(group_.rank()).begin : 0;
   const TensorView parts(staging(lane, 0, own.count()), call_.dtype,
                          {group_.size(), own.count()});
   const TensorView out(call_.to + (own.begin - shift) * width, call_.dtype,

@@ -1,14 +1,14 @@
-// MpiOperation: one collective in flight, as a state machine over point-to-point messages.
+// MpiOperation: one collective in flight, as a state machine over point-to-point
+// messages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-
-#include "comm/mpi/mpi.hpp"
 
 #include <array>
 #include <vector>
 
 #include "comm/collective.hpp"
 #include "comm/group.hpp"
+#include "comm/mpi/mpi.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/staging.hpp"
 
@@ -18,8 +18,8 @@ class MpiGroup;
 struct Awaited;
 
 // Lane l works on chunks l, l + lanes, ... of the plan, each through the phases of its
-// collective. A phase posts all its messages; when all have passed, its local work is done
-// (a sum in rank order) and the next phase is posted:
+// collective. A phase posts all its messages; when all have passed, its local work is
+// done (a sum in rank order) and the next phase is posted:
 //
 //   all_reduce (direct), reduce_scatter   0: everyone's part of the chunk to me; sum
 //   all_reduce                            0: the same; 1: my sum to everyone

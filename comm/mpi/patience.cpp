@@ -10,7 +10,9 @@
 namespace trireme::comm {
 namespace {
 
-constexpr int spins = 2000;  // looks before the core is offered to others
+// Looks in vain before the core is offered to others, the first time and again. Each look
+// is less than a microsecond; MPI may yield in it too, but not under every launcher.
+constexpr int first_looks = 2000, looks = 8;
 constexpr auto long_wait = std::chrono::milliseconds(20);
 constexpr auto look_interval = std::chrono::milliseconds(50);
 
@@ -37,10 +39,8 @@ Patience::Patience(WorldState& state, std::function<Awaited()> describe)
 Patience::~Patience() { state_.waiting = waited_before_; }
 
 void Patience::idle() {
-  if (state_.spin && spins_ < spins) {
-    ++spins_;
-    return;
-  }
+  ++looks_;
+  if (looks_ % looks != 0 || (state_.spin && looks_ < first_looks)) return;
   ::sched_yield();
   const auto now = Clock::now();
   if (now - start_ > long_wait) nap();

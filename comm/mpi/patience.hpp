@@ -17,7 +17,7 @@ struct Awaited {
   std::string operation;  // "all_reduce", "receive from rank 3"
   std::string tensor;     // "fp32[1024]"; empty: none
   std::int64_t sequence = 0;
-  std::span<const int> members;             // world ranks of the group
+  std::span<const int> members;     // world ranks of the group
   std::function<bool(int)> absent;  // has nothing come from this member? empty: unknown
 };
 
@@ -46,7 +46,7 @@ class Patience {
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_look_ = start_;  // for notes of others
   bool waited_before_;
-  int spins_ = 0;
+  std::int64_t looks_ = 0;
 };
 
 // Tells all waiting ranks and hears from them, reports, and ends the job.

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <csignal>
-
 #include <array>
+#include <csignal>
 
 namespace trireme::comm {
 

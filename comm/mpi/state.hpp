@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comm/mpi/mpi.hpp"
-
 #include <array>
 #include <atomic>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/mpi/mpi.hpp"
 #include "comm/mpi/signals.hpp"
 #include "comm/world.hpp"
 

@@ -48,10 +48,10 @@ void Watchdog::look() {
   const double silent =
       std::chrono::duration<double>(Clock::duration(now - last_beat_)).count();
   if (silent <= seconds_) return;
-  log::error(format(
-      "trireme: error: rank {} (host {}) made no progress for {} s in '{}' "
-      "(health.watchdog_seconds = {})",
-      world_.rank(), world_.host(), fixed(silent, 1), what, exact(seconds_)));
+  log::error(
+      format("trireme: error: rank {} (host {}) made no progress for {} s in '{}' "
+             "(health.watchdog_seconds = {})",
+             world_.rank(), world_.host(), fixed(silent, 1), what, exact(seconds_)));
   abort_job(Status::hang);
 }
 

@@ -110,8 +110,9 @@ struct PowerOfTwo<double> {
                                             4.078071929588336665e-10};
 };
 
-// 2^x for x below the exponents' range, within 1 unit in the last place; exactly 0 below
-// -bias (results that would be subnormal are 0); NaN for NaN.
+// 2^x for x below the exponents' range, within 1.5 units in the last place (1 with fused
+// multiply-add); exactly 0 below -bias (results that would be subnormal are 0); NaN for
+// NaN.
 // x + magic has round(x) + bias in its low bits: shifted up they are the exponent.
 template <class A>
 [[gnu::always_inline]] inline Vector<A> exp2(Vector<A> x) {

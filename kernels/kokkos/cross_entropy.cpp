@@ -113,7 +113,7 @@ void cross_entropy_statistics(const TensorView& logits_CV, const TensorView& tar
       for (std::int64_t c = begin; c < end; ++c) {
         const auto row = statistics_of(logits[c], V);
         const std::int64_t target = targets[c] - first;
-        const bool here = targets[c] >= 0 && target >= 0 && target < V;
+        const bool here = target >= 0 && target < V;  // ignored ones are below 0
         stats[c][0] = row.maximum;
         stats[c][1] = static_cast<L>(row.sum);
         stats[c][2] = here ? logits[c][target] : L(0);

@@ -32,14 +32,25 @@ class Timer {
   Clock::time_point start_ = Clock::now();
 };
 
+// One line of memory by class, on rank 0.
+template <class F>
+void log_memory(const char* title, const F& bytes_of) {
+  std::string text;
+  for (int i = 0; i < memory_classes; ++i) {
+    const auto c = static_cast<MemoryClass>(i);
+    text += format("{} {} {}", i ? "," : "", name_of(c),
+                   human_bytes(static_cast<double>(bytes_of(memory_use(c)))));
+  }
+  log::info("{} {} (rank 0)", title, text);
+}
+
 }  // namespace
 
 Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
                  const std::string& deck)
     : world_(world), mesh_(mesh), config_(config), deck_(deck) {
   world_.set_timeout(config_.health.timeout_seconds);
-  reduced_ =
-      Buffer(Device::host(), DType::f64, {2}, MemoryClass::communication, "loss");
+  reduced_ = Buffer(Device::host(), DType::f64, {2}, MemoryClass::communication, "loss");
   open_data();
   engine_.emplace(config_, mesh_, Device::host());
   peak_flops_ = measure_peak();
@@ -88,13 +99,7 @@ void Trainer::announce() {
       "divided by the GEMM rate measured now in {}: {}FLOP/s",
       human_count(flops.full), human_count(flops.causal),
       name_of(config_.precision.compute), human_count(peak_flops_));
-  std::string allocated = "allocated";
-  for (int i = 0; i < memory_classes; ++i) {
-    const auto c = static_cast<MemoryClass>(i);
-    const auto bytes = static_cast<double>(memory_use(c).bytes);
-    allocated += format("{} {} {}", i ? "," : "", name_of(c), human_bytes(bytes));
-  }
-  log::info("{} (rank 0)", allocated);
+  log_memory("allocated", [](const MemoryUse& use) { return use.bytes; });
 }
 
 Status Trainer::run() {
@@ -112,6 +117,7 @@ Status Trainer::run() {
     }
     if (stop_ || (every > 0 && (last || step_ % every == 0))) save();
   }
+  log_memory("peak     ", [](const MemoryUse& use) { return use.peak_bytes; });
   if (step_ < config_.run.steps) {
     log::info("stopped after step {} with a checkpoint; run the same command again",
               step_);

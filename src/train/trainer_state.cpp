@@ -135,7 +135,7 @@ void Trainer::inject_fault() {
   if (kind == "exit") ::_exit(3);
   if (kind == "kill") ::kill(::getpid(), SIGKILL);
   while (kind == "hang") ::usleep(100000);
-  if (kind == "nan") poison(engine_->store().params().front()->value);
+  if (kind == "nan") poison(engine_->store().params().back()->value);
 }
 
 }  // namespace trireme::train

@@ -15,9 +15,9 @@ namespace trireme::comm {
 namespace {
 
 constexpr DType floating[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
-// None, one, fewer and not divisible, direct for some types only, in lanes, in many chunks
-// a lane.
-constexpr std::int64_t sizes[] = {0, 1, 5, 1000, 5003, 100003, 1200007};
+// None, one, fewer and not divisible, direct for some types only, in lanes, in many
+// chunks a lane.
+constexpr std::int64_t sizes[] = {0, 1, 5, 1000, 5003, 100003, 2400007};
 
 Mesh& mesh() {
   static Mesh data_parallel(test::world(), {.data = test::world().size()});
@@ -54,7 +54,9 @@ T reduced(int ranks, std::int64_t i, Reduce reduce, std::uint64_t stream = 0) {
   A total = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const A term = static_cast<A>(static_cast<T>(static_cast<A>(value(rank, i, stream))));
-    total = rank == 0 ? term : reduce == Reduce::sum ? total + term : std::max(total, term);
+    total = rank == 0               ? term
+            : reduce == Reduce::sum ? total + term
+                                    : std::max(total, term);
   }
   return static_cast<T>(total);
 }
@@ -131,8 +133,8 @@ TEST(Collectives, AllGatherConcatenates) {
       using T = decltype(tag);
       const std::int64_t part = size / ranks;
       const auto expected = [&](std::int64_t i) {
-        return static_cast<T>(static_cast<Accumulator<T>>(
-            value(static_cast<int>(i / part), i % part)));
+        return static_cast<T>(
+            static_cast<Accumulator<T>>(value(static_cast<int>(i / part), i % part)));
       };
       const Buffer full = buffer(dtype, ranks * part), shard = buffer(dtype, part);
       fill<T>(shard.view(), everyone().rank());
@@ -176,8 +178,8 @@ TEST(Collectives, AllToAllTransposes) {
     everyone().all_to_all(stream, from.view(), to.view()).wait();
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < ranks * part; ++i)
-      wrong += got[static_cast<std::size_t>(i)] !=
-               i / part * 1000000 + rank * part + i % part;
+      wrong +=
+          got[static_cast<std::size_t>(i)] != i / part * 1000000 + rank * part + i % part;
     EXPECT_EQ(wrong, 0) << "part " << part;
   }
 }
@@ -230,8 +232,8 @@ std::vector<Buffer> buffers_for_many() {
   const std::int64_t lengths[] = {10, 100003, 1000, 300007};
   for (const std::int64_t length : lengths)
     for (int i = 0; i < 3; ++i)
-      buffers.push_back(buffer(DType::f32, length / everyone().size() *
-                                               everyone().size()));
+      buffers.push_back(
+          buffer(DType::f32, length / everyone().size() * everyone().size()));
   return buffers;
 }
 

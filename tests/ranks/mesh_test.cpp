@@ -47,8 +47,8 @@ void check(const MeshShape& shape) {
     for (int other = 0; other < shape.size(); ++other) {
       bool same = true;
       for (const Axis a : all_axes)
-        same = same && (a == axis ||
-                        shape.coordinate(other, a) == shape.coordinate(rank, a));
+        same = same &&
+               (a == axis || shape.coordinate(other, a) == shape.coordinate(rank, a));
       if (same) expected.push_back(static_cast<float>(other));
     }
     EXPECT_EQ(members(mesh.group(axis)), expected) << name_of(axis);

@@ -54,9 +54,8 @@ TEST(Agree, ThrowsTheLowestRanksErrorOnAll) {
       },
       Status::missing_input,
       last == 0 ? "no such file" : "rank " + std::to_string(last) + ": no such file");
-  expect_agreed(
-      [&] { fail(Status::io, "file {} is short", rank); }, Status::io,
-      last == 0 ? "file 0 is short" : "rank 0: file 0 is short");
+  expect_agreed([&] { fail(Status::io, "file {} is short", rank); }, Status::io,
+                last == 0 ? "file 0 is short" : "rank 0: file 0 is short");
   world().agree([] {});  // the world goes on
 }
 
@@ -68,7 +67,8 @@ TEST(Agree, NestedAgreementIsToldOnce) {
           if (world().rank() == last) fail(Status::io, "disk full");
         });
       },
-      Status::io, last == 0 ? "disk full" : "rank " + std::to_string(last) + ": disk full");
+      Status::io,
+      last == 0 ? "disk full" : "rank " + std::to_string(last) + ": disk full");
 }
 
 TEST(Guarded, ReturnsTheStatusOfAnAgreedError) {

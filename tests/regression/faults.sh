@@ -74,7 +74,7 @@ check "and the run goes on" test "$status" = 0
 
 # A full disk, where a small one can be mounted.
 mkdir "$work/disk"
-if mount -t tmpfs -o size=400k tmpfs "$work/disk" 2>/dev/null; then
+if mount -t tmpfs -o size=1300k tmpfs "$work/disk" 2>/dev/null; then
   run 2 train $deck run.directory="$work/disk/run" $base run.steps=12 checkpoint.keep=0
   check "a full disk" expect 74 disk
   run 1 inspect "$work/disk/run"

@@ -274,7 +274,10 @@ void expect_accurate_functions() {
     const A log = kernels::simd::log<A>(kernels::simd::broadcast(y))[0];
     worst_log = std::max(worst_log, ulps(log, std::log(static_cast<long double>(y))));
   }
-  EXPECT_LT(worst_power, 1.0);
+  // Without fused multiply-add: the last sum rounds by 1/2 unit, its product by 1/4, the
+  // polynomial before, halved by f, by up to 1/2, and 2^x in [0.7, 1) has the finest
+  // unit.
+  EXPECT_LT(worst_power, 1.5);
   EXPECT_LT(worst_log, 2.0);
   const auto exp2 = [](A x) {
     return kernels::simd::exp2<A>(kernels::simd::broadcast(x))[0];

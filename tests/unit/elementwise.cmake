@@ -1,4 +1,5 @@
 # Row-wise and elementwise kernels.
+# SPDX-License-Identifier: Apache-2.0
 foreach(family norm rope activation elementwise elementwise_math elementwise_threads
                embedding cross_entropy)
   trireme_test(${family}_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/${family}_test.cpp
