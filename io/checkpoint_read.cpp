@@ -40,32 +40,22 @@ std::string find_checkpoint(const std::string& given) {
   for (const std::string& directory : {path, path + "/checkpoints"}) {
     const std::string found = latest_checkpoint(directory);
     if (!found.empty()) return found;
-    const auto steps = steps_in(directory);
-    if (steps.empty()) continue;
-    const std::string newest = directory + "/" + step_name(steps.back());
-    fail(Status::bad_content, "{}: no checkpoint here is complete: {}", directory,
-         why_incomplete(newest, 0, 0));
   }
   fail(Status::missing_input, "{}: there is no checkpoint here", path);
 }
 
 }  // namespace
 
+// A directory with a step's name was complete when it got it, so the highest step is the
+// newest. Damage to it is reported, not passed over: going back in silence would lose steps.
 std::string latest_checkpoint(const std::string& directory) {
-  std::vector<std::int64_t> candidates = steps_in(directory);
-  if (const auto named = step_of(latest_target(directory)))
-    candidates.push_back(*named);  // looked at first
-  std::string passed_over;
-  for (auto step = candidates.rbegin(); step != candidates.rend(); ++step) {
-    const std::string path = directory + "/" + step_name(*step);
-    const std::string wrong = why_incomplete(path, 0, 0);
-    if (wrong.empty()) {
-      if (!passed_over.empty()) log::warn("{}; going back to '{}'", passed_over, path);
-      return path;
-    }
-    if (passed_over.empty()) passed_over = wrong;
-  }
-  return "";
+  const std::vector<std::int64_t> steps = steps_in(directory);
+  if (steps.empty()) return "";
+  const std::string path = directory + "/" + step_name(steps.back());
+  const std::string wrong = why_incomplete(path, 0, 0);
+  require(wrong.empty(), Status::bad_content,
+          "{}; remove that checkpoint, or name an earlier one in checkpoint.resume", wrong);
+  return path;
 }
 
 struct CheckpointReader::Impl {
