@@ -45,9 +45,9 @@ void write_checkpoint(comm::World& world, const std::string& directory,
                       const CheckpointInfo& info, const std::vector<TensorBox>& boxes,
                       int keep);
 
-// The directory of the newest checkpoint (the highest step) below `directory`, or "" if there
-// is none. Throws Error(bad_content), naming the file, when it lacks a file or one has another
-// size than the manifest says; digests are left to CheckpointReader.
+// The directory of the newest checkpoint (the highest step) below `directory`, or "" if
+// there is none. Throws Error(bad_content), naming the file, when it lacks a file or one
+// has another size than the manifest says; digests are left to CheckpointReader.
 std::string latest_checkpoint(const std::string& directory);
 
 // One tensor as `inspect` lists it.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/log.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
@@ -47,14 +46,16 @@ std::string find_checkpoint(const std::string& given) {
 }  // namespace
 
 // A directory with a step's name was complete when it got it, so the highest step is the
-// newest. Damage to it is reported, not passed over: going back in silence would lose steps.
+// newest. Damage to it is reported, not passed over: going back in silence would lose
+// steps.
 std::string latest_checkpoint(const std::string& directory) {
   const std::vector<std::int64_t> steps = steps_in(directory);
   if (steps.empty()) return "";
   const std::string path = directory + "/" + step_name(steps.back());
   const std::string wrong = why_incomplete(path, 0, 0);
   require(wrong.empty(), Status::bad_content,
-          "{}; remove that checkpoint, or name an earlier one in checkpoint.resume", wrong);
+          "{}; remove that checkpoint, or name an earlier one in checkpoint.resume",
+          wrong);
   return path;
 }
 

@@ -4,14 +4,19 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/activation.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
+namespace {
+ProfileFamily family("activation");
+}  // namespace
 
 void swiglu(Stream& stream, const TensorView& gate_up_T2F, const TensorView& y_TF) {
   const Checks check("swiglu", stream);
   check.matrix({"y", y_TF});
   check.tensor({"gate_up", gate_up_T2F}, y_TF.dtype(), {y_TF.dim(0), 2 * y_TF.dim(1)});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::swiglu(gate_up_T2F, y_TF);
 }
 
@@ -23,6 +28,7 @@ void swiglu_backward(Stream& stream, const TensorView& dy_TF,
   check.tensor({"gate_up", gate_up_T2F}, dy_TF.dtype(), shape_T2F);
   check.tensor({"dgate_up", dgate_up_T2F}, dy_TF.dtype(), shape_T2F);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::swiglu_backward(dy_TF, gate_up_T2F, dgate_up_T2F);
 }
 
@@ -33,6 +39,7 @@ void gelu(Stream& stream, const TensorView& x, const TensorView& y) {
   check.tensor({"y", y}, x.dtype(), x.shape());
   check.dense_or_matrix({"y", y});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::gelu(x, y);
 }
 
@@ -45,6 +52,7 @@ void gelu_backward(Stream& stream, const TensorView& dy, const TensorView& x,
     check.dense_or_matrix(argument);
   }
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::gelu_backward(dy, x, dx);
 }
 

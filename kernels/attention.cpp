@@ -5,10 +5,13 @@
 #include "base/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/attention.hpp"
+#include "kernels/profile.hpp"
 #include "kernels/runtime.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+ProfileFamily family("attention");
 
 void check_shape(const char* kernel, const AttentionShape& shape) {
   require(shape.batch >= 0 && shape.sequence >= 0 && shape.heads >= 0 &&
@@ -56,6 +59,7 @@ void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
   checks.tensor({"v", v_TGK}, type, key_shape(shape));
   checks.tensor({"o", o_THK}, type, query_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
+  const ProfileScope scope(family);
   host::attention(scratch, shape, 0, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
 }
 
@@ -77,6 +81,7 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
                             Argument{"dk", dk_TGK}, Argument{"dv", dv_TGK}})
     checks.tensor(x, type, key_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
+  const ProfileScope scope(family);
   host::attention_backward(scratch, shape, threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK,
                            lse_TH, dq_THK, dk_TGK, dv_TGK);
 }
@@ -101,6 +106,7 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   const Shape cache{shape.batch, capacity, shape.kv_heads * shape.head_width};
   checks.tensor({"k_cache", k_cache}, type, cache);
   checks.tensor({"v_cache", v_cache}, type, cache);
+  const ProfileScope scope(family);
   host::attention(scratch, shape, past, threads(), q, k_cache, v_cache, o, TensorView());
 }
 

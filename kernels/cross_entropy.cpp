@@ -4,9 +4,12 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/cross_entropy.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+ProfileFamily family("cross-entropy");
 
 // Logits and what is made of them: a matrix of f32 or f64 with its statistics and
 // targets.
@@ -28,6 +31,7 @@ void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
   check_logits(Checks("cross_entropy_statistics", stream), logits_CV, stats_C3,
                targets_C);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::cross_entropy_statistics(logits_CV, targets_C, first, stats_C3);
 }
 
@@ -44,6 +48,7 @@ void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
                {stats_RC3.dim(0), C, 3});
   check.dense({"stats of the ranks", stats_RC3});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::cross_entropy_combine(stats_RC3, stats_C3);
 }
 
@@ -57,6 +62,7 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
   check.tensor({"targets", targets_C}, DType::i32, {C});
   check.tensor({"loss", loss_C}, stats_C3.dtype(), {C});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::cross_entropy_loss(stats_C3, targets_C, z_loss, loss_C);
 }
 
@@ -69,6 +75,7 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
   check.floating({"dlogits", dlogits_CV});
   check.tensor({"dlogits", dlogits_CV}, dlogits_CV.dtype(), logits_CV.shape());
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::cross_entropy_gradient(logits_CV, stats_C3, targets_C, first, scale, z_loss,
                                dlogits_CV);
 }

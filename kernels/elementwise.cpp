@@ -4,9 +4,12 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/elementwise.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+ProfileFamily family("elementwise");
 
 void check_dense(const Checks& check, Argument argument) {
   check.floating(argument);
@@ -32,6 +35,7 @@ void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorV
     check.dense(argument);
   }
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::add(a, b, y);
 }
 
@@ -43,6 +47,7 @@ void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
   check.tensor({"b", b_TD}, y_TD.dtype(), y_TD.shape());
   if (!bias_D.empty()) check.tensor({"bias", bias_D}, y_TD.dtype(), {y_TD.dim(1)});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::add_bias(a_TD, b_TD, bias_D, y_TD);
 }
 
@@ -54,18 +59,21 @@ void copy(Stream& stream, const TensorView& x, const TensorView& y) {
   check.dense_or_matrix({"x", x});
   check.dense_or_matrix({"y", y});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::copy(x, y);
 }
 
 void fill(Stream& stream, const TensorView& y, double value) {
   check_dense(Checks("fill", stream), {"y", y});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::fill(y, value);
 }
 
 void scale(Stream& stream, const TensorView& x, double factor) {
   check_dense(Checks("scale", stream), {"x", x});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::scale(x, factor);
 }
 
@@ -74,6 +82,7 @@ void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& s
   check.matrix({"x", x_TN});
   check.tensor({"sums", sums_N}, accumulator_of(x_TN.dtype()), {x_TN.dim(1)});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::add_column_sums(x_TN, sums_N);
 }
 
@@ -83,24 +92,29 @@ void accumulate(Stream& stream, const TensorView& x, const TensorView& y) {
   check_dense(check, {"y", y});
   check.tensor({"y", y}, y.dtype(), x.shape());
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::accumulate(x, y);
 }
 
 void sum_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N) {
   check_parts(Checks("sum_parts", stream), parts_PN, out_N);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::sum_parts(parts_PN, out_N);
 }
 
 void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N) {
   check_parts(Checks("max_parts", stream), parts_PN, out_N);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::max_parts(parts_PN, out_N);
 }
 
 double sum_of_squares(Stream& stream, const TensorView& x) {
   check_dense(Checks("sum_of_squares", stream), {"x", x});
-  return stream.device().is_meta() ? 0.0 : host::sum_of_squares(x);
+  if (stream.device().is_meta()) return 0.0;
+  const ProfileScope scope(family);
+  return host::sum_of_squares(x);
 }
 
 bool all_finite(Stream& stream, const TensorView& x) {

@@ -4,8 +4,12 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/embedding.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
+namespace {
+ProfileFamily family("embedding");
+}  // namespace
 
 void embedding(Stream& stream, const TensorView& index_T, const TensorView& table_RD,
                std::int64_t first, bool accumulate, const TensorView& y_TD) {
@@ -15,6 +19,7 @@ void embedding(Stream& stream, const TensorView& index_T, const TensorView& tabl
   check.tensor({"table", table_RD}, y_TD.dtype(), {table_RD.dim(0), y_TD.dim(1)});
   check.tensor({"index", index_T}, DType::i32, {y_TD.dim(0)});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::embedding(index_T, table_RD, first, accumulate, y_TD);
 }
 
@@ -28,6 +33,7 @@ void embedding_backward(Stream& stream, const TensorView& dy_TD,
                {dtable_RD.dim(0), dy_TD.dim(1)});
   check.tensor({"index", index_T}, DType::i32, {dy_TD.dim(0)});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::embedding_backward(dy_TD, index_T, first, dtable_RD);
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/blocked.hpp"
 #include "kernels/gemm/onednn.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -100,6 +101,13 @@ Path choose_path(const Product& p) {
   return Path::blocked;
 }
 
+// The three products of a linear layer are told apart by what they transpose.
+ProfileFamily& profile_family(Transpose a, Transpose b) {
+  static ProfileFamily forward("gemm, forward"), input("gemm, input gradient"),
+      weight("gemm, weight gradient");
+  return a == Transpose::yes ? weight : b == Transpose::yes ? forward : input;
+}
+
 }  // namespace
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
@@ -111,6 +119,7 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
     if (accumulate == Accumulate::no) write_empty_sums(c, bias);
     return;
   }
+  const ProfileScope scope(profile_family(transpose_a, transpose_b));
   const Product product =
       direct_product(extents, c, a, transpose_a, b, transpose_b, accumulate, bias);
   switch (choose_path(product)) {

@@ -4,9 +4,12 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/norm.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+ProfileFamily family("norm");
 
 // What both forward passes demand.
 void check_forward(const Checks& check, const TensorView& x_TD, const TensorView& gain_D,
@@ -40,6 +43,7 @@ void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
               double eps, const TensorView& y_TD, const TensorView& rstd_T) {
   check_forward(Checks("rms_norm", stream), x_TD, gain_D, y_TD, rstd_T);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::rms_norm(x_TD, gain_D, eps, y_TD, rstd_T);
 }
 
@@ -50,6 +54,7 @@ void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView
   check_backward(Checks("rms_norm_backward", stream), dy_TD, x_TD, gain_D, rstd_T,
                  residual_TD, dx_TD, dgain_D);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::rms_norm_backward(dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);
 }
 
@@ -61,6 +66,7 @@ void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D
   check.tensor({"shift", shift_D}, x_TD.dtype(), gain_D.shape());
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::layer_norm(x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
 }
 
@@ -74,6 +80,7 @@ void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorVi
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
   check.tensor({"dshift", dshift_D}, dgain_D.dtype(), dgain_D.shape());
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::layer_norm_backward(dy_TD, x_TD, gain_D, mean_T, rstd_T, residual_TD, dx_TD,
                             dgain_D, dshift_D);
 }

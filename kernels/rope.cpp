@@ -4,8 +4,12 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/rope.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
+namespace {
+ProfileFamily family("rope");
+}  // namespace
 
 void rope(Stream& stream, const TensorView& x, std::int64_t heads,
           const TensorView& positions_T, const TensorView& cos_sin_PK,
@@ -19,6 +23,7 @@ void rope(Stream& stream, const TensorView& x, std::int64_t heads,
   check.tensor({"x", x}, x.dtype(), {x.dim(0), heads * K});
   check.tensor({"positions", positions_T}, DType::i32, {x.dim(0)});
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::rope(x, heads, positions_T, cos_sin_PK, direction);
 }
 
@@ -30,6 +35,7 @@ void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK) {
   require(cos_sin_PK.dim(1) % 2 == 0, "rope_table: the head width {} must be even",
           cos_sin_PK.dim(1));
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   host::rope_table(theta, cos_sin_PK);
 }
 

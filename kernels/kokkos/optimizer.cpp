@@ -5,9 +5,12 @@
 #include <cmath>
 
 #include "kernels/optimizer.hpp"
+#include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+ProfileFamily family("optimizer");
 
 // The scalars of one AdamW step in the type of the arithmetic.
 template <class T>
@@ -108,6 +111,7 @@ void adamw(Stream& stream, const AdamW& rule, const TensorView& master,
   check(master, moment2, "the second moment");
   require(rule.step >= 1, "AdamW counts steps from 1, not {}", rule.step);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   visit_master(master, [&](auto element) {
     using T = decltype(element);
     const AdamWFactors<T> factors(rule);
@@ -132,6 +136,7 @@ void sgd(Stream& stream, const Sgd& rule, const TensorView& master,
   require(!buffer.empty() || rule.momentum == 0, "SGD with momentum {} needs a buffer",
           rule.momentum);
   if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
   visit_master(master, [&](auto element) {
     using T = decltype(element);
     T* w = master.data<T>();

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
+#include <numeric>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
@@ -27,23 +29,33 @@ double seconds_since(Clock::time_point start) {
 
 std::string giga(double value) { return fixed(value * 1e-9, 1); }
 
-// Best GEMM rate over the shapes that a transformer uses; printed shape by shape.
-double bench_gemm(comm::World& world, DType dtype) {
-  constexpr std::array<std::array<std::int64_t, 3>, 7> shapes = {{{512, 512, 512},
-                                                                  {1024, 1024, 1024},
-                                                                  {2048, 2048, 2048},
-                                                                  {1024, 2304, 768},
-                                                                  {1024, 3072, 768},
-                                                                  {1024, 768, 3072},
-                                                                  {512, 50257, 768}}};
+using GemmShape = std::array<std::int64_t, 3>;
+
+// Rates of all ranks together over the shapes that a transformer uses, printed shape by
+// shape. Returns the shape with the best sustained rate.
+GemmShape bench_gemm(comm::World& world, DType dtype) {
+  constexpr std::array<GemmShape, 7> shapes = {{{512, 512, 512},
+                                                {1024, 1024, 1024},
+                                                {2048, 2048, 2048},
+                                                {1024, 2304, 768},
+                                                {1024, 3072, 768},
+                                                {1024, 768, 3072},
+                                                {512, 50257, 768}}};
   double best = 0;
-  for (const auto& [m, n, k] : shapes) {
+  GemmShape best_shape{};
+  for (const auto& shape : shapes) {
     world.barrier();
-    const double rate = world.sum(train::gemm_rate(dtype, m, n, k, 0.3));
-    best = std::max(best, rate);
-    log::info("gemm {}  {} x {} x {}  {} GFLOP/s", name_of(dtype), m, n, k, giga(rate));
+    const auto [m, n, k] = shape;
+    const train::GemmRate rate = train::gemm_rate(dtype, m, n, k, 0.3);
+    const double sustained = world.sum(rate.sustained), peak = world.sum(rate.best);
+    log::info("gemm {}  {} x {} x {}  {} GFLOP/s sustained, {} at best", name_of(dtype),
+              m, n, k, giga(sustained), giga(peak));
+    if (sustained > best) {
+      best = sustained;
+      best_shape = shape;
+    }
   }
-  return best;
+  return best_shape;
 }
 
 void bench_memory(comm::World& world) {
@@ -97,61 +109,95 @@ std::vector<TensorView> fill_ids(const Buffer& ids, const train::RunConfig& conf
   return microbatches;
 }
 
-struct StepResult {
-  double best = 0, median = 0;  // seconds
-};
+// A training step without a data loader or a file.
+class BenchedStep {
+ public:
+  BenchedStep(comm::World& world, const train::RunConfig& config)
+      : world_(world),
+        config_(config),
+        mesh_(world, config.parallel.mesh),
+        engine_(config, mesh_, Device::host()),
+        ids_(Device::host(), DType::i32,
+             {config.microbatches() * config.batch.micro * config.model.sequence},
+             MemoryClass::data, "ids"),
+        batch_(fill_ids(ids_, config)),
+        schedule_(train::one_stage_schedule(config.microbatches())) {
+    engine_.store().initialize(config.run.seed);
+  }
 
-// Times whole optimizer steps: forward, backward, reduction, norm, update.
-StepResult time_steps(comm::World& world, const train::RunConfig& config,
-                      std::int64_t steps) {
-  comm::Mesh mesh(world, config.parallel.mesh);
-  train::Engine engine(config, mesh, Device::host());
-  engine.store().initialize(config.run.seed);
-  const Buffer ids(Device::host(), DType::i32,
-                   {config.microbatches() * config.batch.micro * config.model.sequence},
-                   MemoryClass::data, "ids");
-  const auto batch = fill_ids(ids, config);
-  const auto schedule = train::one_stage_schedule(config.microbatches());
-  const double scale =
-      1.0 / static_cast<double>(config.batch.global * config.model.sequence);
-  std::vector<double> seconds;
-  for (std::int64_t step = 0; step < steps + 2; ++step) {
-    if (step == 2) kernels::reset_profile();
-    world.barrier();
+  // Seconds of one whole step: forward, backward, reduction, norm, update.
+  double run() {
+    world_.barrier();
     const auto start = Clock::now();
-    optim::ParameterStore& store = engine.store();
-    store.begin_step(config.microbatches());
-    engine.run(schedule, batch, batch, scale);
+    optim::ParameterStore& store = engine_.store();
+    store.begin_step(config_.microbatches());
+    engine_.run(schedule_, batch_, batch_, 1.0 / tokens());
     store.finish_gradients();
     store.gradient_norm();
-    store.update(config.optimizer, 1e-4, 1.0, step + 1);
-    const double taken = world.max(seconds_since(start));
-    if (step >= 2) seconds.push_back(taken);
+    store.update(config_.optimizer, 1e-4, 1.0, ++steps_);
+    return world_.max(seconds_since(start));
   }
-  std::sort(seconds.begin(), seconds.end());
-  return {seconds.front(), seconds[seconds.size() / 2]};
+  double tokens() const {
+    return static_cast<double>(config_.batch.global * config_.model.sequence);
+  }
+
+ private:
+  comm::World& world_;
+  train::RunConfig config_;
+  comm::Mesh mesh_;
+  train::Engine engine_;
+  Buffer ids_;
+  std::vector<TensorView> batch_;
+  train::Schedule schedule_;
+  std::int64_t steps_ = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
+// Clocks change under load and with the neighbours: so the GEMM rate is taken right
+// before and right after each step, and a step is compared with the mean of the two.
 void bench_deck(comm::World& world, const train::RunConfig& config, std::int64_t steps) {
   const DType dtype = config.precision.compute;
-  const double before = bench_gemm(world, dtype);
-  const StepResult step = time_steps(world, config, steps);
-  const auto profile = kernels::profile();
-  const double peak = std::max(before, bench_gemm(world, dtype));
-  const auto flops = model::flops_per_token(config.model);
-  const double tokens = static_cast<double>(config.batch.global * config.model.sequence);
-  log::info("step  best {} ms  median {} ms  {} tok/s", fixed(step.best * 1e3, 1),
-            fixed(step.median * 1e3, 1), fixed(tokens / step.best, 0));
+  const auto [m, n, k] = bench_gemm(world, dtype);
+  const auto rate_now = [&, m = m, n = n, k = k] {
+    world.barrier();
+    return world.sum(train::gemm_rate(dtype, m, n, k, 0.5).sustained);
+  };
+  BenchedStep step(world, config);
+  step.run();
+  step.run();
+  std::map<std::string, double> kernel_seconds;
+  const double flops = model::flops_per_token(config.model).causal * step.tokens();
+  std::vector<double> seconds, shares;
+  double before = rate_now();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    kernels::reset_profile();
+    seconds.push_back(step.run());
+    for (const auto& entry : kernels::profile())
+      kernel_seconds[entry.name] += entry.seconds;
+    const double after = rate_now();
+    shares.push_back(flops / seconds.back() / (0.5 * (before + after)));
+    log::info("step {}  {} ms  {} tok/s  {} GFLOP/s  gemm {} GFLOP/s  share {} %", i + 1,
+              fixed(seconds.back() * 1e3, 1), fixed(step.tokens() / seconds.back(), 0),
+              giga(flops / seconds.back()), giga(0.5 * (before + after)),
+              fixed(100 * shares.back(), 1));
+    before = after;
+  }
   log::info(
-      "step  {} GFLOP/s (6 N + causal attention) = {} % of the best {} GEMM rate {} "
-      "GFLOP/s (median step: {} %)",
-      giga(flops.causal * tokens / step.best),
-      fixed(100 * flops.causal * tokens / step.best / peak, 1), name_of(dtype),
-      giga(peak), fixed(100 * flops.causal * tokens / step.median / peak, 1));
-  for (const auto& entry : profile) {
-    log::info("kernel  {}  {} ms a step  {} calls", entry.name,
-              fixed(entry.seconds * 1e3 / static_cast<double>(steps), 2),
-              entry.calls / steps);
+      "6 N + causal attention: {}FLOP a step; of the {} GEMM rate ({} x {} x {}) around "
+      "each step: median {} %, best {} %; median step {} ms",
+      human_count(flops), name_of(dtype), m, n, k, fixed(100 * median(shares), 1),
+      fixed(100 * *std::max_element(shares.begin(), shares.end()), 1),
+      fixed(median(seconds) * 1e3, 1));
+  double outside = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  for (const auto& [name, sum] : kernel_seconds) outside -= sum;
+  kernel_seconds["outside kernels (communication, waiting)"] = outside;
+  for (const auto& [name, sum] : kernel_seconds) {
+    log::info("kernel  {} ms a step  {} (rank 0)",
+              fixed(sum * 1e3 / static_cast<double>(steps), 2), name);
   }
 }
 

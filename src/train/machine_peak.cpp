@@ -11,8 +11,8 @@
 
 namespace trireme::train {
 
-double gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
-                 double seconds) {
+GemmRate gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                   double seconds) {
   using Clock = std::chrono::steady_clock;
   Stream stream;
   const Buffer a(Device::host(), dtype, {m, k}, MemoryClass::workspace, "gemm rate");
@@ -28,15 +28,20 @@ double gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
   product();  // builds what the library keeps per shape
   const double flops =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  double best = 0;
+  GemmRate rate;
   const auto begin = Clock::now();
-  do {
+  double products = 0, elapsed = 0;
+  while (elapsed < seconds) {
     const auto start = Clock::now();
     product();
-    const double taken = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::max(best, flops / taken);
-  } while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds);
-  return best;
+    const auto end = Clock::now();
+    rate.best =
+        std::max(rate.best, flops / std::chrono::duration<double>(end - start).count());
+    elapsed = std::chrono::duration<double>(end - begin).count();
+    products += 1;
+  }
+  rate.sustained = products * flops / elapsed;
+  return rate;
 }
 
 }  // namespace trireme::train

@@ -8,9 +8,14 @@
 
 namespace trireme::train {
 
-// Best FLOP/s of this process over repeated products C [m, n] = A [m, k] B [n, k]^T in
-// `dtype`, for about `seconds`. Allocates and frees its operands.
-double gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
-                 double seconds);
+struct GemmRate {
+  double best = 0;       // FLOP/s of the fastest product
+  double sustained = 0;  // of all of them together
+};
+
+// Repeats C [m, n] = A [m, k] B [n, k]^T in `dtype` on this process for about `seconds`,
+// after one product that is not counted. Allocates and frees its operands.
+GemmRate gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                   double seconds);
 
 }  // namespace trireme::train

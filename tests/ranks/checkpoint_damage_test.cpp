@@ -36,7 +36,6 @@ class DamageTest : public testing::Test {
       write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
     }
     step_ = folder_.path() + "/step-00000002";
-    // A second shard, so that there are two to swap: the manifest is written anew.
     for (const auto& entry : fs::directory_iterator(step_))
       names_.push_back(entry.path().filename());
     std::sort(names_.begin(), names_.end());
@@ -150,15 +149,27 @@ TEST_F(DamageTest, NewerVersionsNameTheirWriter) {
   }
 }
 
-TEST_F(DamageTest, OpeningGoesBackToTheNewestCompleteOne) {
-  fs::remove(path("shard-00000.h5"));
-  EXPECT_EQ(latest_checkpoint(folder_.path()), folder_.path() + "/step-00000001");
-  EXPECT_EQ(CheckpointReader(folder_.path()).info().step, 1);
+// Going back in silence would lose steps.
+TEST_F(DamageTest, TheNewestIsNeverPassedOver) {
   fs::remove(folder_.path() + "/latest");
-  EXPECT_EQ(CheckpointReader(folder_.path()).info().step, 1);
-  fs::remove(folder_.path() + "/step-00000001/manifest.json");
-  EXPECT_EQ(latest_checkpoint(folder_.path()), "");
-  EXPECT_THROW(CheckpointReader(folder_.path()), Error);
+  EXPECT_EQ(latest_checkpoint(folder_.path()), step_);
+  fs::remove(path("shard-00000.h5"));
+  const auto refusal = [&](const auto& work) -> std::string {
+    try {
+      work();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::bad_content);
+      return error.what();
+    }
+    return "nothing";
+  };
+  const std::string expected =
+      path("shard-00000.h5") +
+      ": missing from the checkpoint: " + "No such file or directory";
+  EXPECT_EQ(refusal([&] { latest_checkpoint(folder_.path()); }).find(expected), 0U);
+  EXPECT_EQ(
+      refusal([&] { const CheckpointReader reader(folder_.path()); }).find(expected), 0U);
+  EXPECT_EQ(CheckpointReader(folder_.path() + "/step-00000001").info().step, 1);
 }
 
 TEST(CheckpointReader, SaysWhenThereIsNone) {

@@ -238,11 +238,13 @@ TEST(Checkpoint, KeepsTheNewest) {
             (std::vector<std::string>{"latest", "step-00000004", "step-00000005"}));
   EXPECT_EQ(fs::read_symlink(folder.path() + "/latest"), "step-00000005");
   EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000005");
-  // Going on from an older one: the one just written stays, whatever its number.
+  // Going on from an older one: the one just written stays, whatever its number, and
+  // `latest` follows it; the newest is still the highest step.
   write_fake(folder.path(), 2, 2);
   EXPECT_EQ(listing(folder.path()),
             (std::vector<std::string>{"latest", "step-00000002", "step-00000005"}));
-  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000002");
+  EXPECT_EQ(fs::read_symlink(folder.path() + "/latest"), "step-00000002");
+  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000005");
   EXPECT_EQ(latest_checkpoint(folder.path() + "/none"), "");
 }
 
@@ -255,7 +257,7 @@ TEST(Checkpoint, WhatStandsIsNotWrittenAgainUnlessDamaged) {
   world().barrier();
   write_fake(folder.path(), 1);
   EXPECT_EQ(fs::last_write_time(shard), time);
-  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000001");
+  EXPECT_EQ(fs::read_symlink(folder.path() + "/latest"), "step-00000001");
   world().barrier();
   if (world().rank() == 0) {
     std::fstream file(shard, std::ios::binary | std::ios::in | std::ios::out);
