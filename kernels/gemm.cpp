@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "kernels/gemm/blas.hpp"
-#include "kernels/gemm/blocked.hpp"
+#include "kernels/gemm/convert.hpp"
+#include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/onednn.hpp"
 #include "kernels/profile.hpp"
 
@@ -79,33 +80,37 @@ Product direct_product(const Extents& extents, const TensorView& c, const Tensor
   p.c_stride = c.stride(0);
   p.operands = a.dtype();
   p.result = c.dtype();
-  p.right = transpose_b == Transpose::yes ? RightLayout::transposed : RightLayout::plain;
   p.transposed_left = transpose_a == Transpose::yes;
+  p.transposed_right = transpose_b == Transpose::yes;
   p.accumulate = accumulate == Accumulate::yes;
   p.bias = !bias.empty();
   return p;
 }
 
-enum class Path { direct, blas, blocked };
+void gemm_f32(Product product, const TensorView& c, const TensorView& a,
+              const TensorView& b, const TensorView& bias) {
+  if (!bias.empty()) {
+    fill_rows(bias.data<float>(), part(c, 0, 0, product.m, product.n));
+    product.accumulate = true;
+    product.bias = false;
+  }
+  multiply_f32(product, a.data<float>(), b.data<float>(), c.data<float>());
+}
+
+enum class Path { f64, primitive, sgemm, converted };
 
 // By rule, never by timing: the same call must give the same bits in every run. The
 // numbers behind it are in docs/decisions/gemm.md.
 Path choose_path(const Product& p) {
-  if (p.operands == DType::f64) return Path::blas;
-  if (p.operands == DType::bf16 && has_native_bf16() && is_fast(p)) return Path::direct;
-  if (p.operands != DType::f32) return Path::blocked;
-  constexpr std::int64_t few_rows = 64;  // packing B would cost more than it saves
-  if (p.m <= few_rows) return Path::direct;
-  if (p.transposed_left) return blas_is_tuned() ? Path::blas : Path::blocked;
-  if (p.right == RightLayout::transposed && is_fast(p)) return Path::direct;
-  return Path::blocked;
-}
-
-// The three products of a linear layer are told apart by what they transpose.
-ProfileFamily& profile_family(Transpose a, Transpose b) {
-  static ProfileFamily forward("gemm, forward"), input("gemm, input gradient"),
-      weight("gemm, weight gradient");
-  return a == Transpose::yes ? weight : b == Transpose::yes ? forward : input;
+  if (p.operands == DType::f64) return Path::f64;
+  if (p.operands == DType::bf16 && has_native_bf16() && is_fast(p))
+    return Path::primitive;
+  if (p.operands != DType::f32) return Path::converted;
+  // The primitive adds the bias on its way, and is the faster for a few rows.
+  constexpr std::int64_t few_rows = 64;
+  const bool few = p.m > 1 && p.m <= few_rows;
+  if ((few || p.bias) && !p.transposed_left && is_fast(p)) return Path::primitive;
+  return Path::sgemm;
 }
 
 }  // namespace
@@ -123,11 +128,11 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   const Product product =
       direct_product(extents, c, a, transpose_a, b, transpose_b, accumulate, bias);
   switch (choose_path(product)) {
-    case Path::blas:
-      return gemm_blas(c, a, transpose_a, b, transpose_b, accumulate, bias);
-    case Path::direct: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
-    case Path::blocked:
-      return gemm_blocked(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case Path::f64: return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case Path::primitive: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
+    case Path::sgemm: return gemm_f32(product, c, a, b, bias);
+    case Path::converted:
+      return gemm_converted(c, a, transpose_a, b, transpose_b, accumulate, bias);
   }
 }
 

@@ -50,15 +50,9 @@ memory::desc describe(std::int64_t rows, std::int64_t columns, DType type,
   return memory::desc({rows, columns}, type_of(type), strides);
 }
 
-memory::desc describe_right(const Product& p) {
-  if (p.right == RightLayout::panels)
-    return memory::desc({p.k, p.n}, type_of(p.operands), memory::format_tag::BA16a64b);
-  return describe(p.k, p.n, p.operands, p.right == RightLayout::transposed, p.b_stride);
-}
-
 dnnl::matmul::primitive_desc make_description(const Product& p) {
   const auto a = describe(p.m, p.k, p.operands, p.transposed_left, p.a_stride);
-  const auto b = describe_right(p);
+  const auto b = describe(p.k, p.n, p.operands, p.transposed_right, p.b_stride);
   const auto c = describe(p.m, p.n, p.result, false, p.c_stride);
   const auto bias =
       p.bias ? memory::desc({1, p.n}, type_of(p.operands), memory::dims{p.n, 1})
@@ -106,8 +100,8 @@ struct Hash {
       mix(static_cast<std::uint64_t>(value));
     mix(static_cast<std::uint64_t>(p.operands) << 8 |
         static_cast<std::uint64_t>(p.result));
-    mix(static_cast<std::uint64_t>(p.right));
-    mix((p.transposed_left ? 4u : 0u) | (p.accumulate ? 2u : 0u) | (p.bias ? 1u : 0u));
+    mix((p.transposed_left ? 8u : 0u) | (p.transposed_right ? 4u : 0u) |
+        (p.accumulate ? 2u : 0u) | (p.bias ? 1u : 0u));
     return h ^ (h >> 29);
   }
 };
@@ -158,6 +152,15 @@ void multiply(const Product& product, const void* a, const void* b, void* c,
   require(status == dnnl_success, Status::transport, "oneDNN failed with status {}",
           static_cast<int>(status));
   library().stream.wait();
+}
+
+void multiply_f32(const Product& p, const float* a, const float* b, float* c) {
+  const auto status = dnnl_sgemm(
+      p.transposed_left ? 'T' : 'N', p.transposed_right ? 'T' : 'N', p.m, p.n, p.k, 1.0f,
+      a, p.a_stride, b, p.b_stride, p.accumulate ? 1.0f : 0.0f, c, p.c_stride);
+  require(status == dnnl_success, Status::transport,
+          "oneDNN's sgemm failed with status {} for [{}, {}] x [{}, {}]",
+          static_cast<int>(status), p.m, p.k, p.k, p.n);
 }
 
 bool has_native_bf16() {
