@@ -113,6 +113,13 @@ Path choose_path(const Product& p) {
   return Path::sgemm;
 }
 
+// The three products of a linear layer are told apart by what they transpose.
+ProfileFamily& profile_family(Transpose a, Transpose b) {
+  static ProfileFamily forward("gemm, forward"), input("gemm, input gradient"),
+      weight("gemm, weight gradient");
+  return a == Transpose::yes ? weight : b == Transpose::yes ? forward : input;
+}
+
 }  // namespace
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
