@@ -71,9 +71,9 @@ Heads<T> heads_of(const TensorView& view, std::int64_t S) {
   return {data, view.stride(0), S * view.stride(0)};
 }
 
-// Rows of one head lie a whole row of all heads apart, mostly on pages of their own, and no
-// hardware prefetcher follows. Without asking early, forward took 1.4 to 1.5 times as long
-// at S = 256 and 1.1 to 1.2 at S = 1024; backward 1.1 to 1.2 at both (f32, K = 64).
+// Rows of one head lie a whole row of all heads apart, mostly on pages of their own, and
+// no hardware prefetcher follows. Without asking early, forward took 1.4 to 1.5 times as
+// long at S = 256 and 1.1 to 1.2 at S = 1024; backward 1.1 to 1.2 at both (f32, K = 64).
 inline constexpr std::int64_t rows_ahead = 8;
 
 template <bool Write, class T>

@@ -232,6 +232,8 @@ void compare_all(DType dtype, optim::OptimizerKind optimizer, const Limits& limi
           config.parallel.sequence = sequence;
           config.batch.micro = micro;
           if (config.batch.global % (micro * shape.data) != 0) continue;
+          // Without sequence parallelism a second microbatch size shows nothing new.
+          if (!sequence && micro == 3) continue;
           if (sequence && micro * c.model.sequence % shape.tensor != 0) continue;
           SCOPED_TRACE(format("{}: data {} tensor {} sequence {} micro {}", c.name,
                               shape.data, shape.tensor, sequence, micro));
@@ -243,9 +245,9 @@ void compare_all(DType dtype, optim::OptimizerKind optimizer, const Limits& limi
   }
 }
 
-TEST(Parity, Fp64AdamW) { compare_all(DType::f64, optim::OptimizerKind::adamw, eq64, 5); }
+TEST(Parity, Fp64AdamW) { compare_all(DType::f64, optim::OptimizerKind::adamw, eq64, 3); }
 
-TEST(Parity, Fp32AdamW) { compare_all(DType::f32, optim::OptimizerKind::adamw, eq32, 5); }
+TEST(Parity, Fp32AdamW) { compare_all(DType::f32, optim::OptimizerKind::adamw, eq32, 3); }
 
 // SGD has no scale to hide a factor behind: its weights must agree as well.
 TEST(Parity, Fp64SgdWeights) {
