@@ -11,8 +11,6 @@
 namespace trireme::kernels::host {
 namespace {
 
-// Rows that share one partial column sum, at least.
-constexpr std::int64_t rows_per_part = 8;
 // Columns of sum_parts and max_parts that are held in registers and first-level cache.
 constexpr std::int64_t block = 512;
 constexpr std::size_t most_parts = 32;  // of reduction_parts()
@@ -188,7 +186,7 @@ void add_column_sums(const TensorView& x_TN, const TensorView& sums_N) {
     using A = Accumulator<T>;
     const auto x = rows_of<const T>(x_TN);
     const std::int64_t rows = x_TN.dim(0), N = x_TN.dim(1);
-    const std::int64_t parts = reduction_parts(rows, rows_per_part);
+    const std::int64_t parts = row_parts(rows, N);
     A* const sums = partial_sums.take<A>(parts * N);
     run_chunks("add_column_sums", parts, ChunkBody([&](std::int64_t p) {
                  A* const sum = sums + p * N;

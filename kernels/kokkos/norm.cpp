@@ -12,9 +12,6 @@
 namespace trireme::kernels::host {
 namespace {
 
-// Rows that share one partial sum of the weight gradients, at least.
-constexpr std::int64_t rows_per_part = 8;
-
 thread_local Scratch partial_sums("norm: partial sums of weight gradients");
 
 template <class T>
@@ -92,7 +89,7 @@ template <bool centered, bool with_residual, class T>
 void backward_rows(const char* label, const Backward<T>& of, Accumulator<T>* dgain,
                    Accumulator<T>* dshift) {
   using A = Accumulator<T>;
-  const std::int64_t parts = reduction_parts(of.T_, rows_per_part), D = of.D;
+  const std::int64_t parts = row_parts(of.T_, of.D), D = of.D;
   A* const gains = partial_sums.take<A>((centered ? 2 : 1) * parts * D);
   A* const shifts = centered ? gains + parts * D : nullptr;
   run_chunks(label, parts, ChunkBody([&](std::int64_t p) {

@@ -60,6 +60,13 @@ void for_elements(const char* label, std::initializer_list<const TensorView*> vi
   });
 }
 
+// Partial sums over the rows of a matrix: at least 8 rows and 4096 elements to each, so
+// that small matrices wake no threads.
+constexpr std::int64_t row_parts(std::int64_t rows, std::int64_t length) {
+  const std::int64_t enough = 4096 / std::max<std::int64_t>(length, 1);
+  return reduction_parts(rows, std::max<std::int64_t>(enough, 8));
+}
+
 // Memory for partial sums that only ever grows, so that the steady state allocates
 // nothing.
 class Scratch {

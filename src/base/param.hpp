@@ -20,9 +20,10 @@ struct Slab {
   Shape local_begin;
   Shape global_begin;
   Shape extent;
-  // Of the whole tensor on the tensor axis, the same on every rank. varying: every element is
-  // on one rank. replicate: elements may be on several ranks, and each has a part of their
-  // gradient. invariant: every element is on every rank, with the same gradient.
+  // Of the whole tensor on the tensor axis, the same on every rank. varying: every
+  // element is on one rank. replicate: elements may be on several ranks, and each has a
+  // part of their gradient. invariant: every element is on every rank, with the same
+  // gradient.
   Place place = Place::varying;
   // One rank of the tensor axis owns each element: it counts in the gradient's norm and
   // is written to checkpoints by the owner only.

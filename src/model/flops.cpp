@@ -7,7 +7,8 @@ namespace {
 
 std::int64_t block_parameters(const ModelConfig& m) {
   const std::int64_t D = m.hidden, F = m.feed_forward, kv = m.kv_heads * m.head_width();
-  if (m.architecture == Architecture::llama) return D * (2 * D + 2 * kv) + 3 * D * F + 2 * D;
+  if (m.architecture == Architecture::llama)
+    return D * (2 * D + 2 * kv) + 3 * D * F + 2 * D;
   const std::int64_t matrices = 4 * D * D + 2 * D * F, biases = 5 * D + F, norms = 4 * D;
   return matrices + biases + norms;
 }

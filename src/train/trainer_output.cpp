@@ -88,8 +88,8 @@ void Trainer::validate() {
   }
 }
 
-// Mean loss over the first validation sequences, dealt out to the data ranks a microbatch at
-// a time; rows that are left over in the last one are ignored.
+// Mean loss over the first validation sequences, dealt out to the data ranks a microbatch
+// at a time; rows that are left over in the last one are ignored.
 double Trainer::validation_loss() {
   const std::int64_t B = config_.batch.micro, S = config_.model.sequence, T = B * S;
   const std::int64_t all = validation_source_->windows();
