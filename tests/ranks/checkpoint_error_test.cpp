@@ -47,6 +47,13 @@ int write_with(const std::string& directory, Fault fault, int rank, int at,
   return static_cast<int>(world().sum(world().rank() == rank ? io_faults_disarm() : 0));
 }
 
+// May a write succeed although this call failed? Only when it makes a folder that is
+// there, or removes the old checkpoint after the new one stands.
+bool may_fail(const std::string& call) {
+  return call == "mkdir" || call == "rename" || call == "unlinkat" || call == "unlink" ||
+         call == "rmdir";
+}
+
 // One rank's calls, each failing in turn. The fault may also fall on what comes after the
 // new checkpoint stands (removing the old one), and then there is no error.
 void sweep(const std::string& directory, Fault fault, int rank) {
@@ -64,6 +71,10 @@ void sweep(const std::string& directory, Fault fault, int rank) {
     }
     write_with(directory, fault, rank, at, failed);
     failures += failed;
+    const std::string call =
+        world().broadcast(world().rank() == rank ? io_faults_struck() : "", rank);
+    EXPECT_NE(call, "");
+    EXPECT_TRUE(failed || may_fail(call)) << call << " is call " << at;
     const CheckpointReader reader(directory);  // verifies every file
     // An error after the rename leaves both complete, and `latest` as it was or not.
     if (!failed) {

@@ -6,6 +6,7 @@ endforeach()
 
 add_executable(comm_faults comm_faults.cpp)
 target_link_libraries(comm_faults PRIVATE trireme_comm trireme_base)
-add_test(NAME comm_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/comm_faults.sh
-         $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})
-set_tests_properties(comm_faults PROPERTIES TIMEOUT 600 RUN_SERIAL ON LABELS "ranks;faults")
+trireme_add_test(comm_faults RANKS 3
+                 COMMAND ${CMAKE_CURRENT_LIST_DIR}/comm_faults.sh
+                         $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})
+set_tests_properties(comm_faults PROPERTIES RUN_SERIAL ON)

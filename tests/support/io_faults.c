@@ -17,6 +17,7 @@
 static char armed_folder[4096];
 static enum io_fault armed_fault;
 static int armed_at, armed_error, calls;
+static const char* struck_call = "";
 
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
   snprintf(armed_folder, sizeof armed_folder, "%s", folder);
@@ -24,6 +25,7 @@ void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
   armed_at = at;
   armed_error = error;
   calls = 0;
+  struck_call = "";
 }
 
 int io_faults_disarm(void) {
@@ -31,8 +33,10 @@ int io_faults_disarm(void) {
   return calls;
 }
 
+const char* io_faults_struck(void) { return struck_call; }
+
 /* Counts a call on `path`. 1: it must fail, errno is set. */
-static int struck(const char* path) {
+static int struck(const char* name, const char* path) {
   if (armed_folder[0] == '\0' || path == NULL ||
       strncmp(path, armed_folder, strlen(armed_folder)) != 0)
     return 0;
@@ -40,20 +44,21 @@ static int struck(const char* path) {
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
   if ((armed_fault == io_fault_once && calls == armed_at) ||
       (armed_fault == io_fault_after && calls >= armed_at)) {
+    if (struck_call[0] == '\0') struck_call = name;
     errno = armed_error;
     return 1;
   }
   return 0;
 }
 
-static int struck_descriptor(int descriptor) {
+static int struck_descriptor(const char* name, int descriptor) {
   char link[64], path[4096];
   if (armed_folder[0] == '\0') return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
   const ssize_t length = readlink(link, path, sizeof path - 1);
   if (length < 0) return 0;
   path[length] = '\0';
-  return struck(path);
+  return struck(name, path);
 }
 
 /* What a write takes of `bytes`. */
@@ -66,34 +71,35 @@ static size_t taken(size_t bytes) {
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int d, const void* from, size_t bytes) {
-  if (struck_descriptor(d)) return -1;
+  if (struck_descriptor("write", d)) return -1;
   return REAL(write)(d, from, taken(bytes));
 }
 ssize_t pwrite(int d, const void* from, size_t bytes, off_t at) {
-  if (struck_descriptor(d)) return -1;
+  if (struck_descriptor("pwrite", d)) return -1;
   return REAL(pwrite)(d, from, taken(bytes), at);
 }
 ssize_t pwrite64(int d, const void* from, size_t bytes, off64_t at) {
-  if (struck_descriptor(d)) return -1;
+  if (struck_descriptor("pwrite64", d)) return -1;
   return REAL(pwrite64)(d, from, taken(bytes), at);
 }
 int ftruncate(int d, off_t length) {
-  return struck_descriptor(d) ? -1 : REAL(ftruncate)(d, length);
+  return struck_descriptor("ftruncate", d) ? -1 : REAL(ftruncate)(d, length);
 }
-int fsync(int d) { return struck_descriptor(d) ? -1 : REAL(fsync)(d); }
+int fsync(int d) { return struck_descriptor("fsync", d) ? -1 : REAL(fsync)(d); }
 int rename(const char* from, const char* to) {
-  return struck(from) ? -1 : REAL(rename)(from, to);
+  return struck("rename", from) ? -1 : REAL(rename)(from, to);
 }
 int mkdir(const char* path, mode_t mode) {
-  return struck(path) ? -1 : REAL(mkdir)(path, mode);
+  return struck("mkdir", path) ? -1 : REAL(mkdir)(path, mode);
 }
 int symlink(const char* to, const char* path) {
-  return struck(path) ? -1 : REAL(symlink)(to, path);
+  return struck("symlink", path) ? -1 : REAL(symlink)(to, path);
 }
-int unlink(const char* path) { return struck(path) ? -1 : REAL(unlink)(path); }
-int rmdir(const char* path) { return struck(path) ? -1 : REAL(rmdir)(path); }
+int unlink(const char* path) { return struck("unlink", path) ? -1 : REAL(unlink)(path); }
+int rmdir(const char* path) { return struck("rmdir", path) ? -1 : REAL(rmdir)(path); }
 int unlinkat(int d, const char* path, int flags) {
-  const int fails = path[0] == '/' ? struck(path) : struck_descriptor(d);
+  const int fails =
+      path[0] == '/' ? struck("unlinkat", path) : struck_descriptor("unlinkat", d);
   return fails ? -1 : REAL(unlinkat)(d, path, flags);
 }
 int open(const char* path, int flags, ...) {
@@ -103,7 +109,7 @@ int open(const char* path, int flags, ...) {
     va_start(rest, flags);
     mode = va_arg(rest, mode_t);
     va_end(rest);
-    if (struck(path)) return -1;
+    if (struck("open", path)) return -1;
   }
   return REAL(open)(path, flags, mode);
 }

@@ -19,6 +19,8 @@ enum io_fault {
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error);
 /* Number of calls since io_faults_arm; no more faults. */
 int io_faults_disarm(void);
+/* Name of the first call that was made to fail since io_faults_arm, or "". */
+const char* io_faults_struck(void);
 
 #ifdef __cplusplus
 }
