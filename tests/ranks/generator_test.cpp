@@ -1,0 +1,129 @@
+// Generation with a key/value cache: token by token, in pieces or at once, on any number
+// of tensor ranks, the logits are those of the whole sequence.
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/generator.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/philox.hpp"
+#include "infer/evaluation.hpp"
+#include "support/world.hpp"
+#include "train/engine.hpp"
+
+namespace trireme {
+namespace {
+
+model::ModelConfig tiny(model::Architecture architecture) {
+  return {.architecture = architecture,
+          .layers = 2,
+          .hidden = 24,
+          .heads = 4,
+          .kv_heads = architecture == model::Architecture::gpt2 ? 4 : 2,
+          .feed_forward = 20,
+          .vocabulary = 19,
+          .sequence = 12,
+          .rope_theta = 10000.0,
+          .norm_eps = 1e-5,
+          .tie_embeddings = false,
+          .initializer_range = 0.3};
+}
+
+// Initial weights of seed 5, written by all ranks as a checkpoint below `directory`.
+void write_model(comm::World& world, const model::ModelConfig& model,
+                 const std::string& directory) {
+  train::RunConfig config;
+  config.model = model;
+  config.precision = {DType::f64, DType::f64, DType::f64};
+  config.batch = {world.size(), 1};
+  config.parallel.mesh = {.data = world.size()};
+  config.parallel.bucket_bytes = 1 << 20;
+  comm::Mesh mesh(world, config.parallel.mesh);
+  train::Engine engine(config, mesh, Device::host());
+  engine.store().initialize(5);
+  std::vector<io::TensorBox> boxes;
+  for (const auto& box : engine.store().state_boxes()) {
+    boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
+                     box.slab->global_begin, box.data, box.write});
+  }
+  io::CheckpointInfo info;
+  info.mesh = config.parallel.mesh;
+  io::write_checkpoint(world, directory, info, boxes, 1);
+}
+
+// One window of tokens, as a source.
+class OneWindow final : public io::SampleSource {
+ public:
+  explicit OneWindow(std::vector<std::int32_t> tokens) : tokens_(std::move(tokens)) {}
+  std::int64_t samples() const override { return 1; }
+  void sample(std::int64_t, std::span<std::int32_t> tokens) const override {
+    std::copy(tokens_.begin(), tokens_.end(), tokens.begin());
+  }
+  std::int64_t tokens() const override {
+    return static_cast<std::int64_t>(tokens_.size());
+  }
+  std::string describe() const override { return "one window"; }
+
+ private:
+  std::vector<std::int32_t> tokens_;
+};
+
+void compare_with_whole_sequence(model::Architecture architecture) {
+  comm::World& world = test::world();
+  const auto config = tiny(architecture);
+  const std::string directory =
+      world.broadcast((std::filesystem::temp_directory_path() /
+                       ("trireme-generator-" + std::to_string(::getpid())))
+                          .string());
+  write_model(world, config, directory);
+  const io::CheckpointReader reader(directory);
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                 config.sequence, reader);
+  const Random random(3, 1);
+  std::vector<std::int32_t> tokens;
+  for (std::uint64_t i = 0; i <= 12; ++i) {
+    tokens.push_back(static_cast<std::int32_t>(random.below(i, 19)));
+  }
+  // Logits of this rank's part of the vocabulary at every position of the whole sequence.
+  const Range part = model.stage().vocabulary_range();
+  std::vector<double> whole(static_cast<std::size_t>(12 * part.count()));
+  infer::evaluate(model, OneWindow(tokens),
+                  [&](std::int64_t first, const TensorView& logits_CV) {
+                    const auto* const from = logits_CV.data<double>();
+                    std::copy(from, from + logits_CV.elements(),
+                              whole.begin() + first * part.count());
+                  });
+  for (const std::size_t piece : {1, 5, 12}) {
+    infer::Generator generator(model, config.sequence);
+    for (std::size_t past = 0; past < 12; past += piece) {
+      const std::size_t count = std::min(piece, 12 - past);
+      const auto logits = generator.forward({tokens.data() + past, count},
+                                            static_cast<std::int64_t>(past));
+      const std::size_t row = past + count - 1;
+      for (std::int64_t v = part.begin; v < part.end; ++v) {
+        // Sums of a few dozen terms of order one, in another order.
+        EXPECT_NEAR(logits[static_cast<std::size_t>(v)],
+                    whole[row * static_cast<std::size_t>(part.count()) +
+                          static_cast<std::size_t>(v - part.begin)],
+                    1e-12)
+            << "piece " << piece << " position " << row;
+      }
+    }
+  }
+  world.barrier();
+  if (world.rank() == 0) std::filesystem::remove_all(directory);
+}
+
+TEST(Generator, LlamaLogitsAreThoseOfTheWholeSequence) {
+  compare_with_whole_sequence(model::Architecture::llama);
+}
+TEST(Generator, Gpt2LogitsAreThoseOfTheWholeSequence) {
+  compare_with_whole_sequence(model::Architecture::gpt2);
+}
+
+}  // namespace
+}  // namespace trireme

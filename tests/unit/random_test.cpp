@@ -1,0 +1,45 @@
+// Initial values belong to the element: any cut of a tensor draws the same ones.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/memory.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+TEST(Random, BoxesOfATensorAgreeWithTheWhole) {
+  Stream stream;
+  const Shape shape = {13, 7};
+  const Buffer whole(Device::host(), DType::f32, shape, MemoryClass::weights, "whole");
+  fill_normal(stream, whole.view(), shape, {0, 0}, 9, 4, 0.5);
+  const Buffer box(Device::host(), DType::f32, {5, 3}, MemoryClass::weights, "box");
+  fill_normal(stream, box.view(), shape, {6, 2}, 9, 4, 0.5);
+  for (int i = 0; i < 5; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      EXPECT_EQ(box.view().data<float>()[i * 3 + j],
+                whole.view().data<float>()[(6 + i) * 7 + 2 + j]);
+    }
+  }
+}
+
+TEST(Random, HasTheDeviationAskedFor) {
+  Stream stream;
+  constexpr std::int64_t n = 100000;
+  const Buffer x(Device::host(), DType::f64, {n}, MemoryClass::weights, "x");
+  fill_normal(stream, x.view(), {n}, {0}, 1, 2, 0.02);
+  double sum = 0, squares = 0;
+  for (const double value : x.view().span<double>()) {
+    sum += value;
+    squares += value * value;
+  }
+  // Five standard errors of the mean and of the variance of n normal values.
+  EXPECT_NEAR(sum / n, 0, 5 * 0.02 / std::sqrt(n));
+  EXPECT_NEAR(squares / n, 4e-4, 5 * 4e-4 * std::sqrt(2.0 / n));
+}
+
+}  // namespace
+}  // namespace trireme::kernels
