@@ -106,10 +106,9 @@ Path choose_path(const Product& p) {
   if (p.operands == DType::bf16 && has_native_bf16() && is_fast(p))
     return Path::primitive;
   if (p.operands != DType::f32) return Path::converted;
-  // The primitive adds the bias on its way, and is the faster for a few rows.
   constexpr std::int64_t few_rows = 64;
   const bool few = p.m > 1 && p.m <= few_rows;
-  if ((few || p.bias) && !p.transposed_left && is_fast(p)) return Path::primitive;
+  if (few && !p.transposed_left && is_fast(p)) return Path::primitive;
   return Path::sgemm;
 }
 

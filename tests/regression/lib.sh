@@ -16,9 +16,9 @@ run() {
   local ranks=$1
   shift
   if [ "$ranks" = 1 ]; then
-    timeout 300 "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
+    timeout 600 "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
   else
-    timeout 300 "$MPIRUN" -n "$ranks" "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
+    timeout 600 "$MPIRUN" -n "$ranks" "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
   fi
   status=$?
 }

@@ -6,7 +6,7 @@
 cd "$SOURCE" || exit 1
 
 run 2 train tests/regression/tiny.toml run.directory="$work/run" run.steps=1000 \
-  precision.compute=fp32 parallel.tensor=2 metrics.every=100 data.source=synthetic \
+  precision.compute=fp32 parallel.tensor=2 metrics.every=100 batch.global=4 batch.micro=4 data.source=synthetic \
   'data.paths=[]' model.vocabulary=16 optimizer.learning_rate=1e-2
 check "1,000 steps" test "$status" = 0
 field "$work/run/metrics.jsonl" allocations | tail -n +2 | sort -u >"$work/a"
