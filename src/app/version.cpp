@@ -5,7 +5,9 @@
 #include "app/app.hpp"
 #include "base/cuda_devices.hpp"
 #include "base/log.hpp"
+#include "comm/nccl_version.hpp"
 #include "io/hdf5_file.hpp"
+#include "kernels/cuda_version.hpp"
 #include "kernels/runtime.hpp"
 
 namespace trireme::app {
@@ -21,6 +23,8 @@ int version(comm::World& world, const Arguments&) {
   log::info("options: {}", build.options);
   log::info("headers: {}", build.libraries);
   log::info("CUDA: {}", cuda_version());
+  log::info("cuBLASLt: {}", kernels::cublaslt_version());
+  log::info("NCCL: {}", comm::nccl_version());
   for (const auto& [name, value] : comm::library_versions())
     log::info("{}: {}", name, value);
   log::info("HDF5: {}", io::hdf5_version());
