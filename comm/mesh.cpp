@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mesh.hpp"
 
-#include <functional>
+#include <algorithm>
+#include <utility>
 
 #include "comm/meta_group.hpp"
 #include "comm/mpi/split.hpp"
@@ -18,7 +19,7 @@ int stride(const MeshShape& shape, Axis axis) {
   return product;
 }
 
-void check_shape(const MeshShape& shape, int ranks) {
+void check_shape(const MeshShape& shape, const Folding& folding, int ranks) {
   for (int a = 0; a < axes; ++a) {
     const auto axis = static_cast<Axis>(a);
     require(shape.extent(axis) >= 1, Status::resources,
@@ -29,33 +30,17 @@ void check_shape(const MeshShape& shape, int ranks) {
       "pipeline {} x data {} x context {} x tensor {} needs {} ranks, but the job has "
       "{}",
       shape.pipeline, shape.data, shape.context, shape.tensor, shape.size(), ranks);
-}
-
-// Makes the group called name, whose ranks give the same color: (name, color, rank in the
-// group, size).
-using Maker = std::function<std::unique_ptr<Group>(std::string, int, int, int)>;
-
-struct Groups {
-  std::array<std::unique_ptr<Group>, axes> of_axis;
-  std::unique_ptr<Group> everyone, replicas;
-};
-
-Groups make_groups(const MeshShape& shape, int rank, const Maker& make) {
-  Groups groups;
-  for (int a = 0; a < axes; ++a) {
-    const auto axis = static_cast<Axis>(a);
-    const int at = shape.coordinate(rank, axis);
-    groups.of_axis[static_cast<std::size_t>(a)] =
-        make(std::string(name_of(axis)), rank - at * stride(shape, axis), at,
-             shape.extent(axis));
-  }
-  groups.everyone = make("everyone", 0, rank, shape.size());
-  const int replica = shape.coordinate(rank, Axis::data) * shape.context +
-                      shape.coordinate(rank, Axis::context);
-  const int color = shape.coordinate(rank, Axis::pipeline) * shape.tensor +
-                    shape.coordinate(rank, Axis::tensor);
-  groups.replicas = make("replicas", color, replica, shape.data * shape.context);
-  return groups;
+  const int replicas = shape.data * shape.context;
+  const int shard = folding.shard, expert = folding.expert;
+  require(shard >= 1 && replicas % shard == 0, Status::resources,
+          "data {} x context {} ranks cannot be cut into shard groups of {}", shape.data,
+          shape.context, shard);
+  require(expert >= 1 && replicas % expert == 0, Status::resources,
+          "data {} x context {} ranks cannot be cut into expert groups of {}", shape.data,
+          shape.context, expert);
+  require(shard % expert == 0 || expert % shard == 0, Status::resources,
+          "shard groups of {} and expert groups of {}: one must divide the other", shard,
+          expert);
 }
 
 }  // namespace
@@ -80,33 +65,87 @@ int MeshShape::coordinate(int rank, Axis axis) const {
   return rank / stride(*this, axis) % extent(axis);
 }
 
-Mesh::Mesh(World& world, const MeshShape& shape) : shape_(shape), rank_(world.rank()) {
-  check_shape(shape, world.size());
-  Groups groups =
-      make_groups(shape, rank_, [&](std::string name, int color, int rank, int size) {
-        return size == 1 ? make_meta_group(std::move(name), 0, 1)
-                         : split_group(world, std::move(name), color, rank);
-      });
-  groups_ = std::move(groups.of_axis);
-  everyone_ = std::move(groups.everyone);
-  replicas_ = std::move(groups.replicas);
+void Mesh::make_groups(const Maker& make) {
+  for (int a = 0; a < axes; ++a) {
+    const auto axis = static_cast<Axis>(a);
+    const int at = coordinate(axis);
+    groups_[static_cast<std::size_t>(a)] =
+        make(std::string(name_of(axis)), rank_ - at * stride(shape_, axis), at,
+             shape_.extent(axis));
+  }
+  const auto fold = [&](Fold which, const char* name, int color, int rank, int size) {
+    folds_[static_cast<std::size_t>(which)] = make(name, color, rank, size);
+  };
+  const int ranks = shape_.size(), replicas = shape_.data * shape_.context;
+  const int stage = coordinate(Axis::pipeline), t = coordinate(Axis::tensor);
+  const int replica = coordinate(Axis::data) * shape_.context + coordinate(Axis::context);
+  const int model =
+      stage * shape_.tensor + t;  // ranks of one color hold the same weights
+  fold(Fold::everyone, "everyone", 0, rank_, ranks);
+  fold(Fold::alone, "alone", rank_, 0, 1);
+  fold(Fold::replicas, "replicas", model, replica, replicas);
+  // A cut of the replicas into neighbours, and across.
+  const auto cut = [&](Fold inside, const char* inside_name, Fold across,
+                       const char* across_name, int among, int index, int size,
+                       int color) {
+    const int parts = among / size;
+    fold(inside, inside_name, color * parts + index / size, index % size, size);
+    fold(across, across_name, color * size + index % size, index / size, parts);
+  };
+  cut(Fold::shards, "shards", Fold::copies, "copies", replicas, replica, folding_.shard,
+      model);
+  const int expert = folding_.expert, holders = replicas / expert;
+  cut(Fold::experts, "experts", Fold::expert_replicas, "expert replicas", replicas,
+      replica, expert, model);
+  cut(Fold::expert_shards, "expert shards", Fold::expert_copies, "expert copies", holders,
+      replica / expert, std::max(folding_.shard / expert, 1),
+      model * expert + replica % expert);
+  const int shard = replica % folding_.shard;
+  fold(Fold::spread, "spread",
+       stage * (replicas / folding_.shard) + replica / folding_.shard,
+       t * folding_.shard + shard, shape_.tensor * folding_.shard);
+  const int last = shape_.pipeline - 1;
+  const bool end = last > 0 && (stage == 0 || stage == last);
+  const int place = rank_ - stage * stride(shape_, Axis::pipeline);
+  fold(Fold::ends, "ends", end ? place : ranks + rank_, end && stage == last ? 1 : 0,
+       end ? 2 : 1);
 }
 
-Mesh Mesh::meta(const MeshShape& shape, int rank) {
-  check_shape(shape, shape.size());
+Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding)
+    : shape_(shape), folding_(folding), rank_(world.rank()) {
+  check_shape(shape, folding, world.size());
+  // Whether a group has one rank is not the same on all ranks (the ends): those that
+  // split do it together.
+  make_groups([&](std::string name, int color, int rank, int size) {
+    const bool split = name == "ends" ? shape.pipeline > 1 : size > 1;
+    return split ? split_group(world, std::move(name), color, rank)
+                 : make_meta_group(std::move(name), 0, 1);
+  });
+}
+
+Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding) {
+  check_shape(shape, folding, shape.size());
   require(rank >= 0 && rank < shape.size(), "rank {} of a mesh of {}", rank,
           shape.size());
   Mesh mesh;
   mesh.shape_ = shape;
+  mesh.folding_ = folding;
   mesh.rank_ = rank;
-  Groups groups =
-      make_groups(shape, rank, [](std::string name, int, int rank_in_group, int size) {
-        return make_meta_group(std::move(name), rank_in_group, size);
-      });
-  mesh.groups_ = std::move(groups.of_axis);
-  mesh.everyone_ = std::move(groups.everyone);
-  mesh.replicas_ = std::move(groups.replicas);
+  mesh.make_groups([](std::string name, int, int rank_in_group, int size) {
+    return make_meta_group(std::move(name), rank_in_group, size);
+  });
   return mesh;
+}
+
+std::vector<Group*> Mesh::groups() const {
+  std::vector<Group*> all;
+  for (const auto& group : groups_) {
+    if (group->size() > 1) all.push_back(group.get());
+  }
+  for (const auto& group : folds_) {
+    if (group->size() > 1) all.push_back(group.get());
+  }
+  return all;
 }
 
 }  // namespace trireme::comm

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/device.hpp"
 #include "comm/group.hpp"
@@ -28,30 +31,86 @@ struct MeshShape {
   bool operator==(const MeshShape&) const = default;
 };
 
-// One group per axis: the ranks that differ in that coordinate only.
+// How the replicas (data x context) are regrouped: neither is a factor of the world.
+struct Folding {
+  // Ranks next to each other that share the weights of a unit out among them (ZeRO).
+  // Divides the number of replicas.
+  int shard = 1;
+  // Ranks next to each other that share the experts out among them. Divides the number
+  // of replicas; shard divides it or it divides shard.
+  int expert = 1;
+  bool operator==(const Folding&) const = default;
+};
+
+// One group per axis: the ranks that differ in that coordinate only; and the groups that
+// are folded from the axes.
 class Mesh {
  public:
   // Collective over the world. Throws Error(resources) unless shape.size() ==
   // world.size().
-  Mesh(World& world, const MeshShape& shape);
+  Mesh(World& world, const MeshShape& shape, const Folding& folding = {});
   // As rank `rank` of a mesh that does not exist: for planning. Collectives do nothing.
-  static Mesh meta(const MeshShape& shape, int rank);
+  static Mesh meta(const MeshShape& shape, int rank, const Folding& folding = {});
 
   const MeshShape& shape() const { return shape_; }
+  const Folding& folding() const { return folding_; }
   int rank() const { return rank_; }
   int coordinate(Axis axis) const { return shape_.coordinate(rank_, axis); }
   Group& group(Axis axis) const { return *groups_[static_cast<std::size_t>(axis)]; }
   // All ranks of the mesh.
-  Group& everyone() const { return *everyone_; }
+  Group& everyone() const { return at(Fold::everyone); }
+  // This rank alone.
+  Group& alone() const { return at(Fold::alone); }
   // Data x context: the ranks that hold the same weights. Rank order: context fastest.
-  Group& replicas() const { return *replicas_; }
+  Group& replicas() const { return at(Fold::replicas); }
+  // The replicas that share out one copy of the weights, and the ranks that hold the same
+  // share in each copy.
+  Group& shards() const { return at(Fold::shards); }
+  Group& copies() const { return at(Fold::copies); }
+  // The replicas that share the experts out, and the ranks that hold the same experts:
+  // all of those, those that share out one copy of them, and the same share in each copy.
+  Group& experts() const { return at(Fold::experts); }
+  Group& expert_replicas() const { return at(Fold::expert_replicas); }
+  Group& expert_shards() const { return at(Fold::expert_shards); }
+  Group& expert_copies() const { return at(Fold::expert_copies); }
+  // Tensor x shards, tensor slowest: the ranks among which a weight of this stage, and of
+  // this copy, is spread in any way.
+  Group& spread() const { return at(Fold::spread); }
+  // The first and the last pipeline stage, when this rank is on one of them and they are
+  // two; else this rank alone.
+  Group& ends() const { return at(Fold::ends); }
+
+  // Every group of more than one rank, once each, for reports.
+  std::vector<Group*> groups() const;
 
  private:
+  enum class Fold : int {
+    everyone,
+    alone,
+    replicas,
+    shards,
+    copies,
+    experts,
+    expert_replicas,
+    expert_shards,
+    expert_copies,
+    spread,
+    ends
+  };
+  static constexpr int folds = 11;
+
   Mesh() = default;
+  Group& at(Fold fold) const { return *folds_[static_cast<std::size_t>(fold)]; }
+  // Makes the group called name, whose ranks give the same color: (name, color, rank in
+  // the group, size).
+  using Maker = std::function<std::unique_ptr<Group>(std::string, int, int, int)>;
+  void make_groups(const Maker& make);
+
   MeshShape shape_;
+  Folding folding_;
   int rank_ = 0;
   std::array<std::unique_ptr<Group>, axes> groups_;
-  std::unique_ptr<Group> everyone_, replicas_;
+  std::array<std::unique_ptr<Group>, folds> folds_;
 };
 
 }  // namespace trireme::comm

@@ -120,8 +120,7 @@ class BenchedStep {
         ids_(Device::host(), DType::i32,
              {config.microbatches() * config.batch.micro * config.model.sequence},
              MemoryClass::data, "ids"),
-        batch_(fill_ids(ids_, config)),
-        schedule_(train::one_stage_schedule(config.microbatches())) {
+        batch_(fill_ids(ids_, config)) {
     engine_.store().initialize(config.run.seed);
   }
 
@@ -131,7 +130,7 @@ class BenchedStep {
     const auto start = Clock::now();
     optim::ParameterStore& store = engine_.store();
     store.begin_step(config_.microbatches());
-    engine_.run(schedule_, batch_, batch_, 1.0 / tokens());
+    engine_.run(batch_, batch_, 1.0 / tokens());
     store.finish_gradients();
     store.gradient_norm();
     store.update(config_.optimizer, 1e-4, 1.0, ++steps_);
@@ -148,7 +147,6 @@ class BenchedStep {
   train::Engine engine_;
   Buffer ids_;
   std::vector<TensorView> batch_;
-  train::Schedule schedule_;
   std::int64_t steps_ = 0;
 };
 

@@ -49,7 +49,7 @@ void* map_pages(std::size_t bytes) {
 std::string_view name_of(MemoryClass c) {
   constexpr std::array<std::string_view, memory_classes> names = {
       "weights",       "gradients", "optimizer", "activations",
-      "communication", "workspace", "data"};
+      "communication", "workspace", "data",      "offloaded"};
   return names[static_cast<std::size_t>(c)];
 }
 

@@ -17,9 +17,10 @@ enum class MemoryClass : std::uint8_t {
   activations,
   communication,
   workspace,
-  data
+  data,
+  offloaded  // in the host's memory, away from the device that computes
 };
-inline constexpr int memory_classes = 7;
+inline constexpr int memory_classes = 8;
 std::string_view name_of(MemoryClass c);
 
 // What this process holds in one class. Meta memory is never counted.

@@ -26,7 +26,8 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
                     const EachLogits& each) {
   const std::int64_t S = model.config().sequence;
   parallel::LocalAttention attention;
-  nn::WeightGradients none;
+  WeightAccess in_place;
+  nn::WeightGradients none(in_place);
   Stream meta_stream(Device::meta());
   Arena meta_saved(Device::meta(), 0, MemoryClass::activations, "activations");
   Arena meta_scratch(Device::meta(), 0, MemoryClass::workspace, "scratch");

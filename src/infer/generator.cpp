@@ -26,7 +26,8 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
   Stream stream(meta);
   Arena saved(meta, 0, MemoryClass::activations, "saved");
   Arena scratch(meta, 0, MemoryClass::workspace, "scratch");
-  nn::WeightGradients none;
+  WeightAccess in_place;
+  nn::WeightGradients none(in_place);
   const TensorView ids_T(nullptr, DType::i32, {capacity}, meta);
   nn::Pass pass{stream, saved, scratch, none, core, 1, capacity, ids_T};
   auto views = model.stage().make_saved();
@@ -63,7 +64,8 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
     positions_T.data<std::int32_t>()[i] = static_cast<std::int32_t>(past + i);
   }
   Stream stream;
-  nn::WeightGradients none;
+  WeightAccess in_place;
+  nn::WeightGradients none(in_place);
   saved_.reset();
   scratch_.reset();
   nn::Pass pass{stream, saved_, scratch_, none, attention_, 1, count, positions_T};

@@ -79,8 +79,7 @@ nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
           .positions = llama ? 0 : m.sequence,
           .deviation = m.initializer_range,
           .tokens = llama ? "model.embed_tokens" : "transformer.wte",
-          .position = llama ? "" : "transformer.wpe",
-          .tied = m.tie_embeddings};
+          .position = llama ? "" : "transformer.wpe"};
 }
 
 nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/stage.hpp"
 
+#include <array>
+
 #include "kernels/elementwise.hpp"
 #include "kernels/rope.hpp"
 #include "model/blocks.hpp"
@@ -9,7 +11,7 @@
 namespace trireme::model {
 
 Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
-             Device device)
+             Device device, Param* table)
     : config_(config), region_(region) {
   const ModelConfig& m = config.model;
   TensorView cos_sin;
@@ -22,65 +24,197 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     Stream stream(device);
     kernels::rope_table(stream, m.rope_theta, cos_sin);
   }
-  require(!m.tie_embeddings || config.first == config.last,
-          "tied embeddings need the embedding and the head on one stage");
-  if (config.first) embedding_.emplace(embedding_config(m), region);
+  if (config.first) {
+    auto embedding = embedding_config(m);
+    embedding.table_uses = m.tie_embeddings && config.ends_together ? 2 : 1;
+    embedding.shared_by_ends = m.tie_embeddings && !config.ends_together;
+    embedding_.emplace(embedding, region);
+    table = &embedding_->table();
+  }
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
     blocks_.push_back(
         std::make_unique<nn::Block>(block_config(m, layer), region, cos_sin));
   }
   if (config.last) {
-    head_.emplace(head_config(m, config.z_loss), region,
-                  m.tie_embeddings ? &embedding_->table() : nullptr);
+    auto head = head_config(m, config.z_loss);
+    const bool tied_here = m.tie_embeddings && config.ends_together;
+    require(!tied_here || table != nullptr, "a tied head needs the embedding's table");
+    head.shared_by_ends = m.tie_embeddings && !config.ends_together;
+    if (head.shared_by_ends) head.name = embedding_config(m).tokens;
+    head_.emplace(head, region, tied_here ? table : nullptr);
   }
 }
 
 Stage::Saved Stage::make_saved() const {
   Saved saved;
   saved.blocks.resize(blocks_.size());
+  saved.inputs_TD.resize(blocks_.size());
   return saved;
 }
 
+bool Stage::partitions(std::size_t i) const {
+  if (i >= blocks_.size()) return false;
+  const nn::Recompute recompute = recompute_of(i);
+  return recompute.full && recompute.partition && region_.size() > 1 &&
+         region_.outside() != Place::varying;
+}
+
+int Stage::module_of(std::size_t block) const {
+  return config_.first_module + static_cast<int>(block) + (embedding_ ? 1 : 0);
+}
+
 TensorView Stage::forward(nn::Pass& pass, const TensorView& input, Saved& saved) const {
+  const Shape shape = {region_.outside_rows(pass.tokens()).count(), config_.model.hidden};
+  const ArenaScope scope(pass.scratch);
+  // Activations of which only a part is kept take turns in two places.
+  std::array<TensorView, 2> turns;
+  std::size_t turn = 0;
+  const auto output_for = [&](std::size_t reader) {
+    if (!partitions(reader)) return pass.saved.take(config_.dtype, shape, "stage.x");
+    TensorView& place = turns[turn++ % 2];
+    if (place.shape().rank() == 0) {
+      place = pass.scratch.take(config_.dtype, shape, "stage.x");
+    }
+    return place;
+  };
   TensorView x_TD = input;
-  if (embedding_) x_TD = embedding_->forward(pass, input, config_.dtype, saved.embedding);
+  // 1. embedding
+  if (embedding_) {
+    x_TD = output_for(0);
+    weights_->fetch(config_.first_module, Direction::forward);
+    embedding_->forward(pass, input, x_TD, saved.embedding);
+    weights_->release(config_.first_module);
+  }
+  // 2. blocks
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    x_TD = blocks_[i]->forward(pass, x_TD, saved.blocks[i]);
+    const TensorView y_TD = output_for(i + 1);
+    weights_->fetch(module_of(i), Direction::forward);
+    forward_block(pass, i, x_TD, y_TD, saved);
+    weights_->release(module_of(i));
+    x_TD = y_TD;
   }
   saved.output_TD = x_TD;
   return x_TD;
 }
 
+nn::Recompute Stage::recompute_of(std::size_t i) const {
+  const std::int64_t layer = config_.blocks.begin + static_cast<std::int64_t>(i);
+  return layer < config_.recompute_layers ? config_.recompute : nn::Recompute{};
+}
+
+void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
+                          const TensorView& y_TD, Saved& saved) const {
+  if (!recompute_of(i).full) {
+    nn::Pass inner = pass.with_saved(pass.saved);
+    inner.recompute = recompute_of(i);
+    blocks_[i]->forward(inner, x_TD, y_TD, saved.blocks[i]);
+    return;
+  }
+  saved.inputs_TD[i] = x_TD;
+  if (partitions(i)) {
+    const Range mine = split_range(x_TD.dim(0), region_.size(), region_.rank());
+    const TensorView part_TD =
+        pass.saved.take(x_TD.dtype(), {mine.count(), x_TD.dim(1)}, "stage.part");
+    kernels::copy(pass.stream, x_TD.rows(mine.begin, mine.count()), part_TD);
+    saved.inputs_TD[i] = part_TD;
+  }
+  nn::Pass inner = pass.with_saved(*pass.remade);
+  blocks_[i]->forward(inner, x_TD, y_TD, saved.blocks[i]);
+  pass.remade->reset();
+}
+
 double Stage::loss(nn::Pass& pass, const TensorView& targets_T, double scale,
                    Saved& saved) {
-  return head_->forward(pass, saved.output_TD, targets_T, scale, saved.head);
+  const int module = module_of(blocks_.size());
+  weights_->fetch(module, Direction::forward);
+  pass.weight_gradients.open(module);
+  const double loss = head_->forward(pass, saved.output_TD, targets_T, scale, saved.head);
+  pass.weight_gradients.close();
+  weights_->release(module);
+  return loss;
 }
 
 double Stage::evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
                        const nn::Head::EachChunk& each) const {
-  return head_->evaluate(pass, saved.output_TD, targets_T, each);
+  const int module = module_of(blocks_.size());
+  weights_->fetch(module, Direction::forward);
+  const double loss = head_->evaluate(pass, saved.output_TD, targets_T, each);
+  weights_->release(module);
+  return loss;
 }
 
 TensorView Stage::logits(nn::Pass& pass, const TensorView& x_RD) const {
   return head_->logits(pass, x_RD);
 }
 
-TensorView Stage::backward(nn::Pass& pass, const TensorView& dy_TD, const Saved& saved) {
-  const TensorView& output = saved.output_TD;
-  const TensorView dx_TD = pass.scratch.take(output.dtype(), output.shape(), "stage.dx");
-  // 3. head
-  if (head_) {
-    head_->backward(pass, saved.head, dx_TD);
-  } else {
-    kernels::copy(pass.stream, dy_TD, dx_TD);
+void Stage::backward(nn::Pass& pass, const TensorView& dy_TD, const TensorView& dx_TD,
+                     const Saved& saved) {
+  const ArenaScope scope(pass.scratch);
+  const Shape shape = saved.output_TD.shape();
+  const bool deferred = pass.weight_gradients.deferred();
+  TensorView d_TD = head_ ? saved.head.dx_TD : dy_TD;
+  if (deferred && !head_) {  // the weight gradients still read it when its memory is gone
+    d_TD = pass.saved.take(config_.dtype, shape, "stage.dy");
+    kernels::copy(pass.stream, dy_TD, d_TD);
   }
-  // 2. blocks; the gradient is rewritten in place
+  // 2. blocks; the gradient is rewritten in place where nothing reads it later
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    blocks_[i]->backward(pass, dx_TD, saved.blocks[i], dx_TD);
+    const TensorView dinput_TD =
+        deferred ? pass.saved.take(config_.dtype, shape, "stage.dx") : d_TD;
+    weights_->fetch(module_of(i), Direction::backward);
+    pass.weight_gradients.open(module_of(i));
+    backward_block(pass, i, d_TD, dinput_TD, saved);
+    pass.weight_gradients.close();
+    weights_->release(module_of(i));
+    d_TD = dinput_TD;
   }
   // 1. embedding
-  if (embedding_) embedding_->backward(pass, dx_TD, saved.embedding);
-  return dx_TD;
+  if (embedding_) {
+    pass.weight_gradients.open(config_.first_module);
+    embedding_->backward(pass, d_TD, saved.embedding);
+    pass.weight_gradients.close();
+  } else {
+    kernels::copy(pass.stream, d_TD, dx_TD);
+  }
+}
+
+void Stage::backward_block(nn::Pass& pass, std::size_t i, const TensorView& dy_TD,
+                           const TensorView& dx_TD, const Saved& saved) {
+  nn::Pass inner = pass.with_saved(pass.saved);
+  if (!recompute_of(i).full) {
+    blocks_[i]->backward(inner, dy_TD, saved.blocks[i], dx_TD);
+    return;
+  }
+  // Forward once more. Weight gradients that are put off read its results later.
+  const ArenaScope scope(pass.scratch);
+  const bool deferred = pass.weight_gradients.deferred();
+  nn::Pass again = pass.with_saved(deferred ? pass.saved : *pass.remade);
+  TensorView x_TD = saved.inputs_TD[i];
+  if (partitions(i)) x_TD = region_.gather_rows(pass.stream, again.saved, x_TD);
+  const TensorView y_TD = pass.scratch.take(x_TD.dtype(), x_TD.shape(), "stage.y");
+  nn::Block::Saved remade;
+  blocks_[i]->forward(again, x_TD, y_TD, remade);
+  blocks_[i]->backward(inner, dy_TD, remade, dx_TD);
+  if (!deferred) pass.remade->reset();
+}
+
+std::vector<ParamModule> Stage::modules() {
+  std::vector<ParamModule> modules;
+  if (embedding_) {
+    modules.push_back({"embedding", {}});
+    embedding_->collect(modules.back().params);
+  }
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const auto layer = config_.blocks.begin + static_cast<std::int64_t>(i);
+    modules.push_back({"block " + std::to_string(layer), {}});
+    blocks_[i]->collect(modules.back().params);
+  }
+  if (head_) {
+    modules.push_back({"head", {}});
+    head_->collect(modules.back().params);
+    if (head_->tied() != nullptr) modules.back().params.push_back(head_->tied());
+  }
+  return modules;
 }
 
 std::vector<Param*> Stage::parameters() {

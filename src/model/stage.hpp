@@ -16,12 +16,16 @@ namespace trireme::model {
 
 struct StageConfig {
   ModelConfig model;
-  Range blocks;       // of the model's layers
-  bool first = true;  // has the embedding
-  bool last = true;   // has the head
+  Range blocks;               // of the model's layers
+  bool first = true;          // has the embedding
+  bool last = true;           // has the head
+  bool ends_together = true;  // the first and the last stage are on one rank
   DType dtype = DType::f32;
   double z_loss = 0;
   std::int64_t positions = 0;  // rows of the rotary table; 0: model.sequence
+  int first_module = 0;        // number of its first module (see WeightAccess)
+  nn::Recompute recompute{};   // of the blocks below recompute_layers
+  std::int64_t recompute_layers = 0;
 };
 
 class Stage {
@@ -30,16 +34,20 @@ class Stage {
   struct Saved {
     nn::Embedding::Saved embedding;
     std::vector<nn::Block::Saved> blocks;
+    std::vector<TensorView> inputs_TD;  // of the blocks that recompute
     nn::Head::Saved head;
     TensorView output_TD;
   };
 
   // Builds the Params; their memory is bound later (optim::ParameterStore). `device`:
-  // meta for planning. region outlives the stage.
-  Stage(const StageConfig& config, const parallel::TensorRegion& region, Device device);
+  // meta for planning. region outlives the stage. table: of another stage of this rank
+  // that has the embedding, when the embeddings are tied and this stage has the head.
+  Stage(const StageConfig& config, const parallel::TensorRegion& region, Device device,
+        Param* table = nullptr);
 
   // Runs the embedding (if first) and the blocks. input: tokens_T (i32) on the first
-  // stage, else activations in pass.saved. Returns the last block's output.
+  // stage, else activations that live as long as what is saved. Returns the last block's
+  // output, in pass.saved.
   TensorView forward(nn::Pass& pass, const TensorView& input, Saved& saved) const;
   // On the last stage: see nn::Head::forward, on the output of forward().
   double loss(nn::Pass& pass, const TensorView& targets_T, double scale, Saved& saved);
@@ -47,14 +55,22 @@ class Stage {
                   const nn::Head::EachChunk& each = {}) const;
   // Logits of rows of forward()'s output; see nn::Head::logits.
   TensorView logits(nn::Pass& pass, const TensorView& x_RD) const;
-  // Backward of head (if last), blocks and embedding (if first). dy_TD: gradient of
-  // forward()'s output, empty on the last stage. Returns the gradient of the input
-  // activations in pass.scratch (the caller's scope), which the first stage has used up.
-  TensorView backward(nn::Pass& pass, const TensorView& dy_TD, const Saved& saved);
+  // Backward of the blocks and the embedding (if first); the head's is done. dy_TD:
+  // gradient of forward()'s output, unread on the last stage; it may be that output's own
+  // memory. dx_TD: gradient of the input activations (written; empty on the first stage).
+  void backward(nn::Pass& pass, const TensorView& dy_TD, const TensorView& dx_TD,
+                const Saved& saved);
+
+  // Who owns the weights, told of what the stage does; by default all are in place.
+  void attach(WeightAccess& weights) { weights_ = &weights; }
 
   // In the order of forward.
   std::vector<Param*> parameters();
+  // The embedding, the blocks and the head, as far as this stage has them.
+  std::vector<ParamModule> modules();
   Saved make_saved() const;
+  // The embedding table, or null.
+  Param* table() { return embedding_ ? &embedding_->table() : nullptr; }
 
   const StageConfig& config() const { return config_; }
   // Bytes of the tables the stage holds besides its Params.
@@ -62,8 +78,19 @@ class Stage {
   Range vocabulary_range() const { return head_->vocabulary_range(); }
 
  private:
+  nn::Recompute recompute_of(std::size_t block) const;
+  // Whether a block keeps only this rank's part of its input.
+  bool partitions(std::size_t block) const;
+  int module_of(std::size_t block) const;
+  void forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
+                     const TensorView& y_TD, Saved& saved) const;
+  void backward_block(nn::Pass& pass, std::size_t i, const TensorView& dy_TD,
+                      const TensorView& dx_TD, const Saved& saved);
+
   StageConfig config_;
   const parallel::TensorRegion& region_;
+  WeightAccess in_place_;
+  WeightAccess* weights_ = &in_place_;
   Buffer cos_sin_;
   std::optional<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;

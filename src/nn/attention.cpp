@@ -122,15 +122,26 @@ kernels::AttentionShape Attention::shape(const Pass& pass) const {
           kv_head_};
 }
 
+void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
+  const DType dtype = saved.qkv_TE.dtype();
+  const std::int64_t T = pass.tokens(), H = heads_.count();
+  const Columns in = columns(saved.qkv_TE);
+  saved.o_TE = arena.take(dtype, {T, H * head_width_}, "attention.o");
+  saved.lse_TH = arena.take(accumulator_of(dtype), {T, H}, "attention.lse");
+  pass.attention.forward(pass.stream, pass.scratch, shape(pass), in.q_THK, in.k_TGK,
+                         in.v_TGK, saved.o_TE, saved.lse_TH);
+}
+
 void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
                         const TensorView& y_TD, Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
-  const std::int64_t T = pass.tokens(), D = config_.hidden, H = heads_.count();
-  const std::int64_t rotated = H + kv_heads_.count();
+  const Recompute& again = pass.recompute;
+  const std::int64_t T = pass.tokens(), D = config_.hidden;
+  const std::int64_t rotated = heads_.count() + kv_heads_.count();
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.saved, x_TD).wait();
+  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
   // 2. qkv = x W^T + b
   saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.shape[0]}, "attention.qkv");
   linear(stream, saved.x_TD, qkv_.value, qkv_bias_.value, saved.qkv_TE);
@@ -140,11 +151,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& re
                   pass.positions_T, cos_sin_, kernels::Direction::forward);
   }
   // 4. o = softmax(q k^T) v
-  const Columns in = columns(saved.qkv_TE);
-  saved.o_TE = pass.saved.take(dtype, {T, H * head_width_}, "attention.o");
-  saved.lse_TH = pass.saved.take(accumulator_of(dtype), {T, H}, "attention.lse");
-  pass.attention.forward(stream, pass.scratch, shape(pass), in.q_THK, in.k_TGK, in.v_TGK,
-                         saved.o_TE, saved.lse_TH);
+  attend(pass, pass.kept_unless(again.attention), saved);
   // 5. y = o Wo^T, a partial sum
   const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
   linear(stream, saved.o_TE, output_.value, {}, partial_TD);
@@ -152,9 +159,11 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& re
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 7. residual and bias
   kernels::add_bias(stream, residual_TD, sum_TD, output_bias_.value, y_TD);
+  if (again.norm) saved.x_TD = {};
+  if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
 
-TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved) {
+TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   Stream& stream = pass.stream;
   const DType dtype = dy_TD.dtype();
   const std::int64_t T = pass.tokens(), D = config_.hidden;
@@ -162,21 +171,24 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, const Saved&
   const TensorView dx_all_TD = pass.scratch.take(dtype, {T, D}, "attention.dx");
   // 7. bias
   if (config_.bias) {
-    pass.weight_gradients.post(output_bias_, [&] {
-      kernels::add_column_sums(stream, dy_TD, output_bias_.gradient);
+    pass.weight_gradients.post(stream, output_bias_, [this, dy_TD](Stream& on) {
+      kernels::add_column_sums(on, dy_TD, output_bias_.gradient);
     });
   }
   // 6. leave
-  const TensorView dy_all_TD = region_.leave_backward(stream, pass.scratch, dy_TD).wait();
+  const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
+  // 4. once more, if it was not kept
+  if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
   // 5. output projection
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
   linear_input_gradient(stream, dy_all_TD, output_.value, do_TE);
-  pass.weight_gradients.post(output_, [&] {
-    linear_weight_gradient(stream, dy_all_TD, saved.o_TE, output_.gradient);
-  });
+  pass.weight_gradients.post(
+      stream, output_, [this, dy_all_TD, o_TE = saved.o_TE](Stream& on) {
+        linear_weight_gradient(on, dy_all_TD, o_TE, output_.gradient);
+      });
   // 4. core
   const TensorView dqkv_TE =
-      pass.scratch.take(dtype, saved.qkv_TE.shape(), "attention.dqkv");
+      pass.kept().take(dtype, saved.qkv_TE.shape(), "attention.dqkv");
   const Columns in = columns(saved.qkv_TE), out = columns(dqkv_TE);
   pass.attention.backward(stream, pass.scratch, shape(pass), do_TE, in.q_THK, in.k_TGK,
                           in.v_TGK, saved.o_TE, saved.lse_TH, out.q_THK, out.k_TGK,
@@ -190,11 +202,13 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, const Saved&
   // dW
   linear_input_gradient(stream, dqkv_TE, qkv_.value, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  pass.weight_gradients.post(
-      qkv_, [&] { linear_weight_gradient(stream, dqkv_TE, saved.x_TD, qkv_.gradient); });
+  pass.weight_gradients.post(stream, qkv_,
+                             [this, dqkv_TE, x_TD = saved.x_TD](Stream& on) {
+                               linear_weight_gradient(on, dqkv_TE, x_TD, qkv_.gradient);
+                             });
   if (config_.bias) {
-    pass.weight_gradients.post(qkv_bias_, [&] {
-      kernels::add_column_sums(stream, dqkv_TE, qkv_bias_.gradient);
+    pass.weight_gradients.post(stream, qkv_bias_, [this, dqkv_TE](Stream& on) {
+      kernels::add_column_sums(on, dqkv_TE, qkv_bias_.gradient);
     });
   }
   return dx.wait();

@@ -27,6 +27,7 @@ struct AttentionConfig {
 // query heads use: heads that two ranks share are replicated, and their gradients summed.
 class Attention {
  public:
+  // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
     TensorView x_TD;    // input, all tokens
     TensorView qkv_TE;  // after rotation; E = (H + 2 G) K on this rank
@@ -43,8 +44,9 @@ class Attention {
   // x_TD is kept unless entering the region gathers it.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
                const TensorView& y_TD, Saved& saved) const;
-  // dx from dy, both outside; dx is taken from pass.scratch. dy is left as it is.
-  TensorView backward(Pass& pass, const TensorView& dy_TD, const Saved& saved);
+  // dx from dy, both outside; dx is taken from pass.scratch. dy lives in pass.kept() and
+  // is left as it is. saved.x_TD is there, kept or made again by the caller.
+  TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
 
@@ -52,6 +54,8 @@ class Attention {
   struct Columns;  // of q, k and v in a fused buffer
   Columns columns(const TensorView& fused_TE) const;
   kernels::AttentionShape shape(const Pass& pass) const;
+  // qkv -> o, lse, which are taken from `arena`.
+  void attend(Pass& pass, Arena& arena, Saved& saved) const;
 
   AttentionConfig config_;
   const parallel::TensorRegion& region_;

@@ -14,10 +14,19 @@ Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
 
 Arena& Block::normed_arena(Pass& pass) const {
   const bool gathers = region_.outside() == Place::varying && region_.size() > 1;
-  return gathers ? pass.scratch : pass.saved;
+  return pass.kept_unless(gathers || pass.recompute.norm);
 }
 
-TensorView Block::forward(Pass& pass, const TensorView& x_TD, Saved& saved) const {
+TensorView Block::normed_again(Pass& pass, const Norm& norm,
+                               const Norm::Saved& saved) const {
+  const TensorView h_TD =
+      pass.kept().take(saved.x_TD.dtype(), saved.x_TD.shape(), "block.h");
+  norm.again(pass, saved, h_TD);
+  return region_.enter(pass.stream, pass.kept(), h_TD).wait();
+}
+
+void Block::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
+                    Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   const DType dtype = x_TD.dtype();
   // 1. attention
@@ -26,25 +35,27 @@ TensorView Block::forward(Pass& pass, const TensorView& x_TD, Saved& saved) cons
   norm1_.forward(pass, x_TD, h1_TD, saved.norm1);
   attention_.forward(pass, h1_TD, x_TD, x1_TD, saved.attention);
   // 2. feed-forward
-  const TensorView y_TD = pass.saved.take(dtype, x_TD.shape(), "block.y");
   const TensorView h2_TD = normed_arena(pass).take(dtype, x_TD.shape(), "block.h2");
   norm2_.forward(pass, x1_TD, h2_TD, saved.norm2);
   mlp_.forward(pass, h2_TD, x1_TD, y_TD, saved.mlp);
-  return y_TD;
 }
 
 void Block::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
                      const TensorView& dx_TD) {
   const ArenaScope scope(pass.scratch);
   // 2. feed-forward; the gradient over the skip connection is added by the norm
-  const TensorView dx1_TD = pass.scratch.take(dy_TD.dtype(), dy_TD.shape(), "block.dx1");
+  const TensorView dx1_TD = pass.kept().take(dy_TD.dtype(), dy_TD.shape(), "block.dx1");
   {
     const ArenaScope inner(pass.scratch);
-    const TensorView dh2_TD = mlp_.backward(pass, dy_TD, saved.mlp);
+    Mlp::Saved mlp = saved.mlp;
+    if (mlp.x_TD.empty()) mlp.x_TD = normed_again(pass, norm2_, saved.norm2);
+    const TensorView dh2_TD = mlp_.backward(pass, dy_TD, mlp);
     norm2_.backward(pass, dh2_TD, saved.norm2, dy_TD, dx1_TD);
   }
   // 1. attention
-  const TensorView dh1_TD = attention_.backward(pass, dx1_TD, saved.attention);
+  Attention::Saved attention = saved.attention;
+  if (attention.x_TD.empty()) attention.x_TD = normed_again(pass, norm1_, saved.norm1);
+  const TensorView dh1_TD = attention_.backward(pass, dx1_TD, attention);
   norm1_.backward(pass, dh1_TD, saved.norm1, dx1_TD, dx_TD);
 }
 

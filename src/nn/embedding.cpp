@@ -15,26 +15,24 @@ Embedding::Embedding(const EmbeddingConfig& config, const parallel::TensorRegion
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   table_ = row_split_param(config.tokens + ".weight", {config.vocabulary, config.hidden},
                            rows_, normal);
-  table_.contributions = config.tied ? 2 : 1;
+  table_.contributions = config.table_uses;
+  table_.shared_by_ends = config.shared_by_ends;
   if (config.positions > 0) {
     positions_ = unsplit_param(region, config.position + ".weight",
                                {config.positions, config.hidden}, normal);
   }
 }
 
-TensorView Embedding::forward(Pass& pass, const TensorView& tokens_T, DType dtype,
-                              Saved& saved) const {
+void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView& x_TD,
+                        Saved& saved) const {
   const std::int64_t T = pass.tokens();
   const Range outside = region_.outside_rows(T);
   saved.tokens_T = tokens_T;
-  // The result comes first in the saved arena; the partial sum over ranks is scratch.
-  const TensorView x_TD =
-      pass.saved.take(dtype, {outside.count(), config_.hidden}, "embedding.x");
   const ArenaScope scope(pass.scratch);
   // 1. look up this rank's entries: zeros elsewhere, so that the sum over ranks is the
   // row
   const TensorView partial_TD =
-      pass.scratch.take(dtype, {T, config_.hidden}, "embedding.partial");
+      pass.scratch.take(x_TD.dtype(), {T, config_.hidden}, "embedding.partial");
   kernels::embedding(pass.stream, tokens_T, table_.value, rows_.begin, false, partial_TD);
   // 2. leave the region
   const TensorView sum_TD = region_.leave(pass.stream, pass.scratch, partial_TD).wait();
@@ -44,7 +42,6 @@ TensorView Embedding::forward(Pass& pass, const TensorView& tokens_T, DType dtyp
     kernels::embedding(pass.stream, pass.positions_T.rows(outside.begin, outside.count()),
                        positions_.value, 0, true, x_TD);
   }
-  return x_TD;
 }
 
 void Embedding::backward(Pass& pass, const TensorView& dx_TD, const Saved& saved) {
@@ -52,20 +49,21 @@ void Embedding::backward(Pass& pass, const TensorView& dx_TD, const Saved& saved
   const Range outside = region_.outside_rows(pass.tokens());
   // 3. positions
   if (config_.positions > 0) {
-    pass.weight_gradients.post(positions_, [&] {
-      kernels::embedding_backward(pass.stream, dx_TD,
-                                  pass.positions_T.rows(outside.begin, outside.count()),
-                                  0, positions_.gradient);
-    });
+    const TensorView index_T = pass.positions_T.rows(outside.begin, outside.count());
+    pass.weight_gradients.post(
+        pass.stream, positions_, [this, dx_TD, index_T](Stream& on) {
+          kernels::embedding_backward(on, dx_TD, index_T, 0, positions_.gradient);
+        });
   }
   // 2. leave
   const TensorView dx_all_TD =
-      region_.leave_backward(pass.stream, pass.scratch, dx_TD).wait();
+      region_.leave_backward(pass.stream, pass.kept(), dx_TD).wait();
   // 1. table
-  pass.weight_gradients.post(table_, [&] {
-    kernels::embedding_backward(pass.stream, dx_all_TD, saved.tokens_T, rows_.begin,
-                                table_.gradient);
-  });
+  pass.weight_gradients.post(pass.stream, table_,
+                             [this, dx_all_TD, tokens_T = saved.tokens_T](Stream& on) {
+                               kernels::embedding_backward(on, dx_all_TD, tokens_T,
+                                                           rows_.begin, table_.gradient);
+                             });
 }
 
 void Embedding::collect(std::vector<Param*>& params) {

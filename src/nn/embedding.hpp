@@ -17,7 +17,8 @@ struct EmbeddingConfig {
   std::int64_t positions = 0;   // learned positions; 0: none
   double deviation = 0.02;
   std::string tokens, position;  // names of the tensors without ".weight"
-  bool tied = false;             // the output head uses the table too
+  int table_uses = 1;            // 2: the output head of this rank uses the table too
+  bool shared_by_ends = false;   // the head of another rank has a copy of the table
 };
 
 class Embedding {
@@ -28,10 +29,11 @@ class Embedding {
 
   Embedding(const EmbeddingConfig& config, const parallel::TensorRegion& region);
 
-  // x_TD (taken from pass.saved, outside the region) for all T tokens of the microbatch.
-  // `dtype`: compute dtype. tokens_T i32, in [0, V).
-  TensorView forward(Pass& pass, const TensorView& tokens_T, DType dtype,
-                     Saved& saved) const;
+  // x_TD (written, outside the region) for all T tokens of the microbatch. tokens_T i32,
+  // in [0, V); it lives as long as what is saved.
+  void forward(Pass& pass, const TensorView& tokens_T, const TensorView& x_TD,
+               Saved& saved) const;
+  // dx_TD lives in pass.kept().
   void backward(Pass& pass, const TensorView& dx_TD, const Saved& saved);
 
   void collect(std::vector<Param*>& params);

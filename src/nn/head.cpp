@@ -38,6 +38,8 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
   if (!tied) {
     own_ = row_split_param(config.name + ".weight", {config.vocabulary, config.hidden},
                            columns_, {Initializer::Kind::normal, config.deviation});
+    own_.shared_by_ends = config.shared_by_ends;
+    if (config.shared_by_ends) own_.slabs.front().owned = false;
   }
 }
 
@@ -68,40 +70,55 @@ double Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
   return sum_of(loss_C);
 }
 
-double Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-                     double scale, Saved& saved) {
+double Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
+                                const TensorView& targets_T, double scale,
+                                const TensorView& dh_TD) {
   Stream& stream = pass.stream;
-  const DType dtype = x_TD.dtype(), wide = accumulator_of(dtype);
-  const std::int64_t T = pass.tokens();
-  saved.dh_TD = pass.saved.take(dtype, {T, config_.hidden}, "head.dh");
-  const ArenaScope scope(pass.scratch);
-  // 1. norm, 2. enter the region
-  const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
-  norm_.forward(pass, x_TD, h_out_TD, saved.norm);
-  const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
-  // 3. for each chunk: logits, loss, their gradient, and what follows from it
-  Param& weight = tied_ ? *tied_ : own_;
-  const std::int64_t C = chunk_rows(T, dtype), V = columns_.count();
+  const DType dtype = h_TD.dtype(), wide = accumulator_of(dtype);
+  const Param& projection = weight();
+  const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
   double loss = 0;
-  const auto chunk = [&](std::int64_t first, std::int64_t rows) {
-    const ArenaScope inner(pass.scratch);
+  for (std::int64_t first = 0; first < T; first += C) {
+    const ArenaScope scope(pass.scratch);
+    const std::int64_t rows = std::min(C, T - first);
     const TensorView logits_CV = pass.scratch.take(wide, {rows, V}, "head.logits");
     const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
     const TensorView dlogits_CV =
         dtype == wide ? logits_CV : pass.scratch.take(dtype, {rows, V}, "head.dlogits");
     const TensorView targets_C = targets_T.rows(first, rows);
-    linear(stream, h_TD.rows(first, rows), weight.value, {}, logits_CV);
+    const TensorView h_CD = h_TD.rows(first, rows);
+    linear(stream, h_CD, projection.value, {}, logits_CV);
     loss += chunk_loss(pass, logits_CV, targets_C, stats_C3);
     kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
                                     columns_.begin, scale, config_.z_loss, dlogits_CV);
-    linear_input_gradient(stream, dlogits_CV, weight.value,
-                          saved.dh_TD.rows(first, rows));
-    linear_weight_gradient(stream, dlogits_CV, h_TD.rows(first, rows), weight.gradient);
-  };
-  pass.weight_gradients.post(weight, [&] {
-    for (std::int64_t first = 0; first < T; first += C)
-      chunk(first, std::min(C, T - first));
-  });
+    linear_input_gradient(stream, dlogits_CV, projection.value, dh_TD.rows(first, rows));
+    if (!projection.frozen)
+      linear_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
+  }
+  return loss;
+}
+
+double Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                     double scale, Saved& saved) {
+  require(!pass.weight_gradients.deferred(), "the head's gradients cannot be put off");
+  Stream& stream = pass.stream;
+  const DType dtype = x_TD.dtype();
+  saved.dx_TD = pass.saved.take(dtype, x_TD.shape(), "head.dx");
+  const ArenaScope scope(pass.scratch);
+  Norm::Saved norm_saved;
+  Pass inner = pass.with_saved(pass.scratch);  // nothing of it outlives this call
+  // 1. norm, 2. enter the region
+  const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
+  norm_.forward(inner, x_TD, h_out_TD, norm_saved);
+  const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
+  // 3. for each chunk: logits, loss, their gradient, and what follows from it
+  const TensorView dh_all_TD = pass.scratch.take(dtype, h_TD.shape(), "head.dh");
+  const double loss = loss_and_gradients(pass, h_TD, targets_T, scale, dh_all_TD);
+  // 2. enter
+  auto dh = region_.enter_backward(stream, pass.scratch, dh_all_TD);
+  pass.weight_gradients.post(stream, tied_ ? *tied_ : own_, [](Stream&) {});
+  // 1. norm
+  norm_.backward(inner, dh.wait(), norm_saved, {}, saved.dx_TD);
   return loss;
 }
 
@@ -112,8 +129,9 @@ double Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targ
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
   const ArenaScope scope(pass.scratch);
   Norm::Saved unused;
+  Pass inner = pass.with_saved(pass.scratch);
   const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
-  norm_.forward(pass, x_TD, h_out_TD, unused);
+  norm_.forward(inner, x_TD, h_out_TD, unused);
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
   double loss = 0;
   for (std::int64_t first = 0; first < T; first += C) {
@@ -128,23 +146,15 @@ double Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targ
   return loss;
 }
 
-void Head::backward(Pass& pass, const Saved& saved, const TensorView& dx_TD) {
-  const ArenaScope scope(pass.scratch);
-  // 2. enter
-  const TensorView dh_TD =
-      region_.enter_backward(pass.stream, pass.scratch, saved.dh_TD).wait();
-  // 1. norm
-  norm_.backward(pass, dh_TD, saved.norm, {}, dx_TD);
-}
-
 TensorView Head::logits(Pass& pass, const TensorView& x_RD) const {
   const DType dtype = x_RD.dtype();
   Norm::Saved unused;
   const TensorView logits_RV = pass.scratch.take(
       accumulator_of(dtype), {x_RD.dim(0), columns_.count()}, "head.logits");
   const ArenaScope scope(pass.scratch);
+  Pass inner = pass.with_saved(pass.scratch);
   const TensorView h_RD = pass.scratch.take(dtype, x_RD.shape(), "head.h");
-  norm_.forward(pass, x_RD, h_RD, unused);
+  norm_.forward(inner, x_RD, h_RD, unused);
   linear(pass.stream, h_RD, weight().value, {}, logits_RV);
   return logits_RV;
 }

@@ -19,13 +19,14 @@ struct HeadConfig {
   double deviation = 0.02;
   double z_loss = 0;
   std::string name;  // of the projection, without ".weight"; unused when tied
+  // The projection is a copy of the embedding table of another rank, which owns it.
+  bool shared_by_ends = false;
 };
 
 class Head {
  public:
   struct Saved {
-    Norm::Saved norm;
-    TensorView dh_TD;  // gradient of the norm's output, made together with the loss
+    TensorView dx_TD;  // gradient of the head's input, made together with the loss
   };
 
   // tied: the embedding table (kept by the embedding), or null for a projection of its
@@ -33,9 +34,8 @@ class Head {
   Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied);
 
   // Sum of the losses of the T tokens (targets_T i32, ignored where negative), all tokens
-  // on every rank. With gradients: d(loss * scale) / d(norm's output) is left in `saved`,
-  // and the projection's gradient is posted, at once: a chunk's logits are made only
-  // once.
+  // on every rank. Forward and backward in one: the gradients of d(loss * scale) are
+  // posted, and that of x is left in `saved`, for a chunk's logits are made only once.
   double forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                  double scale, Saved& saved);
   // The sum alone. `each`, if given, sees the logits of every chunk on this rank:
@@ -43,18 +43,21 @@ class Head {
   using EachChunk = std::function<void(std::int64_t, const TensorView&)>;
   double evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                   const EachChunk& each = {}) const;
-  // dx_TD (written, outside the region).
-  void backward(Pass& pass, const Saved& saved, const TensorView& dx_TD);
-
   // Logits of the given rows after norm: x_RD outside rows -> [R, V on this rank],
   // scratch.
   TensorView logits(Pass& pass, const TensorView& x_RD) const;
 
   void collect(std::vector<Param*>& params);
   Range vocabulary_range() const { return columns_; }
+  // The table it shares with the embedding, or null.
+  Param* tied() const { return tied_; }
 
  private:
   std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
+  // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
+  double loss_and_gradients(Pass& pass, const TensorView& h_TD,
+                            const TensorView& targets_T, double scale,
+                            const TensorView& dh_TD);
   // Statistics and loss of a chunk; returns its sum.
   double chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
                     const TensorView& stats_C3) const;

@@ -32,24 +32,33 @@ Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
   }
 }
 
+void Mlp::project_up(Pass& pass, const Saved& saved) const {
+  linear(pass.stream, saved.x_TD, up_.value, up_bias_.value, saved.u_TU);
+}
+
+void Mlp::activate(Pass& pass, const Saved& saved) const {
+  if (config_.activation == Activation::swiglu) {
+    kernels::swiglu(pass.stream, saved.u_TU, saved.a_TF);
+  } else {
+    kernels::gelu(pass.stream, saved.u_TU, saved.a_TF);
+  }
+}
+
 void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
                   const TensorView& y_TD, Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
+  const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens();
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.saved, x_TD).wait();
+  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
   // 2. u = x W^T + b
-  saved.u_TU = pass.saved.take(dtype, {T, up_.shape[0]}, "mlp.u");
-  linear(stream, saved.x_TD, up_.value, up_bias_.value, saved.u_TU);
+  saved.u_TU = pass.kept_unless(again.up).take(dtype, {T, up_.shape[0]}, "mlp.u");
+  project_up(pass, saved);
   // 3. activation
-  saved.a_TF = pass.saved.take(dtype, {T, width_}, "mlp.a");
-  if (config_.activation == Activation::swiglu) {
-    kernels::swiglu(stream, saved.u_TU, saved.a_TF);
-  } else {
-    kernels::gelu(stream, saved.u_TU, saved.a_TF);
-  }
+  saved.a_TF = pass.kept_unless(again.activation).take(dtype, {T, width_}, "mlp.a");
+  activate(pass, saved);
   // 4. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");
@@ -58,31 +67,44 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual and bias
   kernels::add_bias(stream, residual_TD, sum_TD, down_bias_.value, y_TD);
+  if (again.norm) saved.x_TD = {};
+  if (again.up) saved.u_TU = {};
+  if (again.activation) saved.a_TF = {};
 }
 
-TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved) {
+TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   Stream& stream = pass.stream;
   const DType dtype = dy_TD.dtype();
-  const TensorView dx_all_TD =
-      pass.scratch.take(dtype, {pass.tokens(), config_.hidden}, "mlp.dx");
+  const std::int64_t T = pass.tokens();
+  const TensorView dx_all_TD = pass.scratch.take(dtype, {T, config_.hidden}, "mlp.dx");
   // 6. bias
   if (config_.bias) {
-    pass.weight_gradients.post(down_bias_, [&] {
-      kernels::add_column_sums(stream, dy_TD, down_bias_.gradient);
+    pass.weight_gradients.post(stream, down_bias_, [this, dy_TD](Stream& on) {
+      kernels::add_column_sums(on, dy_TD, down_bias_.gradient);
     });
   }
   // 5. leave
-  const TensorView dy_all_TD = region_.leave_backward(stream, pass.scratch, dy_TD).wait();
+  const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
+  // 2., 3. once more, if they were not kept
+  if (saved.u_TU.empty()) {
+    saved.u_TU = pass.scratch.take(dtype, {T, up_.shape[0]}, "mlp.u");
+    project_up(pass, saved);
+  }
+  if (saved.a_TF.empty()) {
+    saved.a_TF = pass.kept().take(dtype, {T, width_}, "mlp.a");
+    activate(pass, saved);
+  }
   // 4. down projection
-  const TensorView da_TF = pass.scratch.take(dtype, saved.a_TF.shape(), "mlp.da");
+  const TensorView da_TF = pass.kept().take(dtype, {T, width_}, "mlp.da");
   linear_input_gradient(stream, dy_all_TD, down_.value, da_TF);
-  pass.weight_gradients.post(down_, [&] {
-    linear_weight_gradient(stream, dy_all_TD, saved.a_TF, down_.gradient);
-  });
+  pass.weight_gradients.post(
+      stream, down_, [this, dy_all_TD, a_TF = saved.a_TF](Stream& on) {
+        linear_weight_gradient(on, dy_all_TD, a_TF, down_.gradient);
+      });
   // 3. activation
   TensorView du_TU = da_TF;
   if (config_.activation == Activation::swiglu) {
-    du_TU = pass.scratch.take(dtype, saved.u_TU.shape(), "mlp.du");
+    du_TU = pass.kept().take(dtype, saved.u_TU.shape(), "mlp.du");
     kernels::swiglu_backward(stream, da_TF, saved.u_TU, du_TU);
   } else {
     kernels::gelu_backward(stream, da_TF, saved.u_TU, du_TU);
@@ -90,11 +112,13 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved
   // 2. up projection: the input gradient first, so that 1. its communication overlaps
   linear_input_gradient(stream, du_TU, up_.value, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  pass.weight_gradients.post(
-      up_, [&] { linear_weight_gradient(stream, du_TU, saved.x_TD, up_.gradient); });
+  pass.weight_gradients.post(stream, up_, [this, du_TU, x_TD = saved.x_TD](Stream& on) {
+    linear_weight_gradient(on, du_TU, x_TD, up_.gradient);
+  });
   if (config_.bias) {
-    pass.weight_gradients.post(
-        up_bias_, [&] { kernels::add_column_sums(stream, du_TU, up_bias_.gradient); });
+    pass.weight_gradients.post(stream, up_bias_, [this, du_TU](Stream& on) {
+      kernels::add_column_sums(on, du_TU, up_bias_.gradient);
+    });
   }
   return dx.wait();
 }

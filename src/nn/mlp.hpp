@@ -24,6 +24,7 @@ struct MlpConfig {
 
 class Mlp {
  public:
+  // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
     TensorView x_TD;  // input, all tokens
     TensorView u_TU;  // before the activation; U = 2 F (gate, up) or F on this rank
@@ -35,11 +36,14 @@ class Mlp {
   // As Attention::forward and backward.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
                const TensorView& y_TD, Saved& saved) const;
-  TensorView backward(Pass& pass, const TensorView& dy_TD, const Saved& saved);
+  TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
 
  private:
+  void project_up(Pass& pass, const Saved& saved) const;  // x -> u
+  void activate(Pass& pass, const Saved& saved) const;    // u -> a
+
   MlpConfig config_;
   const parallel::TensorRegion& region_;
   std::int64_t width_;  // F on this rank

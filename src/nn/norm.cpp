@@ -30,19 +30,31 @@ void Norm::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
                       saved.mean_T, saved.rstd_T);
 }
 
+void Norm::again(Pass& pass, const Saved& saved, const TensorView& y_TD) const {
+  if (config_.kind == NormKind::rms) {
+    kernels::rms_norm(pass.stream, saved.x_TD, gain_.value, config_.eps, y_TD,
+                      saved.rstd_T);
+  } else {
+    kernels::layer_norm(pass.stream, saved.x_TD, gain_.value, shift_.value, config_.eps,
+                        y_TD, saved.mean_T, saved.rstd_T);
+  }
+}
+
 void Norm::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
                     const TensorView& residual_TD, const TensorView& dx_TD) {
-  pass.weight_gradients.post(gain_, [&] {
-    if (config_.kind == NormKind::rms) {
-      kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value,
-                                 saved.rstd_T, residual_TD, dx_TD, gain_.gradient);
-    } else {
-      kernels::layer_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value,
-                                   saved.mean_T, saved.rstd_T, residual_TD, dx_TD,
-                                   gain_.gradient, shift_.gradient);
-    }
-  });
-  if (config_.kind == NormKind::layer) pass.weight_gradients.post(shift_, [] {});
+  const DType wide = accumulator_of(dy_TD.dtype());
+  const TensorView dgain_D = pass.fused_target(gain_, wide);
+  if (config_.kind == NormKind::rms) {
+    kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value, saved.rstd_T,
+                               residual_TD, dx_TD, dgain_D);
+    pass.add_fused(gain_, dgain_D);
+    return;
+  }
+  const TensorView dshift_D = pass.fused_target(shift_, wide);
+  kernels::layer_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value, saved.mean_T,
+                               saved.rstd_T, residual_TD, dx_TD, dgain_D, dshift_D);
+  pass.add_fused(gain_, dgain_D);
+  pass.add_fused(shift_, dshift_D);
 }
 
 void Norm::collect(std::vector<Param*>& params) {

@@ -30,6 +30,8 @@ class Norm {
   // y_TD (written) = norm(x_TD). Keeps a view of x: it must live in pass.saved.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
                Saved& saved) const;
+  // y_TD (written) once more, the same to the bit.
+  void again(Pass& pass, const Saved& saved, const TensorView& y_TD) const;
   // dx_TD (written) = residual_TD + the norm's input gradient; residual may be empty or
   // dx.
   void backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,

@@ -4,46 +4,108 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "base/memory.hpp"
-#include "base/param.hpp"
+#include "base/weight_access.hpp"
 #include "parallel/attention_core.hpp"
 
 namespace trireme::nn {
 
+// Weight gradients of a microbatch that are made later than its input gradients, as
+// zero-bubble schedules want it (Qi et al., 2023). Everything the work reads lies in the
+// microbatch's saved arena.
+class DeferredGradients {
+ public:
+  bool empty() const { return works_.empty(); }
+  // Runs the work in the order in which it was posted, and forgets it.
+  void run(Stream& stream, WeightAccess& weights);
+
+ private:
+  friend class WeightGradients;
+  struct Work {
+    int module;
+    Param* param;
+    std::function<void(Stream&)> add;
+  };
+  std::vector<Work> works_;
+};
+
 // Where modules deliver the gradients of their weights.
 class WeightGradients {
  public:
-  using Ready = std::function<void(Param&)>;
+  // Work is run at once, or put off into `later` if that is given. Both outlive this.
+  explicit WeightGradients(WeightAccess& weights, DeferredGradients* later = nullptr)
+      : weights_(weights), later_(later) {}
 
-  // `ready` is told of every contribution that is complete; it may be empty.
-  explicit WeightGradients(Ready ready = {}) : ready_(std::move(ready)) {}
+  bool deferred() const { return later_ != nullptr; }
 
-  // Work that adds one contribution to the gradient of `param`. Post it after the
-  // communication of the input gradient has been started: the two overlap.
+  // Work that is posted between belongs to this module (see WeightAccess).
+  void open(int module);
+  void close();
+
+  // Work that adds one contribution to param.gradient; none is wanted if param is frozen.
+  // It may run after the caller has returned: it captures by value, and what it reads
+  // lies in Pass::kept() or in the saved arena. Post it after the communication of the
+  // input gradient has been started: the two overlap.
   template <class Work>
-  void post(Param& param, const Work& work) {
-    work();
-    if (ready_) ready_(param);
+  void post(Stream& stream, Param& param, Work work) {
+    if (param.frozen) return;
+    if (later_ != nullptr) {
+      later_->works_.push_back({module_, &param, std::move(work)});
+      return;
+    }
+    work(stream);
+    weights_.ready(param);
   }
 
  private:
-  Ready ready_;
+  WeightAccess& weights_;
+  DeferredGradients* later_;
+  int module_ = -1;
 };
 
-// Legend: B sequences, S positions, T = B * S tokens; rows outside the tensor region are
-// all T of them, or this rank's part with sequence parallelism.
+// What a block does not keep for backward but computes again (Korthikanti et al., 2022).
+struct Recompute {
+  bool full = false;        // keep the block's input only
+  bool partition = false;   // with full: each tensor rank keeps its part of that input
+                            // (ZeRO-R's P_a; Rajbhandari et al., 2020)
+  bool norm = false;        // outputs of the norms (with sequence parallelism, gathered)
+  bool attention = false;   // output of the attention core
+  bool activation = false;  // output of the activation function
+  bool up = false;          // output of the MLP's up projection
+  bool operator==(const Recompute&) const = default;
+};
+
+// Legend: B sequences, S positions on this rank, T = B * S tokens; rows outside the
+// tensor region are all T of them, or this rank's part with sequence parallelism.
 struct Pass {
   Stream& stream;
-  Arena& saved;    // lives until the microbatch's backward is done
+  Arena& saved;    // lives until the microbatch's gradients are done
   Arena& scratch;  // a stack; whoever takes from it releases it
   WeightGradients& weight_gradients;
   parallel::AttentionCore& attention;
   std::int64_t batch = 0;     // B
   std::int64_t sequence = 0;  // S
   TensorView positions_T;     // i32: position of each token in its sequence
+  Arena* remade = nullptr;    // with full recomputation: what a block computes again
+  Recompute recompute{};      // of the block that is running
 
   std::int64_t tokens() const { return batch * sequence; }
+  // The same, but what is saved goes to `arena`.
+  Pass with_saved(Arena& arena) const {
+    return {stream, arena,    scratch,     weight_gradients, attention,
+            batch,  sequence, positions_T, remade,           recompute};
+  }
+  // Where backward puts what the weight gradients read.
+  Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }
+  // Where forward puts a value that backward needs unless it computes it again.
+  Arena& kept_unless(bool recomputed) const { return recomputed ? scratch : saved; }
+
+  // For a kernel that makes weight gradients in one sweep with the input gradient: where
+  // it adds the gradient of `param` (in `dtype`). Once it has, add_fused(param, target).
+  TensorView fused_target(Param& param, DType dtype);
+  void add_fused(Param& param, const TensorView& target);
 };
 
 }  // namespace trireme::nn

@@ -1,4 +1,4 @@
-// ParameterStore: buckets of gradients, sums over the mesh, and the gradient's norm.
+// ParameterStore: gradients on their way from a microbatch to the sum over the mesh.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -10,79 +10,198 @@
 
 namespace trireme::optim {
 
-// Buckets are cut from the end: backward completes the last weights first.
+// Buckets of whole gradients are cut from the end: backward completes the last weights
+// first. All Params of a bucket are summed over the same ranks.
 void ParameterStore::cut_buckets() {
   const auto element = static_cast<std::int64_t>(size_of(config_.accumulate));
   const std::int64_t least = std::max<std::int64_t>(config_.bucket_bytes / element, 1);
-  Bucket bucket{elements_, elements_, 0, 0, {}};
-  for (std::size_t i = params_.size(); i-- > 0;) {
-    bucket.begin = entries_[i].begin;
-    ++bucket.params;
-    entries_[i].bucket = buckets_.size();
-    if (bucket.end - bucket.begin >= least || i == 0) {
-      const std::int64_t next_end = bucket.begin;
-      buckets_.push_back(std::move(bucket));
-      bucket = Bucket{next_end, next_end, 0, 0, {}};
+  std::int64_t end = layout_.trained_whole_elements;
+  for (std::size_t u = layout_.units.size(); u-- > 0;) {
+    const Unit& unit = layout_.units[u];
+    if (unit.frozen) continue;
+    for (std::size_t i = unit.pieces.size(); i-- > 0;) {
+      const Piece& piece = unit.pieces[i];
+      const std::int64_t begin = unit.whole_at + piece.begin;
+      const bool open = !buckets_.empty() && buckets_.back().copies == unit.copies &&
+                        buckets_.back().end - buckets_.back().begin < least;
+      if (!open) buckets_.push_back({end, end, unit.copies, 0, 0, {}});
+      Bucket& bucket = buckets_.back();
+      bucket.begin = end = begin;
+      ++bucket.params;
+      entry_of(*piece.param).bucket = buckets_.size() - 1;
     }
   }
 }
 
 void ParameterStore::begin_step(std::int64_t microbatches) {
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    entries_[i].missing = microbatches * params_[i]->contributions;
+  for (auto& [param, entry] : entries_) {
+    entry.missing = param->frozen ? 0 : microbatches * param->contributions;
   }
   for (Bucket& bucket : buckets_) bucket.pending = bucket.params;
+  for (std::size_t u = 0; u < layout_.units.size(); ++u) {
+    const Unit& unit = layout_.units[u];
+    unit_pending_[u] = unit.frozen ? 0 : static_cast<std::int64_t>(unit.pieces.size());
+  }
 }
 
 void ParameterStore::ready(Param& param) {
-  Entry& e = entries_[index_of(param)];
-  require(e.missing > 0, "'{}' has more gradient contributions than expected",
+  Entry& entry = entry_of(param);
+  require(entry.missing > 0, "'{}' has more gradient contributions than expected",
           param.name);
-  if (--e.missing > 0) return;
-  Bucket& bucket = buckets_[e.bucket];
-  if (--bucket.pending > 0) return;
-  if (mesh_.replicas().size() == 1) return;
-  bucket.handle = mesh_.replicas().all_reduce(
-      stream_, gradients_.view().rows(bucket.begin, bucket.end - bucket.begin));
+  progress();
+  if (--entry.missing > 0) return;
+  --unit_pending_[entry.unit];
+  if (config_.sharding == Sharding::none) {
+    Bucket& bucket = buckets_[entry.bucket];
+    if (--bucket.pending > 0) return;
+    bucket.handle = bucket.copies->all_reduce(
+        stream_, gradients_.view().rows(bucket.begin, bucket.end - bucket.begin));
+  } else if (config_.sharding == Sharding::optimizer && unit_pending_[entry.unit] == 0) {
+    const Unit& unit = layout_.units[entry.unit];
+    unit_handles_[entry.unit] = unit.shards->reduce_scatter(
+        stream_, gradients_.view().rows(unit.whole_at, unit.elements),
+        share_of_whole(gradients_, unit));
+  }
+}
+
+void ParameterStore::bind_gradients(int bundle, const TensorView& memory) {
+  std::int64_t begin = 0;
+  for (const std::size_t u : layout_.bundles[static_cast<std::size_t>(bundle)].units) {
+    const Unit& unit = layout_.units[u];
+    if (unit.frozen) continue;
+    for (const Piece& piece : unit.pieces) {
+      piece.param->gradient = memory.shape().rank() == 0
+                                  ? TensorView()
+                                  : memory.rows(begin + piece.begin, piece.elements)
+                                        .reshape(piece.param->shape);
+    }
+    begin += unit.elements;
+  }
+}
+
+ParameterStore::Slot& ParameterStore::open_slot(int bundle) {
+  for (std::size_t tries = 0; tries < gradient_slots_.size(); ++tries) {
+    Slot& slot = gradient_slots_[next_gradient_slot_++ % gradient_slots_.size()];
+    if (slot.users > 0) continue;
+    settle_reduction(slot);
+    slot.bundle = bundle;
+    slot.users = 1;
+    return slot;
+  }
+  fail(Status::internal, "no room for the gradients of another module");
+}
+
+void ParameterStore::open_gradients(int module) {
+  if (!shares_gradients() || !config_.training) return;
+  for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
+    const auto trained =
+        layout_.bundles[static_cast<std::size_t>(bundle)].trained_elements;
+    if (trained == 0) continue;
+    Slot& slot = open_slot(bundle);
+    const TensorView memory =
+        slot_memory(gradient_slots_, slot, opened_).rows(0, trained);
+    kernels::fill(stream_, memory, 0.0);
+    bind_gradients(bundle, memory);
+  }
+}
+
+void ParameterStore::close_gradients(int module) {
+  if (!shares_gradients() || !config_.training) return;
+  for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
+    for (Slot& slot : gradient_slots_) {
+      if (slot.bundle != bundle || slot.users == 0) continue;
+      bind_gradients(bundle, {});
+      slot.users = 0;
+      start_reduction(slot);
+    }
+  }
+}
+
+void ParameterStore::start_reduction(Slot& slot) {
+  const TensorView memory = slot_memory(gradient_slots_, slot, opened_);
+  slot.settled = false;
+  slot.handles.clear();
+  std::int64_t begin = 0;
+  for (const std::size_t u :
+       layout_.bundles[static_cast<std::size_t>(slot.bundle)].units) {
+    const Unit& unit = layout_.units[u];
+    if (unit.frozen) continue;
+    const TensorView whole = memory.rows(begin, unit.elements);
+    slot.handles.push_back(unit.shards->reduce_scatter(
+        stream_, whole, whole.rows(unit.share().begin, unit.share_elements())));
+    begin += unit.elements;
+  }
+}
+
+// Waits for the slot's reductions and adds their results to this rank's shares.
+void ParameterStore::settle_reduction(Slot& slot) {
+  if (slot.settled) return;
+  const TensorView memory = slot_memory(gradient_slots_, slot, opened_);
+  std::int64_t begin = 0;
+  std::size_t i = 0;
+  for (const std::size_t u :
+       layout_.bundles[static_cast<std::size_t>(slot.bundle)].units) {
+    const Unit& unit = layout_.units[u];
+    if (unit.frozen) continue;
+    slot.handles[i++].wait();
+    kernels::accumulate(stream_,
+                        memory.rows(begin + unit.share().begin, unit.share_elements()),
+                        gradient_share(unit));
+    begin += unit.elements;
+  }
+  slot.settled = true;
 }
 
 void ParameterStore::finish_gradients() {
-  for (Bucket& bucket : buckets_) {
-    require(bucket.pending == 0, "{} weights have no complete gradient", bucket.pending);
-    bucket.handle.wait();
+  for (std::size_t u = 0; u < layout_.units.size(); ++u) {
+    require(unit_pending_[u] == 0, "{} weights of '{}' have no complete gradient",
+            unit_pending_[u], layout_.units[u].name);
+    unit_handles_[u].wait();
   }
-  const auto& tensor = mesh_.group(comm::Axis::tensor);
-  if (tensor.size() == 1 || partial_tensors_.empty()) return;
-  // As many tensors at a time as the buffer holds.
-  const std::int64_t room = partial_.view().elements();
-  std::size_t first = 0;
-  std::int64_t used = 0;
-  for (std::size_t i = 0; i < partial_tensors_.size(); ++i) {
-    const std::int64_t size = partial_tensors_[i].any->whole.elements();
-    if (used + size > room) {
-      sum_partial_range(first, i);
-      first = i;
-      used = 0;
+  for (Bucket& bucket : buckets_) bucket.handle.wait();
+  for (std::size_t i = 0; i < gradient_slots_.size(); ++i) {  // in the order of opening
+    settle_reduction(gradient_slots_[next_gradient_slot_++ % gradient_slots_.size()]);
+  }
+  if (config_.sharding != Sharding::none) {
+    for (std::size_t u = 0; u < layout_.units.size(); ++u) {
+      const Unit& unit = layout_.units[u];
+      if (unit.frozen) continue;
+      unit_handles_[u] = unit.copies->all_reduce(stream_, gradient_share(unit));
     }
-    used += size;
+    for (auto& handle : unit_handles_) handle.wait();
   }
-  sum_partial_range(first, partial_tensors_.size());
+  sum_partial_tensors();
+  for (const Unit& unit : layout_.units) {
+    if (unit.shared_by_ends && !unit.frozen)
+      mesh_.ends().all_reduce(stream_, gradient_share(unit)).wait();
+  }
 }
 
 // A tensor appears here on every rank of the tensor axis if any of its boxes is
-// replicated: each rank adds its boxes into zeros at their global place, the sum over
-// ranks is the whole gradient, and each rank takes its boxes back. Boxes that one rank
-// alone holds pass through unchanged. So one rule serves norms under sequence parallelism
-// and shared key/value heads.
+// replicated: each rank adds its boxes into zeros at their global place, the sum over the
+// ranks among which the tensor is spread is the whole gradient, and each rank takes its
+// boxes back. Boxes that one rank alone holds pass through unchanged. So one rule serves
+// norms under sequence parallelism, shared key/value heads and routers.
 void ParameterStore::find_partial_tensors() {
   std::map<std::string, std::size_t> index;
   std::vector<PartialTensor> all;
-  for (const Param* param : params_) {
-    for (const Slab& slab : param->slabs) {
-      const auto [it, fresh] = index.try_emplace(slab.tensor, all.size());
-      if (fresh) all.push_back({&slab, {}});
-      all[it->second].boxes.emplace_back(&slab, box(gradients_.view(), *param, slab));
+  for (const Unit& unit : layout_.units) {
+    if (unit.frozen) continue;
+    // Every rank lists every tensor, in the same order, also where it has no share of it.
+    for (const Piece& piece : unit.pieces) {
+      for (const Slab& slab : piece.param->slabs) {
+        if (index.try_emplace(slab.tensor, all.size()).second) all.push_back({&slab, {}});
+      }
     }
+    const TensorView share = gradient_share(unit);
+    for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+      for (const FlatBox& box : boxes_of(*piece.param, range)) {
+        const TensorView data =
+            share.rows(at + box.at - range.begin, box.extent.elements())
+                .reshape(box.extent);
+        all[index.at(box.slab->tensor)].boxes.emplace_back(box, data);
+      }
+    });
   }
   std::int64_t largest = 0, total = 0;
   for (PartialTensor& tensor : all) {
@@ -99,6 +218,24 @@ void ParameterStore::find_partial_tensors() {
                     MemoryClass::communication, "partial gradients");
 }
 
+// As many tensors at a time as the buffer holds.
+void ParameterStore::sum_partial_tensors() {
+  if (mesh_.group(comm::Axis::tensor).size() == 1 || partial_tensors_.empty()) return;
+  const std::int64_t room = partial_.view().elements();
+  std::size_t first = 0;
+  std::int64_t used = 0;
+  for (std::size_t i = 0; i < partial_tensors_.size(); ++i) {
+    const std::int64_t size = partial_tensors_[i].any->whole.elements();
+    if (used + size > room) {
+      sum_partial_range(first, i);
+      first = i;
+      used = 0;
+    }
+    used += size;
+  }
+  sum_partial_range(first, partial_tensors_.size());
+}
+
 void ParameterStore::sum_partial_range(std::size_t first, std::size_t last) {
   if (first == last) return;
   const auto copy_boxes = [&](bool out) {
@@ -109,15 +246,13 @@ void ParameterStore::sum_partial_range(std::size_t first, std::size_t last) {
       const TensorView full =
           partial_.view().rows(begin, whole.elements()).reshape(whole);
       begin += whole.elements();
-      for (const auto& [slab, data] : tensor.boxes) {
-        TensorView target = full.rows(slab->global_begin[0], slab->extent[0]);
-        if (whole.rank() == 2) {
-          target = target.columns(slab->global_begin[1], slab->extent[1]);
-        }
+      for (const auto& [box, data] : tensor.boxes) {
+        TensorView target = full.rows(box.global_begin[0], box.extent[0]);
+        if (whole.rank() == 2)
+          target = target.columns(box.global_begin[1], box.extent[1]);
         kernels::copy(stream_, out ? data : target, out ? target : data);
       }
     }
-    return begin;
   };
   std::int64_t elements = 0;
   for (std::size_t i = first; i < last; ++i) {
@@ -126,7 +261,7 @@ void ParameterStore::sum_partial_range(std::size_t first, std::size_t last) {
   const TensorView used = partial_.view().rows(0, elements);
   kernels::fill(stream_, used, 0.0);
   copy_boxes(true);
-  mesh_.group(comm::Axis::tensor).all_reduce(stream_, used).wait();
+  mesh_.spread().all_reduce(stream_, used).wait();
   copy_boxes(false);
 }
 
@@ -136,17 +271,20 @@ double ParameterStore::gradient_norm() {
         Buffer(stream_.device(), DType::f64, {1}, MemoryClass::communication, "norm");
   }
   double sum = 0;
-  for (const Param* param : params_) {
-    for (const Slab& slab : param->slabs) {
-      if (!slab.owned) continue;
-      sum += kernels::sum_of_squares(stream_, box(gradients_.view(), *param, slab));
-    }
+  for (const Unit& unit : layout_.units) {
+    if (unit.frozen || unit.copies->rank() != 0) continue;
+    const TensorView share = gradient_share(unit);
+    for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+      for (const FlatBox& box : boxes_of(*piece.param, range)) {
+        if (!box.slab->owned) continue;
+        sum += kernels::sum_of_squares(
+            stream_, share.rows(at + box.at - range.begin, box.extent.elements()));
+      }
+    });
   }
   if (stream_.device().is_meta()) return 0;
   scalar_.view().data<double>()[0] = sum;
-  for (const comm::Axis axis : {comm::Axis::tensor, comm::Axis::pipeline}) {
-    mesh_.group(axis).all_reduce(stream_, scalar_.view()).wait();
-  }
+  mesh_.everyone().all_reduce(stream_, scalar_.view()).wait();
   return std::sqrt(scalar_.view().data<double>()[0]);
 }
 

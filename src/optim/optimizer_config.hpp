@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace trireme::optim {
 
@@ -20,6 +21,14 @@ struct ScheduleConfig {
 
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
 
+// How the tensors whose names match are trained; later groups win over earlier ones.
+struct ParameterGroup {
+  std::string pattern;  // of tensor names; * stands for any characters
+  bool frozen = false;
+  double learning_rate = -1;  // at the peak; below 0: the run's
+  double weight_decay = -1;   // below 0: the run's
+};
+
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::adamw;
   double learning_rate = 0;
@@ -29,6 +38,7 @@ struct OptimizerConfig {
   double clip = 0;  // global norm; 0: no clipping
   ScheduleConfig schedule;
   std::int64_t steps = 0;  // of the run, for the schedules
+  std::vector<ParameterGroup> groups;
 };
 
 }  // namespace trireme::optim

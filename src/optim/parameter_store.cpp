@@ -1,161 +1,241 @@
-// ParameterStore: layout, initial weights, updates and boxes.
+// ParameterStore: memory, initial weights and boxes.
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/parameter_store.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include "base/philox.hpp"
-#include "base/split.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/optimizer.hpp"
 #include "kernels/random.hpp"
 
 namespace trireme::optim {
 namespace {
 
-// Params start on multiples of 64 bytes of the smallest dtype in use.
-constexpr std::int64_t alignment_elements = 32;
+// Elements that pass through staging memory at a time, on their way to and from the host.
+constexpr std::int64_t staged_elements = 1 << 20;
+
+Holders dense_holders(comm::Mesh& mesh, Sharding sharding) {
+  if (sharding == Sharding::none) return {&mesh.alone(), &mesh.replicas()};
+  return {&mesh.shards(), &mesh.copies()};
+}
+
+Holders expert_holders(comm::Mesh& mesh, Sharding sharding) {
+  if (sharding == Sharding::none) return {&mesh.alone(), &mesh.expert_replicas()};
+  return {&mesh.expert_shards(), &mesh.expert_copies()};
+}
 
 }  // namespace
 
-ParameterStore::ParameterStore(std::vector<Param*> params, const StoreConfig& config,
-                               comm::Mesh& mesh, Device device)
-    : params_(std::move(params)), config_(config), mesh_(mesh), stream_(device) {
-  lay_out();
+ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
+                               const StoreConfig& config, comm::Mesh& mesh, Device device)
+    : config_(config),
+      mesh_(mesh),
+      stream_(device),
+      layout_(make_units(modules, config.wrap_parameters,
+                         dense_holders(mesh, config.sharding),
+                         expert_holders(mesh, config.sharding))) {
+  require(config.offload != Offload::weights || shares_weights(),
+          "weights can be offloaded only when they are sharded");
+  for (std::size_t u = 0; u < layout_.units.size(); ++u) {
+    for (const Piece& piece : layout_.units[u].pieces) {
+      entries_[piece.param] = {u, &piece, 0, 0};
+      params_.push_back(piece.param);
+    }
+  }
+  unit_handles_.resize(layout_.units.size());
+  unit_pending_.resize(layout_.units.size());
   allocate(device);
+  allocate_slots(device);
+  bind_whole();
   if (!config_.training) return;
-  cut_buckets();
+  if (config_.sharding == Sharding::none) cut_buckets();
   find_partial_tensors();
 }
 
-void ParameterStore::lay_out() {
-  entries_.resize(params_.size());
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    index_[params_[i]] = i;
-    entries_[i].begin = elements_;
-    entries_[i].elements = params_[i]->shape.elements();
-    elements_ += divide_up(entries_[i].elements, alignment_elements) * alignment_elements;
-  }
-}
-
 void ParameterStore::allocate(Device device) {
-  const auto flat = [&](DType dtype, MemoryClass use, const char* label) {
-    return Buffer(device, dtype, {elements_}, use, label);
+  const auto flat = [&](DType dtype, std::int64_t elements, MemoryClass use,
+                        const char* label) {
+    return Buffer(device, dtype, {elements}, use, label);
   };
-  weights_ = flat(config_.compute, MemoryClass::weights, "weights");
-  if (config_.training) {
-    gradients_ = flat(config_.accumulate, MemoryClass::gradients, "gradients");
-    if (config_.compute != config_.accumulate) {
-      master_ = flat(config_.accumulate, MemoryClass::optimizer, "master weights");
-    }
-    moment1_ = flat(config_.accumulate, MemoryClass::optimizer, "first moments");
-    if (config_.optimizer == OptimizerKind::adamw) {
-      moment2_ = flat(config_.accumulate, MemoryClass::optimizer, "second moments");
-    }
+  const bool away = config_.offload == Offload::weights;
+  weights_ = flat(config_.compute,
+                  shares_weights() ? layout_.share_elements : layout_.whole_elements,
+                  away ? MemoryClass::offloaded : MemoryClass::weights, "weights");
+  if (!config_.training) return;
+  const std::int64_t trained = layout_.trained_share_elements;
+  const bool offloads = config_.offload != Offload::none;
+  const MemoryClass state = offloads ? MemoryClass::offloaded : MemoryClass::optimizer;
+  gradients_ = flat(config_.accumulate,
+                    shares_gradients() ? trained : layout_.trained_whole_elements,
+                    MemoryClass::gradients, "gradients");
+  // The host updates a copy of its own even where the types are the same.
+  if (config_.compute != config_.accumulate || config_.offload == Offload::optimizer) {
+    master_ = flat(config_.accumulate, layout_.share_elements, state, "master weights");
   }
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    const Entry& e = entries_[i];
-    params_[i]->value =
-        weights_.view().rows(e.begin, e.elements).reshape(params_[i]->shape);
-    if (!config_.training) continue;
-    params_[i]->gradient =
-        gradients_.view().rows(e.begin, e.elements).reshape(params_[i]->shape);
+  moment1_ = flat(config_.accumulate, trained, state, "first moments");
+  if (config_.optimizer == OptimizerKind::adamw) {
+    moment2_ = flat(config_.accumulate, trained, state, "second moments");
+  }
+  if (!offloads) return;
+  const std::int64_t room = std::min(staged_elements, std::max<std::int64_t>(trained, 1));
+  staged_gradient_ =
+      flat(config_.accumulate, room, MemoryClass::offloaded, "staged gradients");
+  staged_weight_ = flat(config_.compute, room, MemoryClass::offloaded, "staged weights");
+}
+
+void ParameterStore::allocate_slots(Device device) {
+  std::int64_t most = 0, most_trained = 0;
+  for (const Bundle& bundle : layout_.bundles) {
+    most = std::max(most, bundle.elements);
+    most_trained = std::max(most_trained, bundle.trained_elements);
+  }
+  if (shares_weights()) {
+    const int needed = layout_.most_bundles;
+    const int slots =
+        config_.gathered_units > 0 ? config_.gathered_units : needed + config_.prefetch;
+    require(
+        slots >= needed, Status::bad_content,
+        "parallel.gathered_units = {} is too few: a module with a tied table needs {}",
+        slots, needed);
+    weight_slots_.resize(static_cast<std::size_t>(slots));
+    gathered_ = Buffer(device, config_.compute, {slots * most}, MemoryClass::weights,
+                       "gathered weights");
+  }
+  if (config_.training && shares_gradients()) {
+    // One more than a module opens: it is reduced while the next is filled.
+    const int slots = layout_.most_bundles + 1;
+    gradient_slots_.resize(static_cast<std::size_t>(slots));
+    opened_ = Buffer(device, config_.accumulate, {slots * most_trained},
+                     MemoryClass::gradients, "whole gradients");
   }
 }
 
-TensorView ParameterStore::box(const TensorView& flat, const Param& param,
-                               const Slab& slab) const {
-  const Entry& e = entries_[index_of(param)];
-  TensorView view = flat.rows(e.begin, e.elements).reshape(param.shape);
-  view = view.rows(slab.local_begin[0], slab.extent[0]);
-  if (param.shape.rank() == 2) view = view.columns(slab.local_begin[1], slab.extent[1]);
-  return view;
+void ParameterStore::bind_whole() {
+  for (const Unit& unit : layout_.units) {
+    for (const Piece& piece : unit.pieces) {
+      const auto at = [&](const Buffer& wholes) {
+        return wholes.view()
+            .rows(unit.whole_at + piece.begin, piece.elements)
+            .reshape(piece.param->shape);
+      };
+      if (!shares_weights()) piece.param->value = at(weights_);
+      if (config_.training && !shares_gradients() && !unit.frozen)
+        piece.param->gradient = at(gradients_);
+    }
+  }
 }
 
-std::size_t ParameterStore::index_of(const Param& param) const {
-  const auto found = index_.find(&param);
-  require(found != index_.end(), "'{}' is not in this store", param.name);
+TensorView ParameterStore::share_in(const Buffer& shares, const Unit& unit) {
+  return shares.view().rows(unit.share_at, unit.share_elements());
+}
+
+TensorView ParameterStore::share_of_whole(const Buffer& wholes, const Unit& unit) {
+  return wholes.view().rows(unit.whole_at + unit.share().begin, unit.share_elements());
+}
+
+TensorView ParameterStore::weight_share(const Unit& unit) const {
+  return shares_weights() ? share_in(weights_, unit) : share_of_whole(weights_, unit);
+}
+
+TensorView ParameterStore::gradient_share(const Unit& unit) const {
+  return shares_gradients() ? share_in(gradients_, unit)
+                            : share_of_whole(gradients_, unit);
+}
+
+TensorView ParameterStore::master_share(const Unit& unit) const {
+  return master_.view().empty() ? weight_share(unit) : share_in(master_, unit);
+}
+
+ParameterStore::Entry& ParameterStore::entry_of(const Param& param) {
+  const auto found = entries_.find(&param);
+  require(found != entries_.end(), "'{}' is not in this store", param.name);
   return found->second;
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
-  const TensorView flat = master();
-  for (const Param* param : params_) {
-    for (const Slab& slab : param->slabs) {
-      const TensorView x = box(flat, *param, slab);
-      switch (param->initializer.kind) {
-        case Initializer::Kind::zeros: kernels::fill(stream_, x, 0.0); break;
-        case Initializer::Kind::ones: kernels::fill(stream_, x, 1.0); break;
-        case Initializer::Kind::normal:
-          kernels::fill_normal(stream_, x, slab.whole, slab.global_begin, seed,
-                               hash_name(slab.tensor),
-                               param->initializer.standard_deviation);
+  for (const Unit& unit : layout_.units) {
+    const TensorView share = master_share(unit);
+    for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+      for (const FlatBox& box : boxes_of(*piece.param, range)) {
+        const TensorView x = share.rows(at + box.at - range.begin, box.extent.elements())
+                                 .reshape(box.extent);
+        const Initializer& start = piece.param->initializer;
+        switch (start.kind) {
+          case Initializer::Kind::zeros: kernels::fill(stream_, x, 0.0); break;
+          case Initializer::Kind::ones: kernels::fill(stream_, x, 1.0); break;
+          case Initializer::Kind::normal:
+            kernels::fill_normal(stream_, x, box.slab->whole, box.global_begin, seed,
+                                 hash_name(box.slab->tensor), start.standard_deviation);
+        }
       }
-    }
+    });
   }
   refresh_weights();
 }
 
 void ParameterStore::refresh_weights() {
-  if (!master_.view().empty()) kernels::copy(stream_, master_.view(), weights_.view());
-}
-
-void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
-                            double gradient_scale, std::int64_t step) {
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    const Entry& e = entries_[i];
-    const auto part = [&](const Buffer& buffer) {
-      return buffer.view().empty() ? TensorView()
-                                   : buffer.view().rows(e.begin, e.elements);
-    };
-    const TensorView weight = master_.view().empty() ? TensorView() : part(weights_);
-    const TensorView main = master_.view().empty() ? part(weights_) : part(master_);
-    const double decay = params_[i]->decay ? config.weight_decay : 0.0;
-    if (config.kind == OptimizerKind::adamw) {
-      const kernels::AdamW rule{learning_rate, config.beta1, config.beta2,  config.eps,
-                                decay,         step,         gradient_scale};
-      kernels::adamw(stream_, rule, main, part(gradients_), part(moment1_),
-                     part(moment2_), weight);
-    } else {
-      const kernels::Sgd rule{learning_rate, config.beta1, decay, gradient_scale};
-      kernels::sgd(stream_, rule, main, part(gradients_), part(moment1_), weight);
+  forget_gathered();
+  std::vector<comm::Handle> handles;
+  for (const Unit& unit : layout_.units) {
+    const TensorView share = weight_share(unit);
+    if (!master_.view().empty()) {
+      move(master_share(unit), share, traffic_.to_device);
     }
+    if (shares_weights()) continue;
+    handles.push_back(unit.shards->all_gather(
+        stream_, share, weights_.view().rows(unit.whole_at, unit.elements)));
   }
+  for (auto& handle : handles) handle.wait();
 }
 
-void ParameterStore::clear_gradients() { kernels::fill(stream_, gradients_.view(), 0.0); }
-
-void ParameterStore::append_boxes(const char* section, const TensorView& flat,
+void ParameterStore::append_boxes(std::string_view section, const Unit& unit,
+                                  const TensorView& share, std::int64_t& owned,
                                   std::vector<StoredBox>& boxes) const {
-  // Writing is shared out over the ranks that hold the same weights, box by box.
-  const auto& replicas = mesh_.replicas();
-  std::int64_t owned = 0;
-  for (const Param* param : params_) {
-    for (const Slab& slab : param->slabs) {
-      const bool mine = slab.owned && owned % replicas.size() == replicas.rank();
-      if (slab.owned) ++owned;
-      boxes.push_back({&slab, section, box(flat, *param, slab), mine});
+  // Writing is dealt out over the ranks that hold the same share, box by box.
+  for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+    for (const FlatBox& box : boxes_of(*piece.param, range)) {
+      const bool mine =
+          box.slab->owned && owned % unit.copies->size() == unit.copies->rank();
+      if (box.slab->owned) ++owned;
+      boxes.push_back({box.slab, section, box.global_begin,
+                       share.rows(at + box.at - range.begin, box.extent.elements())
+                           .reshape(box.extent),
+                       mine});
     }
-  }
+  });
 }
 
 std::vector<StoredBox> ParameterStore::state_boxes() const {
   std::vector<StoredBox> boxes;
-  append_boxes("model", master(), boxes);
-  if (!moment1_.view().empty()) append_boxes("optimizer/moment1", moment1_.view(), boxes);
-  if (!moment2_.view().empty()) append_boxes("optimizer/moment2", moment2_.view(), boxes);
+  const auto all = [&](std::string_view section, bool frozen_too, const auto& share_of) {
+    std::int64_t owned = 0;
+    for (const Unit& unit : layout_.units) {
+      if (frozen_too || !unit.frozen)
+        append_boxes(section, unit, share_of(unit), owned, boxes);
+    }
+  };
+  all("model", true, [&](const Unit& unit) { return master_share(unit); });
+  if (!moment1_.view().empty())
+    all("optimizer/moment1", false,
+        [&](const Unit& unit) { return share_in(moment1_, unit); });
+  if (!moment2_.view().empty())
+    all("optimizer/moment2", false,
+        [&](const Unit& unit) { return share_in(moment2_, unit); });
   return boxes;
 }
 
 std::vector<StoredBox> ParameterStore::gradient_boxes() const {
   std::vector<StoredBox> boxes;
-  append_boxes("gradient", gradients_.view(), boxes);
+  std::int64_t owned = 0;
+  for (const Unit& unit : layout_.units) {
+    if (!unit.frozen) append_boxes("gradient", unit, gradient_share(unit), owned, boxes);
+  }
   return boxes;
 }
 
 std::int64_t ParameterStore::local_elements() const {
   std::int64_t sum = 0;
-  for (const Entry& e : entries_) sum += e.elements;
+  for (const Param* param : params_) sum += param->shape.elements();
   return sum;
 }
 

@@ -1,59 +1,93 @@
-// ParameterStore: the memory of all weights of a stage as flat buffers, with their
-// gradients, master copies and moments, and the reduction of gradients over the mesh.
+// ParameterStore: the memory of all weights of a rank, with their gradients, master
+// copies and moments, how it is shared out over the replicas, and the reduction of
+// gradients.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/memory.hpp"
-#include "base/param.hpp"
+#include "base/weight_access.hpp"
 #include "comm/mesh.hpp"
 #include "optim/optimizer_config.hpp"
+#include "optim/unit.hpp"
 
 namespace trireme::optim {
+
+// What the ranks of a shard group share out instead of repeating; each includes those
+// before it (Rajbhandari et al., 2020: ZeRO-1, 2, 3).
+enum class Sharding : std::uint8_t { none, optimizer, gradients, weights };
+
+// What lives in the host's memory, away from the device that computes; weights: with the
+// optimizer's state.
+enum class Offload : std::uint8_t { none, optimizer, weights };
 
 struct StoreConfig {
   DType compute = DType::f32;  // weights in use
   DType accumulate =
       DType::f32;  // gradients, master weights, moments: f32, f64 for proofs
   OptimizerKind optimizer = OptimizerKind::adamw;
-  std::int64_t bucket_bytes = 25 << 20;  // of gradients, reduced together
-  bool training = true;                  // false: weights only
+  std::int64_t bucket_bytes = 25
+                              << 20;  // of gradients, reduced together (Sharding::none)
+  bool training = true;               // false: weights only
+  Sharding sharding = Sharding::none;
+  std::int64_t wrap_parameters = 0;  // see make_units()
+  int prefetch = 1;                  // modules fetched ahead
+  int gathered_units = 0;  // most bundles gathered at once; 0: one module and prefetch
+  Offload offload = Offload::none;
 };
 
 // A tensor's box in the store, for checkpoints and dumps.
 struct StoredBox {
   const Slab* slab = nullptr;
-  const char* section =
-      "";              // "model", "optimizer/moment1", "optimizer/moment2", "gradient"
-  TensorView data;     // shape slab->extent; rows may be strided
-  bool write = false;  // this rank writes it: owned, and shared out over the replicas
+  std::string_view section;  // "model", "optimizer/moment1", "optimizer/moment2",
+                             // "gradient"
+  Shape global_begin;        // of the box in the tensor; its extent is data.shape()
+  TensorView data;           // dense
+  bool write = false;        // this rank writes it: owned, and dealt out over the copies
 };
 
-class ParameterStore {
- public:
-  // Allocates everything on `device` and binds value and gradient of each Param. `params`
-  // in the order of forward, the same list on every rank of mesh.replicas().
-  ParameterStore(std::vector<Param*> params, const StoreConfig& config, comm::Mesh& mesh,
-                 Device device);
+// Bytes that crossed between the device and the host's memory for offloading.
+struct OffloadTraffic {
+  std::int64_t to_host = 0, to_device = 0;
+};
 
-  // Every weight as a pure function of (seed, tensor name, global index).
+class ParameterStore final : public WeightAccess {
+ public:
+  // Allocates everything on `device` and binds the Params, as far as they are whole at
+  // rest. `modules` in the order of forward, the same list on every replica. The shard
+  // groups are the mesh's; Sharding::none needs mesh.folding().shard = 1.
+  ParameterStore(const std::vector<ParamModule>& modules, const StoreConfig& config,
+                 comm::Mesh& mesh, Device device);
+
+  // Every weight as a pure function of (seed, tensor name, global index). No rank holds
+  // more than its share.
   void initialize(std::uint64_t seed);
-  // Copies master weights into the compute dtype, after they were loaded.
+  // Brings the weights in use up to date with the master weights, after they were loaded.
   void refresh_weights();
 
-  // One step's gradients. begin_step, then ready() for every contribution of every
-  // microbatch (see nn::WeightGradients), then finish_gradients(). A bucket of gradients
-  // is all-reduced over the replicas as soon as its last contribution is there: once a
-  // step.
+  // Weights are gathered when they are needed, and ahead of that; a released module stays
+  // until its room is needed (Sharding::weights).
+  void fetch(int module, Direction direction) override;
+  void release(int module) override;
+
+  // One step's gradients. begin_step, then the contributions of every microbatch through
+  // WeightAccess, then finish_gradients(). Sharding::none and optimizer: gradients are
+  // accumulated whole and reduced once a step, as soon as the last contribution is there.
+  // Beyond: each microbatch's are reduced and scattered as a module closes, and added up
+  // in shares; copies are summed once a step.
   void begin_step(std::int64_t microbatches);
-  void ready(Param& param);
-  // Waits for the buckets; then sums what is still partial over the tensor axis.
+  void open_gradients(int module) override;
+  void close_gradients(int module) override;
+  void ready(Param& param) override;
+  // Waits for the reductions; then sums what is still partial over the tensor axis, and
+  // the two copies of a table that the ends of the pipeline share.
   void finish_gradients();
   // Lets reductions in flight move on.
-  void progress() { mesh_.replicas().progress(); }
+  void progress() { mesh_.everyone().progress(); }
 
   // Norm of the whole model's gradient, every element counted once; the same on all
   // ranks.
@@ -64,65 +98,145 @@ class ParameterStore {
   // Leaves the gradients at zero without an update.
   void clear_gradients();
 
-  // Boxes of all tensors: weights (master where there is one) and moments.
+  // Boxes of this rank's share of all tensors: weights (master where there is one) and
+  // moments.
   std::vector<StoredBox> state_boxes() const;
   std::vector<StoredBox> gradient_boxes() const;
 
   std::int64_t local_elements() const;  // parameters on this rank, without padding
-  std::size_t weight_bytes() const { return weights_.bytes(); }
-  std::size_t gradient_bytes() const { return gradients_.bytes(); }
+  std::size_t weight_bytes() const { return weights_.bytes() + gathered_.bytes(); }
+  std::size_t gradient_bytes() const { return gradients_.bytes() + opened_.bytes(); }
   std::size_t optimizer_bytes() const {
     return master_.bytes() + moment1_.bytes() + moment2_.bytes();
   }
   std::size_t communication_bytes() const { return partial_.bytes() + scalar_.bytes(); }
+  std::size_t staged_bytes() const {
+    return staged_gradient_.bytes() + staged_weight_.bytes();
+  }
+  const StoreConfig& config() const { return config_; }
+  const std::vector<Unit>& units() const { return layout_.units; }
   const std::vector<Param*>& params() const { return params_; }
+  const OffloadTraffic& offload_traffic() const { return traffic_; }
+  // Most bundles that were gathered at once so far, and gathers made.
+  int peak_gathered() const { return peak_gathered_; }
+  std::int64_t gathers() const { return gathers_; }
 
  private:
-  // A contiguous range of the flat gradient that is reduced together.
+  // A contiguous range of the whole flat gradient that is reduced together.
   struct Bucket {
     std::int64_t begin = 0, end = 0;  // elements
-    std::int64_t params = 0;          // that lie in it
-    std::int64_t pending = 0;         // of them not complete in this step
+    comm::Group* copies = nullptr;
+    std::int64_t params = 0;   // that lie in it
+    std::int64_t pending = 0;  // of them not complete in this step
     comm::Handle handle;
   };
-  // Where a Param lies.
+  // Where a Param is.
   struct Entry {
-    std::int64_t begin = 0, elements = 0;
+    std::size_t unit = 0;
+    const Piece* piece = nullptr;
     std::size_t bucket = 0;
     std::int64_t missing = 0;  // contributions in this step
+  };
+  // Room for a gathered bundle of weights, or for the whole gradients of one.
+  struct Slot {
+    int bundle = -1;
+    int users = 0;
+    std::int64_t last_use = 0;
+    bool settled = true;  // nothing is in flight
+    std::vector<comm::Handle> handles;
   };
   // A whole tensor whose gradient is a partial sum on the ranks of the tensor axis, with
   // this rank's boxes of it.
   struct PartialTensor {
     const Slab* any = nullptr;  // for name and shape
-    std::vector<std::pair<const Slab*, TensorView>> boxes;
+    std::vector<std::pair<FlatBox, TensorView>> boxes;
   };
 
-  void lay_out();
+  // Layout and memory.
   void allocate(Device device);
+  void allocate_slots(Device device);
+  void bind_whole();
   void cut_buckets();
   void find_partial_tensors();
-  void sum_partial_range(std::size_t first, std::size_t last);
-  std::size_t index_of(const Param& param) const;
-  TensorView box(const TensorView& flat, const Param& param, const Slab& slab) const;
-  void append_boxes(const char* section, const TensorView& flat,
-                    std::vector<StoredBox>& boxes) const;
-  TensorView master() const {
-    return master_.view().empty() ? weights_.view() : master_.view();
-  }
+  bool shares_weights() const { return config_.sharding == Sharding::weights; }
+  bool shares_gradients() const { return config_.sharding >= Sharding::gradients; }
+  // This rank's share of a unit, in a buffer of shares, and of the weights in use and the
+  // gradients, wherever they lie.
+  static TensorView share_in(const Buffer& shares, const Unit& unit);
+  static TensorView share_of_whole(const Buffer& wholes, const Unit& unit);
+  TensorView weight_share(const Unit& unit) const;
+  TensorView gradient_share(const Unit& unit) const;
+  TensorView master_share(const Unit& unit) const;
+  // Calls body(piece, range of the piece's elements, the range's place in the share).
+  template <class Body>
+  void for_each_piece(const Unit& unit, const Body& body) const;
+  void append_boxes(std::string_view section, const Unit& unit, const TensorView& share,
+                    std::int64_t& owned, std::vector<StoredBox>& boxes) const;
+  Entry& entry_of(const Param& param);
 
-  std::vector<Param*> params_;
+  // Gathered weights.
+  Slot* slot_of(int bundle);
+  Slot* idle_slot(std::int64_t before);
+  void start_gather(Slot& slot, int bundle);
+  void settle_gather(Slot& slot);
+  void forget_gathered();
+  void bind_values(int bundle, const TensorView& memory);
+  TensorView slot_memory(const std::vector<Slot>& slots, const Slot& slot,
+                         const Buffer& memory) const;
+
+  // Gradients.
+  Slot& open_slot(int bundle);
+  void start_reduction(Slot& slot);
+  void settle_reduction(Slot& slot);
+  void bind_gradients(int bundle, const TensorView& memory);
+  void sum_partial_range(std::size_t first, std::size_t last);
+  void sum_partial_tensors();
+
+  // Updates.
+  void update_range(const OptimizerConfig& config, const Param& param,
+                    double learning_rate, double gradient_scale, std::int64_t step,
+                    const TensorView& main, const TensorView& gradient,
+                    const TensorView& moment1, const TensorView& moment2,
+                    const TensorView& weight);
+  void update_piece(const OptimizerConfig& config, double learning_rate,
+                    double gradient_scale, std::int64_t step, const Unit& unit,
+                    const Piece& piece, std::int64_t at, std::int64_t count);
+  void move(const TensorView& from, const TensorView& to, std::int64_t& counter);
+
   StoreConfig config_;
   comm::Mesh& mesh_;
   Stream stream_;
-  std::vector<Entry> entries_;  // parallel to params_
-  std::unordered_map<const Param*, std::size_t> index_;
-  std::int64_t elements_ = 0;  // of a flat buffer, padding included
-  Buffer weights_, master_, gradients_, moment1_, moment2_;
-  Buffer partial_;  // sums over the tensor axis pass through it
-  Buffer scalar_;   // one f64
+  UnitLayout layout_;
+  std::vector<Param*> params_;
+  std::unordered_map<const Param*, Entry> entries_;
+  Buffer weights_;                          // of all units: whole, or shares
+  Buffer gathered_;                         // slots of whole bundles
+  Buffer gradients_;                        // of the trained units: whole, or shares
+  Buffer opened_;                           // slots of whole bundles' gradients
+  Buffer master_, moment1_, moment2_;       // shares
+  Buffer staged_gradient_, staged_weight_;  // pieces on their way to and from the host
+  Buffer partial_;                          // sums over the tensor axis pass through it
+  Buffer scalar_;                           // one f64
+  std::vector<Slot> weight_slots_, gradient_slots_;
+  std::size_t next_gradient_slot_ = 0;
+  std::int64_t clock_ = 0, gathers_ = 0;
+  int peak_gathered_ = 0;
   std::vector<Bucket> buckets_;
+  std::vector<comm::Handle> unit_handles_;  // parallel to units
+  std::vector<std::int64_t> unit_pending_;
   std::vector<PartialTensor> partial_tensors_;
+  OffloadTraffic traffic_;
 };
+
+template <class Body>
+void ParameterStore::for_each_piece(const Unit& unit, const Body& body) const {
+  const Range share = unit.share();
+  for (const Piece& piece : unit.pieces) {
+    const std::int64_t begin = std::max(share.begin, piece.begin);
+    const std::int64_t end = std::min(share.end, piece.begin + piece.elements);
+    if (begin >= end) continue;
+    body(piece, Range{begin - piece.begin, end - piece.begin}, begin - share.begin);
+  }
+}
 
 }  // namespace trireme::optim

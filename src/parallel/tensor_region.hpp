@@ -47,6 +47,10 @@ class TensorRegion {
   int rank() const { return group_.rank(); }
   int size() const { return group_.size(); }
 
+  // The rows of every rank, in rank order: [size * T, ...]. No gradient passes through.
+  TensorView gather_rows(Stream& stream, Arena& arena, const TensorView& x) const {
+    return edge::all_gather(group_, stream, arena, x).wait();
+  }
   // The x of every rank, in rank order: [size, x's shape]. No gradient passes through.
   TensorView gather(Stream& stream, Arena& arena, const TensorView& x) const;
 

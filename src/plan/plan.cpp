@@ -13,7 +13,7 @@ std::int64_t Plan::total_memory() const {
 }
 
 Plan make_plan(const train::RunConfig& config, int rank) {
-  comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank);
+  comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding);
   train::Engine engine(config, mesh, Device::meta());
   optim::ParameterStore& store = engine.store();
   const comm::Group& tensor = mesh.group(comm::Axis::tensor);
@@ -24,7 +24,7 @@ Plan make_plan(const train::RunConfig& config, int rank) {
   const std::vector<TensorView> ids(static_cast<std::size_t>(config.microbatches()),
                                     ids_T);
   store.begin_step(config.microbatches());
-  engine.run(train::one_stage_schedule(config.microbatches()), ids, ids, 1.0);
+  engine.run(ids, ids, 1.0);
   store.finish_gradients();
 
   Plan plan;

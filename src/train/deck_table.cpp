@@ -133,31 +133,49 @@ constexpr std::array parallel_keys = {
     boolean("parallel", "sequence", "false",
             "Split norms and residuals over the tensor ranks along the sequence."),
     integer("parallel", "context", "ranks", "1", 1, 1e6,
-            "Ranks that share each sequence in attention; above 1 is not available yet."),
+            "Ranks that share each sequence in attention."),
+    text("parallel", "context_method", "\"ring\"", "ring|ulysses",
+         "How context ranks attend to each other: ring sends keys and values round; "
+         "ulysses swaps positions for heads, which context must divide."),
+    text("parallel", "context_order", "\"auto\"", "auto|zigzag|contiguous",
+         "Which positions a context rank holds; zigzag gives all the same work; auto: "
+         "zigzag for ring, contiguous for ulysses."),
     integer("parallel", "pipeline", "ranks", "1", 1, 1e6,
-            "Stages of the pipeline; above 1 is not available yet."),
+            "Ranks that hold the model's layers one after the other."),
     text("parallel", "schedule", "\"1f1b\"",
          "gpipe|1f1b|interleaved|zb_h1|zb_v|dualpipe_v",
-         "Pipeline schedule; others than 1f1b are not available yet."),
-    integer("parallel", "virtual_stages", "", "1", 1, 1e5,
-            "Stages of each pipeline rank; above 1 is not available yet."),
+         "Order of forwards and backwards on the pipeline ranks."),
+    integer("parallel", "virtual_stages", "stages", "1", 1, 1e5,
+            "Stages of each pipeline rank: 2 for zb_v and dualpipe_v, 2 or more for "
+            "interleaved, else 1."),
+    ranged(KeyType::integers, "parallel", "stage_layers", "blocks", "[]", 1, 1e5,
+           "Blocks of each stage, in order; empty: by work, the head's included."),
     integer("parallel", "expert", "ranks", "1", 1, 1e6,
             "Ranks that share the experts; above 1 is not available yet."),
     text("parallel", "sharding_strategy", "\"NO_SHARD\"",
          "NO_SHARD|ZERO1|SHARD_GRAD_OP|FULL_SHARD|HYBRID_SHARD",
-         "What data ranks share out instead of repeating; others than NO_SHARD are not "
-         "available yet."),
+         "What data and context ranks share out instead of repeating: nothing; the "
+         "optimizer's state; gradients too; weights too; or all of it within groups of "
+         "shard_group ranks."),
     integer("parallel", "shard_group", "ranks", "0", 0, 1e6,
-            "Ranks of a sharding group, 0: all; above 0 is not available yet."),
+            "Ranks that share out one copy with HYBRID_SHARD; 0: those of a node."),
     text("parallel", "wrap", "\"block\"", "block|size",
-         "What is gathered together when sharded; size is not available yet."),
-    integer("parallel", "prefetch", "", "1", 0, 1000,
-            "Units gathered ahead when sharded; others than 1 are not available yet."),
+         "What is sharded and gathered as one unit: each block, or as many modules as "
+         "make wrap_parameters."),
+    integer("parallel", "wrap_parameters", "parameters", "0", 0, 1e15,
+            "Least size of a unit with wrap = \"size\"."),
+    integer("parallel", "prefetch", "units", "1", 0, 1000,
+            "Units gathered ahead with FULL_SHARD and HYBRID_SHARD."),
+    integer("parallel", "gathered_units", "units", "0", 0, 1e5,
+            "Most units gathered at once with FULL_SHARD and HYBRID_SHARD; 0: prefetch "
+            "and those in use."),
     ranged(KeyType::bytes, "parallel", "bucket_bytes", "bytes", "\"25 MiB\"", 1024,
            0x1p40,
            "Gradients of about this size are reduced over the data ranks together."),
-    text("parallel", "offload", "\"none\"", "none|optimizer|weights|activations",
-         "What lives in the host's memory; others than none are not available yet."),
+    text(
+        "parallel", "offload", "\"none\"", "none|optimizer|weights|activations",
+        "What lives in the host's memory: the optimizer's state, which is updated there, "
+        "or sharded weights as well; activations are not available yet."),
 };
 
 constexpr std::array comm_keys = {
@@ -195,10 +213,15 @@ constexpr std::array precision_keys = {
 
 constexpr std::array recompute_keys = {
     text("recompute", "policy", "\"none\"", "none|selective|full",
-         "Activations computed again in the backward pass; others than none are not "
-         "available yet."),
-    integer("recompute", "layers", "", "0", 0, 1e5,
-            "Blocks that recompute, 0: all; above 0 is not available yet."),
+         "Activations computed again in the backward pass: none, the pieces named, or "
+         "whole blocks."),
+    ranged(KeyType::texts, "recompute", "pieces", "", "[]", -unbounded, unbounded,
+           "What selective recomputes: norm, attention, activation, up (outputs of the "
+           "norms, the attention core, the activation function, the up projection)."),
+    integer("recompute", "layers", "blocks", "0", 0, 1e5,
+            "How many of the first blocks recompute; 0: all."),
+    boolean("recompute", "partition", "false",
+            "With full: split the inputs that are kept over the tensor ranks."),
 };
 
 constexpr std::array optimizer_keys = {
@@ -215,6 +238,9 @@ constexpr std::array optimizer_keys = {
          "Decoupled weight decay; not applied to norms and biases."),
     real("optimizer", "clip", "1.0", 0, 1e30,
          "Largest global norm of the gradient; 0: no clipping."),
+    ranged(KeyType::texts, "optimizer", "groups", "", "[]", -unbounded, unbounded,
+           "Tensors trained in their own way, each as \"PATTERN frozen\" or \"PATTERN "
+           "learning_rate=X weight_decay=X\"; * stands for anything, later ones win."),
     text(
         "optimizer.schedule", "name", "\"constant\"", "constant|linear|cosine|wsd",
         "Course of the learning rate after warm-up; wsd: constant, then a linear decay."),
@@ -238,6 +264,9 @@ constexpr std::array checkpoint_keys = {
     text("checkpoint", "resume", "\"auto\"", "",
          "auto: go on from the newest checkpoint if there is one; never: start anew; or "
          "the path of a checkpoint."),
+    text("checkpoint", "load", "\"all\"", "all|one",
+         "Who reads a checkpoint: every rank its part, or one rank, which hands each "
+         "tensor out."),
     boolean("checkpoint", "load_on_mesh_change", "true",
             "Allow resuming from a checkpoint that another mesh wrote."),
 };

@@ -1,20 +1,27 @@
-// Engine: building the model and running microbatches.
+// Engine: building the stages of a rank and their memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine.hpp"
 
 #include <algorithm>
 
+#include "optim/parameter_groups.hpp"
+#include "train/stage_cut.hpp"
+
 namespace trireme::train {
 namespace {
 
-model::StageConfig stage_config(const RunConfig& config) {
-  return {.model = config.model,
-          .blocks = {0, config.model.layers},
-          .first = true,
-          .last = true,
-          .dtype = config.precision.compute,
-          .z_loss = config.z_loss,
-          .positions = 0};
+optim::StoreConfig store_config(const RunConfig& config) {
+  const ParallelSettings& parallel = config.parallel;
+  return {.compute = config.precision.compute,
+          .accumulate = config.precision.accumulate,
+          .optimizer = config.optimizer.kind,
+          .bucket_bytes = parallel.bucket_bytes,
+          .training = true,
+          .sharding = parallel.sharding,
+          .wrap_parameters = parallel.wrap_parameters,
+          .prefetch = parallel.prefetch,
+          .gathered_units = parallel.gathered_units,
+          .offload = parallel.offload};
 }
 
 }  // namespace
@@ -22,120 +29,167 @@ model::StageConfig stage_config(const RunConfig& config) {
 Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
     : config_(config),
       device_(device),
+      pipeline_(mesh.group(comm::Axis::pipeline)),
       region_(mesh.group(comm::Axis::tensor), config.parallel.sequence),
-      stage_(stage_config(config), region_, device),
-      positions_(device, DType::i32, {config.batch.micro * config.model.sequence},
-                 MemoryClass::workspace, "positions") {
-  const optim::StoreConfig store{config.precision.compute, config.precision.accumulate,
-                                 config.optimizer.kind, config.parallel.bucket_bytes,
-                                 true};
-  store_.emplace(stage_.parameters(), store, mesh, device);
-  if (!device.is_meta()) {
-    auto positions = positions_.view().span<std::int32_t>();
-    for (std::size_t t = 0; t < positions.size(); ++t) {
-      positions[t] =
-          static_cast<std::int32_t>(t % static_cast<std::size_t>(config.model.sequence));
+      shape_{config.parallel.schedule, mesh.shape().pipeline,
+             config.parallel.virtual_stages, config.microbatches()} {
+  schedule_ = make_schedules(shape_)[to_size(pipeline_.rank())];
+  PipelineShape one = shape_;
+  one.microbatches = 1;
+  forward_schedule_ = forward_schedules(one)[to_size(pipeline_.rank())];
+  build_attention(mesh);
+  fill_positions();
+  build_chunks(device);
+  build_store(mesh, device);
+  if (device.is_meta()) {
+    allocate(device);
+    demand_ = measure(*this);
+    return;
+  }
+  comm::Mesh planned = comm::Mesh::meta(mesh.shape(), mesh.rank(), mesh.folding());
+  demand_ = Engine(config, planned, Device::meta()).demand();
+  allocate(device);
+}
+
+void Engine::build_attention(comm::Mesh&) {
+  attention_ = std::make_unique<parallel::LocalAttention>();
+}
+
+void Engine::fill_positions() {
+  sequence_positions_.resize(to_size(config_.model.sequence));
+  for (std::size_t i = 0; i < sequence_positions_.size(); ++i)
+    sequence_positions_[i] = static_cast<std::int64_t>(i);
+  const auto S = static_cast<std::int64_t>(sequence_positions_.size());
+  positions_ = Buffer(device_, DType::i32, {config_.batch.micro * S},
+                      MemoryClass::workspace, "positions");
+  if (device_.is_meta()) return;
+  auto positions = positions_.view().span<std::int32_t>();
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    positions[t] =
+        static_cast<std::int32_t>(sequence_positions_[t % sequence_positions_.size()]);
+  }
+}
+
+void Engine::build_chunks(Device device) {
+  const int last = stages(shape_) - 1, rank = pipeline_.rank();
+  const auto cut = cut_stages(config_.model, last + 1, config_.parallel.stage_layers);
+  const bool ends_together = place_of(shape_, 0).rank == place_of(shape_, last).rank;
+  int modules = 0;
+  chunks_.resize(to_size(shape_.chunks));
+  Param* table = nullptr;
+  for (int c = 0; c < shape_.chunks; ++c) {
+    Chunk& chunk = chunks_[to_size(c)];
+    chunk.number = stage_of(shape_, rank, c);
+    const auto is_here = [&](int stage) {
+      return stage >= 0 && stage <= last && place_of(shape_, stage).rank == rank;
+    };
+    chunk.before_here = is_here(chunk.number - 1);
+    chunk.after_here = is_here(chunk.number + 1);
+    const model::StageConfig stage{.model = config_.model,
+                                   .blocks = cut[to_size(chunk.number)],
+                                   .first = chunk.number == 0,
+                                   .last = chunk.number == last,
+                                   .ends_together = ends_together,
+                                   .dtype = config_.precision.compute,
+                                   .z_loss = config_.z_loss,
+                                   .positions = 0,
+                                   .first_module = modules,
+                                   .recompute = config_.recompute.what,
+                                   .recompute_layers = config_.recompute.layers > 0
+                                                           ? config_.recompute.layers
+                                                           : config_.model.layers};
+    chunk.stage = std::make_unique<model::Stage>(stage, region_, device, table);
+    if (table == nullptr) table = chunk.stage->table();
+    modules += static_cast<int>(chunk.stage->modules().size());
+  }
+}
+
+void Engine::build_store(comm::Mesh& mesh, Device device) {
+  std::vector<ParamModule> modules;
+  for (Chunk& chunk : chunks_) {
+    for (ParamModule& module : chunk.stage->modules()) {
+      for (Param* param : module.params) optim::apply_groups(config_.optimizer, *param);
+      modules.push_back(std::move(module));
     }
   }
-  demand_ = measure(*this);
-  const auto live = live_microbatches(one_stage_schedule(config.microbatches()));
-  for (std::int64_t i = 0; i < live; ++i) {
-    live_.push_back(
-        {Arena(device, demand_.saved, MemoryClass::activations, "activations"),
-         stage_.make_saved()});
+  store_.emplace(modules, store_config(config_), mesh, device);
+  for (Chunk& chunk : chunks_) chunk.stage->attach(*store_);
+}
+
+Shape Engine::activation_shape() const {
+  const auto tokens =
+      config_.batch.micro * static_cast<std::int64_t>(sequence_positions_.size());
+  return {region_.outside_rows(tokens).count(), config_.model.hidden};
+}
+
+void Engine::allocate(Device device) {
+  for (int c = 0; c < shape_.chunks; ++c) {
+    Chunk& chunk = chunks_[to_size(c)];
+    const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
+    const auto slots = std::max<std::int64_t>(live_slots(schedule_, c), 1);
+    for (std::int64_t i = 0; i < slots; ++i) {
+      chunk.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
+                            chunk.stage->make_saved(),
+                            {},
+                            {},
+                            {},
+                            {},
+                            {},
+                            {}});
+    }
+    chunk.slots = assign_slots(schedule_, c, Lifetime::input);
+    const auto gradients = gradient_receive_slots(schedule_, c);
+    for (std::int64_t i = 0; i < gradients; ++i) {
+      chunk.gradients_in.push_back(
+          {Buffer(device, config_.precision.compute, activation_shape(),
+                  MemoryClass::communication, "received gradients"),
+           {}});
+    }
+    chunk.gradient_slots = assign_slots(schedule_, c, Lifetime::gradient);
   }
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
+  remade_.emplace(device, demand_.remade, MemoryClass::activations, "remade activations");
 }
 
-// Runs forward, backward and evaluation of one microbatch on meta arenas; the weights
-// stay as they are, for kernels and collectives on a meta stream do nothing.
+// Runs a step and an evaluation on meta arenas.
 ActivationDemand Engine::measure(Engine& engine) {
-  const Device meta = Device::meta();
-  Stream stream(meta);
-  nn::WeightGradients gradients;
-  Live live{Arena(meta, 0, MemoryClass::activations, "activations"),
-            engine.stage_.make_saved()};
-  Arena scratch(meta, 0, MemoryClass::workspace, "scratch");
-  const std::int64_t tokens = engine.config_.batch.micro * engine.config_.model.sequence;
-  const TensorView ids_T(nullptr, DType::i32, {tokens}, meta);
-  engine.forward_and_loss(stream, live, scratch, gradients, ids_T, ids_T, 1.0);
-  engine.backward(stream, live, scratch, gradients);
-  live.saved.reset();
-  nn::Pass pass = engine.pass(stream, live.saved, scratch, gradients);
-  engine.stage_.forward(pass, ids_T, live.views);
-  engine.stage_.evaluate(pass, ids_T, live.views);
-  return {live.saved.peak_bytes(), scratch.peak_bytes()};
-}
-
-nn::Pass Engine::pass(Stream& stream, Arena& saved, Arena& scratch,
-                      nn::WeightGradients& gradients) {
-  return {stream,
-          saved,
-          scratch,
-          gradients,
-          attention_,
-          config_.batch.micro,
-          config_.model.sequence,
-          positions_.view()};
-}
-
-double Engine::forward_and_loss(Stream& stream, Live& live, Arena& scratch,
-                                nn::WeightGradients& gradients,
-                                const TensorView& inputs_T, const TensorView& targets_T,
-                                double scale) {
-  nn::Pass p = pass(stream, live.saved, scratch, gradients);
-  stage_.forward(p, inputs_T, live.views);
-  return stage_.loss(p, targets_T, scale, live.views);
-}
-
-void Engine::backward(Stream& stream, Live& live, Arena& scratch,
-                      nn::WeightGradients& gradients) {
-  const ArenaScope scope(scratch);
-  nn::Pass p = pass(stream, live.saved, scratch, gradients);
-  stage_.backward(p, {}, live.views);
-}
-
-double Engine::run(const Schedule& schedule, const std::vector<TensorView>& inputs,
-                   const std::vector<TensorView>& targets, double scale) {
-  Stream stream(device_);
-  nn::WeightGradients gradients([this](Param& param) {
-    store_->ready(param);
-    store_->progress();
-  });
-  double loss = 0;
-  for (const Action& action : schedule) {
-    const auto m = static_cast<std::size_t>(action.microbatch);
-    Live& live = live_[m % live_.size()];
-    if (action.kind == ActionKind::forward) {
-      live.saved.reset();
-      loss += forward_and_loss(stream, live, *scratch_, gradients, inputs[m], targets[m],
-                               scale);
-    } else {
-      backward(stream, live, *scratch_, gradients);
-    }
+  const TensorView ids_T(nullptr, DType::i32, engine.positions_.view().shape(),
+                         Device::meta());
+  const std::vector<TensorView> ids(to_size(engine.config_.microbatches()), ids_T);
+  engine.store().begin_step(engine.config_.microbatches());
+  engine.run(ids, ids, 1.0);
+  engine.store().finish_gradients();
+  engine.evaluate(ids_T, ids_T);
+  ActivationDemand demand;
+  for (const Chunk& chunk : engine.chunks_) {
+    std::size_t most = 0;
+    for (const Live& live : chunk.live) most = std::max(most, live.saved.peak_bytes());
+    demand.saved.push_back(most);
   }
-  return loss;
-}
-
-double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                        const nn::Head::EachChunk& each) {
-  Stream stream(device_);
-  nn::WeightGradients none;
-  Live& live = live_.front();
-  live.saved.reset();
-  nn::Pass p = pass(stream, live.saved, *scratch_, none);
-  stage_.forward(p, inputs_T, live.views);
-  return stage_.evaluate(p, targets_T, live.views, each);
+  demand.scratch = engine.scratch_->peak_bytes();
+  demand.remade = engine.remade_->peak_bytes();
+  return demand;
 }
 
 std::size_t Engine::activation_bytes() const {
+  std::size_t sum = demand_.remade;
+  for (std::size_t c = 0; c < chunks_.size(); ++c)
+    sum += chunks_[c].live.size() * demand_.saved[c];
+  return sum;
+}
+
+std::size_t Engine::communication_bytes() const {
   std::size_t sum = 0;
-  for (const Live& live : live_) sum += live.saved.capacity();
+  for (const Chunk& chunk : chunks_) {
+    for (const GradientIn& gradient : chunk.gradients_in) sum += gradient.memory.bytes();
+  }
   return sum;
 }
 
 std::size_t Engine::workspace_bytes() const {
-  return scratch_->capacity() + positions_.bytes() + stage_.table_bytes();
+  std::size_t sum = demand_.scratch + positions_.bytes();
+  for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
+  return sum;
 }
 
 }  // namespace trireme::train

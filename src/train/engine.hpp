@@ -1,9 +1,11 @@
-// Engine: the model, its parameters and its memory as one rank of a mesh holds them. The
-// trainer builds one on the host, the planner the same one on the meta device.
+// Engine: the model, its parameters and its memory as one rank of a mesh holds them, and
+// the executor of pipeline schedules. The trainer builds one on the host, the planner the
+// same one on the meta device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,10 +17,11 @@
 
 namespace trireme::train {
 
-// Most bytes that the activations of one microbatch and the working space of one action
-// take: read off a run of the real model on the meta device.
+// Most bytes that one microbatch and one action take: read off a run of the real model
+// and schedule on the meta device.
 struct ActivationDemand {
-  std::size_t saved = 0, scratch = 0;
+  std::vector<std::size_t> saved;       // of a microbatch, for each chunk of this rank
+  std::size_t scratch = 0, remade = 0;  // of an action
 };
 
 class Engine {
@@ -29,46 +32,100 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Runs the schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32).
-  // Gradients of loss sum * scale are added in the store, whose buckets are reduced as
-  // they fill. Returns the sum of the losses of this rank's tokens; 0 on meta.
-  double run(const Schedule& schedule, const std::vector<TensorView>& inputs,
+  // Runs one step's schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32,
+  // T = B times the positions of this context rank). Gradients of loss sum * scale are
+  // added in the store, whose buckets are reduced as they fill: between begin_step() and
+  // finish_gradients(). Returns the sum of the losses of this rank's tokens, which is 0
+  // but on the last stage; 0 on meta.
+  double run(const std::vector<TensorView>& inputs,
              const std::vector<TensorView>& targets, double scale);
-  // Sum of the losses without gradients.
+  // The same sum for one microbatch, without gradients. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                   const nn::Head::EachChunk& each = {});
 
-  model::Stage& stage() { return stage_; }
   optim::ParameterStore& store() { return *store_; }
+  int chunks() const { return static_cast<int>(chunks_.size()); }
+  model::Stage& stage(int chunk = 0) { return *chunks_[to_size(chunk)].stage; }
+  const Schedule& schedule() const { return schedule_; }
+  // Positions, in the whole sequence, of the tokens that this rank holds of each.
+  const std::vector<std::int64_t>& positions() const { return sequence_positions_; }
+
   const ActivationDemand& demand() const { return demand_; }
-  std::size_t activation_bytes() const;  // of the saved arenas
-  std::size_t workspace_bytes() const;   // of the scratch arena and the tables
+  std::size_t activation_bytes() const;     // of the saved arenas
+  std::size_t communication_bytes() const;  // of buffers for received gradients
+  std::size_t workspace_bytes() const;      // of scratch and tables
+
+  // Of the last run(): seconds in all, and waiting for another stage.
+  double run_seconds() const { return run_seconds_; }
+  double idle_seconds() const { return idle_seconds_; }
 
  private:
-  // What one microbatch holds between forward and backward.
+  static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
+  // What one microbatch of a chunk holds between forward and backward.
   struct Live {
     Arena saved;
     model::Stage::Saved views;
+    nn::DeferredGradients deferred;
+    TensorView input, output;
+    comm::Handle received, sent_output, sent_gradient;
   };
+  struct GradientIn {
+    Buffer memory;
+    comm::Handle received;
+  };
+  // A stage of this rank, with the memory of its microbatches.
+  struct Chunk {
+    std::unique_ptr<model::Stage> stage;
+    int number = 0;            // among all stages
+    bool before_here = false;  // the stage before it is on this rank too
+    bool after_here = false;   // so is the stage after it
+    std::vector<Live> live;
+    std::vector<std::int64_t> slots;  // of each microbatch, in live
+    std::vector<GradientIn> gradients_in;
+    std::vector<std::int64_t> gradient_slots;  // of each microbatch, in gradients_in
+  };
+  struct Work {
+    const std::vector<TensorView>& inputs;
+    const std::vector<TensorView>& targets;
+    double scale = 0;
+    bool training = true;
+    const nn::Head::EachChunk* each = nullptr;
+    double loss = 0;
+  };
+
+  void build_chunks(Device device);
+  void build_store(comm::Mesh& mesh, Device device);
+  void build_attention(comm::Mesh& mesh);
+  void fill_positions();
+  void allocate(Device device);
   static ActivationDemand measure(Engine& engine);
-  nn::Pass pass(Stream& stream, Arena& saved, Arena& scratch,
-                nn::WeightGradients& gradients);
-  double forward_and_loss(Stream& stream, Live& live, Arena& scratch,
-                          nn::WeightGradients& gradients, const TensorView& inputs_T,
-                          const TensorView& targets_T, double scale);
-  void backward(Stream& stream, Live& live, Arena& scratch,
-                nn::WeightGradients& gradients);
+
+  void execute(const Schedule& schedule, Work& work);
+  void perform(const Action& action, Work& work, Stream& stream);
+  void forward(const Action& action, Work& work, Stream& stream);
+  void backward(const Action& action, Stream& stream);
+  void send(const Action& action, Stream& stream);
+  void receive(const Action& action, Stream& stream);
+  Live& claim(Chunk& chunk, std::int64_t microbatch);
+  Live& live(Chunk& chunk, std::int64_t microbatch);
+  void wait_for_peer(comm::Handle& handle);
+  nn::Pass pass(Stream& stream, Live& live, nn::WeightGradients& gradients);
+  Shape activation_shape() const;  // of what goes from stage to stage
 
   RunConfig config_;
   Device device_;
+  comm::Group& pipeline_;
   parallel::TensorRegion region_;
-  model::Stage stage_;
-  parallel::LocalAttention attention_;
+  PipelineShape shape_;
+  Schedule schedule_, forward_schedule_;
+  std::vector<Chunk> chunks_;
+  std::unique_ptr<parallel::AttentionCore> attention_;
+  std::vector<std::int64_t> sequence_positions_;
   Buffer positions_;
   std::optional<optim::ParameterStore> store_;
   ActivationDemand demand_;
-  std::vector<Live> live_;
-  std::optional<Arena> scratch_;
+  std::optional<Arena> scratch_, remade_;
+  double run_seconds_ = 0, idle_seconds_ = 0;
 };
 
 }  // namespace trireme::train

@@ -19,14 +19,10 @@ constexpr std::array unavailable_texts = {
     TextChoice{"model.from", "", "starting from another model is"},
     TextChoice{"data.source", "bytes|tokens|synthetic", "this source is"},
     TextChoice{"data.tokenizer", "", "tokenizers are"},
-    TextChoice{"parallel.schedule", "1f1b", "this pipeline schedule is"},
-    TextChoice{"parallel.sharding_strategy", "NO_SHARD", "sharding over data ranks is"},
-    TextChoice{"parallel.wrap", "block", "this way to shard is"},
-    TextChoice{"parallel.offload", "none", "offloading is"},
+    TextChoice{"parallel.offload", "none|optimizer|weights", "offloading activations is"},
     TextChoice{"comm.backend", "auto|mpi", "NCCL is"},
     TextChoice{"precision.compute", "fp64|fp32|bf16", "this type is"},
     TextChoice{"precision.recipe", "none", "fp8 is"},
-    TextChoice{"recompute.policy", "none", "recomputation is"},
     TextChoice{"optimizer.name", "adamw|sgd", "this optimizer is"},
 };
 struct IntegerChoice {
@@ -36,12 +32,7 @@ struct IntegerChoice {
 };
 constexpr std::array unavailable_integers = {
     IntegerChoice{"parallel.context", 1, "context parallelism is"},
-    IntegerChoice{"parallel.pipeline", 1, "pipeline parallelism is"},
-    IntegerChoice{"parallel.virtual_stages", 1, "pipeline parallelism is"},
     IntegerChoice{"parallel.expert", 1, "expert parallelism is"},
-    IntegerChoice{"parallel.shard_group", 0, "sharding over data ranks is"},
-    IntegerChoice{"parallel.prefetch", 1, "sharding over data ranks is"},
-    IntegerChoice{"recompute.layers", 0, "recomputation is"},
     IntegerChoice{"health.check_replicas_every", 0, "comparing replicas is"},
 };
 struct BooleanChoice {

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_config.hpp"
 
+#include <algorithm>
+
 #include "base/split.hpp"
+#include "optim/parameter_groups.hpp"
 #include "train/deck_table.hpp"
 #include "train/run_rules.hpp"
 
@@ -53,7 +56,26 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
           config.model.vocabulary, config.run.seed};
 }
 
-ParallelSettings read_parallel(const io::Deck& deck, int ranks) {
+optim::Sharding sharding_of(const std::string& strategy) {
+  if (strategy == "ZERO1") return optim::Sharding::optimizer;
+  if (strategy == "SHARD_GRAD_OP") return optim::Sharding::gradients;
+  if (strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD")
+    return optim::Sharding::weights;
+  return optim::Sharding::none;
+}
+
+// Ranks that share out one copy of the weights, of `replicas` that hold the same ones.
+int shard_ranks(const io::Deck& deck, const comm::MeshShape& mesh, int ranks_on_node) {
+  const std::string& strategy = deck.text("parallel.sharding_strategy");
+  const int replicas = std::max(mesh.data * mesh.context, 1);
+  if (strategy == "NO_SHARD") return 1;
+  if (strategy != "HYBRID_SHARD") return replicas;
+  const std::int64_t given = deck.integer("parallel.shard_group");
+  if (given > 0) return static_cast<int>(given);
+  return std::clamp(ranks_on_node / std::max(mesh.tensor, 1), 1, replicas);
+}
+
+ParallelSettings read_parallel(const io::Deck& deck, int ranks, int ranks_on_node) {
   ParallelSettings parallel;
   const std::int64_t tensor = deck.integer("parallel.tensor"),
                      context = deck.integer("parallel.context"),
@@ -64,9 +86,44 @@ ParallelSettings read_parallel(const io::Deck& deck, int ranks) {
   // At most 1e18. Where it does not divide the ranks, a rule says so.
   const std::int64_t axes = tensor * context * pipeline;
   parallel.mesh.data = axes > 0 && ranks % axes == 0 ? static_cast<int>(ranks / axes) : 0;
+  parallel.folding.shard = shard_ranks(deck, parallel.mesh, ranks_on_node);
   parallel.sequence = deck.boolean("parallel.sequence");
+  parallel.ulysses = deck.text("parallel.context_method") == "ulysses";
+  const std::string& order = deck.text("parallel.context_order");
+  parallel.order = order == "contiguous" || (order == "auto" && parallel.ulysses)
+                       ? parallel::ContextOrder::contiguous
+                       : parallel::ContextOrder::zigzag;
+  if (deck.sound("parallel.schedule"))
+    parallel.schedule = schedule_kind_of(deck.text("parallel.schedule"));
+  parallel.virtual_stages = static_cast<int>(deck.integer("parallel.virtual_stages"));
+  parallel.stage_layers = deck.integers("parallel.stage_layers");
+  parallel.sharding = sharding_of(deck.text("parallel.sharding_strategy"));
+  if (deck.text("parallel.wrap") == "size")
+    parallel.wrap_parameters = deck.integer("parallel.wrap_parameters");
+  parallel.prefetch = static_cast<int>(deck.integer("parallel.prefetch"));
+  parallel.gathered_units = static_cast<int>(deck.integer("parallel.gathered_units"));
+  const std::string& offload = deck.text("parallel.offload");
+  parallel.offload = offload == "optimizer" ? optim::Offload::optimizer
+                     : offload == "weights" ? optim::Offload::weights
+                                            : optim::Offload::none;
   parallel.bucket_bytes = deck.integer("parallel.bucket_bytes");
   return parallel;
+}
+
+RecomputeSettings read_recompute(const io::Deck& deck) {
+  RecomputeSettings recompute;
+  const std::string& policy = deck.text("recompute.policy");
+  recompute.what.full = policy == "full";
+  recompute.what.partition = deck.boolean("recompute.partition");
+  recompute.layers = deck.integer("recompute.layers");
+  if (policy != "selective") return recompute;
+  for (const std::string& piece : deck.texts("recompute.pieces")) {
+    recompute.what.norm |= piece == "norm";
+    recompute.what.attention |= piece == "attention";
+    recompute.what.activation |= piece == "activation";
+    recompute.what.up |= piece == "up";
+  }
+  return recompute;
 }
 
 PrecisionSettings read_precision(const io::Deck& deck) {
@@ -105,6 +162,12 @@ optim::OptimizerConfig read_optimizer(const io::Deck& deck) {
   optimizer.schedule.decay = deck.integer("optimizer.schedule.decay");
   optimizer.schedule.final_fraction = deck.real("optimizer.schedule.final_fraction");
   optimizer.steps = deck.integer("run.steps");
+  for (const std::string& group : deck.texts("optimizer.groups")) {
+    try {
+      optimizer.groups.push_back(optim::parse_group(group));
+    } catch (const Error&) {  // a rule says what is wrong with it
+    }
+  }
   return optimizer;
 }
 
@@ -112,6 +175,7 @@ void read_output(const io::Deck& deck, RunConfig& config) {
   config.checkpoint.every = deck.integer("checkpoint.every");
   config.checkpoint.keep = static_cast<int>(deck.integer("checkpoint.keep"));
   config.checkpoint.resume = deck.text("checkpoint.resume");
+  config.checkpoint.one_reads = deck.text("checkpoint.load") == "one";
   config.checkpoint.load_on_mesh_change = deck.boolean("checkpoint.load_on_mesh_change");
   config.metrics.every = deck.integer("metrics.every");
   config.metrics.validate_every = deck.integer("metrics.validate_every");
@@ -125,7 +189,7 @@ void read_output(const io::Deck& deck, RunConfig& config) {
 
 }  // namespace
 
-RunConfig make_run_config(const io::Deck& deck, int ranks) {
+RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   // 1. What the deck says, with defaults that depend on other keys resolved.
   RunConfig config;
   config.run = read_run(deck);
@@ -134,7 +198,8 @@ RunConfig make_run_config(const io::Deck& deck, int ranks) {
   config.validation = read_source(deck, config, "data.validation_paths");
   config.batch.global = deck.integer("batch.global");
   config.batch.micro = deck.integer("batch.micro");
-  config.parallel = read_parallel(deck, ranks);
+  config.parallel = read_parallel(deck, ranks, ranks_on_node > 0 ? ranks_on_node : ranks);
+  config.recompute = read_recompute(deck);
   config.precision = read_precision(deck);
   config.optimizer = read_optimizer(deck);
   config.z_loss = deck.real("model.z_loss");
@@ -153,9 +218,9 @@ RunConfig make_run_config(const io::Deck& deck, int ranks) {
 }
 
 LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
-                   int ranks) {
+                   int ranks, int ranks_on_node) {
   LoadedRun loaded{io::Deck::load_leniently(path, overrides, deck_table()), {}};
-  loaded.config = make_run_config(loaded.deck, ranks);
+  loaded.config = make_run_config(loaded.deck, ranks, ranks_on_node);
   return loaded;
 }
 

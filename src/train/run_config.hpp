@@ -12,7 +12,11 @@
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
+#include "nn/pass.hpp"
 #include "optim/optimizer_config.hpp"
+#include "optim/parameter_store.hpp"
+#include "parallel/context_order.hpp"
+#include "train/schedule.hpp"
 
 namespace trireme::train {
 
@@ -32,8 +36,24 @@ struct BatchSettings {
 
 struct ParallelSettings {
   comm::MeshShape mesh;  // data = what remains of the world
+  comm::Folding folding;
   bool sequence = false;
+  bool ulysses = false;  // else ring attention
+  parallel::ContextOrder order = parallel::ContextOrder::zigzag;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int virtual_stages = 1;                  // chunks of a pipeline rank
+  std::vector<std::int64_t> stage_layers;  // of each stage; empty: cut by work
+  optim::Sharding sharding = optim::Sharding::none;
+  std::int64_t wrap_parameters = 0;  // 0: a unit for each module
+  int prefetch = 1;
+  int gathered_units = 0;
+  optim::Offload offload = optim::Offload::none;
   std::int64_t bucket_bytes = 0;
+};
+
+struct RecomputeSettings {
+  nn::Recompute what;
+  std::int64_t layers = 0;  // the first ones; 0: all
 };
 
 struct PrecisionSettings {
@@ -46,6 +66,7 @@ struct CheckpointSettings {
   std::int64_t every = 0;  // steps; 0: none
   int keep = 0;            // 0: all
   std::string resume;      // "auto", "never", or a path
+  bool one_reads = false;  // one rank reads and hands out
   bool load_on_mesh_change = true;
 };
 
@@ -75,6 +96,7 @@ struct RunConfig {
   BatchSettings batch;
   ParallelSettings parallel;
   PrecisionSettings precision;
+  RecomputeSettings recompute;
   optim::OptimizerConfig optimizer;
   double z_loss = 0;
   CheckpointSettings checkpoint;
@@ -88,13 +110,14 @@ struct RunConfig {
   }
 };
 
-// Reads the deck for a world of `ranks` ranks. Every rule that involves more than one key
+// Reads the deck for a world of `ranks` ranks, of which ranks_on_node (0: all) share a
+// node. Every rule that involves more than one key
 // is checked (run_rules.cpp) and all broken rules are reported together, each naming its
 // keys, their values and the fix, after the deck's own problems if it was loaded
 // leniently. Rules about keys that are not sound are not judged. Throws
 // Error(bad_content); Error(resources) when another number of ranks would satisfy every
 // broken rule; Error(command_line) when only overrides are wrong.
-RunConfig make_run_config(const io::Deck& deck, int ranks);
+RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node = 0);
 
 struct LoadedRun {
   io::Deck deck;
@@ -105,6 +128,6 @@ struct LoadedRun {
 // with it at once: syntax, keys, values and rules. Throws as Deck::load() and
 // make_run_config().
 LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
-                   int ranks);
+                   int ranks, int ranks_on_node = 0);
 
 }  // namespace trireme::train

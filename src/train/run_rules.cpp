@@ -1,114 +1,40 @@
-// Every rule that involves more than one deck key.
+// Rules about the run, the model, the batch, data, precision and the optimizer.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/run_rules.hpp"
-
-#include <algorithm>
 #include <charconv>
-#include <initializer_list>
-#include <string_view>
 
-#include "base/split.hpp"
+#include "model/stage.hpp"
+#include "optim/parameter_groups.hpp"
+#include "train/rules.hpp"
 
 namespace trireme::train {
-
 namespace {
 
-using Keys = std::initializer_list<std::string_view>;
-
-class Rules {
- public:
-  Rules(const io::Deck& deck, const RunConfig& config, int ranks)
-      : deck_(deck), config_(config), ranks_(ranks) {}
-
-  BrokenRules check() {
-    broken_.problems = not_available_yet(deck_);
-    broken_.only_ranks = broken_.problems.empty();
-    run_rules();
-    model_rules();
-    tensor_rules();
-    batch_rules();
-    size_rules();
-    data_rules();
-    precision_rules();
-    optimizer_rules();
-    debug_rules();
-    return std::move(broken_);
+// What is wrong with a group for this model, as a sentence; empty if nothing is.
+std::string misfit_of(const optim::OptimizerConfig& config,
+                      const model::ModelConfig& model) {
+  comm::Mesh alone = comm::Mesh::meta({}, 0);
+  const parallel::TensorRegion region(alone.group(comm::Axis::tensor), false);
+  model::StageConfig whole{.model = model, .blocks = {0, model.layers}};
+  model::Stage stage(whole, region, Device::meta());
+  const std::string& pattern = config.groups.front().pattern;
+  bool fits = false;
+  try {
+    for (Param* param : stage.parameters()) {
+      optim::apply_groups(config, *param);
+      for (const Slab& slab : param->slabs) {
+        fits = fits || optim::matches(pattern, slab.tensor);
+      }
+    }
+  } catch (const Error& error) {
+    return error.what();
   }
-
- private:
-  // One rule: unless holds() is true, text() becomes a problem. Not judged when one of
-  // `keys` is wrong in itself. ranks_would_do: another number of ranks satisfies it.
-  template <class Holds, class Text>
-  void rule(Keys keys, Holds holds, Text text, bool ranks_would_do = false) {
-    for (const auto key : keys)
-      if (!deck_.sound(key)) return;
-    if (holds()) return;
-    broken_.problems.push_back({place(keys), "", "", text()});
-    broken_.only_ranks = broken_.only_ranks && ranks_would_do;
-  }
-
-  // Where the first key that was given stands.
-  std::string place(Keys keys) const {
-    for (const auto key : keys)
-      if (deck_.given(key)) return deck_.where(key);
-    return "default";
-  }
-
-  // "model.heads = 5"
-  std::string show(std::string_view key) const {
-    return std::string(key) + " = " + deck_.value_text(key);
-  }
-  // The same where a default of 0 was resolved: "model.kv_heads = 0 (that is, 5)".
-  std::string show(std::string_view key, std::int64_t resolved) const {
-    const std::string text = std::to_string(resolved);
-    return show(key) + (deck_.value_text(key) == text ? "" : " (that is, " + text + ")");
-  }
-
-  void run_rules();
-  void model_rules();
-  void tensor_rules();
-  void batch_rules();
-  void size_rules();
-  void data_rules();
-  void precision_rules();
-  void optimizer_rules();
-  void debug_rules();
-  void fault_rule();
-
-  const io::Deck& deck_;
-  const RunConfig& config_;
-  int ranks_;
-  BrokenRules broken_;
-};
-
-// "a|b" holds "b".
-bool among(std::string_view choices, std::string_view value) {
-  while (true) {
-    const auto bar = choices.find('|');
-    if (choices.substr(0, bar) == value) return true;
-    if (bar == std::string_view::npos) return false;
-    choices.remove_prefix(bar + 1);
-  }
+  if (fits) return {};
+  return "the pattern \"" + pattern + "\" fits no tensor: the first are called " +
+         stage.parameters()[0]->slabs[0].tensor + " and " +
+         stage.parameters()[1]->slabs[0].tensor;
 }
 
-std::string ranks_text(std::int64_t ranks) {
-  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
-}
-
-std::int64_t next_multiple(std::int64_t value, std::int64_t of) {
-  return divide_up(value, of) * of;
-}
-
-// The largest divisor of `value` that is at most `limit`; both at least 1.
-std::int64_t divisor_below(std::int64_t value, std::int64_t limit) {
-  std::int64_t best = 1;
-  for (std::int64_t d = 1; d * d <= value; ++d) {
-    if (value % d != 0) continue;
-    if (d <= limit) best = std::max(best, d);
-    if (value / d <= limit) best = std::max(best, value / d);
-  }
-  return best;
-}
+}  // namespace
 
 void Rules::run_rules() {
   const std::string& name = config_.run.name;
@@ -187,47 +113,6 @@ void Rules::model_rules() {
       [&] {
         return show("model.vocabulary") + " is too small for " + show("data.source") +
                ", which has 256 bytes and an end of text: write model.vocabulary = 257";
-      });
-}
-
-void Rules::tensor_rules() {
-  const auto& m = config_.model;
-  const std::int64_t tensor = config_.parallel.mesh.tensor;
-  rule(
-      {"model.heads", "parallel.tensor"}, [&] { return m.heads % tensor == 0; },
-      [&] {
-        return show("model.heads") + " must be divisible by " + show("parallel.tensor") +
-               format(": write model.heads = {} or parallel.tensor = {}",
-                      next_multiple(m.heads, tensor), divisor_below(m.heads, tensor));
-      });
-  rule(
-      {"parallel.tensor", "model.feed_forward", "model.hidden", "model.architecture"},
-      [&] { return m.feed_forward >= tensor; },
-      [&] {
-        return show("model.feed_forward", m.feed_forward) + " is less than " +
-               show("parallel.tensor") +
-               format(": write parallel.tensor = {} or less", m.feed_forward);
-      });
-  rule(
-      {"parallel.tensor", "model.vocabulary", "data.source"},
-      [&] { return m.vocabulary == 0 || m.vocabulary >= tensor; },
-      [&] {
-        return show("model.vocabulary", m.vocabulary) + " is less than " +
-               show("parallel.tensor") +
-               format(": write parallel.tensor = {} or less", m.vocabulary);
-      });
-  rule(
-      {"batch.micro", "model.sequence", "parallel.tensor", "parallel.sequence"},
-      [&] {
-        return !config_.parallel.sequence ||
-               config_.batch.micro * m.sequence % tensor == 0;
-      },
-      [&] {
-        return show("batch.micro") + " x " + show("model.sequence") +
-               " must be divisible by " + show("parallel.tensor") + " with " +
-               show("parallel.sequence") +
-               format(": write model.sequence = {} or parallel.sequence = false",
-                      next_multiple(m.sequence, tensor));
       });
 }
 
@@ -404,6 +289,37 @@ void Rules::optimizer_rules() {
       });
 }
 
+// Each group is well-formed, fits some tensor of the model, and not part of what is
+// stored together.
+void Rules::group_rules() {
+  const auto texts = deck_.texts("optimizer.groups");
+  if (texts.empty() || !deck_.sound("optimizer.groups")) return;
+  std::string wrong;
+  optim::OptimizerConfig config;
+  for (const std::string& text : texts) {
+    rule(
+        {"optimizer.groups"},
+        [&] {
+          try {
+            config.groups = {optim::parse_group(text)};
+          } catch (const Error& error) {
+            wrong = error.what();
+            config.groups.clear();
+          }
+          return !config.groups.empty();
+        },
+        [&] { return "optimizer.groups: " + wrong; });
+    if (config.groups.empty() || !broken_.problems.empty()) continue;
+    rule(
+        {"optimizer.groups"},
+        [&] {
+          wrong = misfit_of(config, config_.model);
+          return wrong.empty();
+        },
+        [&] { return "optimizer.groups: " + wrong; });
+  }
+}
+
 void Rules::debug_rules() {
   rule(
       {"debug.dump_gradients", "run.steps"},
@@ -458,8 +374,6 @@ void Rules::fault_rule() {
       },
       true);
 }
-
-}  // namespace
 
 BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks) {
   return Rules(deck, config, ranks).check();

@@ -55,7 +55,6 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
   engine_.emplace(config_, mesh_, Device::host());
   peak_flops_ = measure_peak();
   start_or_resume();
-  schedule_ = one_stage_schedule(config_.microbatches());
   loader_.emplace(*source_,
                   BatchLoaderConfig{.seed = config_.run.seed,
                                     .global = config_.batch.global,
@@ -145,7 +144,7 @@ void Trainer::step() {
     {
       const Timer timer(times.compute);
       store.begin_step(config_.microbatches());
-      loss = engine_->run(schedule_, batch->inputs, batch->targets, 1.0 / valid) / valid;
+      loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid) / valid;
     }
     // 3. what is left of the reductions
     {
@@ -180,13 +179,14 @@ double Trainer::mean_divisor(double valid_tokens) {
   return std::max(values[0], 1.0);
 }
 
-// Sums the loss over the data ranks; agrees on whether to stop after this step and on the
-// most memory that any rank has held.
+// Sums the loss over replicas and stages; agrees on whether to stop after this step and
+// on the most memory that any rank has held.
 double Trainer::reduce_loss(double loss) {
   Stream stream;
   auto values = reduced_.view().span<double>();
   values[0] = loss;
   mesh_.replicas().all_reduce(stream, reduced_.view().rows(0, 1)).wait();
+  mesh_.group(comm::Axis::pipeline).all_reduce(stream, reduced_.view().rows(0, 1)).wait();
   const double sum = values[0];
   const bool stop = comm::stop_requested() || (world_.rank() == 0 && out_of_time());
   values[0] = stop ? 1.0 : 0.0;

@@ -68,7 +68,6 @@ class Trainer {
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<comm::Watchdog> watchdog_;
-  Schedule schedule_;
   Buffer reduced_;           // f64 [2]: what ranks agree on each step
   Buffer validation_batch_;  // inputs and targets of one microbatch
 

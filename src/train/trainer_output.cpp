@@ -121,6 +121,7 @@ double Trainer::validation_loss() {
   values[1] = valid;
   Stream stream;
   mesh_.replicas().all_reduce(stream, reduced_.view()).wait();
+  mesh_.group(comm::Axis::pipeline).all_reduce(stream, reduced_.view().rows(0, 1)).wait();
   return values[0] / std::max(values[1], 1.0);
 }
 
@@ -148,11 +149,9 @@ void Trainer::dump_gradients() {
                        MemoryClass::workspace, "gradient dump");
     for (const auto& part : boxes) {
       if (part.slab->tensor != name || !part.write) continue;
-      const Slab& slab = *part.slab;
-      TensorView target = whole.view().rows(slab.global_begin[0], slab.extent[0]);
-      if (slab.whole.rank() == 2) {
-        target = target.columns(slab.global_begin[1], slab.extent[1]);
-      }
+      const Shape& begin = part.global_begin;
+      TensorView target = whole.view().rows(begin[0], part.data.dim(0));
+      if (begin.rank() == 2) target = target.columns(begin[1], part.data.dim(1));
       kernels::copy(stream, part.data, target);
     }
     mesh_.everyone().all_reduce(stream, whole.view()).wait();

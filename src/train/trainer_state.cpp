@@ -88,7 +88,7 @@ void Trainer::load(const io::CheckpointReader& reader) {
           reader.directory());
   for (const auto& box : engine_->store().state_boxes()) {
     reader.read(std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
-                box.slab->global_begin, box.data);
+                box.global_begin, box.data);
   }
   engine_->store().refresh_weights();
   step_ = info.step;
@@ -111,7 +111,7 @@ void Trainer::save() {
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine_->store().state_boxes()) {
     boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
-                     box.slab->global_begin, box.data, box.write});
+                     box.global_begin, box.data, box.write});
   }
   const std::string directory = config_.run.directory + "/checkpoints";
   io::write_checkpoint(world_, directory, info, boxes, config_.checkpoint.keep);

@@ -47,7 +47,7 @@ void write_model(comm::World& world, const model::ModelConfig& model,
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine.store().state_boxes()) {
     boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
-                     box.slab->global_begin, box.data, box.write});
+                     box.global_begin, box.data, box.write});
   }
   io::CheckpointInfo info;
   info.mesh = config.parallel.mesh;

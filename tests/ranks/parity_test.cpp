@@ -126,17 +126,16 @@ using Tensors = std::map<std::string, std::vector<double>>;
 Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   Tensors tensors;
   for (const auto& box : boxes) {
-    const Slab& slab = *box.slab;
-    auto& whole = tensors[std::string(box.section) + "/" + slab.tensor];
-    whole.resize(static_cast<std::size_t>(slab.whole.elements()));
+    const Shape& all = box.slab->whole;
+    auto& whole = tensors[std::string(box.section) + "/" + box.slab->tensor];
+    whole.resize(static_cast<std::size_t>(all.elements()));
     if (!box.write) continue;
-    const bool matrix = slab.whole.rank() == 2;
-    const std::int64_t columns = matrix ? slab.extent[1] : 1;
-    for (std::int64_t i = 0; i < slab.extent[0]; ++i) {
+    const bool matrix = all.rank() == 2;
+    const std::int64_t columns = matrix ? box.data.dim(1) : 1;
+    for (std::int64_t i = 0; i < box.data.dim(0); ++i) {
       for (std::int64_t j = 0; j < columns; ++j) {
-        const std::int64_t to =
-            (slab.global_begin[0] + i) * (matrix ? slab.whole[1] : 1) +
-            (matrix ? slab.global_begin[1] : 0) + j;
+        const std::int64_t to = (box.global_begin[0] + i) * (matrix ? all[1] : 1) +
+                                (matrix ? box.global_begin[1] : 0) + j;
         const std::int64_t from = i * box.data.stride(0) + j;
         whole[static_cast<std::size_t>(to)] =
             box.data.dtype() == DType::f64
@@ -164,11 +163,10 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps)
   train::Engine engine(config, mesh, Device::host());
   engine.store().initialize(42);
   const Batch batch = make_batch(config, mesh.coordinate(comm::Axis::data));
-  const auto schedule = train::one_stage_schedule(config.microbatches());
   Outcome outcome;
   for (int step = 1; step <= steps; ++step) {
     engine.store().begin_step(config.microbatches());
-    double loss = engine.run(schedule, batch.inputs, batch.targets, 1.0 / batch.valid);
+    double loss = engine.run(batch.inputs, batch.targets, 1.0 / batch.valid);
     engine.store().finish_gradients();
     Stream stream;
     mesh.replicas().all_reduce(stream, TensorView(&loss, DType::f64, {1})).wait();

@@ -79,7 +79,7 @@ class Model {
     scale = 1.0 / static_cast<double>(valid);
     for (const auto& box : engine.store().state_boxes())
       if (std::string(box.section) == "model")
-        file.read("weights/" + box.slab->tensor, box.slab->global_begin, box.data);
+        file.read("weights/" + box.slab->tensor, box.global_begin, box.data);
     engine.store().refresh_weights();
   }
 
@@ -88,8 +88,8 @@ class Model {
     auto& store = engine.store();
     store.begin_step(1);
     const auto first = mesh.coordinate(comm::Axis::data) * rows();
-    const double loss = engine.run(one_stage_schedule(1), {inputs.rows(first, rows())},
-                                   {targets.rows(first, rows())}, scale);
+    const double loss =
+        engine.run({inputs.rows(first, rows())}, {targets.rows(first, rows())}, scale);
     store.finish_gradients();
     return test::world().sum(loss) / config.parallel.mesh.tensor * scale;
   }
@@ -161,10 +161,9 @@ class Model {
   // |box - reference| / |whole reference|, L2.
   double relative_error(const optim::StoredBox& box, const std::string& group) const {
     const std::string name = group + "/" + box.slab->tensor;
-    const Shape& extent = box.slab->extent;
+    const Shape& extent = box.data.shape();
     std::vector<double> expected(static_cast<std::size_t>(extent.elements()));
-    file.read(name, box.slab->global_begin,
-              TensorView(expected.data(), DType::f64, extent));
+    file.read(name, box.global_begin, TensorView(expected.data(), DType::f64, extent));
     // A vector is a matrix of one row.
     const bool vector = extent.rank() == 1;
     const TensorView actual = vector ? box.data.reshape({1, extent[0]}) : box.data;

@@ -1,6 +1,9 @@
 // main() of every test program: MPI and the kernel libraries, then GoogleTest. Ranks
-// other than 0 print only their failures. SPDX-License-Identifier: Apache-2.0
+// other than 0 print only their failures.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+
+#include <cstdio>
 
 #include "comm/world.hpp"
 #include "kernels/runtime.hpp"
@@ -8,7 +11,25 @@
 
 namespace {
 trireme::comm::World* current_world = nullptr;
-}
+
+// What a rank other than 0 has to say.
+class Failures : public testing::EmptyTestEventListener {
+ public:
+  explicit Failures(int rank) : rank_(rank) {}
+
+ private:
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::printf("rank %d: %s: %s:%d: %s\n", rank_, test ? test->name() : "",
+                result.file_name() ? result.file_name() : "", result.line_number(),
+                result.message());
+    std::fflush(stdout);
+  }
+  int rank_;
+};
+
+}  // namespace
 
 namespace trireme::test {
 comm::World& world() { return *current_world; }
@@ -22,6 +43,7 @@ int main(int argc, char** argv) {
   if (world.rank() != 0) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new Failures(world.rank()));
   }
   const int status = RUN_ALL_TESTS();
   return world.max(status) > 0 ? 1 : 0;

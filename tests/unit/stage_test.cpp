@@ -60,8 +60,7 @@ class Model {
   double loss() { return engine_.evaluate(inputs(), targets()); }
   double loss_and_gradients() {
     engine_.store().begin_step(1);
-    const double loss =
-        engine_.run(train::one_stage_schedule(1), {inputs()}, {targets()}, 1.0);
+    const double loss = engine_.run({inputs()}, {targets()}, 1.0);
     engine_.store().finish_gradients();
     return loss;
   }

@@ -1,0 +1,96 @@
+// Parameter groups.
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/parameter_groups.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace trireme::optim {
+namespace {
+
+double number(std::string_view text, const std::string& group) {
+  double value = -1;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size() &&
+              value >= 0 && value <= 1e6,
+          Status::bad_content, "'{}' in \"{}\" is not a number from 0 to 1e6", text,
+          group);
+  return value;
+}
+
+}  // namespace
+
+ParameterGroup parse_group(const std::string& text) {
+  std::istringstream words(text);
+  ParameterGroup group;
+  std::string word;
+  words >> group.pattern;
+  bool says_something = false;
+  while (words >> word) {
+    says_something = true;
+    const auto equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (word == "frozen") {
+      group.frozen = true;
+    } else if (key == "learning_rate" && equals != std::string::npos) {
+      group.learning_rate = number(std::string_view(word).substr(equals + 1), text);
+    } else if (key == "weight_decay" && equals != std::string::npos) {
+      group.weight_decay = number(std::string_view(word).substr(equals + 1), text);
+    } else {
+      fail(Status::bad_content,
+           "'{}' in \"{}\": a pattern is followed by frozen, learning_rate=X or "
+           "weight_decay=X",
+           word, text);
+    }
+  }
+  require(says_something, Status::bad_content,
+          "\"{}\" says nothing of its tensors: write a pattern and frozen, "
+          "learning_rate=X or weight_decay=X",
+          text);
+  require(!group.frozen || (group.learning_rate < 0 && group.weight_decay < 0),
+          Status::bad_content,
+          "\"{}\": what is frozen has no learning_rate or weight_decay", text);
+  return group;
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  const auto star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (name.substr(0, star) != pattern.substr(0, star)) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t skip = star; skip <= name.size(); ++skip) {
+    if (matches(rest, name.substr(skip))) return true;
+  }
+  return false;
+}
+
+void apply_groups(const OptimizerConfig& config, Param& param) {
+  for (const ParameterGroup& group : config.groups) {
+    const auto fitting = std::count_if(
+        param.slabs.begin(), param.slabs.end(),
+        [&](const Slab& slab) { return matches(group.pattern, slab.tensor); });
+    if (fitting == 0) continue;
+    if (fitting < static_cast<std::int64_t>(param.slabs.size())) {
+      std::string names;
+      for (const Slab& slab : param.slabs) {
+        if (names.find(slab.tensor) == std::string::npos)
+          names += (names.empty() ? "" : ", ") + slab.tensor;
+      }
+      fail(Status::bad_content,
+           "the pattern \"{}\" fits some of {} only, which are stored together: write "
+           "one that fits all of them or none",
+           group.pattern, names);
+    }
+    param.frozen = group.frozen;
+    param.weight_decay = group.weight_decay;
+    param.learning_rate_factor = 1.0;
+    if (group.learning_rate >= 0 && config.learning_rate > 0) {
+      param.learning_rate_factor = group.learning_rate / config.learning_rate;
+    }
+  }
+}
+
+}  // namespace trireme::optim

@@ -1,0 +1,98 @@
+// ParameterStore: the optimizer's step on this rank's shares, on the device or the host.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/optimizer.hpp"
+#include "optim/parameter_store.hpp"
+
+namespace trireme::optim {
+
+// Between the device and the host's memory, if anything is offloaded; else a plain copy.
+void ParameterStore::move(const TensorView& from, const TensorView& to,
+                          std::int64_t& counter) {
+  kernels::copy(stream_, from, to);
+  if (config_.offload != Offload::none) {
+    counter += static_cast<std::int64_t>(to.bytes());
+  }
+}
+
+void ParameterStore::update_range(const OptimizerConfig& config, const Param& param,
+                                  double learning_rate, double gradient_scale,
+                                  std::int64_t step, const TensorView& main,
+                                  const TensorView& gradient, const TensorView& moment1,
+                                  const TensorView& moment2, const TensorView& weight) {
+  const double rate = learning_rate * param.learning_rate_factor;
+  const double decay = !param.decay              ? 0.0
+                       : param.weight_decay >= 0 ? param.weight_decay
+                                                 : config.weight_decay;
+  if (config.kind == OptimizerKind::adamw) {
+    const kernels::AdamW rule{rate,  config.beta1, config.beta2,  config.eps,
+                              decay, step,         gradient_scale};
+    kernels::adamw(stream_, rule, main, gradient, moment1, moment2, weight);
+  } else {
+    const kernels::Sgd rule{rate, config.beta1, decay, gradient_scale};
+    kernels::sgd(stream_, rule, main, gradient, moment1, weight);
+  }
+}
+
+// Elements [at, at + count) of the unit's share, which belong to one Param.
+void ParameterStore::update_piece(const OptimizerConfig& config, double learning_rate,
+                                  double gradient_scale, std::int64_t step,
+                                  const Unit& unit, const Piece& piece, std::int64_t at,
+                                  std::int64_t count) {
+  const auto part = [&](const Buffer& shares) {
+    return shares.view().empty() ? TensorView() : share_in(shares, unit).rows(at, count);
+  };
+  const TensorView gradient = gradient_share(unit).rows(at, count);
+  const TensorView main = master_share(unit).rows(at, count);
+  const TensorView weight =
+      master_.view().empty() ? TensorView() : weight_share(unit).rows(at, count);
+  if (config_.offload == Offload::none) {
+    update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
+                 gradient, part(moment1_), part(moment2_), weight);
+    return;
+  }
+  // The gradient comes to the host, the new weight goes back; state never moves.
+  const TensorView host_gradient = staged_gradient_.view().rows(0, count);
+  move(gradient, host_gradient, traffic_.to_host);
+  kernels::fill(stream_, gradient, 0.0);
+  const bool away = config_.offload == Offload::weights;
+  const TensorView host_weight =
+      weight.shape().rank() == 0 || away ? weight : staged_weight_.view().rows(0, count);
+  update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
+               host_gradient, part(moment1_), part(moment2_), host_weight);
+  if (!away) move(host_weight, weight, traffic_.to_device);
+}
+
+void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
+                            double gradient_scale, std::int64_t step) {
+  forget_gathered();
+  const std::int64_t most = config_.offload == Offload::none
+                                ? layout_.trained_whole_elements
+                                : staged_gradient_.view().elements();
+  for (std::size_t u = 0; u < layout_.units.size(); ++u) {
+    const Unit& unit = layout_.units[u];
+    if (unit.frozen) continue;
+    for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+      for (std::int64_t done = 0; done < range.count(); done += most) {
+        update_piece(config, learning_rate, gradient_scale, step, unit, piece, at + done,
+                     std::min(most, range.count() - done));
+      }
+    });
+    // The whole gradient of a unit whose reduction left its sum in the share alone.
+    if (config_.sharding == Sharding::optimizer) {
+      kernels::fill(stream_, gradients_.view().rows(unit.whole_at, unit.elements), 0.0);
+    }
+    if (!shares_weights()) {
+      unit_handles_[u] =
+          unit.shards->all_gather(stream_, weight_share(unit),
+                                  weights_.view().rows(unit.whole_at, unit.elements));
+    }
+  }
+  for (auto& handle : unit_handles_) handle.wait();
+}
+
+void ParameterStore::clear_gradients() { kernels::fill(stream_, gradients_.view(), 0.0); }
+
+}  // namespace trireme::optim

@@ -1,0 +1,268 @@
+// Rules about the mesh, sharding, the pipeline and recomputation.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/rules.hpp"
+
+namespace trireme::train {
+
+void Rules::tensor_rules() {
+  const auto& m = config_.model;
+  const std::int64_t tensor = config_.parallel.mesh.tensor,
+                     context = config_.parallel.mesh.context;
+  rule(
+      {"model.heads", "parallel.tensor"}, [&] { return m.heads % tensor == 0; },
+      [&] {
+        return show("model.heads") + " must be divisible by " + show("parallel.tensor") +
+               format(": write model.heads = {} or parallel.tensor = {}",
+                      next_multiple(m.heads, tensor), divisor_below(m.heads, tensor));
+      });
+  rule(
+      {"parallel.tensor", "model.feed_forward", "model.hidden", "model.architecture"},
+      [&] { return m.feed_forward >= tensor; },
+      [&] {
+        return show("model.feed_forward", m.feed_forward) + " is less than " +
+               show("parallel.tensor") +
+               format(": write parallel.tensor = {} or less", m.feed_forward);
+      });
+  rule(
+      {"parallel.tensor", "model.vocabulary", "data.source"},
+      [&] { return m.vocabulary == 0 || m.vocabulary >= tensor; },
+      [&] {
+        return show("model.vocabulary", m.vocabulary) + " is less than " +
+               show("parallel.tensor") +
+               format(": write parallel.tensor = {} or less", m.vocabulary);
+      });
+  rule(
+      {"batch.micro", "model.sequence", "parallel.tensor", "parallel.sequence",
+       "parallel.context"},
+      [&] {
+        return !config_.parallel.sequence || m.sequence % context != 0 ||
+               config_.batch.micro * (m.sequence / context) % tensor == 0;
+      },
+      [&] {
+        return show("batch.micro") + " x " + show("model.sequence") +
+               (context > 1 ? " / " + show("parallel.context") : std::string()) +
+               " must be divisible by " + show("parallel.tensor") + " with " +
+               show("parallel.sequence") +
+               format(": write model.sequence = {} or parallel.sequence = false",
+                      next_multiple(m.sequence, tensor * context));
+      });
+}
+
+void Rules::context_rules() {
+  const auto& m = config_.model;
+  const std::int64_t context = config_.parallel.mesh.context,
+                     tensor = config_.parallel.mesh.tensor;
+  const bool ulysses = config_.parallel.ulysses;
+  const bool zigzag = config_.parallel.order == parallel::ContextOrder::zigzag;
+  const std::int64_t chunks = zigzag ? 2 * context : context;
+  rule(
+      {"model.sequence", "parallel.context", "parallel.context_order",
+       "parallel.context_method"},
+      [&] { return context == 1 || m.sequence % chunks == 0; },
+      [&] {
+        return show("model.sequence") + " must be divisible by " +
+               (zigzag ? "2 x " : "") + show("parallel.context") +
+               (zigzag ? " with zigzag order" : "") +
+               format(": write model.sequence = {}", next_multiple(m.sequence, chunks));
+      });
+  rule(
+      {"parallel.context_method", "parallel.context_order"},
+      [&] { return !(ulysses && deck_.text("parallel.context_order") == "zigzag"); },
+      [&] {
+        return show("parallel.context_order") + " has no meaning with " +
+               show("parallel.context_method") +
+               ", where a rank sees whole sequences: write \"auto\"";
+      });
+  rule(
+      {"model.heads", "parallel.tensor", "parallel.context", "parallel.context_method"},
+      [&] {
+        return !ulysses || m.heads % tensor != 0 || m.heads / tensor % context == 0;
+      },
+      [&] {
+        return show("model.heads") + " / " + show("parallel.tensor") +
+               " must be divisible by " + show("parallel.context") + " with " +
+               show("parallel.context_method") +
+               format(
+                   ": write parallel.context = {} or parallel.context_method = "
+                   "\"ring\"",
+                   divisor_below(m.heads / tensor, context));
+      });
+}
+
+void Rules::pipeline_rules() {
+  const auto& p = config_.parallel;
+  const PipelineShape shape{p.schedule, p.mesh.pipeline, p.virtual_stages, 1};
+  rule(
+      {"parallel.schedule", "parallel.virtual_stages"},
+      [&] { return why_illegal(shape).empty(); },
+      [&] {
+        return show("parallel.schedule") + " with " + show("parallel.virtual_stages") +
+               ": " + why_illegal(shape);
+      });
+  const std::int64_t count = std::int64_t{1} * p.mesh.pipeline * p.virtual_stages;
+  rule(
+      {"model.layers", "parallel.pipeline", "parallel.virtual_stages"},
+      [&] { return config_.model.layers >= count; },
+      [&] {
+        return show("model.layers") + " is less than " + show("parallel.pipeline") +
+               " x " + show("parallel.virtual_stages") +
+               format(" = {} stages: write model.layers = {} or fewer stages", count,
+                      count);
+      });
+  std::int64_t sum = 0;
+  for (const std::int64_t layers : p.stage_layers) sum += layers;
+  rule(
+      {"parallel.stage_layers", "model.layers", "parallel.pipeline",
+       "parallel.virtual_stages"},
+      [&] {
+        return p.stage_layers.empty() ||
+               (static_cast<std::int64_t>(p.stage_layers.size()) == count &&
+                sum == config_.model.layers);
+      },
+      [&] {
+        return show("parallel.stage_layers") +
+               format(" has {} numbers with the sum {}, but ", p.stage_layers.size(),
+                      sum) +
+               show("parallel.pipeline") + " x " + show("parallel.virtual_stages") +
+               format(" makes {} stages for ", count) + show("model.layers") +
+               ": write a number for each stage, or [] to cut by work";
+      });
+}
+
+void Rules::sharding_rules() {
+  const auto& p = config_.parallel;
+  const int replicas = p.mesh.data * p.mesh.context;
+  const std::string& strategy = deck_.text("parallel.sharding_strategy");
+  const bool hybrid = strategy == "HYBRID_SHARD";
+  const bool gathers = hybrid || strategy == "FULL_SHARD";
+  rule(
+      {"parallel.sharding_strategy", "parallel.shard_group"},
+      [&] { return hybrid || deck_.integer("parallel.shard_group") == 0; },
+      [&] {
+        return show("parallel.shard_group") + " has no meaning with " +
+               show("parallel.sharding_strategy") +
+               ", which shares out over all data and context ranks: remove it, or write "
+               "parallel.sharding_strategy = \"HYBRID_SHARD\"";
+      });
+  rule(
+      {"parallel.sharding_strategy", "parallel.shard_group", "parallel.context",
+       "parallel.tensor", "parallel.pipeline"},
+      [&] { return replicas == 0 || replicas % p.folding.shard == 0; },
+      [&] {
+        return show("parallel.shard_group", p.folding.shard) +
+               format(
+                   " must divide the {} data x context ranks: write "
+                   "parallel.shard_group = {}",
+                   replicas, divisor_below(replicas, p.folding.shard));
+      },
+      true);
+  const auto gathering_only = [&](std::string_view key, bool is_default) {
+    rule(
+        {key, "parallel.sharding_strategy"}, [&] { return gathers || is_default; },
+        [&] {
+          return show(key) + " has no meaning with " +
+                 show("parallel.sharding_strategy") +
+                 ", where weights are not gathered: remove it, or write FULL_SHARD or "
+                 "HYBRID_SHARD";
+        });
+  };
+  gathering_only("parallel.prefetch", p.prefetch == 1);
+  gathering_only("parallel.gathered_units", p.gathered_units == 0);
+  gathering_only("parallel.offload", p.offload != optim::Offload::weights);
+  rule(
+      {"parallel.gathered_units", "model.tie_embeddings"},
+      [&] {
+        return p.gathered_units == 0 || p.gathered_units >= 2 ||
+               !config_.model.tie_embeddings;
+      },
+      [&] {
+        return show("parallel.gathered_units") + " is too few with " +
+               show("model.tie_embeddings") +
+               ", whose table is a unit of its own: write 2 or more";
+      });
+  rule(
+      {"parallel.wrap", "parallel.wrap_parameters"},
+      [&] {
+        return (deck_.text("parallel.wrap") == "size") ==
+               (deck_.integer("parallel.wrap_parameters") > 0);
+      },
+      [&] {
+        return show("parallel.wrap") + " with " + show("parallel.wrap_parameters") +
+               ": wrap = \"size\" needs a size, and no other takes one";
+      });
+  rule(
+      {"parallel.wrap", "parallel.sharding_strategy"},
+      [&] { return p.sharding != optim::Sharding::none || p.wrap_parameters == 0; },
+      [&] {
+        return show("parallel.wrap") + " has no meaning with " +
+               show("parallel.sharding_strategy") + ": remove it";
+      });
+}
+
+void Rules::recompute_rules() {
+  const std::string& policy = deck_.text("recompute.policy");
+  const auto pieces = deck_.texts("recompute.pieces");
+  const auto& p = config_.parallel;
+  rule(
+      {"recompute.policy", "recompute.pieces"},
+      [&] { return (policy == "selective") == !pieces.empty(); },
+      [&] {
+        return show("recompute.policy") + " with " + show("recompute.pieces") +
+               ": selective needs pieces, such as [\"norm\", \"activation\"], and no "
+               "other policy takes them";
+      });
+  rule(
+      {"recompute.pieces"},
+      [&] {
+        return std::all_of(pieces.begin(), pieces.end(), [](const std::string& piece) {
+          return among("norm|attention|activation|up", piece);
+        });
+      },
+      [&] {
+        return show("recompute.pieces") +
+               " names a piece that there is not: write some of norm, attention, "
+               "activation and up";
+      });
+  rule(
+      {"recompute.policy", "recompute.layers", "model.layers"},
+      [&] {
+        return config_.recompute.layers == 0 ||
+               (policy != "none" && config_.recompute.layers <= config_.model.layers);
+      },
+      [&] {
+        return show("recompute.layers") + " with " + show("recompute.policy") + " and " +
+               show("model.layers") +
+               ": it counts blocks that recompute; write 0, or a policy and at most all "
+               "blocks";
+      });
+  rule(
+      {"recompute.partition", "recompute.policy", "parallel.tensor", "parallel.sequence"},
+      [&] {
+        return !config_.recompute.what.partition ||
+               (policy == "full" && p.mesh.tensor > 1 && !p.sequence);
+      },
+      [&] {
+        return show("recompute.partition") + " needs " +
+               "recompute.policy = \"full\", parallel.tensor > 1 and "
+               "parallel.sequence = false (which splits those inputs already), but " +
+               show("recompute.policy") + ", " + show("parallel.tensor") + ", " +
+               show("parallel.sequence") + ": remove it";
+      });
+  rule(
+      {"recompute.partition", "parallel.tensor", "batch.micro", "model.sequence",
+       "parallel.context"},
+      [&] {
+        return !config_.recompute.what.partition ||
+               config_.batch.micro * (config_.model.sequence / p.mesh.context) %
+                       p.mesh.tensor ==
+                   0;
+      },
+      [&] {
+        return show("recompute.partition") + ": " + show("batch.micro") + " x " +
+               show("model.sequence") + " / " + show("parallel.context") +
+               " must be divisible by " + show("parallel.tensor") +
+               ": write recompute.partition = false";
+      });
+}
+
+}  // namespace trireme::train
