@@ -301,17 +301,20 @@ TEST(ScheduleSimulation, ErrorsNameRankAndAction) {
     };
   };
   expect_error(
-      erase(1, 2),
-      "rank 1, action 4: forward of microbatch 1, chunk 0 has no receive posted");
-  expect_error(exchange(1, 2, 6),
-               "forward of microbatch 1, chunk 0 has no receive posted");
+      erase(1, 6),
+      "rank 1, action 8: forward of microbatch 2, chunk 0 has no receive posted");
+  expect_error(
+      exchange(1, 2, 6),
+      "rank 1, action 2: receive from rank 0 of the activation of microbatch 2, "
+      "chunk 0 meets message 1 of rank 0, its send to rank 1 of the activation of "
+      "microbatch 1, chunk 0");
   expect_error(
       exchange(0, 2, 4),
       "rank 0, action 2: send to rank 1 of the activation of microbatch 1, chunk 0 "
       "comes before what it sends is made");
   expect_error(erase(0, 4),
-               "rank 1, action 6: receive from rank 0 of the activation of "
-               "microbatch 2, chunk 0");  // sent in place of microbatch 1
+               "rank 1, action 2: receive from rank 0 of the activation of microbatch 1, "
+               "chunk 0 meets message 1");
   expect_error(erase(0, 9),
                "the schedule deadlocks: rank 0 waits in action 10, backward "
                "of microbatch 2, chunk 0; rank 1 waits in action 9, forward "

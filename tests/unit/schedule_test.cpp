@@ -299,6 +299,23 @@ TEST(Schedule, ZbH1OwesWeightGradientsOnly) {
   });
 }
 
+TEST(Schedule, NeighboursOnOneRankHandOverInMemory) {
+  // Both sides of the turn are on the last rank; all stages are on the only rank.
+  const auto v = make_schedules(shape_of(ScheduleKind::dualpipe_v, 3, 8));
+  EXPECT_EQ(handover_slots(v[2], Payload::gradient, 1, 0), 1);
+  EXPECT_EQ(handover_slots(v[2], Payload::activation, 0, 1), 1);
+  const auto alone = make_schedules(shape_of(ScheduleKind::interleaved, 1, 3));
+  EXPECT_EQ(order(alone[0]), text(alone[0]));
+  EXPECT_EQ(handover_slots(alone[0], Payload::gradient, 1, 0), 1);
+  const Schedule two = {{ActionKind::forward, 0, 0},
+                        {ActionKind::forward, 1, 0},
+                        {ActionKind::forward, 0, 1},
+                        {ActionKind::forward, 1, 1}};
+  EXPECT_EQ(handover_slots(two, Payload::activation, 0, 1), 2);
+  // Without a backward an input lives until its forward.
+  EXPECT_EQ(live_slots(two, 0), 1);
+}
+
 // Receives are posted ahead, which costs a slot or few; a chunk's slots are not shared.
 TEST(Schedule, SlotsAreFewAndNeverShared) {
   for_each_shape([](const PipelineShape& shape) {
