@@ -44,6 +44,21 @@ Shape lse_shape(const AttentionShape& shape) {
   return {shape.batch * shape.sequence, shape.heads};
 }
 
+void check_part(const char* kernel, const AttentionShape& shape,
+                const AttentionPart& part) {
+  const auto inside = [&](const Range& rows) {
+    return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= shape.sequence;
+  };
+  require(inside(part.queries) && inside(part.keys),
+          "{}: queries [{}, {}) on keys [{}, {}) of sequences of {} rows", kernel,
+          part.queries.begin, part.queries.end, part.keys.begin, part.keys.end,
+          shape.sequence);
+  require(!part.causal || part.keys.count() >= part.queries.count(),
+          "{}: a causal part of {} queries has {} keys", kernel, part.queries.count(),
+          part.keys.count());
+  require(part.queries.count() > 0 && part.keys.count() > 0, "{}: an empty part", kernel);
+}
+
 }  // namespace
 
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -60,7 +75,8 @@ void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
   checks.tensor({"o", o_THK}, type, query_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention(scratch, shape, 0, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+  host::attention(scratch, shape, AttentionPart::whole(shape.sequence), threads(), q_THK,
+                  k_TGK, v_TGK, o_THK, lse_TH);
 }
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -82,8 +98,54 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
     checks.tensor(x, type, key_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention_backward(scratch, shape, threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK,
-                           lse_TH, dq_THK, dk_TGK, dv_TGK);
+  host::attention_backward(scratch, shape, AttentionPart::whole(shape.sequence),
+                           threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK, lse_TH, dq_THK,
+                           dk_TGK, dv_TGK);
+}
+
+void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                    const AttentionPart& part, const TensorView& q_THK,
+                    const TensorView& k_TGK, const TensorView& v_TGK,
+                    const TensorView& o_THK, const TensorView& lse_TH) {
+  check_shape("attention_part", shape);
+  check_part("attention_part", shape, part);
+  check_scratch("attention_part", stream, scratch);
+  const Checks checks("attention_part", stream);
+  checks.matrix({"q", q_THK});
+  const DType type = q_THK.dtype();
+  checks.tensor({"q", q_THK}, type, query_shape(shape));
+  checks.tensor({"k", k_TGK}, type, key_shape(shape));
+  checks.tensor({"v", v_TGK}, type, key_shape(shape));
+  checks.tensor({"o", o_THK}, accumulator_of(type), query_shape(shape));
+  checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
+  const ProfileScope scope(family);
+  host::attention(scratch, shape, part, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+}
+
+void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                             const AttentionPart& part, const TensorView& do_THK,
+                             const TensorView& q_THK, const TensorView& k_TGK,
+                             const TensorView& v_TGK, const TensorView& o_THK,
+                             const TensorView& lse_TH, const TensorView& dq_THK,
+                             const TensorView& dk_TGK, const TensorView& dv_TGK) {
+  check_shape("attention_part_backward", shape);
+  check_part("attention_part_backward", shape, part);
+  check_scratch("attention_part_backward", stream, scratch);
+  const Checks checks("attention_part_backward", stream);
+  checks.matrix({"q", q_THK});
+  const DType type = q_THK.dtype(), sums = accumulator_of(type);
+  for (const Argument& x :
+       {Argument{"do", do_THK}, Argument{"q", q_THK}, Argument{"o", o_THK}})
+    checks.tensor(x, type, query_shape(shape));
+  for (const Argument& x : {Argument{"k", k_TGK}, Argument{"v", v_TGK}})
+    checks.tensor(x, type, key_shape(shape));
+  checks.tensor({"lse", lse_TH}, sums, lse_shape(shape));
+  checks.tensor({"dq", dq_THK}, sums, query_shape(shape));
+  for (const Argument& x : {Argument{"dk", dk_TGK}, Argument{"dv", dv_TGK}})
+    checks.tensor(x, sums, key_shape(shape));
+  const ProfileScope scope(family);
+  host::attention_backward(scratch, shape, part, threads(), do_THK, q_THK, k_TGK, v_TGK,
+                           o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
 }
 
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -107,7 +169,8 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   checks.tensor({"k_cache", k_cache}, type, cache);
   checks.tensor({"v_cache", v_cache}, type, cache);
   const ProfileScope scope(family);
-  host::attention(scratch, shape, past, threads(), q, k_cache, v_cache, o, TensorView());
+  host::attention(scratch, shape, AttentionPart::whole(shape.sequence, past), threads(),
+                  q, k_cache, v_cache, o, TensorView());
 }
 
 }  // namespace trireme::kernels

@@ -9,6 +9,7 @@
 
 #include "base/device.hpp"
 #include "base/memory.hpp"
+#include "base/split.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
@@ -42,6 +43,51 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
                         const TensorView& o_THK, const TensorView& lse_TH,
                         const TensorView& dq_THK, const TensorView& dk_TGK,
                         const TensorView& dv_TGK);
+
+// A part of an attention: the queries of some rows of each sequence on the keys of
+// others.
+struct AttentionPart {
+  Range queries, keys;  // rows of each of the B sequences
+  // The last query sees all keys of the part, the one before it all but the last, and so
+  // on; there are at least as many keys as queries. Otherwise each query sees all keys.
+  bool causal = false;
+  // These rows of o, lse and dq, or of dk and dv, hold nothing yet: they are written.
+  // Otherwise results are merged into them or added.
+  bool new_queries = false, new_keys = false;
+
+  // Causal attention of `sequence` rows to `past` earlier keys and themselves, as the
+  // only part.
+  static AttentionPart whole(std::int64_t sequence, std::int64_t past = 0) {
+    return {{0, sequence}, {0, past + sequence}, true, true, true};
+  }
+
+  // (query, key) pairs of one head of one sequence of which the query sees the key.
+  std::int64_t pairs() const {
+    const std::int64_t Q = queries.count(), P = keys.count() - Q;
+    return causal ? Q * P + Q * (Q + 1) / 2 : Q * keys.count();
+  }
+};
+
+// Merges one part into (o, lse), which hold the attention to the keys of earlier parts:
+// with o', lse' of this part and lse_sum = log(e^lse + e^lse'),
+//   o = e^(lse - lse_sum) o + e^(lse' - lse_sum) o', lse = lse_sum.
+// Operands as for attention(), but o_THK has the accumulator dtype, so that it is rounded
+// once, by the caller, after the last part. Rows outside the part are left alone. Bits do
+// not depend on how the queries of a part are cut at multiples of 256.
+// Source: Liu et al., "Ring Attention with Blockwise Transformers", 2023, section 3.
+void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                    const AttentionPart& part, const TensorView& q_THK,
+                    const TensorView& k_TGK, const TensorView& v_TGK,
+                    const TensorView& o_THK, const TensorView& lse_TH);
+
+// Adds the gradients of one part to dq_THK, dk_TGK, dv_TGK, all in the accumulator dtype;
+// o (in q's dtype) and lse are those of the whole attention. Deterministic.
+void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                             const AttentionPart& part, const TensorView& do_THK,
+                             const TensorView& q_THK, const TensorView& k_TGK,
+                             const TensorView& v_TGK, const TensorView& o_THK,
+                             const TensorView& lse_TH, const TensorView& dq_THK,
+                             const TensorView& dk_TGK, const TensorView& dv_TGK);
 
 // Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
 // q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold

@@ -1,7 +1,8 @@
 // Causal attention forward on the host: online softmax over blocks of keys.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
-// log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum.
+// log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum. A part that is
+// merged goes on from o and lse of the parts before it: o^T = o, max = lse, sum = 1.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/memory.hpp"
 #include "kernels/kokkos/attention.hpp"
@@ -16,9 +17,10 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
-  std::int64_t past;
+  PartBlocks part;
+  bool merged;
   Heads<const T> q, k, v;
-  Heads<T> o;
+  Target<T> o;
   Heads<Accumulator<T>> lse;  // data may be null
 };
 
@@ -28,15 +30,15 @@ class Forward {
   using A = Accumulator<T>;
 
  public:
-  static std::int64_t memory(const AttentionShape& shape) {
+  static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
     const std::int64_t width = padded(shape.head_width);
-    return group_blocks(shape.sequence) * (2 * block * width + 2 * block) +
+    return group_blocks(part.queries) * (2 * block * width + 2 * block) +
            3 * block * width + block * block + block;
   }
 
   Forward(const Operands<T>& operands, A* memory)
       : operands_(operands), width_(operands.shape.head_width), stride_(padded(width_)) {
-    const std::int64_t blocks = group_blocks(operands.shape.sequence);
+    const std::int64_t blocks = group_blocks(operands.part.queries);
     Pieces<A> pieces{memory};
     queries_t_ = pieces.take(blocks * block * stride_);
     outputs_t_ = pieces.take(blocks * block * stride_);
@@ -49,26 +51,24 @@ class Forward {
     shrink_ = pieces.take(block);
   }
 
-  // Queries [first, first + 4 blocks) of head h of sequence b. Blocks of keys begin at
-  // positions past + (a multiple of the block), so that the last one is the diagonal's.
+  // Queries [first, first + 4 blocks) of head h of sequence b.
   void run(std::int64_t b, std::int64_t h, std::int64_t first) {
-    const AttentionShape& shape = operands_.shape;
-    const std::int64_t past = operands_.past;
-    const std::int64_t column = shape.kv_head[static_cast<std::size_t>(h)] * width_;
-    const std::int64_t end = std::min(first + group * block, shape.sequence);
+    const PartBlocks& part = operands_.part;
+    const std::int64_t column =
+        operands_.shape.kv_head[static_cast<std::size_t>(h)] * width_;
+    const std::int64_t end = std::min(first + group * block, part.queries);
     for (std::int64_t at = first; at < end; at += block) start(b, h, first, at, end);
-    const std::int64_t lowest = -round_up(past, block);
-    for (std::int64_t key = lowest; key < end; key += block) {
-      const std::int64_t from = std::max<std::int64_t>(past + key, 0);
-      const std::int64_t keys =
-          std::min(past + key + block, past + shape.sequence) - from;
-      pack_rows(operands_.k.at(b, from, column), operands_.k.row, keys, keys, width_,
-                keys_);
-      pack_rows(operands_.v.at(b, from, column), operands_.v.row, keys, keys, width_,
-                values_);
+    const std::int64_t lowest = part.lowest();
+    for (std::int64_t key = lowest; key < part.last(end); key += block) {
+      const Range rows = part.block_keys(key);
+      const std::int64_t keys = rows.count();
+      pack_rows(operands_.k.at(b, rows.begin, column), operands_.k.row, keys, keys,
+                width_, keys_);
+      pack_rows(operands_.v.at(b, rows.begin, column), operands_.v.row, keys, keys,
+                width_, values_);
+      const bool is_first = key == lowest && !operands_.merged;
       for (std::int64_t at = first; at < end; at += block)
-        if (at >= key)
-          update((at - first) / block, end - at, keys, at == key, key == lowest);
+        if (at >= key) update((at - first) / block, end - at, keys, at == key, is_first);
     }
     for (std::int64_t at = first; at < end; at += block) finish(b, h, first, at, end);
   }
@@ -88,6 +88,19 @@ class Forward {
                     queries_t_ + i * block * stride_, block);
     std::fill_n(maxima_ + i * block, block, -std::numeric_limits<A>::infinity());
     std::fill_n(sums_ + i * block, block, A(0));
+    if (operands_.merged) resume(b, h, at, std::min(block, end - at), i);
+  }
+
+  // Goes on from what earlier parts left of queries [at, at + rows), block i.
+  void resume(std::int64_t b, std::int64_t h, std::int64_t at, std::int64_t rows,
+              std::int64_t i) {
+    const Heads<A>& o = operands_.o.sums();
+    pack_rows(o.at(b, at, h * width_), o.row, rows, columns(rows), width_, rows_);
+    simd::transpose(columns(rows), stride_, A(1), rows_, stride_,
+                    outputs_t_ + i * block * stride_, block);
+    for (std::int64_t r = 0; r < rows; ++r)
+      maxima_[i * block + r] = *operands_.lse.at(b, at + r, h) * std::numbers::log2e_v<A>;
+    std::fill_n(sums_ + i * block, rows, A(1));
   }
 
   // Takes one block of keys into account for query block i.
@@ -187,8 +200,7 @@ class Forward {
     }
     std::fill(outputs_t + width_ * block, outputs_t + stride_ * block, A(0));
     simd::transpose(stride_, columns(rows), A(1), outputs_t, block, rows_, stride_);
-    unpack_rows(rows_, rows, width_, A(1), operands_.o.at(b, at, h * width_),
-                operands_.o.row);
+    operands_.o.put(rows_, rows, width_, A(1), b, at, h * width_);
     if (operands_.lse.data == nullptr) return;
     for (std::int64_t r = 0; r < rows; ++r) *operands_.lse.at(b, at + r, h) = maxima[r];
   }
@@ -204,28 +216,33 @@ class Forward {
 
 }  // namespace
 
-void attention(Arena& scratch, const AttentionShape& shape, std::int64_t past,
+void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart& part,
                std::int64_t workers, const TensorView& q_THK, const TensorView& k_TGK,
                const TensorView& v_TGK, const TensorView& o_THK,
                const TensorView& lse_TH) {
   const std::int64_t S = shape.sequence;
-  const std::int64_t groups = divide_up(S, group * block);
+  const PartBlocks blocks(part);
+  const std::int64_t groups = divide_up(blocks.queries, group * block);
   const std::int64_t tasks = shape.batch * shape.heads * groups;
   if (tasks == 0) return;
   workers = workers_for(tasks, workers);
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Forward<T>::memory(shape), 16);
+    const std::int64_t elements = round_up(Forward<T>::memory(shape, blocks), 16);
     const TensorView memory = scratch.take(dtype_of<A>, {workers, elements}, "attention");
     if (scratch.device().is_meta()) return;
-    const Operands<T> operands{shape,
-                               past,
-                               heads_of<const T>(q_THK, S),
-                               heads_of<const T>(k_TGK, S),
-                               heads_of<const T>(v_TGK, S),
-                               heads_of<T>(o_THK, S),
-                               heads_of<A>(lse_TH, S)};
+    const std::int64_t query = part.queries.begin, key = part.keys.begin;
+    const Operands<T> operands{
+        shape,
+        blocks,
+        !part.new_queries,
+        heads_of<const T>(q_THK, S, query),
+        heads_of<const T>(k_TGK, S, key),
+        heads_of<const T>(v_TGK, S, key),
+        Target<T>(o_THK, S, query, !part.new_queries),
+        heads_of<A>(lse_TH, S, query),
+    };
     // The longest tasks first: those of the last queries.
     share_tasks("attention", tasks, workers, [&](std::int64_t task, std::int64_t worker) {
       const std::int64_t pair = task % (shape.batch * shape.heads);

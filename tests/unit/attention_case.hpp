@@ -36,6 +36,11 @@ inline kernels::AttentionShape attention_shape(std::int64_t B, std::int64_t S,
   return {B, S, heads, G, K, scale, std::move(kv_head)};
 }
 
+// All of an attention as one part.
+inline kernels::AttentionPart whole(const kernels::AttentionShape& shape) {
+  return kernels::AttentionPart::whole(shape.sequence);
+}
+
 inline Arena host_arena() {
   return Arena(Device::host(), std::size_t{64} << 20, MemoryClass::workspace, "scratch");
 }
