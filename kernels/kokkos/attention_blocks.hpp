@@ -168,7 +168,8 @@ class Target {
       sums_ = heads_of<A>(view, S, first);
     else
       rounded_ = heads_of<T>(view, S, first);
-    require(!added || sums_.data != nullptr, "sums of attention must be accumulators");
+    require(!added || rounded_.data == nullptr, "gradients are added to {}",
+            name_of(view.dtype()));
   }
   // Rows t... of sequence b, from `column` on.
   void put(const A* from, std::int64_t rows, std::int64_t width, A factor, std::int64_t b,

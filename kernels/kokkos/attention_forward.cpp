@@ -225,6 +225,8 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
   const std::int64_t groups = divide_up(blocks.queries, group * block);
   const std::int64_t tasks = shape.batch * shape.heads * groups;
   if (tasks == 0) return;
+  require(part.new_queries || o_THK.dtype() == accumulator_of(o_THK.dtype()),
+          "attention is merged into {}", name_of(o_THK.dtype()));
   workers = workers_for(tasks, workers);
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
@@ -240,7 +242,7 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
         heads_of<const T>(q_THK, S, query),
         heads_of<const T>(k_TGK, S, key),
         heads_of<const T>(v_TGK, S, key),
-        Target<T>(o_THK, S, query, !part.new_queries),
+        Target<T>(o_THK, S, query, false),  // merging writes the whole sum
         heads_of<A>(lse_TH, S, query),
     };
     // The longest tasks first: those of the last queries.

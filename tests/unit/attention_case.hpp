@@ -149,12 +149,14 @@ struct AttentionCase {
   }
 
   kernels::reference::AttentionResult expected() const {
-    return kernels::reference::attention(shape, 0, doubles<T>(q()), doubles<T>(k()),
+    return kernels::reference::attention(shape, kernels::reference::causal_keys(shape),
+                                         doubles<T>(q()), doubles<T>(k()),
                                          doubles<T>(v()));
   }
   kernels::reference::AttentionGradients expected_gradients() const {
     return kernels::reference::attention_backward(
-        shape, doubles<T>(d_o()), doubles<T>(q()), doubles<T>(k()), doubles<T>(v()));
+        shape, kernels::reference::causal_keys(shape), doubles<T>(d_o()), doubles<T>(q()),
+        doubles<T>(k()), doubles<T>(v()));
   }
 
   // A bound of the relative error of probabilities: a score is a sum of K products, an
