@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/attention.hpp"
@@ -13,7 +15,7 @@ namespace {
 
 ProfileFamily family("attention");
 
-void check_shape(const char* kernel, const AttentionShape& shape) {
+void check_shape(const char* kernel, const Stream& stream, const AttentionShape& shape) {
   require(shape.batch >= 0 && shape.sequence >= 0 && shape.heads >= 0 &&
               shape.kv_heads >= 0 && shape.head_width > 0,
           "{}: batch {}, sequence {}, heads {}, kv_heads {}, head_width {}", kernel,
@@ -25,6 +27,10 @@ void check_shape(const char* kernel, const AttentionShape& shape) {
     require(head >= 0 && head < shape.kv_heads,
             "{}: kv_head names head {} of {} key/value heads", kernel, head,
             shape.kv_heads);
+  if (shape.first_T.empty()) return;
+  const Checks checks(kernel, stream);
+  checks.tensor({"first", shape.first_T}, DType::i32, {shape.batch * shape.sequence});
+  checks.dense({"first", shape.first_T});
 }
 
 void check_scratch(const char* kernel, const Stream& stream, const Arena& scratch) {
@@ -64,7 +70,7 @@ void check_part(const char* kernel, const AttentionShape& shape,
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
                const TensorView& o_THK, const TensorView& lse_TH) {
-  check_shape("attention", shape);
+  check_shape("attention", stream, shape);
   check_scratch("attention", stream, scratch);
   const Checks checks("attention", stream);
   checks.matrix({"q", q_THK});
@@ -85,7 +91,7 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
                         const TensorView& o_THK, const TensorView& lse_TH,
                         const TensorView& dq_THK, const TensorView& dk_TGK,
                         const TensorView& dv_TGK) {
-  check_shape("attention_backward", shape);
+  check_shape("attention_backward", stream, shape);
   check_scratch("attention_backward", stream, scratch);
   const Checks checks("attention_backward", stream);
   checks.matrix({"q", q_THK});
@@ -107,7 +113,7 @@ void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
                     const AttentionPart& part, const TensorView& q_THK,
                     const TensorView& k_TGK, const TensorView& v_TGK,
                     const TensorView& o_THK, const TensorView& lse_TH) {
-  check_shape("attention_part", shape);
+  check_shape("attention_part", stream, shape);
   check_part("attention_part", shape, part);
   check_scratch("attention_part", stream, scratch);
   const Checks checks("attention_part", stream);
@@ -128,7 +134,7 @@ void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShap
                              const TensorView& v_TGK, const TensorView& o_THK,
                              const TensorView& lse_TH, const TensorView& dq_THK,
                              const TensorView& dk_TGK, const TensorView& dv_TGK) {
-  check_shape("attention_part_backward", shape);
+  check_shape("attention_part_backward", stream, shape);
   check_part("attention_part_backward", shape, part);
   check_scratch("attention_part_backward", stream, scratch);
   const Checks checks("attention_part_backward", stream);
@@ -148,10 +154,30 @@ void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShap
                            o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
 }
 
+void count_positions_below(Stream& stream, const TensorView& positions_T,
+                           std::span<const Range> chunks, const TensorView& counts_T) {
+  const Checks checks("count_positions_below", stream);
+  const Shape shape{positions_T.elements()};
+  for (const Argument& x :
+       {Argument{"positions", positions_T}, Argument{"counts", counts_T}}) {
+    checks.tensor(x, DType::i32, shape);
+    checks.dense(x);
+  }
+  if (stream.device().is_meta()) return;
+  const auto positions = positions_T.span<std::int32_t>();
+  const auto counts = counts_T.span<std::int32_t>();
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    std::int64_t count = 0;
+    for (const Range& chunk : chunks)
+      count += std::clamp<std::int64_t>(positions[t] - chunk.begin, 0, chunk.count());
+    counts[t] = static_cast<std::int32_t>(count);
+  }
+}
+
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o) {
-  check_shape("attention_cached", shape);
+  check_shape("attention_cached", stream, shape);
   check_scratch("attention_cached", stream, scratch);
   const Checks checks("attention_cached", stream);
   checks.matrix({"q", q});
@@ -168,6 +194,7 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   const Shape cache{shape.batch, capacity, shape.kv_heads * shape.head_width};
   checks.tensor({"k_cache", k_cache}, type, cache);
   checks.tensor({"v_cache", v_cache}, type, cache);
+  require(shape.first_T.empty(), "attention_cached: documents are not supported");
   const ProfileScope scope(family);
   host::attention(scratch, shape, AttentionPart::whole(shape.sequence, past), threads(),
                   q, k_cache, v_cache, o, TensorView());

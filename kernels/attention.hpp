@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/device.hpp"
@@ -22,13 +23,17 @@ struct AttentionShape {
   std::int64_t head_width = 0;        // K, any
   double scale = 0;                   // of the scores, usually 1 / sqrt(K)
   std::vector<std::int32_t> kv_head;  // [H]: the key/value head of each query head
+  // [T] i32, dense, on the stream's device; or empty. Documents: the first row of the
+  // sequence's keys that each query may see. Queries see at least themselves.
+  TensorView first_T = {};
 };
 
 // o = softmax(scale q k^T, causal) v for each sequence and head.
 // q_THK  [T, H * K], k_TGK, v_TGK [T, G * K]; rows may be strided (columns of one buffer)
 // o_THK  written, rows may be strided
 // lse_TH f32 (f64 for f64), written: log of the sum of exponentials, for backward
-// Scores and sums in the accumulator dtype. scratch: working space, released on return;
+// Scores and sums in the accumulator dtype. Blocks of keys that first_T hides from all of
+// a block of queries cost nothing. scratch: working space, released on return;
 // the amount depends on the shape and threads() alone, so that meta runs measure it.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1; Dao, 2023.
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -72,7 +77,8 @@ struct AttentionPart {
 // with o', lse' of this part and lse_sum = log(e^lse + e^lse'),
 //   o = e^(lse - lse_sum) o + e^(lse' - lse_sum) o', lse = lse_sum.
 // Operands as for attention(), but o_THK has the accumulator dtype, so that it is rounded
-// once, by the caller, after the last part. Rows outside the part are left alone. Bits do
+// once, by the caller, after the last part. A query that sees no key of any part so far
+// has o = 0 and lse of minus infinity. Rows outside the part are left alone. Bits do
 // not depend on how the queries of a part are cut at multiples of 256.
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", 2023, section 3.
 void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -89,9 +95,16 @@ void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShap
                              const TensorView& lse_TH, const TensorView& dq_THK,
                              const TensorView& dk_TGK, const TensorView& dv_TGK);
 
+// counts_T[t] = the number of positions in `chunks` below positions_T[t], both [T] i32
+// and dense. With the positions that some keys have, ascending, this makes first_T of
+// them from the first position that each query may see.
+void count_positions_below(Stream& stream, const TensorView& positions_T,
+                           std::span<const Range> chunks, const TensorView& counts_T);
+
 // Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
 // q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold
-// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q.
+// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q;
+// no first_T.
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o);

@@ -18,6 +18,7 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
+  AttentionPart asked;
   PartBlocks part;
   Heads<const T> d_o, q, k, v, o;
   Heads<const Accumulator<T>> lse;
@@ -46,7 +47,8 @@ class Backward {
   static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
     const std::int64_t stride = padded(shape.head_width);
     return group_blocks(part.queries) * (5 * block * stride + 2 * block) +
-           3 * block * stride + 2 * block * block + 2 * part.keys * stride;
+           3 * block * stride + 2 * block * block + 2 * part.keys * stride +
+           FirstKeys<A>::memory(shape, part);
   }
 
   Backward(const Operands<T>& operands, A* memory)
@@ -54,7 +56,8 @@ class Backward {
         width_(operands.shape.head_width),
         stride_(padded(width_)),
         pieces_{memory},
-        queries_(pieces_, group_blocks(operands.part.queries), stride_) {
+        queries_(pieces_, group_blocks(operands.part.queries), stride_),
+        first_keys_(operands.shape, operands.asked, pieces_) {
     keys_ = pieces_.take(block * stride_);
     values_ = pieces_.take(block * stride_);
     rows_ = pieces_.take(block * stride_);
@@ -90,16 +93,19 @@ class Backward {
       start(b, h, at, rows(at), at - first);
     for (std::int64_t key = part.lowest(); key < part.last(end); key += block) {
       const Range in = part.block_keys(key);
+      if (first_keys_.hides_all_from(divide_up(end - first, block), in)) continue;
       pack_rows(operands_.k.at(b, in.begin, g * width_), operands_.k.row, in.count(),
                 in.count(), width_, keys_);
       pack_rows(operands_.v.at(b, in.begin, g * width_), operands_.v.row, in.count(),
                 in.count(), width_, values_);
       for (std::int64_t at = first; at < end; at += block)
-        if (at >= key) update(at - first, rows(at), in, at == key);
+        if (at >= key && !first_keys_.hides_all((at - first) / block, in))
+          update(at - first, rows(at), in, at == key);
     }
     for (std::int64_t at = first; at < end; at += block) {
       A* dq_t = queries_.dq_t + (at - first) * stride_;
-      std::fill(dq_t + width_ * block, dq_t + stride_ * block, A(0));
+      const bool fresh = fresh_[static_cast<std::size_t>((at - first) / block)];
+      std::fill(dq_t + (fresh ? 0 : width_) * block, dq_t + stride_ * block, A(0));
       simd::transpose(stride_, columns(rows(at)), A(1), dq_t, block, rows_, stride_);
       operands_.dq.put(rows_, rows(at), width_, static_cast<A>(operands_.shape.scale), b,
                        at, h * width_);
@@ -112,6 +118,8 @@ class Backward {
              std::int64_t offset) {
     const Operands<T>& x = operands_;
     const std::int64_t padded_rows = columns(rows), matrix = offset * stride_;
+    first_keys_.load(offset / block, b, at, rows);
+    fresh_[static_cast<std::size_t>(offset / block)] = true;
     const A factor = static_cast<A>(x.shape.scale * std::numbers::log2e);
     pack_rows(x.q.at(b, at, h * width_), x.q.row, rows, padded_rows, width_,
               queries_.q + matrix);
@@ -138,6 +146,8 @@ class Backward {
   // One block of queries and one of keys.
   void update(std::int64_t offset, std::int64_t rows, const Range& keys, bool diagonal) {
     const std::int64_t end = columns(rows), matrix = offset * stride_;
+    const bool fresh =
+        std::exchange(fresh_[static_cast<std::size_t>(offset / block)], false);
     for_stripes(diagonal, keys.count(), [&](const Stripe& s) {
       const std::int64_t at = s.key * block + s.column, key_row = s.key * stride_;
       const std::int64_t query_row = matrix + s.column * stride_;
@@ -150,11 +160,11 @@ class Backward {
                                {values_ + key_row, stride_},
                                {queries_.do_t + matrix + s.column, block}, ds_t, {});
       // 2. p = 2^(s' - lse), ds = p (dp - delta)
-      differentiate(s, end, offset, diagonal);
+      differentiate(s, end, offset, keys, diagonal);
       // 3. dq^T += k^T ds^T
       simd::multiply<A, true>(width_, end - s.column, s.keys, {keys_ + key_row, stride_},
                               ds, {queries_.dq_t + matrix + s.column, block},
-                              {keys.begin + s.key > 0});
+                              {!(fresh && s.key == 0)});
       // 4. dv += p^T do, dk += ds^T q
       const std::int64_t sum_row = (keys.begin + s.key) * stride_;
       simd::multiply<A, false>(s.keys, stride_, rows - s.column, p,
@@ -167,7 +177,9 @@ class Backward {
   }
 
   void differentiate(const Stripe& s, std::int64_t end, std::int64_t offset,
-                     bool diagonal) {
+                     const Range& keys, bool diagonal) {
+    const std::int64_t i = offset / block;
+    const bool hides = first_keys_.hides_some(i, keys);
     for (std::int64_t c = s.column; c < end; c += simd::lanes<A>) {
       const Vector<A> lse = simd::load_vector(queries_.lse + offset + c);
       const Vector<A> delta = simd::load_vector(queries_.delta + offset + c);
@@ -177,6 +189,7 @@ class Backward {
         A* ds_at = ds_t_ + j * block + c;
         Vector<A> p = simd::exp2<A>(simd::load_vector(p_at) - lse);
         if (masked) p = hidden<A>(c, j) ? Vector<A>{} : p;
+        if (hides) p = first_keys_.hidden(i, c, keys.begin + j) ? Vector<A>{} : p;
         simd::store_vector<A>(p_at, p);
         simd::store_vector<A>(ds_at, p * (simd::load_vector(ds_at) - delta));
       }
@@ -187,6 +200,8 @@ class Backward {
   std::int64_t width_, stride_;
   Pieces<A> pieces_;
   QueryBlocks<A> queries_;
+  FirstKeys<A> first_keys_;
+  std::array<bool, group> fresh_{};  // query blocks that have no dq^T yet
   // Of one key block: k and v [block][K]; of one pair of blocks: s'^T, then p^T; dp^T,
   // then ds^T, [block][block].
   A *keys_, *values_, *p_t_, *ds_t_;
@@ -217,6 +232,7 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
     const std::int64_t query = part.queries.begin, key = part.keys.begin;
     const Operands<T> operands{
         shape,
+        part,
         blocks,
         heads_of<const T>(do_THK, S, query),
         heads_of<const T>(q_THK, S, query),

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -195,6 +196,73 @@ template <class A>
   return simd::lane_indices<A>() < static_cast<simd::Bits<A>>(key - column);
 }
 
+// Cuts a worker's memory into consecutive pieces.
+template <class A>
+struct Pieces {
+  A* next;
+  A* take(std::int64_t elements) { return std::exchange(next, next + elements); }
+};
+
+// What AttentionShape::first_T hides from the query blocks of a group; keys count from
+// the first of the part.
+template <class A>
+class FirstKeys {
+  using Integer = simd::Bits<A>;
+
+ public:
+  static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
+    return shape.first_T.empty() ? 0 : group_blocks(part.queries) * block;
+  }
+
+  FirstKeys(const AttentionShape& shape, const AttentionPart& part, Pieces<A>& pieces)
+      : sequence_(shape.sequence), query_(part.queries.begin), keys_(part.keys) {
+    if (shape.first_T.empty()) return;
+    rows_T_ = shape.first_T.data<std::int32_t>();
+    first_ = reinterpret_cast<Integer*>(pieces.take(memory(shape, PartBlocks(part))));
+  }
+
+  // Block i of the group is queries [at, at + rows) of sequence b.
+  void load(std::int64_t i, std::int64_t b, std::int64_t at, std::int64_t rows) {
+    if (rows_T_ == nullptr) return;
+    const std::int32_t* from = rows_T_ + b * sequence_ + query_ + at;
+    Integer* first = first_ + i * block;
+    std::fill_n(first, block, Integer(0));
+    for (std::int64_t r = 0; r < rows; ++r)
+      first[r] = static_cast<Integer>(
+          std::clamp<std::int64_t>(from[r], keys_.begin, keys_.end) - keys_.begin);
+    const auto [least, most] = std::minmax_element(first, first + rows);
+    least_[static_cast<std::size_t>(i)] = *least;
+    most_[static_cast<std::size_t>(i)] = *most;
+  }
+
+  // Whether block i sees none of `keys`; whether some query of it does not see them all.
+  bool hides_all(std::int64_t i, const Range& keys) const {
+    return keys.end <= least_[static_cast<std::size_t>(i)];
+  }
+  bool hides_some(std::int64_t i, const Range& keys) const {
+    return keys.begin < most_[static_cast<std::size_t>(i)];
+  }
+  // Whether blocks [0, blocks) see none of `keys`.
+  bool hides_all_from(std::int64_t blocks, const Range& keys) const {
+    for (std::int64_t i = 0; i < blocks; ++i)
+      if (!hides_all(i, keys)) return false;
+    return true;
+  }
+
+  // True in the lanes of queries `column`... of block i that may not see `key`.
+  [[gnu::always_inline]] auto hidden(std::int64_t i, std::int64_t column,
+                                     std::int64_t key) const {
+    return simd::load_vector(first_ + i * block + column) > static_cast<Integer>(key);
+  }
+
+ private:
+  const std::int32_t* rows_T_ = nullptr;
+  std::int64_t sequence_, query_;
+  Range keys_;
+  Integer* first_ = nullptr;  // [blocks of a group][block]
+  std::array<std::int64_t, group> least_{}, most_{};
+};
+
 // Workers that are of use for `tasks` tasks.
 inline std::int64_t workers_for(std::int64_t tasks, std::int64_t threads) {
   return std::clamp<std::int64_t>(tasks, 1, threads);
@@ -211,12 +279,5 @@ void share_tasks(const char* label, std::int64_t tasks, std::int64_t workers,
                  f(task, worker);
              }));
 }
-
-// Cuts a worker's memory into consecutive pieces.
-template <class A>
-struct Pieces {
-  A* next;
-  A* take(std::int64_t elements) { return std::exchange(next, next + elements); }
-};
 
 }  // namespace trireme::kernels::blocks
