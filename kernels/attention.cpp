@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/kokkos/attention.hpp"
@@ -13,7 +15,7 @@ namespace {
 
 ProfileFamily family("attention");
 
-void check_shape(const char* kernel, const AttentionShape& shape) {
+void check_shape(const char* kernel, const Stream& stream, const AttentionShape& shape) {
   require(shape.batch >= 0 && shape.sequence >= 0 && shape.heads >= 0 &&
               shape.kv_heads >= 0 && shape.head_width > 0,
           "{}: batch {}, sequence {}, heads {}, kv_heads {}, head_width {}", kernel,
@@ -25,6 +27,10 @@ void check_shape(const char* kernel, const AttentionShape& shape) {
     require(head >= 0 && head < shape.kv_heads,
             "{}: kv_head names head {} of {} key/value heads", kernel, head,
             shape.kv_heads);
+  if (shape.first_T.empty()) return;
+  const Checks checks(kernel, stream);
+  checks.tensor({"first", shape.first_T}, DType::i32, {shape.batch * shape.sequence});
+  checks.dense({"first", shape.first_T});
 }
 
 void check_scratch(const char* kernel, const Stream& stream, const Arena& scratch) {
@@ -44,12 +50,27 @@ Shape lse_shape(const AttentionShape& shape) {
   return {shape.batch * shape.sequence, shape.heads};
 }
 
+void check_part(const char* kernel, const AttentionShape& shape,
+                const AttentionPart& part) {
+  const auto inside = [&](const Range& rows) {
+    return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= shape.sequence;
+  };
+  require(inside(part.queries) && inside(part.keys),
+          "{}: queries [{}, {}) on keys [{}, {}) of sequences of {} rows", kernel,
+          part.queries.begin, part.queries.end, part.keys.begin, part.keys.end,
+          shape.sequence);
+  require(!part.causal || part.keys.count() >= part.queries.count(),
+          "{}: a causal part of {} queries has {} keys", kernel, part.queries.count(),
+          part.keys.count());
+  require(part.queries.count() > 0 && part.keys.count() > 0, "{}: an empty part", kernel);
+}
+
 }  // namespace
 
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
                const TensorView& o_THK, const TensorView& lse_TH) {
-  check_shape("attention", shape);
+  check_shape("attention", stream, shape);
   check_scratch("attention", stream, scratch);
   const Checks checks("attention", stream);
   checks.matrix({"q", q_THK});
@@ -60,7 +81,8 @@ void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
   checks.tensor({"o", o_THK}, type, query_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention(scratch, shape, 0, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+  host::attention(scratch, shape, AttentionPart::whole(shape.sequence), threads(), q_THK,
+                  k_TGK, v_TGK, o_THK, lse_TH);
 }
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -69,7 +91,7 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
                         const TensorView& o_THK, const TensorView& lse_TH,
                         const TensorView& dq_THK, const TensorView& dk_TGK,
                         const TensorView& dv_TGK) {
-  check_shape("attention_backward", shape);
+  check_shape("attention_backward", stream, shape);
   check_scratch("attention_backward", stream, scratch);
   const Checks checks("attention_backward", stream);
   checks.matrix({"q", q_THK});
@@ -82,14 +104,80 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
     checks.tensor(x, type, key_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention_backward(scratch, shape, threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK,
-                           lse_TH, dq_THK, dk_TGK, dv_TGK);
+  host::attention_backward(scratch, shape, AttentionPart::whole(shape.sequence),
+                           threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK, lse_TH, dq_THK,
+                           dk_TGK, dv_TGK);
+}
+
+void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                    const AttentionPart& part, const TensorView& q_THK,
+                    const TensorView& k_TGK, const TensorView& v_TGK,
+                    const TensorView& o_THK, const TensorView& lse_TH) {
+  check_shape("attention_part", stream, shape);
+  check_part("attention_part", shape, part);
+  check_scratch("attention_part", stream, scratch);
+  const Checks checks("attention_part", stream);
+  checks.matrix({"q", q_THK});
+  const DType type = q_THK.dtype();
+  checks.tensor({"q", q_THK}, type, query_shape(shape));
+  checks.tensor({"k", k_TGK}, type, key_shape(shape));
+  checks.tensor({"v", v_TGK}, type, key_shape(shape));
+  checks.tensor({"o", o_THK}, accumulator_of(type), query_shape(shape));
+  checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
+  const ProfileScope scope(family);
+  host::attention(scratch, shape, part, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+}
+
+void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                             const AttentionPart& part, const TensorView& do_THK,
+                             const TensorView& q_THK, const TensorView& k_TGK,
+                             const TensorView& v_TGK, const TensorView& o_THK,
+                             const TensorView& lse_TH, const TensorView& dq_THK,
+                             const TensorView& dk_TGK, const TensorView& dv_TGK) {
+  check_shape("attention_part_backward", stream, shape);
+  check_part("attention_part_backward", shape, part);
+  check_scratch("attention_part_backward", stream, scratch);
+  const Checks checks("attention_part_backward", stream);
+  checks.matrix({"q", q_THK});
+  const DType type = q_THK.dtype(), sums = accumulator_of(type);
+  for (const Argument& x :
+       {Argument{"do", do_THK}, Argument{"q", q_THK}, Argument{"o", o_THK}})
+    checks.tensor(x, type, query_shape(shape));
+  for (const Argument& x : {Argument{"k", k_TGK}, Argument{"v", v_TGK}})
+    checks.tensor(x, type, key_shape(shape));
+  checks.tensor({"lse", lse_TH}, sums, lse_shape(shape));
+  checks.tensor({"dq", dq_THK}, sums, query_shape(shape));
+  for (const Argument& x : {Argument{"dk", dk_TGK}, Argument{"dv", dv_TGK}})
+    checks.tensor(x, sums, key_shape(shape));
+  const ProfileScope scope(family);
+  host::attention_backward(scratch, shape, part, threads(), do_THK, q_THK, k_TGK, v_TGK,
+                           o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
+}
+
+void count_positions_below(Stream& stream, const TensorView& positions_T,
+                           std::span<const Range> chunks, const TensorView& counts_T) {
+  const Checks checks("count_positions_below", stream);
+  const Shape shape{positions_T.elements()};
+  for (const Argument& x :
+       {Argument{"positions", positions_T}, Argument{"counts", counts_T}}) {
+    checks.tensor(x, DType::i32, shape);
+    checks.dense(x);
+  }
+  if (stream.device().is_meta()) return;
+  const auto positions = positions_T.span<std::int32_t>();
+  const auto counts = counts_T.span<std::int32_t>();
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    std::int64_t count = 0;
+    for (const Range& chunk : chunks)
+      count += std::clamp<std::int64_t>(positions[t] - chunk.begin, 0, chunk.count());
+    counts[t] = static_cast<std::int32_t>(count);
+  }
 }
 
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o) {
-  check_shape("attention_cached", shape);
+  check_shape("attention_cached", stream, shape);
   check_scratch("attention_cached", stream, scratch);
   const Checks checks("attention_cached", stream);
   checks.matrix({"q", q});
@@ -106,8 +194,10 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   const Shape cache{shape.batch, capacity, shape.kv_heads * shape.head_width};
   checks.tensor({"k_cache", k_cache}, type, cache);
   checks.tensor({"v_cache", v_cache}, type, cache);
+  require(shape.first_T.empty(), "attention_cached: documents are not supported");
   const ProfileScope scope(family);
-  host::attention(scratch, shape, past, threads(), q, k_cache, v_cache, o, TensorView());
+  host::attention(scratch, shape, AttentionPart::whole(shape.sequence, past), threads(),
+                  q, k_cache, v_cache, o, TensorView());
 }
 
 }  // namespace trireme::kernels

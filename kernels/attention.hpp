@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/device.hpp"
 #include "base/memory.hpp"
+#include "base/split.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
@@ -21,13 +23,17 @@ struct AttentionShape {
   std::int64_t head_width = 0;        // K, any
   double scale = 0;                   // of the scores, usually 1 / sqrt(K)
   std::vector<std::int32_t> kv_head;  // [H]: the key/value head of each query head
+  // [T] i32, dense, on the stream's device; or empty. Documents: the first row of the
+  // sequence's keys that each query may see. Queries see at least themselves.
+  TensorView first_T = {};
 };
 
 // o = softmax(scale q k^T, causal) v for each sequence and head.
 // q_THK  [T, H * K], k_TGK, v_TGK [T, G * K]; rows may be strided (columns of one buffer)
 // o_THK  written, rows may be strided
 // lse_TH f32 (f64 for f64), written: log of the sum of exponentials, for backward
-// Scores and sums in the accumulator dtype. scratch: working space, released on return;
+// Scores and sums in the accumulator dtype. Blocks of keys that first_T hides from all of
+// a block of queries cost nothing. scratch: working space, released on return;
 // the amount depends on the shape and threads() alone, so that meta runs measure it.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1; Dao, 2023.
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -43,9 +49,62 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
                         const TensorView& dq_THK, const TensorView& dk_TGK,
                         const TensorView& dv_TGK);
 
+// A part of an attention: the queries of some rows of each sequence on the keys of
+// others.
+struct AttentionPart {
+  Range queries, keys;  // rows of each of the B sequences
+  // The last query sees all keys of the part, the one before it all but the last, and so
+  // on; there are at least as many keys as queries. Otherwise each query sees all keys.
+  bool causal = false;
+  // These rows of o, lse and dq, or of dk and dv, hold nothing yet: they are written.
+  // Otherwise results are merged into them or added.
+  bool new_queries = false, new_keys = false;
+
+  // Causal attention of `sequence` rows to `past` earlier keys and themselves, as the
+  // only part.
+  static AttentionPart whole(std::int64_t sequence, std::int64_t past = 0) {
+    return {{0, sequence}, {0, past + sequence}, true, true, true};
+  }
+
+  // (query, key) pairs of one head of one sequence of which the query sees the key.
+  std::int64_t pairs() const {
+    const std::int64_t Q = queries.count(), P = keys.count() - Q;
+    return causal ? Q * P + Q * (Q + 1) / 2 : Q * keys.count();
+  }
+};
+
+// Merges one part into (o, lse), which hold the attention to the keys of earlier parts:
+// with o', lse' of this part and lse_sum = log(e^lse + e^lse'),
+//   o = e^(lse - lse_sum) o + e^(lse' - lse_sum) o', lse = lse_sum.
+// Operands as for attention(), but o_THK has the accumulator dtype, so that it is rounded
+// once, by the caller, after the last part. A query that sees no key of any part so far
+// has o = 0 and lse of minus infinity. Rows outside the part are left alone. Bits do
+// not depend on how the queries of a part are cut at multiples of 256.
+// Source: Liu et al., "Ring Attention with Blockwise Transformers", 2023, section 3.
+void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                    const AttentionPart& part, const TensorView& q_THK,
+                    const TensorView& k_TGK, const TensorView& v_TGK,
+                    const TensorView& o_THK, const TensorView& lse_TH);
+
+// Adds the gradients of one part to dq_THK, dk_TGK, dv_TGK, all in the accumulator dtype;
+// o (in q's dtype) and lse are those of the whole attention. Deterministic.
+void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+                             const AttentionPart& part, const TensorView& do_THK,
+                             const TensorView& q_THK, const TensorView& k_TGK,
+                             const TensorView& v_TGK, const TensorView& o_THK,
+                             const TensorView& lse_TH, const TensorView& dq_THK,
+                             const TensorView& dk_TGK, const TensorView& dv_TGK);
+
+// counts_T[t] = the number of positions in `chunks` below positions_T[t], both [T] i32
+// and dense. With the positions that some keys have, ascending, this makes first_T of
+// them from the first position that each query may see.
+void count_positions_below(Stream& stream, const TensorView& positions_T,
+                           std::span<const Range> chunks, const TensorView& counts_T);
+
 // Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
 // q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold
-// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q.
+// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q;
+// no first_T.
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o);

@@ -9,17 +9,20 @@
 
 namespace trireme::kernels::host {
 
-// Forward for queries at positions [past, past + S) of keys and values [B * S, G * K]
-// (past = 0) or [B, C, G * K], C >= past + S. lse_TH may be empty. Takes from `scratch`
-// what `workers` workers need; computes nothing when `scratch` is on meta. The result
-// does not depend on `workers`.
-void attention(Arena& scratch, const AttentionShape& shape, std::int64_t past,
+// Forward of one part; see kernels/attention.hpp. Keys and values are [B * S, G * K], or
+// [B, C, G * K] with rows of the part in [0, C). o_THK has q's dtype (then the part has
+// new queries) or the accumulator dtype. lse_TH may be empty if the queries are new.
+// Takes from `scratch` what `workers` workers need; computes nothing when `scratch` is on
+// meta. The result does not depend on `workers`.
+void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart& part,
                std::int64_t workers, const TensorView& q_THK, const TensorView& k_TGK,
                const TensorView& v_TGK, const TensorView& o_THK,
                const TensorView& lse_TH);
 
-// Backward of the above with past = 0; see kernels/attention.hpp.
-void attention_backward(Arena& scratch, const AttentionShape& shape, std::int64_t workers,
+// Backward of one part. dq, dk and dv have q's dtype where they are written, or the
+// accumulator dtype.
+void attention_backward(Arena& scratch, const AttentionShape& shape,
+                        const AttentionPart& part, std::int64_t workers,
                         const TensorView& do_THK, const TensorView& q_THK,
                         const TensorView& k_TGK, const TensorView& v_TGK,
                         const TensorView& o_THK, const TensorView& lse_TH,

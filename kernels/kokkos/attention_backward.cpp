@@ -1,6 +1,7 @@
 // Causal attention backward on the host: scores are computed again, block by block.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao, "FlashAttention-2", 2023, algorithm 2, with s' = scale log2(e) q k^T.
+// The part of an attention that is asked for; o and lse are of the whole.
 // A task is one sequence and one key/value head: it alone adds to that dk and dv, in a
 // fixed order of query heads and blocks, so that no sum depends on the threads.
 // SPDX-License-Identifier: Apache-2.0
@@ -17,9 +18,11 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
+  AttentionPart asked;
+  PartBlocks part;
   Heads<const T> d_o, q, k, v, o;
   Heads<const Accumulator<T>> lse;
-  Heads<T> dq, dk, dv;
+  Target<T> dq, dk, dv;
 };
 
 // What is kept of each of the query blocks of a group; rows are [block][K], columns
@@ -41,10 +44,11 @@ class Backward {
   using A = Accumulator<T>;
 
  public:
-  static std::int64_t memory(const AttentionShape& shape) {
+  static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
     const std::int64_t stride = padded(shape.head_width);
-    return group_blocks(shape.sequence) * (5 * block * stride + 2 * block) +
-           3 * block * stride + 2 * block * block + 2 * shape.sequence * stride;
+    return group_blocks(part.queries) * (5 * block * stride + 2 * block) +
+           3 * block * stride + 2 * block * block + 2 * part.keys * stride +
+           FirstKeys<A>::memory(shape, part);
   }
 
   Backward(const Operands<T>& operands, A* memory)
@@ -52,30 +56,29 @@ class Backward {
         width_(operands.shape.head_width),
         stride_(padded(width_)),
         pieces_{memory},
-        queries_(pieces_, group_blocks(operands.shape.sequence), stride_) {
+        queries_(pieces_, group_blocks(operands.part.queries), stride_),
+        first_keys_(operands.shape, operands.asked, pieces_) {
     keys_ = pieces_.take(block * stride_);
     values_ = pieces_.take(block * stride_);
     rows_ = pieces_.take(block * stride_);
     p_t_ = pieces_.take(block * block);
     ds_t_ = pieces_.take(block * block);
-    dk_ = pieces_.take(operands.shape.sequence * stride_);
-    dv_ = pieces_.take(operands.shape.sequence * stride_);
+    dk_ = pieces_.take(operands.part.keys * stride_);
+    dv_ = pieces_.take(operands.part.keys * stride_);
   }
 
   // Key/value head g of sequence b, with all its query heads.
   void run(std::int64_t b, std::int64_t g) {
     const AttentionShape& shape = operands_.shape;
-    const std::int64_t S = shape.sequence;
-    std::fill_n(dk_, S * stride_, A(0));
-    std::fill_n(dv_, S * stride_, A(0));
+    const std::int64_t queries = operands_.part.queries, keys = operands_.part.keys;
+    std::fill_n(dk_, keys * stride_, A(0));
+    std::fill_n(dv_, keys * stride_, A(0));
     for (std::int64_t h = 0; h < shape.heads; ++h)
       if (shape.kv_head[static_cast<std::size_t>(h)] == g)
-        for (std::int64_t first = 0; first < S; first += group * block)
-          run_group(b, g, h, first, std::min(first + group * block, S));
-    unpack_rows(dk_, S, width_, static_cast<A>(shape.scale),
-                operands_.dk.at(b, 0, g * width_), operands_.dk.row);
-    unpack_rows(dv_, S, width_, A(1), operands_.dv.at(b, 0, g * width_),
-                operands_.dv.row);
+        for (std::int64_t first = 0; first < queries; first += group * block)
+          run_group(b, g, h, first, std::min(first + group * block, queries));
+    operands_.dk.put(dk_, keys, width_, static_cast<A>(shape.scale), b, 0, g * width_);
+    operands_.dv.put(dv_, keys, width_, A(1), b, 0, g * width_);
   }
 
  private:
@@ -84,24 +87,28 @@ class Backward {
   // Queries [first, end) of head h.
   void run_group(std::int64_t b, std::int64_t g, std::int64_t h, std::int64_t first,
                  std::int64_t end) {
+    const PartBlocks& part = operands_.part;
     const auto rows = [&](std::int64_t at) { return std::min(block, end - at); };
     for (std::int64_t at = first; at < end; at += block)
       start(b, h, at, rows(at), at - first);
-    for (std::int64_t key = 0; key < end; key += block) {
-      const std::int64_t keys = std::min(block, operands_.shape.sequence - key);
-      pack_rows(operands_.k.at(b, key, g * width_), operands_.k.row, keys, keys, width_,
-                keys_);
-      pack_rows(operands_.v.at(b, key, g * width_), operands_.v.row, keys, keys, width_,
-                values_);
+    for (std::int64_t key = part.lowest(); key < part.last(end); key += block) {
+      const Range in = part.block_keys(key);
+      if (first_keys_.hides_all_from(divide_up(end - first, block), in)) continue;
+      pack_rows(operands_.k.at(b, in.begin, g * width_), operands_.k.row, in.count(),
+                in.count(), width_, keys_);
+      pack_rows(operands_.v.at(b, in.begin, g * width_), operands_.v.row, in.count(),
+                in.count(), width_, values_);
       for (std::int64_t at = first; at < end; at += block)
-        if (at >= key) update(at - first, rows(at), key, keys, at == key);
+        if (at >= key && !first_keys_.hides_all((at - first) / block, in))
+          update(at - first, rows(at), in, at == key);
     }
     for (std::int64_t at = first; at < end; at += block) {
       A* dq_t = queries_.dq_t + (at - first) * stride_;
-      std::fill(dq_t + width_ * block, dq_t + stride_ * block, A(0));
+      const bool fresh = fresh_[static_cast<std::size_t>((at - first) / block)];
+      std::fill(dq_t + (fresh ? 0 : width_) * block, dq_t + stride_ * block, A(0));
       simd::transpose(stride_, columns(rows(at)), A(1), dq_t, block, rows_, stride_);
-      unpack_rows(rows_, rows(at), width_, static_cast<A>(operands_.shape.scale),
-                  operands_.dq.at(b, at, h * width_), operands_.dq.row);
+      operands_.dq.put(rows_, rows(at), width_, static_cast<A>(operands_.shape.scale), b,
+                       at, h * width_);
     }
   }
 
@@ -111,6 +118,8 @@ class Backward {
              std::int64_t offset) {
     const Operands<T>& x = operands_;
     const std::int64_t padded_rows = columns(rows), matrix = offset * stride_;
+    first_keys_.load(offset / block, b, at, rows);
+    fresh_[static_cast<std::size_t>(offset / block)] = true;
     const A factor = static_cast<A>(x.shape.scale * std::numbers::log2e);
     pack_rows(x.q.at(b, at, h * width_), x.q.row, rows, padded_rows, width_,
               queries_.q + matrix);
@@ -135,10 +144,11 @@ class Backward {
   }
 
   // One block of queries and one of keys.
-  void update(std::int64_t offset, std::int64_t rows, std::int64_t key, std::int64_t keys,
-              bool diagonal) {
+  void update(std::int64_t offset, std::int64_t rows, const Range& keys, bool diagonal) {
     const std::int64_t end = columns(rows), matrix = offset * stride_;
-    for_stripes(diagonal, keys, [&](const Stripe& s) {
+    const bool fresh =
+        std::exchange(fresh_[static_cast<std::size_t>(offset / block)], false);
+    for_stripes(diagonal, keys.count(), [&](const Stripe& s) {
       const std::int64_t at = s.key * block + s.column, key_row = s.key * stride_;
       const std::int64_t query_row = matrix + s.column * stride_;
       const simd::Matrix<A> p_t{p_t_ + at, block}, ds_t{ds_t_ + at, block};
@@ -150,13 +160,13 @@ class Backward {
                                {values_ + key_row, stride_},
                                {queries_.do_t + matrix + s.column, block}, ds_t, {});
       // 2. p = 2^(s' - lse), ds = p (dp - delta)
-      differentiate(s, end, offset, diagonal);
+      differentiate(s, end, offset, keys, diagonal);
       // 3. dq^T += k^T ds^T
       simd::multiply<A, true>(width_, end - s.column, s.keys, {keys_ + key_row, stride_},
                               ds, {queries_.dq_t + matrix + s.column, block},
-                              {key + s.key > 0});
+                              {!(fresh && s.key == 0)});
       // 4. dv += p^T do, dk += ds^T q
-      const std::int64_t sum_row = (key + s.key) * stride_;
+      const std::int64_t sum_row = (keys.begin + s.key) * stride_;
       simd::multiply<A, false>(s.keys, stride_, rows - s.column, p,
                                {queries_.d_o + query_row, stride_},
                                {dv_ + sum_row, stride_}, {true});
@@ -167,7 +177,9 @@ class Backward {
   }
 
   void differentiate(const Stripe& s, std::int64_t end, std::int64_t offset,
-                     bool diagonal) {
+                     const Range& keys, bool diagonal) {
+    const std::int64_t i = offset / block;
+    const bool hides = first_keys_.hides_some(i, keys);
     for (std::int64_t c = s.column; c < end; c += simd::lanes<A>) {
       const Vector<A> lse = simd::load_vector(queries_.lse + offset + c);
       const Vector<A> delta = simd::load_vector(queries_.delta + offset + c);
@@ -177,6 +189,7 @@ class Backward {
         A* ds_at = ds_t_ + j * block + c;
         Vector<A> p = simd::exp2<A>(simd::load_vector(p_at) - lse);
         if (masked) p = hidden<A>(c, j) ? Vector<A>{} : p;
+        if (hides) p = first_keys_.hidden(i, c, keys.begin + j) ? Vector<A>{} : p;
         simd::store_vector<A>(p_at, p);
         simd::store_vector<A>(ds_at, p * (simd::load_vector(ds_at) - delta));
       }
@@ -187,42 +200,49 @@ class Backward {
   std::int64_t width_, stride_;
   Pieces<A> pieces_;
   QueryBlocks<A> queries_;
+  FirstKeys<A> first_keys_;
+  std::array<bool, group> fresh_{};  // query blocks that have no dq^T yet
   // Of one key block: k and v [block][K]; of one pair of blocks: s'^T, then p^T; dp^T,
   // then ds^T, [block][block].
   A *keys_, *values_, *p_t_, *ds_t_;
   A* rows_;
-  A *dk_, *dv_;  // [S][K]
+  A *dk_, *dv_;  // [keys of the part][K]
 };
 
 }  // namespace
 
-void attention_backward(Arena& scratch, const AttentionShape& shape, std::int64_t workers,
+void attention_backward(Arena& scratch, const AttentionShape& shape,
+                        const AttentionPart& part, std::int64_t workers,
                         const TensorView& do_THK, const TensorView& q_THK,
                         const TensorView& k_TGK, const TensorView& v_TGK,
                         const TensorView& o_THK, const TensorView& lse_TH,
                         const TensorView& dq_THK, const TensorView& dk_TGK,
                         const TensorView& dv_TGK) {
   const std::int64_t S = shape.sequence, tasks = shape.batch * shape.kv_heads;
-  if (tasks * S == 0) return;
+  const PartBlocks blocks(part);
+  if (tasks * blocks.queries == 0) return;
   workers = workers_for(tasks, workers);
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Backward<T>::memory(shape), 16);
+    const std::int64_t elements = round_up(Backward<T>::memory(shape, blocks), 16);
     const TensorView memory =
         scratch.take(dtype_of<A>, {workers, elements}, "attention backward");
     if (scratch.device().is_meta()) return;
+    const std::int64_t query = part.queries.begin, key = part.keys.begin;
     const Operands<T> operands{
         shape,
-        heads_of<const T>(do_THK, S),
-        heads_of<const T>(q_THK, S),
-        heads_of<const T>(k_TGK, S),
-        heads_of<const T>(v_TGK, S),
-        heads_of<const T>(o_THK, S),
-        heads_of<const A>(lse_TH, S),
-        heads_of<T>(dq_THK, S),
-        heads_of<T>(dk_TGK, S),
-        heads_of<T>(dv_TGK, S),
+        part,
+        blocks,
+        heads_of<const T>(do_THK, S, query),
+        heads_of<const T>(q_THK, S, query),
+        heads_of<const T>(k_TGK, S, key),
+        heads_of<const T>(v_TGK, S, key),
+        heads_of<const T>(o_THK, S, query),
+        heads_of<const A>(lse_TH, S, query),
+        Target<T>(dq_THK, S, query, !part.new_queries),
+        Target<T>(dk_TGK, S, key, !part.new_keys),
+        Target<T>(dv_TGK, S, key, !part.new_keys),
     };
     share_tasks("attention backward", tasks, workers,
                 [&](std::int64_t task, std::int64_t worker) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -14,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/tensor_view.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/kokkos/attention_simd.hpp"
@@ -31,10 +33,33 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 }
 // Padded head width; a multiple of every vector's lanes.
 constexpr std::int64_t padded(std::int64_t width) { return round_up(width, 16); }
-// Query blocks of the largest group of a sequence.
-constexpr std::int64_t group_blocks(std::int64_t sequence) {
-  return std::min(group, divide_up(sequence, block));
+// Query blocks of the largest group of `queries` queries.
+constexpr std::int64_t group_blocks(std::int64_t queries) {
+  return std::min(group, divide_up(queries, block));
 }
+
+// A part as loops over blocks see it: rows count from its first query and first key.
+// Blocks of keys begin at key past + (a multiple of the block), so that the diagonal, if
+// there is one, goes through the corners of blocks: the block at past + i is the
+// diagonal's for queries from i on.
+struct PartBlocks {
+  std::int64_t queries, keys, past;
+  bool causal;
+
+  explicit PartBlocks(const AttentionPart& part)
+      : queries(part.queries.count()),
+        keys(part.keys.count()),
+        past(part.causal ? keys - queries : keys),
+        causal(part.causal) {}
+
+  std::int64_t lowest() const { return -round_up(past, block); }
+  // Blocks of keys that queries [first, end) see begin in [lowest(), last(end)).
+  std::int64_t last(std::int64_t end) const { return causal ? end : 0; }
+  // The keys of the block at past + key.
+  Range block_keys(std::int64_t key) const {
+    return {std::max<std::int64_t>(past + key, 0), std::min(past + key + block, keys)};
+  }
+};
 
 // Keys [key, key + keys) of a block, seen by its queries from `column` on.
 struct Stripe {
@@ -62,13 +87,14 @@ struct Heads {
   }
 };
 
-// A view [B * S, n], or [B, C, n] with C >= S. An empty view has no data.
+// Rows from `first` on of each sequence of a view [B * S, n] or [B, C, n]. An empty view
+// has no data.
 template <class T>
-Heads<T> heads_of(const TensorView& view, std::int64_t S) {
+Heads<T> heads_of(const TensorView& view, std::int64_t S, std::int64_t first) {
   if (view.empty()) return {};
-  T* data = view.data<std::remove_const_t<T>>();
-  if (view.shape().rank() == 3) return {data, view.stride(1), view.stride(0)};
-  return {data, view.stride(0), S * view.stride(0)};
+  const int row = view.shape().rank() - 2;
+  T* data = view.data<std::remove_const_t<T>>() + first * view.stride(row);
+  return {data, view.stride(row), row == 1 ? view.stride(0) : S * view.stride(0)};
 }
 
 // Rows of one head lie a whole row of all heads apart, mostly on pages of their own, and
@@ -117,11 +143,125 @@ void unpack_rows(const Accumulator<T>* from, std::int64_t rows, std::int64_t wid
   }
 }
 
+// As above, added to what is there.
+template <class A>
+void add_rows(const A* from, std::int64_t rows, std::int64_t width, A factor, A* to,
+              std::int64_t stride) {
+  const std::int64_t from_stride = padded(width);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const A* source = from + r * from_stride;
+    A* target = to + r * stride;
+    prefetch<true>(to, stride, r + rows_ahead, rows, width);
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) target[c] += source[c] * factor;
+  }
+}
+
+// Where results of a part go: written as T, or written or added as accumulators.
+template <class T>
+class Target {
+  using A = Accumulator<T>;
+
+ public:
+  Target(const TensorView& view, std::int64_t S, std::int64_t first, bool added)
+      : added_(added) {
+    if (view.dtype() == dtype_of<A>)
+      sums_ = heads_of<A>(view, S, first);
+    else
+      rounded_ = heads_of<T>(view, S, first);
+    require(!added || rounded_.data == nullptr, "gradients are added to {}",
+            name_of(view.dtype()));
+  }
+  // Rows t... of sequence b, from `column` on.
+  void put(const A* from, std::int64_t rows, std::int64_t width, A factor, std::int64_t b,
+           std::int64_t t, std::int64_t column) const {
+    if (rounded_.data != nullptr)
+      unpack_rows<T>(from, rows, width, factor, rounded_.at(b, t, column), rounded_.row);
+    else if (added_)
+      add_rows(from, rows, width, factor, sums_.at(b, t, column), sums_.row);
+    else
+      unpack_rows<A>(from, rows, width, factor, sums_.at(b, t, column), sums_.row);
+  }
+  const Heads<A>& sums() const { return sums_; }
+
+ private:
+  Heads<T> rounded_;
+  Heads<A> sums_;
+  bool added_;
+};
+
 // True in the lanes of queries `column`... that may not see `key`.
 template <class A>
 [[gnu::always_inline]] inline auto hidden(std::int64_t column, std::int64_t key) {
   return simd::lane_indices<A>() < static_cast<simd::Bits<A>>(key - column);
 }
+
+// Cuts a worker's memory into consecutive pieces.
+template <class A>
+struct Pieces {
+  A* next;
+  A* take(std::int64_t elements) { return std::exchange(next, next + elements); }
+};
+
+// What AttentionShape::first_T hides from the query blocks of a group; keys count from
+// the first of the part.
+template <class A>
+class FirstKeys {
+  using Integer = simd::Bits<A>;
+
+ public:
+  static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
+    return shape.first_T.empty() ? 0 : group_blocks(part.queries) * block;
+  }
+
+  FirstKeys(const AttentionShape& shape, const AttentionPart& part, Pieces<A>& pieces)
+      : sequence_(shape.sequence), query_(part.queries.begin), keys_(part.keys) {
+    if (shape.first_T.empty()) return;
+    rows_T_ = shape.first_T.data<std::int32_t>();
+    first_ = reinterpret_cast<Integer*>(pieces.take(memory(shape, PartBlocks(part))));
+  }
+
+  // Block i of the group is queries [at, at + rows) of sequence b.
+  void load(std::int64_t i, std::int64_t b, std::int64_t at, std::int64_t rows) {
+    if (rows_T_ == nullptr) return;
+    const std::int32_t* from = rows_T_ + b * sequence_ + query_ + at;
+    Integer* first = first_ + i * block;
+    std::fill_n(first, block, Integer(0));
+    for (std::int64_t r = 0; r < rows; ++r)
+      first[r] = static_cast<Integer>(
+          std::clamp<std::int64_t>(from[r], keys_.begin, keys_.end) - keys_.begin);
+    const auto [least, most] = std::minmax_element(first, first + rows);
+    least_[static_cast<std::size_t>(i)] = *least;
+    most_[static_cast<std::size_t>(i)] = *most;
+  }
+
+  // Whether block i sees none of `keys`; whether some query of it does not see them all.
+  bool hides_all(std::int64_t i, const Range& keys) const {
+    return keys.end <= least_[static_cast<std::size_t>(i)];
+  }
+  bool hides_some(std::int64_t i, const Range& keys) const {
+    return keys.begin < most_[static_cast<std::size_t>(i)];
+  }
+  // Whether blocks [0, blocks) see none of `keys`.
+  bool hides_all_from(std::int64_t blocks, const Range& keys) const {
+    for (std::int64_t i = 0; i < blocks; ++i)
+      if (!hides_all(i, keys)) return false;
+    return true;
+  }
+
+  // True in the lanes of queries `column`... of block i that may not see `key`.
+  [[gnu::always_inline]] auto hidden(std::int64_t i, std::int64_t column,
+                                     std::int64_t key) const {
+    return simd::load_vector(first_ + i * block + column) > static_cast<Integer>(key);
+  }
+
+ private:
+  const std::int32_t* rows_T_ = nullptr;
+  std::int64_t sequence_, query_;
+  Range keys_;
+  Integer* first_ = nullptr;  // [blocks of a group][block]
+  std::array<std::int64_t, group> least_{}, most_{};
+};
 
 // Workers that are of use for `tasks` tasks.
 inline std::int64_t workers_for(std::int64_t tasks, std::int64_t threads) {
@@ -139,12 +279,5 @@ void share_tasks(const char* label, std::int64_t tasks, std::int64_t workers,
                  f(task, worker);
              }));
 }
-
-// Cuts a worker's memory into consecutive pieces.
-template <class A>
-struct Pieces {
-  A* next;
-  A* take(std::int64_t elements) { return std::exchange(next, next + elements); }
-};
 
 }  // namespace trireme::kernels::blocks

@@ -1,7 +1,8 @@
 // Causal attention forward on the host: online softmax over blocks of keys.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
-// log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum.
+// log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum. A part that is
+// merged goes on from o and lse of the parts before it: o^T = o, max = lse, sum = 1.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/memory.hpp"
 #include "kernels/kokkos/attention.hpp"
@@ -16,9 +17,11 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
-  std::int64_t past;
+  AttentionPart asked;
+  PartBlocks part;
+  bool merged;
   Heads<const T> q, k, v;
-  Heads<T> o;
+  Target<T> o;
   Heads<Accumulator<T>> lse;  // data may be null
 };
 
@@ -28,47 +31,50 @@ class Forward {
   using A = Accumulator<T>;
 
  public:
-  static std::int64_t memory(const AttentionShape& shape) {
+  static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
     const std::int64_t width = padded(shape.head_width);
-    return group_blocks(shape.sequence) * (2 * block * width + 2 * block) +
-           3 * block * width + block * block + block;
+    return group_blocks(part.queries) * (2 * block * width + 2 * block) +
+           3 * block * width + block * block + block + FirstKeys<A>::memory(shape, part);
   }
 
   Forward(const Operands<T>& operands, A* memory)
-      : operands_(operands), width_(operands.shape.head_width), stride_(padded(width_)) {
-    const std::int64_t blocks = group_blocks(operands.shape.sequence);
-    Pieces<A> pieces{memory};
-    queries_t_ = pieces.take(blocks * block * stride_);
-    outputs_t_ = pieces.take(blocks * block * stride_);
-    keys_ = pieces.take(block * stride_);
-    values_ = pieces.take(block * stride_);
-    rows_ = pieces.take(block * stride_);
-    scores_t_ = pieces.take(block * block);
-    maxima_ = pieces.take(blocks * block);
-    sums_ = pieces.take(blocks * block);
-    shrink_ = pieces.take(block);
+      : operands_(operands),
+        width_(operands.shape.head_width),
+        stride_(padded(width_)),
+        pieces_{memory},
+        first_keys_(operands.shape, operands.asked, pieces_) {
+    const std::int64_t blocks = group_blocks(operands.part.queries);
+    queries_t_ = pieces_.take(blocks * block * stride_);
+    outputs_t_ = pieces_.take(blocks * block * stride_);
+    keys_ = pieces_.take(block * stride_);
+    values_ = pieces_.take(block * stride_);
+    rows_ = pieces_.take(block * stride_);
+    scores_t_ = pieces_.take(block * block);
+    maxima_ = pieces_.take(blocks * block);
+    sums_ = pieces_.take(blocks * block);
+    shrink_ = pieces_.take(block);
   }
 
-  // Queries [first, first + 4 blocks) of head h of sequence b. Blocks of keys begin at
-  // positions past + (a multiple of the block), so that the last one is the diagonal's.
+  // Queries [first, first + 4 blocks) of head h of sequence b.
   void run(std::int64_t b, std::int64_t h, std::int64_t first) {
-    const AttentionShape& shape = operands_.shape;
-    const std::int64_t past = operands_.past;
-    const std::int64_t column = shape.kv_head[static_cast<std::size_t>(h)] * width_;
-    const std::int64_t end = std::min(first + group * block, shape.sequence);
+    const PartBlocks& part = operands_.part;
+    const std::int64_t column =
+        operands_.shape.kv_head[static_cast<std::size_t>(h)] * width_;
+    const std::int64_t end = std::min(first + group * block, part.queries);
     for (std::int64_t at = first; at < end; at += block) start(b, h, first, at, end);
-    const std::int64_t lowest = -round_up(past, block);
-    for (std::int64_t key = lowest; key < end; key += block) {
-      const std::int64_t from = std::max<std::int64_t>(past + key, 0);
-      const std::int64_t keys =
-          std::min(past + key + block, past + shape.sequence) - from;
-      pack_rows(operands_.k.at(b, from, column), operands_.k.row, keys, keys, width_,
-                keys_);
-      pack_rows(operands_.v.at(b, from, column), operands_.v.row, keys, keys, width_,
-                values_);
-      for (std::int64_t at = first; at < end; at += block)
-        if (at >= key)
-          update((at - first) / block, end - at, keys, at == key, key == lowest);
+    for (std::int64_t key = part.lowest(); key < part.last(end); key += block) {
+      const Range rows = part.block_keys(key);
+      const std::int64_t keys = rows.count();
+      if (first_keys_.hides_all_from(divide_up(end - first, block), rows)) continue;
+      pack_rows(operands_.k.at(b, rows.begin, column), operands_.k.row, keys, keys,
+                width_, keys_);
+      pack_rows(operands_.v.at(b, rows.begin, column), operands_.v.row, keys, keys,
+                width_, values_);
+      for (std::int64_t at = first; at < end; at += block) {
+        const std::int64_t i = (at - first) / block;
+        if (at >= key && !first_keys_.hides_all(i, rows))
+          update(i, end - at, rows, at == key);
+      }
     }
     for (std::int64_t at = first; at < end; at += block) finish(b, h, first, at, end);
   }
@@ -88,12 +94,30 @@ class Forward {
                     queries_t_ + i * block * stride_, block);
     std::fill_n(maxima_ + i * block, block, -std::numeric_limits<A>::infinity());
     std::fill_n(sums_ + i * block, block, A(0));
+    first_keys_.load(i, b, at, std::min(block, end - at));
+    fresh_[static_cast<std::size_t>(i)] = !operands_.merged;
+    if (operands_.merged) resume(b, h, at, std::min(block, end - at), i);
+  }
+
+  // Goes on from what earlier parts left of queries [at, at + rows), block i.
+  void resume(std::int64_t b, std::int64_t h, std::int64_t at, std::int64_t rows,
+              std::int64_t i) {
+    const Heads<A>& o = operands_.o.sums();
+    pack_rows(o.at(b, at, h * width_), o.row, rows, columns(rows), width_, rows_);
+    simd::transpose(columns(rows), stride_, A(1), rows_, stride_,
+                    outputs_t_ + i * block * stride_, block);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const A lse = *operands_.lse.at(b, at + r, h);
+      maxima_[i * block + r] = lse * std::numbers::log2e_v<A>;
+      sums_[i * block + r] = lse == -std::numeric_limits<A>::infinity() ? A(0) : A(1);
+    }
   }
 
   // Takes one block of keys into account for query block i.
-  void update(std::int64_t i, std::int64_t left, std::int64_t keys, bool diagonal,
-              bool is_first) {
-    const std::int64_t end = columns(left);
+  void update(std::int64_t i, std::int64_t left, const Range& rows, bool diagonal) {
+    const std::int64_t end = columns(left), keys = rows.count();
+    const bool masked = first_keys_.hides_some(i, rows);
+    const bool fresh = std::exchange(fresh_[static_cast<std::size_t>(i)], false);
     const A* queries_t = queries_t_ + i * block * stride_;
     A* outputs_t = outputs_t_ + i * block * stride_;
     // 1. s'^T = k q'^T
@@ -103,15 +127,16 @@ class Forward {
                                {queries_t + s.column, block},
                                {scores_t_ + s.key * block + s.column, block}, {});
       if (diagonal) hide(s);
+      if (masked) hide_earlier(s, i, rows.begin, end);
     });
     // 2. p^T = 2^(s'^T - max), and by how much the new maximum shrinks earlier sums
-    raise_maxima(maxima_ + i * block, keys, end, diagonal);
+    raise_maxima(maxima_ + i * block, keys, end, diagonal, masked);
     for_stripes(diagonal, keys, [&](const Stripe& s) {
       exponentials(s, end, maxima_ + i * block, sums_ + i * block);
     });
     // 3. o^T = shrink o^T + v^T p^T
     for_stripes(diagonal, keys, [&](const Stripe& s) {
-      const bool kept = !(is_first && s.key == 0);
+      const bool kept = !(fresh && s.key == 0);
       simd::multiply<A, true>(
           width_, end - s.column, s.keys, {values_ + s.key * stride_, stride_},
           {scores_t_ + s.key * block + s.column, block}, {outputs_t + s.column, block},
@@ -129,8 +154,24 @@ class Forward {
       }
   }
 
-  // maxima = max over keys so far; sums and shrink_ follow.
-  void raise_maxima(A* maxima, std::int64_t keys, std::int64_t end, bool diagonal) {
+  // Hides the keys of a block, from key `begin` on, that lie before the first of a query.
+  void hide_earlier(const Stripe& s, std::int64_t i, std::int64_t begin,
+                    std::int64_t end) {
+    constexpr A never = -std::numeric_limits<A>::infinity();
+    for (std::int64_t j = s.key; j < s.key + s.keys; ++j)
+      for (std::int64_t c = s.column; c < end; c += simd::lanes<A>) {
+        A* at = scores_t_ + j * block + c;
+        const Vector<A> x = simd::load_vector(at);
+        simd::store_vector<A>(
+            at, first_keys_.hidden(i, c, begin + j) ? simd::broadcast(never) : x);
+      }
+  }
+
+  // maxima = max over keys so far; sums and shrink_ follow. Where queries may have seen
+  // nothing yet (`masked`), the maximum is kept finite, so that differences are numbers.
+  void raise_maxima(A* maxima, std::int64_t keys, std::int64_t end, bool diagonal,
+                    bool masked) {
+    constexpr A least = std::numeric_limits<A>::lowest() / 4;
     A* sums = sums_ + (maxima - maxima_);
     for (std::int64_t c = 0; c < end; c += simd::lanes<A>) {
       const std::int64_t visible =
@@ -145,7 +186,8 @@ class Forward {
       }
       if (j < visible)
         even = simd::greater<A>(even, simd::load_vector(scores + j * block));
-      const Vector<A> after = simd::greater<A>(even, odd);
+      Vector<A> after = simd::greater<A>(even, odd);
+      if (masked) after = simd::greater<A>(simd::broadcast(least), after);
       const Vector<A> shrink = simd::exp2<A>(before - after);
       simd::store_vector<A>(maxima + c, after);
       simd::store_vector<A>(shrink_ + c, shrink);
@@ -167,34 +209,40 @@ class Forward {
     }
   }
 
-  // o = o^T / sum, lse = ln 2 max + ln sum
+  // o = o^T / sum, lse = ln 2 max + ln sum; 0 and minus infinity where no key was seen
   void finish(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t at,
               std::int64_t end) {
     const std::int64_t offset = at - first, rows = std::min(block, end - at);
     A* outputs_t = outputs_t_ + offset * stride_;
     A* maxima = maxima_ + offset;  // becomes lse
     const A* sums = sums_ + offset;
+    if (fresh_[static_cast<std::size_t>(offset / block)])
+      std::fill_n(outputs_t, width_ * block, A(0));
     for (std::int64_t c = 0; c < columns(rows); c += simd::lanes<A>) {
       const Vector<A> sum = simd::load_vector(sums + c);
-      const Vector<A> inverse = A(1) / sum;
+      const auto none = sum == Vector<A>{};
+      const Vector<A> inverse = none ? Vector<A>{} : A(1) / sum;
       for (std::int64_t k = 0; k < width_; ++k) {
         A* x = outputs_t + k * block + c;
         simd::store_vector<A>(x, inverse * simd::load_vector(x));
       }
       const Vector<A> maximum = simd::load_vector(maxima + c);
-      simd::store_vector<A>(maxima + c,
-                            maximum * std::numbers::ln2_v<A> + simd::log<A>(sum));
+      const Vector<A> lse = maximum * std::numbers::ln2_v<A> + simd::log<A>(sum);
+      simd::store_vector<A>(
+          maxima + c, none ? simd::broadcast(-std::numeric_limits<A>::infinity()) : lse);
     }
     std::fill(outputs_t + width_ * block, outputs_t + stride_ * block, A(0));
     simd::transpose(stride_, columns(rows), A(1), outputs_t, block, rows_, stride_);
-    unpack_rows(rows_, rows, width_, A(1), operands_.o.at(b, at, h * width_),
-                operands_.o.row);
+    operands_.o.put(rows_, rows, width_, A(1), b, at, h * width_);
     if (operands_.lse.data == nullptr) return;
     for (std::int64_t r = 0; r < rows; ++r) *operands_.lse.at(b, at + r, h) = maxima[r];
   }
 
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
+  Pieces<A> pieces_;
+  FirstKeys<A> first_keys_;
+  std::array<bool, group> fresh_{};  // query blocks that have no o^T yet
   // Of each query block: q'^T and o^T [K][block], max and sum [block].
   A *queries_t_, *outputs_t_, *maxima_, *sums_;
   // Of one key block: k and v [block][K], s'^T [block][block].
@@ -204,28 +252,36 @@ class Forward {
 
 }  // namespace
 
-void attention(Arena& scratch, const AttentionShape& shape, std::int64_t past,
+void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart& part,
                std::int64_t workers, const TensorView& q_THK, const TensorView& k_TGK,
                const TensorView& v_TGK, const TensorView& o_THK,
                const TensorView& lse_TH) {
   const std::int64_t S = shape.sequence;
-  const std::int64_t groups = divide_up(S, group * block);
+  const PartBlocks blocks(part);
+  const std::int64_t groups = divide_up(blocks.queries, group * block);
   const std::int64_t tasks = shape.batch * shape.heads * groups;
   if (tasks == 0) return;
+  require(part.new_queries || o_THK.dtype() == accumulator_of(o_THK.dtype()),
+          "attention is merged into {}", name_of(o_THK.dtype()));
   workers = workers_for(tasks, workers);
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Forward<T>::memory(shape), 16);
+    const std::int64_t elements = round_up(Forward<T>::memory(shape, blocks), 16);
     const TensorView memory = scratch.take(dtype_of<A>, {workers, elements}, "attention");
     if (scratch.device().is_meta()) return;
-    const Operands<T> operands{shape,
-                               past,
-                               heads_of<const T>(q_THK, S),
-                               heads_of<const T>(k_TGK, S),
-                               heads_of<const T>(v_TGK, S),
-                               heads_of<T>(o_THK, S),
-                               heads_of<A>(lse_TH, S)};
+    const std::int64_t query = part.queries.begin, key = part.keys.begin;
+    const Operands<T> operands{
+        shape,
+        part,
+        blocks,
+        !part.new_queries,
+        heads_of<const T>(q_THK, S, query),
+        heads_of<const T>(k_TGK, S, key),
+        heads_of<const T>(v_TGK, S, key),
+        Target<T>(o_THK, S, query, false),  // merging writes the whole sum
+        heads_of<A>(lse_TH, S, query),
+    };
     // The longest tasks first: those of the last queries.
     share_tasks("attention", tasks, workers, [&](std::int64_t task, std::int64_t worker) {
       const std::int64_t pair = task % (shape.batch * shape.heads);

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trireme::kernels::reference {
 namespace {
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // Where the rows of one sequence and head begin, and how far apart they lie.
 struct Head {
@@ -15,10 +18,10 @@ struct Head {
   std::size_t at(std::size_t t) const { return first + t * step; }
 };
 
+// Rows from `row` on of head h of sequence b, of a tensor [B, rows, heads, width].
 Head head_of(std::int64_t rows, std::int64_t heads, std::int64_t width, std::int64_t b,
-             std::int64_t h) {
-  const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-  return {size((b * rows * heads + h) * width), size(heads * width), size(width)};
+             std::int64_t h, std::int64_t row = 0) {
+  return {size(((b * rows + row) * heads + h) * width), size(heads * width), size(width)};
 }
 
 double dot(std::span<const double> a, std::size_t a_at, std::span<const double> b,
@@ -28,9 +31,10 @@ double dot(std::span<const double> a, std::size_t a_at, std::span<const double> 
   return sum;
 }
 
-// to[j] = softmax over j < to.size() of scale q k_j^T; returns the log of the sum.
+// softmax over the keys of scale q k_j^T; returns the log of the sum.
 double softmax(double scale, std::span<const double> q, std::size_t q_at,
                std::span<const double> k, const Head& keys, std::vector<double>& to) {
+  if (to.empty()) return -std::numeric_limits<double>::infinity();
   for (std::size_t j = 0; j < to.size(); ++j)
     to[j] = scale * dot(q, q_at, k, keys.at(j), keys.width);
   const double maximum = *std::max_element(to.begin(), to.end());
@@ -40,69 +44,80 @@ double softmax(double scale, std::span<const double> q, std::size_t q_at,
   return maximum + std::log(sum);
 }
 
+// f(row of the query, index of its lse, the keys it sees, their number) for each head and
+// query.
 template <class F>
-void for_heads(const AttentionShape& shape, const F& f) {
+void for_queries(const AttentionShape& shape, std::span<const Range> visible_T,
+                 std::span<const double> k_TGK, const F& f) {
+  const std::int64_t S = shape.sequence, K = shape.head_width;
+  const std::int64_t key_rows =
+      static_cast<std::int64_t>(k_TGK.size()) /
+      std::max<std::int64_t>(shape.batch * shape.kv_heads * K, 1);
   for (std::int64_t b = 0; b < shape.batch; ++b)
     for (std::int64_t h = 0; h < shape.heads; ++h)
-      f(b, h, std::int64_t{shape.kv_head[static_cast<std::size_t>(h)]});
+      for (std::int64_t i = 0; i < S; ++i) {
+        const Range seen = visible_T[size(b * S + i)];
+        const std::int64_t g = shape.kv_head[size(h)];
+        f(head_of(S, shape.heads, K, b, h).at(size(i)),
+          head_of(S, shape.heads, 1, b, h).at(size(i)),
+          head_of(key_rows, shape.kv_heads, K, b, g, seen.begin), size(seen.count()));
+      }
 }
 
 }  // namespace
 
-AttentionResult attention(const AttentionShape& shape, std::int64_t past,
+std::vector<Range> causal_keys(const AttentionShape& shape, std::int64_t past) {
+  std::vector<Range> visible_T;
+  for (std::int64_t b = 0; b < shape.batch; ++b)
+    for (std::int64_t i = 0; i < shape.sequence; ++i)
+      visible_T.push_back({0, past + i + 1});
+  return visible_T;
+}
+
+AttentionResult attention(const AttentionShape& shape, std::span<const Range> visible_T,
                           std::span<const double> q_THK, std::span<const double> k_TGK,
                           std::span<const double> v_TGK) {
-  const std::int64_t S = shape.sequence, K = shape.head_width;
   AttentionResult result{
       std::vector<double>(q_THK.size()),
-      std::vector<double>(static_cast<std::size_t>(shape.batch * S * shape.heads))};
-  for_heads(shape, [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-    const Head queries = head_of(S, shape.heads, K, b, h);
-    const Head keys = head_of(past + S, shape.kv_heads, K, b, g);
-    const Head sums = head_of(S, shape.heads, 1, b, h);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(S); ++i) {
-      std::vector<double> p(static_cast<std::size_t>(past) + i + 1);
-      const std::size_t row = queries.at(i);
-      result.lse_TH[sums.at(i)] = softmax(shape.scale, q_THK, row, k_TGK, keys, p);
-      for (std::size_t j = 0; j < p.size(); ++j)
-        for (std::size_t c = 0; c < keys.width; ++c)
-          result.o_THK[row + c] += p[j] * v_TGK[keys.at(j) + c];
-    }
-  });
+      std::vector<double>(size(shape.batch * shape.sequence * shape.heads))};
+  for_queries(shape, visible_T, k_TGK,
+              [&](std::size_t row, std::size_t sum, const Head& keys, std::size_t seen) {
+                std::vector<double> p(seen);
+                result.lse_TH[sum] = softmax(shape.scale, q_THK, row, k_TGK, keys, p);
+                for (std::size_t j = 0; j < seen; ++j)
+                  for (std::size_t c = 0; c < keys.width; ++c)
+                    result.o_THK[row + c] += p[j] * v_TGK[keys.at(j) + c];
+              });
   return result;
 }
 
 AttentionGradients attention_backward(const AttentionShape& shape,
+                                      std::span<const Range> visible_T,
                                       std::span<const double> do_THK,
                                       std::span<const double> q_THK,
                                       std::span<const double> k_TGK,
                                       std::span<const double> v_TGK) {
-  const std::int64_t S = shape.sequence, K = shape.head_width;
   AttentionGradients d{std::vector<double>(q_THK.size()),
                        std::vector<double>(k_TGK.size()),
                        std::vector<double>(v_TGK.size())};
-  for_heads(shape, [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-    const Head queries = head_of(S, shape.heads, K, b, h);
-    const Head keys = head_of(S, shape.kv_heads, K, b, g);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(S); ++i) {
-      std::vector<double> p(i + 1), dp(i + 1);
-      const std::size_t row = queries.at(i);
-      softmax(shape.scale, q_THK, row, k_TGK, keys, p);
-      double mean = 0;
-      for (std::size_t j = 0; j < p.size(); ++j) {
-        dp[j] = dot(do_THK, row, v_TGK, keys.at(j), keys.width);
-        mean += p[j] * dp[j];
-      }
-      for (std::size_t j = 0; j < p.size(); ++j) {
-        const double ds = shape.scale * p[j] * (dp[j] - mean);
-        for (std::size_t c = 0; c < keys.width; ++c) {
-          d.dq_THK[row + c] += ds * k_TGK[keys.at(j) + c];
-          d.dk_TGK[keys.at(j) + c] += ds * q_THK[row + c];
-          d.dv_TGK[keys.at(j) + c] += p[j] * do_THK[row + c];
-        }
-      }
-    }
-  });
+  for_queries(shape, visible_T, k_TGK,
+              [&](std::size_t row, std::size_t, const Head& keys, std::size_t seen) {
+                std::vector<double> p(seen), dp(seen);
+                softmax(shape.scale, q_THK, row, k_TGK, keys, p);
+                double mean = 0;
+                for (std::size_t j = 0; j < seen; ++j) {
+                  dp[j] = dot(do_THK, row, v_TGK, keys.at(j), keys.width);
+                  mean += p[j] * dp[j];
+                }
+                for (std::size_t j = 0; j < seen; ++j) {
+                  const double ds = shape.scale * p[j] * (dp[j] - mean);
+                  for (std::size_t c = 0; c < keys.width; ++c) {
+                    d.dq_THK[row + c] += ds * k_TGK[keys.at(j) + c];
+                    d.dk_TGK[keys.at(j) + c] += ds * q_THK[row + c];
+                    d.dv_TGK[keys.at(j) + c] += p[j] * do_THK[row + c];
+                  }
+                }
+              });
   return d;
 }
 

@@ -15,9 +15,13 @@ struct AttentionResult {
   std::vector<double> lse_TH;
 };
 
-// Forward; all operands dense. Queries are at positions [past, past + S) of keys and
-// values [B, past + S, G, K]. Cost: one row of scores is held at a time.
-AttentionResult attention(const AttentionShape& shape, std::int64_t past,
+// The keys [begin, end) of its sequence that a query sees: visible_T[b * S + i] of query
+// i of sequence b. With none, o is 0 and lse is minus infinity.
+std::vector<Range> causal_keys(const AttentionShape& shape, std::int64_t past = 0);
+
+// Forward; all operands dense; keys and values [B, any number, G, K]. Cost: one row of
+// scores is held at a time.
+AttentionResult attention(const AttentionShape& shape, std::span<const Range> visible_T,
                           std::span<const double> q_THK, std::span<const double> k_TGK,
                           std::span<const double> v_TGK);
 
@@ -25,9 +29,10 @@ struct AttentionGradients {
   std::vector<double> dq_THK, dk_TGK, dv_TGK;
 };
 
-// Gradients of <do, o> for past = 0, from the derivative of softmax itself: neither o nor
-// lse of an earlier forward is used.
+// Gradients of <do, o>, from the derivative of softmax itself: neither o nor lse of an
+// earlier forward is used.
 AttentionGradients attention_backward(const AttentionShape& shape,
+                                      std::span<const Range> visible_T,
                                       std::span<const double> do_THK,
                                       std::span<const double> q_THK,
                                       std::span<const double> k_TGK,

@@ -36,6 +36,11 @@ inline kernels::AttentionShape attention_shape(std::int64_t B, std::int64_t S,
   return {B, S, heads, G, K, scale, std::move(kv_head)};
 }
 
+// All of an attention as one part.
+inline kernels::AttentionPart whole(const kernels::AttentionShape& shape) {
+  return kernels::AttentionPart::whole(shape.sequence);
+}
+
 inline Arena host_arena() {
   return Arena(Device::host(), std::size_t{64} << 20, MemoryClass::workspace, "scratch");
 }
@@ -144,12 +149,14 @@ struct AttentionCase {
   }
 
   kernels::reference::AttentionResult expected() const {
-    return kernels::reference::attention(shape, 0, doubles<T>(q()), doubles<T>(k()),
+    return kernels::reference::attention(shape, kernels::reference::causal_keys(shape),
+                                         doubles<T>(q()), doubles<T>(k()),
                                          doubles<T>(v()));
   }
   kernels::reference::AttentionGradients expected_gradients() const {
     return kernels::reference::attention_backward(
-        shape, doubles<T>(d_o()), doubles<T>(q()), doubles<T>(k()), doubles<T>(v()));
+        shape, kernels::reference::causal_keys(shape), doubles<T>(d_o()), doubles<T>(q()),
+        doubles<T>(k()), doubles<T>(v()));
   }
 
   // A bound of the relative error of probabilities: a score is a sum of K products, an

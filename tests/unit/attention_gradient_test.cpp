@@ -133,8 +133,9 @@ TYPED_TEST(AttentionGradient, BitsDoNotDependOnWorkers) {
   y.forward();
   const auto run = [](AttentionCase<T>& c, std::int64_t workers) {
     Arena scratch = host_arena();
-    kernels::host::attention_backward(scratch, c.shape, workers, c.d_o(), c.q(), c.k(),
-                                      c.v(), c.o(), c.lse(), c.dq(), c.dk(), c.dv());
+    kernels::host::attention_backward(scratch, c.shape, whole(c.shape), workers, c.d_o(),
+                                      c.q(), c.k(), c.v(), c.o(), c.lse(), c.dq(), c.dk(),
+                                      c.dv());
   };
   run(x, 1);
   for (const std::int64_t workers : {2, 3, 50}) {

@@ -93,11 +93,12 @@ TYPED_TEST(Attention, BitsDoNotDependOnWorkers) {
   using T = TypeParam;
   AttentionCase<T> x(attention_shape(2, 300, 20, 3, {0, 2, 2, 0})), y(x.shape);
   Arena scratch = host_arena();
-  kernels::host::attention(scratch, x.shape, 0, 1, x.q(), x.k(), x.v(), x.o(), x.lse());
+  kernels::host::attention(scratch, x.shape, whole(x.shape), 1, x.q(), x.k(), x.v(),
+                           x.o(), x.lse());
   for (const std::int64_t workers : {2, 3, 50}) {
     fill<T>(y.o(), 1);
-    kernels::host::attention(scratch, y.shape, 0, workers, y.q(), y.k(), y.v(), y.o(),
-                             y.lse());
+    kernels::host::attention(scratch, y.shape, whole(y.shape), workers, y.q(), y.k(),
+                             y.v(), y.o(), y.lse());
     EXPECT_TRUE(same_bits(x.o(), y.o())) << workers;
     EXPECT_TRUE(same_bits(x.lse(), y.lse())) << workers;
   }
@@ -223,7 +224,7 @@ TEST(AttentionMemory, ForwardDoesNotGrowWithTheSequence) {
     const auto shape = attention_shape(1, S, 64, 1, {0});
     Arena arena(Device::meta(), 0, MemoryClass::workspace, "meta");
     const TensorView q(nullptr, DType::f32, {S, 64}, Device::meta());
-    kernels::host::attention(arena, shape, 0, 1, q, q, q, q, TensorView());
+    kernels::host::attention(arena, shape, whole(shape), 1, q, q, q, q, TensorView());
     return arena.peak_bytes();
   };
   EXPECT_EQ(peak(1024), peak(8192));
