@@ -95,7 +95,8 @@ void bench_all_reduce(comm::World& world) {
 
 // Synthetic token ids for the step: the values do not matter to its speed.
 std::vector<TensorView> fill_ids(const Buffer& ids, const train::RunConfig& config) {
-  const std::int64_t tokens = config.batch.micro * config.model.sequence;
+  const std::int64_t tokens =
+      config.batch.micro * config.model.sequence / config.parallel.mesh.context;
   const Random random(1, hash_name("bench"));
   auto all = ids.view().span<std::int32_t>();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -115,10 +116,11 @@ class BenchedStep {
   BenchedStep(comm::World& world, const train::RunConfig& config)
       : world_(world),
         config_(config),
-        mesh_(world, config.parallel.mesh),
+        mesh_(world, config.parallel.mesh, config.parallel.folding),
         engine_(config, mesh_, Device::host()),
         ids_(Device::host(), DType::i32,
-             {config.microbatches() * config.batch.micro * config.model.sequence},
+             {config.microbatches() * config.batch.micro * config.model.sequence /
+              config.parallel.mesh.context},
              MemoryClass::data, "ids"),
         batch_(fill_ids(ids_, config)) {
     engine_.store().initialize(config.run.seed);

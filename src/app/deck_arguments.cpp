@@ -6,9 +6,10 @@
 
 namespace trireme::app {
 
-LoadedDeck load_deck(const std::vector<std::string>& words, int ranks) {
+LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
+                     int ranks_on_node) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
-  const auto run = train::load_run(words.front(), overrides, ranks);
+  const auto run = train::load_run(words.front(), overrides, ranks, ranks_on_node);
   return {run.config, run.deck.effective()};
 }
 

@@ -16,7 +16,8 @@ struct LoadedDeck {
 };
 
 // words: DECK, then overrides "section.key=value". Throws as train::load_run.
-LoadedDeck load_deck(const std::vector<std::string>& words, int ranks);
+LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
+                     int ranks_on_node = 0);
 
 // What a checkpoint's own deck says.
 train::RunConfig checkpoint_config(const io::CheckpointReader& reader);

@@ -29,6 +29,8 @@ int check(comm::World& world, const LoadedDeck& deck) {
 int train(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
+  // Every rank must resolve the deck alike: the smallest node decides.
+  const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
   world.agree([&] {
     constexpr Option options[] = {{"--check", false}, {"--ranks", true}};
     arguments.parse("trireme train DECK [section.key=value ...] [--check [--ranks N]]",
@@ -36,7 +38,8 @@ int train(comm::World& world, const Arguments& given) {
     require(arguments.has("--check") || !arguments.has("--ranks"), Status::command_line,
             "--ranks goes with --check; a run has the ranks that srun or mpirun started");
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
-    deck = load_deck(arguments.words(), static_cast<int>(ranks));
+    deck = load_deck(arguments.words(), static_cast<int>(ranks),
+                     arguments.has("--ranks") ? 0 : on_node);
   });
   if (arguments.has("--check")) return check(world, deck);
 
@@ -45,7 +48,7 @@ int train(comm::World& world, const Arguments& given) {
             deck.config.run.name, deck.config.run.directory, world.size(),
             kernels::threads());
   log::line(plan::describe(deck.config, plan::make_plan(deck.config, world.rank())));
-  comm::Mesh mesh(world, deck.config.parallel.mesh);
+  comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding);
   train::Trainer trainer(world, mesh, deck.config, deck.effective);
   return static_cast<int>(trainer.run());
 }

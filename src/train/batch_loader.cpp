@@ -1,10 +1,11 @@
 // BatchLoader: prepares the batches of the next steps in a thread of its own.
 // SPDX-License-Identifier: Apache-2.0
-// Shapes: B sequences of a microbatch, S tokens of a sequence, T = B * S.
+// Shapes: B sequences of a microbatch, S tokens of a sequence, P of them here, T = B * P.
 #include "train/batch_loader.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "train/sample_order.hpp"
@@ -12,7 +13,11 @@
 namespace trireme::train {
 namespace {
 
-const BatchLoaderConfig& checked(const BatchLoaderConfig& c) {
+BatchLoaderConfig checked(BatchLoaderConfig c) {
+  if (c.positions.empty()) {
+    c.positions.resize(static_cast<std::size_t>(c.sequence));
+    std::iota(c.positions.begin(), c.positions.end(), 0);
+  }
   require(c.micro >= 1 && c.microbatches >= 1 && c.sequence >= 1 && c.first_step >= 1,
           "a batch of {} microbatches of {} sequences of {} from step {}", c.microbatches,
           c.micro, c.sequence, c.first_step);
@@ -35,11 +40,12 @@ BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig
     : source_(source),
       config_(checked(config)),
       memory_(Device::host(), DType::i32,
-              {ring_size, 2, config.microbatches, config.micro * config.sequence},
+              {ring_size, 2, config.microbatches,
+               config.micro * static_cast<std::int64_t>(config_.positions.size())},
               MemoryClass::data, "batches"),
       sample_(Device::host(), DType::i32, {config.sequence + 1}, MemoryClass::data,
               "sample") {
-  const std::int64_t tokens_T = config.micro * config.sequence;
+  const std::int64_t tokens_T = memory_.view().dim(3);
   const auto rows =
       memory_.view().reshape({ring_size * 2 * config.microbatches, tokens_T});
   std::int64_t row = 0;
@@ -99,7 +105,7 @@ void BatchLoader::work() {
 }
 
 void BatchLoader::fill(Batch& batch) {
-  const auto S = static_cast<std::size_t>(config_.sequence);
+  const auto& positions = config_.positions;
   const auto tokens = sample_.view().span<std::int32_t>();
   const std::int64_t step_begin = (batch.step - 1) * config_.global;
   batch.valid_tokens = 0;
@@ -110,13 +116,15 @@ void BatchLoader::fill(Batch& batch) {
     for (std::int64_t row = 0; row < config_.micro; ++row) {
       const std::int64_t index = step_begin + sequence_of(config_, m, row);
       source_.sample(sample_at(config_.seed, index, source_.samples()), tokens);
-      const auto begin = static_cast<std::size_t>(row) * S;
-      // A missing token is negative, which no embedding has.
-      std::transform(tokens.begin(), tokens.end() - 1, inputs_T.begin() + begin,
-                     [](std::int32_t token) { return std::max(token, 0); });
-      std::copy(tokens.begin() + 1, tokens.end(), targets_T.begin() + begin);
-      batch.valid_tokens += std::count_if(tokens.begin() + 1, tokens.end(),
-                                          [](std::int32_t token) { return token >= 0; });
+      auto at = static_cast<std::size_t>(row) * positions.size();
+      for (const std::int64_t position : positions) {
+        const auto p = static_cast<std::size_t>(position);
+        // A missing token is negative, which no embedding has.
+        inputs_T[at] = std::max(tokens[p], 0);
+        targets_T[at] = tokens[p + 1];
+        batch.valid_tokens += tokens[p + 1] >= 0;
+        ++at;
+      }
     }
   }
 }

@@ -16,8 +16,8 @@
 
 namespace trireme::train {
 
-// What one data rank trains on in one step. B sequences a microbatch, S tokens each,
-// T = B * S.
+// What one rank trains on in one step. B sequences a microbatch, S tokens each, of which
+// a context rank holds P: T = B * P.
 struct Batch {
   std::int64_t step = 0;
   std::vector<TensorView> inputs;   // of each microbatch, [T] i32
@@ -31,7 +31,9 @@ struct BatchLoaderConfig {
   std::int64_t micro = 0;   // B
   std::int64_t microbatches = 0;  // of this rank in a step
   std::int64_t data_rank = 0, data_ranks = 1;
-  std::int64_t sequence = 0;    // S, of the source
+  std::int64_t sequence = 0;  // S, of the source
+  // Of those S, in this order, the positions that this rank holds; empty: all.
+  std::vector<std::int64_t> positions;
   std::int64_t first_step = 1;  // steps count from 1
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "optim/parameter_groups.hpp"
+#include "parallel/ring_attention.hpp"
+#include "parallel/ulysses_attention.hpp"
 #include "train/stage_cut.hpp"
 
 namespace trireme::train {
@@ -51,14 +53,21 @@ Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
   allocate(device);
 }
 
-void Engine::build_attention(comm::Mesh&) {
-  attention_ = std::make_unique<parallel::LocalAttention>();
+void Engine::build_attention(comm::Mesh& mesh) {
+  comm::Group& context = mesh.group(comm::Axis::context);
+  if (context.size() == 1) {
+    attention_ = std::make_unique<parallel::LocalAttention>();
+  } else if (config_.parallel.ulysses) {
+    attention_ = std::make_unique<parallel::UlyssesAttention>(context);
+  } else {
+    attention_ =
+        std::make_unique<parallel::RingAttention>(context, config_.parallel.order);
+  }
+  sequence_positions_ = parallel::context_positions(
+      config_.parallel.order, config_.model.sequence, context.size(), context.rank());
 }
 
 void Engine::fill_positions() {
-  sequence_positions_.resize(to_size(config_.model.sequence));
-  for (std::size_t i = 0; i < sequence_positions_.size(); ++i)
-    sequence_positions_[i] = static_cast<std::int64_t>(i);
   const auto S = static_cast<std::int64_t>(sequence_positions_.size());
   positions_ = Buffer(device_, DType::i32, {config_.batch.micro * S},
                       MemoryClass::workspace, "positions");

@@ -90,9 +90,10 @@ ParallelSettings read_parallel(const io::Deck& deck, int ranks, int ranks_on_nod
   parallel.sequence = deck.boolean("parallel.sequence");
   parallel.ulysses = deck.text("parallel.context_method") == "ulysses";
   const std::string& order = deck.text("parallel.context_order");
-  parallel.order = order == "contiguous" || (order == "auto" && parallel.ulysses)
-                       ? parallel::ContextOrder::contiguous
-                       : parallel::ContextOrder::zigzag;
+  parallel.order =
+      order == "contiguous" || context == 1 || (order == "auto" && parallel.ulysses)
+          ? parallel::ContextOrder::contiguous
+          : parallel::ContextOrder::zigzag;
   if (deck.sound("parallel.schedule"))
     parallel.schedule = schedule_kind_of(deck.text("parallel.schedule"));
   parallel.virtual_stages = static_cast<int>(deck.integer("parallel.virtual_stages"));

@@ -39,7 +39,7 @@ struct ParallelSettings {
   comm::Folding folding;
   bool sequence = false;
   bool ulysses = false;  // else ring attention
-  parallel::ContextOrder order = parallel::ContextOrder::zigzag;
+  parallel::ContextOrder order = parallel::ContextOrder::contiguous;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   int virtual_stages = 1;                  // chunks of a pipeline rank
   std::vector<std::int64_t> stage_layers;  // of each stage; empty: cut by work

@@ -63,6 +63,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
                                     .data_rank = mesh_.coordinate(comm::Axis::data),
                                     .data_ranks = config_.parallel.mesh.data,
                                     .sequence = config_.model.sequence,
+                                    .positions = engine_->positions(),
                                     .first_step = step_ + 1});
   watchdog_.emplace(world_, config_.health.watchdog_seconds);
   announce();
@@ -80,7 +81,8 @@ void Trainer::open_data() {
   if (!validation_source_) return;
   validation_batch_ = Buffer(
       Device::host(), DType::i32,
-      {2 * config_.batch.micro * config_.model.sequence + config_.model.sequence + 1},
+      {2 * config_.batch.micro * config_.model.sequence / config_.parallel.mesh.context +
+       config_.model.sequence + 1},
       MemoryClass::data, "validation batch");
 }
 

@@ -91,7 +91,9 @@ void Trainer::validate() {
 // Mean loss over the first validation sequences, dealt out to the data ranks a microbatch
 // at a time; rows that are left over in the last one are ignored.
 double Trainer::validation_loss() {
-  const std::int64_t B = config_.batch.micro, S = config_.model.sequence, T = B * S;
+  const auto& positions = engine_->positions();
+  const auto P = static_cast<std::int64_t>(positions.size());
+  const std::int64_t B = config_.batch.micro, S = config_.model.sequence, T = B * P;
   const std::int64_t all = validation_source_->windows();
   const std::int64_t limit = config_.metrics.validate_sequences;
   const std::int64_t sequences = limit > 0 ? std::min(limit, all) : all;
@@ -108,10 +110,13 @@ double Trainer::validation_loss() {
     std::fill(targets.begin(), targets.end(), -100);
     for (std::int64_t row = 0; row < B && first + row < sequences; ++row) {
       validation_source_->sample(first + row, sample);
-      std::copy(sample.begin(), sample.end() - 1, inputs.begin() + row * S);
-      std::copy(sample.begin() + 1, sample.end(), targets.begin() + row * S);
+      for (std::int64_t i = 0; i < P; ++i) {
+        const auto p = static_cast<std::size_t>(positions[static_cast<std::size_t>(i)]);
+        const auto at = static_cast<std::size_t>(row * P + i);
+        inputs[at] = std::max(sample[p], 0);
+        targets[at] = sample[p + 1];
+      }
     }
-    for (auto& id : inputs) id = std::max(id, 0);
     valid += static_cast<double>(
         std::count_if(targets.begin(), targets.end(), [](auto t) { return t >= 0; }));
     loss += engine_->evaluate(inputs_T, targets_T);
