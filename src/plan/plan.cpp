@@ -19,7 +19,8 @@ Plan make_plan(const train::RunConfig& config, int rank) {
   const comm::Group& tensor = mesh.group(comm::Axis::tensor);
   const std::int64_t tensor_before = tensor.bytes_sent();
 
-  const std::int64_t tokens = config.batch.micro * config.model.sequence;
+  const std::int64_t tokens =
+      config.batch.micro * static_cast<std::int64_t>(engine.positions().size());
   const TensorView ids_T(nullptr, DType::i32, {tokens}, Device::meta());
   const std::vector<TensorView> ids(static_cast<std::size_t>(config.microbatches()),
                                     ids_T);

@@ -7,8 +7,8 @@
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
-#include "kernels/elementwise.hpp"
 #include "train/trainer.hpp"
+#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
@@ -130,8 +130,7 @@ double Trainer::validation_loss() {
   return values[0] / std::max(values[1], 1.0);
 }
 
-// Every tensor's unclipped gradient, whole, by name. Each element is written by one rank:
-// the sum over all ranks of boxes in zeros is the whole tensor.
+// Every tensor's unclipped gradient, whole, by name.
 void Trainer::dump_gradients() {
   const auto& steps = config_.debug.dump_gradients;
   if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
@@ -143,25 +142,13 @@ void Trainer::dump_gradients() {
     io::make_directories(directory);
     file.emplace(path, io::Hdf5File::Mode::create);
   });
-  Stream stream;
   const auto boxes = engine_->store().gradient_boxes();
-  std::vector<std::string> done;
-  for (const auto& box : boxes) {
-    const std::string& name = box.slab->tensor;
-    if (std::find(done.begin(), done.end(), name) != done.end()) continue;
-    done.push_back(name);
-    const Buffer whole(Device::host(), config_.precision.accumulate, box.slab->whole,
+  for (const auto& [name, shape] : all_tensors(world_, boxes)) {
+    const Buffer whole(Device::host(), config_.precision.accumulate, shape,
                        MemoryClass::workspace, "gradient dump");
-    for (const auto& part : boxes) {
-      if (part.slab->tensor != name || !part.write) continue;
-      const Shape& begin = part.global_begin;
-      TensorView target = whole.view().rows(begin[0], part.data.dim(0));
-      if (begin.rank() == 2) target = target.columns(begin[1], part.data.dim(1));
-      kernels::copy(stream, part.data, target);
-    }
-    mesh_.everyone().all_reduce(stream, whole.view()).wait();
-    world_.agree([&] {
-      if (file) file->write(name, whole.view());
+    gather_whole(mesh_, boxes, name, whole.view());
+    world_.agree([&, &name = name] {
+      if (file) file->write(name.substr(name.find('/') + 1), whole.view());
     });
   }
   world_.agree([&] {

@@ -11,6 +11,7 @@
 #include "kernels/elementwise.hpp"
 #include "support/world.hpp"
 #include "train/engine.hpp"
+#include "train/whole_tensors.hpp"
 
 namespace trireme {
 namespace {
@@ -125,31 +126,15 @@ using Tensors = std::map<std::string, std::vector<double>>;
 
 Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   Tensors tensors;
-  for (const auto& box : boxes) {
-    const Shape& all = box.slab->whole;
-    auto& whole = tensors[std::string(box.section) + "/" + box.slab->tensor];
-    whole.resize(static_cast<std::size_t>(all.elements()));
-    if (!box.write) continue;
-    const bool matrix = all.rank() == 2;
-    const std::int64_t columns = matrix ? box.data.dim(1) : 1;
-    for (std::int64_t i = 0; i < box.data.dim(0); ++i) {
-      for (std::int64_t j = 0; j < columns; ++j) {
-        const std::int64_t to = (box.global_begin[0] + i) * (matrix ? all[1] : 1) +
-                                (matrix ? box.global_begin[1] : 0) + j;
-        const std::int64_t from = i * box.data.stride(0) + j;
-        whole[static_cast<std::size_t>(to)] =
-            box.data.dtype() == DType::f64
-                ? box.data.data<double>()[from]
-                : static_cast<double>(box.data.data<float>()[from]);
-      }
-    }
-  }
   Stream stream;
-  for (auto& [name, whole] : tensors) {
-    mesh.everyone()
-        .all_reduce(stream, TensorView(whole.data(), DType::f64,
-                                       {static_cast<std::int64_t>(whole.size())}))
-        .wait();
+  for (const auto& [name, shape] : train::all_tensors(test::world(), boxes)) {
+    const Buffer whole(Device::host(), boxes.front().data.dtype(), shape,
+                       MemoryClass::workspace, "whole tensor");
+    const Buffer wide(Device::host(), DType::f64, shape, MemoryClass::workspace, "");
+    train::gather_whole(mesh, boxes, name, whole.view());
+    kernels::copy(stream, whole.view(), wide.view());
+    const auto values = wide.view().span<double>();
+    tensors[name].assign(values.begin(), values.end());
   }
   return tensors;
 }
