@@ -106,11 +106,9 @@ class Forward {
     pack_rows(o.at(b, at, h * width_), o.row, rows, columns(rows), width_, rows_);
     simd::transpose(columns(rows), stride_, A(1), rows_, stride_,
                     outputs_t_ + i * block * stride_, block);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const A lse = *operands_.lse.at(b, at + r, h);
-      maxima_[i * block + r] = lse * std::numbers::log2e_v<A>;
-      sums_[i * block + r] = lse == -std::numeric_limits<A>::infinity() ? A(0) : A(1);
-    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      maxima_[i * block + r] = *operands_.lse.at(b, at + r, h) * std::numbers::log2e_v<A>;
+    std::fill_n(sums_ + i * block, rows, A(1));
   }
 
   // Takes one block of keys into account for query block i.
