@@ -1,4 +1,4 @@
-// Causal attention forward on the host: online softmax over blocks of keys.
+// Attention forward of a part, on the host: online softmax over blocks of keys.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
 // log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum. A part that is
@@ -17,7 +17,6 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
-  AttentionPart asked;
   PartBlocks part;
   bool merged;
   Heads<const T> q, k, v;
@@ -42,7 +41,7 @@ class Forward {
         width_(operands.shape.head_width),
         stride_(padded(width_)),
         pieces_{memory},
-        first_keys_(operands.shape, operands.asked, pieces_) {
+        first_keys_(operands.shape, operands.part, pieces_) {
     const std::int64_t blocks = group_blocks(operands.part.queries);
     queries_t_ = pieces_.take(blocks * block * stride_);
     outputs_t_ = pieces_.take(blocks * block * stride_);
@@ -271,7 +270,6 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
     const std::int64_t query = part.queries.begin, key = part.keys.begin;
     const Operands<T> operands{
         shape,
-        part,
         blocks,
         !part.new_queries,
         heads_of<const T>(q_THK, S, query),
