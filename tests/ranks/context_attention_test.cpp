@@ -345,8 +345,7 @@ TensorView on_meta(const TensorView& view) {
   return TensorView(nullptr, view.dtype(), view.shape(), Device::meta());
 }
 
-// A meta run asks of the arena what a real one does, in which an arena of that size
-// suffices; and holds the same staging memory.
+// A meta run asks of the arena what a real one does, and an arena of that size suffices.
 TYPED_TEST(ContextAttention, MetaMeasuresTheScratch) {
   using T = TypeParam;
   const comm::Mesh mesh =
