@@ -46,9 +46,19 @@ struct Param {
   Initializer initializer;
   bool decay = true;      // weight decay applies (not to norms and biases)
   int contributions = 1;  // gradient contributions per microbatch (2: a tied embedding)
+  // Sharded over the expert axis: data parallelism reduces the gradient over the other
+  // ranks of data x context only.
+  bool expert = false;
 
   TensorView value;     // compute dtype; read by forward and backward
   TensorView gradient;  // accumulation dtype; added to by backward
+};
+
+// A tensor of the model that is kept and saved with the weights but has no gradient. The
+// same on every rank.
+struct StateTensor {
+  Slab slab;
+  TensorView value;
 };
 
 }  // namespace trireme

@@ -35,8 +35,9 @@ class Stage {
   };
 
   // Builds the Params; their memory is bound later (optim::ParameterStore). `device`:
-  // meta for planning. region outlives the stage.
-  Stage(const StageConfig& config, const parallel::TensorRegion& region, Device device);
+  // meta for planning. region, and the groups behind `axes`, outlive the stage.
+  Stage(const StageConfig& config, const parallel::TensorRegion& region, Device device,
+        const parallel::ExpertAxes& axes = {});
 
   // Runs the embedding (if first) and the blocks. input: tokens_T (i32) on the first
   // stage, else activations in pass.saved. Returns the last block's output.
@@ -54,11 +55,15 @@ class Stage {
 
   // In the order of forward.
   std::vector<Param*> parameters();
+  // Tensors of the model without gradient: the biases of routers.
+  std::vector<StateTensor*> states();
+  // The mixtures of experts, for their load and losses.
+  std::vector<nn::Moe*> mixtures();
   Saved make_saved() const;
 
   const StageConfig& config() const { return config_; }
   // Bytes of the tables the stage holds besides its Params.
-  std::size_t table_bytes() const { return cos_sin_.bytes(); }
+  std::size_t table_bytes() const;
   Range vocabulary_range() const { return head_->vocabulary_range(); }
 
  private:
@@ -76,9 +81,12 @@ std::int64_t parameter_count(const ModelConfig& config);
 // table counts once, as the head).
 std::int64_t matrix_parameter_count(const ModelConfig& config);
 
+// The same, but of the experts only those that a token uses.
+std::int64_t active_matrix_parameter_count(const ModelConfig& config);
+
 // FLOPs of training on one token (Kaplan et al., 2020; Chowdhery et al., 2022, appendix
 // B): 6 N + 12 L D S with full attention, 6 N + 6 L D S when only the causal half is
-// counted.
+// counted. N counts the experts that a token uses.
 struct FlopsPerToken {
   double full = 0, causal = 0;
 };

@@ -5,12 +5,18 @@
 namespace trireme::nn {
 
 Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
-             const TensorView& cos_sin)
+             const TensorView& cos_sin, const parallel::ExpertAxes& axes, DType dtype,
+             Device device)
     : region_(region),
       norm1_(config.norm1, region),
       norm2_(config.norm2, region),
-      attention_(config.attention, region, cos_sin),
-      mlp_(config.mlp, region) {}
+      attention_(config.attention, region, cos_sin) {
+  if (config.moe) {
+    moe_.emplace(*config.moe, region, axes, dtype, device);
+  } else {
+    mlp_.emplace(config.mlp, region);
+  }
+}
 
 Arena& Block::normed_arena(Pass& pass) const {
   const bool gathers = region_.outside() == Place::varying && region_.size() > 1;
@@ -29,7 +35,11 @@ TensorView Block::forward(Pass& pass, const TensorView& x_TD, Saved& saved) cons
   const TensorView y_TD = pass.saved.take(dtype, x_TD.shape(), "block.y");
   const TensorView h2_TD = normed_arena(pass).take(dtype, x_TD.shape(), "block.h2");
   norm2_.forward(pass, x1_TD, h2_TD, saved.norm2);
-  mlp_.forward(pass, h2_TD, x1_TD, y_TD, saved.mlp);
+  if (moe_) {
+    moe_->forward(pass, h2_TD, x1_TD, y_TD, saved.moe);
+  } else {
+    mlp_->forward(pass, h2_TD, x1_TD, y_TD, saved.mlp);
+  }
   return y_TD;
 }
 
@@ -40,7 +50,8 @@ void Block::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
   const TensorView dx1_TD = pass.scratch.take(dy_TD.dtype(), dy_TD.shape(), "block.dx1");
   {
     const ArenaScope inner(pass.scratch);
-    const TensorView dh2_TD = mlp_.backward(pass, dy_TD, saved.mlp);
+    const TensorView dh2_TD = moe_ ? moe_->backward(pass, dy_TD, saved.moe)
+                                   : mlp_->backward(pass, dy_TD, saved.mlp);
     norm2_.backward(pass, dh2_TD, saved.norm2, dy_TD, dx1_TD);
   }
   // 1. attention
@@ -52,7 +63,11 @@ void Block::collect(std::vector<Param*>& params) {
   norm1_.collect(params);
   attention_.collect(params);
   norm2_.collect(params);
-  mlp_.collect(params);
+  if (moe_) {
+    moe_->collect(params);
+  } else {
+    mlp_->collect(params);
+  }
 }
 
 }  // namespace trireme::nn

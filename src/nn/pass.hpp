@@ -42,6 +42,10 @@ struct Pass {
   std::int64_t batch = 0;     // B
   std::int64_t sequence = 0;  // S
   TensorView positions_T;     // i32: position of each token in its sequence
+  // Of the losses of routers (nn/moe.hpp) in backward: 1 / sequences and 1 / tokens of
+  // the global batch.
+  double aux_scale = 0;
+  double token_scale = 0;
 
   std::int64_t tokens() const { return batch * sequence; }
 };
