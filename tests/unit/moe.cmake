@@ -2,3 +2,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trireme_test(moe_kernels_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/moe_kernels_test.cpp
              USES kernels)
+trireme_test(moe_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/moe_test.cpp USES nn comm)
