@@ -207,8 +207,30 @@ TEST(MoeRanks, Capacity) {
   compare(config, nothing);
 }
 
-// With one expert on a rank and all tokens choosing it, rank 0 gets exactly what the meta
-// device measured, and the arena (of that size) holds it.
+// What the store needs to know: it sums the router's gradient over the tensor axis, and
+// keeps an expert's apart from those of other ranks of the expert axis.
+TEST(MoeRanks, ParamsSayHowTheyLie) {
+  comm::World& world = test::world();
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  for (const bool sequence : {false, true}) {
+    const parallel::TensorRegion region(mesh.group(comm::Axis::tensor), sequence);
+    nn::Moe moe(full_config(), region, {}, DType::f64, Device::meta());
+    std::vector<Param*> params;
+    moe.collect(params);
+    ASSERT_EQ(params.size(), 5u);
+    for (const Param* param : params)
+      for (const Slab& slab : param->slabs) {
+        const bool router = slab.tensor == "moe.gate.weight";
+        EXPECT_EQ(param->expert, slab.tensor.starts_with("moe.experts"));
+        EXPECT_EQ(slab.place,
+                  router && world.size() > 1 ? Place::replicate : Place::varying);
+        EXPECT_EQ(slab.owned, !router || world.rank() == 0);
+      }
+  }
+}
+
+// With two experts on a rank and all tokens choosing them, rank 0 gets exactly what the
+// meta device measured, and the arena (of that size) holds it.
 TEST(MoeRanks, TheWorstCaseIsWhatIsMeasured) {
   comm::World& world = test::world();
   const int P = world.size();
