@@ -3,3 +3,5 @@
 trireme_test(moe_kernels_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/moe_kernels_test.cpp
              USES kernels)
 trireme_test(moe_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/moe_test.cpp USES nn comm)
+trireme_test(moe_model_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/moe_model_test.cpp
+             USES train)
