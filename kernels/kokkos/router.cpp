@@ -123,8 +123,9 @@ void choose_experts(const TensorView& scores_TE, const TensorView& bias_E,
       for (std::int64_t k = 0; k < K; ++k) {
         std::int64_t best = -1;
         for (std::int64_t e = 0; e < E; ++e) {
+          if (best >= 0 && !(value(e) > value(best))) continue;
           const bool taken = std::find(choice, choice + k, e) != choice + k;
-          if (!taken && (best < 0 || value(e) > value(best))) best = e;
+          if (!taken) best = e;
         }
         choice[k] = static_cast<std::int32_t>(best);
       }

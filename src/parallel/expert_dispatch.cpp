@@ -79,8 +79,8 @@ void ExpertDispatch::order_arrivals(const Route& route, const TensorView& begin_
 void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
                               const TensorView& from_counts_E, const TensorView& to,
                               const TensorView& to_counts_E) const {
-  if (stream.device().is_meta()) return;
   const int ranks = size();
+  if (stream.device().is_meta()) return exchange_evenly(stream, from, to);
   // Rows [begin, end) of rank p.
   const auto part = [&](const TensorView& rows, const TensorView& counts_E, int p) {
     const auto counts = counts_E.span<std::int32_t>();
@@ -102,6 +102,16 @@ void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
   const TensorView mine = part(from, from_counts_E, rank());
   if (mine.dim(0) > 0) kernels::copy(stream, mine, part(to, to_counts_E, rank()));
   for (comm::Handle& handle : handles) handle.wait();
+}
+
+// Nothing moves, but the group counts what it would send if all ranks got the same.
+void ExpertDispatch::exchange_evenly(Stream& stream, const TensorView& from,
+                                     const TensorView& to) const {
+  const std::int64_t rows = std::min(from.dim(0), to.dim(0)) / size();
+  for (int i = 1; i < size(); ++i) {
+    group_->send(stream, from.rows(0, rows), (rank() + i) % size()).wait();
+    group_->receive(stream, to.rows(0, rows), (rank() + size() - i) % size()).wait();
+  }
 }
 
 void ExpertDispatch::to_experts(Stream& stream, Arena& scratch, const Route& route,

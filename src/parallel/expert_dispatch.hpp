@@ -17,7 +17,8 @@ namespace trireme::parallel {
 // any P.
 //
 // On one rank rows are only sorted. On the meta device nothing is sent, and sizes are
-// those of the worst case: every token of every rank chooses experts of this one.
+// those of the worst case, every token of every rank chooses experts of this one; but the
+// bytes that the group counts as sent are those of an even load.
 class ExpertDispatch {
  public:
   // Where the rows of one microbatch go; backward needs it again. i32 views, which live
@@ -75,6 +76,8 @@ class ExpertDispatch {
   // Sends rows sorted by rank, and receives them so.
   void exchange(Stream& stream, const TensorView& from, const TensorView& from_counts_E,
                 const TensorView& to, const TensorView& to_counts_E) const;
+  void exchange_evenly(Stream& stream, const TensorView& from,
+                       const TensorView& to) const;
 
   comm::Group* group_ = nullptr;
 };

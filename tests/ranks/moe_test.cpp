@@ -256,6 +256,36 @@ TEST(MoeRanks, TheWorstCaseIsWhatIsMeasured) {
   EXPECT_EQ(dispatch.route(meta, planned, choice, 2 * P, 3).rows, P * 2 * 3);
 }
 
+// A planner reads traffic off a meta mesh: of an even load, (P - 1) / P of T K rows each
+// way, for dispatch, combine and their backwards, and a count for each expert.
+TEST(MoeRanks, TrafficIsPlannedForAnEvenLoad) {
+  comm::Mesh mesh = comm::Mesh::meta({.data = 4}, 1);
+  comm::Group& group = mesh.group(comm::Axis::data);
+  const parallel::TensorRegion region(mesh.group(comm::Axis::tensor), false);
+  const parallel::ExpertAxes axes{parallel::ExpertDispatch(group), {}};
+  const auto config = moe_config(E, 2);
+  nn::Moe moe(config, region, axes, DType::f32, Device::meta());
+  std::vector<Param*> params;
+  moe.collect(params);
+  for (Param* param : params)
+    param->value = param->gradient =
+        TensorView(nullptr, DType::f32, param->shape, Device::meta());
+  Stream stream(Device::meta());
+  Arena arena(Device::meta(), 0, MemoryClass::activations, "saved");
+  Arena scratch(Device::meta(), 0, MemoryClass::workspace, "scratch");
+  nn::WeightGradients gradients;
+  parallel::LocalAttention attention;
+  nn::Pass pass{stream, arena, scratch, gradients, attention, B / 4, S, TensorView()};
+  const std::int64_t T = pass.tokens();
+  const TensorView x = arena.take(DType::f32, {T, config.hidden}, "x");
+  nn::Moe::Saved saved;
+  moe.forward(pass, x, x, x, saved);
+  const std::int64_t one_way = T * 2 / 4 * 3 * config.hidden * 4, counts = E / 4 * 3 * 4;
+  EXPECT_EQ(group.bytes_sent(), 2 * one_way + counts);
+  moe.backward(pass, x, saved);
+  EXPECT_EQ(group.bytes_sent(), 4 * one_way + counts);
+}
+
 // Rows arrive by expert, then source rank, then token; and come home as they left.
 TEST(MoeRanks, RowsArriveInOrder) {
   comm::World& world = test::world();
