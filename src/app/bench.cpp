@@ -131,11 +131,11 @@ class BenchedStep {
     world_.barrier();
     const auto start = Clock::now();
     optim::ParameterStore& store = engine_.store();
-    store.begin_step(config_.microbatches());
+    engine_.begin_step();
     engine_.run(batch_, batch_, 1.0 / tokens());
-    store.finish_gradients();
+    engine_.finish_step();
     store.gradient_norm();
-    store.update(config_.optimizer, 1e-4, 1.0, ++steps_);
+    engine_.update(1e-4, 1.0, ++steps_);
     return world_.max(seconds_since(start));
   }
   double tokens() const {

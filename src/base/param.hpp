@@ -48,14 +48,23 @@ struct Param {
   double learning_rate_factor = 1.0;  // times the run's learning rate
   double weight_decay = -1.0;         // its own, where decay applies; below 0: the run's
   int contributions = 1;  // gradient contributions per microbatch (2: a tied embedding)
-  bool expert = false;    // an expert's: split over the expert ranks, not replicated
-  bool frozen = false;    // has no gradient and is never updated
+  // An expert's: shared out over the expert ranks; data parallelism sums its gradient
+  // over the other ranks of data x context only.
+  bool expert = false;
+  bool frozen = false;  // has no gradient and is never updated
   // A tied embedding table of which the first and the last pipeline stage hold a copy
   // each: their gradients are summed.
   bool shared_by_ends = false;
 
   TensorView value;     // compute dtype; read by forward and backward
   TensorView gradient;  // accumulation dtype; added to by backward
+};
+
+// A tensor of the model that is kept and saved with the weights but has no gradient. The
+// same on every rank.
+struct StateTensor {
+  Slab slab;
+  TensorView value;
 };
 
 }  // namespace trireme

@@ -34,6 +34,10 @@ LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
       reader.read("model/" + slab.tensor, slab.whole, slab.global_begin, box);
     }
   }
+  for (const StateTensor* state : stage_.states()) {
+    reader.read("model/" + state->slab.tensor, state->slab.whole,
+                state->slab.global_begin, state->value);
+  }
 }
 
 }  // namespace trireme::infer

@@ -1,4 +1,4 @@
-// Llama and GPT-2 in the names and shapes of Hugging Face.
+// Llama, GPT-2 and mixtures of experts in the names and shapes of Hugging Face.
 // SPDX-License-Identifier: Apache-2.0
 #include "model/blocks.hpp"
 
@@ -42,6 +42,48 @@ nn::BlockConfig llama_block(const ModelConfig& m, std::int64_t layer) {
   return block;
 }
 
+// What Mixtral and DeepSeek name differently.
+nn::MoeConfig mixture(const ModelConfig& m) {
+  const MoeSettings& s = m.moe;
+  return {.hidden = m.hidden,
+          .feed_forward = m.expert_width(),
+          .experts = s.experts,
+          .top_k = s.top_k,
+          .shared_feed_forward = s.shared_experts * m.expert_width(),
+          .router = s.router == Router::softmax ? kernels::RouterScore::softmax
+                                                : kernels::RouterScore::sigmoid,
+          .normalise = s.normalise,
+          .scaling = s.scaling,
+          .capacity_factor = s.capacity_factor,
+          .aux_loss = s.aux_loss,
+          .z_loss = s.z_loss,
+          .choice_bias = s.choice_bias || s.bias_update_rate > 0,
+          .bias_update_rate = s.bias_update_rate,
+          .deviation = m.initializer_range,
+          .output_deviation = output_deviation(m),
+          .router_name = "",
+          .expert_name = "",
+          .shared_name = "",
+          .expert_names = {},
+          .shared_names = {}};
+}
+
+nn::BlockConfig mixture_block(const ModelConfig& m, std::int64_t layer) {
+  nn::BlockConfig block = llama_block(m, layer);
+  if (!m.is_mixture(layer)) return block;
+  const std::string at = "model.layers." + std::to_string(layer) + ".";
+  const bool mixtral = m.architecture == Architecture::mixtral;
+  const std::string where = at + (mixtral ? "block_sparse_moe" : "mlp");
+  nn::MoeConfig& moe = block.moe.emplace(mixture(m));
+  moe.router_name = where + ".gate";
+  moe.expert_name = where + ".experts";
+  moe.expert_names = mixtral ? nn::MoeConfig::Names{"w1", "w3", "w2"}
+                             : nn::MoeConfig::Names{"gate_proj", "up_proj", "down_proj"};
+  moe.shared_name = where + ".shared_experts";
+  moe.shared_names = {"gate_proj", "up_proj", "down_proj"};
+  return block;
+}
+
 nn::BlockConfig gpt2_block(const ModelConfig& m, std::int64_t layer) {
   const std::string at = "transformer.h." + std::to_string(layer) + ".";
   nn::BlockConfig block;
@@ -73,7 +115,7 @@ nn::BlockConfig gpt2_block(const ModelConfig& m, std::int64_t layer) {
 }  // namespace
 
 nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
-  const bool llama = m.architecture == Architecture::llama;
+  const bool llama = m.is_llama_like();
   return {.vocabulary = m.vocabulary,
           .hidden = m.hidden,
           .positions = llama ? 0 : m.sequence,
@@ -83,12 +125,17 @@ nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
 }
 
 nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
-  return m.architecture == Architecture::llama ? llama_block(m, layer)
-                                               : gpt2_block(m, layer);
+  switch (m.architecture) {
+    case Architecture::llama: return llama_block(m, layer);
+    case Architecture::gpt2: return gpt2_block(m, layer);
+    case Architecture::mixtral:
+    case Architecture::deepseek_moe: return mixture_block(m, layer);
+  }
+  fail(Status::internal, "an architecture without blocks");
 }
 
 nn::HeadConfig head_config(const ModelConfig& m, double z_loss) {
-  const bool llama = m.architecture == Architecture::llama;
+  const bool llama = m.is_llama_like();
   return {.norm = {llama ? nn::NormKind::rms : nn::NormKind::layer, m.hidden, m.norm_eps,
                    llama ? "model.norm" : "transformer.ln_f"},
           .vocabulary = m.vocabulary,

@@ -6,7 +6,26 @@
 
 namespace trireme::model {
 
-enum class Architecture : std::uint8_t { llama, gpt2 };
+enum class Architecture : std::uint8_t { llama, gpt2, mixtral, deepseek_moe };
+
+enum class Router : std::uint8_t { softmax, sigmoid };
+
+// Mixtures of experts in place of feed-forwards: what a deck's [model.moe] section says.
+struct MoeSettings {
+  std::int64_t experts = 0;
+  std::int64_t top_k = 0;                // experts of a token
+  std::int64_t shared_experts = 0;       // that every token uses; deepseek_moe only
+  std::int64_t expert_feed_forward = 0;  // of one expert; 0: model.feed_forward
+  std::int64_t dense_layers = 0;         // first layers with an ordinary feed-forward
+  Router router = Router::softmax;
+  bool normalise = true;  // weights of a token's experts sum to `scaling`
+  double scaling = 1.0;
+  double capacity_factor = 0;   // 0: no token is dropped
+  double aux_loss = 0;          // factor of the balance loss of a sequence
+  double z_loss = 0;            // factor of the router's z-loss
+  bool choice_bias = false;     // the choice adds a bias (DeepSeek-V3), ...
+  double bias_update_rate = 0;  // ... moved by this much after each step
+};
 
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
@@ -21,6 +40,21 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
+  MoeSettings moe{};                // of mixtral and deepseek_moe
+
+  // Blocks as Llama's: RMSNorm, rotary positions, SwiGLU, no biases.
+  bool is_llama_like() const { return architecture != Architecture::gpt2; }
+  bool has_experts() const {
+    return architecture == Architecture::mixtral ||
+           architecture == Architecture::deepseek_moe;
+  }
+  // Whether this layer's feed-forward is a mixture of experts.
+  bool is_mixture(std::int64_t layer) const {
+    return has_experts() && layer >= moe.dense_layers;
+  }
+  std::int64_t expert_width() const {
+    return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
+  }
 
   std::int64_t head_width() const { return hidden / heads; }
 };

@@ -11,11 +11,11 @@
 namespace trireme::model {
 
 Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
-             Device device, Param* table)
+             Device device, const parallel::ExpertAxes& axes, Param* table)
     : config_(config), region_(region) {
   const ModelConfig& m = config.model;
   TensorView cos_sin;
-  if (m.architecture == Architecture::llama) {
+  if (m.is_llama_like()) {
     const DType dtype = config.dtype == DType::f64 ? DType::f64 : DType::f32;
     const std::int64_t positions = config.positions > 0 ? config.positions : m.sequence;
     cos_sin_ = Buffer(device, dtype, {positions, m.head_width()}, MemoryClass::workspace,
@@ -32,8 +32,8 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     table = &embedding_->table();
   }
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
-    blocks_.push_back(
-        std::make_unique<nn::Block>(block_config(m, layer), region, cos_sin));
+    blocks_.push_back(std::make_unique<nn::Block>(block_config(m, layer), region, cos_sin,
+                                                  axes, config.dtype, device));
   }
   if (config.last) {
     auto head = head_config(m, config.z_loss);
@@ -223,6 +223,26 @@ std::vector<Param*> Stage::parameters() {
   for (const auto& block : blocks_) block->collect(params);
   if (head_) head_->collect(params);
   return params;
+}
+
+std::vector<StateTensor*> Stage::states() {
+  std::vector<StateTensor*> states;
+  for (nn::Moe* moe : mixtures()) moe->collect(states);
+  return states;
+}
+
+std::vector<nn::Moe*> Stage::mixtures() {
+  std::vector<nn::Moe*> mixtures;
+  for (const auto& block : blocks_)
+    if (nn::Moe* moe = block->moe()) mixtures.push_back(moe);
+  return mixtures;
+}
+
+std::size_t Stage::table_bytes() const {
+  std::size_t bytes = cos_sin_.bytes();
+  for (const auto& block : blocks_)
+    if (const nn::Moe* moe = block->moe()) bytes += moe->table_bytes();
+  return bytes;
 }
 
 }  // namespace trireme::model

@@ -40,10 +40,11 @@ class Stage {
   };
 
   // Builds the Params; their memory is bound later (optim::ParameterStore). `device`:
-  // meta for planning. region outlives the stage. table: of another stage of this rank
-  // that has the embedding, when the embeddings are tied and this stage has the head.
+  // meta for planning. region, and the groups behind `axes`, outlive the stage. table: of
+  // another stage of this rank that has the embedding, when the embeddings are tied and
+  // this stage has the head.
   Stage(const StageConfig& config, const parallel::TensorRegion& region, Device device,
-        Param* table = nullptr);
+        const parallel::ExpertAxes& axes = {}, Param* table = nullptr);
 
   // Runs the embedding (if first) and the blocks. input: tokens_T (i32) on the first
   // stage, else activations that live as long as what is saved. Returns the last block's
@@ -68,13 +69,17 @@ class Stage {
   std::vector<Param*> parameters();
   // The embedding, the blocks and the head, as far as this stage has them.
   std::vector<ParamModule> modules();
+  // Tensors of the model without gradient: the biases of routers.
+  std::vector<StateTensor*> states();
+  // The mixtures of experts, for their load and losses.
+  std::vector<nn::Moe*> mixtures();
   Saved make_saved() const;
   // The embedding table, or null.
   Param* table() { return embedding_ ? &embedding_->table() : nullptr; }
 
   const StageConfig& config() const { return config_; }
   // Bytes of the tables the stage holds besides its Params.
-  std::size_t table_bytes() const { return cos_sin_.bytes(); }
+  std::size_t table_bytes() const;
   Range vocabulary_range() const { return head_->vocabulary_range(); }
 
  private:
@@ -103,9 +108,12 @@ std::int64_t parameter_count(const ModelConfig& config);
 // table counts once, as the head).
 std::int64_t matrix_parameter_count(const ModelConfig& config);
 
+// The same, but of the experts only those that a token uses.
+std::int64_t active_matrix_parameter_count(const ModelConfig& config);
+
 // FLOPs of training on one token (Kaplan et al., 2020; Chowdhery et al., 2022, appendix
 // B): 6 N + 12 L D S with full attention, 6 N + 6 L D S when only the causal half is
-// counted.
+// counted. N counts the experts that a token uses.
 struct FlopsPerToken {
   double full = 0, causal = 0;
 };

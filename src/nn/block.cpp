@@ -5,12 +5,18 @@
 namespace trireme::nn {
 
 Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
-             const TensorView& cos_sin)
+             const TensorView& cos_sin, const parallel::ExpertAxes& axes, DType dtype,
+             Device device)
     : region_(region),
       norm1_(config.norm1, region),
       norm2_(config.norm2, region),
-      attention_(config.attention, region, cos_sin),
-      mlp_(config.mlp, region) {}
+      attention_(config.attention, region, cos_sin) {
+  if (config.moe) {
+    moe_.emplace(*config.moe, region, axes, dtype, device);
+  } else {
+    mlp_.emplace(config.mlp, region);
+  }
+}
 
 Arena& Block::normed_arena(Pass& pass) const {
   const bool gathers = region_.outside() == Place::varying && region_.size() > 1;
@@ -37,7 +43,11 @@ void Block::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
   // 2. feed-forward
   const TensorView h2_TD = normed_arena(pass).take(dtype, x_TD.shape(), "block.h2");
   norm2_.forward(pass, x1_TD, h2_TD, saved.norm2);
-  mlp_.forward(pass, h2_TD, x1_TD, y_TD, saved.mlp);
+  if (moe_) {
+    moe_->forward(pass, h2_TD, x1_TD, y_TD, saved.moe);
+  } else {
+    mlp_->forward(pass, h2_TD, x1_TD, y_TD, saved.mlp);
+  }
 }
 
 void Block::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
@@ -47,9 +57,17 @@ void Block::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
   const TensorView dx1_TD = pass.kept().take(dy_TD.dtype(), dy_TD.shape(), "block.dx1");
   {
     const ArenaScope inner(pass.scratch);
-    Mlp::Saved mlp = saved.mlp;
-    if (mlp.x_TD.empty()) mlp.x_TD = normed_again(pass, norm2_, saved.norm2);
-    const TensorView dh2_TD = mlp_.backward(pass, dy_TD, mlp);
+    const auto again = [&] { return normed_again(pass, norm2_, saved.norm2); };
+    TensorView dh2_TD;
+    if (moe_) {
+      Moe::Saved moe = saved.moe;
+      if (moe.x_TD.empty()) moe.x_TD = again();
+      dh2_TD = moe_->backward(pass, dy_TD, moe);
+    } else {
+      Mlp::Saved mlp = saved.mlp;
+      if (mlp.x_TD.empty()) mlp.x_TD = again();
+      dh2_TD = mlp_->backward(pass, dy_TD, mlp);
+    }
     norm2_.backward(pass, dh2_TD, saved.norm2, dy_TD, dx1_TD);
   }
   // 1. attention
@@ -63,7 +81,11 @@ void Block::collect(std::vector<Param*>& params) {
   norm1_.collect(params);
   attention_.collect(params);
   norm2_.collect(params);
-  mlp_.collect(params);
+  if (moe_) {
+    moe_->collect(params);
+  } else {
+    mlp_->collect(params);
+  }
 }
 
 }  // namespace trireme::nn

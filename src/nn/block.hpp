@@ -1,12 +1,15 @@
 // Block: one pre-norm transformer block,
-//   x1 = x + attention(norm1(x)),  y = x1 + mlp(norm2(x1)).
+//   x1 = x + attention(norm1(x)),  y = x1 + mlp(norm2(x1)),
+// where the feed-forward half may be a mixture of experts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "nn/attention.hpp"
 #include "nn/mlp.hpp"
+#include "nn/moe.hpp"
 #include "nn/norm.hpp"
 
 namespace trireme::nn {
@@ -15,6 +18,7 @@ struct BlockConfig {
   NormConfig norm1, norm2;
   AttentionConfig attention;
   MlpConfig mlp;
+  std::optional<MoeConfig> moe;  // in place of the mlp
 };
 
 class Block {
@@ -23,10 +27,13 @@ class Block {
     Norm::Saved norm1, norm2;
     Attention::Saved attention;
     Mlp::Saved mlp;
+    Moe::Saved moe;
   };
 
+  // axes, dtype and device: see Moe; unused without experts.
   Block(const BlockConfig& config, const parallel::TensorRegion& region,
-        const TensorView& cos_sin);
+        const TensorView& cos_sin, const parallel::ExpertAxes& axes = {},
+        DType dtype = DType::f32, Device device = Device::host());
 
   // y_TD (written) from x_TD, both outside the region. x_TD lives as long as what is
   // saved. With Pass::recompute full, `saved` may be thrown away and made once more.
@@ -38,6 +45,8 @@ class Block {
                 const TensorView& dx_TD);
 
   void collect(std::vector<Param*>& params);
+  // The mixture of experts, or null.
+  Moe* moe() { return moe_ ? &*moe_ : nullptr; }
 
  private:
   // Where a norm's output goes: it is kept for backward unless the region gathers it, or
@@ -49,7 +58,8 @@ class Block {
   const parallel::TensorRegion& region_;
   Norm norm1_, norm2_;
   Attention attention_;
-  Mlp mlp_;
+  std::optional<Mlp> mlp_;  // or
+  std::optional<Moe> moe_;
 };
 
 }  // namespace trireme::nn

@@ -24,9 +24,9 @@ Plan make_plan(const train::RunConfig& config, int rank) {
   const TensorView ids_T(nullptr, DType::i32, {tokens}, Device::meta());
   const std::vector<TensorView> ids(static_cast<std::size_t>(config.microbatches()),
                                     ids_T);
-  store.begin_step(config.microbatches());
+  engine.begin_step();
   engine.run(ids, ids, 1.0);
-  store.finish_gradients();
+  engine.finish_step();
 
   Plan plan;
   const auto set = [&](MemoryClass c, std::size_t bytes) {

@@ -72,9 +72,9 @@ constexpr std::array run_keys = {
 };
 
 constexpr std::array model_keys = {
-    text("model", "architecture", "\"llama\"", "llama|gpt2",
+    text("model", "architecture", "\"llama\"", "llama|gpt2|mixtral|deepseek_moe",
          "llama: RMSNorm, rotary positions, SwiGLU; gpt2: LayerNorm, learned positions, "
-         "biases, GELU."),
+         "biases, GELU; mixtral and deepseek_moe: llama with experts (model.moe)."),
     integer("model", "layers", "", "", 1, 1e5, "Transformer blocks."),
     integer("model", "hidden", "", "", 1, 1 << 24, "Width of the model."),
     integer("model", "heads", "", "", 1, 1 << 20, "Attention heads; divides hidden."),
@@ -102,6 +102,36 @@ constexpr std::array model_keys = {
          "Weight of the square of log(sum of exp of logits) in the loss; 0: none."),
     text("model", "from", "\"\"", "",
          "Model to start from; not available yet: leave it empty."),
+};
+
+constexpr std::array moe_keys = {
+    integer("model.moe", "experts", "", "0", 0, 1 << 20,
+            "Experts of a layer; needed by mixtral and deepseek_moe, 0 for others."),
+    integer("model.moe", "top_k", "", "2", 1, 1 << 20, "Experts that a token uses."),
+    integer("model.moe", "shared_experts", "", "0", 0, 1 << 16,
+            "Experts that every token uses besides; deepseek_moe only."),
+    integer("model.moe", "expert_feed_forward", "", "0", 0, 1 << 28,
+            "Width inside one expert; 0: model.feed_forward."),
+    integer("model.moe", "dense_layers", "", "0", 0, 1e5,
+            "First layers that have an ordinary MLP; deepseek_moe only."),
+    text("model.moe", "router", "\"softmax\"", "softmax|sigmoid",
+         "How a router's logits become scores; sigmoid for deepseek_moe only."),
+    boolean("model.moe", "normalise", "true",
+            "Make the weights of a token's experts sum to model.moe.scaling."),
+    above(real("model.moe", "scaling", "1.0", 0, 1e6,
+               "Factor of the weights of a token's experts.")),
+    real(
+        "model.moe", "capacity_factor", "0.0", 0, 1e6,
+        "An expert takes at most this times its even share of a sequence's tokens, later "
+        "ones pass it by; 0: it takes all."),
+    real("model.moe", "aux_loss", "0.0", 0, 1e3,
+         "Weight of the balance loss of each sequence."),
+    real("model.moe", "z_loss", "0.0", 0, 1e3,
+         "Weight of the square of the routers' log-sum-exp."),
+    boolean("model.moe", "choice_bias", "false",
+            "Add a bias to the scores when experts are chosen; deepseek_moe only."),
+    real("model.moe", "bias_update_rate", "0.0", 0, 1e3,
+         "How much that bias moves towards an even load after each step."),
 };
 
 constexpr std::array data_keys = {
@@ -151,7 +181,7 @@ constexpr std::array parallel_keys = {
     ranged(KeyType::integers, "parallel", "stage_layers", "blocks", "[]", 1, 1e5,
            "Blocks of each stage, in order; empty: by work, the head's included."),
     integer("parallel", "expert", "ranks", "1", 1, 1e6,
-            "Ranks that share the experts; above 1 is not available yet."),
+            "Ranks, of the data and context ranks, that share out the experts."),
     text("parallel", "sharding_strategy", "\"NO_SHARD\"",
          "NO_SHARD|ZERO1|SHARD_GRAD_OP|FULL_SHARD|HYBRID_SHARD",
          "What data and context ranks share out instead of repeating: nothing; the "
@@ -307,7 +337,7 @@ constexpr auto join(const std::array<DeckKey, N>&... parts) {
 }
 
 constexpr auto all_keys =
-    join(run_keys, model_keys, data_keys, batch_keys, parallel_keys, comm_keys,
+    join(run_keys, model_keys, moe_keys, data_keys, batch_keys, parallel_keys, comm_keys,
          precision_keys, recompute_keys, optimizer_keys, checkpoint_keys, other_keys);
 
 }  // namespace

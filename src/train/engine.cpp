@@ -31,6 +31,7 @@ optim::StoreConfig store_config(const RunConfig& config) {
 Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
     : config_(config),
       device_(device),
+      mesh_(mesh),
       pipeline_(mesh.group(comm::Axis::pipeline)),
       region_(mesh.group(comm::Axis::tensor), config.parallel.sequence),
       shape_{config.parallel.schedule, mesh.shape().pipeline,
@@ -107,7 +108,10 @@ void Engine::build_chunks(Device device) {
                                    .recompute_layers = config_.recompute.layers > 0
                                                            ? config_.recompute.layers
                                                            : config_.model.layers};
-    chunk.stage = std::make_unique<model::Stage>(stage, region_, device, table);
+    const parallel::ExpertAxes axes{
+        parallel::ExpertDispatch(mesh_.experts()),
+        parallel::SequenceSum(mesh_.group(comm::Axis::context))};
+    chunk.stage = std::make_unique<model::Stage>(stage, region_, device, axes, table);
     if (table == nullptr) table = chunk.stage->table();
     modules += static_cast<int>(chunk.stage->modules().size());
   }
@@ -123,6 +127,11 @@ void Engine::build_store(comm::Mesh& mesh, Device device) {
   }
   store_.emplace(modules, store_config(config_), mesh, device);
   for (Chunk& chunk : chunks_) chunk.stage->attach(*store_);
+  if (config_.model.has_experts()) {
+    loads_ =
+        Buffer(device, DType::f64, {config_.model.layers * config_.model.moe.experts + 2},
+               MemoryClass::workspace, "expert loads");
+  }
 }
 
 Shape Engine::activation_shape() const {
@@ -165,9 +174,9 @@ ActivationDemand Engine::measure(Engine& engine) {
   const TensorView ids_T(nullptr, DType::i32, engine.positions_.view().shape(),
                          Device::meta());
   const std::vector<TensorView> ids(to_size(engine.config_.microbatches()), ids_T);
-  engine.store().begin_step(engine.config_.microbatches());
+  engine.begin_step();
   engine.run(ids, ids, 1.0);
-  engine.store().finish_gradients();
+  engine.finish_step();
   engine.evaluate(ids_T, ids_T);
   ActivationDemand demand;
   for (const Chunk& chunk : engine.chunks_) {
@@ -196,7 +205,7 @@ std::size_t Engine::communication_bytes() const {
 }
 
 std::size_t Engine::workspace_bytes() const {
-  std::size_t sum = demand_.scratch + positions_.bytes();
+  std::size_t sum = demand_.scratch + positions_.bytes() + loads_.bytes();
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "model/stage.hpp"
@@ -34,16 +35,28 @@ class Engine {
 
   // Runs one step's schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32,
   // T = B times the positions of this context rank). Gradients of loss sum * scale are
-  // added in the store, whose buckets are reduced as they fill: between begin_step() and
-  // finish_gradients(). Returns the sum of the losses of this rank's tokens, which is 0
-  // but on the last stage; 0 on meta.
+  // added in the store, whose buckets are reduced as they fill. Returns the sum of the
+  // losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
   double run(const std::vector<TensorView>& inputs,
              const std::vector<TensorView>& targets, double scale);
   // The same sum for one microbatch, without gradients. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                   const nn::Head::EachChunk& each = {});
 
+  // Around run(): a step's gradients and expert loads from zero; their sums over the
+  // mesh.
+  void begin_step();
+  void finish_step();
+  // One optimizer step, and of the routers' biases.
+  void update(double learning_rate, double gradient_scale, std::int64_t step);
+
   optim::ParameterStore& store() { return *store_; }
+  // Tensors of the model without gradients that this rank holds.
+  std::vector<StateTensor*> states();
+  // Of the last step, the same on every rank: tokens that chose each expert [layers, E],
+  // rows of zeros for layers without experts, and the routers' losses.
+  std::span<const double> expert_load() const;
+  nn::RouterLosses router_losses() const;
   int chunks() const { return static_cast<int>(chunks_.size()); }
   model::Stage& stage(int chunk = 0) { return *chunks_[to_size(chunk)].stage; }
   const Schedule& schedule() const { return schedule_; }
@@ -99,6 +112,7 @@ class Engine {
   void fill_positions();
   void allocate(Device device);
   static ActivationDemand measure(Engine& engine);
+  void sum_expert_loads();
 
   void execute(const Schedule& schedule, Work& work);
   void perform(const Action& action, Work& work, Stream& stream);
@@ -114,6 +128,7 @@ class Engine {
 
   RunConfig config_;
   Device device_;
+  comm::Mesh& mesh_;
   comm::Group& pipeline_;
   parallel::TensorRegion region_;
   PipelineShape shape_;
@@ -123,6 +138,7 @@ class Engine {
   std::vector<std::int64_t> sequence_positions_;
   Buffer positions_;
   std::optional<optim::ParameterStore> store_;
+  Buffer loads_;  // f64 [layers * E + 2]: loads of all layers and the routers' losses
   ActivationDemand demand_;
   std::optional<Arena> scratch_, remade_;
   double run_seconds_ = 0, idle_seconds_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "kernels/elementwise.hpp"
 #include "train/engine.hpp"
 
 namespace trireme::train {
@@ -15,6 +16,78 @@ double seconds_since(Clock::time_point start) {
 }
 
 }  // namespace
+
+void Engine::begin_step() {
+  store_->begin_step(config_.microbatches());
+  for (Chunk& chunk : chunks_) {
+    for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->clear_step();
+  }
+}
+
+void Engine::finish_step() {
+  store_->finish_gradients();
+  if (config_.model.has_experts()) sum_expert_loads();
+}
+
+// Every mixture learns the load of the global batch, every rank that of all mixtures.
+void Engine::sum_expert_loads() {
+  const std::int64_t E = config_.model.moe.experts;
+  const TensorView all = loads_.view();
+  Stream stream(device_);
+  kernels::fill(stream, all, 0.0);
+  nn::RouterLosses losses;
+  const auto for_each = [&](const auto& body) {
+    for (Chunk& chunk : chunks_) {
+      std::int64_t layer = chunk.stage->config().blocks.end -
+                           static_cast<std::int64_t>(chunk.stage->mixtures().size());
+      for (nn::Moe* mixture : chunk.stage->mixtures()) {
+        body(*mixture, all.rows(layer * E, E));
+        ++layer;
+      }
+    }
+  };
+  for_each([&](nn::Moe& mixture, const TensorView& load_E) {
+    kernels::copy(stream, mixture.load(), load_E);
+    losses.balance += mixture.losses().balance;
+    losses.z += mixture.losses().z;
+  });
+  if (!device_.is_meta()) {
+    all.data<double>()[config_.model.layers * E] = losses.balance;
+    all.data<double>()[config_.model.layers * E + 1] = losses.z;
+  }
+  mesh_.replicas().all_reduce(stream, all).wait();
+  pipeline_.all_reduce(stream, all).wait();
+  for_each([&](nn::Moe& mixture, const TensorView& load_E) {
+    kernels::copy(stream, load_E, mixture.load());
+  });
+}
+
+void Engine::update(double learning_rate, double gradient_scale, std::int64_t step) {
+  store_->update(config_.optimizer, learning_rate, gradient_scale, step);
+  for (Chunk& chunk : chunks_) {
+    for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->update_bias();
+  }
+}
+
+std::vector<StateTensor*> Engine::states() {
+  std::vector<StateTensor*> all;
+  for (Chunk& chunk : chunks_) {
+    for (StateTensor* state : chunk.stage->states()) all.push_back(state);
+  }
+  return all;
+}
+
+std::span<const double> Engine::expert_load() const {
+  if (loads_.view().empty() || device_.is_meta()) return {};
+  const auto all = loads_.view().span<double>();
+  return {all.data(), all.size() - 2};
+}
+
+nn::RouterLosses Engine::router_losses() const {
+  if (loads_.view().empty() || device_.is_meta()) return {};
+  const auto all = loads_.view().span<double>();
+  return {all[all.size() - 2], all[all.size() - 1]};
+}
 
 double Engine::run(const std::vector<TensorView>& inputs,
                    const std::vector<TensorView>& targets, double scale) {
@@ -86,6 +159,8 @@ nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients
                 static_cast<std::int64_t>(sequence_positions_.size()),
                 positions_.view()};
   pass.remade = &*remade_;
+  pass.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
+  pass.token_scale = pass.aux_scale / static_cast<double>(config_.model.sequence);
   return pass;
 }
 

@@ -28,6 +28,7 @@ class Rules {
     model_rules();
     tensor_rules();
     context_rules();
+    expert_rules();
     pipeline_rules();
     sharding_rules();
     recompute_rules();
@@ -74,6 +75,7 @@ class Rules {
   void model_rules();
   void tensor_rules();
   void context_rules();
+  void expert_rules();
   void pipeline_rules();
   void sharding_rules();
   void recompute_rules();

@@ -31,7 +31,6 @@ struct IntegerChoice {
   std::string_view feature;
 };
 constexpr std::array unavailable_integers = {
-    IntegerChoice{"parallel.expert", 1, "expert parallelism is"},
     IntegerChoice{"health.check_replicas_every", 0, "comparing replicas is"},
 };
 struct BooleanChoice {

@@ -26,10 +26,34 @@ RunSettings read_run(const io::Deck& deck) {
   return run;
 }
 
+model::MoeSettings read_moe(const io::Deck& deck) {
+  model::MoeSettings moe;
+  moe.experts = deck.integer("model.moe.experts");
+  moe.top_k = deck.integer("model.moe.top_k");
+  moe.shared_experts = deck.integer("model.moe.shared_experts");
+  moe.expert_feed_forward = deck.integer("model.moe.expert_feed_forward");
+  moe.dense_layers = deck.integer("model.moe.dense_layers");
+  moe.router = deck.text("model.moe.router") == "sigmoid" ? model::Router::sigmoid
+                                                          : model::Router::softmax;
+  moe.normalise = deck.boolean("model.moe.normalise");
+  moe.scaling = deck.real("model.moe.scaling");
+  moe.capacity_factor = deck.real("model.moe.capacity_factor");
+  moe.aux_loss = deck.real("model.moe.aux_loss");
+  moe.z_loss = deck.real("model.moe.z_loss");
+  moe.choice_bias = deck.boolean("model.moe.choice_bias");
+  moe.bias_update_rate = deck.real("model.moe.bias_update_rate");
+  return moe;
+}
+
 model::ModelConfig read_model(const io::Deck& deck) {
   model::ModelConfig model;
-  const bool gpt2 = deck.text("model.architecture") == "gpt2";
-  model.architecture = gpt2 ? model::Architecture::gpt2 : model::Architecture::llama;
+  const std::string& architecture = deck.text("model.architecture");
+  const bool gpt2 = architecture == "gpt2";
+  model.architecture = gpt2                        ? model::Architecture::gpt2
+                       : architecture == "mixtral" ? model::Architecture::mixtral
+                       : architecture == "deepseek_moe"
+                           ? model::Architecture::deepseek_moe
+                           : model::Architecture::llama;
   model.layers = deck.integer("model.layers");
   model.hidden = deck.integer("model.hidden");
   model.heads = deck.integer("model.heads");
@@ -47,6 +71,7 @@ model::ModelConfig read_model(const io::Deck& deck) {
   model.norm_eps = deck.real("model.norm_eps");
   model.tie_embeddings = deck.boolean("model.tie_embeddings");
   model.initializer_range = deck.real("model.initializer_range");
+  model.moe = read_moe(deck);
   return model;
 }
 
@@ -86,6 +111,7 @@ ParallelSettings read_parallel(const io::Deck& deck, int ranks, int ranks_on_nod
   // At most 1e18. Where it does not divide the ranks, a rule says so.
   const std::int64_t axes = tensor * context * pipeline;
   parallel.mesh.data = axes > 0 && ranks % axes == 0 ? static_cast<int>(ranks / axes) : 0;
+  parallel.folding.expert = static_cast<int>(deck.integer("parallel.expert"));
   parallel.folding.shard = shard_ranks(deck, parallel.mesh, ranks_on_node);
   parallel.sequence = deck.boolean("parallel.sequence");
   parallel.ulysses = deck.text("parallel.context_method") == "ulysses";

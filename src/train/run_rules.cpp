@@ -60,7 +60,7 @@ void Rules::run_rules() {
 
 void Rules::model_rules() {
   const auto& m = config_.model;
-  const bool llama = m.architecture == model::Architecture::llama;
+  const bool llama = m.is_llama_like();
   rule(
       {"model.hidden", "model.heads"}, [&] { return m.hidden % m.heads == 0; },
       [&] {

@@ -89,6 +89,113 @@ void Rules::context_rules() {
       });
 }
 
+void Rules::expert_rules() {
+  const auto& m = config_.model;
+  const auto& moe = m.moe;
+  const auto& p = config_.parallel;
+  const bool mixture = m.has_experts();
+  const bool deepseek = m.architecture == model::Architecture::deepseek_moe;
+  rule(
+      {"model.architecture", "model.moe.experts"},
+      [&] { return mixture == (moe.experts > 0); },
+      [&] {
+        return show("model.architecture") + " with " + show("model.moe.experts") +
+               (mixture ? ": write how many experts a layer has"
+                        : ": only mixtral and deepseek_moe have experts; write 0");
+      });
+  rule(
+      {"model.moe.experts", "model.moe.top_k"},
+      [&] { return !mixture || moe.experts == 0 || moe.top_k <= moe.experts; },
+      [&] {
+        return show("model.moe.top_k") + " is more than " + show("model.moe.experts") +
+               format(": write model.moe.top_k = {} or less", moe.experts);
+      });
+  // Keys that an architecture does not have must keep their defaults.
+  const auto only = [&](std::string_view key, bool has, bool is_default) {
+    rule(
+        {key, "model.architecture"}, [&] { return has || is_default; },
+        [&] {
+          return show(key) + " has no meaning with " + show("model.architecture") +
+                 ": remove it";
+        });
+  };
+  const model::MoeSettings usual;
+  only("model.moe.top_k", mixture, moe.top_k == 2);
+  only("model.moe.shared_experts", deepseek, moe.shared_experts == 0);
+  only("model.moe.expert_feed_forward", mixture, moe.expert_feed_forward == 0);
+  only("model.moe.dense_layers", deepseek, moe.dense_layers == 0);
+  only("model.moe.router", deepseek, moe.router == usual.router);
+  only("model.moe.normalise", deepseek, moe.normalise == usual.normalise);
+  only("model.moe.scaling", deepseek, moe.scaling == usual.scaling);
+  only("model.moe.capacity_factor", mixture, moe.capacity_factor == 0);
+  only("model.moe.aux_loss", mixture, moe.aux_loss == 0);
+  only("model.moe.z_loss", mixture, moe.z_loss == 0);
+  only("model.moe.choice_bias", deepseek, !moe.choice_bias);
+  only("model.moe.bias_update_rate", deepseek, moe.bias_update_rate == 0);
+  rule(
+      {"model.moe.bias_update_rate", "model.moe.choice_bias"},
+      [&] { return moe.bias_update_rate == 0 || moe.choice_bias; },
+      [&] {
+        return show("model.moe.bias_update_rate") + " moves a bias that " +
+               show("model.moe.choice_bias") + " leaves out: write true";
+      });
+  rule(
+      {"model.moe.dense_layers", "model.layers"},
+      [&] { return moe.dense_layers <= m.layers; },
+      [&] {
+        return show("model.moe.dense_layers") + " is more than " + show("model.layers") +
+               format(": write {} or less", m.layers);
+      });
+  rule(
+      {"model.moe.capacity_factor", "parallel.context"},
+      [&] { return moe.capacity_factor == 0 || p.mesh.context == 1; },
+      [&] {
+        return show("model.moe.capacity_factor") + " with " + show("parallel.context") +
+               ": which tokens of a sequence come first is not known to a rank that "
+               "holds a part of it; write model.moe.capacity_factor = 0";
+      });
+  const int replicas = p.mesh.data * p.mesh.context, expert = p.folding.expert;
+  rule(
+      {"parallel.expert", "model.architecture"}, [&] { return expert == 1 || mixture; },
+      [&] {
+        return show("parallel.expert") + " has no meaning with " +
+               show("model.architecture") + ", which has no experts: write 1";
+      });
+  rule(
+      {"parallel.expert", "model.moe.experts"},
+      [&] { return !mixture || moe.experts % expert == 0; },
+      [&] {
+        return show("model.moe.experts") + " must be divisible by " +
+               show("parallel.expert") +
+               format(": write parallel.expert = {}",
+                      divisor_below(std::max<std::int64_t>(moe.experts, 1), expert));
+      });
+  rule(
+      {"parallel.expert", "parallel.tensor", "parallel.context", "parallel.pipeline"},
+      [&] { return replicas == 0 || replicas % expert == 0; },
+      [&] {
+        return show("parallel.expert") +
+               format(
+                   " must divide the {} data x context ranks: write parallel.expert = "
+                   "{}",
+                   replicas, divisor_below(replicas, expert));
+      },
+      true);
+  rule(
+      {"parallel.expert", "parallel.sharding_strategy", "parallel.shard_group",
+       "parallel.tensor", "parallel.context", "parallel.pipeline"},
+      [&] {
+        return replicas == 0 || p.folding.shard % expert == 0 ||
+               expert % p.folding.shard == 0;
+      },
+      [&] {
+        return show("parallel.expert") + " and " +
+               show("parallel.shard_group", p.folding.shard) +
+               ": one must divide the other, so that expert groups and shard groups "
+               "fit into each other";
+      });
+}
+
 void Rules::pipeline_rules() {
   const auto& p = config_.parallel;
   const PipelineShape shape{p.schedule, p.mesh.pipeline, p.virtual_stages, 1};

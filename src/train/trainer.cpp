@@ -145,13 +145,13 @@ void Trainer::step() {
     optim::ParameterStore& store = engine_->store();
     {
       const Timer timer(times.compute);
-      store.begin_step(config_.microbatches());
+      engine_->begin_step();
       loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid) / valid;
     }
     // 3. what is left of the reductions
     {
       const Timer timer(times.communication);
-      store.finish_gradients();
+      engine_->finish_step();
       loss = reduce_loss(loss);
     }
     // 4. clip and update
@@ -162,7 +162,7 @@ void Trainer::step() {
     if (healthy(loss, norm)) {
       const double clip = config_.optimizer.clip;
       const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
-      store.update(config_.optimizer, rate, factor, step_ + 1);
+      engine_->update(rate, factor, step_ + 1);
     } else {
       store.clear_gradients();
     }

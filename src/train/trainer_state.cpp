@@ -90,6 +90,10 @@ void Trainer::load(const io::CheckpointReader& reader) {
     reader.read(std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
                 box.global_begin, box.data);
   }
+  for (const StateTensor* state : engine_->states()) {
+    reader.read("model/" + state->slab.tensor, state->slab.whole,
+                state->slab.global_begin, state->value);
+  }
   engine_->store().refresh_weights();
   step_ = info.step;
   tokens_ = info.tokens;
@@ -112,6 +116,11 @@ void Trainer::save() {
   for (const auto& box : engine_->store().state_boxes()) {
     boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
                      box.global_begin, box.data, box.write});
+  }
+  for (const StateTensor* state : engine_->states()) {
+    const bool first = state->slab.owned && mesh_.replicas().rank() == 0;
+    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
+                     state->slab.global_begin, state->value, first});
   }
   const std::string directory = config_.run.directory + "/checkpoints";
   io::write_checkpoint(world_, directory, info, boxes, config_.checkpoint.keep);

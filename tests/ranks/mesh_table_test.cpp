@@ -14,7 +14,11 @@
 namespace trireme::test {
 namespace {
 
-constexpr int steps = 20;
+// In fp32 a token whose experts score nearly alike may go elsewhere on another mesh, and
+// from then on losses part: mixtures of experts are compared at the first step.
+int steps_of(const MeshLine& line, const std::string& compute) {
+  return compute != "fp64" && mesh_config(line, compute).model.has_experts() ? 1 : 20;
+}
 
 // What one rank makes of a model, computed by rank 0 alone, once.
 const Outcome& alone(const MeshLine& line, const std::string& compute) {
@@ -22,14 +26,14 @@ const Outcome& alone(const MeshLine& line, const std::string& compute) {
   const std::string key = line.model + " " + compute;
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  return known[key] = train_alone(mesh_config(line, compute), steps);
+  return known[key] = train_alone(mesh_config(line, compute), steps_of(line, compute));
 }
 
 void compare(const MeshLine& line, const std::string& compute, const Limits& limits) {
   SCOPED_TRACE(line.text + " in " + compute);
   const auto config = mesh_config(line, compute);
   comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
-  const Outcome outcome = train_steps(config, mesh, steps);
+  const Outcome outcome = train_steps(config, mesh, steps_of(line, compute));
   if (world().rank() == 0) expect_equal(outcome, alone(line, compute), limits);
 }
 

@@ -1,6 +1,6 @@
 # Makes the reference files of this folder with PyTorch and transformers. See README.md.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: python make_reference.py [FOLDER]. Writes one HDF5 file for each case.
+"""Usage: python make_reference.py [FOLDER [CASE...]]. Writes one HDF5 file for each case.
 
 Everything is computed in double precision. transformers computes some parts (RMSNorm,
 rotary angles, the last logits) in float32 whatever the dtype of the model; `in_double`
@@ -19,6 +19,7 @@ import torch
 import transformers
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
+from transformers.models.mixtral import modeling_mixtral
 
 BATCH, SEQUENCE, STEPS = 2, 16, 10
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
@@ -30,6 +31,12 @@ def llama(seed, **settings):
     return seed, transformers.LlamaForCausalLM, transformers.LlamaConfig(
         max_position_embeddings=SEQUENCE, rms_norm_eps=1e-5, attention_dropout=0.0,
         attn_implementation="eager", **settings)
+
+
+def mixtral(seed, **settings):
+    return seed, transformers.MixtralForCausalLM, transformers.MixtralConfig(
+        max_position_embeddings=SEQUENCE, rms_norm_eps=1e-5, attention_dropout=0.0,
+        sliding_window=None, attn_implementation="eager", **settings)
 
 
 def gpt2(seed, **settings):
@@ -53,12 +60,16 @@ CASES = {
     "gpt2_untied": gpt2(
         4, n_layer=2, n_embd=24, n_head=3, n_inner=40, vocab_size=67,
         tie_word_embeddings=False),
+    "mixtral": mixtral(
+        5, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=20, vocab_size=67, rope_theta=10000.0,
+        num_local_experts=5, num_experts_per_tok=2, tie_word_embeddings=False),
 }
 
 
 class Torch64:
     """The torch module, but float32 is float64."""
-    float32 = torch.float64
+    float = float32 = torch.float64
 
     def __getattr__(self, name):
         return getattr(torch, name)
@@ -66,13 +77,16 @@ class Torch64:
 
 @contextlib.contextmanager
 def in_double():
-    modules, to_float = (modeling_llama, modeling_gpt2), torch.Tensor.float
+    modules = (modeling_llama, modeling_gpt2, modeling_mixtral)
+    to_float = torch.Tensor.float
     for module in modules:
         module.torch = Torch64()
     torch.Tensor.float = torch.Tensor.double
+    torch.set_default_dtype(torch.float64)  # of Mixtral's tables of cosines
     try:
         yield
     finally:
+        torch.set_default_dtype(torch.float32)
         torch.Tensor.float = to_float
         for module in modules:
             module.torch = torch
@@ -172,7 +186,7 @@ def train_adamw(model, inputs, targets):
 
 
 def config_of(config):
-    is_llama = config.model_type == "llama"
+    is_llama = config.model_type != "gpt2"  # or Mixtral, whose attention is Llama's
     hidden, heads = config.hidden_size, config.num_attention_heads
     integers = {
         "layers": config.num_hidden_layers, "hidden": hidden, "heads": heads,
@@ -181,6 +195,9 @@ def config_of(config):
         else config.n_inner or 4 * hidden,
         "vocabulary": config.vocab_size, "sequence": SEQUENCE, "batch": BATCH,
         "tie_embeddings": int(config.tie_word_embeddings), "steps": STEPS}
+    if config.model_type == "mixtral":
+        integers |= {"experts": config.num_local_experts,
+                     "top_k": config.num_experts_per_tok}
     reals = {
         "rope_theta": config.rope_theta if is_llama else 0.0,
         "norm_eps": config.rms_norm_eps if is_llama else config.layer_norm_epsilon,
@@ -246,7 +263,8 @@ def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(__file__) or "."
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for name, case in CASES.items():
+    names = sys.argv[2:] or list(CASES)
+    for name, case in ((name, CASES[name]) for name in names):
         write_case(os.path.join(folder, name + ".h5"), *case)
 
 

@@ -129,9 +129,15 @@ class Model {
     const auto real = [&](const char* key) {
       return read_reals(file, std::string("config/") + key)[0];
     };
-    const bool llama = file.text_attribute("/", "architecture") == "llama";
+    const std::string architecture = file.text_attribute("/", "architecture");
+    const bool llama = architecture != "gpt2";  // or Mixtral, with Llama's attention
     RunConfig c;
     c.model.architecture = llama ? model::Architecture::llama : model::Architecture::gpt2;
+    if (architecture == "mixtral") {
+      c.model.architecture = model::Architecture::mixtral;
+      c.model.moe.experts = integer("experts");
+      c.model.moe.top_k = integer("top_k");
+    }
     c.model.layers = integer("layers");
     c.model.hidden = integer("hidden");
     c.model.heads = integer("heads");
@@ -283,7 +289,8 @@ TEST_P(Reference, TenAdamWSteps) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* name : {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied"})
+  for (const char* name :
+       {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied", "mixtral"})
     for (const auto dtype : {DType::f64, DType::f32})
       for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
         cases.push_back({name, dtype, axis});

@@ -104,9 +104,9 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
   Outcome outcome;
   Stream stream;
   for (int step = 1; step <= steps; ++step) {
-    engine.store().begin_step(config.microbatches());
+    engine.begin_step();
     double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
-    engine.store().finish_gradients();
+    engine.finish_step();
     const TensorView sum(&loss, DType::f64, {1});
     mesh.replicas().all_reduce(stream, sum).wait();
     mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
@@ -115,8 +115,8 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
     if (step == 1 && whole)
       outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
     const double norm = outcome.norms.back(), clip = config.optimizer.clip;
-    engine.store().update(config.optimizer, config.optimizer.learning_rate,
-                          clip > 0 && norm > clip ? clip / norm : 1.0, step);
+    engine.update(config.optimizer.learning_rate,
+                  clip > 0 && norm > clip ? clip / norm : 1.0, step);
   }
   if (whole) outcome.state = gather(engine.store().state_boxes(), mesh);
   return outcome;

@@ -62,8 +62,8 @@ model.sequence = 24
 model.initializer_range = 0.2
 model.z_loss = 1e-3
 data.source = "synthetic"
-batch.global = 24
-optimizer.learning_rate = 1e-2
+batch.global = 12
+optimizer.learning_rate = 3e-4
 optimizer.clip = 1.0
 parallel.bucket_bytes = "4 KiB"
 precision.compute = "fp64"
@@ -86,8 +86,23 @@ precision.compute = "fp64"
     set("model.tie_embeddings", model == "gpt2" ? "false" : "true");
   } else if (model == "groups") {
     set("optimizer.groups",
-        "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.003 "
+        "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.0001 "
         "weight_decay=0\", \"model.layers.1.* weight_decay=0.3\"]");
+  } else if (model == "mixtral" || model == "deepseek") {
+    set("model.architecture", model == "mixtral" ? "\"mixtral\"" : "\"deepseek_moe\"");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.aux_loss", "0.1");
+    set("model.moe.z_loss", "0.01");
+    if (model == "deepseek") {
+      set("model.moe.shared_experts", "1");
+      set("model.moe.dense_layers", "1");
+      set("model.moe.expert_feed_forward", "19");
+      set("model.moe.router", "\"sigmoid\"");
+      set("model.moe.scaling", "1.5");
+      set("model.moe.choice_bias", "true");
+      set("model.moe.bias_update_rate", "0.01");
+    }
   } else {
     require(model == "llama", "no model '{}'", model);
   }

@@ -1,0 +1,148 @@
+// Rows sorted by expert: checks, then the implementation of the stream's device; products
+// of each expert through gemm(). SPDX-License-Identifier: Apache-2.0
+#include "kernels/moe.hpp"
+
+#include <limits>
+
+#include "kernels/checks.hpp"
+#include "kernels/gemm.hpp"
+#include "kernels/kokkos/moe.hpp"
+#include "kernels/profile.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+ProfileFamily family("expert rows");
+
+void check_pairs(const Checks& check, Argument argument, std::int64_t tokens) {
+  const std::int64_t K = argument.view.shape().rank() == 2 ? argument.view.dim(1) : 0;
+  check.tensor(argument, DType::i32, {tokens, K});
+  check.dense(argument);
+}
+
+// Two matrices of one width and type, and the index of the rows of `by_row`.
+void check_rows(const Checks& check, Argument x, Argument y, const TensorView& by_row,
+                const TensorView& index_R) {
+  check.matrix(x);
+  check.tensor(y, x.view.dtype(), {y.view.dim(0), x.view.dim(1)});
+  check.tensor({"index", index_R}, DType::i32, {by_row.dim(0)});
+}
+
+// Rows and weights of expert e of E: f(e, first row, rows), in the order of experts.
+template <class F>
+void for_experts(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
+                 const TensorView& weights_EOI, const F& f) {
+  const Checks check("grouped_linear", stream);
+  check.tensor({"rows", rows_E}, DType::i32, {rows_E.elements()});
+  check.matrix({"x", x_RI});
+  check.matrix({"weights", weights_EOI});
+  require(weights_EOI.dim(0) % rows_E.dim(0) == 0,
+          "weights {} are not those of {} experts", weights_EOI.shape(), rows_E.dim(0));
+  if (stream.device().is_meta()) return;
+  const std::int64_t O = weights_EOI.dim(0) / rows_E.dim(0);
+  std::int64_t first = 0;
+  for (std::int64_t e = 0; e < rows_E.dim(0); ++e) {
+    const std::int64_t rows = rows_E.data<std::int32_t>()[e];
+    if (rows > 0) f(weights_EOI.rows(e * O, O), first, rows);
+    first += rows;
+  }
+  require(first == x_RI.dim(0), "{} rows were given to experts that have {}", x_RI.dim(0),
+          first);
+}
+
+}  // namespace
+
+void sort_by_expert(Stream& stream, const TensorView& choice_TK, const TensorView& rows_E,
+                    const TensorView& row_TK, const TensorView& token_N) {
+  const Checks check("sort_by_expert", stream);
+  check_pairs(check, {"choice", choice_TK}, choice_TK.dim(0));
+  check_pairs(check, {"row", row_TK}, choice_TK.dim(0));
+  check.tensor({"row", row_TK}, DType::i32, choice_TK.shape());
+  check.tensor({"rows", rows_E}, DType::i32, {rows_E.elements()});
+  check.tensor({"token", token_N}, DType::i32, {choice_TK.elements()});
+  require(choice_TK.elements() <= std::numeric_limits<std::int32_t>::max(),
+          "{} rows of a microbatch are too many", choice_TK.elements());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::sort_by_expert(choice_TK, rows_E, row_TK, token_N);
+}
+
+void gather_rows(Stream& stream, const TensorView& x_TD, const TensorView& index_R,
+                 const TensorView& y_RD) {
+  const Checks check("gather_rows", stream);
+  check_rows(check, {"x", x_TD}, {"y", y_RD}, y_RD, index_R);
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::gather_rows(x_TD, index_R, y_RD);
+}
+
+void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& index_R,
+                  const TensorView& y_RD) {
+  const Checks check("scatter_rows", stream);
+  check_rows(check, {"x", x_RD}, {"y", y_RD}, x_RD, index_R);
+  check.tensor({"y", y_RD}, x_RD.dtype(), x_RD.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::scatter_rows(x_RD, index_R, y_RD);
+}
+
+void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& row_TK,
+                  const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
+  const Checks check("combine_rows", stream);
+  check.matrix({"rows", rows_ND});
+  check.tensor({"y", y_TD}, rows_ND.dtype(), {y_TD.dim(0), rows_ND.dim(1)});
+  check_pairs(check, {"row", row_TK}, y_TD.dim(0));
+  if (!weights_TK.empty())
+    check.tensor({"weights", weights_TK}, accumulator_of(y_TD.dtype()), row_TK.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::combine_rows(rows_ND, row_TK, weights_TK, accumulate, y_TD);
+}
+
+void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
+                           const TensorView& rows_ND, const TensorView& row_TK,
+                           const TensorView& weights_TK, const TensorView& drows_ND,
+                           const TensorView& dweights_TK) {
+  const Checks check("combine_rows_backward", stream);
+  const DType wide = accumulator_of(dy_TD.dtype());
+  check.matrix({"dy", dy_TD});
+  check.tensor({"rows", rows_ND}, dy_TD.dtype(), {rows_ND.dim(0), dy_TD.dim(1)});
+  check.tensor({"drows", drows_ND}, dy_TD.dtype(), rows_ND.shape());
+  check_pairs(check, {"row", row_TK}, dy_TD.dim(0));
+  check.tensor({"weights", weights_TK}, wide, row_TK.shape());
+  check.tensor({"dweights", dweights_TK}, wide, row_TK.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::combine_rows_backward(dy_TD, rows_ND, row_TK, weights_TK, drows_ND, dweights_TK);
+}
+
+void grouped_linear(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
+                    const TensorView& weights_EOI, const TensorView& y_RO) {
+  for_experts(stream, rows_E, x_RI, weights_EOI,
+              [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
+                gemm(stream, y_RO.rows(first, rows), x_RI.rows(first, rows),
+                     Transpose::no, weight_OI, Transpose::yes);
+              });
+}
+
+void grouped_linear_input_gradient(Stream& stream, const TensorView& rows_E,
+                                   const TensorView& dy_RO, const TensorView& weights_EOI,
+                                   const TensorView& dx_RI) {
+  for_experts(stream, rows_E, dy_RO, weights_EOI,
+              [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
+                gemm(stream, dx_RI.rows(first, rows), dy_RO.rows(first, rows),
+                     Transpose::no, weight_OI, Transpose::no);
+              });
+}
+
+void grouped_linear_weight_gradient(Stream& stream, const TensorView& rows_E,
+                                    const TensorView& dy_RO, const TensorView& x_RI,
+                                    const TensorView& dweights_EOI) {
+  for_experts(stream, rows_E, x_RI, dweights_EOI,
+              [&](const TensorView& dweight_OI, std::int64_t first, std::int64_t rows) {
+                gemm(stream, dweight_OI, dy_RO.rows(first, rows), Transpose::yes,
+                     x_RI.rows(first, rows), Transpose::no, Accumulate::yes);
+              });
+}
+
+}  // namespace trireme::kernels

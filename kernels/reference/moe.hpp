@@ -1,0 +1,43 @@
+// A mixture of experts in double, token by token, as the formulas read: the oracle of the
+// router, of the rows sorted by expert and of the whole layer.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/router.hpp"
+
+namespace trireme::kernels::reference {
+
+// Matrices are row-major; weights are [out, in].
+struct FeedForward {
+  std::vector<double> gate_FD, up_FD, down_DF;
+};
+
+struct MoeLayer {
+  std::int64_t tokens = 0, sequence = 0, hidden = 0, top_k = 0;  // T, S, D, K
+  std::int64_t capacity = 0;  // of an expert, for one sequence; 0: none
+  RouterScore score = RouterScore::softmax;
+  RouterWeights weights;
+  std::vector<double> router_ED, bias_E;  // bias empty: none
+  std::vector<FeedForward> experts;
+  FeedForward shared;  // empty: none
+
+  std::int64_t expert_count() const { return static_cast<std::int64_t>(experts.size()); }
+};
+
+struct MoeResult {
+  std::vector<double> y_TD, logits_TE, scores_TE, weights_TK;  // weight 0: dropped
+  std::vector<std::int32_t> choice_TK;
+  std::vector<double> load_E;  // tokens that chose each expert
+  double balance = 0, z = 0;   // sums over sequences and tokens, without factors
+};
+
+// y = sum over the chosen experts of w_e expert_e(x) + shared(x).
+MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD);
+
+// The K largest of values, falling; of equal ones the lower index first.
+std::vector<std::int32_t> largest(const std::vector<double>& values, std::int64_t K);
+
+}  // namespace trireme::kernels::reference

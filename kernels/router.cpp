@@ -1,0 +1,181 @@
+// The router: checks, then the implementation of the stream's device.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/router.hpp"
+
+#include "kernels/checks.hpp"
+#include "kernels/kokkos/router.hpp"
+#include "kernels/profile.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+ProfileFamily family("router");
+
+// A matrix of scores, kept in an accumulator type.
+void check_scores(const Checks& check, Argument argument) {
+  check.matrix(argument);
+  require(argument.view.dtype() == accumulator_of(argument.view.dtype()),
+          "the router works in fp32 or fp64, not in {}", name_of(argument.view.dtype()));
+}
+
+// i32 [T, K] with K experts of E.
+void check_choice(const Checks& check, Argument argument, std::int64_t tokens,
+                  std::int64_t experts) {
+  const std::int64_t K = argument.view.shape().rank() == 2 ? argument.view.dim(1) : 0;
+  check.tensor(argument, DType::i32, {tokens, K});
+  check.dense(argument);
+  require(K >= 1 && K <= experts, "a token cannot choose {} of {} experts", K, experts);
+}
+
+void check_sums(const Checks& check, const TensorView& scores_TE,
+                const TensorView& sums_B2E) {
+  const std::int64_t B = sums_B2E.shape().rank() == 3 ? sums_B2E.dim(0) : 0;
+  check.tensor({"sums", sums_B2E}, scores_TE.dtype(), {B, 2, scores_TE.dim(1)});
+  check.dense({"sums", sums_B2E});
+  require(B >= 1 && scores_TE.dim(0) % B == 0, "{} tokens are not {} equal sequences",
+          scores_TE.dim(0), B);
+}
+
+}  // namespace
+
+void router_scores(Stream& stream, RouterScore kind, const TensorView& logits_TE,
+                   const TensorView& scores_TE) {
+  const Checks check("router_scores", stream);
+  check_scores(check, {"logits", logits_TE});
+  check.tensor({"scores", scores_TE}, logits_TE.dtype(), logits_TE.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::router_scores(kind, logits_TE, scores_TE);
+}
+
+void router_scores_backward(Stream& stream, RouterScore kind, const TensorView& scores_TE,
+                            const TensorView& dscores_TE, const TensorView& dlogits_TE) {
+  const Checks check("router_scores_backward", stream);
+  check_scores(check, {"scores", scores_TE});
+  check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
+  check.tensor({"dlogits", dlogits_TE}, scores_TE.dtype(), scores_TE.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::router_scores_backward(kind, scores_TE, dscores_TE, dlogits_TE);
+}
+
+void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorView& bias_E,
+                    const TensorView& choice_TK) {
+  const Checks check("choose_experts", stream);
+  check_scores(check, {"scores", scores_TE});
+  check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
+  if (!bias_E.empty())
+    check.tensor({"bias", bias_E}, scores_TE.dtype(), {scores_TE.dim(1)});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::choose_experts(scores_TE, bias_E, choice_TK);
+}
+
+void router_weights(Stream& stream, const RouterWeights& rule,
+                    const TensorView& scores_TE, const TensorView& choice_TK,
+                    const TensorView& weights_TK) {
+  const Checks check("router_weights", stream);
+  check_scores(check, {"scores", scores_TE});
+  check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
+  check.tensor({"weights", weights_TK}, scores_TE.dtype(), choice_TK.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::router_weights(rule, scores_TE, choice_TK, weights_TK);
+}
+
+void router_weights_backward(Stream& stream, const RouterWeights& rule,
+                             const TensorView& scores_TE, const TensorView& choice_TK,
+                             const TensorView& dweights_TK,
+                             const TensorView& dscores_TE) {
+  const Checks check("router_weights_backward", stream);
+  check_scores(check, {"scores", scores_TE});
+  check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
+  check.tensor({"dweights", dweights_TK}, scores_TE.dtype(), choice_TK.shape());
+  check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::router_weights_backward(rule, scores_TE, choice_TK, dweights_TK, dscores_TE);
+}
+
+void limit_choices(Stream& stream, const TensorView& choice_TK, std::int64_t experts,
+                   std::int64_t sequence, std::int64_t capacity,
+                   const TensorView& kept_TK) {
+  const Checks check("limit_choices", stream);
+  check_choice(check, {"choice", choice_TK}, choice_TK.dim(0), experts);
+  check_choice(check, {"kept", kept_TK}, choice_TK.dim(0), experts);
+  check.tensor({"kept", kept_TK}, DType::i32, choice_TK.shape());
+  require(sequence >= 1 && choice_TK.dim(0) % sequence == 0 && capacity >= 0,
+          "limit_choices: {} tokens in sequences of {}, capacity {}", choice_TK.dim(0),
+          sequence, capacity);
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::limit_choices(choice_TK, experts, sequence, capacity, kept_TK);
+}
+
+void count_choices(Stream& stream, const TensorView& choice_TK,
+                   const TensorView& counts_E) {
+  const Checks check("count_choices", stream);
+  check.tensor({"counts", counts_E}, DType::f64, {counts_E.elements()});
+  check_choice(check, {"choice", choice_TK}, choice_TK.dim(0), counts_E.elements());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::count_choices(choice_TK, counts_E);
+}
+
+void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
+                  const TensorView& choice_TK, const TensorView& sums_B2E) {
+  const Checks check("balance_sums", stream);
+  check_scores(check, {"scores", scores_TE});
+  check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
+  check_sums(check, scores_TE, sums_B2E);
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::balance_sums(kind, scores_TE, choice_TK, sums_B2E);
+}
+
+double balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
+                    std::int64_t sequence) {
+  const Checks check("balance_loss", stream);
+  check.floating({"sums", sums_B2E});
+  check.dense({"sums", sums_B2E});
+  if (stream.device().is_meta()) return 0;
+  return host::balance_loss(sums_B2E, top_k, sequence);
+}
+
+void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& scores_TE,
+                           const TensorView& sums_B2E, std::int64_t top_k,
+                           std::int64_t sequence, double factor,
+                           const TensorView& dscores_TE) {
+  const Checks check("balance_loss_backward", stream);
+  check_scores(check, {"scores", scores_TE});
+  check_sums(check, scores_TE, sums_B2E);
+  check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::balance_loss_backward(kind, scores_TE, sums_B2E, top_k, sequence, factor,
+                              dscores_TE);
+}
+
+double router_z_loss(Stream& stream, const TensorView& logits_TE,
+                     const TensorView& lse_T) {
+  const Checks check("router_z_loss", stream);
+  check_scores(check, {"logits", logits_TE});
+  check.tensor({"lse", lse_T}, logits_TE.dtype(), {logits_TE.dim(0)});
+  if (stream.device().is_meta()) return 0;
+  const ProfileScope scope(family);
+  return host::router_z_loss(logits_TE, lse_T);
+}
+
+void router_z_loss_backward(Stream& stream, const TensorView& logits_TE,
+                            const TensorView& lse_T, double factor,
+                            const TensorView& dlogits_TE) {
+  const Checks check("router_z_loss_backward", stream);
+  check_scores(check, {"logits", logits_TE});
+  check.tensor({"lse", lse_T}, logits_TE.dtype(), {logits_TE.dim(0)});
+  check.tensor({"dlogits", dlogits_TE}, logits_TE.dtype(), logits_TE.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  host::router_z_loss_backward(logits_TE, lse_T, factor, dlogits_TE);
+}
+
+}  // namespace trireme::kernels

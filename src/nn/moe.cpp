@@ -1,0 +1,408 @@
+// Moe: forward and backward.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/moe.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/activation.hpp"
+#include "kernels/moe.hpp"
+#include "nn/layout.hpp"
+#include "nn/linear.hpp"
+
+namespace trireme::nn {
+namespace {
+
+// Gate and up projection as one product: rows `units` of both, one below the other.
+Param gate_up_param(const std::string& gate, const std::string& up, const Shape& whole,
+                    Range units, Initializer initializer) {
+  Param param = row_split_param(up + ".weight", whole, units, initializer);
+  Slab first = param.slabs.front();
+  first.tensor = gate + ".weight";
+  param.slabs.front().local_begin[0] = units.count();
+  param.slabs.insert(param.slabs.begin(), first);
+  param.shape[0] = 2 * units.count();
+  return param;
+}
+
+// Appends the storage of one more expert below those in `all`.
+void append_expert(Param& all, Param one) {
+  one.expert = true;
+  if (all.slabs.empty()) {
+    all = std::move(one);
+    return;
+  }
+  for (Slab& slab : one.slabs) {
+    slab.local_begin[0] += all.shape[0];
+    all.slabs.push_back(std::move(slab));
+  }
+  all.shape[0] += one.shape[0];
+}
+
+std::string tensor_name(const std::string& where, const std::string& name) {
+  return where + "." + name;
+}
+
+}  // namespace
+
+Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
+         const parallel::ExpertAxes& axes, DType dtype, Device device)
+    : config_(config),
+      region_(region),
+      axes_(axes),
+      experts_(axes.dispatch.experts(config.experts)),
+      load_(device, DType::f64, {config.experts}, MemoryClass::workspace, "expert load") {
+  require(config.top_k >= 1 && config.top_k <= config.experts,
+          "a token cannot use {} of {} experts", config.top_k, config.experts);
+  require(config.capacity_factor == 0 || axes.sequence_sum.size() == 1,
+          "the capacity of experts needs whole sequences");
+  const std::int64_t D = config.hidden, F = config.feed_forward;
+  const Range units = split_range(F, region.size(), region.rank());
+  const Initializer normal{Initializer::Kind::normal, config.deviation};
+  const Initializer output{Initializer::Kind::normal, config.output_deviation};
+  width_ = units.count();
+  router_ =
+      unsplit_param(region, config.router_name + ".weight", {config.experts, D}, normal);
+  // Each rank of the tensor axis sees its part of the experts' outputs only.
+  if (region.size() > 1) router_.slabs.front().place = Place::replicate;
+  for (std::int64_t e = experts_.begin; e < experts_.end; ++e) {
+    const std::string at = tensor_name(config.expert_name, std::to_string(e));
+    const auto& names = config.expert_names;
+    append_expert(up_, gate_up_param(tensor_name(at, names.gate),
+                                     tensor_name(at, names.up), {F, D}, units, normal));
+    append_expert(down_, column_split_param(tensor_name(at, names.down) + ".weight",
+                                            {D, F}, units, output));
+  }
+  if (has_shared()) {
+    const Shape whole = {config.shared_feed_forward, D};
+    const Range mine = split_range(whole[0], region.size(), region.rank());
+    const auto& names = config.shared_names;
+    shared_width_ = mine.count();
+    shared_up_ =
+        gate_up_param(tensor_name(config.shared_name, names.gate),
+                      tensor_name(config.shared_name, names.up), whole, mine, normal);
+    shared_down_ =
+        column_split_param(tensor_name(config.shared_name, names.down) + ".weight",
+                           {D, whole[0]}, mine, output);
+  }
+  if (config.choice_bias) {
+    bias_ = Buffer(device, accumulator_of(dtype), {config.experts},
+                   MemoryClass::workspace, "expert bias");
+    const Param like = unsplit_param(
+        region, config.router_name + ".e_score_correction_bias", {config.experts}, {});
+    bias_state_ = {like.slabs.front(), bias_.view()};
+  }
+}
+
+std::int64_t Moe::capacity(const Pass& pass) const {
+  if (config_.capacity_factor <= 0) return 0;
+  const double even = static_cast<double>(pass.sequence * config_.top_k) /
+                      static_cast<double>(config_.experts);
+  return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));
+}
+
+void Moe::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
+                  const TensorView& y_TD, Saved& saved) const {
+  const ArenaScope scope(pass.scratch);
+  Stream& stream = pass.stream;
+  const TensorView partial_TD =
+      pass.scratch.take(x_TD.dtype(), {pass.tokens(), config_.hidden}, "moe.partial");
+  // 1. enter the region
+  const Recompute& again = pass.recompute;
+  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
+  // 2. router: who goes where, with what weight
+  route(pass, saved);
+  // 3. shared expert, 4. experts: a partial sum
+  if (has_shared()) shared_forward(pass, partial_TD, saved);
+  experts_forward(pass, partial_TD, saved);
+  // 5. leave the region
+  const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
+  // 6. residual
+  kernels::add_bias(stream, residual_TD, sum_TD, {}, y_TD);
+  if (again.norm) saved.x_TD = {};
+  if (again.up) saved.u_RU = saved.shared_u_TU = {};
+  if (again.activation) saved.a_RF = saved.shared_a_TF = {};
+}
+
+void Moe::make_again(Pass& pass, Saved& saved) const {
+  Stream& stream = pass.stream;
+  const DType dtype = saved.x_TD.dtype();
+  const std::int64_t R = saved.route.rows, T = pass.tokens();
+  if (saved.u_RU.empty()) {
+    saved.u_RU = pass.scratch.take(dtype, {R, 2 * width_}, "moe.u");
+    kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD, up_.value,
+                            saved.u_RU);
+  }
+  if (saved.a_RF.empty()) {
+    saved.a_RF = pass.kept().take(dtype, {R, width_}, "moe.a");
+    kernels::swiglu(stream, saved.u_RU, saved.a_RF);
+  }
+  if (!has_shared()) return;
+  if (saved.shared_u_TU.empty()) {
+    saved.shared_u_TU = pass.scratch.take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
+    linear(stream, saved.x_TD, shared_up_.value, {}, saved.shared_u_TU);
+  }
+  if (saved.shared_a_TF.empty()) {
+    saved.shared_a_TF = pass.kept().take(dtype, {T, shared_width_}, "moe.shared_a");
+    kernels::swiglu(stream, saved.shared_u_TU, saved.shared_a_TF);
+  }
+}
+
+TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
+  Stream& stream = pass.stream;
+  const DType dtype = dy_TD.dtype();
+  const TensorView dx_all_TD =
+      pass.scratch.take(dtype, {pass.tokens(), config_.hidden}, "moe.dx");
+  // 5. leave
+  const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
+  make_again(pass, saved);
+  // 4. experts: combine, feed-forward, dispatch
+  const TensorView dweights_TK = pass.scratch.take(
+      saved.weights_TK.dtype(), saved.weights_TK.shape(), "moe.dweights");
+  const TensorView dout_RD = axes_.dispatch.combine_backward(
+      stream, pass.kept(), pass.scratch, saved.route, dy_all_TD, saved.home_ND,
+      saved.weights_TK, dweights_TK);
+  TensorView du_RU;
+  const TensorView drows_RD = experts_backward(pass, dout_RD, saved, du_RU);
+  axes_.dispatch.dispatch_backward(stream, pass.scratch, saved.route, drows_RD,
+                                   dx_all_TD);
+  // 3. shared expert
+  TensorView dshared_TU;
+  if (has_shared()) dshared_TU = shared_backward(pass, dy_all_TD, saved, dx_all_TD);
+  // 2. router
+  const TensorView dlogits_TE = router_backward(pass, dweights_TK, saved);
+  kernels::gemm(stream, dx_all_TD, dlogits_TE, kernels::Transpose::no, router_.value,
+                kernels::Transpose::no, kernels::Accumulate::yes);
+  // 1. enter: its communication overlaps with the weight gradients
+  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
+  pass.weight_gradients.post(
+      stream, up_,
+      [this, rows_L = saved.route.rows_L, du_RU, rows_RD = saved.rows_RD](Stream& on) {
+        kernels::grouped_linear_weight_gradient(on, rows_L, du_RU, rows_RD, up_.gradient);
+      });
+  if (has_shared()) {
+    pass.weight_gradients.post(
+        stream, shared_up_, [this, dshared_TU, x_TD = saved.x_TD](Stream& on) {
+          linear_weight_gradient(on, dshared_TU, x_TD, shared_up_.gradient);
+        });
+  }
+  pass.weight_gradients.post(
+      stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
+        linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);
+      });
+  count(pass, saved);
+  return dx.wait();
+}
+
+void Moe::route(Pass& pass, Saved& saved) const {
+  const ArenaScope scope(pass.scratch);
+  Stream& stream = pass.stream;
+  const DType wide = accumulator_of(saved.x_TD.dtype());
+  const std::int64_t T = pass.tokens(), E = config_.experts, K = config_.top_k;
+  // 1. scores
+  saved.logits_TE = pass.saved.take(wide, {T, E}, "moe.logits");
+  const TensorView scores_TE = pass.scratch.take(wide, {T, E}, "moe.scores");
+  linear(stream, saved.x_TD, router_.value, {}, saved.logits_TE);
+  kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
+  // 2. choice and weights
+  saved.choice_TK = pass.saved.take(DType::i32, {T, K}, "moe.choice");
+  saved.weights_TK = pass.saved.take(wide, {T, K}, "moe.weights");
+  kernels::choose_experts(stream, scores_TE, bias_.view(), saved.choice_TK);
+  kernels::router_weights(stream, {config_.normalise, config_.scaling}, scores_TE,
+                          saved.choice_TK, saved.weights_TK);
+  router_losses(pass, scores_TE, saved);
+  // 3. capacity
+  TensorView kept_TK = saved.choice_TK;
+  std::int64_t most = T;
+  if (const std::int64_t limit = capacity(pass); limit > 0) {
+    kept_TK = pass.scratch.take(DType::i32, {T, K}, "moe.kept");
+    kernels::limit_choices(stream, saved.choice_TK, E, pass.sequence, limit, kept_TK);
+    most = std::min(T, pass.batch * limit);
+  }
+  // 4. who gets what
+  saved.route = axes_.dispatch.route(stream, pass.saved, kept_TK, E, most);
+}
+
+// 2. The gradient with respect to the logits, in the compute dtype. The losses count once
+// over the tensor axis, whose ranks all see the same scores.
+TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
+                                const Saved& saved) {
+  Stream& stream = pass.stream;
+  const DType dtype = saved.x_TD.dtype(), wide = saved.logits_TE.dtype();
+  const Shape& shape = saved.logits_TE.shape();
+  const TensorView dlogits_TE = pass.kept().take(dtype, shape, "moe.dlogits");
+  const ArenaScope scope(pass.scratch);
+  const TensorView scores_TE = pass.scratch.take(wide, shape, "moe.scores");
+  const TensorView dscores_TE = pass.scratch.take(wide, shape, "moe.dscores");
+  kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
+  kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
+                                   scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
+  const bool first = region_.rank() == 0;
+  if (config_.aux_loss > 0 && first) {
+    kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
+                                   config_.top_k, whole_sequence(pass),
+                                   config_.aux_loss * pass.aux_scale, dscores_TE);
+  }
+  kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
+                                  dscores_TE);
+  if (config_.z_loss > 0 && first) {
+    kernels::router_z_loss_backward(stream, saved.logits_TE, saved.lse_T,
+                                    config_.z_loss * pass.token_scale, dscores_TE);
+  }
+  kernels::copy(stream, dscores_TE, dlogits_TE);
+  return dlogits_TE;
+}
+
+void Moe::router_losses(Pass& pass, const TensorView& scores_TE, Saved& saved) const {
+  Stream& stream = pass.stream;
+  const DType wide = scores_TE.dtype();
+  if (config_.aux_loss > 0) {
+    const ArenaScope scope(pass.scratch);
+    saved.sums_B2E =
+        pass.saved.take(wide, {pass.batch, 2, config_.experts}, "moe.balance");
+    // The loss counts the experts of largest score, without the bias.
+    TensorView choice_TK = saved.choice_TK;
+    if (config_.choice_bias) {
+      choice_TK = pass.scratch.take(DType::i32, choice_TK.shape(), "moe.unbiased");
+      kernels::choose_experts(stream, scores_TE, {}, choice_TK);
+    }
+    kernels::balance_sums(stream, config_.router, scores_TE, choice_TK, saved.sums_B2E);
+    axes_.sequence_sum.sum(stream, saved.sums_B2E);
+    saved.balance = kernels::balance_loss(stream, saved.sums_B2E, config_.top_k,
+                                          whole_sequence(pass));
+  }
+  if (config_.z_loss > 0) {
+    saved.lse_T = pass.saved.take(wide, {pass.tokens()}, "moe.lse");
+    saved.z = kernels::router_z_loss(stream, saved.logits_TE, saved.lse_T);
+  }
+}
+
+void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
+  Stream& stream = pass.stream;
+  const parallel::ExpertDispatch& dispatch = axes_.dispatch;
+  const DType dtype = saved.x_TD.dtype();
+  const std::int64_t R = saved.route.rows;
+  // 1. rows to their experts
+  saved.rows_RD =
+      dispatch.dispatch(stream, pass.saved, pass.scratch, saved.route, saved.x_TD);
+  // 2. feed-forward of each expert
+  saved.u_RU = pass.kept_unless(pass.recompute.up).take(dtype, {R, 2 * width_}, "moe.u");
+  saved.a_RF =
+      pass.kept_unless(pass.recompute.activation).take(dtype, {R, width_}, "moe.a");
+  // On one rank these rows are already home, where they are kept.
+  Arena& arena = dispatch.size() == 1 ? pass.saved : pass.scratch;
+  const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
+  kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD, up_.value,
+                          saved.u_RU);
+  kernels::swiglu(stream, saved.u_RU, saved.a_RF);
+  kernels::grouped_linear(stream, saved.route.rows_L, saved.a_RF, down_.value, out_RD);
+  // 3. and home again
+  saved.home_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route, out_RD,
+                                   saved.weights_TK, has_shared(), y_TD);
+}
+
+// 2. of experts_forward; du_RU is for the gradient of up_, which is posted later.
+TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
+                                 const Saved& saved, TensorView& du_RU) {
+  Stream& stream = pass.stream;
+  const DType dtype = dout_RD.dtype();
+  const TensorView da_RF = pass.scratch.take(dtype, saved.a_RF.shape(), "moe.da");
+  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, dout_RD, down_.value,
+                                         da_RF);
+  pass.weight_gradients.post(
+      stream, down_,
+      [this, rows_L = saved.route.rows_L, dout_RD, a_RF = saved.a_RF](Stream& on) {
+        kernels::grouped_linear_weight_gradient(on, rows_L, dout_RD, a_RF,
+                                                down_.gradient);
+      });
+  du_RU = pass.kept().take(dtype, saved.u_RU.shape(), "moe.du");
+  kernels::swiglu_backward(stream, da_RF, saved.u_RU, du_RU);
+  const TensorView drows_RD =
+      pass.scratch.take(dtype, saved.rows_RD.shape(), "moe.drows");
+  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, du_RU, up_.value,
+                                         drows_RD);
+  return drows_RD;
+}
+
+void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
+  Stream& stream = pass.stream;
+  const DType dtype = saved.x_TD.dtype();
+  const std::int64_t T = pass.tokens();
+  saved.shared_u_TU = pass.kept_unless(pass.recompute.up)
+                          .take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
+  saved.shared_a_TF = pass.kept_unless(pass.recompute.activation)
+                          .take(dtype, {T, shared_width_}, "moe.shared_a");
+  linear(stream, saved.x_TD, shared_up_.value, {}, saved.shared_u_TU);
+  kernels::swiglu(stream, saved.shared_u_TU, saved.shared_a_TF);
+  linear(stream, saved.shared_a_TF, shared_down_.value, {}, y_TD);
+}
+
+// dx_TD is added to; returns the gradient of u.
+TensorView Moe::shared_backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
+                                const TensorView& dx_TD) {
+  using kernels::Transpose;
+  Stream& stream = pass.stream;
+  const DType dtype = dy_TD.dtype();
+  const TensorView du_TU =
+      pass.kept().take(dtype, saved.shared_u_TU.shape(), "moe.shared_du");
+  const ArenaScope scope(pass.scratch);
+  const TensorView da_TF =
+      pass.scratch.take(dtype, saved.shared_a_TF.shape(), "moe.shared_da");
+  linear_input_gradient(stream, dy_TD, shared_down_.value, da_TF);
+  pass.weight_gradients.post(
+      stream, shared_down_, [this, dy_TD, a_TF = saved.shared_a_TF](Stream& on) {
+        linear_weight_gradient(on, dy_TD, a_TF, shared_down_.gradient);
+      });
+  kernels::swiglu_backward(stream, da_TF, saved.shared_u_TU, du_TU);
+  kernels::gemm(stream, dx_TD, du_TU, Transpose::no, shared_up_.value, Transpose::no,
+                kernels::Accumulate::yes);
+  return du_TU;
+}
+
+// A sequence's balance loss is known to every rank that has a part of it.
+void Moe::count(const Pass& pass, const Saved& saved) {
+  Stream& stream = pass.stream;
+  kernels::count_choices(stream, saved.choice_TK, load_.view());
+  losses_.balance +=
+      config_.aux_loss * pass.aux_scale * saved.balance / axes_.sequence_sum.size();
+  losses_.z += config_.z_loss * pass.token_scale * saved.z;
+}
+
+void Moe::clear_step() {
+  Stream stream(load_.view().device());
+  kernels::fill(stream, load_.view(), 0.0);
+  losses_ = {};
+}
+
+void Moe::update_bias() {
+  if (!config_.choice_bias || load_.view().device().is_meta()) return;
+  const auto load = load_.view().span<double>();
+  double sum = 0;
+  for (const double tokens : load) sum += tokens;
+  // Compared without a division: all are whole numbers.
+  const double E = static_cast<double>(load.size());
+  visit_floating(bias_.view().dtype(), [&]<class T>(T) {
+    auto bias = bias_.view().span<T>();
+    for (std::size_t e = 0; e < load.size(); ++e) {
+      const double sign = load[e] * E < sum ? 1.0 : load[e] * E > sum ? -1.0 : 0.0;
+      using A = Accumulator<T>;
+      bias[e] =
+          T(static_cast<A>(bias[e]) + static_cast<A>(sign * config_.bias_update_rate));
+    }
+  });
+}
+
+void Moe::collect(std::vector<Param*>& params) {
+  params.push_back(&router_);
+  params.push_back(&up_);
+  params.push_back(&down_);
+  if (!has_shared()) return;
+  params.push_back(&shared_up_);
+  params.push_back(&shared_down_);
+}
+
+void Moe::collect(std::vector<StateTensor*>& states) {
+  if (config_.choice_bias) states.push_back(&bias_state_);
+}
+
+}  // namespace trireme::nn

@@ -1,0 +1,136 @@
+// Moe: a feed-forward half of a block made of experts, of which each token uses a few.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "kernels/router.hpp"
+#include "nn/pass.hpp"
+#include "parallel/expert_dispatch.hpp"
+#include "parallel/tensor_region.hpp"
+
+namespace trireme::nn {
+
+struct MoeConfig {
+  // Names of the last part of a feed-forward's tensors: "w1", "gate_proj", ...
+  struct Names {
+    std::string gate, up, down;
+  };
+
+  std::int64_t hidden = 0;               // D
+  std::int64_t feed_forward = 0;         // F, of one expert
+  std::int64_t experts = 0;              // E
+  std::int64_t top_k = 0;                // K, experts of a token
+  std::int64_t shared_feed_forward = 0;  // of the expert that all tokens use; 0: none
+  kernels::RouterScore router = kernels::RouterScore::softmax;
+  bool normalise = true;  // the weights of the chosen experts sum to `scaling`
+  double scaling = 1.0;
+  // An expert takes at most ceil(capacity_factor S K / E) tokens of a sequence; those at
+  // later positions pass it by. 0: all. Needs whole sequences: no context parallelism.
+  double capacity_factor = 0;
+  double aux_loss = 0;  // factor of the balance loss of a sequence
+  double z_loss = 0;    // factor of the mean of logsumexp(logits)^2
+  // The choice adds a bias to each expert's score, which update_bias() moves by `rate`.
+  bool choice_bias = false;
+  double bias_update_rate = 0;
+  double deviation = 0.02, output_deviation = 0.02;  // of the initial weights
+
+  std::string router_name;  // of the router without ".weight"; its bias is
+                            // router_name.e_score_correction_bias
+  std::string expert_name;  // experts are expert_name.<index>.<name>.weight
+  std::string shared_name;  // shared_name.<name>.weight
+  Names expert_names, shared_names;
+};
+
+// Sums over the microbatches of a step and the tokens of this rank, with all factors and
+// scales: the sum over the ranks of data x context is what the step's loss contains.
+struct RouterLosses {
+  double balance = 0, z = 0;
+};
+
+// Tokens enter the tensor region once. Inside, router and choice are the same on every
+// rank of the tensor axis, the hidden units of every expert are split as an Mlp's, and
+// the weighted sum over experts is a partial sum, which leaves the region. Experts are
+// shared out over the expert axis: see parallel/expert_dispatch.hpp.
+class Moe {
+ public:
+  // Legend: R rows that this rank's experts get, N rows that leave home (see there). x, u
+  // and a are empty when they are computed again (Pass::recompute).
+  struct Saved {
+    TensorView x_TD;                   // input, all tokens
+    TensorView logits_TE, weights_TK;  // accumulator dtype
+    TensorView choice_TK;              // i32
+    TensorView sums_B2E, lse_T;        // of the losses, where there are any
+    parallel::ExpertDispatch::Route route;
+    TensorView rows_RD, u_RU, a_RF, home_ND;  // home: what the experts made
+    TensorView shared_u_TU, shared_a_TF;
+    double balance = 0, z = 0;  // sums without factors
+  };
+
+  // dtype: of activations. The group behind `axes` and `region` outlive this.
+  Moe(const MoeConfig& config, const parallel::TensorRegion& region,
+      const parallel::ExpertAxes& axes, DType dtype, Device device);
+
+  // As Attention::forward and backward, and collective over the expert axis (with
+  // aux_loss also over the context axis). A second forward on the same input gives the
+  // same. Backward adds the gradients of both losses, by pass.aux_scale and
+  // pass.token_scale, and counts the step's load and losses: it runs once for each
+  // microbatch of training, also under recomputation.
+  void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
+               const TensorView& y_TD, Saved& saved) const;
+  TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
+
+  void collect(std::vector<Param*>& params);
+  // The bias of the choice, f32 (f64 where the model is); none without one.
+  void collect(std::vector<StateTensor*>& states);
+
+  // Since clear_step(), of this rank's tokens: how many chose each expert (f64 [E], to be
+  // summed over data x context in place), and the losses.
+  const TensorView& load() const { return load_.view(); }
+  const RouterLosses& losses() const { return losses_; }
+  void clear_step();
+  // bias_e += rate * sign(mean of load - load_e), from the load of the global batch.
+  // Nothing without a choice_bias.
+  // Source: DeepSeek-AI, "DeepSeek-V3 technical report", arXiv 2412.19437, section 2.1.2.
+  void update_bias();
+
+  const MoeConfig& config() const { return config_; }
+  std::size_t table_bytes() const { return load_.bytes() + bias_.bytes(); }
+
+ private:
+  bool has_shared() const { return config_.shared_feed_forward > 0; }
+  std::int64_t capacity(const Pass& pass) const;  // 0: none
+  std::int64_t whole_sequence(const Pass& pass) const {
+    return pass.sequence * axes_.sequence_sum.size();
+  }
+  void route(Pass& pass, Saved& saved) const;
+  void router_losses(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
+  void experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  void shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  // What was not kept, once more.
+  void make_again(Pass& pass, Saved& saved) const;
+  TensorView experts_backward(Pass& pass, const TensorView& drows_RD, const Saved& saved,
+                              TensorView& du_RU);
+  TensorView shared_backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
+                             const TensorView& dx_TD);
+  TensorView router_backward(Pass& pass, const TensorView& dweights_TK,
+                             const Saved& saved);
+  void count(const Pass& pass, const Saved& saved);
+
+  MoeConfig config_;
+  const parallel::TensorRegion& region_;
+  parallel::ExpertAxes axes_;
+  Range experts_;                          // of this rank
+  std::int64_t width_, shared_width_ = 0;  // F on this rank
+  Param router_, up_, down_;               // experts one below the other
+  Param shared_up_, shared_down_;
+  Buffer bias_, load_;
+  StateTensor bias_state_;
+  RouterLosses losses_;
+};
+
+}  // namespace trireme::nn

@@ -1,0 +1,200 @@
+// ExpertDispatch: counts first, then rows, one message to each rank that gets any.
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/expert_dispatch.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/moe.hpp"
+
+namespace trireme::parallel {
+namespace {
+
+std::int64_t sum(std::span<const std::int32_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+Range ExpertDispatch::experts(std::int64_t experts) const {
+  require(experts % size() == 0, "{} experts cannot be shared out over {} ranks", experts,
+          size());
+  return split_range(experts, size(), rank());
+}
+
+ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
+                                            const TensorView& choice_TK,
+                                            std::int64_t experts,
+                                            std::int64_t most) const {
+  const std::int64_t L = this->experts(experts).count(), T = choice_TK.dim(0);
+  const std::int64_t K = choice_TK.dim(1), pairs = choice_TK.elements();
+  Route route;
+  // 1. sort by expert
+  route.row_TK = arena.take(DType::i32, choice_TK.shape(), "route.row");
+  route.leaving_E = arena.take(DType::i32, {experts}, "route.leaving");
+  const TensorView token_TK = arena.take(DType::i32, {pairs}, "route.token");
+  kernels::sort_by_expert(stream, choice_TK, route.leaving_E, route.row_TK, token_TK);
+  // 2. counts; the worst case where there are none
+  const bool meta = stream.device().is_meta();
+  route.leaving =
+      meta ? std::min(pairs, experts * most) : sum(route.leaving_E.span<std::int32_t>());
+  route.token_N = token_TK.rows(0, route.leaving);
+  if (size() == 1) {
+    route.arriving_E = route.rows_L = route.leaving_E;
+    route.rows = route.leaving;
+    return route;
+  }
+  route.arriving_E = arena.take(DType::i32, {experts}, "route.arriving");
+  route.rows_L = arena.take(DType::i32, {L}, "route.rows");
+  group_->all_to_all(stream, route.leaving_E, route.arriving_E).wait();
+  route.rows = meta ? size() * std::min(T * std::min(K, L), L * most)
+                    : sum(route.arriving_E.span<std::int32_t>());
+  // 3. the order of what arrives
+  const TensorView begin_E = arena.take(DType::i32, {experts}, "route.begin");
+  route.arrival_R = arena.take(DType::i32, {route.rows}, "route.arrival");
+  if (!meta) order_arrivals(route, begin_E);
+  return route;
+}
+
+// What arrives is sorted by source and then expert; experts want expert and then source.
+void ExpertDispatch::order_arrivals(const Route& route, const TensorView& begin_E) {
+  const auto arriving = route.arriving_E.span<std::int32_t>();
+  const auto begin = begin_E.span<std::int32_t>();
+  const auto rows = route.rows_L.span<std::int32_t>();
+  std::exclusive_scan(arriving.begin(), arriving.end(), begin.begin(), 0);
+  auto* next = route.arrival_R.data<std::int32_t>();
+  for (std::size_t l = 0; l < rows.size(); ++l) {
+    rows[l] = 0;
+    for (std::size_t i = l; i < arriving.size(); i += rows.size()) {
+      std::iota(next, next + arriving[i], begin[i]);
+      next += arriving[i];
+      rows[l] += arriving[i];
+    }
+  }
+}
+
+void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
+                              const TensorView& from_counts_E, const TensorView& to,
+                              const TensorView& to_counts_E) const {
+  const int ranks = size();
+  if (stream.device().is_meta()) return exchange_evenly(stream, from, to);
+  // Rows [begin, end) of rank p.
+  const auto part = [&](const TensorView& rows, const TensorView& counts_E, int p) {
+    const auto counts = counts_E.span<std::int32_t>();
+    const std::size_t L = counts.size() / static_cast<std::size_t>(ranks);
+    const std::size_t at = static_cast<std::size_t>(p) * L;
+    return rows.rows(sum(counts.first(at)), sum(counts.subspan(at, L)));
+  };
+  std::vector<comm::Handle> handles;
+  handles.reserve(2 * static_cast<std::size_t>(ranks));
+  for (int i = 1; i < ranks; ++i) {
+    const int source = (rank() + ranks - i) % ranks;
+    handles.push_back(group_->receive(stream, part(to, to_counts_E, source), source));
+  }
+  for (int i = 1; i < ranks; ++i) {
+    const int destination = (rank() + i) % ranks;
+    handles.push_back(
+        group_->send(stream, part(from, from_counts_E, destination), destination));
+  }
+  const TensorView mine = part(from, from_counts_E, rank());
+  if (mine.dim(0) > 0) kernels::copy(stream, mine, part(to, to_counts_E, rank()));
+  for (comm::Handle& handle : handles) handle.wait();
+}
+
+// Nothing moves, but the group counts what it would send if all ranks got the same.
+void ExpertDispatch::exchange_evenly(Stream& stream, const TensorView& from,
+                                     const TensorView& to) const {
+  const std::int64_t rows = std::min(from.dim(0), to.dim(0)) / size();
+  for (int i = 1; i < size(); ++i) {
+    group_->send(stream, from.rows(0, rows), (rank() + i) % size()).wait();
+    group_->receive(stream, to.rows(0, rows), (rank() + size() - i) % size()).wait();
+  }
+}
+
+void ExpertDispatch::to_experts(Stream& stream, Arena& scratch, const Route& route,
+                                const TensorView& home_ND,
+                                const TensorView& rows_RD) const {
+  const ArenaScope scope(scratch);
+  const TensorView arrived_RD =
+      scratch.take(rows_RD.dtype(), rows_RD.shape(), "dispatch.arrived");
+  exchange(stream, home_ND, route.leaving_E, arrived_RD, route.arriving_E);
+  kernels::gather_rows(stream, arrived_RD, route.arrival_R, rows_RD);
+}
+
+void ExpertDispatch::to_home(Stream& stream, Arena& scratch, const Route& route,
+                             const TensorView& rows_RD, const TensorView& home_ND) const {
+  const ArenaScope scope(scratch);
+  const TensorView arrived_RD =
+      scratch.take(rows_RD.dtype(), rows_RD.shape(), "combine.arrived");
+  kernels::scatter_rows(stream, rows_RD, route.arrival_R, arrived_RD);
+  exchange(stream, arrived_RD, route.arriving_E, home_ND, route.leaving_E);
+}
+
+TensorView ExpertDispatch::dispatch(Stream& stream, Arena& arena, Arena& scratch,
+                                    const Route& route, const TensorView& x_TD) const {
+  const DType dtype = x_TD.dtype();
+  const std::int64_t D = x_TD.dim(1);
+  const TensorView rows_RD = arena.take(dtype, {route.rows, D}, "dispatch.rows");
+  if (size() == 1) {
+    kernels::gather_rows(stream, x_TD, route.token_N, rows_RD);
+    return rows_RD;
+  }
+  const ArenaScope scope(scratch);
+  const TensorView home_ND = scratch.take(dtype, {route.leaving, D}, "dispatch.home");
+  kernels::gather_rows(stream, x_TD, route.token_N, home_ND);
+  to_experts(stream, scratch, route, home_ND, rows_RD);
+  return rows_RD;
+}
+
+void ExpertDispatch::dispatch_backward(Stream& stream, Arena& scratch, const Route& route,
+                                       const TensorView& drows_RD,
+                                       const TensorView& dx_TD) const {
+  const ArenaScope scope(scratch);
+  TensorView dhome_ND = drows_RD;
+  if (size() > 1) {
+    dhome_ND = scratch.take(drows_RD.dtype(), {route.leaving, drows_RD.dim(1)},
+                            "dispatch.dhome");
+    to_home(stream, scratch, route, drows_RD, dhome_ND);
+  }
+  kernels::combine_rows(stream, dhome_ND, route.row_TK, {}, false, dx_TD);
+}
+
+TensorView ExpertDispatch::combine(Stream& stream, Arena& arena, Arena& scratch,
+                                   const Route& route, const TensorView& rows_RD,
+                                   const TensorView& weights_TK, bool accumulate,
+                                   const TensorView& y_TD) const {
+  TensorView home_ND = rows_RD;
+  if (size() > 1) {
+    home_ND =
+        arena.take(rows_RD.dtype(), {route.leaving, rows_RD.dim(1)}, "combine.home");
+    to_home(stream, scratch, route, rows_RD, home_ND);
+  }
+  kernels::combine_rows(stream, home_ND, route.row_TK, weights_TK, accumulate, y_TD);
+  return home_ND;
+}
+
+TensorView ExpertDispatch::combine_backward(Stream& stream, Arena& arena, Arena& scratch,
+                                            const Route& route, const TensorView& dy_TD,
+                                            const TensorView& home_ND,
+                                            const TensorView& weights_TK,
+                                            const TensorView& dweights_TK) const {
+  const DType dtype = dy_TD.dtype();
+  const std::int64_t D = dy_TD.dim(1);
+  const TensorView drows_RD = arena.take(dtype, {route.rows, D}, "combine.drows");
+  if (size() == 1) {
+    kernels::combine_rows_backward(stream, dy_TD, home_ND, route.row_TK, weights_TK,
+                                   drows_RD, dweights_TK);
+    return drows_RD;
+  }
+  const ArenaScope scope(scratch);
+  const TensorView dhome_ND = scratch.take(dtype, {route.leaving, D}, "combine.dhome");
+  kernels::combine_rows_backward(stream, dy_TD, home_ND, route.row_TK, weights_TK,
+                                 dhome_ND, dweights_TK);
+  to_experts(stream, scratch, route, dhome_ND, drows_RD);
+  return drows_RD;
+}
+
+}  // namespace trireme::parallel

@@ -1,0 +1,91 @@
+// ExpertDispatch: the one seam between modules and expert parallelism. Token rows are
+// dispatched to the ranks of their experts, and the experts' rows are combined back at
+// home. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/memory.hpp"
+#include "base/split.hpp"
+#include "comm/group.hpp"
+#include "parallel/sequence_sum.hpp"
+
+namespace trireme::parallel {
+
+// Legend: P ranks of the expert axis, each with T tokens of its own; E experts, L = E / P
+// of them on each rank, in order of rank; K experts of a token; N rows that leave home
+// (at most T K), sorted by expert and then token; R rows that the experts of this rank
+// get, sorted by expert, then source rank, then token: in the order of all tokens, for
+// any P.
+//
+// On one rank rows are only sorted. On the meta device nothing is sent, and sizes are
+// those of the worst case, every token of every rank chooses experts of this one; but the
+// bytes that the group counts as sent are those of an even load.
+class ExpertDispatch {
+ public:
+  // Where the rows of one microbatch go; backward needs it again. i32 views, which live
+  // in the arena that was given to route().
+  struct Route {
+    TensorView row_TK;      // place of each choice among the N; -1: dropped
+    TensorView token_N;     // token of each row that leaves
+    TensorView leaving_E;   // rows for each expert
+    TensorView arriving_E;  // [P L]: rows from each rank for each expert here
+    TensorView rows_L;      // rows of each expert here: for kernels::grouped_linear
+    TensorView arrival_R;   // on several ranks: where each of the R rows arrives
+    std::int64_t leaving = 0, rows = 0;  // N and R
+  };
+
+  ExpertDispatch() = default;  // one rank has all experts
+  // The ranks of `expert`, which outlives this, share out the experts evenly.
+  explicit ExpertDispatch(comm::Group& expert) : group_(&expert) {}
+
+  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
+  int size() const { return group_ == nullptr ? 1 : group_->size(); }
+  // Experts of this rank. Throws Error(internal) unless they can be shared out evenly.
+  Range experts(std::int64_t experts) const;
+
+  // Sorts the choices (choice_TK i32; -1: dropped) and tells every rank what it will get.
+  // most: rows that one rank sends to one expert at most (T, less with a capacity).
+  // Collective; blocks.
+  Route route(Stream& stream, Arena& arena, const TensorView& choice_TK,
+              std::int64_t experts, std::int64_t most) const;
+
+  // x_TD -> the rows of this rank's experts [R, D], taken from `arena`. Collective.
+  TensorView dispatch(Stream& stream, Arena& arena, Arena& scratch, const Route& route,
+                      const TensorView& x_TD) const;
+  // dx_TD (written) from drows_RD. Collective.
+  void dispatch_backward(Stream& stream, Arena& scratch, const Route& route,
+                         const TensorView& drows_RD, const TensorView& dx_TD) const;
+
+  // y_TD (written, or added to) = sum over k of weights_TK (accumulator dtype) times the
+  // rows_RD that the experts made. Returns the rows as they came home [N, D], taken from
+  // `arena` (or rows_RD itself on one rank), which backward needs. Collective.
+  TensorView combine(Stream& stream, Arena& arena, Arena& scratch, const Route& route,
+                     const TensorView& rows_RD, const TensorView& weights_TK,
+                     bool accumulate, const TensorView& y_TD) const;
+  // drows_RD, taken from `arena`, and dweights_TK (written) from dy_TD. Collective.
+  TensorView combine_backward(Stream& stream, Arena& arena, Arena& scratch,
+                              const Route& route, const TensorView& dy_TD,
+                              const TensorView& home_ND, const TensorView& weights_TK,
+                              const TensorView& dweights_TK) const;
+
+ private:
+  void to_experts(Stream& stream, Arena& scratch, const Route& route,
+                  const TensorView& home_ND, const TensorView& rows_RD) const;
+  void to_home(Stream& stream, Arena& scratch, const Route& route,
+               const TensorView& rows_RD, const TensorView& home_ND) const;
+  static void order_arrivals(const Route& route, const TensorView& begin_E);
+  // Sends rows sorted by rank, and receives them so.
+  void exchange(Stream& stream, const TensorView& from, const TensorView& from_counts_E,
+                const TensorView& to, const TensorView& to_counts_E) const;
+  void exchange_evenly(Stream& stream, const TensorView& from,
+                       const TensorView& to) const;
+
+  comm::Group* group_ = nullptr;
+};
+
+// What a mixture of experts needs of the mesh. As default: one rank.
+struct ExpertAxes {
+  ExpertDispatch dispatch;
+  SequenceSum sequence_sum;
+};
+
+}  // namespace trireme::parallel

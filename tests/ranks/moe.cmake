@@ -1,0 +1,1 @@
+trireme_test(moe_ranks_test SOURCES moe_test.cpp USES nn comm RANKS 1 2 3 4)

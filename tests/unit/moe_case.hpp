@@ -1,0 +1,218 @@
+// A mixture of experts with all that it needs to run alone: weights as pure functions of
+// their names, arenas of exactly the size that the meta device measures.
+// Legend: T tokens, D width, E experts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/philox.hpp"
+#include "kernels/elementwise.hpp"
+#include "nn/moe.hpp"
+#include "parallel/attention_core.hpp"
+
+namespace trireme::test {
+
+using Values = std::vector<double>;
+using Tensors = std::map<std::string, Values>;  // whole tensors by name
+
+inline nn::MoeConfig moe_config(std::int64_t experts, std::int64_t top_k) {
+  nn::MoeConfig config;
+  config.hidden = 10;
+  config.feed_forward = 7;
+  config.experts = experts;
+  config.top_k = top_k;
+  config.router_name = "moe.gate";
+  config.expert_name = "moe.experts";
+  config.expert_names = {"w1", "w3", "w2"};
+  config.shared_name = "moe.shared";
+  config.shared_names = {"gate_proj", "up_proj", "down_proj"};
+  return config;
+}
+
+// Element `index` of the tensor `name` before any training.
+inline double initial(const std::string& name, std::uint64_t index) {
+  return 0.4 * Random(5, hash_name(name)).normal(index);
+}
+
+// The sequences [first, first + batch) of a global batch, and `part` of `parts` equal
+// parts of each.
+struct Piece {
+  std::int64_t first = 0, batch = 1, part = 0, parts = 1;
+};
+
+class MoeCase {
+ public:
+  MoeCase(const nn::MoeConfig& config, const parallel::TensorRegion& region,
+          const parallel::ExpertAxes& axes, DType dtype, std::int64_t sequence,
+          const Piece& piece, std::int64_t global_batch)
+      : config(config),
+        moe(config, region, axes, dtype, Device::host()),
+        dtype_(dtype),
+        sequence_(sequence),
+        piece_(piece),
+        global_batch_(global_batch),
+        region_(region) {
+    moe.collect(params);
+    for (Param* param : params) bind(*param);
+    measure();
+    const Shape shape{tokens(), config.hidden};
+    for (auto* view : {&x, &residual, &dy, &y, &dx}) {
+      memory_.emplace_back(Device::host(), dtype, outside(shape), MemoryClass::data,
+                           "test");
+      *view = memory_.back().view();
+    }
+    fill_rows(x, "x", 2.5);
+    fill_rows(residual, "residual", 2.5);
+    fill_rows(dy, "dy", 2.5);
+  }
+
+  std::int64_t tokens() const { return piece_.batch * sequence_ / piece_.parts; }
+  void forward() {
+    saved_->reset();
+    Stream stream;
+    nn::Pass pass = make_pass(stream, *saved_, *scratch_);
+    moe.forward(pass, x, residual, y, views);
+    EXPECT_EQ(scratch_->mark(), 0u);
+  }
+  void backward() {
+    Stream stream;
+    nn::Pass pass = make_pass(stream, *saved_, *scratch_);
+    const ArenaScope scope(*scratch_);
+    kernels::copy(stream, moe.backward(pass, dy, views), dx);
+  }
+
+  // <dy, y> of this rank's rows plus the losses, as a backward() would count them.
+  double objective() {
+    forward();
+    double sum = 0;
+    const auto a = values(y), b = values(dy);
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    const double sequences = static_cast<double>(global_batch_);
+    return sum + config.aux_loss * views.balance / sequences +
+           config.z_loss * views.z / (sequences * static_cast<double>(sequence_));
+  }
+
+  static Values values(const TensorView& view) {
+    Values out;
+    visit_floating(view.dtype(), [&]<class T>(T) {
+      for (const T v : view.span<T>())
+        out.push_back(static_cast<double>(static_cast<Accumulator<T>>(v)));
+    });
+    return out;
+  }
+  // This rank's boxes of each gradient, zeros elsewhere: their sum over ranks is whole.
+  Tensors gradients() const { return boxes(false); }
+  Tensors weights() const { return boxes(true); }
+
+  // The row of the global batch in which row `t` of this rank lies.
+  std::int64_t global_row(std::int64_t t) const {
+    const std::int64_t length = sequence_ / piece_.parts;
+    t += region_.outside_rows(tokens()).begin;
+    return (piece_.first + t / length) * sequence_ + piece_.part * length + t % length;
+  }
+
+  nn::MoeConfig config;
+  nn::Moe moe;
+  std::vector<Param*> params;
+  nn::Moe::Saved views;
+  TensorView x, residual, dy, y, dx;
+  std::size_t saved_bytes = 0, scratch_bytes = 0;  // as measured on the meta device
+
+ private:
+  Shape outside(Shape shape) const {
+    shape[0] = region_.outside_rows(shape[0]).count();
+    return shape;
+  }
+  void fill_rows(const TensorView& view, const std::string& name, double scale) const {
+    visit_floating(view.dtype(), [&]<class T>(T) {
+      T* const data = view.data<T>();
+      const std::int64_t D = view.dim(1);
+      for (std::int64_t i = 0; i < view.elements(); ++i) {
+        const auto at = static_cast<std::uint64_t>(global_row(i / D) * D + i % D);
+        data[i] = T(static_cast<Accumulator<T>>(scale * initial(name, at)));
+      }
+    });
+  }
+  template <class F>  // f(tensor name, index in the whole, index in the Param)
+  static void for_elements(const Param& param, const F& f) {
+    for (const Slab& slab : param.slabs)
+      for (std::int64_t i = 0; i < slab.extent[0]; ++i)
+        for (std::int64_t j = 0; j < slab.extent[1]; ++j)
+          f(slab, (slab.global_begin[0] + i) * slab.whole[1] + slab.global_begin[1] + j,
+            (slab.local_begin[0] + i) * param.shape[1] + slab.local_begin[1] + j);
+  }
+  void bind(Param& param) {
+    memory_.emplace_back(Device::host(), dtype_, param.shape, MemoryClass::weights, "w");
+    param.value = memory_.back().view();
+    memory_.emplace_back(Device::host(), accumulator_of(dtype_), param.shape,
+                         MemoryClass::gradients, "dw");
+    param.gradient = memory_.back().view();
+    visit_floating(dtype_, [&]<class T>(T) {
+      for_elements(param, [&](const Slab& slab, std::int64_t from, std::int64_t to) {
+        param.value.data<T>()[to] = T(static_cast<Accumulator<T>>(
+            initial(slab.tensor, static_cast<std::uint64_t>(from))));
+      });
+    });
+  }
+  Tensors boxes(bool weights) const {
+    Tensors tensors;
+    for (const Param* param : params) {
+      const Values local = values(weights ? param->value : param->gradient);
+      for_elements(*param, [&](const Slab& slab, std::int64_t to, std::int64_t from) {
+        auto& whole = tensors[slab.tensor];
+        whole.resize(static_cast<std::size_t>(slab.whole.elements()));
+        whole[static_cast<std::size_t>(to)] = local[static_cast<std::size_t>(from)];
+      });
+    }
+    return tensors;
+  }
+  nn::Pass make_pass(Stream& stream, Arena& saved, Arena& scratch) {
+    nn::Pass pass{stream,
+                  saved,
+                  scratch,
+                  weight_gradients_,
+                  attention_,
+                  piece_.batch,
+                  sequence_ / piece_.parts,
+                  TensorView()};
+    const double sequences = static_cast<double>(global_batch_);
+    pass.aux_scale = 1 / sequences;
+    pass.token_scale = 1 / (sequences * static_cast<double>(sequence_));
+    return pass;
+  }
+  void measure() {
+    const Device meta = Device::meta();
+    Stream stream(meta);
+    Arena saved(meta, 0, MemoryClass::activations, "saved");
+    Arena scratch(meta, 0, MemoryClass::workspace, "scratch");
+    nn::Pass pass = make_pass(stream, saved, scratch);
+    const TensorView rows(nullptr, dtype_, outside({tokens(), config.hidden}), meta);
+    nn::Moe::Saved unused;
+    moe.forward(pass, rows, rows, rows, unused);
+    moe.backward(pass, rows, unused);
+    saved_bytes = saved.peak_bytes();
+    scratch_bytes = scratch.peak_bytes();
+    saved_ = std::make_unique<Arena>(Device::host(), saved_bytes,
+                                     MemoryClass::activations, "saved");
+    scratch_ = std::make_unique<Arena>(Device::host(), scratch_bytes,
+                                       MemoryClass::workspace, "scratch");
+  }
+
+  DType dtype_;
+  std::int64_t sequence_;
+  Piece piece_;
+  std::int64_t global_batch_;
+  const parallel::TensorRegion& region_;
+  std::vector<Buffer> memory_;
+  std::unique_ptr<Arena> saved_, scratch_;
+  nn::WeightGradients weight_gradients_;
+  parallel::LocalAttention attention_;
+};
+
+}  // namespace trireme::test

@@ -1,0 +1,302 @@
+// Router and expert rows against the double-precision reference, by finite differences,
+// with ties, drops, and experts without rows.
+// Legend: T tokens, E experts, K experts of a token, N rows, D width.
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "kernels/moe.hpp"
+#include "kernels/reference/gemm.hpp"
+#include "kernels/reference/moe.hpp"
+#include "kernels/router.hpp"
+#include "unit/elementwise_tensors.hpp"
+
+namespace trireme::test {
+namespace {
+
+using kernels::RouterScore;
+using kernels::RouterWeights;
+using Choice = std::vector<std::int32_t>;
+namespace reference = kernels::reference;
+
+constexpr RouterScore both_scores[] = {RouterScore::softmax, RouterScore::sigmoid};
+
+// An i32 matrix that owns its memory.
+struct Integers {
+  explicit Integers(const Shape& shape, Choice v = {})
+      : values(std::move(v)),
+        view((values.resize(static_cast<std::size_t>(shape.elements())), values.data()),
+             DType::i32, shape) {}
+  operator const TensorView&() const { return view; }  // NOLINT: stands for its view
+  Choice values;
+  TensorView view;
+};
+
+// A layer with one feature for each expert and the identity as router: x = logits.
+reference::MoeResult routed(RouterScore score, const RouterWeights& weights,
+                            std::int64_t E, std::int64_t K, std::int64_t S,
+                            const Vector& logits, const Vector& bias = {}) {
+  reference::MoeLayer layer;
+  layer.tokens = static_cast<std::int64_t>(logits.size()) / E;
+  layer.sequence = S;
+  layer.hidden = E;
+  layer.top_k = K;
+  layer.score = score;
+  layer.weights = weights;
+  layer.bias_E = bias;
+  layer.router_ED.resize(static_cast<std::size_t>(E * E));
+  for (std::int64_t e = 0; e < E; ++e)
+    layer.router_ED[static_cast<std::size_t>(e * E + e)] = 1;
+  const auto width = static_cast<std::size_t>(E);
+  layer.experts.assign(width, {Vector(width), Vector(width), Vector(width)});
+  return reference::moe(layer, logits);
+}
+
+class RouterTest : public testing::TestWithParam<DType> {
+ protected:
+  // exp, a sum of at most 16 terms, a division or two.
+  double error() const { return 32 * roundoff(GetParam()); }
+  Stream stream_;
+};
+INSTANTIATE_TEST_SUITE_P(Types, RouterTest, testing::Values(DType::f64, DType::f32),
+                         type_name);
+
+TEST_P(RouterTest, MatchesReference) {
+  const DType dtype = GetParam();
+  for (const auto score : both_scores)
+    for (const std::int64_t E : {2, 5, 16})
+      for (const std::int64_t K : {1, 2})
+        for (const bool normalise : {false, true})
+          for (const bool biased : {false, true}) {
+            const std::int64_t T = 12, S = 4;
+            const RouterWeights rule{normalise, 2.5};
+            const Tensor logits = Tensor::normal(dtype, {T, E}, 1);
+            const Tensor bias = Tensor::normal(dtype, {E}, 2);
+            const auto expected = routed(score, rule, E, K, S, logits.values(),
+                                         biased ? bias.values() : Vector{});
+            const Tensor scores(dtype, {T, E}), weights(dtype, {T, K}), lse(dtype, {T});
+            const Tensor counts(DType::f64, {E}), sums(dtype, {T / S, 2, E});
+            const Integers choice({T, K}), plain({T, K});
+            kernels::router_scores(stream_, score, logits, scores);
+            kernels::choose_experts(stream_, scores, biased ? bias.view() : TensorView(),
+                                    choice);
+            kernels::choose_experts(stream_, scores, {}, plain);
+            kernels::router_weights(stream_, rule, scores, choice, weights);
+            kernels::count_choices(stream_, choice, counts);
+            kernels::balance_sums(stream_, score, scores, plain, sums);
+            const std::string what = format("E {} K {} {}", E, K, normalise);
+            expect_close(dtype, scores.values(), expected.scores_TE, error(), what);
+            EXPECT_EQ(choice.values, expected.choice_TK) << what;
+            expect_close(dtype, weights.values(), expected.weights_TK, 2.5 * error(),
+                         what);
+            EXPECT_EQ(counts.values(), expected.load_E);
+            EXPECT_NEAR(kernels::balance_loss(stream_, sums, K, S), expected.balance,
+                        error() * expected.balance);
+            EXPECT_NEAR(kernels::router_z_loss(stream_, logits, lse), expected.z,
+                        error() * expected.z);
+          }
+}
+
+TEST(Router, TiesGoToTheLowerIndex) {
+  Stream stream;
+  const Tensor scores(DType::f32, {3, 4}, Vector{1, 2, 2, 1, 3, 3, 3, 3, 0, 0, 0, 1});
+  const Integers choice({3, 3});
+  kernels::choose_experts(stream, scores, {}, choice);
+  EXPECT_EQ(choice.values, (Choice{1, 2, 0, 0, 1, 2, 3, 0, 1}));
+  const Tensor bias(DType::f32, {4}, Vector{0, 0, 1, 0});
+  kernels::choose_experts(stream, scores, bias, choice);
+  EXPECT_EQ(choice.values, (Choice{2, 1, 0, 2, 0, 1, 2, 3, 0}));
+}
+
+TEST(Router, NotANumberStillChoosesLegally) {
+  Stream stream;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor scores(DType::f64, {1, 3}, Vector{nan, nan, nan});
+  const Integers choice({1, 3});
+  kernels::choose_experts(stream, scores, {}, choice);
+  EXPECT_EQ(choice.values, (Choice{0, 1, 2}));
+}
+
+// From logits to weights and both losses, as the module composes them.
+TEST(Router, BackwardIsTheDerivative) {
+  Stream stream;
+  const std::int64_t T = 6, E = 5, K = 2, S = 3;
+  for (const auto score : both_scores)
+    for (const bool normalise : {false, true}) {
+      const RouterWeights rule{normalise, 1.5};
+      const Tensor logits = Tensor::normal(DType::f64, {T, E}, 1);
+      const Tensor scores(DType::f64, {T, E}), lse(DType::f64, {T});
+      const Tensor sums(DType::f64, {T / S, 2, E}), dscores(DType::f64, {T, E});
+      const Tensor dlogits(DType::f64, {T, E});
+      const Integers choice({T, K});
+      // Weights, then the losses as two more outputs.
+      const auto outputs = [&](const Vector& values) {
+        const Tensor x(DType::f64, {T, E}, values), w(DType::f64, {T, K});
+        kernels::router_scores(stream, score, x, scores);
+        kernels::choose_experts(stream, scores, {}, choice);
+        kernels::router_weights(stream, rule, scores, choice, w);
+        kernels::balance_sums(stream, score, scores, choice, sums);
+        Vector all = w.values();
+        all.push_back(kernels::balance_loss(stream, sums, K, S));
+        all.push_back(kernels::router_z_loss(stream, x, lse));
+        return all;
+      };
+      outputs(logits.values());
+      const Tensor dweights = Tensor::normal(DType::f64, {T, K}, 3);
+      Vector u = dweights.values();
+      u.push_back(0.7);
+      u.push_back(-0.3);
+      kernels::router_weights_backward(stream, rule, scores, choice, dweights, dscores);
+      kernels::balance_loss_backward(stream, score, scores, sums, K, S, 0.7, dscores);
+      kernels::router_scores_backward(stream, score, scores, dscores, dlogits);
+      kernels::router_z_loss_backward(stream, logits, lse, -0.3, dlogits);
+      expect_derivative(outputs, logits.values(), u, dlogits.values(),
+                        score == RouterScore::softmax ? "softmax" : "sigmoid");
+      // Losses are added, the rest is written.
+      const Vector once = dscores.values();
+      kernels::balance_loss_backward(stream, score, scores, sums, K, S, -0.7, dscores);
+      kernels::balance_loss_backward(stream, score, scores, sums, K, S, 0.7, dscores);
+      expect_close(DType::f64, dscores.values(), once, 1e-14, "added");
+    }
+}
+
+// An even load has loss 1 for every sequence: f_e = 1, and P sums to 1.
+TEST(Router, EvenLoadHasBalanceLossOne) {
+  Stream stream;
+  const Tensor scores(DType::f64, {4, 2}, Vector{0.6, 0.4, 0.4, 0.6, 0.9, 0.1, 0.1, 0.9});
+  const Tensor sums(DType::f64, {2, 2, 2});
+  const Integers choice({4, 1}, {0, 1, 0, 1});
+  kernels::balance_sums(stream, RouterScore::softmax, scores, choice, sums);
+  EXPECT_DOUBLE_EQ(kernels::balance_loss(stream, sums, 1, 2), 2.0);
+}
+
+TEST(Router, CapacityDropsLaterPositions) {
+  Stream stream;
+  const Integers choice({6, 2}, {0, 1, 0, 2, 0, 1, 0, 2, 1, 0, 2, 0}), kept({6, 2});
+  kernels::limit_choices(stream, choice, 3, 3, 2, kept);
+  EXPECT_EQ(kept.values, (Choice{0, 1, 0, 2, -1, 1, 0, 2, 1, 0, 2, -1}));
+  kernels::limit_choices(stream, choice, 3, 3, 0, kept);
+  EXPECT_EQ(kept.values, Choice(12, -1));
+}
+
+TEST(ExpertRows, SortIsStableAndSkipsDrops) {
+  Stream stream;
+  const Integers choice({4, 2}, {2, 0, -1, 2, 0, 2, -1, -1});
+  const Integers rows({4}), row({4, 2}), token({8}, Choice(8, -7));
+  kernels::sort_by_expert(stream, choice, rows, row, token);
+  EXPECT_EQ(rows.values, (Choice{2, 0, 3, 0}));
+  EXPECT_EQ(row.values, (Choice{2, 0, -1, 3, 1, 4, -1, -1}));
+  EXPECT_EQ(token.values, (Choice{0, 2, 0, 1, 2, -7, -7, -7}));
+}
+
+class ExpertRowsTest : public testing::TestWithParam<DType> {
+ protected:
+  Stream stream_;
+};
+INSTANTIATE_TEST_SUITE_P(Types, ExpertRowsTest, every_type, type_name);
+
+TEST_P(ExpertRowsTest, GatherAndScatterMoveRows) {
+  const DType dtype = GetParam();
+  const Tensor x = Tensor::normal(dtype, {3, 7}, 1, 2), y(dtype, {4, 7}, 3);
+  kernels::gather_rows(stream_, x, Indices({2, 0, 2, 1}), y);
+  const Vector from = x.values(), to = y.values();
+  for (std::size_t r = 0; const std::size_t i : {2, 0, 2, 1}) {
+    for (std::size_t d = 0; d < 7; ++d) EXPECT_EQ(to[r * 7 + d], from[i * 7 + d]);
+    ++r;
+  }
+  const Tensor z(dtype, {3, 7}), back(dtype, {3, 7});
+  const Indices permutation({2, 0, 1});
+  kernels::scatter_rows(stream_, x, permutation, z);
+  kernels::gather_rows(stream_, z, permutation, back);
+  EXPECT_EQ(back.values(), from);
+  EXPECT_TRUE(y.padding_is_intact());
+}
+
+// Against loops; 300 columns are more than one block. Sums of 3 terms, then D terms.
+TEST_P(ExpertRowsTest, CombineMatchesReference) {
+  const DType dtype = GetParam(), wide = accumulator_of(dtype);
+  for (const std::int64_t D : {1, 17, 300})
+    for (const bool accumulate : {false, true}) {
+      const std::size_t width = static_cast<std::size_t>(D);
+      const Tensor rows = Tensor::normal(dtype, {5, D}, 1),
+                   dy = Tensor::normal(dtype, {3, D}, 2, 1);
+      const Tensor weights = Tensor::normal(wide, {3, 2}, 3);
+      const Tensor y = Tensor::normal(dtype, {3, D}, 4, 2);
+      const Choice places{4, 0, -1, 2, 3, 1};
+      const Integers row({3, 2}, places);
+      Vector expected = accumulate ? y.values() : Vector(3 * width);
+      Vector drows_expected(5 * width), dw_expected(6);
+      const Vector e = rows.values(), w = weights.values(), u = dy.values();
+      for (std::size_t i = 0; i < 6; ++i)
+        for (std::size_t d = 0; places[i] >= 0 && d < width; ++d) {
+          const std::size_t at = static_cast<std::size_t>(places[i]) * width + d;
+          expected[i / 2 * width + d] += w[i] * e[at];
+          drows_expected[at] = w[i] * u[i / 2 * width + d];
+          dw_expected[i] += u[i / 2 * width + d] * e[at];
+        }
+      const Tensor drows(dtype, {5, D}), dweights(wide, {3, 2});
+      kernels::combine_rows(stream_, rows, row, weights, accumulate, y);
+      const double error = 16 * roundoff(wide);
+      expect_close(dtype, y.values(), expected, error, format("D = {}", D));
+      for (int twice = 0; twice < 2; ++twice) {
+        kernels::combine_rows_backward(stream_, dy, rows, row, weights, drows, dweights);
+        expect_close(dtype, drows.values(), drows_expected, error, "drows");
+        expect_close(wide, dweights.values(), dw_expected,
+                     roundoff(wide) * 8 * static_cast<double>(D), "dweights");
+      }
+      EXPECT_TRUE(y.padding_is_intact());
+    }
+}
+
+TEST(ExpertRows, CombineWithoutWeightsIsTheAdjointOfGather) {
+  Stream stream;
+  const Integers choice({4, 2}, {2, 0, -1, 2, 0, 2, -1, -1});
+  const Integers rows({3}), row({4, 2}), token({8});
+  kernels::sort_by_expert(stream, choice, rows, row, token);
+  const std::int64_t N = 5, D = 3;
+  const Tensor x = Tensor::normal(DType::f64, {4, D}, 1), y(DType::f64, {N, D});
+  const Tensor u = Tensor::normal(DType::f64, {N, D}, 2), dx(DType::f64, {4, D});
+  kernels::gather_rows(stream, x, token.view.rows(0, N), y);
+  kernels::combine_rows(stream, u, row, {}, false, dx);
+  EXPECT_NEAR(dot(y.values(), u.values()), dot(x.values(), dx.values()), 1e-13);
+}
+
+TEST_P(ExpertRowsTest, GroupedProductsMatchOneProductAnExpert) {
+  using kernels::Transpose;
+  const DType dtype = GetParam(), wide = accumulator_of(dtype);
+  const Integers rows({4}, {3, 0, 5, 0});
+  const std::int64_t R = 8, I = 6, O = 10;
+  const Tensor x = Tensor::normal(dtype, {R, I}, 1),
+               w = Tensor::normal(dtype, {4 * O, I}, 2);
+  const Tensor dy = Tensor::normal(dtype, {R, O}, 3);
+  const Tensor y(dtype, {R, O}), dx(dtype, {R, I});
+  const Tensor dw = Tensor::normal(wide, {4 * O, I}, 4);
+  const Vector before = dw.values();
+  kernels::grouped_linear(stream_, rows, x, w, y);
+  kernels::grouped_linear_input_gradient(stream_, rows, dy, w, dx);
+  kernels::grouped_linear_weight_gradient(stream_, rows, dy, x, dw);
+  Vector expected_y, expected_dx, expected_dw = before;
+  std::int64_t first = 0;
+  for (std::int64_t e = 0; e < 4; ++e) {
+    const std::int64_t n = rows.values[static_cast<std::size_t>(e)];
+    if (n == 0) continue;
+    const TensorView x_e = x.view().rows(first, n), dy_e = dy.view().rows(first, n);
+    const TensorView w_e = w.view().rows(e * O, O);
+    const Tensor as_y(dtype, {n, O}), as_x(dtype, {n, I}), as_w(wide, {O, I});
+    const auto add = [](Vector& all, const Vector& some) {
+      all.insert(all.end(), some.begin(), some.end());
+    };
+    add(expected_y, reference::gemm(as_y, x_e, Transpose::no, w_e, Transpose::yes));
+    add(expected_dx, reference::gemm(as_x, dy_e, Transpose::no, w_e, Transpose::no));
+    const Vector d = reference::gemm(as_w, dy_e, Transpose::yes, x_e, Transpose::no);
+    for (std::size_t i = 0; i < d.size(); ++i)
+      expected_dw[static_cast<std::size_t>(e * O * I) + i] += d[i];
+    first += n;
+  }
+  const double error = 64 * roundoff(wide);  // sums of up to 10 products of order 1
+  expect_close(dtype, y.values(), expected_y, error, "y");
+  expect_close(dtype, dx.values(), expected_dx, error, "dx");
+  expect_close(wide, dw.values(), expected_dw, error, "dw");
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,196 @@
+// Models whose feed-forwards are mixtures of experts: names, sizes, gradients of the
+// whole model, and memory. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/philox.hpp"
+#include "train/engine.hpp"
+
+namespace trireme {
+namespace {
+
+using model::Architecture;
+using Names = std::set<std::string>;
+
+train::RunConfig tiny(Architecture architecture) {
+  train::RunConfig config;
+  config.model = {.architecture = architecture,
+                  .layers = 2,
+                  .hidden = 24,
+                  .heads = 4,
+                  .kv_heads = 2,
+                  .feed_forward = 20,
+                  .vocabulary = 19,
+                  .sequence = 7,
+                  .rope_theta = 10000.0,
+                  .norm_eps = 1e-5,
+                  .tie_embeddings = false,
+                  .initializer_range = 0.3};
+  auto& moe = config.model.moe;
+  moe.experts = 4;
+  moe.top_k = 2;
+  if (architecture == Architecture::deepseek_moe) {
+    moe.router = model::Router::sigmoid;
+    moe.expert_feed_forward = 6;
+    moe.shared_experts = 2;
+    moe.dense_layers = 1;
+    moe.scaling = 1.5;
+    moe.bias_update_rate = 0.01;
+    moe.aux_loss = 0.1;
+  }
+  config.precision = {DType::f64, DType::f64, DType::f64};
+  config.batch = {2, 2};
+  config.parallel.bucket_bytes = 1 << 20;
+  return config;
+}
+
+struct Model {
+  explicit Model(const train::RunConfig& config)
+      : mesh(comm::Mesh::meta({}, 0)),
+        engine(config, mesh, Device::host()),
+        memory(Device::host(), DType::i32, {2, 14}, MemoryClass::data, "ids"),
+        inputs(memory.view().rows(0, 1).reshape({14})),
+        targets(memory.view().rows(1, 1).reshape({14})) {
+    engine.store().initialize(3);
+    const Random random(17, 1);
+    auto ids = memory.view().span<std::int32_t>();
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      ids[i] = static_cast<std::int32_t>(random.below(i, 19));
+  }
+  double loss_and_gradients() {
+    engine.store().begin_step(1);
+    const double loss =
+        engine.run(train::one_stage_schedule(1), {inputs}, {targets}, 1.0);
+    engine.store().finish_gradients();
+    return loss;
+  }
+
+  comm::Mesh mesh;
+  train::Engine engine;
+  Buffer memory;
+  TensorView inputs, targets;
+};
+
+constexpr Architecture both[] = {Architecture::mixtral, Architecture::deepseek_moe};
+
+TEST(MoeModel, CountsItsParameters) {
+  for (const auto architecture : both) {
+    const auto config = tiny(architecture);
+    Model model(config);
+    EXPECT_EQ(model.engine.store().local_elements(),
+              model::parameter_count(config.model));
+  }
+}
+
+// Central differences as in stage_test.cpp; the losses of routers have no scale here.
+TEST(MoeModel, GradientsAreDerivatives) {
+  for (const auto architecture : both) {
+    Model model(tiny(architecture));
+    model.loss_and_gradients();
+    const auto loss = [&] { return model.engine.evaluate(model.inputs, model.targets); };
+    constexpr double h = 1e-5;
+    for (Param* param : model.engine.store().params()) {
+      const Random random(23, hash_name(param->name));
+      const auto value = param->value.span<double>();
+      const auto gradient = param->gradient.span<double>();
+      const std::vector<double> before(value.begin(), value.end());
+      double expected = 0, size = 0;
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        expected += gradient[i] * random.normal(i);
+        size += gradient[i] * gradient[i];
+      }
+      const auto shifted = [&](double factor) {
+        for (std::size_t i = 0; i < value.size(); ++i)
+          value[i] = before[i] + factor * random.normal(i);
+        return loss();
+      };
+      const double quotient = (shifted(h) - shifted(-h)) / (2 * h);
+      std::copy(before.begin(), before.end(), value.begin());
+      EXPECT_GT(size, 0) << param->name;
+      EXPECT_NEAR(quotient, expected, 1e-6 * std::sqrt(size) + 1e-7) << param->name;
+    }
+  }
+}
+
+Names names_of(Model& model, const std::string& part) {
+  Names names;
+  for (const Param* param : model.engine.store().params())
+    for (const Slab& slab : param->slabs)
+      if (slab.tensor.find(part) != std::string::npos) names.insert(slab.tensor);
+  for (const StateTensor* state : model.engine.stage().states())
+    names.insert(state->slab.tensor);
+  return names;
+}
+
+TEST(MoeModel, NamesAreThoseOfTransformers) {
+  Model mixtral(tiny(Architecture::mixtral));
+  Names expected;
+  const std::string first = "model.layers.0.block_sparse_moe.";
+  expected.insert(first + "gate.weight");
+  for (const char* e : {"0", "1", "2", "3"})
+    for (const char* w : {"w1", "w2", "w3"})
+      expected.insert(first + "experts." + e + "." + w + ".weight");
+  EXPECT_EQ(names_of(mixtral, "layers.0.block"), expected);
+  Model deepseek(tiny(Architecture::deepseek_moe));
+  expected.clear();
+  const std::string second = "model.layers.1.mlp.";
+  expected.insert(second + "gate.weight");
+  expected.insert(second + "gate.e_score_correction_bias");
+  for (const char* part :
+       {"experts.0.", "experts.1.", "experts.2.", "experts.3.", "shared_experts."})
+    for (const char* w : {"gate_proj", "up_proj", "down_proj"})
+      expected.insert(second + part + w + ".weight");
+  EXPECT_EQ(names_of(deepseek, "layers.1.mlp"), expected);
+  EXPECT_EQ(names_of(deepseek, "layers.0.mlp.gate").size(),
+            2u);  // gate_proj, and a state
+}
+
+// Jiang et al., "Mixtral of experts", 2024: 47B parameters, of which a token uses 13B.
+TEST(MoeModel, MixtralHasItsKnownSize) {
+  model::ModelConfig mixtral{.architecture = Architecture::mixtral,
+                             .layers = 32,
+                             .hidden = 4096,
+                             .heads = 32,
+                             .kv_heads = 8,
+                             .feed_forward = 14336,
+                             .vocabulary = 32000,
+                             .sequence = 32768,
+                             .rope_theta = 1e6,
+                             .norm_eps = 1e-5,
+                             .tie_embeddings = false,
+                             .initializer_range = 0.02};
+  mixtral.moe.experts = 8;
+  mixtral.moe.top_k = 2;
+  EXPECT_EQ(model::parameter_count(mixtral), 46702792704);
+  EXPECT_EQ(model::active_matrix_parameter_count(mixtral), 12879925248 - 32000 * 4096);
+  mixtral.sequence = 0;  // no attention
+  EXPECT_DOUBLE_EQ(model::flops_per_token(mixtral).full,
+                   6.0 * (12879925248.0 - 32000.0 * 4096.0));
+}
+
+// The meta device predicts exactly what the host allocates, and a step allocates nothing.
+TEST(MoeModel, PredictedMemoryIsAllocatedMemory) {
+  for (const auto architecture : both) {
+    const auto config = tiny(architecture);
+    Model(config).loss_and_gradients();  // kernels take what they keep
+    comm::Mesh mesh = comm::Mesh::meta({}, 0);
+    const train::Engine meta(config, mesh, Device::meta());
+    const auto bytes = [](MemoryClass c) { return memory_use(c).bytes; };
+    const auto activations = bytes(MemoryClass::activations);
+    const auto workspace = bytes(MemoryClass::workspace);
+    Model model(config);
+    EXPECT_EQ(bytes(MemoryClass::activations) - activations,
+              static_cast<std::int64_t>(meta.activation_bytes()));
+    EXPECT_EQ(bytes(MemoryClass::workspace) - workspace,
+              static_cast<std::int64_t>(meta.workspace_bytes()));
+    model.loss_and_gradients();
+    const auto before = memory_allocations();
+    model.loss_and_gradients();
+    EXPECT_EQ(memory_allocations(), before);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
