@@ -108,8 +108,8 @@ std::string memory_text(const Plan& plan) {
     text += format(" {} {},", name_of(static_cast<MemoryClass>(i)),
                    human_bytes(static_cast<double>(bytes)));
   }
-  return text +
-         format(" total {}\n", human_bytes(static_cast<double>(plan.total_memory())));
+  return text + format(" total {} on rank 0\n",
+                       human_bytes(static_cast<double>(plan.total_memory())));
 }
 
 std::string pipeline_text(const train::RunConfig& config, std::span<const Plan> plans) {
@@ -150,7 +150,7 @@ std::string describe(const train::RunConfig& config, std::span<const Plan> plans
       config.batch.micro);
   text += memory_text(plan);
   const std::string traffic = train::traffic_table(plan.traffic, 1, false);
-  text += traffic.empty() ? "" : "traffic   a step\n" + traffic;
+  text += traffic.empty() ? "" : "traffic   a step of rank 0\n" + traffic;
   if (mesh.pipeline > 1) text += pipeline_text(config, plans);
   text += format("work      {}FLOP a step ({} a token)", human_count(plan.flops_per_step),
                  human_count(model::flops_per_token(config.model).full));
