@@ -33,8 +33,8 @@ struct AttentionShape {
 // o_THK  written, rows may be strided
 // lse_TH f32 (f64 for f64), written: log of the sum of exponentials, for backward
 // Scores and sums in the accumulator dtype. Blocks of keys that first_T hides from all of
-// a block of queries cost nothing. scratch: working space, released on return;
-// the amount depends on the shape and threads() alone, so that meta runs measure it.
+// a block of queries cost nothing. scratch: working space, released on return; the amount
+// depends on the shape and threads() alone, so that meta runs measure it.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1; Dao, 2023.
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
@@ -78,8 +78,9 @@ struct AttentionPart {
 //   o = e^(lse - lse_sum) o + e^(lse' - lse_sum) o', lse = lse_sum.
 // Operands as for attention(), but o_THK has the accumulator dtype, so that it is rounded
 // once, by the caller, after the last part. A query that sees no key of any part so far
-// has o = 0 and lse of minus infinity. Rows outside the part are left alone. Bits do
-// not depend on how the queries of a part are cut at multiples of 256.
+// has o = 0 and lse of minus infinity. Rows outside the part are left alone. Bits do not
+// depend on how the queries of a part are cut at multiples of 256. Throws Error(internal)
+// where the part is empty or does not fit the shape.
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", 2023, section 3.
 void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
                     const AttentionPart& part, const TensorView& q_THK,
@@ -103,8 +104,7 @@ void count_positions_below(Stream& stream, const TensorView& positions_T,
 
 // Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
 // q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold
-// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q;
-// no first_T.
+// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q; no first_T.
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o);

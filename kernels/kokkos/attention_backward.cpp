@@ -1,7 +1,6 @@
-// Causal attention backward on the host: scores are computed again, block by block.
+// Attention backward of a part, on the host: scores are computed again, block by block.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao, "FlashAttention-2", 2023, algorithm 2, with s' = scale log2(e) q k^T.
-// The part of an attention that is asked for; o and lse are of the whole.
 // A task is one sequence and one key/value head: it alone adds to that dk and dv, in a
 // fixed order of query heads and blocks, so that no sum depends on the threads.
 // SPDX-License-Identifier: Apache-2.0
@@ -18,7 +17,6 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
-  AttentionPart asked;
   PartBlocks part;
   Heads<const T> d_o, q, k, v, o;
   Heads<const Accumulator<T>> lse;
@@ -57,7 +55,7 @@ class Backward {
         stride_(padded(width_)),
         pieces_{memory},
         queries_(pieces_, group_blocks(operands.part.queries), stride_),
-        first_keys_(operands.shape, operands.asked, pieces_) {
+        first_keys_(operands.shape, operands.part, pieces_) {
     keys_ = pieces_.take(block * stride_);
     values_ = pieces_.take(block * stride_);
     rows_ = pieces_.take(block * stride_);
@@ -232,7 +230,6 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
     const std::int64_t query = part.queries.begin, key = part.keys.begin;
     const Operands<T> operands{
         shape,
-        part,
         blocks,
         heads_of<const T>(do_THK, S, query),
         heads_of<const T>(q_THK, S, query),

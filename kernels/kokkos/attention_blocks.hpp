@@ -43,11 +43,14 @@ constexpr std::int64_t group_blocks(std::int64_t queries) {
 // there is one, goes through the corners of blocks: the block at past + i is the
 // diagonal's for queries from i on.
 struct PartBlocks {
+  Range query_rows, key_rows;
   std::int64_t queries, keys, past;
   bool causal;
 
   explicit PartBlocks(const AttentionPart& part)
-      : queries(part.queries.count()),
+      : query_rows(part.queries),
+        key_rows(part.keys),
+        queries(part.queries.count()),
         keys(part.keys.count()),
         past(part.causal ? keys - queries : keys),
         causal(part.causal) {}
@@ -214,11 +217,11 @@ class FirstKeys {
     return shape.first_T.empty() ? 0 : group_blocks(part.queries) * block;
   }
 
-  FirstKeys(const AttentionShape& shape, const AttentionPart& part, Pieces<A>& pieces)
-      : sequence_(shape.sequence), query_(part.queries.begin), keys_(part.keys) {
+  FirstKeys(const AttentionShape& shape, const PartBlocks& part, Pieces<A>& pieces)
+      : sequence_(shape.sequence), query_(part.query_rows.begin), keys_(part.key_rows) {
     if (shape.first_T.empty()) return;
     rows_T_ = shape.first_T.data<std::int32_t>();
-    first_ = reinterpret_cast<Integer*>(pieces.take(memory(shape, PartBlocks(part))));
+    first_ = reinterpret_cast<Integer*>(pieces.take(memory(shape, part)));
   }
 
   // Block i of the group is queries [at, at + rows) of sequence b.

@@ -1,4 +1,4 @@
-// Causal attention forward on the host: online softmax over blocks of keys.
+// Attention forward of a part, on the host: online softmax over blocks of keys.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
 // log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum. A part that is
@@ -17,7 +17,6 @@ using simd::Vector;
 template <class T>
 struct Operands {
   const AttentionShape& shape;
-  AttentionPart asked;
   PartBlocks part;
   bool merged;
   Heads<const T> q, k, v;
@@ -42,7 +41,7 @@ class Forward {
         width_(operands.shape.head_width),
         stride_(padded(width_)),
         pieces_{memory},
-        first_keys_(operands.shape, operands.asked, pieces_) {
+        first_keys_(operands.shape, operands.part, pieces_) {
     const std::int64_t blocks = group_blocks(operands.part.queries);
     queries_t_ = pieces_.take(blocks * block * stride_);
     outputs_t_ = pieces_.take(blocks * block * stride_);
@@ -106,11 +105,9 @@ class Forward {
     pack_rows(o.at(b, at, h * width_), o.row, rows, columns(rows), width_, rows_);
     simd::transpose(columns(rows), stride_, A(1), rows_, stride_,
                     outputs_t_ + i * block * stride_, block);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const A lse = *operands_.lse.at(b, at + r, h);
-      maxima_[i * block + r] = lse * std::numbers::log2e_v<A>;
-      sums_[i * block + r] = lse == -std::numeric_limits<A>::infinity() ? A(0) : A(1);
-    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      maxima_[i * block + r] = *operands_.lse.at(b, at + r, h) * std::numbers::log2e_v<A>;
+    std::fill_n(sums_ + i * block, rows, A(1));
   }
 
   // Takes one block of keys into account for query block i.
@@ -273,7 +270,6 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
     const std::int64_t query = part.queries.begin, key = part.keys.begin;
     const Operands<T> operands{
         shape,
-        part,
         blocks,
         !part.new_queries,
         heads_of<const T>(q_THK, S, query),

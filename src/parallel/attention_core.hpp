@@ -7,7 +7,8 @@
 
 namespace trireme::parallel {
 
-// Arguments as in kernels/attention.hpp.
+// Arguments as in kernels/attention.hpp. shape.sequence is the rows of a sequence on this
+// rank; shape.first_T, where given, are positions in the whole sequence.
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;

@@ -14,22 +14,25 @@ std::int64_t context_unit(ContextOrder order, int ranks) {
   return order == ContextOrder::zigzag ? 2 * std::int64_t{ranks} : ranks;
 }
 
-std::vector<std::int64_t> context_positions(ContextOrder order, std::int64_t sequence,
-                                            int ranks, int rank) {
+std::vector<Range> context_chunks(ContextOrder order, std::int64_t sequence, int ranks,
+                                  int rank) {
   const std::int64_t unit = context_unit(order, ranks);
   require(
       sequence % unit == 0,
       "a sequence of {} positions cannot be dealt in {} order to {} ranks: it must be "
       "a multiple of {}",
       sequence, name_of(order), ranks, unit);
-  const std::int64_t length = sequence / unit;
+  if (order == ContextOrder::contiguous) return {split_range(sequence, unit, rank)};
+  return {split_range(sequence, unit, rank),
+          split_range(sequence, unit, unit - 1 - rank)};
+}
+
+std::vector<std::int64_t> context_positions(ContextOrder order, std::int64_t sequence,
+                                            int ranks, int rank) {
   std::vector<std::int64_t> positions;
   positions.reserve(static_cast<std::size_t>(sequence / ranks));
-  const auto add_chunk = [&](std::int64_t chunk) {
-    for (std::int64_t i = 0; i < length; ++i) positions.push_back(chunk * length + i);
-  };
-  add_chunk(rank);
-  if (order == ContextOrder::zigzag) add_chunk(unit - 1 - rank);
+  for (const Range& chunk : context_chunks(order, sequence, ranks, rank))
+    for (std::int64_t i = chunk.begin; i < chunk.end; ++i) positions.push_back(i);
   return positions;
 }
 

@@ -23,8 +23,12 @@ std::string_view name_of(ContextOrder order);
 // Of what `sequence` must be a multiple.
 std::int64_t context_unit(ContextOrder order, int ranks);
 
-// The positions of rank `rank`'s rows of a sequence, in the order of the rows, ascending.
-// Throws Error(internal) unless `sequence` is a multiple of context_unit().
+// The positions of rank `rank`'s rows of a sequence, as ascending ranges. Throws
+// Error(internal) unless `sequence` is a multiple of context_unit().
+std::vector<Range> context_chunks(ContextOrder order, std::int64_t sequence, int ranks,
+                                  int rank);
+
+// The same one by one, in the order of the rows.
 std::vector<std::int64_t> context_positions(ContextOrder order, std::int64_t sequence,
                                             int ranks, int rank);
 

@@ -163,14 +163,46 @@ void round_sums(Stream& stream, const TensorView& sums, const TensorView& result
   if (sums.dtype() != result.dtype()) kernels::copy(stream, sums, result);
 }
 
-}  // namespace
+// What this rank's queries see of one rank's keys after another.
+class View {
+ public:
+  View(comm::Group& group, Stream& stream, Arena& scratch, ContextOrder order,
+       const AttentionShape& shape)
+      : group_(group),
+        stream_(stream),
+        order_(order),
+        positions_T_(shape.first_T),
+        shape_(shape) {
+    require(order != ContextOrder::zigzag || shape.sequence % 2 == 0,
+            "ring attention in zigzag order on {} rows of a sequence: a rank holds two "
+            "chunks of equal length",
+            shape.sequence);
+    if (!positions_T_.empty())
+      shape_.first_T = scratch.take(DType::i32, positions_T_.shape(), "first keys");
+  }
 
-void RingAttention::check(const AttentionShape& shape) const {
-  require(order_ != ContextOrder::zigzag || shape.sequence % 2 == 0,
-          "ring attention in zigzag order on {} rows of a sequence: a rank holds two "
-          "chunks of equal length",
-          shape.sequence);
-}
+  // The part on the keys of `source`, if its queries see any.
+  std::optional<AttentionPart> turn_to(int source) {
+    const int n = group_.size();
+    const auto part = visible_part(order_, shape_.sequence, group_.rank(), source);
+    if (part && !positions_T_.empty())
+      kernels::count_positions_below(
+          stream_, positions_T_, context_chunks(order_, shape_.sequence * n, n, source),
+          shape_.first_T);
+    return part;
+  }
+  // With first_T as rows of the keys of the last `source`.
+  const AttentionShape& shape() const { return shape_; }
+
+ private:
+  comm::Group& group_;
+  Stream& stream_;
+  ContextOrder order_;
+  TensorView positions_T_;
+  AttentionShape shape_;
+};
+
+}  // namespace
 
 void RingAttention::forward(Stream& stream, Arena& scratch, const AttentionShape& shape,
                             const TensorView& q_THK, const TensorView& k_TGK,
@@ -180,17 +212,17 @@ void RingAttention::forward(Stream& stream, Arena& scratch, const AttentionShape
     forward_pairs_ += AttentionPart::whole(shape.sequence).pairs();
     return kernels::attention(stream, scratch, shape, q_THK, k_TGK, v_TGK, o_THK, lse_TH);
   }
-  check(shape);
   const ArenaScope scope(scratch);
+  View view(group_, stream, scratch, order_, shape);
   const TensorView sum_THK = take_sums(scratch, o_THK);
   // 1. This rank's keys and values first, which every query has some of; then the others'
   KeyRing ring(group_, stream, scratch, k_TGK, v_TGK);
   ring.go_round([&](const Block& block, int source) {
-    const auto part = visible_part(order_, shape.sequence, group_.rank(), source);
+    const auto part = view.turn_to(source);
     if (!part) return;
     for_pieces(group_, *part, [&](const AttentionPart& piece) {
-      kernels::attention_part(stream, scratch, shape, piece, q_THK, block.first_TGK,
-                              block.second_TGK, sum_THK, lse_TH);
+      kernels::attention_part(stream, scratch, view.shape(), piece, q_THK,
+                              block.first_TGK, block.second_TGK, sum_THK, lse_TH);
       forward_pairs_ += piece.pairs();
     });
   });
@@ -209,20 +241,20 @@ void RingAttention::backward(Stream& stream, Arena& scratch, const AttentionShap
     return kernels::attention_backward(stream, scratch, shape, do_THK, q_THK, k_TGK,
                                        v_TGK, o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
   }
-  check(shape);
   const ArenaScope scope(scratch);
+  View view(group_, stream, scratch, order_, shape);
   const TensorView sum_THK = take_sums(scratch, dq_THK);
   // 1. Keys and values go round again, their gradients one step behind
   KeyRing ring(group_, stream, scratch, k_TGK, v_TGK);
   GradientRing gradients(group_, stream, scratch, sum_THK.dtype(), dk_TGK);
   ring.go_round([&](const Block& block, int source) {
-    auto part = visible_part(order_, shape.sequence, group_.rank(), source);
+    auto part = view.turn_to(source);
     if (part) {
       part->new_keys = true;  // the share of this rank is written
       for_pieces(group_, *part, [&](const AttentionPart& piece) {
-        kernels::attention_part_backward(stream, scratch, shape, piece, do_THK, q_THK,
-                                         block.first_TGK, block.second_TGK, o_THK, lse_TH,
-                                         sum_THK, gradients.share().first_TGK,
+        kernels::attention_part_backward(stream, scratch, view.shape(), piece, do_THK,
+                                         q_THK, block.first_TGK, block.second_TGK, o_THK,
+                                         lse_TH, sum_THK, gradients.share().first_TGK,
                                          gradients.share().second_TGK);
         backward_pairs_ += piece.pairs();
       });

@@ -39,13 +39,12 @@ class RingAttention final : public AttentionCore {
                 const TensorView& dk_TGK, const TensorView& dv_TGK) override;
 
   // (query, key) pairs of one head of one sequence that this rank has computed, in all
-  // calls of forward and of backward so far. See context_pairs().
+  // calls of forward and of backward so far, as if there were one document. See
+  // context_pairs().
   std::int64_t forward_pairs() const { return forward_pairs_; }
   std::int64_t backward_pairs() const { return backward_pairs_; }
 
  private:
-  void check(const kernels::AttentionShape& shape) const;
-
   comm::Group& group_;
   ContextOrder order_;
   std::int64_t forward_pairs_ = 0, backward_pairs_ = 0;

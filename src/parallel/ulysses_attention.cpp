@@ -71,7 +71,9 @@ class UlyssesAttention::Exchange {
         shape_(shape),
         n_(core.group_.size()),
         slots_(checked(shape, core.group_), n_),
-        inner_(inner_shape(shape, slots_, n_, core.group_.rank())) {}
+        inner_(inner_shape(shape, slots_, n_, core.group_.rank())) {
+    gather_documents();
+  }
 
   const AttentionShape& inner() const { return inner_; }
   std::int64_t query_columns() const { return inner_.heads * inner_.head_width; }
@@ -161,6 +163,16 @@ class UlyssesAttention::Exchange {
             "takes any number",
             shape.heads, group.size(), group.name());
     return shape;
+  }
+  // first_T of whole sequences.
+  void gather_documents() {
+    if (shape_.first_T.empty()) return;
+    const std::int64_t L = shape_.sequence, S = inner_.sequence;
+    inner_.first_T = scratch_.take(DType::i32, {shape_.batch * S}, "first keys");
+    for (std::int64_t b = 0; b < shape_.batch; ++b)
+      core_.in_flight_.push_back(core_.group_.all_gather(
+          stream_, shape_.first_T.rows(b * L, L), inner_.first_T.rows(b * S, S)));
+    wait();
   }
   template <class F>
   void for_ranks(const F& f) const {

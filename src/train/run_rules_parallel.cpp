@@ -97,7 +97,11 @@ void Rules::pipeline_rules() {
       [&] { return why_illegal(shape).empty(); },
       [&] {
         return show("parallel.schedule") + " with " + show("parallel.virtual_stages") +
-               ": " + why_illegal(shape);
+               ": " + why_illegal(shape) +
+               format(": write parallel.virtual_stages = {}",
+                      p.schedule == ScheduleKind::interleaved || is_v_shaped(p.schedule)
+                          ? 2
+                          : 1);
       });
   const std::int64_t count = std::int64_t{1} * p.mesh.pipeline * p.virtual_stages;
   rule(

@@ -67,7 +67,8 @@ template <class T>
 struct ContextCase {
   using A = Accumulator<T>;
 
-  ContextCase(Kind kind, const AttentionShape& shape)
+  // longest: of the documents; 0: none.
+  ContextCase(Kind kind, const AttentionShape& shape, std::int64_t longest = 0)
       : core(make_core(kind, context())),
         positions(parallel::context_positions(order_of(kind), shape.sequence,
                                               context().size(), context().rank())),
@@ -77,6 +78,13 @@ struct ContextCase {
     keep(whole.k(), mine.k());
     keep(whole.v(), mine.v());
     keep(whole.d_o(), mine.d_o());
+    if (longest == 0) return;
+    whole.cut_documents(longest);
+    mine.first_keys = buffer(DType::i32, {mine.rows});
+    mine.shape.first_T = mine.first_keys.view();
+    keep_my_rows<std::int32_t>(whole.shape.first_T.reshape({whole.rows, 1}),
+                               whole.shape.batch, positions,
+                               mine.shape.first_T.reshape({mine.rows, 1}));
   }
 
   void keep(const TensorView& all, const TensorView& part) const {
@@ -138,30 +146,46 @@ TYPED_TEST_SUITE(ContextAttention, Types);
 // an error of lse, of size up to 10, is one of e^lse. o is then rounded to T on both
 // sides: half an epsilon each. Gradients feel that rounding through delta; see the tests
 // of the kernels.
-TYPED_TEST(ContextAttention, AgreesWithWholeSequences) {
-  using T = TypeParam;
+template <class T>
+void expect_agreement(ContextCase<T>& x) {
   using A = Accumulator<T>;
+  x.whole.forward();
+  x.whole.backward();
+  x.run();
+  const bool in_double = std::is_same_v<T, double>;
+  const double tolerance =
+      in_double ? 1e-12
+                : 2 * x.whole.accumulated() + 12 * epsilon<A>() * context().size();
+  const double rounding = in_double ? 0 : epsilon<T>();
+  EXPECT_LT(x.error(x.mine.o(), x.whole.o()), tolerance + rounding);
+  EXPECT_LT(x.template error<A>(x.mine.lse(), x.whole.lse(),
+                                std::sqrt(static_cast<double>(x.mine.rows))),
+            tolerance);
+  const double limit = in_double ? 1e-12 : 3 * tolerance + 4 * rounding;
+  EXPECT_LT(x.error(x.mine.dq(), x.whole.dq()), limit);
+  EXPECT_LT(x.error(x.mine.dk(), x.whole.dk()), limit);
+  EXPECT_LT(x.error(x.mine.dv(), x.whole.dv()), limit);
+  x.mine.expect_margins_untouched();
+}
+
+TYPED_TEST(ContextAttention, AgreesWithWholeSequences) {
   for (const Kind kind : kinds)
     for (const AttentionShape& shape : shapes()) {
-      ContextCase<T> x(kind, shape);
+      ContextCase<TypeParam> x(kind, shape);
       SCOPED_TRACE(format("kind {} {}", static_cast<int>(kind), x.whole.describe()));
-      x.whole.forward();
-      x.whole.backward();
-      x.run();
-      const bool in_double = std::is_same_v<T, double>;
-      const double tolerance =
-          in_double ? 1e-12
-                    : 2 * x.whole.accumulated() + 12 * epsilon<A>() * context().size();
-      const double rounding = in_double ? 0 : epsilon<T>();
-      EXPECT_LT(x.error(x.mine.o(), x.whole.o()), tolerance + rounding);
-      EXPECT_LT(x.template error<A>(x.mine.lse(), x.whole.lse(),
-                                    std::sqrt(static_cast<double>(x.mine.rows))),
-                tolerance);
-      const double limit = in_double ? 1e-12 : 3 * tolerance + 4 * rounding;
-      EXPECT_LT(x.error(x.mine.dq(), x.whole.dq()), limit);
-      EXPECT_LT(x.error(x.mine.dk(), x.whole.dk()), limit);
-      EXPECT_LT(x.error(x.mine.dv(), x.whole.dv()), limit);
-      x.mine.expect_margins_untouched();
+      expect_agreement(x);
+    }
+}
+
+// Documents shorter and longer than what a rank holds.
+TYPED_TEST(ContextAttention, AgreesWithWholeSequencesOfDocuments) {
+  for (const Kind kind : kinds)
+    for (const std::int64_t longest : {5, 150}) {
+      ContextCase<TypeParam> x(
+          kind, attention_shape(2, 240, 20, 3, {1, 0, 1, 1, 0, 0, 1, 1, 0, 2, 2, 0}),
+          longest);
+      SCOPED_TRACE(format("kind {} documents {}", static_cast<int>(kind), longest));
+      expect_agreement(x);
     }
 }
 
@@ -321,22 +345,27 @@ TensorView on_meta(const TensorView& view) {
   return TensorView(nullptr, view.dtype(), view.shape(), Device::meta());
 }
 
-// A meta run asks of the arena what a real one does, in which an arena of that size
-// suffices; and holds the same staging memory.
+// A meta run asks of the arena what a real one does, and an arena of that size suffices.
 TYPED_TEST(ContextAttention, MetaMeasuresTheScratch) {
   using T = TypeParam;
   const comm::Mesh mesh =
       comm::Mesh::meta({.context = context().size()}, context().rank());
-  for (const Kind kind : kinds) {
-    ContextCase<T> x(kind, shapes()[1]);
+  for (const auto& [kind, longest] : {std::pair<Kind, std::int64_t>{kinds[0], 0},
+                                      {kinds[1], 0},
+                                      {kinds[2], 0},
+                                      {kinds[1], 9},
+                                      {kinds[2], 9}}) {
+    ContextCase<T> x(kind, shapes()[1], longest);
     const auto core = make_core(kind, mesh.group(comm::Axis::context));
     const AttentionCase<T>& c = x.mine;
+    AttentionShape shape = c.shape;
+    if (longest > 0) shape.first_T = on_meta(shape.first_T);
     Stream meta(Device::meta());
     Arena forward(Device::meta(), 0, MemoryClass::workspace, "meta");
     Arena backward(Device::meta(), 0, MemoryClass::workspace, "meta");
-    core->forward(meta, forward, c.shape, on_meta(c.q()), on_meta(c.k()), on_meta(c.v()),
+    core->forward(meta, forward, shape, on_meta(c.q()), on_meta(c.k()), on_meta(c.v()),
                   on_meta(c.o()), on_meta(c.lse()));
-    core->backward(meta, backward, c.shape, on_meta(c.d_o()), on_meta(c.q()),
+    core->backward(meta, backward, shape, on_meta(c.d_o()), on_meta(c.q()),
                    on_meta(c.k()), on_meta(c.v()), on_meta(c.o()), on_meta(c.lse()),
                    on_meta(c.dq()), on_meta(c.dk()), on_meta(c.dv()));
     const auto room = [](const Arena& measured) {

@@ -4,17 +4,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <map>
-
-#include "base/philox.hpp"
-#include "kernels/elementwise.hpp"
+#include "support/mesh_run.hpp"
 #include "support/world.hpp"
-#include "train/engine.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme {
 namespace {
+
+using test::eq32;
+using test::eq64;
+using test::expect_equal;
+using test::Limits;
+using test::Outcome;
+using test::relative;
+using test::train_steps;
 
 struct Case {
   const char* name;
@@ -75,121 +77,6 @@ train::RunConfig run_config(const model::ModelConfig& model, DType dtype,
   config.optimizer.clip = 1.0;
   config.z_loss = 1e-3;
   return config;
-}
-
-// Token ids of one sequence of the global batch; targets[s][t] = inputs[s][t + 1] and
-// some are ignored, so that ranks have different numbers of real tokens.
-std::int32_t token(const train::RunConfig& config, std::int64_t sequence,
-                   std::int64_t t) {
-  const Random random(11, 5);
-  return static_cast<std::int32_t>(
-      random.below(static_cast<std::uint64_t>(sequence * 1000 + t),
-                   static_cast<std::uint64_t>(config.model.vocabulary)));
-}
-
-struct Batch {
-  std::vector<Buffer> memory;
-  std::vector<TensorView> inputs, targets;
-  double valid = 0;  // of the whole global batch
-};
-
-Batch make_batch(const train::RunConfig& config, int data_rank) {
-  Batch batch;
-  const std::int64_t S = config.model.sequence, M = config.microbatches();
-  const int ranks = config.parallel.mesh.data;
-  const auto target = [&](std::int64_t s, std::int64_t t) {
-    return (s * 31 + t * 7) % 5 == 0 ? -100 : token(config, s, t + 1);
-  };
-  for (std::int64_t s = 0; s < config.batch.global; ++s) {
-    for (std::int64_t t = 0; t < S; ++t) batch.valid += target(s, t) >= 0;
-  }
-  for (std::int64_t m = 0; m < M; ++m) {
-    for (int half = 0; half < 2; ++half) {
-      batch.memory.emplace_back(Device::host(), DType::i32, Shape{config.batch.micro * S},
-                                MemoryClass::data, "ids");
-      const TensorView ids = batch.memory.back().view();
-      for (std::int64_t row = 0; row < config.batch.micro; ++row) {
-        const std::int64_t s = (m * ranks + data_rank) * config.batch.micro + row;
-        for (std::int64_t t = 0; t < S; ++t) {
-          ids.data<std::int32_t>()[row * S + t] =
-              half == 0 ? token(config, s, t) : target(s, t);
-        }
-      }
-      (half == 0 ? batch.inputs : batch.targets).push_back(ids);
-    }
-  }
-  return batch;
-}
-
-// Whole tensors by name, in double, the same on every rank of the mesh.
-using Tensors = std::map<std::string, std::vector<double>>;
-
-Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
-  Tensors tensors;
-  Stream stream;
-  for (const auto& [name, shape] : train::all_tensors(test::world(), boxes)) {
-    const Buffer whole(Device::host(), boxes.front().data.dtype(), shape,
-                       MemoryClass::workspace, "whole tensor");
-    const Buffer wide(Device::host(), DType::f64, shape, MemoryClass::workspace, "");
-    train::gather_whole(mesh, boxes, name, whole.view());
-    kernels::copy(stream, whole.view(), wide.view());
-    const auto values = wide.view().span<double>();
-    tensors[name].assign(values.begin(), values.end());
-  }
-  return tensors;
-}
-
-struct Outcome {
-  Tensors gradients, state;
-  std::vector<double> losses, norms;
-};
-
-Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps) {
-  train::Engine engine(config, mesh, Device::host());
-  engine.store().initialize(42);
-  const Batch batch = make_batch(config, mesh.coordinate(comm::Axis::data));
-  Outcome outcome;
-  for (int step = 1; step <= steps; ++step) {
-    engine.store().begin_step(config.microbatches());
-    double loss = engine.run(batch.inputs, batch.targets, 1.0 / batch.valid);
-    engine.store().finish_gradients();
-    Stream stream;
-    mesh.replicas().all_reduce(stream, TensorView(&loss, DType::f64, {1})).wait();
-    outcome.losses.push_back(loss / batch.valid);
-    outcome.norms.push_back(engine.store().gradient_norm());
-    if (step == 1) outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
-    const double norm = outcome.norms.back();
-    engine.store().update(config.optimizer, config.optimizer.learning_rate,
-                          norm > 1.0 ? 1.0 / norm : 1.0, step);
-  }
-  outcome.state = gather(engine.store().state_boxes(), mesh);
-  return outcome;
-}
-
-double relative(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference) / std::sqrt(std::max(size, 1e-300));
-}
-
-// Limits of the design's EQ64 and EQ32.
-struct Limits {
-  double gradient, norm, loss;
-};
-constexpr Limits eq64{1e-10, 1e-10, 1e-9}, eq32{1e-5, 1e-6, 1e-5};
-
-void expect_equal(const Outcome& mesh, const Outcome& one, const Limits& limits) {
-  ASSERT_EQ(mesh.gradients.size(), one.gradients.size());
-  for (const auto& [name, gradient] : one.gradients) {
-    EXPECT_LE(relative(mesh.gradients.at(name), gradient), limits.gradient) << name;
-  }
-  EXPECT_NEAR(mesh.norms.front() / one.norms.front(), 1.0, limits.norm);
-  for (std::size_t i = 0; i < one.losses.size(); ++i) {
-    EXPECT_NEAR(mesh.losses[i], one.losses[i], limits.loss) << "step " << i + 1;
-  }
 }
 
 std::vector<comm::MeshShape> meshes(int ranks) {

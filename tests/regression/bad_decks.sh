@@ -149,12 +149,8 @@ add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet.
 add cuda 'run.device = "cuda"|not available yet; write run.device' 'run.device = "cuda"'
-add pipeline 'parallel.pipeline = 2|not available yet' 'parallel.pipeline = 2'
-add context 'parallel.context = 2|not available yet' 'parallel.context = 2'
-add zero1 'not available yet; write parallel.sharding_strategy = "NO_SHARD"' \
-  'parallel.sharding_strategy = "ZERO1"'
 add fp8 'not available yet; write precision.compute' 'precision.compute = "fp8"'
-add full 'not available yet; write recompute.policy' 'recompute.policy = "full"'
+add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
 add background 'not available yet; write checkpoint.async = false' 'checkpoint.async = true'
 add tensorboard 'not available yet' 'metrics.tensorboard = true'
@@ -180,6 +176,34 @@ rule micro 65 1 'batch.global = 8|batch.micro = 3|write' batch.micro=3
 rule data_ranks 78 3 'batch.global = 8|3 data ranks|start 2 ranks' batch.micro=4
 rule sequence 65 4 'model.sequence = 33|parallel.tensor = 4|parallel.sequence = true' \
   parallel.tensor=4 parallel.sequence=true model.sequence=33
+rule zigzag 65 2 'model.sequence = 30|2 x parallel.context = 2|write model.sequence = 32' \
+  parallel.context=2 model.sequence=30
+rule ulysses 65 8 'model.heads = 4|parallel.tensor = 4|parallel.context = 2' \
+  parallel.context=2 parallel.tensor=4 parallel.context_method=ulysses
+rule v_stages 65 2 'parallel.schedule = "zb_v"|parallel.virtual_stages = 1' \
+  parallel.pipeline=2 parallel.schedule=zb_v
+rule interleaved 65 2 'parallel.schedule = "interleaved"|parallel.virtual_stages = 1' \
+  parallel.pipeline=2 parallel.schedule=interleaved
+rule few_layers 65 4 'model.layers = 2|parallel.pipeline = 4' parallel.pipeline=4
+rule stage_layers 65 2 'parallel.stage_layers = [2, 1]|the sum 3|model.layers = 2' \
+  parallel.pipeline=2 'parallel.stage_layers=[2, 1]'
+rule pipeline_ranks 78 3 'parallel.pipeline = 2|the number of ranks, 3' parallel.pipeline=2
+rule shard_group 65 4 'parallel.shard_group = 2|FULL_SHARD' \
+  parallel.sharding_strategy=FULL_SHARD parallel.shard_group=2
+rule shard_ranks 78 4 'parallel.shard_group = 3 must divide' \
+  parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=3
+rule prefetch 65 2 'parallel.prefetch = 2|NO_SHARD' parallel.prefetch=2
+rule offload 65 2 'parallel.offload = "weights"|ZERO1' \
+  parallel.sharding_strategy=ZERO1 parallel.offload=weights
+rule wrap 65 2 'parallel.wrap = "size"|parallel.wrap_parameters = 0' \
+  parallel.sharding_strategy=FULL_SHARD parallel.wrap=size
+rule pieces 65 1 'recompute.pieces = []|selective' recompute.policy=selective
+rule no_piece 65 1 'names a piece that there is not' recompute.policy=selective \
+  'recompute.pieces=["mlp"]'
+rule partition 65 1 'recompute.partition = true|parallel.tensor = 1' \
+  recompute.policy=full recompute.partition=true
+rule group 65 1 '"lm_head.weight"|says nothing' 'optimizer.groups=["lm_head.weight"]'
+rule no_tensor 65 1 'fits no tensor|model.embed_tokens.weight' 'optimizer.groups=["wte frozen"]'
 rule vocabulary 65 1 'model.vocabulary = 100|data.source = "bytes"' model.vocabulary=100
 rule no_vocabulary 65 1 'model.vocabulary must be given|data.source = "tokens"' \
   data.source=tokens

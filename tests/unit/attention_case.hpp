@@ -148,15 +148,41 @@ struct AttentionCase {
     EXPECT_EQ(scratch.mark(), 0U);
   }
 
+  // Cuts the sequences into documents of 1 to `longest` positions.
+  void cut_documents(std::int64_t longest) {
+    first_keys = buffer(DType::i32, {rows});
+    const Random random(23, static_cast<std::uint64_t>(longest));
+    std::int64_t first = 0, end = 0;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      const std::int64_t i = t % shape.sequence;
+      if (i == 0) end = 0;
+      if (i == end) {
+        first = i;
+        end = i + 1 +
+              static_cast<std::int64_t>(static_cast<double>(longest) *
+                                        random.uniform(static_cast<std::uint64_t>(t)));
+      }
+      first_keys.view().data<std::int32_t>()[t] = static_cast<std::int32_t>(first);
+    }
+    shape.first_T = first_keys.view();
+  }
+  // The keys that each query sees.
+  std::vector<Range> visible() const {
+    auto keys = kernels::reference::causal_keys(shape);
+    if (!shape.first_T.empty())
+      for (std::size_t t = 0; t < keys.size(); ++t)
+        keys[t].begin = shape.first_T.data<std::int32_t>()[t];
+    return keys;
+  }
+
   kernels::reference::AttentionResult expected() const {
-    return kernels::reference::attention(shape, kernels::reference::causal_keys(shape),
-                                         doubles<T>(q()), doubles<T>(k()),
-                                         doubles<T>(v()));
+    return kernels::reference::attention(shape, visible(), doubles<T>(q()),
+                                         doubles<T>(k()), doubles<T>(v()));
   }
   kernels::reference::AttentionGradients expected_gradients() const {
-    return kernels::reference::attention_backward(
-        shape, kernels::reference::causal_keys(shape), doubles<T>(d_o()), doubles<T>(q()),
-        doubles<T>(k()), doubles<T>(v()));
+    return kernels::reference::attention_backward(shape, visible(), doubles<T>(d_o()),
+                                                  doubles<T>(q()), doubles<T>(k()),
+                                                  doubles<T>(v()));
   }
 
   // A bound of the relative error of probabilities: a score is a sum of K products, an
@@ -182,7 +208,7 @@ struct AttentionCase {
 
   kernels::AttentionShape shape;
   std::int64_t rows, query_width, key_width;
-  Buffer fused, d_fused, outputs, d_outputs, sums;
+  Buffer fused, d_fused, outputs, d_outputs, sums, first_keys;
 };
 
 // Shapes that are hard in some way: every sequence around the sizes of blocks and groups,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"
+#include "attention_part_case.hpp"
 #include "kernels/kokkos/attention.hpp"
 
 namespace trireme::test {
@@ -11,58 +12,6 @@ namespace {
 
 using kernels::AttentionPart;
 using kernels::AttentionShape;
-
-// A case whose results are accumulators, in strided buffers.
-template <class T>
-struct PartCase : AttentionCase<T> {
-  using Base = AttentionCase<T>;
-  using A = Accumulator<T>;
-
-  explicit PartCase(const AttentionShape& with)
-      : Base(with), sums_of_(buffer(dtype_of<A>, {Base::rows, 2 * width()})) {
-    fill<A>(sums_of_.view(), Base::untouched);
-    fill<A>(Base::lse(), Base::untouched);
-  }
-
-  TensorView o_sum() const { return sums_of_.view().columns(0, Base::query_width); }
-  TensorView dq_sum() const {
-    return sums_of_.view().columns(Base::query_width, Base::query_width);
-  }
-  TensorView dk_sum() const {
-    return sums_of_.view().columns(2 * Base::query_width, Base::key_width);
-  }
-  TensorView dv_sum() const {
-    return sums_of_.view().columns(2 * Base::query_width + Base::key_width,
-                                   Base::key_width);
-  }
-
-  void forward(const AttentionPart& part) {
-    Stream stream;
-    Arena scratch = host_arena();
-    kernels::attention_part(stream, scratch, this->shape, part, this->q(), this->k(),
-                            this->v(), o_sum(), this->lse());
-    EXPECT_EQ(scratch.mark(), 0U);
-  }
-  // Rounds the outputs, as a caller does before backward.
-  void round() {
-    for (std::int64_t r = 0; r < this->rows; ++r)
-      for (std::int64_t c = 0; c < this->query_width; ++c)
-        this->o().template data<T>()[r * this->o().stride(0) + c] =
-            kernels::store<T>(o_sum().template data<A>()[r * o_sum().stride(0) + c]);
-  }
-  void backward(const AttentionPart& part) {
-    Stream stream;
-    Arena scratch = host_arena();
-    kernels::attention_part_backward(stream, scratch, this->shape, part, this->d_o(),
-                                     this->q(), this->k(), this->v(), this->o(),
-                                     this->lse(), dq_sum(), dk_sum(), dv_sum());
-    EXPECT_EQ(scratch.mark(), 0U);
-  }
-
- private:
-  std::int64_t width() const { return Base::query_width + Base::key_width; }
-  Buffer sums_of_;
-};
 
 // Causal attention of sequences cut at `ends`: of each segment on itself first, then on
 // the ones before it, the nearest first.
@@ -98,13 +47,6 @@ template <class T>
 class AttentionParts : public testing::Test {};
 using Types = testing::Types<double, float, BFloat16, Float16>;
 TYPED_TEST_SUITE(AttentionParts, Types);
-
-// Beside the errors of the whole, each merge rounds o and lse to the accumulator dtype;
-// an error of lse, of size up to 10, is one of e^lse.
-template <class T>
-double merged(const PartCase<T>& x, std::size_t segments) {
-  return x.accumulated() + 12 * epsilon<Accumulator<T>>() * static_cast<double>(segments);
-}
 
 TYPED_TEST(AttentionParts, MakeTheWhole) {
   using T = TypeParam;

@@ -45,6 +45,7 @@ BatchLoaderConfig config_of(std::int64_t global, std::int64_t micro,
           .data_rank = data_rank,
           .data_ranks = data_ranks,
           .sequence = S,
+          .positions = {},
           .first_step = first_step};
 }
 

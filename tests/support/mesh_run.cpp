@@ -1,0 +1,157 @@
+// Training on a mesh, for tests.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/mesh_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/philox.hpp"
+#include "kernels/elementwise.hpp"
+#include "support/world.hpp"
+#include "train/whole_tensors.hpp"
+
+namespace trireme::test {
+namespace {
+
+std::int32_t token(const train::RunConfig& config, std::int64_t sequence,
+                   std::int64_t t) {
+  const Random random(11, 5);
+  return static_cast<std::int32_t>(
+      random.below(static_cast<std::uint64_t>(sequence * 1000 + t),
+                   static_cast<std::uint64_t>(config.model.vocabulary)));
+}
+
+std::int32_t target(const train::RunConfig& config, std::int64_t sequence,
+                    std::int64_t t) {
+  const bool ignored = (sequence * 31 + t * 7) % 5 == 0;
+  return ignored ? -100 : token(config, sequence, t + 1);
+}
+
+struct Batch {
+  std::vector<Buffer> memory;
+  std::vector<TensorView> inputs, targets;
+};
+
+Batch make_batch(const train::RunConfig& config, int data_rank,
+                 const std::vector<std::int64_t>& positions) {
+  Batch batch;
+  const auto P = static_cast<std::int64_t>(positions.size());
+  for (std::int64_t m = 0; m < config.microbatches(); ++m) {
+    for (auto* views : {&batch.inputs, &batch.targets}) {
+      batch.memory.emplace_back(Device::host(), DType::i32, Shape{config.batch.micro * P},
+                                MemoryClass::data, "ids");
+      const TensorView ids = batch.memory.back().view();
+      for (std::int64_t row = 0; row < config.batch.micro; ++row) {
+        const std::int64_t s =
+            (m * config.parallel.mesh.data + data_rank) * config.batch.micro + row;
+        for (std::int64_t i = 0; i < P; ++i) {
+          const std::int64_t t = positions[static_cast<std::size_t>(i)];
+          ids.data<std::int32_t>()[row * P + i] =
+              views == &batch.inputs ? token(config, s, t) : target(config, s, t);
+        }
+      }
+      views->push_back(ids);
+    }
+  }
+  return batch;
+}
+
+double valid_targets(const train::RunConfig& config) {
+  double valid = 0;
+  for (std::int64_t s = 0; s < config.batch.global; ++s) {
+    for (std::int64_t t = 0; t < config.model.sequence; ++t)
+      valid += target(config, s, t) >= 0;
+  }
+  return valid;
+}
+
+std::vector<double> in_double(const TensorView& x) {
+  const Buffer wide(Device::host(), DType::f64, x.shape(), MemoryClass::workspace, "");
+  Stream stream;
+  kernels::copy(stream, x, wide.view());
+  const auto values = wide.view().span<double>();
+  return {values.begin(), values.end()};
+}
+
+Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
+  Tensors tensors;
+  const bool alone = mesh.shape().size() == 1;
+  std::vector<train::NamedShape> names;
+  if (alone) {
+    for (const auto& box : boxes) names.push_back({train::name_of(box), box.slab->whole});
+  } else {
+    names = train::all_tensors(world(), boxes);
+  }
+  for (const auto& [name, shape] : names) {
+    const Buffer whole(Device::host(), boxes.front().data.dtype(), shape,
+                       MemoryClass::workspace, "whole tensor");
+    train::gather_whole(mesh, boxes, name, whole.view());
+    tensors[name] = in_double(whole.view());
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
+                    bool whole) {
+  train::Engine engine(config, mesh, Device::host());
+  engine.store().initialize(42);
+  const Batch batch =
+      make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
+  const double valid = valid_targets(config);
+  Outcome outcome;
+  Stream stream;
+  for (int step = 1; step <= steps; ++step) {
+    engine.store().begin_step(config.microbatches());
+    double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
+    engine.store().finish_gradients();
+    const TensorView sum(&loss, DType::f64, {1});
+    mesh.replicas().all_reduce(stream, sum).wait();
+    mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
+    outcome.losses.push_back(loss / valid);
+    outcome.norms.push_back(engine.store().gradient_norm());
+    if (step == 1 && whole)
+      outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
+    const double norm = outcome.norms.back(), clip = config.optimizer.clip;
+    engine.store().update(config.optimizer, config.optimizer.learning_rate,
+                          clip > 0 && norm > clip ? clip / norm : 1.0, step);
+  }
+  if (whole) outcome.state = gather(engine.store().state_boxes(), mesh);
+  return outcome;
+}
+
+Outcome train_alone(train::RunConfig config, int steps) {
+  const std::int64_t bucket_bytes = config.parallel.bucket_bytes;
+  config.parallel = {};
+  config.parallel.bucket_bytes = bucket_bytes;
+  config.recompute = {};
+  config.batch.micro = 1;
+  comm::Mesh alone = comm::Mesh::meta({}, 0);
+  return train_steps(config, alone, steps);
+}
+
+double relative(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return std::sqrt(difference) / std::sqrt(std::max(size, 1e-300));
+}
+
+void expect_equal(const Outcome& mesh, const Outcome& one, const Limits& limits) {
+  ASSERT_EQ(mesh.gradients.size(), one.gradients.size());
+  for (const auto& [name, gradient] : one.gradients) {
+    ASSERT_TRUE(mesh.gradients.contains(name)) << name;
+    EXPECT_LE(relative(mesh.gradients.at(name), gradient), limits.gradient) << name;
+  }
+  EXPECT_NEAR(mesh.norms.front() / one.norms.front(), 1.0, limits.norm);
+  ASSERT_EQ(mesh.losses.size(), one.losses.size());
+  for (std::size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(mesh.losses[i], one.losses[i], limits.loss) << "step " << i + 1;
+  }
+}
+
+}  // namespace trireme::test

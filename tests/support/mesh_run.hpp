@@ -1,0 +1,45 @@
+// Training a few steps on a mesh, and comparing with one rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "train/engine.hpp"
+
+namespace trireme::test {
+
+// Whole tensors by section and name, in double.
+using Tensors = std::map<std::string, std::vector<double>>;
+
+struct Outcome {
+  Tensors gradients;  // of step 1, before clipping
+  Tensors state;      // weights and moments after the last step
+  std::vector<double> losses, norms;
+};
+
+// Token ids of the global batch are a pure function of (sequence, position); some targets
+// are ignored, so that ranks have different numbers of real tokens. Every step trains on
+// the same batch. Collective over the world, unless the mesh is of one rank; tensors are
+// left empty if whole = false.
+Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
+                    bool whole = true);
+// The same without a mesh, on this process alone.
+Outcome train_alone(train::RunConfig config, int steps);
+
+// |a - b| / |b|, L2.
+double relative(const std::vector<double>& a, const std::vector<double>& b);
+
+// Limits of the design: relative error of each gradient (L2), of the norm, and absolute
+// error of the losses.
+struct Limits {
+  double gradient, norm, loss;
+};
+inline constexpr Limits eq64{1e-10, 1e-10, 1e-9}, eq32{1e-5, 1e-6, 1e-5};
+
+// Expects equality of every gradient, the first norm and all losses.
+void expect_equal(const Outcome& mesh, const Outcome& one, const Limits& limits);
+
+}  // namespace trireme::test

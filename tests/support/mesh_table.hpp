@@ -1,0 +1,105 @@
+// The table of meshes (tests/ranks/meshes.txt): reading it, and the decks it stands for.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "train/deck_table.hpp"
+#include "train/run_config.hpp"
+
+namespace trireme::test {
+
+// A line of the table: "RANKS MODEL [word ...]". A word key=value overrides a deck key;
+// "+fp32" and "+bf16" run the line in those types too.
+struct MeshLine {
+  std::string text;
+  int ranks = 0;
+  std::string model;
+  std::vector<std::string> overrides;
+  bool fp32 = false, bf16 = false;
+};
+
+inline std::vector<MeshLine> read_mesh_table(const std::string& path) {
+  std::ifstream file(path);
+  require(file.good(), "cannot read {}", path);
+  std::vector<MeshLine> lines;
+  std::string text, word;
+  while (std::getline(file, text)) {
+    if (text.empty() || text[0] == '#') continue;
+    MeshLine line;
+    line.text = text;
+    std::istringstream words(text);
+    words >> line.ranks >> line.model;
+    while (words >> word) {
+      if (word == "+fp32") {
+        line.fp32 = true;
+      } else if (word == "+bf16") {
+        line.bf16 = true;
+      } else {
+        line.overrides.push_back(word);
+      }
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// The deck of a model of the table: awkward on purpose, with a prime vocabulary, few
+// key/value heads, an odd feed-forward width and an odd number of layers.
+inline std::string mesh_deck(const std::string& model) {
+  std::string deck = R"(
+run.steps = 20
+model.layers = 7
+model.hidden = 48
+model.heads = 12
+model.kv_heads = 4
+model.feed_forward = 37
+model.vocabulary = 53
+model.sequence = 24
+model.initializer_range = 0.2
+model.z_loss = 1e-3
+data.source = "synthetic"
+batch.global = 24
+optimizer.learning_rate = 1e-2
+optimizer.clip = 1.0
+parallel.bucket_bytes = "4 KiB"
+precision.compute = "fp64"
+)";
+  const auto set = [&](const std::string& key, const std::string& value) {
+    const auto at = deck.find(key + " = ");
+    if (at == std::string::npos) {
+      deck += key + " = " + value + "\n";
+    } else {
+      deck.replace(at, deck.find('\n', at) - at, key + " = " + value);
+    }
+  };
+  if (model == "llama-tied") {
+    set("model.tie_embeddings", "true");
+    set("model.kv_heads", "1");
+    set("model.vocabulary", "17");
+  } else if (model == "gpt2-tied" || model == "gpt2") {
+    set("model.architecture", "\"gpt2\"");
+    set("model.kv_heads", "12");
+    set("model.tie_embeddings", model == "gpt2" ? "false" : "true");
+  } else if (model == "groups") {
+    set("optimizer.groups",
+        "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.003 "
+        "weight_decay=0\", \"model.layers.1.* weight_decay=0.3\"]");
+  } else {
+    require(model == "llama", "no model '{}'", model);
+  }
+  return deck;
+}
+
+inline train::RunConfig mesh_config(const MeshLine& line, const std::string& compute) {
+  auto overrides = line.overrides;
+  overrides.push_back("precision.compute=" + compute);
+  const auto deck =
+      io::Deck::parse(mesh_deck(line.model), line.text, overrides, train::deck_table());
+  return train::make_run_config(deck, line.ranks);
+}
+
+}  // namespace trireme::test
