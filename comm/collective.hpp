@@ -21,6 +21,7 @@ enum class Collective : std::uint8_t {
   send,
   receive
 };
+inline constexpr std::size_t collective_kinds = 7;
 
 constexpr std::string_view name_of(Collective kind) {
   switch (kind) {

@@ -101,7 +101,15 @@ void Group::begin(Collective kind, const TensorView& whole, int peer) {
   call_.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
   call_.trace =
       trace().begin(name_, kind, call_.sequence, whole.dtype(), whole.elements());
-  bytes_sent_ += call_.plan.bytes_sent;
+  Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
+  ++traffic.calls;
+  traffic.bytes += call_.plan.bytes_sent;
+}
+
+std::int64_t Group::bytes_sent() const {
+  std::int64_t sum = 0;
+  for (const Traffic& traffic : traffic_) sum += traffic.bytes;
+  return sum;
 }
 
 Handle Group::all_reduce(Stream& stream, const TensorView& x, Reduce reduce) {

@@ -10,7 +10,7 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
-#include "comm/collective.hpp"
+#include "comm/traffic.hpp"
 
 namespace trireme::comm {
 
@@ -89,9 +89,16 @@ class Group {
   // hold on meta. Grows on first use of a larger message, then stays.
   virtual std::size_t staging_bytes() const = 0;
 
+  // What this rank has done so far, by kind. A collective that costs nothing (of one
+  // rank, or of no elements) is not counted; meta groups count calls and bytes like real
+  // ones.
+  const TrafficByKind& traffic() const { return traffic_; }
+  const Traffic& traffic(Collective kind) const {
+    return traffic_[static_cast<std::size_t>(kind)];
+  }
   // Bytes this rank has sent so far, and collectives it has started (sends and receives
   // are not counted as such).
-  std::int64_t bytes_sent() const { return bytes_sent_; }
+  std::int64_t bytes_sent() const;
   std::int64_t collectives() const { return collectives_; }
 
  protected:
@@ -107,6 +114,9 @@ class Group {
 
   Group(std::string name, int rank, int size);
   const Call& call() const { return call_; }
+  void add_exposed(Collective kind, double seconds) {
+    traffic_[static_cast<std::size_t>(kind)].exposed_seconds += seconds;
+  }
 
   virtual Handle start_all_reduce(Stream&, const TensorView&, Reduce) = 0;
   virtual Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) = 0;
@@ -121,7 +131,7 @@ class Group {
 
   std::string name_;
   int rank_ = 0, size_ = 1;
-  std::int64_t bytes_sent_ = 0;
+  TrafficByKind traffic_;
   std::int64_t collectives_ = 0;
   std::vector<std::int64_t> sends_, receives_;  // per peer
   Call call_;

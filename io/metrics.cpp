@@ -24,6 +24,8 @@ std::string quoted(const std::string& text) {
                                    nlohmann::json::error_handler_t::replace);
 }
 
+std::string number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
+
 bool exists(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
@@ -78,7 +80,7 @@ void drop_after(const std::string& path, std::int64_t last) {
 }  // namespace
 
 Record& Record::set(const std::string& key, double value) {
-  fields_.emplace_back(key, std::isfinite(value) ? exact(value) : "null");
+  fields_.emplace_back(key, number(value));
   return *this;
 }
 
@@ -89,6 +91,23 @@ Record& Record::set(const std::string& key, std::int64_t value) {
 
 Record& Record::set(const std::string& key, const std::string& value) {
   fields_.emplace_back(key, quoted(value));
+  return *this;
+}
+
+Record& Record::set(const std::string& key, const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ", ") + number(value);
+  fields_.emplace_back(key, "[" + text + "]");
+  return *this;
+}
+
+Record& Record::set(const std::string& key, const Record& value) {
+  fields_.emplace_back(key, value.json());
+  return *this;
+}
+
+Record& Record::append(const Record& other) {
+  fields_.insert(fields_.end(), other.fields_.begin(), other.fields_.end());
   return *this;
 }
 

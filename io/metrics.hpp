@@ -9,12 +9,18 @@
 
 namespace trireme::io {
 
-// An ordered JSON object of numbers and texts. Non-finite numbers are written as null.
+// An ordered JSON object of numbers, texts, lists of numbers and other such objects.
+// Non-finite numbers are written as null.
 class Record {
  public:
   Record& set(const std::string& key, double value);
   Record& set(const std::string& key, std::int64_t value);
   Record& set(const std::string& key, const std::string& value);
+  Record& set(const std::string& key, const std::vector<double>& values);
+  Record& set(const std::string& key, const Record& value);
+  // The fields of another record, after those here.
+  Record& append(const Record& other);
+  bool empty() const { return fields_.empty(); }
   std::string json() const;
 
  private:

@@ -26,6 +26,8 @@ class MpiGroup final : public Group {
   const std::vector<int>& members() const { return members_; }
   StagingPool& staging() { return staging_; }
   void recycle(MpiOperation* operation) { free_.push_back(operation); }
+  // Enters time that the program was held up by an operation.
+  void held_up(Collective kind, double seconds) { add_exposed(kind, seconds); }
 
  private:
   Handle launch(const TensorView& from, const TensorView& to,

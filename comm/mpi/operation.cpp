@@ -3,6 +3,7 @@
 #include "comm/mpi/operation.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "comm/abort.hpp"
@@ -13,6 +14,8 @@
 
 namespace trireme::comm {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 bool is_reduction(Collective kind) {
   return kind == Collective::all_reduce || kind == Collective::reduce_scatter;
@@ -88,6 +91,16 @@ bool MpiOperation::progress() {
 }
 
 void MpiOperation::wait() {
+  if (lanes_active_ > 0) {
+    const auto start = Clock::now();
+    finish();
+    group_.held_up(call_.kind,
+                   std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  release();
+}
+
+void MpiOperation::finish() {
   if (!progress()) {
     Patience patience(group_.state(), [this] { return awaited(); });
     while (true) {
@@ -96,11 +109,9 @@ void MpiOperation::wait() {
       patience.idle();
     }
   }
-  release();
 }
 
 void MpiOperation::abandon() noexcept {
-  using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::milliseconds(200);
   WorldState& state = group_.state();
   while (lanes_active_ > 0 && Clock::now() < end) state.progress();

@@ -79,6 +79,7 @@ class MpiOperation final : public Handle::Operation {
   std::byte* staging(int lane, int row, std::int64_t elements) const;
 
   void check(std::size_t slot, const MPI_Status& status, int code) const;
+  void finish();  // blocks until all messages have passed
   std::string text() const;
   Awaited awaited() const;
   bool awaits_first_from(int world_rank) const;

@@ -18,7 +18,7 @@ int plan(comm::World& world, const Arguments& given) {
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
     deck = load_deck(arguments.words(), static_cast<int>(ranks));
   });
-  log::line(plan::describe(deck.config, plan::make_plan(deck.config, 0)));
+  log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
   return 0;
 }
 

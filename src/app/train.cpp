@@ -19,7 +19,7 @@ int check(comm::World& world, const LoadedDeck& deck) {
     io::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
   });
-  log::line(plan::describe(deck.config, plan::make_plan(deck.config, 0)));
+  log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
   log::info("the deck is good");
   return 0;
 }
@@ -47,7 +47,10 @@ int train(comm::World& world, const Arguments& given) {
   log::info("trireme {}  run {} in {}  {} ranks, {} threads each", build_info().version,
             deck.config.run.name, deck.config.run.directory, world.size(),
             kernels::threads());
-  log::line(plan::describe(deck.config, plan::make_plan(deck.config, world.rank())));
+  world.agree([&] {
+    if (log::speaks())
+      log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
+  });
   comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding);
   train::Trainer trainer(world, mesh, deck.config, deck.effective);
   return static_cast<int>(trainer.run());

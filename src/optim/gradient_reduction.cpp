@@ -282,10 +282,10 @@ double ParameterStore::gradient_norm() {
       }
     });
   }
-  if (stream_.device().is_meta()) return 0;
-  scalar_.view().data<double>()[0] = sum;
+  const bool meta = stream_.device().is_meta();
+  if (!meta) scalar_.view().data<double>()[0] = sum;
   mesh_.everyone().all_reduce(stream_, scalar_.view()).wait();
-  return std::sqrt(scalar_.view().data<double>()[0]);
+  return meta ? 0.0 : std::sqrt(scalar_.view().data<double>()[0]);
 }
 
 }  // namespace trireme::optim

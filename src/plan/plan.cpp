@@ -3,8 +3,11 @@
 #include "plan/plan.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "train/engine.hpp"
+#include "train/step_totals.hpp"
+#include "train/text_table.hpp"
 
 namespace trireme::plan {
 
@@ -12,73 +15,142 @@ std::int64_t Plan::total_memory() const {
   return std::accumulate(memory.begin(), memory.end(), std::int64_t{0});
 }
 
-Plan make_plan(const train::RunConfig& config, int rank) {
-  comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding);
-  train::Engine engine(config, mesh, Device::meta());
-  optim::ParameterStore& store = engine.store();
-  const comm::Group& tensor = mesh.group(comm::Axis::tensor);
-  const std::int64_t tensor_before = tensor.bytes_sent();
+namespace {
 
+// A training step as the trainer runs it.
+void run_step(train::Engine& engine, train::StepTotals& totals,
+              const train::RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro * static_cast<std::int64_t>(engine.positions().size());
   const TensorView ids_T(nullptr, DType::i32, {tokens}, Device::meta());
   const std::vector<TensorView> ids(static_cast<std::size_t>(config.microbatches()),
                                     ids_T);
+  totals.tokens(1.0);
   engine.begin_step();
   engine.run(ids, ids, 1.0);
   engine.finish_step();
+  totals.finish({}, 0.0);
+  engine.store().gradient_norm();
+  engine.update(config.optimizer.learning_rate, 1.0, 1);
+}
 
-  Plan plan;
+void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& totals,
+                 const comm::Mesh& mesh, const train::RunConfig& config) {
+  const optim::ParameterStore& store = engine.store();
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
   };
-  set(MemoryClass::weights, store.weight_bytes());
+  // What lives away from the device: the optimizer's state, and with the weights their
+  // shares; what is gathered of them is on the device.
+  std::size_t weights = store.weight_bytes(), optimizer = store.optimizer_bytes();
+  std::size_t offloaded = store.staged_bytes();
+  if (config.parallel.offload != optim::Offload::none) {
+    offloaded += std::exchange(optimizer, 0);
+  }
+  if (config.parallel.offload == optim::Offload::weights) {
+    std::int64_t elements = 0;
+    for (const optim::Unit& unit : store.units()) elements += unit.share_elements();
+    const std::size_t shares =
+        static_cast<std::size_t>(elements) * size_of(config.precision.compute);
+    weights -= shares;
+    offloaded += shares;
+  }
+  std::size_t communication =
+      store.communication_bytes() + engine.communication_bytes() + totals.bytes();
+  for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
+  set(MemoryClass::weights, weights);
   set(MemoryClass::gradients, store.gradient_bytes());
-  set(MemoryClass::optimizer, store.optimizer_bytes());
+  set(MemoryClass::optimizer, optimizer);
   set(MemoryClass::activations, engine.activation_bytes());
-  set(MemoryClass::communication, store.communication_bytes() + tensor.staging_bytes() +
-                                      mesh.replicas().staging_bytes());
+  set(MemoryClass::communication, communication);
   set(MemoryClass::workspace, engine.workspace_bytes());
-  plan.local_parameters = store.local_elements();
+  set(MemoryClass::offloaded, offloaded);
+}
+
+}  // namespace
+
+Plan make_plan(const train::RunConfig& config, int rank) {
+  comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding);
+  train::Engine engine(config, mesh, Device::meta());
+  train::StepTotals totals(mesh, Device::meta());
+  // The first step ends as every later one begins: with weights that nobody has gathered.
+  run_step(engine, totals, config);
+  comm::TrafficMeter meter(mesh);
+  run_step(engine, totals, config);
+  meter.end();
+
+  Plan plan;
+  fill_memory(plan, engine, totals, mesh, config);
+  plan.traffic = train::last_lap(meter);
+  plan.local_parameters = engine.store().local_elements();
   plan.parameters = model::parameter_count(config.model);
-  plan.tensor_bytes = tensor.bytes_sent() - tensor_before;
-  plan.data_bytes = mesh.replicas().bytes_sent();
   plan.flops_per_step = model::flops_per_token(config.model).full *
                         static_cast<double>(config.batch.global * config.model.sequence);
   return plan;
 }
 
-std::string describe(const train::RunConfig& config, const Plan& plan) {
+std::vector<Plan> plan_stages(const train::RunConfig& config) {
   const auto& mesh = config.parallel.mesh;
+  std::vector<Plan> plans;
+  for (int stage = 0; stage < mesh.pipeline; ++stage)
+    plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline)));
+  return plans;
+}
+
+namespace {
+
+std::string memory_text(const Plan& plan) {
+  std::string text = "memory   ";
+  for (int i = 0; i < memory_classes; ++i) {
+    const auto bytes = plan.memory[static_cast<std::size_t>(i)];
+    if (bytes == 0) continue;
+    text += format(" {} {},", name_of(static_cast<MemoryClass>(i)),
+                   human_bytes(static_cast<double>(bytes)));
+  }
+  return text + format(" total {} on rank 0\n",
+                       human_bytes(static_cast<double>(plan.total_memory())));
+}
+
+std::string pipeline_text(const train::RunConfig& config, std::span<const Plan> plans) {
+  const auto outlook = train::pipeline_outlook(config);
+  std::vector<train::TextRow> rows = {
+      {"rank", "blocks", "parameters", "memory", "idle", "live microbatches"}};
+  for (std::size_t r = 0; r < outlook.size(); ++r) {
+    const auto memory = static_cast<double>(plans[r].total_memory());
+    rows.push_back({std::to_string(r), train::describe_blocks(outlook[r]),
+                    std::to_string(plans[r].local_parameters), human_bytes(memory),
+                    fixed(100 * outlook[r].idle_share, 1) + " %",
+                    std::to_string(outlook[r].live_microbatches)});
+  }
+  return "pipeline  " + train::name_of(config.parallel.schedule) +
+         "; idle share if forward and each half of backward take one unit of time\n" +
+         train::text_table(rows, 2, 2);
+}
+
+}  // namespace
+
+std::string describe(const train::RunConfig& config, std::span<const Plan> plans) {
+  const auto& mesh = config.parallel.mesh;
+  const Plan& plan = plans.front();
   std::string text;
   text += format(
       "model     {} layers, hidden {}, heads {} ({} key/value), vocabulary {}: {} "
       "parameters ({} on this rank)\n",
       config.model.layers, config.model.hidden, config.model.heads, config.model.kv_heads,
       config.model.vocabulary, plan.parameters, plan.local_parameters);
-  text += format(
-      "mesh      {} ranks = pipeline {} x data {} x context {} x tensor {}{}; all {} "
-      "blocks on one stage\n",
-      mesh.size(), mesh.pipeline, mesh.data, mesh.context, mesh.tensor,
-      config.parallel.sequence ? " (sequence parallel)" : "", config.model.layers);
+  text +=
+      format("mesh      {} ranks = pipeline {} x data {} x context {} x tensor {}{}\n",
+             mesh.size(), mesh.pipeline, mesh.data, mesh.context, mesh.tensor,
+             config.parallel.sequence ? " (sequence parallel)" : "");
   text += format(
       "batch     {} sequences of {} tokens a step: {} microbatches of {} on each data "
       "rank\n",
       config.batch.global, config.model.sequence, config.microbatches(),
       config.batch.micro);
-  text += "memory   ";
-  for (int i = 0; i < memory_classes; ++i) {
-    const auto c = static_cast<MemoryClass>(i);
-    if (c == MemoryClass::data) continue;
-    const auto bytes = plan.memory[static_cast<std::size_t>(i)];
-    text += format(" {} {},", name_of(c), human_bytes(static_cast<double>(bytes)));
-  }
-  text +=
-      format(" total {} a rank\n", human_bytes(static_cast<double>(plan.total_memory())));
-  text += format(
-      "traffic   a rank sends {} a step over the tensor axis, {} over the data axis\n",
-      human_bytes(static_cast<double>(plan.tensor_bytes)),
-      human_bytes(static_cast<double>(plan.data_bytes)));
+  text += memory_text(plan);
+  const std::string traffic = train::traffic_table(plan.traffic, 1, false);
+  text += traffic.empty() ? "" : "traffic   a step of rank 0\n" + traffic;
+  if (mesh.pipeline > 1) text += pipeline_text(config, plans);
   text += format("work      {}FLOP a step ({} a token)", human_count(plan.flops_per_step),
                  human_count(model::flops_per_token(config.model).full));
   return text;

@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/memory.hpp"
-#include "train/run_config.hpp"
+#include "train/run_outlook.hpp"
 
 namespace trireme::plan {
 
@@ -15,18 +17,22 @@ struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
   std::int64_t local_parameters = 0;                  // on the rank
   std::int64_t parameters = 0;                        // of the model
-  std::int64_t data_bytes = 0;    // sent per step by the rank, over data and context
-  std::int64_t tensor_bytes = 0;  // over the tensor axis
-  double flops_per_step = 0;      // of the whole job, full attention
+  std::vector<train::TrafficRow> traffic;             // of one step of the rank
+  double flops_per_step = 0;                          // of the whole job, full attention
 
   std::int64_t total_memory() const;
 };
 
-// Builds rank `rank` of the mesh on the meta device and runs one step of it there:
-// nothing is allocated, nothing is sent.
+// Builds rank `rank` of the mesh on the meta device and runs steps of it there: nothing
+// is allocated, nothing is sent. Memory is what the engine and the transport hold in the
+// steady state, without the batches (MemoryClass::data).
 Plan make_plan(const train::RunConfig& config, int rank);
 
-// The plan as text: mesh, blocks, memory by class, traffic, FLOPs.
-std::string describe(const train::RunConfig& config, const Plan& plan);
+// The plan of the first rank of each pipeline stage.
+std::vector<Plan> plan_stages(const train::RunConfig& config);
+
+// plan_stages() as text: mesh, memory by class and traffic of the first rank, a table of
+// the pipeline if there is one, FLOPs.
+std::string describe(const train::RunConfig& config, std::span<const Plan> plans);
 
 }  // namespace trireme::plan

@@ -48,11 +48,17 @@ void log_memory(const char* title, const F& bytes_of) {
 
 Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
                  const std::string& deck)
-    : world_(world), mesh_(mesh), config_(config), deck_(deck) {
+    : world_(world),
+      mesh_(mesh),
+      config_(config),
+      deck_(deck),
+      totals_(mesh, Device::host()),
+      meter_(mesh) {
   world_.set_timeout(config_.health.timeout_seconds);
-  reduced_ = Buffer(Device::host(), DType::f64, {2}, MemoryClass::communication, "loss");
   open_data();
   engine_.emplace(config_, mesh_, Device::host());
+  live_microbatches_ = live_microbatches(engine_->schedule());
+  idle_sums_.resize(totals_.idle_shares().size());
   peak_flops_ = measure_peak();
   start_or_resume();
   loader_.emplace(*source_,
@@ -119,6 +125,7 @@ Status Trainer::run() {
     if (stop_ || (every > 0 && (last || step_ % every == 0))) save();
   }
   log_memory("peak     ", [](const MemoryUse& use) { return use.peak_bytes; });
+  report();
   if (step_ < config_.run.steps) {
     log::info("stopped after step {} with a checkpoint; run the same command again",
               step_);
@@ -134,13 +141,16 @@ void Trainer::step() {
     const Timer total(times.total);
     watchdog_->beat("training step");
     inject_fault();
+    meter_.begin();
+    offloaded_ = engine_->store().offload_traffic();
     // 1. data
     const Batch* batch = nullptr;
     {
       const Timer timer(times.data);
       batch = &loader_->next();
     }
-    const double valid = mean_divisor(static_cast<double>(batch->valid_tokens));
+    // Losses and gradients are means over the real tokens of the global batch.
+    const double valid = totals_.tokens(static_cast<double>(batch->valid_tokens));
     // 2. forward and backward; buckets are reduced as they fill
     optim::ParameterStore& store = engine_->store();
     {
@@ -168,38 +178,29 @@ void Trainer::step() {
     }
     ++step_;
     tokens_ += static_cast<std::int64_t>(valid);
+    meter_.end();
   }
   record(loss, norm, rate, times);
 }
 
-// The number of real tokens of the global batch: losses and gradients are means over it.
-double Trainer::mean_divisor(double valid_tokens) {
-  auto values = reduced_.view().span<double>();
-  values[0] = valid_tokens;
-  Stream stream;
-  mesh_.replicas().all_reduce(stream, reduced_.view().rows(0, 1)).wait();
-  return std::max(values[0], 1.0);
-}
-
-// Sums the loss over replicas and stages; agrees on whether to stop after this step and
-// on the most memory that any rank has held.
+// Sums the loss over replicas and stages; agrees on whether to stop after this step, on
+// the most memory that any rank has held and on the idle shares of the pipeline.
 double Trainer::reduce_loss(double loss) {
-  Stream stream;
-  auto values = reduced_.view().span<double>();
-  values[0] = loss;
-  mesh_.replicas().all_reduce(stream, reduced_.view().rows(0, 1)).wait();
-  mesh_.group(comm::Axis::pipeline).all_reduce(stream, reduced_.view().rows(0, 1)).wait();
-  const double sum = values[0];
-  const bool stop = comm::stop_requested() || (world_.rank() == 0 && out_of_time());
-  values[0] = stop ? 1.0 : 0.0;
-  values[1] = 0;
+  StepTotals::Outcome mine;
+  mine.loss = loss;
+  mine.stop = comm::stop_requested() || (world_.rank() == 0 && out_of_time());
   for (int i = 0; i < memory_classes; ++i) {
-    values[1] += static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
+    mine.memory_peak +=
+        static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
   }
-  mesh_.everyone().all_reduce(stream, reduced_.view(), comm::Reduce::max).wait();
-  stop_ = values[0] > 0;
-  memory_peak_ = values[1];
-  return sum;
+  const double seconds = engine_->run_seconds();
+  const auto all =
+      totals_.finish(mine, seconds > 0 ? engine_->idle_seconds() / seconds : 0.0);
+  for (std::size_t r = 0; r < idle_sums_.size(); ++r)
+    idle_sums_[r] += totals_.idle_shares()[r];
+  stop_ = all.stop;
+  memory_peak_ = all.memory_peak;
+  return all.loss;
 }
 
 // Whether the step may be used. Every rank sees the same loss and norm and decides alike.

@@ -7,12 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
 #include "io/checkpoint.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_source.hpp"
 #include "train/batch_loader.hpp"
 #include "train/engine.hpp"
+#include "train/step_totals.hpp"
 
 namespace trireme::train {
 
@@ -47,10 +49,11 @@ class Trainer {
   double measure_peak();
 
   void step();
-  double mean_divisor(double valid_tokens);
   double reduce_loss(double loss);
   bool healthy(double loss, double norm);
   void record(double loss, double norm, double rate, const StepTimes& times);
+  io::Record accounts();
+  void report() const;
   void print(double loss, double norm, double rate, const StepTimes& times) const;
   void validate();
   double validation_loss();
@@ -68,18 +71,22 @@ class Trainer {
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<comm::Watchdog> watchdog_;
-  Buffer reduced_;           // f64 [2]: what ranks agree on each step
-  Buffer validation_batch_;  // inputs and targets of one microbatch
+  StepTotals totals_;
+  comm::TrafficMeter meter_;         // of the steps
+  optim::OffloadTraffic offloaded_;  // before this step
+  Buffer validation_batch_;          // inputs and targets of one microbatch
 
   std::int64_t step_ = 0;    // optimizer steps done
   std::int64_t tokens_ = 0;  // trained on
   std::int64_t saved_step_ = -1;
   std::int64_t skipped_ = 0;  // steps in a row
   bool stop_ = false;
-  double memory_peak_ = 0;    // bytes, of the rank that held most
-  double peak_flops_ = 0;     // of all ranks
-  double save_seconds_ = 0;   // of the last checkpoint
-  double usual_seconds_ = 0;  // of a step, smoothed
+  std::int64_t live_microbatches_ = 0;
+  std::vector<double> idle_sums_;  // of each pipeline rank, over the steps
+  double memory_peak_ = 0;         // bytes, of the rank that held most
+  double peak_flops_ = 0;          // of all ranks
+  double save_seconds_ = 0;        // of the last checkpoint
+  double usual_seconds_ = 0;       // of a step, smoothed
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -55,7 +55,8 @@ void Trainer::record(double loss, double norm, double rate, const StepTimes& tim
                         .set("data_seconds", times.data)
                         .set("compute_seconds", times.compute)
                         .set("communication_seconds", times.communication)
-                        .set("optimizer_seconds", times.optimizer));
+                        .set("optimizer_seconds", times.optimizer)
+                        .append(accounts()));
   }
   if (step_ % config_.metrics.every == 0 || step_ == config_.run.steps) {
     print(loss, norm, rate, times);
@@ -121,13 +122,8 @@ double Trainer::validation_loss() {
         std::count_if(targets.begin(), targets.end(), [](auto t) { return t >= 0; }));
     loss += engine_->evaluate(inputs_T, targets_T);
   }
-  auto values = reduced_.view().span<double>();
-  values[0] = loss;
-  values[1] = valid;
-  Stream stream;
-  mesh_.replicas().all_reduce(stream, reduced_.view()).wait();
-  mesh_.group(comm::Axis::pipeline).all_reduce(stream, reduced_.view().rows(0, 1)).wait();
-  return values[0] / std::max(values[1], 1.0);
+  totals_.sum_validation(loss, valid);
+  return loss / std::max(valid, 1.0);
 }
 
 // Every tensor's unclipped gradient, whole, by name.

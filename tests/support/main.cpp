@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <string>
 
 #include "comm/world.hpp"
 #include "kernels/runtime.hpp"
@@ -18,15 +19,17 @@ class Failures : public testing::EmptyTestEventListener {
   explicit Failures(int rank) : rank_(rank) {}
 
  private:
+  // GoogleTest's own record of the current test is locked during OnTestPartResult().
+  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::printf("rank %d: %s: %s:%d: %s\n", rank_, test ? test->name() : "",
+    std::printf("rank %d: %s: %s:%d: %s\n", rank_, test_.c_str(),
                 result.file_name() ? result.file_name() : "", result.line_number(),
                 result.message());
     std::fflush(stdout);
   }
   int rank_;
+  std::string test_;
 };
 
 }  // namespace

@@ -46,6 +46,21 @@ TEST(Record, WritesOrderedJson) {
   EXPECT_EQ(Record{}.set("x", 1.0 / 3).json(), "{\"x\": 0.3333333333333333}");
 }
 
+TEST(Record, Nests) {
+  const Record inner = Record{}.set("calls", std::int64_t{2}).set("seconds", 0.5);
+  Record record;
+  record.set("list", std::vector<double>{0.25, NAN, 2.0}).set("none", Record{});
+  record.set("group", Record{}.set("all_reduce", inner));
+  EXPECT_EQ(record.json(),
+            "{\"list\": [0.25, null, 2], \"none\": {}, "
+            "\"group\": {\"all_reduce\": {\"calls\": 2, \"seconds\": 0.5}}}");
+  EXPECT_EQ(Record{}.set("a", 1.0).append(inner).json(),
+            "{\"a\": 1, \"calls\": 2, \"seconds\": 0.5}");
+  EXPECT_FALSE(record.empty());
+  EXPECT_TRUE(Record{}.empty());
+  EXPECT_EQ(Record{}.set("x", std::vector<double>{}).json(), "{\"x\": []}");
+}
+
 TEST_F(MetricsTest, LinesAreThereAtOnce) {
   MetricsFile file(file_, 0);
   for (std::int64_t step = 1; step <= 3; ++step) file.write(Record{}.set("step", step));

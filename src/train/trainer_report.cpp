@@ -1,0 +1,73 @@
+// Trainer: where time and bytes went, each step and at the end.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.hpp"
+#include "train/run_outlook.hpp"
+#include "train/text_table.hpp"
+#include "train/trainer.hpp"
+
+namespace trireme::train {
+namespace {
+
+// {"group": {"collective": {"calls": n, "bytes": n, "exposed_seconds": x}}}
+io::Record communication(const comm::TrafficMeter& meter) {
+  io::Record all;
+  for (const auto& entry : meter.entries()) {
+    io::Record group;
+    for (std::size_t kind = 0; kind < entry.last.size(); ++kind) {
+      const comm::Traffic& traffic = entry.last[kind];
+      if (traffic.calls == 0) continue;
+      group.set(std::string(name_of(static_cast<comm::Collective>(kind))),
+                io::Record()
+                    .set("calls", traffic.calls)
+                    .set("bytes", traffic.bytes)
+                    .set("exposed_seconds", traffic.exposed_seconds));
+    }
+    if (!group.empty()) all.set(std::string(entry.group->name()), group);
+  }
+  return all;
+}
+
+std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+
+}  // namespace
+
+// Of this step, on rank 0.
+io::Record Trainer::accounts() {
+  const optim::ParameterStore& store = engine_->store();
+  io::Record record;
+  record.set("communication", communication(meter_));
+  if (!totals_.idle_shares().empty()) record.set("idle_share", totals_.idle_shares());
+  record.set("live_microbatches", live_microbatches_);
+  if (config_.parallel.sharding == optim::Sharding::weights)
+    record.set("gathered_units", std::int64_t{store.peak_gathered()});
+  if (config_.parallel.offload != optim::Offload::none) {
+    const optim::OffloadTraffic& now = store.offload_traffic();
+    record.set("offload_bytes_to_host", now.to_host - offloaded_.to_host)
+        .set("offload_bytes_to_device", now.to_device - offloaded_.to_device);
+  }
+  return record;
+}
+
+// At the end of the run: means over its steps.
+void Trainer::report() const {
+  if (!log::speaks() || meter_.laps() == 0) return;
+  const auto print = [](const std::string& title, std::string table) {
+    if (table.empty()) return;
+    table.pop_back();
+    log::line(title + "\n" + table);
+  };
+  print("traffic   a step of rank 0",
+        traffic_table(all_laps(meter_), meter_.laps(), true));
+  if (idle_sums_.empty()) return;
+  std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
+  const auto outlook = pipeline_outlook(config_);
+  for (std::size_t r = 0; r < outlook.size(); ++r) {
+    const double idle = idle_sums_[r] / static_cast<double>(meter_.laps());
+    rows.push_back({std::to_string(r), describe_blocks(outlook[r]), percent(idle),
+                    percent(outlook[r].idle_share),
+                    std::to_string(outlook[r].live_microbatches)});
+  }
+  print("pipeline  idle share of a step, and microbatches held", text_table(rows, 2, 2));
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What a run reports of traffic, memory and idle time, against the plan that it prints
+# before it starts.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+
+# Group, collective, calls and bytes of the N-th table of traffic; a measured one has two
+# more words, the exposed time.
+table() {
+  awk -v wanted="$1" -v extra="$2" '
+    /^traffic / { ++count; on = count == wanted; next }
+    !/^  / { on = 0 }
+    on && !/^  group/ { NF -= extra; $1 = $1; print }' "$work/out"
+}
+same_traffic() {
+  table 1 0 >"$work/planned"
+  table 2 2 >"$work/measured"
+  test -s "$work/planned" && diff "$work/planned" "$work/measured"
+}
+# Bytes by class, without those that a plan does not know.
+memory() {
+  grep "^$1" "$work/out" | grep -oE '(weights|gradients|optimizer|activations|communication|offloaded) [0-9.]+ [KM]?i?B' |
+    grep -v ' 0 B'
+}
+same_memory() {
+  memory 'memory ' >"$work/planned"
+  memory 'peak ' >"$work/measured"
+  test -s "$work/planned" && diff "$work/planned" "$work/measured"
+}
+
+while read -r name keys; do
+  # shellcheck disable=SC2086
+  run 4 train $deck run.directory="$work/$name" run.steps=6 $keys
+  check "$name trains" test "$status" = 0
+  check "$name: planned traffic" same_traffic
+  check "$name: planned memory" same_memory
+  for key in calls bytes; do
+    grep -o "\"$key\": [0-9]*" "$work/$name/metrics.jsonl" >"$work/$key"
+    check "$name: $key in the metrics" test -s "$work/$key"
+  done
+done <<'CASES'
+data
+zero1 parallel.sharding_strategy=ZERO1
+grad_op parallel.sharding_strategy=SHARD_GRAD_OP
+full parallel.sharding_strategy=FULL_SHARD
+hybrid parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=2
+offload parallel.sharding_strategy=FULL_SHARD parallel.offload=weights
+tensor parallel.tensor=2 parallel.sequence=true
+context parallel.context=2 parallel.sharding_strategy=FULL_SHARD
+pipeline parallel.pipeline=2 parallel.tensor=2
+CASES
+
+check "idle shares of both stages" grep -q '"idle_share": \[[^,]*, [^,]*\], "live_microbatches": 2' \
+  "$work/pipeline/metrics.jsonl"
+check "a table of the pipeline" grep -qE '^  1 +1 +[0-9.]+ % +7.7 % +1$' "$work/out"
+check "gathered units" grep -q '"gathered_units": 2' "$work/full/metrics.jsonl"
+check "offloaded bytes" grep -q '"offload_bytes_to_host": [1-9]' "$work/offload/metrics.jsonl"
+check "no idle share without a pipeline" test -z "$(grep idle_share "$work/data/metrics.jsonl")"
+finish
