@@ -273,7 +273,8 @@ TEST(MoeRanks, TrafficIsPlannedForAnEvenLoad) {
   Stream stream(Device::meta());
   Arena arena(Device::meta(), 0, MemoryClass::activations, "saved");
   Arena scratch(Device::meta(), 0, MemoryClass::workspace, "scratch");
-  nn::WeightGradients gradients;
+  WeightAccess in_place;
+  nn::WeightGradients gradients(in_place);
   parallel::LocalAttention attention;
   nn::Pass pass{stream, arena, scratch, gradients, attention, B / 4, S, TensorView()};
   const std::int64_t T = pass.tokens();

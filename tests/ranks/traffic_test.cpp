@@ -80,9 +80,9 @@ Measured run_two_steps(const train::RunConfig& config,
   for (int step = 1; step <= 2; ++step) {
     meter.begin();
     const double tokens = totals.tokens(1);
-    store.begin_step(config.microbatches());
+    engine.begin_step();
     engine.run(batch, batch, 1e-3 / tokens);
-    store.finish_gradients();
+    engine.finish_step();
     totals.finish({}, 0.0);
     store.gradient_norm();
     store.update(config.optimizer, 1e-3, 1.0, step);

@@ -85,12 +85,11 @@ class Model {
 
   // The gradients of one step, complete; returns the loss.
   double forward_and_backward() {
-    auto& store = engine.store();
-    store.begin_step(1);
+    engine.begin_step();
     const auto first = mesh.coordinate(comm::Axis::data) * rows();
     const double loss =
         engine.run({inputs.rows(first, rows())}, {targets.rows(first, rows())}, scale);
-    store.finish_gradients();
+    engine.finish_step();
     return test::world().sum(loss) / config.parallel.mesh.tensor * scale;
   }
   // Tokens of this rank.

@@ -211,7 +211,8 @@ class MoeCase {
   const parallel::TensorRegion& region_;
   std::vector<Buffer> memory_;
   std::unique_ptr<Arena> saved_, scratch_;
-  nn::WeightGradients weight_gradients_;
+  WeightAccess in_place_;
+  nn::WeightGradients weight_gradients_{in_place_};
   parallel::LocalAttention attention_;
 };
 

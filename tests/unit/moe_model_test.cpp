@@ -60,10 +60,9 @@ struct Model {
       ids[i] = static_cast<std::int32_t>(random.below(i, 19));
   }
   double loss_and_gradients() {
-    engine.store().begin_step(1);
-    const double loss =
-        engine.run(train::one_stage_schedule(1), {inputs}, {targets}, 1.0);
-    engine.store().finish_gradients();
+    engine.begin_step();
+    const double loss = engine.run({inputs}, {targets}, 1.0);
+    engine.finish_step();
     return loss;
   }
 

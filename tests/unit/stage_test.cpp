@@ -59,9 +59,9 @@ class Model {
 
   double loss() { return engine_.evaluate(inputs(), targets()); }
   double loss_and_gradients() {
-    engine_.store().begin_step(1);
+    engine_.begin_step();
     const double loss = engine_.run({inputs()}, {targets()}, 1.0);
-    engine_.store().finish_gradients();
+    engine_.finish_step();
     return loss;
   }
 
