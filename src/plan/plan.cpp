@@ -29,7 +29,7 @@ void run_step(train::Engine& engine, train::StepTotals& totals,
   engine.begin_step();
   engine.run(ids, ids, 1.0);
   engine.finish_step();
-  totals.finish({}, 0.0);
+  totals.finish({}, {});
   engine.store().gradient_norm();
   engine.update(config.optimizer.learning_rate, 1.0, 1);
 }
@@ -72,7 +72,7 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
 Plan make_plan(const train::RunConfig& config, int rank) {
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding);
   train::Engine engine(config, mesh, Device::meta());
-  train::StepTotals totals(mesh, Device::meta());
+  train::StepTotals totals(mesh, stages(train::pipeline_shape(config)), Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
   run_step(engine, totals, config);
   comm::TrafficMeter meter(mesh);

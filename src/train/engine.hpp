@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/stage.hpp"
@@ -15,6 +16,7 @@
 #include "parallel/attention_core.hpp"
 #include "train/run_config.hpp"
 #include "train/schedule.hpp"
+#include "train/schedule_simulation.hpp"
 
 namespace trireme::train {
 
@@ -68,9 +70,11 @@ class Engine {
   std::size_t communication_bytes() const;  // of buffers for received gradients
   std::size_t workspace_bytes() const;      // of scratch and tables
 
-  // Of the last run(): seconds in all, and waiting for another stage.
+  // Of the last run(): seconds in all, and without waiting for other stages.
   double run_seconds() const { return run_seconds_; }
-  double idle_seconds() const { return idle_seconds_; }
+  double busy_seconds() const { return run_seconds_ - idle_seconds_; }
+  // Of the last run(): mean seconds of one microbatch in each stage of this rank.
+  std::vector<std::pair<int, StageCost>> stage_seconds() const;
 
  private:
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -96,6 +100,7 @@ class Engine {
     std::vector<std::int64_t> slots;  // of each microbatch, in live
     std::vector<GradientIn> gradients_in;
     std::vector<std::int64_t> gradient_slots;  // of each microbatch, in gradients_in
+    StageCost seconds;                         // summed over the last run's microbatches
   };
   struct Work {
     const std::vector<TensorView>& inputs;
@@ -116,6 +121,7 @@ class Engine {
 
   void execute(const Schedule& schedule, Work& work);
   void perform(const Action& action, Work& work, Stream& stream);
+  void dispatch(const Action& action, Work& work, Stream& stream);
   void forward(const Action& action, Work& work, Stream& stream);
   void backward(const Action& action, Stream& stream);
   void send(const Action& action, Stream& stream);

@@ -108,14 +108,42 @@ void Engine::execute(const Schedule& schedule, Work& work) {
   Stream stream(device_);
   const auto start = Clock::now();
   idle_seconds_ = 0;
+  for (Chunk& chunk : chunks_) chunk.seconds = {0, 0, 0, 0};
   for (const Action& action : schedule) perform(action, work, stream);
   // What is still on its way to other stages may go on while this one does other things,
   // but its memory must not be used before it is gone: claim() waits for it.
   run_seconds_ = seconds_since(start);
 }
 
+std::vector<std::pair<int, StageCost>> Engine::stage_seconds() const {
+  std::vector<std::pair<int, StageCost>> all;
+  const auto microbatches = static_cast<double>(shape_.microbatches);
+  for (const Chunk& chunk : chunks_) {
+    StageCost mean = chunk.seconds;
+    for (double* sum : {&mean.forward, &mean.backward_input, &mean.backward_weight})
+      *sum /= microbatches;
+    all.emplace_back(chunk.number, mean);
+  }
+  return all;
+}
+
 void Engine::perform(const Action& action, Work& work, Stream& stream) {
   store_->progress();
+  const auto start = Clock::now();
+  const double idle = idle_seconds_;
+  dispatch(action, work, stream);
+  const double seconds = seconds_since(start) - (idle_seconds_ - idle);
+  StageCost& sum = chunks_[to_size(action.chunk)].seconds;
+  switch (action.kind) {
+    case ActionKind::forward: sum.forward += seconds; break;
+    case ActionKind::backward:
+    case ActionKind::backward_input: sum.backward_input += seconds; break;
+    case ActionKind::backward_weight: sum.backward_weight += seconds; break;
+    default: break;
+  }
+}
+
+void Engine::dispatch(const Action& action, Work& work, Stream& stream) {
   switch (action.kind) {
     case ActionKind::forward: forward(action, work, stream); break;
     case ActionKind::backward:

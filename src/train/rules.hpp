@@ -76,9 +76,14 @@ class Rules {
   void tensor_rules();
   void context_rules();
   void expert_rules();
+  void expert_key_rules();
+  void expert_mesh_rules();
   void pipeline_rules();
   void sharding_rules();
+  void unit_rules(bool gathers);
+  void wrap_rules();
   void recompute_rules();
+  void partition_rules();
   void batch_rules();
   void size_rules();
   void data_rules();

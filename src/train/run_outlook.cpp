@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/format.hpp"
-#include "train/schedule_simulation.hpp"
 #include "train/stage_cut.hpp"
 #include "train/text_table.hpp"
 
@@ -39,11 +38,12 @@ PipelineShape pipeline_shape(const RunConfig& config) {
           config.parallel.virtual_stages, config.microbatches()};
 }
 
-std::vector<PipelineRank> pipeline_outlook(const RunConfig& config) {
+std::vector<PipelineRank> pipeline_outlook(const RunConfig& config,
+                                           const std::vector<StageCost>& costs) {
   const PipelineShape shape = pipeline_shape(config);
   const auto cut = cut_stages(config.model, stages(shape), config.parallel.stage_layers);
   const std::vector<Schedule> schedules = make_schedules(shape);
-  const Simulation simulation = simulate(shape, schedules);
+  const Simulation simulation = simulate(shape, schedules, {.stages = costs});
   std::vector<PipelineRank> ranks;
   for (int rank = 0; rank < shape.ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);

@@ -9,21 +9,24 @@
 #include "base/split.hpp"
 #include "comm/traffic_meter.hpp"
 #include "train/run_config.hpp"
+#include "train/schedule_simulation.hpp"
 
 namespace trireme::train {
 
 // What one rank of the pipeline runs.
 struct PipelineRank {
   std::vector<Range> blocks;           // of each chunk
-  double idle_share = 0;               // simulated: forward, backward for the input and
-                                       // backward for the weights take one unit each
+  double idle_share = 0;               // simulated
   std::int64_t live_microbatches = 0;  // most that are between forward and backward's end
 };
 
 PipelineShape pipeline_shape(const RunConfig& config);
 
-// One entry for each rank of the pipeline. Cost: linear in the number of actions.
-std::vector<PipelineRank> pipeline_outlook(const RunConfig& config);
+// One entry for each rank of the pipeline. costs: of each stage; if empty, forward,
+// backward for the input and backward for the weights take one unit of time each. Cost:
+// linear in the number of actions.
+std::vector<PipelineRank> pipeline_outlook(const RunConfig& config,
+                                           const std::vector<StageCost>& costs = {});
 
 // "0-3 and 12-15": the blocks of a rank, counted from 0.
 std::string describe_blocks(const PipelineRank& rank);

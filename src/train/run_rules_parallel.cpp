@@ -92,9 +92,7 @@ void Rules::context_rules() {
 void Rules::expert_rules() {
   const auto& m = config_.model;
   const auto& moe = m.moe;
-  const auto& p = config_.parallel;
   const bool mixture = m.has_experts();
-  const bool deepseek = m.architecture == model::Architecture::deepseek_moe;
   rule(
       {"model.architecture", "model.moe.experts"},
       [&] { return mixture == (moe.experts > 0); },
@@ -110,7 +108,37 @@ void Rules::expert_rules() {
         return show("model.moe.top_k") + " is more than " + show("model.moe.experts") +
                format(": write model.moe.top_k = {} or less", moe.experts);
       });
-  // Keys that an architecture does not have must keep their defaults.
+  expert_key_rules();
+  rule(
+      {"model.moe.bias_update_rate", "model.moe.choice_bias"},
+      [&] { return moe.bias_update_rate == 0 || moe.choice_bias; },
+      [&] {
+        return show("model.moe.bias_update_rate") + " moves a bias that " +
+               show("model.moe.choice_bias") + " leaves out: write true";
+      });
+  rule(
+      {"model.moe.dense_layers", "model.layers"},
+      [&] { return moe.dense_layers <= m.layers; },
+      [&] {
+        return show("model.moe.dense_layers") + " is more than " + show("model.layers") +
+               format(": write {} or less", m.layers);
+      });
+  rule(
+      {"model.moe.capacity_factor", "parallel.context"},
+      [&] { return moe.capacity_factor == 0 || config_.parallel.mesh.context == 1; },
+      [&] {
+        return show("model.moe.capacity_factor") + " with " + show("parallel.context") +
+               ": which tokens of a sequence come first is not known to a rank that "
+               "holds a part of it; write model.moe.capacity_factor = 0";
+      });
+  expert_mesh_rules();
+}
+
+// Keys that an architecture does not have must keep their defaults.
+void Rules::expert_key_rules() {
+  const model::MoeSettings& moe = config_.model.moe;
+  const bool mixture = config_.model.has_experts();
+  const bool deepseek = config_.model.architecture == model::Architecture::deepseek_moe;
   const auto only = [&](std::string_view key, bool has, bool is_default) {
     rule(
         {key, "model.architecture"}, [&] { return has || is_default; },
@@ -132,28 +160,12 @@ void Rules::expert_rules() {
   only("model.moe.z_loss", mixture, moe.z_loss == 0);
   only("model.moe.choice_bias", deepseek, !moe.choice_bias);
   only("model.moe.bias_update_rate", deepseek, moe.bias_update_rate == 0);
-  rule(
-      {"model.moe.bias_update_rate", "model.moe.choice_bias"},
-      [&] { return moe.bias_update_rate == 0 || moe.choice_bias; },
-      [&] {
-        return show("model.moe.bias_update_rate") + " moves a bias that " +
-               show("model.moe.choice_bias") + " leaves out: write true";
-      });
-  rule(
-      {"model.moe.dense_layers", "model.layers"},
-      [&] { return moe.dense_layers <= m.layers; },
-      [&] {
-        return show("model.moe.dense_layers") + " is more than " + show("model.layers") +
-               format(": write {} or less", m.layers);
-      });
-  rule(
-      {"model.moe.capacity_factor", "parallel.context"},
-      [&] { return moe.capacity_factor == 0 || p.mesh.context == 1; },
-      [&] {
-        return show("model.moe.capacity_factor") + " with " + show("parallel.context") +
-               ": which tokens of a sequence come first is not known to a rank that "
-               "holds a part of it; write model.moe.capacity_factor = 0";
-      });
+}
+
+void Rules::expert_mesh_rules() {
+  const model::MoeSettings& moe = config_.model.moe;
+  const auto& p = config_.parallel;
+  const bool mixture = config_.model.has_experts();
   const int replicas = p.mesh.data * p.mesh.context, expert = p.folding.expert;
   rule(
       {"parallel.expert", "model.architecture"}, [&] { return expert == 1 || mixture; },
@@ -267,6 +279,12 @@ void Rules::sharding_rules() {
                    replicas, divisor_below(replicas, p.folding.shard));
       },
       true);
+  unit_rules(gathers);
+}
+
+// How weights are cut into units, and gathered.
+void Rules::unit_rules(bool gathers) {
+  const auto& p = config_.parallel;
   const auto gathering_only = [&](std::string_view key, bool is_default) {
     rule(
         {key, "parallel.sharding_strategy"}, [&] { return gathers || is_default; },
@@ -291,6 +309,11 @@ void Rules::sharding_rules() {
                show("model.tie_embeddings") +
                ", whose table is a unit of its own: write 2 or more";
       });
+  wrap_rules();
+}
+
+void Rules::wrap_rules() {
+  const auto& p = config_.parallel;
   rule(
       {"parallel.wrap", "parallel.wrap_parameters"},
       [&] {
@@ -313,7 +336,6 @@ void Rules::sharding_rules() {
 void Rules::recompute_rules() {
   const std::string& policy = deck_.text("recompute.policy");
   const auto pieces = deck_.texts("recompute.pieces");
-  const auto& p = config_.parallel;
   rule(
       {"recompute.policy", "recompute.pieces"},
       [&] { return (policy == "selective") == !pieces.empty(); },
@@ -346,6 +368,12 @@ void Rules::recompute_rules() {
                ": it counts blocks that recompute; write 0, or a policy and at most all "
                "blocks";
       });
+  partition_rules();
+}
+
+void Rules::partition_rules() {
+  const std::string& policy = deck_.text("recompute.policy");
+  const auto& p = config_.parallel;
   rule(
       {"recompute.partition", "recompute.policy", "parallel.tensor", "parallel.sequence"},
       [&] {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise.hpp"
+
 namespace trireme::train {
 namespace {
 
@@ -18,14 +20,16 @@ double take(const Buffer& x, std::size_t i, double on_meta) {
 
 }  // namespace
 
-StepTotals::StepTotals(comm::Mesh& mesh, Device device)
+StepTotals::StepTotals(comm::Mesh& mesh, int stages, Device device)
     : mesh_(mesh),
       stream_(device),
-      values_(device, DType::f64, {2}, MemoryClass::communication, "loss") {
-  const int stages = mesh.shape().pipeline;
-  if (stages == 1) return;
-  idle_ = Buffer(device, DType::f64, {stages}, MemoryClass::communication, "idle shares");
-  idle_shares_.resize(static_cast<std::size_t>(stages));
+      values_(device, DType::f64, {3}, MemoryClass::communication, "loss") {
+  const int ranks = mesh.shape().pipeline;
+  if (ranks == 1) return;
+  work_ = Buffer(device, DType::f64, {ranks + 3 * stages}, MemoryClass::communication,
+                 "work of stages");
+  idle_shares_.resize(static_cast<std::size_t>(ranks));
+  stage_seconds_.resize(static_cast<std::size_t>(stages));
 }
 
 double StepTotals::tokens(double mine) {
@@ -38,7 +42,7 @@ void StepTotals::sum_loss() {
   mesh_.group(comm::Axis::pipeline).all_reduce(stream_, values_.view().rows(0, 1)).wait();
 }
 
-StepTotals::Outcome StepTotals::finish(const Outcome& mine, double idle_share) {
+StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   Outcome all;
   // 1. the loss
   put(values_, 0, mine.loss);
@@ -48,25 +52,41 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, double idle_share) {
   // 2. what any rank wants or holds
   put(values_, 0, mine.stop ? 1.0 : 0.0);
   put(values_, 1, mine.memory_peak);
+  put(values_, 2, work.run);
   mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
   all.stop = take(values_, 0, 0.0) > 0;
   all.memory_peak = take(values_, 1, mine.memory_peak);
-  // 3. the mean idle share of each stage
-  if (idle_shares_.empty()) return all;
-  const auto stage = static_cast<std::size_t>(mesh_.coordinate(comm::Axis::pipeline));
-  const int ranks = mesh_.shape().size() / mesh_.shape().pipeline;
-  for (std::size_t s = 0; s < idle_shares_.size(); ++s)
-    put(idle_, s, s == stage ? idle_share / ranks : 0.0);
-  mesh_.everyone().all_reduce(stream_, idle_.view()).wait();
-  for (std::size_t s = 0; s < idle_shares_.size(); ++s)
-    idle_shares_[s] = take(idle_, s, 0.0);
+  // 3. who worked, and how long
+  if (!idle_shares_.empty()) sum_work(work, take(values_, 2, work.run));
   return all;
+}
+
+void StepTotals::sum_work(const Work& work, double slowest) {
+  const std::size_t ranks = idle_shares_.size();
+  const double beside = mesh_.shape().size() / mesh_.shape().pipeline;
+  kernels::fill(stream_, work_.view(), 0.0);
+  put(work_, static_cast<std::size_t>(mesh_.coordinate(comm::Axis::pipeline)),
+      work.busy / beside);
+  for (const auto& [stage, seconds] : work.stages) {
+    const std::size_t at = ranks + 3 * static_cast<std::size_t>(stage);
+    put(work_, at, seconds.forward / beside);
+    put(work_, at + 1, seconds.backward_input / beside);
+    put(work_, at + 2, seconds.backward_weight / beside);
+  }
+  mesh_.everyone().all_reduce(stream_, work_.view()).wait();
+  for (std::size_t r = 0; r < ranks; ++r)
+    idle_shares_[r] = slowest > 0 ? 1.0 - take(work_, r, 0.0) / slowest : 0.0;
+  for (std::size_t stage = 0; stage < stage_seconds_.size(); ++stage) {
+    const std::size_t at = ranks + 3 * stage;
+    stage_seconds_[stage] = {take(work_, at, 0.0), take(work_, at + 1, 0.0),
+                             take(work_, at + 2, 0.0), 1.0};
+  }
 }
 
 void StepTotals::sum_validation(double& loss, double& tokens) {
   put(values_, 0, loss);
   put(values_, 1, tokens);
-  mesh_.replicas().all_reduce(stream_, values_.view()).wait();
+  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 2)).wait();
   sum_loss();
   loss = take(values_, 0, loss);
   tokens = take(values_, 1, tokens);

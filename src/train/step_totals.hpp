@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
+#include "train/schedule_simulation.hpp"
 
 namespace trireme::train {
 
@@ -20,29 +22,41 @@ class StepTotals {
   };
 
   // The mesh outlives this.
-  StepTotals(comm::Mesh& mesh, Device device);
+  // stages: of the whole pipeline.
+  StepTotals(comm::Mesh& mesh, int stages, Device device);
 
   // Number of real tokens of the global batch, from this rank's. At least 1.
   double tokens(double mine);
-  // The outcome of a step from each rank's. idle_share: the part of this step's run in
-  // which this rank waited for another stage; see idle_shares().
-  Outcome finish(const Outcome& mine, double idle_share);
+  // What a rank did in a step's schedule, in seconds: in all, not waiting for another
+  // stage, and for a microbatch in each of its stages.
+  struct Work {
+    double run = 0, busy = 0;
+    std::vector<std::pair<int, StageCost>> stages;
+  };
+  // The outcome of a step from each rank's.
+  Outcome finish(const Outcome& mine, const Work& work);
   // loss summed over replicas and stages, tokens over replicas.
   void sum_validation(double& loss, double& tokens);
 
-  // Of the last finish(): the mean over the ranks of each pipeline stage. Empty without a
-  // pipeline.
+  // Of the last finish(), for each rank of the pipeline, as a mean over the ranks beside
+  // it: the share of the time of the slowest rank's schedule in which it did not work.
+  // Empty without a pipeline.
   const std::vector<double>& idle_shares() const { return idle_shares_; }
-  std::size_t bytes() const { return values_.bytes() + idle_.bytes(); }
+  // Seconds of a microbatch in each stage, as a mean over the ranks that hold it.
+  const std::vector<StageCost>& stage_seconds() const { return stage_seconds_; }
+  std::size_t bytes() const { return values_.bytes() + work_.bytes(); }
 
  private:
   void sum_loss();  // the first value, over stages
 
   comm::Mesh& mesh_;
   Stream stream_;
-  Buffer values_;  // f64 [2]
-  Buffer idle_;    // f64 [stages], if more than one
+  void sum_work(const Work& work, double slowest);
+
+  Buffer values_;  // f64 [3]
+  Buffer work_;    // f64 [pipeline ranks + 3 stages], if there is a pipeline
   std::vector<double> idle_shares_;
+  std::vector<StageCost> stage_seconds_;
 };
 
 }  // namespace trireme::train

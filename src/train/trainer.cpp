@@ -9,6 +9,7 @@
 #include "io/files.hpp"
 #include "optim/learning_rate.hpp"
 #include "train/machine_peak.hpp"
+#include "train/run_outlook.hpp"
 
 namespace trireme::train {
 namespace {
@@ -52,13 +53,14 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
       mesh_(mesh),
       config_(config),
       deck_(deck),
-      totals_(mesh, Device::host()),
+      totals_(mesh, stages(pipeline_shape(config)), Device::host()),
       meter_(mesh) {
   world_.set_timeout(config_.health.timeout_seconds);
   open_data();
   engine_.emplace(config_, mesh_, Device::host());
   live_microbatches_ = live_microbatches(engine_->schedule());
   idle_sums_.resize(totals_.idle_shares().size());
+  stage_sums_.assign(totals_.stage_seconds().size(), StageCost{0, 0, 0, 1});
   peak_flops_ = measure_peak();
   start_or_resume();
   loader_.emplace(*source_,
@@ -193,11 +195,15 @@ double Trainer::reduce_loss(double loss) {
     mine.memory_peak +=
         static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
   }
-  const double seconds = engine_->run_seconds();
-  const auto all =
-      totals_.finish(mine, seconds > 0 ? engine_->idle_seconds() / seconds : 0.0);
+  const auto all = totals_.finish(
+      mine, {engine_->run_seconds(), engine_->busy_seconds(), engine_->stage_seconds()});
   for (std::size_t r = 0; r < idle_sums_.size(); ++r)
     idle_sums_[r] += totals_.idle_shares()[r];
+  for (std::size_t s = 0; s < stage_sums_.size(); ++s) {
+    stage_sums_[s].forward += totals_.stage_seconds()[s].forward;
+    stage_sums_[s].backward_input += totals_.stage_seconds()[s].backward_input;
+    stage_sums_[s].backward_weight += totals_.stage_seconds()[s].backward_weight;
+  }
   stop_ = all.stop;
   memory_peak_ = all.memory_peak;
   return all.loss;

@@ -44,7 +44,8 @@ class Trainer {
  private:
   void open_data();
   void start_or_resume();
-  void load(const io::CheckpointReader& reader);
+  void load(const std::string& from, const std::string& newest);
+  std::vector<io::TensorBox> checkpoint_boxes();
   void announce();
   double measure_peak();
 
@@ -82,11 +83,12 @@ class Trainer {
   std::int64_t skipped_ = 0;  // steps in a row
   bool stop_ = false;
   std::int64_t live_microbatches_ = 0;
-  std::vector<double> idle_sums_;  // of each pipeline rank, over the steps
-  double memory_peak_ = 0;         // bytes, of the rank that held most
-  double peak_flops_ = 0;          // of all ranks
-  double save_seconds_ = 0;        // of the last checkpoint
-  double usual_seconds_ = 0;       // of a step, smoothed
+  std::vector<double> idle_sums_;      // of each pipeline rank, over the steps
+  std::vector<StageCost> stage_sums_;  // seconds of each stage, over the steps
+  double memory_peak_ = 0;             // bytes, of the rank that held most
+  double peak_flops_ = 0;              // of all ranks
+  double save_seconds_ = 0;            // of the last checkpoint
+  double usual_seconds_ = 0;           // of a step, smoothed
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

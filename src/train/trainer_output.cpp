@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/log.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
 #include "train/trainer.hpp"
@@ -12,11 +13,6 @@
 
 namespace trireme::train {
 namespace {
-
-std::string step_name(std::int64_t step) {
-  std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
-}
 
 std::string scientific(double value) {
   char text[32];
@@ -131,7 +127,7 @@ void Trainer::dump_gradients() {
   const auto& steps = config_.debug.dump_gradients;
   if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
   const std::string directory = config_.run.directory + "/gradients";
-  const std::string path = directory + "/" + step_name(step_ + 1) + ".h5";
+  const std::string path = directory + "/" + io::step_name(step_ + 1) + ".h5";
   std::optional<io::Hdf5File> file;
   world_.agree([&] {
     if (world_.rank() != 0) return;

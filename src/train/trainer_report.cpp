@@ -27,6 +27,18 @@ io::Record communication(const comm::TrafficMeter& meter) {
   return all;
 }
 
+// Tokens that chose each expert, by layer: {"1": [n, ...], ...}
+io::Record expert_load(const model::ModelConfig& model, std::span<const double> load) {
+  io::Record layers;
+  const auto experts = static_cast<std::size_t>(model.moe.experts);
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    if (!model.is_mixture(layer)) continue;
+    const auto row = load.subspan(static_cast<std::size_t>(layer) * experts, experts);
+    layers.set(std::to_string(layer), std::vector<double>(row.begin(), row.end()));
+  }
+  return layers;
+}
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 }  // namespace
@@ -45,6 +57,11 @@ io::Record Trainer::accounts() {
     record.set("offload_bytes_to_host", now.to_host - offloaded_.to_host)
         .set("offload_bytes_to_device", now.to_device - offloaded_.to_device);
   }
+  if (config_.model.has_experts()) {
+    const nn::RouterLosses losses = engine_->router_losses();
+    record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);
+    record.set("expert_load", expert_load(config_.model, engine_->expert_load()));
+  }
   return record;
 }
 
@@ -60,7 +77,8 @@ void Trainer::report() const {
         traffic_table(all_laps(meter_), meter_.laps(), true));
   if (idle_sums_.empty()) return;
   std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
-  const auto outlook = pipeline_outlook(config_);
+  // The same schedule on a clock on which every stage takes the time it took here.
+  const auto outlook = pipeline_outlook(config_, stage_sums_);
   for (std::size_t r = 0; r < outlook.size(); ++r) {
     const double idle = idle_sums_[r] / static_cast<double>(meter_.laps());
     rows.push_back({std::to_string(r), describe_blocks(outlook[r]), percent(idle),

@@ -9,9 +9,12 @@
 
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
+#include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
 #include "train/trainer.hpp"
+#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
@@ -53,25 +56,22 @@ void poison(const TensorView& weight) {
 
 void Trainer::start_or_resume() {
   const std::string checkpoints = config_.run.directory + "/checkpoints";
-  std::string from = config_.checkpoint.resume;
+  const std::string& resume = config_.checkpoint.resume;
+  std::string from = resume, newest;
   world_.agree([&] {
-    if (from == "auto" || from == "never") {
-      const std::string found = io::latest_checkpoint(checkpoints);
-      require(
-          from == "auto" || found.empty(), Status::cannot_create,
-          "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
-          "use \"auto\" to go on with it, or another run.directory",
-          checkpoints);
-      from = found;
-    }
+    newest = io::latest_checkpoint(checkpoints);
+    require(
+        resume != "never" || newest.empty(), Status::cannot_create,
+        "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
+        "use \"auto\" to go on with it, or another run.directory",
+        checkpoints);
+    if (resume == "auto" || resume == "never") from = newest;
     if (world_.rank() == 0) io::make_directories(config_.run.directory);
   });
   if (from.empty()) {
     engine_->store().initialize(config_.run.seed);
   } else {
-    std::optional<io::CheckpointReader> reader;
-    world_.agree([&] { reader.emplace(from, world_.rank(), world_.size()); });
-    world_.agree([&] { load(*reader); });
+    load(from, newest);
   }
   world_.agree([&] {
     if (world_.rank() != 0) return;
@@ -80,25 +80,45 @@ void Trainer::start_or_resume() {
   });
 }
 
-void Trainer::load(const io::CheckpointReader& reader) {
-  const io::CheckpointInfo& info = reader.info();
-  require(config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,
-          Status::bad_content,
-          "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = false",
-          reader.directory());
+// All that a checkpoint holds of this rank: its shares of weights and moments, and the
+// tensors that are not trained by gradients.
+std::vector<io::TensorBox> Trainer::checkpoint_boxes() {
+  std::vector<io::TensorBox> boxes;
   for (const auto& box : engine_->store().state_boxes()) {
-    reader.read(std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
-                box.global_begin, box.data);
+    boxes.push_back(
+        {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
   }
   for (const StateTensor* state : engine_->states()) {
-    reader.read("model/" + state->slab.tensor, state->slab.whole,
-                state->slab.global_begin, state->value);
+    const bool first = state->slab.owned && mesh_.replicas().rank() == 0;
+    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
+                     state->slab.global_begin, state->value, first});
   }
+  return boxes;
+}
+
+// newest: the last checkpoint in the run's own directory, or "".
+void Trainer::load(const std::string& from, const std::string& newest) {
+  const auto boxes = checkpoint_boxes();
+  const io::CheckpointInfo info = config_.checkpoint.one_reads
+                                      ? load_by_one(world_, mesh_, from, boxes)
+                                      : load_by_all(world_, from, boxes);
+  world_.agree([&] {
+    require(
+        config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,
+        Status::bad_content,
+        "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = false",
+        from);
+    const std::string own = newest.substr(newest.rfind('/') + 1);
+    require(own <= io::step_name(info.step), Status::cannot_create,
+            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
+            "another run.directory, or remove those",
+            from, info.step, config_.run.directory, own);
+  });
   engine_->store().refresh_weights();
   step_ = info.step;
   tokens_ = info.tokens;
   saved_step_ = step_;
-  log::info("resume    from {} (step {}, {} tokens)", reader.directory(), step_, tokens_);
+  log::info("resume    from {} (step {}, {} tokens)", from, step_, tokens_);
   warn_of_changes(info.deck, deck_);
 }
 
@@ -112,18 +132,9 @@ void Trainer::save() {
   info.tokens = tokens_;
   info.mesh = config_.parallel.mesh;
   info.deck = deck_;
-  std::vector<io::TensorBox> boxes;
-  for (const auto& box : engine_->store().state_boxes()) {
-    boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
-                     box.global_begin, box.data, box.write});
-  }
-  for (const StateTensor* state : engine_->states()) {
-    const bool first = state->slab.owned && mesh_.replicas().rank() == 0;
-    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
-                     state->slab.global_begin, state->value, first});
-  }
   const std::string directory = config_.run.directory + "/checkpoints";
-  io::write_checkpoint(world_, directory, info, boxes, config_.checkpoint.keep);
+  io::write_checkpoint(world_, directory, info, checkpoint_boxes(),
+                       config_.checkpoint.keep);
   saved_step_ = step_;
   save_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

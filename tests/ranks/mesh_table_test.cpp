@@ -51,8 +51,8 @@ TEST(MeshTable, EachMeshEqualsOneRank) {
 
 // What bf16 does to a gradient, seen from the same model in fp64, is on a mesh what it is
 // on one rank: the rounding errors of partial sums that tensor ranks add to those of each
-// layer's ten values or so do not double them. A wrong factor or a missing sum is an error
-// of the size of the gradient.
+// layer's ten values or so do not double them. A wrong factor or a missing sum is an
+// error of the size of the gradient.
 TEST(MeshTable, Bf16ErrsLikeOneRank) {
   for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
     if (line.ranks != world().size() || !line.bf16) continue;

@@ -68,7 +68,7 @@ Measured run_two_steps(const train::RunConfig& config,
   Measured measured;
   comm::Mesh mesh(test::world(), config.parallel.mesh, config.parallel.folding);
   train::Engine engine(config, mesh, Device::host());
-  train::StepTotals totals(mesh, Device::host());
+  train::StepTotals totals(mesh, stages(train::pipeline_shape(config)), Device::host());
   optim::ParameterStore& store = engine.store();
   store.initialize(3);
   const auto positions = static_cast<std::int64_t>(engine.positions().size());
@@ -83,7 +83,7 @@ Measured run_two_steps(const train::RunConfig& config,
     engine.begin_step();
     engine.run(batch, batch, 1e-3 / tokens);
     engine.finish_step();
-    totals.finish({}, 0.0);
+    totals.finish({}, {});
     store.gradient_norm();
     store.update(config.optimizer, 1e-3, 1.0, step);
     meter.end();

@@ -296,7 +296,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"data.source", "megatron", "\"bytes\" or \"tokens\" or \"synthetic\""},
       {"data.source", "llmc", "\"bytes\""},
       {"data.tokenizer", "tokenizer.json", "\"\""},
-      {"parallel.expert", "2", "1"},
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
       {"comm.backend", "nccl", "\"auto\" or \"mpi\""},
       {"comm.deterministic", "false", "true"},
@@ -321,11 +320,11 @@ TEST(RunConfigRules, NotAvailableYet) {
 TEST(RunConfigRules, AllBrokenRulesTogether) {
   const auto [message, status] = error_of([&] {
     train::make_run_config(
-        parse_sample({"parallel.tensor=3", "batch.micro=3", "parallel.expert=2"}), 4);
+        parse_sample({"parallel.tensor=3", "batch.micro=3", "optimizer.name=muon"}), 4);
   });
   EXPECT_EQ(status, Status::bad_content);
   EXPECT_EQ(count_lines(message), 4) << message;
-  expect_contains(message, "expert parallelism is not available yet");
+  expect_contains(message, "this optimizer is not available yet");
   expect_contains(message, "must divide the number of ranks");
 }
 

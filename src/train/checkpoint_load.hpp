@@ -1,0 +1,27 @@
+// Filling boxes of tensors from a checkpoint: each rank its own, or one rank for all.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "comm/world.hpp"
+#include "io/checkpoint.hpp"
+
+namespace trireme::train {
+
+// Fills every box (its `path`, `whole`, `begin`, `data`) from the checkpoint at `path`
+// and returns its attributes, on every rank. Collective over the world; throws an Agreed
+// error as io::CheckpointReader does.
+//
+// Every rank opens the files and reads its boxes; digests are verified once, shared out.
+io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
+                               const std::vector<io::TensorBox>& boxes);
+// Rank 0 alone opens the files, and hands out one tensor at a time: no rank holds more
+// than its boxes and one tensor. For file systems that many readers would overload.
+io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
+                               const std::string& path,
+                               const std::vector<io::TensorBox>& boxes);
+
+}  // namespace trireme::train
