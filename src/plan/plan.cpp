@@ -82,6 +82,13 @@ Plan make_plan(const train::RunConfig& config, int rank) {
   Plan plan;
   fill_memory(plan, engine, totals, mesh, config);
   plan.traffic = train::last_lap(meter);
+  for (const optim::Unit& unit : engine.store().units()) {
+    PlannedUnit& row = plan.units.emplace_back();
+    row.name =
+        unit.name + (unit.expert ? " experts" : "") + (unit.frozen ? " (frozen)" : "");
+    for (const optim::Piece& piece : unit.pieces) row.parameters += piece.elements;
+    row.share = unit.share_elements();
+  }
   plan.local_parameters = engine.store().local_elements();
   plan.parameters = model::parameter_count(config.model);
   plan.flops_per_step = model::flops_per_token(config.model).full *
@@ -109,6 +116,31 @@ std::string memory_text(const Plan& plan) {
   }
   return text + format(" total {} on rank 0\n",
                        human_bytes(static_cast<double>(plan.total_memory())));
+}
+
+// Neighbours of one size stand in one line; the parameters of all add up to those of the
+// ranks listed.
+std::string units_text(const train::RunConfig& config, std::span<const Plan> plans) {
+  std::vector<train::TextRow> rows = {{"stage", "unit", "count", "parameters", "share"}};
+  for (std::size_t stage = 0; stage < plans.size(); ++stage) {
+    const auto& units = plans[stage].units;
+    for (std::size_t first = 0; first < units.size();) {
+      std::size_t end = first + 1;
+      while (end < units.size() && units[end].parameters == units[first].parameters)
+        ++end;
+      rows.push_back(
+          {std::to_string(stage),
+           units[first].name + (end > first + 1 ? " to " + units[end - 1].name : ""),
+           std::to_string(end - first), std::to_string(units[first].parameters),
+           std::to_string(units[first].share)});
+      first = end;
+    }
+  }
+  return format(
+             "units     parameters of each, and elements in the share of one of {} "
+             "ranks\n",
+             config.parallel.folding.shard) +
+         train::text_table(rows, 2, 2);
 }
 
 std::string pipeline_text(const train::RunConfig& config, std::span<const Plan> plans) {
@@ -148,6 +180,8 @@ std::string describe(const train::RunConfig& config, std::span<const Plan> plans
       config.batch.global, config.model.sequence, config.microbatches(),
       config.batch.micro);
   text += memory_text(plan);
+  if (config.parallel.sharding != optim::Sharding::none)
+    text += units_text(config, plans);
   const std::string traffic = train::traffic_table(plan.traffic, 1, false);
   text += traffic.empty() ? "" : "traffic   a step of rank 0\n" + traffic;
   if (mesh.pipeline > 1) text += pipeline_text(config, plans);

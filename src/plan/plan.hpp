@@ -13,11 +13,19 @@
 
 namespace trireme::plan {
 
+// A unit that is shared out over ranks.
+struct PlannedUnit {
+  std::string name;
+  std::int64_t parameters = 0;  // without padding
+  std::int64_t share = 0;       // elements of each rank of the shard group, with padding
+};
+
 struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
   std::int64_t local_parameters = 0;                  // on the rank
   std::int64_t parameters = 0;                        // of the model
   std::vector<train::TrafficRow> traffic;             // of one step of the rank
+  std::vector<PlannedUnit> units;                     // of the rank
   double flops_per_step = 0;                          // of the whole job, full attention
 
   std::int64_t total_memory() const;
