@@ -100,8 +100,10 @@ double Trainer::validation_loss() {
   auto sample = ids.rows(2 * T, S + 1).span<std::int32_t>();
   const std::int64_t ranks = config_.parallel.mesh.data;
   double loss = 0, valid = 0;
-  for (std::int64_t first = mesh_.coordinate(comm::Axis::data) * B; first < sequences;
-       first += ranks * B) {
+  // As many rounds on every rank, for ranks that share weights or experts work together:
+  // in the last one some may have nothing but ignored rows.
+  for (std::int64_t round = 0; round * ranks * B < sequences; ++round) {
+    const std::int64_t first = (round * ranks + mesh_.coordinate(comm::Axis::data)) * B;
     watchdog_->beat("validation");
     std::fill(inputs.begin(), inputs.end(), 0);
     std::fill(targets.begin(), targets.end(), -100);
