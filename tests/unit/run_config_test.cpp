@@ -160,6 +160,11 @@ TEST(RunConfig, DecksOfTheProgram) {
   EXPECT_EQ(gpt2.config.model.feed_forward, 3072);
   EXPECT_EQ(gpt2.config.model.vocabulary, 50257);
   const auto llama = train::load_run(inputs + "llama-small.toml", {}, 8);
+  const auto mesh_5d = train::load_run(inputs + "mesh-5d.toml", {}, 16);
+  EXPECT_EQ(mesh_5d.config.parallel.mesh,
+            (comm::MeshShape{.pipeline = 2, .data = 2, .context = 2, .tensor = 2}));
+  const auto moe = train::load_run(inputs + "moe-small.toml", {}, 4);
+  EXPECT_TRUE(moe.config.model.has_experts());
   EXPECT_EQ(llama.config.data.kind, "tokens");
 }
 
