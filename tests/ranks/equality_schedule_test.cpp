@@ -36,11 +36,9 @@ Words schedule_words(const Named& named) {
 }
 
 // Every schedule runs the microbatches of a chunk in ascending order, so that each weight
-// gradient is the same sum; where the stages are cut does not matter, because a sum never
-// crosses from block to block. Zero-bubble schedules sum the gains of norms in another
-// order: a microbatch's rows go to memory of their own first, and only then to the
-// gradient, so that those tensors, and all weights from the first update on, differ by
-// rounding.
+// gradient is the same sum; where the stages are cut does not matter, because no sum goes
+// from block to block. Zero-bubble schedules too: kernels that sum over rows (of norms,
+// for example) sum a microbatch apart and add it to the gradient once, at once or later.
 TEST(EqualitySchedule, EverySchedule) {
   for (const char* compute : {"fp32", "bf16"}) {
     for (const char* model : {"llama", "llama-tied", "mixtral"}) {
@@ -100,10 +98,7 @@ void expect_same_tables(train::Engine& engine, comm::Mesh& mesh) {
                      MemoryClass::workspace, "table");
     kernels::copy(stream, dense, own.view().reshape(mine.shape()));
     ends.broadcast(stream, first.view(), 0).wait();
-    EXPECT_EQ(std::memcmp(own.view().data<std::byte>(), first.view().data<std::byte>(),
-                          own.bytes()),
-              0)
-        << what;
+    EXPECT_EQ(std::memcmp(own.view().raw(), first.view().raw(), own.bytes()), 0) << what;
     ++compared;
   };
   for (const auto& box : engine.store().state_boxes()) {
@@ -210,7 +205,7 @@ TEST(EqualitySchedule, GroupsFollowSgd) {
       EXPECT_LE(relative(after.state.at(weight), expected), 2.3e-16) << name;
       ++compared;
     }
-    EXPECT_EQ(compared, 7 * 9 + 3);
+    EXPECT_EQ(compared, 4 * 9 + 3);
   }
 }
 
