@@ -30,8 +30,10 @@ BlockBytes block_bytes(const train::RunConfig& config, int tensor_rank) {
   const std::int64_t T = config.batch.micro * m.sequence / shape.context, D = m.hidden;
   const std::int64_t outside = config.parallel.sequence ? T / shape.tensor : T;
   const std::int64_t F = split_range(m.feed_forward, shape.tensor, tensor_rank).count();
-  const std::int64_t H = split_range(m.heads, shape.tensor, tensor_rank).count();
-  const std::int64_t kv = std::max<std::int64_t>(m.kv_heads / shape.tensor, 1);
+  const Range heads = split_range(m.heads, shape.tensor, tensor_rank);
+  const std::int64_t H = heads.count(), queries = m.heads / m.kv_heads;
+  // The key/value heads of these heads, some of them on other ranks too.
+  const std::int64_t kv = (heads.end - 1) / queries - heads.begin / queries + 1;
   const std::int64_t E = (H + 2 * kv) * m.head_width();
   BlockBytes b;
   b.input = aligned(outside * D * w);

@@ -40,23 +40,29 @@ Words schedule_words(const Named& named) {
 // from block to block. Zero-bubble schedules too: kernels that sum over rows (of norms,
 // for example) sum a microbatch apart and add it to the gradient once, at once or later.
 TEST(EqualitySchedule, EverySchedule) {
-  for (const char* compute : {"fp32", "bf16"}) {
-    for (const char* model : {"llama", "llama-tied", "mixtral"}) {
+  for (const std::string compute : {"fp32", "bf16"}) {
+    for (const std::string model : {"llama", "llama-tied", "mixtral"}) {
+      if (compute == "bf16" && model != "llama") continue;
       for (const Words& mesh : pipelines()) {
-        const Words base = mesh + Words{"model.layers=8", "batch.micro=2"};
+        if (mesh.size() > 2 && (compute != "fp32" || model != "llama")) continue;
+        // Numbers of microbatches that do not divide by the ranks of the pipeline: 6 on 4
+        // ranks, 3 on 2.
+        const char* micro = world().size() == 2 || mesh.size() > 2 ? "4" : "2";
+        const Words base =
+            mesh + Words{"model.layers=8", std::string("batch.micro=") + micro};
         // Where both ends are on one rank (a V), a tied table has one gradient, to which
         // the head and the embedding add in turn, in the order of the schedule.
-        const bool tied = std::string(model) == "llama-tied";
+        const bool tied = model == "llama-tied";
         const Outcome gpipe =
-            train(model, compute, base + Words{"parallel.schedule=gpipe"});
+            train(model, compute, base + Words{"parallel.schedule=gpipe"}, 2);
         for (const Named& named : schedules()) {
           SCOPED_TRACE(
               format("{} {} {} {}", compute, model, mesh.back(), named.schedule));
-          const Outcome outcome = train(model, compute, base + schedule_words(named));
+          const Outcome outcome = train(model, compute, base + schedule_words(named), 2);
           const bool v = named.schedule == "zb_v" || named.schedule == "dualpipe_v";
           if (tied && v) {
             expect_close(outcome.gradients, gpipe.gradients,
-                         compute[0] == 'f' ? 1e-6 : 2e-2);
+                         compute == "fp32" ? 1e-6 : 2e-2);
           } else {
             expect_same_bits(outcome, gpipe);
           }
