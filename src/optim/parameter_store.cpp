@@ -179,7 +179,12 @@ void ParameterStore::refresh_weights() {
   for (const Unit& unit : layout_.units) {
     const TensorView share = weight_share(unit);
     if (!master_.view().empty()) {
-      move(master_share(unit), share, traffic_.to_device);
+      // Offloaded weights stay on the host, like their master copies.
+      if (config_.offload == Offload::weights) {
+        kernels::copy(stream_, master_share(unit), share);
+      } else {
+        move(master_share(unit), share, traffic_.to_device);
+      }
     }
     if (shares_weights()) continue;
     handles.push_back(unit.shards->all_gather(

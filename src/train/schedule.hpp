@@ -117,7 +117,7 @@ std::vector<Schedule> forward_schedules(const PipelineShape& shape);
 // means backward or backward_weight, or forward where a microbatch has no backward.
 enum class Lifetime : std::uint8_t {
   input,    // input of the stage: from posting its receive, else forward, to the end of
-            // backward
+            // backward, and to the start of the send of its gradient, which lies there
   saved,    // saved activations: from forward to the end of backward; this is what is
             // published as a schedule's activation memory
   gradient  // received gradient of the output: from posting its receive to the end of

@@ -32,6 +32,9 @@ bool begins(const Action& action, Lifetime lifetime) {
 
 bool ends(const Action& action, Lifetime lifetime) {
   if (action.kind == ActionKind::backward) return true;
+  // The gradient of the input is sent from where the input was; a receive may be posted
+  // between the backward and the send.
+  if (action.kind == ActionKind::send) return lifetime == Lifetime::input;
   if (lifetime == Lifetime::gradient) return action.kind == ActionKind::backward_input;
   return action.kind == ActionKind::backward_weight ||
          action.kind == ActionKind::forward;  // the last of these counts

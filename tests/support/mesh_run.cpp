@@ -95,7 +95,7 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
 }  // namespace
 
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
-                    bool whole) {
+                    bool whole, const std::function<void(train::Engine&)>& inspect) {
   train::Engine engine(config, mesh, Device::host());
   engine.store().initialize(42);
   const Batch batch =
@@ -119,6 +119,7 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                   clip > 0 && norm > clip ? clip / norm : 1.0, step);
   }
   if (whole) outcome.state = gather(engine.store().state_boxes(), mesh);
+  if (inspect) inspect(engine);
   return outcome;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,9 +24,10 @@ struct Outcome {
 // Token ids of the global batch are a pure function of (sequence, position); some targets
 // are ignored, so that ranks have different numbers of real tokens. Every step trains on
 // the same batch. Collective over the world, unless the mesh is of one rank; tensors are
-// left empty if whole = false.
+// left empty if whole = false. `inspect` sees the engine after the last step.
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
-                    bool whole = true);
+                    bool whole = true,
+                    const std::function<void(train::Engine&)>& inspect = {});
 // The same without a mesh, on this process alone.
 Outcome train_alone(train::RunConfig config, int steps);
 

@@ -1,0 +1,11 @@
+# Bits that must be equal, and memory that must be as planned.
+# SPDX-License-Identifier: Apache-2.0
+set(_mesh_run ${CMAKE_CURRENT_SOURCE_DIR}/../support/mesh_run.cpp)
+foreach(topic equality equality_schedule equality_recompute)
+  trireme_test(${topic}_test SOURCES ${topic}_test.cpp ${_mesh_run} USES train RANKS 2 3 4)
+endforeach()
+trireme_test(memory_test SOURCES memory_test.cpp ${_mesh_run} USES plan train RANKS 2 3 4)
+foreach(topic equality_schedule memory)
+  target_compile_definitions(${topic}_test PRIVATE
+    MESH_TABLE="${CMAKE_CURRENT_SOURCE_DIR}/meshes.txt")
+endforeach()

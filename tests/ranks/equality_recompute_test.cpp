@@ -1,0 +1,150 @@
+// Recomputation: the same bits as without, and exactly the bytes less that the shapes of
+// what is not kept say.
+// Legend: T tokens of a rank, D width, E rows of the fused projection, F units of the
+// feed-forward here, H heads here.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/split.hpp"
+#include "ranks/equality.hpp"
+
+namespace trireme::test {
+namespace {
+
+using Bytes = std::int64_t;
+
+// What a Llama block keeps of a microbatch, by piece, each tensor on its own multiple of
+// 64 bytes.
+struct BlockBytes {
+  Bytes input = 0, part = 0;  // [T, D] outside the tensor region, and this rank's part
+  Bytes gathered = 0;         // [T, D] of all tokens
+  Bytes norm = 0, attention = 0, activation = 0, up = 0, rest = 0;
+
+  Bytes all() const { return norm + attention + activation + up + rest; }
+};
+
+BlockBytes block_bytes(const train::RunConfig& config, int tensor_rank) {
+  const auto& m = config.model;
+  const auto& shape = config.parallel.mesh;
+  const auto w = static_cast<Bytes>(size_of(config.precision.compute));
+  const Bytes wide = config.precision.compute == DType::f64 ? 8 : 4;
+  const auto aligned = [](Bytes bytes) { return divide_up(bytes, Bytes{64}) * 64; };
+  const std::int64_t T = config.batch.micro * m.sequence / shape.context, D = m.hidden;
+  const std::int64_t outside = config.parallel.sequence ? T / shape.tensor : T;
+  const std::int64_t F = split_range(m.feed_forward, shape.tensor, tensor_rank).count();
+  const Range heads = split_range(m.heads, shape.tensor, tensor_rank);
+  const std::int64_t H = heads.count(), queries = m.heads / m.kv_heads;
+  // The key/value heads of these heads, some of them on other ranks too.
+  const std::int64_t kv = (heads.end - 1) / queries - heads.begin / queries + 1;
+  const std::int64_t E = (H + 2 * kv) * m.head_width();
+  BlockBytes b;
+  b.input = aligned(outside * D * w);
+  b.part = aligned(divide_up(T, shape.tensor) * D * w);
+  b.gathered = aligned(T * D * w);
+  // With sequence parallelism outputs of norms are never kept, but what is gathered of
+  // them is; without, entering the region makes no copy.
+  b.norm = 2 * b.gathered;
+  b.attention = aligned(T * H * m.head_width() * w) + aligned(T * H * wide);
+  b.activation = aligned(T * F * w);
+  b.up = aligned(T * 2 * F * w);
+  b.rest = b.input + 2 * aligned(outside * wide) + aligned(T * E * w);
+  return b;
+}
+
+struct Measured {
+  Outcome outcome;
+  train::RunConfig config;
+  train::ActivationDemand demand;
+  Bytes activations = 0, saved = 0, ledger = 0;
+  std::int64_t slots = 0;
+  int tensor_rank = 0;
+};
+
+Measured measure(const std::string& compute, const Words& words) {
+  Measured m;
+  m.config = equality_config("llama", compute, words);
+  comm::Mesh mesh(world(), m.config.parallel.mesh, m.config.parallel.folding);
+  const Bytes before = memory_use(MemoryClass::activations).bytes;
+  m.outcome = train_steps(m.config, mesh, 2, true, [&](train::Engine& engine) {
+    m.demand = engine.demand();
+    m.activations = static_cast<Bytes>(engine.activation_bytes());
+    m.ledger = memory_use(MemoryClass::activations).bytes - before;
+    m.slots = train::live_slots(engine.schedule(), 0);
+    m.saved = static_cast<Bytes>(m.demand.saved.front());
+  });
+  m.tensor_rank = mesh.coordinate(comm::Axis::tensor);
+  EXPECT_EQ(m.activations, m.ledger);
+  return m;
+}
+
+std::vector<Words> meshes() {
+  const int n = world().size();
+  std::vector<Words> all = {{format("parallel.tensor={}", n), "batch.micro=2"},
+                            {format("parallel.context={}", n), "batch.micro=3"},
+                            {"batch.micro=1"}};
+  if (n != 3)
+    all.push_back({"parallel.tensor=2", "parallel.sequence=true", "batch.micro=2"});
+  return all;
+}
+
+Words selective(const std::string& pieces) {
+  return {"recompute.policy=selective", "recompute.pieces=[" + pieces + "]"};
+}
+
+// The bytes of `layers` blocks' pieces are not there.
+void compare(const Words& mesh, const std::string& compute, const Measured& none) {
+  const BlockBytes b = block_bytes(none.config, none.tensor_rank);
+  const Bytes L = none.config.model.layers;
+  const auto check = [&](const Words& words, Bytes saved, Bytes remade) {
+    SCOPED_TRACE(mesh.front() + " " + compute + " " + words.front() + " " + words.back());
+    const Measured m = measure(compute, mesh + words);
+    expect_same_bits(m.outcome, none.outcome);
+    EXPECT_EQ(none.saved - m.saved, saved);
+    EXPECT_EQ(static_cast<Bytes>(m.demand.remade), remade);
+    EXPECT_EQ(none.activations - m.activations, none.slots * saved - remade);
+    EXPECT_EQ(m.slots, none.slots);
+  };
+  check(selective("\"norm\""), L * b.norm, 0);
+  check(selective("\"attention\""), L * b.attention, 0);
+  check(selective("\"activation\""), L * b.activation, 0);
+  check(selective("\"up\""), L * b.up, 0);
+  check(selective("\"norm\", \"attention\", \"activation\", \"up\""),
+        L * (b.all() - b.rest), 0);
+  check(selective("\"norm\", \"up\"") + Words{"recompute.layers=3"}, 3 * (b.norm + b.up),
+        0);
+  check({"recompute.policy=full"}, L * b.all(), b.all());
+  check({"recompute.policy=full", "recompute.layers=2"}, 2 * b.all(), b.all());
+  const auto& shape = none.config.parallel;
+  if (shape.mesh.tensor == 1 || shape.sequence) return;
+  // Each block's input is kept in parts, and gathered where the block runs again.
+  check({"recompute.policy=full", "recompute.partition=true"},
+        L * (b.all() + b.input - b.part), b.all() + b.gathered);
+}
+
+TEST(EqualityRecompute, SameBitsFewerBytes) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    for (const Words& mesh : meshes()) compare(mesh, compute, measure(compute, mesh));
+  }
+}
+
+// In every slot of a pipeline, and with weight gradients that are put off, where what is
+// made again has to be kept until they are made: the same bits.
+TEST(EqualityRecompute, InPipelines) {
+  const std::string ranks = format("parallel.pipeline={}", world().size());
+  const std::vector<Words> all = {selective("\"norm\", \"attention\""),
+                                  selective("\"activation\", \"up\""),
+                                  {"recompute.policy=full"},
+                                  {"recompute.policy=full", "recompute.layers=3"}};
+  for (const char* schedule : {"1f1b", "zb_h1"}) {
+    for (const char* model : {"llama", "gpt2", "mixtral"}) {
+      const Words mesh = {ranks, std::string("parallel.schedule=") + schedule,
+                          "batch.micro=2"};
+      const Outcome none = train(model, "bf16", mesh);
+      for (const Words& words : all) {
+        SCOPED_TRACE(std::string(schedule) + " " + model + " " + words.back());
+        expect_same_bits(train(model, "bf16", mesh + words), none);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test

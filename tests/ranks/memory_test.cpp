@@ -1,0 +1,185 @@
+// Memory: what the ledger counts around an engine and its first steps equals the plan, on
+// every mesh of the table; bytes per parameter of each strategy; initialising holds no
+// more than a share.
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "model/stage.hpp"
+#include "plan/plan.hpp"
+#include "ranks/equality.hpp"
+#include "train/step_totals.hpp"
+
+namespace trireme::test {
+namespace {
+
+using Bytes = std::array<std::int64_t, memory_classes>;
+
+Bytes ledger() {
+  Bytes bytes{};
+  for (int c = 0; c < memory_classes; ++c)
+    bytes[static_cast<std::size_t>(c)] = memory_use(static_cast<MemoryClass>(c)).bytes;
+  return bytes;
+}
+
+Bytes minus(Bytes a, const Bytes& b) {
+  for (std::size_t c = 0; c < a.size(); ++c) a[c] -= b[c];
+  return a;
+}
+
+std::int64_t of(const Bytes& bytes, MemoryClass c) {
+  return bytes[static_cast<std::size_t>(c)];
+}
+
+// What two steps of training hold more than before, without the batch, and without
+// scratch that kernels make for themselves and keep.
+Bytes measure(const train::RunConfig& config) {
+  const Bytes before = ledger();
+  Bytes with{};
+  {
+    comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
+    const train::StepTotals totals(mesh, Device::host());
+    train_steps(config, mesh, 2, false, [&](train::Engine&) { with = ledger(); });
+  }
+  const Bytes kept = minus(ledger(), before);
+  for (int c = 0; c < memory_classes; ++c) {
+    if (static_cast<MemoryClass>(c) == MemoryClass::workspace) continue;
+    EXPECT_EQ(kept[static_cast<std::size_t>(c)], 0)
+        << name_of(static_cast<MemoryClass>(c));
+  }
+  Bytes held = minus(minus(with, before), kept);
+  held[static_cast<std::size_t>(MemoryClass::data)] = 0;
+  return held;
+}
+
+TEST(Memory, LedgerIsAsPlanned) {
+  int compared = 0;
+  for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
+    if (line.ranks != world().size()) continue;
+    for (const char* compute : {"fp32", "bf16"}) {
+      SCOPED_TRACE(line.text + " " + compute);
+      const auto config = mesh_config(line, compute);
+      const Bytes held = measure(config);
+      const plan::Plan plan = plan::make_plan(config, world().rank());
+      for (int c = 0; c < memory_classes; ++c) {
+        EXPECT_EQ(held[static_cast<std::size_t>(c)],
+                  plan.memory[static_cast<std::size_t>(c)])
+            << name_of(static_cast<MemoryClass>(c));
+      }
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 20);
+}
+
+// Of the store on this rank, in bytes.
+struct State {
+  std::int64_t weights = 0, gradients = 0, optimizer = 0;
+  std::int64_t padded = 0;   // elements of all units
+  std::int64_t largest = 0;  // of one unit
+};
+
+State state_of(const Words& words) {
+  const auto config = equality_config("llama", "bf16", words);
+  comm::Mesh mesh =
+      comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding);
+  train::Engine engine(config, mesh, Device::meta());
+  const optim::ParameterStore& store = engine.store();
+  State state{static_cast<std::int64_t>(store.weight_bytes()),
+              static_cast<std::int64_t>(store.gradient_bytes()),
+              static_cast<std::int64_t>(store.optimizer_bytes())};
+  for (const optim::Unit& unit : store.units()) {
+    state.padded += unit.elements;
+    state.largest = std::max(state.largest, unit.elements);
+  }
+  // Padding: to 32 elements for each Param, to 32 for each rank for each unit.
+  const std::int64_t P = model::parameter_count(config.model), d = world().size();
+  const auto tensors = static_cast<std::int64_t>(store.params().size());
+  const auto units = static_cast<std::int64_t>(store.units().size());
+  EXPECT_GE(state.padded, P);
+  EXPECT_LE(state.padded, P + 31 * tensors + (32 * d - 1) * units);
+  return state;
+}
+
+// Bytes of mixed-precision training (Rajbhandari et al., 2020), with gradients in fp32:
+// 2 of weights, 4 of gradients, 12 of master weights and moments; what is shared out is
+// divided by d.
+TEST(Memory, BytesPerParameter) {
+  const int d = world().size();
+  const auto strategy = [](const char* name) {
+    return Words{std::string("parallel.sharding_strategy=") + name, "batch.micro=1"};
+  };
+  const State none = state_of(strategy("NO_SHARD"));
+  EXPECT_EQ(none.weights + none.gradients, 6 * none.padded);
+  EXPECT_EQ(none.optimizer, 12 * none.padded);
+  const State zero1 = state_of(strategy("ZERO1"));
+  EXPECT_EQ(zero1.weights + zero1.gradients, 6 * zero1.padded);
+  EXPECT_EQ(d * zero1.optimizer, 12 * zero1.padded);
+  const State zero2 = state_of(strategy("SHARD_GRAD_OP"));
+  EXPECT_EQ(zero2.weights, 2 * zero2.padded);
+  EXPECT_EQ(d * (zero2.gradients - 2 * 4 * zero2.largest), 4 * zero2.padded);
+  EXPECT_EQ(d * zero2.optimizer, 12 * zero2.padded);
+  const State zero3 = state_of(strategy("FULL_SHARD"));
+  EXPECT_EQ(d * (zero3.weights - 2 * 2 * zero3.largest), 2 * zero3.padded);
+  EXPECT_EQ(d * (zero3.gradients - 2 * 4 * zero3.largest), 4 * zero3.padded);
+  EXPECT_EQ(d * zero3.optimizer, 12 * zero3.padded);
+  // On the real mesh: the ledger.
+  for (const char* name : {"NO_SHARD", "ZERO1", "SHARD_GRAD_OP", "FULL_SHARD"}) {
+    SCOPED_TRACE(name);
+    const State planned = state_of(strategy(name));
+    const Bytes held = measure(equality_config("llama", "bf16", strategy(name)));
+    EXPECT_EQ(of(held, MemoryClass::weights), planned.weights);
+    EXPECT_EQ(of(held, MemoryClass::gradients), planned.gradients);
+    EXPECT_EQ(of(held, MemoryClass::optimizer), planned.optimizer);
+  }
+}
+
+// Whatever the units: whole gradients are open for two of them at a time, and whole
+// weights there for two with prefetch = 1.
+TEST(Memory, SharesAndTwoUnits) {
+  const int d = world().size();
+  for (const std::int64_t wrap : {0, 20000, 100000}) {
+    Words words = {"batch.micro=1"};
+    if (wrap > 0) {
+      words.push_back("parallel.wrap=size");
+      words.push_back(format("parallel.wrap_parameters={}", wrap));
+    }
+    SCOPED_TRACE(words.back());
+    for (const char* name : {"SHARD_GRAD_OP", "FULL_SHARD"}) {
+      const State state =
+          state_of(words + Words{std::string("parallel.sharding_strategy=") + name});
+      EXPECT_LE(state.gradients, 4 * state.padded / d + 2 * 4 * state.largest);
+      if (*name == 'F') {
+        EXPECT_LE(state.weights, 2 * state.padded / d + 2 * 2 * state.largest);
+      }
+    }
+  }
+}
+
+// Initial weights are made in the share: nothing is allocated but what messages need.
+TEST(Memory, InitialisingHoldsTheShareAlone) {
+  for (const char* name : {"NO_SHARD", "ZERO1", "SHARD_GRAD_OP", "FULL_SHARD"}) {
+    for (const char* offload : {"none", "optimizer", "weights"}) {
+      const bool full = std::string(name) == "FULL_SHARD";
+      if (*offload == 'w' && !full) continue;
+      SCOPED_TRACE(std::string(name) + " " + offload);
+      const auto config =
+          equality_config("llama", "bf16",
+                          {std::string("parallel.sharding_strategy=") + name,
+                           "batch.micro=1", std::string("parallel.offload=") + offload});
+      comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
+      train::Engine engine(config, mesh, Device::host());
+      const auto allocations = [] {
+        return memory_allocations() - memory_use(MemoryClass::communication).allocations;
+      };
+      const std::int64_t before = allocations();
+      const Bytes held = ledger();
+      engine.store().initialize(1);
+      EXPECT_EQ(allocations(), before);
+      const Bytes more = minus(ledger(), held);
+      EXPECT_LE(of(more, MemoryClass::communication), full ? 0 : 1 << 20);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Faults on a rank in the middle of a pipeline, a ring, an exchange of experts and a shard
+# group: the job ends in seconds with one message and the right status, and no rank stays.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+base="run.steps=4 precision.compute=fp32 model.layers=3 comm.timeout_seconds=2"
+
+# No process of the job is left; its run.directory is in its command line.
+gone() {
+  for _ in $(seq 50); do
+    pgrep -f -- "$work/run" >/dev/null || return 0
+    sleep 0.1
+  done
+  pgrep -af -- "$work/run"
+  return 1
+}
+
+# At most so many seconds since the last run began.
+within() { [ $((SECONDS - started)) -le "$1" ] || { echo "$((SECONDS - started)) s"; return 1; }; }
+
+# A killed rank says nothing, and the launcher (or a rank that misses it) ends the job: at
+# most one message of ours.
+died() {
+  [ "$status" != 0 ] && [ "$status" != 124 ] || { echo "status $status"; return 1; }
+  local count
+  count=$(grep -c 'trireme: error:' "$work/out")
+  [ "$count" -le 1 ] || { echo "$count error messages"; return 1; }
+}
+
+# faulty NAME RANKS RANK WORDS: each kind of fault at step 2 on that rank.
+faulty() {
+  local name=$1 ranks=$2 rank=$3 kind
+  shift 3
+  for kind in throw hang kill exit; do
+    started=$SECONDS
+    rm -rf "$work/run"
+    run "$ranks" train $deck run.directory="$work/run" $base "$@" debug.fault=$kind@2@$rank
+    case $kind in
+      throw) check "$name: throw" expect 70 "rank $rank: injected fault" ;;
+      hang) check "$name: hang" expect 82 "rank $rank" ;;
+      *) check "$name: $kind" died ;;
+    esac
+    check "$name: $kind ends soon" within 20
+    check "$name: $kind leaves no rank" gone
+    check "$name: $kind came at step 2" test "$(grep -c '"step"' "$work/run/metrics.jsonl")" = 1
+  done
+}
+
+faulty pipeline 3 1 parallel.pipeline=3
+faulty ring 3 1 model.sequence=30 parallel.context=3
+faulty experts 4 2 model.architecture=mixtral model.moe.experts=4 model.feed_forward=24 \
+  parallel.expert=2 batch.global=8
+faulty shards 4 2 parallel.sharding_strategy=FULL_SHARD
+finish

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Checkpoints of sharded, pipelined, tied and expert meshes: stopping and resuming changes
+# no bit, another mesh goes on from them, and evaluate, generate and HDF5's tools read
+# them.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+
+# One global batch is the whole text: the loss of a step is that of evaluating the weights
+# before it.
+head -c $((32 * 8)) LICENSE >"$work/text"
+# A constant rate, so that a run of fewer steps is the beginning of a longer one.
+common=("data.paths=[\"$work/text\"]" batch.global=8 checkpoint.every=2
+  checkpoint.keep=0 optimizer.schedule.name=constant optimizer.schedule.warmup=0)
+moe="model.layers=3 model.moe.experts=4 model.feed_forward=24"
+
+tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
+losses() { field "$work/$1/metrics.jsonl" loss; }
+
+# Losses and tensors of two runs are the same.
+identical() {
+  losses "$1" >"$work/a"
+  losses "$2" >"$work/b"
+  cmp "$work/a" "$work/b" || { paste "$work/a" "$work/b"; return 1; }
+  tensors "$work/$1" >"$work/a"
+  tensors "$work/$2" >"$work/b"
+  [ -s "$work/a" ] && diff "$work/a" "$work/b"
+}
+
+# whole NAME WORDS: 4 steps on 4 ranks, then the same stopped after 2 of them.
+whole() {
+  local name=$1
+  shift
+  run 4 train $deck run.directory="$work/$name" run.steps=4 "${common[@]}" "$@"
+  check "$name trains" test "$status" = 0
+  run 4 train $deck run.directory="$work/$name-again" run.steps=2 "${common[@]}" "$@"
+  check "$name: half of it" test "$status" = 0
+  cp -r "$work/$name-again" "$work/$name-half"
+  run 4 train $deck run.directory="$work/$name-again" run.steps=4 "${common[@]}" "$@"
+  check "$name: resumed" test "$status" = 0
+  check "$name: resumed at step 2" grep -q '(step 2,' "$work/out"
+  check "$name: the same bits" identical "$name-again" "$name"
+}
+
+# elsewhere NAME RANKS WORDS: the second half on another mesh has the same losses.
+elsewhere() {
+  local name=$1 ranks=$2
+  shift 2
+  rm -rf "$work/other"
+  cp -r "$work/$name-half" "$work/other"
+  run "$ranks" train $deck run.directory="$work/other" run.steps=4 "${common[@]}" "$@"
+  check "$name on $*" test "$status" = 0
+  losses other >"$work/a"
+  losses "$name" >"$work/b"
+  check "$name on $*: losses" close_values "$work/a" "$work/b" 1e-9
+}
+
+# The third training loss, before the third update, is that of the second checkpoint.
+evaluated() {
+  run 1 evaluate "$work/$1/checkpoints/step-00000002" "$work/text"
+  grep -o 'loss [^ ]*' "$work/out" | cut -d' ' -f2 >"$work/a"
+  losses "$1" | sed -n 3p >"$work/b"
+  check "$1: evaluation equals the next training loss" \
+    close_values "$work/a" "$work/b" 1e-9
+}
+
+# in_file NAME TENSOR SHAPE: a whole tensor, where HDF5's tools are there.
+in_file() {
+  command -v h5dump >/dev/null || return 0
+  h5dump -H -d "/$2" "$work/$1/checkpoints/latest/checkpoint.h5" >"$work/out" 2>&1
+  check "$1: $2 is whole" grep -qF "SIMPLE { ( $3 )" "$work/out"
+}
+
+generated() {
+  run 1 generate "$work/$1" --prompt "The license" --tokens 40 --temperature 0
+  check "$1: generate" test "$status" = 0
+}
+
+whole full model.layers=3 parallel.sharding_strategy=FULL_SHARD
+evaluated full
+in_file full model/model.layers.1.mlp.down_proj.weight "32, 48"
+in_file full optimizer/moment2/lm_head.weight "257, 32"
+elsewhere full 4 model.layers=3 parallel.pipeline=2 parallel.tensor=2
+elsewhere full 2 model.layers=3 parallel.context=2 parallel.sharding_strategy=ZERO1
+
+tied="model.layers=3 model.tie_embeddings=true"
+whole tied $tied parallel.pipeline=2 parallel.sharding_strategy=SHARD_GRAD_OP
+evaluated tied
+in_file tied model/model.embed_tokens.weight "257, 32"
+generated tied
+elsewhere tied 4 $tied parallel.tensor=2 parallel.sharding_strategy=FULL_SHARD
+elsewhere tied 3 $tied parallel.pipeline=3 parallel.schedule=zb_h1
+
+mixtral="model.architecture=mixtral $moe"
+whole mixtral $mixtral parallel.expert=2 parallel.sharding_strategy=FULL_SHARD
+evaluated mixtral
+in_file mixtral model/model.layers.2.block_sparse_moe.experts.3.w1.weight "24, 32"
+generated mixtral
+elsewhere mixtral 4 $mixtral parallel.pipeline=2 parallel.tensor=2
+
+deepseek="model.architecture=deepseek_moe $moe model.moe.shared_experts=1
+  model.moe.dense_layers=1 model.moe.router=sigmoid model.moe.choice_bias=true
+  model.moe.bias_update_rate=0.01"
+whole deepseek $deepseek parallel.expert=4 parallel.sharding_strategy=SHARD_GRAD_OP
+evaluated deepseek
+generated deepseek
+elsewhere deepseek 2 $deepseek parallel.pipeline=2
+
+whole offload parallel.pipeline=2 parallel.schedule=interleaved parallel.virtual_stages=2 \
+  model.layers=4 parallel.sharding_strategy=FULL_SHARD parallel.offload=weights
+elsewhere offload 1 model.layers=4
+finish
