@@ -9,28 +9,6 @@
 namespace trireme::test {
 namespace {
 
-struct Case {
-  std::vector<std::string> overrides;
-  int ranks;
-  std::vector<std::string> expected;
-  Status status = Status::bad_content;
-};
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const auto& part : parts) out += part + " ";
-  return out;
-}
-
-void expect_one_problem(const Case& wrong) {
-  SCOPED_TRACE(joined(wrong.overrides));
-  const auto [message, status] = error_of(
-      [&] { train::make_run_config(parse_sample(wrong.overrides), wrong.ranks); });
-  for (const auto& part : wrong.expected) expect_contains(message, part);
-  EXPECT_EQ(count_lines(message), 1) << message;
-  EXPECT_EQ(static_cast<int>(status), static_cast<int>(wrong.status)) << message;
-}
-
 const std::vector<Case> cases = {
     // model
     {{"model.hidden=66", "model.heads=4"},
@@ -296,7 +274,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"data.source", "megatron", "\"bytes\" or \"tokens\" or \"synthetic\""},
       {"data.source", "llmc", "\"bytes\""},
       {"data.tokenizer", "tokenizer.json", "\"\""},
-      {"parallel.expert", "2", "1"},
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
       {"comm.backend", "nccl", "\"auto\" or \"mpi\""},
       {"comm.deterministic", "false", "true"},
@@ -321,11 +298,11 @@ TEST(RunConfigRules, NotAvailableYet) {
 TEST(RunConfigRules, AllBrokenRulesTogether) {
   const auto [message, status] = error_of([&] {
     train::make_run_config(
-        parse_sample({"parallel.tensor=3", "batch.micro=3", "parallel.expert=2"}), 4);
+        parse_sample({"parallel.tensor=3", "batch.micro=3", "optimizer.name=muon"}), 4);
   });
   EXPECT_EQ(status, Status::bad_content);
   EXPECT_EQ(count_lines(message), 4) << message;
-  expect_contains(message, "expert parallelism is not available yet");
+  expect_contains(message, "this optimizer is not available yet");
   expect_contains(message, "must divide the number of ranks");
 }
 
