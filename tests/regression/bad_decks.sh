@@ -231,6 +231,26 @@ rule weights 65 1 '2^50 weights' model.layers=100000 model.hidden=16777216 \
 rule tokens 65 1 '2^62' run.steps=1000000000000 batch.global=1000000000 \
   model.sequence=134217728
 
+# Mixtures of experts.
+moe="model.architecture=mixtral model.moe.experts=4 model.feed_forward=48"
+rule no_moe 65 1 'model.architecture = "mixtral"|model.moe.experts = 0' \
+  model.architecture=mixtral
+rule top_k 65 1 'model.moe.top_k = 5|model.moe.experts = 4|write' $moe model.moe.top_k=5
+rule shared 65 1 'model.moe.shared_experts = 1 has no meaning|"mixtral"' $moe \
+  model.moe.shared_experts=1
+rule dense_layers 65 1 'model.moe.dense_layers = 3|model.layers = 2' \
+  ${moe/mixtral/deepseek_moe} model.moe.dense_layers=3
+rule bias 65 1 'model.moe.bias_update_rate = 0.5|model.moe.choice_bias = false' \
+  ${moe/mixtral/deepseek_moe} model.moe.bias_update_rate=0.5
+rule capacity 65 2 'model.moe.capacity_factor = 1.5|parallel.context = 2' $moe \
+  parallel.context=2 model.moe.capacity_factor=1.5
+rule dense_expert 65 2 'parallel.expert = 2 has no meaning' parallel.expert=2
+rule experts 65 3 'model.moe.experts = 4|parallel.expert = 3|write' $moe \
+  parallel.expert=3 batch.global=9
+rule expert_ranks 78 2 'parallel.expert = 4 must divide the 2' $moe parallel.expert=4
+rule expert_fold 65 6 'parallel.expert = 2|parallel.shard_group = 3' $moe batch.global=6 \
+  parallel.expert=2 parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=3
+
 # 9. Several at once, in one message.
 add together "unknown key|must be above 0|parallel.tensor = 3" \
   'model.head = 3' 'optimizer.eps = 0' 'parallel.tensor = 3'

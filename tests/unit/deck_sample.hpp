@@ -51,4 +51,27 @@ inline int count_lines(const std::string& text) {
   return 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
+// Overrides of the sample that break one rule, and what the message must hold.
+struct Case {
+  std::vector<std::string> overrides;
+  int ranks;
+  std::vector<std::string> expected;
+  Status status = Status::bad_content;
+};
+
+inline std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const auto& part : parts) out += part + " ";
+  return out;
+}
+
+inline void expect_one_problem(const Case& wrong) {
+  SCOPED_TRACE(joined(wrong.overrides));
+  const auto [message, status] = error_of(
+      [&] { train::make_run_config(parse_sample(wrong.overrides), wrong.ranks); });
+  for (const auto& part : wrong.expected) expect_contains(message, part);
+  EXPECT_EQ(count_lines(message), 1) << message;
+  EXPECT_EQ(static_cast<int>(status), static_cast<int>(wrong.status)) << message;
+}
+
 }  // namespace trireme::test

@@ -9,28 +9,6 @@
 namespace trireme::test {
 namespace {
 
-struct Case {
-  std::vector<std::string> overrides;
-  int ranks;
-  std::vector<std::string> expected;
-  Status status = Status::bad_content;
-};
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const auto& part : parts) out += part + " ";
-  return out;
-}
-
-void expect_one_problem(const Case& wrong) {
-  SCOPED_TRACE(joined(wrong.overrides));
-  const auto [message, status] = error_of(
-      [&] { train::make_run_config(parse_sample(wrong.overrides), wrong.ranks); });
-  for (const auto& part : wrong.expected) expect_contains(message, part);
-  EXPECT_EQ(count_lines(message), 1) << message;
-  EXPECT_EQ(static_cast<int>(status), static_cast<int>(wrong.status)) << message;
-}
-
 const std::vector<Case> cases = {
     // model
     {{"model.hidden=66", "model.heads=4"},

@@ -316,6 +316,32 @@ TEST(Schedule, NeighboursOnOneRankHandOverInMemory) {
   EXPECT_EQ(live_slots(two, 0), 1);
 }
 
+// What a send sends lies in its microbatch's slot (an output, or the gradient of an input
+// in the input's place): no receive or forward before it has taken the slot over.
+TEST(Schedule, SlotsAreKeptUntilTheirSends) {
+  for_each_shape([](const PipelineShape& shape) {
+    SCOPED_TRACE(name_of(shape));
+    for (const Schedule& schedule : make_schedules(shape)) {
+      std::map<std::pair<int, std::int64_t>, std::int64_t> owner;  // of (chunk, slot)
+      std::vector<std::vector<std::int64_t>> slots;
+      for (int c = 0; c < shape.chunks; ++c)
+        slots.push_back(assign_slots(schedule, c, Lifetime::input));
+      for (const Action& action : schedule) {
+        const bool gradient = action.payload == Payload::gradient;
+        if (action.kind == ActionKind::receive && gradient) continue;
+        const auto chunk = static_cast<std::size_t>(action.chunk);
+        const std::int64_t slot =
+            slots[chunk][static_cast<std::size_t>(action.microbatch)];
+        auto& holder = owner[{action.chunk, slot}];
+        const bool takes =
+            action.kind == ActionKind::receive || action.kind == ActionKind::forward;
+        if (takes) holder = action.microbatch;
+        ASSERT_EQ(holder, action.microbatch) << describe(action);
+      }
+    }
+  });
+}
+
 // Receives are posted ahead, which costs a slot or few; a chunk's slots are not shared.
 TEST(Schedule, SlotsAreFewAndNeverShared) {
   for_each_shape([](const PipelineShape& shape) {
