@@ -81,6 +81,7 @@ void ParameterStore::settle_gather(Slot& slot) {
 }
 
 void ParameterStore::fetch(int module, Direction direction) {
+  progress();  // a stage's messages move on between modules, not only at its ends
   if (!shares_weights()) return;
   const std::int64_t start = ++clock_;
   const auto bundles_of = [&](int m) -> const std::vector<int>& {
@@ -121,6 +122,7 @@ void ParameterStore::fetch(int module, Direction direction) {
 }
 
 void ParameterStore::release(int module) {
+  progress();
   if (!shares_weights()) return;
   for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
     Slot* slot = slot_of(bundle);

@@ -92,6 +92,7 @@ ParameterStore::Slot& ParameterStore::open_slot(int bundle) {
 }
 
 void ParameterStore::open_gradients(int module) {
+  progress();
   if (!shares_gradients() || !config_.training) return;
   for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
     const auto trained =
