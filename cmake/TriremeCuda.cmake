@@ -17,6 +17,11 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 
+string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra")
+if(TRIREME_WERROR)
+  string(APPEND CMAKE_CUDA_FLAGS " -Werror=all-warnings")
+endif()
+
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
 add_library(nccl::nccl UNKNOWN IMPORTED)

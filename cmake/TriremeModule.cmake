@@ -31,18 +31,47 @@ target_compile_options(trireme_options INTERFACE
                        "$<$<COMPILE_LANGUAGE:CXX>:${_cxx_options}>")
 string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options})  # for trireme --version
 
-# A back end is a file, not an #if: a module's folder cuda/ or nccl/ holds the back end's
-# files and a no_*.cpp that takes their place in a build without it.
-function(trireme_backend_sources result folder)
-  file(GLOB present CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
-  set(absent ${present})
-  list(FILTER present EXCLUDE REGEX "/no_[^/]*\\.cpp$")
-  list(FILTER absent INCLUDE REGEX "/no_[^/]*\\.cpp$")
-  if(TRIREME_CUDA)
-    set(${result} ${present} PARENT_SCOPE)
+# 1: code for CUDA devices is built, for real ones or the emulated one.
+set(_has_cuda 0)
+if(TRIREME_CUDA)
+  set(_has_cuda 1)
+endif()
+target_compile_definitions(trireme_options INTERFACE TRIREME_HAS_CUDA=${_has_cuda})
+
+# A back end is a file, not an #if. A module's folder cuda/ holds what every CUDA build
+# compiles, cuda/nvidia/ what calls NVIDIA's libraries, cuda/emulated/ what takes its place
+# on the emulated device, nccl/ what calls NCCL. A no_*.cpp in cuda/ or nccl/ takes the
+# place of that folder in a build without it.
+function(trireme_backend_sources result)
+  set(sources)
+  set(folders_present)
+  if(TRIREME_CUDA STREQUAL "EMULATED")
+    set(folders_present cuda cuda/emulated)
+    set(folders_absent nccl)
+  elseif(TRIREME_CUDA)
+    set(folders_present cuda cuda/nvidia nccl)
+    set(folders_absent)
   else()
-    set(${result} ${absent} PARENT_SCOPE)
+    set(folders_absent cuda nccl)
   endif()
+  foreach(folder IN LISTS folders_present)
+    file(GLOB present CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+    list(FILTER present EXCLUDE REGEX "/no_[^/]*\\.cpp$")
+    list(APPEND sources ${present})
+  endforeach()
+  foreach(folder IN LISTS folders_absent)
+    file(GLOB absent CONFIGURE_DEPENDS ${folder}/no_*.cpp)
+    list(APPEND sources ${absent})
+  endforeach()
+  if(TRIREME_CUDA STREQUAL "EMULATED")
+    foreach(source IN LISTS sources)
+      if(source MATCHES "\\.cu$")
+        set_source_files_properties(${source} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
+                                    "-xc++;-fno-finite-math-only")
+      endif()
+    endforeach()
+  endif()
+  set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
 # trireme_module(<name> SOURCES <files> USES <modules> [LIBRARIES <targets>])
@@ -50,10 +79,8 @@ endfunction()
 # sources is an empty library.
 function(trireme_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LIBRARIES")
-  foreach(folder cuda nccl)
-    trireme_backend_sources(backend ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
-    list(APPEND arg_SOURCES ${backend})
-  endforeach()
+  trireme_backend_sources(backend)
+  list(APPEND arg_SOURCES ${backend})
   list(TRANSFORM arg_USES PREPEND trireme_)
   if(NOT arg_SOURCES)
     add_library(trireme_${name} INTERFACE)

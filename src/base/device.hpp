@@ -6,34 +6,52 @@
 
 namespace trireme {
 
-// host: this process's memory. meta: shapes only; nothing is allocated, kernels and
-// collectives return at once, so that a planner can run the real model and read off
-// sizes.
-enum class DeviceKind : std::uint8_t { host, meta };
+// Whether this build can compute on CUDA devices: real ones, or the emulated one of
+// TRIREME_CUDA=EMULATED. Code for them stands behind `if constexpr (has_cuda)`, so that a
+// build without them needs no stand-ins.
+inline constexpr bool has_cuda = TRIREME_HAS_CUDA != 0;
+
+// host: this process's memory. cuda: a GPU's. meta: shapes only; nothing is allocated,
+// kernels and collectives return at once, so that a planner can run the real model and
+// read off sizes.
+enum class DeviceKind : std::uint8_t { host, cuda, meta };
 
 struct Device {
   DeviceKind kind = DeviceKind::host;
+  int index = 0;  // of a GPU, among those that the process sees
 
   bool is_host() const { return kind == DeviceKind::host; }
+  bool is_cuda() const { return kind == DeviceKind::cuda; }
   bool is_meta() const { return kind == DeviceKind::meta; }
   bool operator==(const Device&) const = default;
 
   static constexpr Device host() { return {DeviceKind::host}; }
+  static constexpr Device cuda(int index) { return {DeviceKind::cuda, index}; }
   static constexpr Device meta() { return {DeviceKind::meta}; }
 };
 
 // A queue of work on one device, in order. On the host work is done when the call
-// returns.
+// returns. All streams of a GPU name the one queue on which this process computes there;
+// transports order their own queues around it by events. Cheap to copy.
 class Stream {
  public:
-  explicit Stream(Device device = Device::host()) : device_(device) {}
+  // Throws Error(transport) where the device is a GPU that cannot be used, and
+  // Error(resources) in a build without CUDA.
+  explicit Stream(Device device = Device::host());
 
   Device device() const { return device_; }
-  // Returns when everything queued so far is done.
-  void synchronize() {}
+  // The cudaStream_t; nullptr on host and meta.
+  void* native() const { return native_; }
+  // Returns when everything queued so far is done. Throws Error(transport) for an error
+  // of that work.
+  void synchronize();
 
  private:
+  friend class SideStream;
+  Stream(Device device, void* native) : device_(device), native_(native) {}
+
   Device device_;
+  void* native_ = nullptr;
 };
 
 }  // namespace trireme

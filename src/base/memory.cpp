@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/device_memory.hpp"
+
 namespace trireme {
 namespace {
 
@@ -75,28 +77,41 @@ std::int64_t resident_bytes() {
 
 Buffer::Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
                std::string_view label)
-    : use_(use) {
+    : Buffer(device, dtype, shape, use, label, false) {}
+
+Buffer Buffer::pinned(DType dtype, const Shape& shape, MemoryClass use,
+                      std::string_view label) {
+  return Buffer(Device::host(), dtype, shape, use, label, true);
+}
+
+Buffer::Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
+               std::string_view label, bool pinned)
+    : use_(use), pinned_(pinned) {
   const auto bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
   void* data = nullptr;
   if (!device.is_meta() && bytes > 0) {
-    data = map_pages(bytes);
+    data = pinned             ? allocate_pinned_memory(bytes)
+           : device.is_cuda() ? allocate_device_memory(device, bytes)
+                              : map_pages(bytes);
     require(data != nullptr, Status::resources,
-            "{} of memory for '{}' ({}) cannot be had; use more ranks or a smaller "
+            "{} of {} for '{}' ({}) cannot be had; use more ranks or a smaller "
             "batch.micro or model",
-            human_bytes(static_cast<double>(bytes)), label, name_of(use));
+            human_bytes(static_cast<double>(bytes)),
+            device.is_cuda() ? "the GPU's memory" : "memory", label, name_of(use));
     enter(use, static_cast<std::int64_t>(bytes));
   }
   view_ = TensorView(data, dtype, shape, device);
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : view_(std::exchange(other.view_, {})), use_(other.use_) {}
+    : view_(std::exchange(other.view_, {})), use_(other.use_), pinned_(other.pinned_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this != &other) {
     release();
     view_ = std::exchange(other.view_, {});
     use_ = other.use_;
+    pinned_ = other.pinned_;
   }
   return *this;
 }
@@ -105,7 +120,13 @@ Buffer::~Buffer() { release(); }
 
 void Buffer::release() {
   if (view_.raw() == nullptr) return;
-  ::munmap(view_.raw(), view_.bytes());
+  if (pinned_) {
+    free_pinned_memory(view_.raw());
+  } else if (view_.device().is_cuda()) {
+    free_device_memory(view_.device(), view_.raw());
+  } else {
+    ::munmap(view_.raw(), view_.bytes());
+  }
   enter(use_, -static_cast<std::int64_t>(view_.bytes()));
   view_ = {};
 }
@@ -127,7 +148,8 @@ TensorView Arena::take(DType dtype, const Shape& shape, std::string_view label) 
   require(top_ <= capacity_,
           "arena '{}' of {} bytes has no room for '{}' {} {}: {} needed", label_,
           capacity_, label, name_of(dtype), shape, top_);
-  return TensorView(buffer_.view().data<std::uint8_t>() + begin, dtype, shape, device_);
+  return TensorView(static_cast<std::byte*>(buffer_.view().raw()) + begin, dtype, shape,
+                    device_);
 }
 
 void Arena::release(std::size_t mark) {

@@ -36,7 +36,7 @@ std::int64_t memory_allocations();
 // Memory of this process that the system holds in RAM, libraries and all; 0 if unknown.
 std::int64_t resident_bytes();
 
-// Owns one 64-byte aligned allocation on a device (nothing on meta), zero-filled. Bytes
+// Owns one aligned allocation on a device (nothing on meta), zero-filled. Bytes
 // are entered in the ledger under `use`. Throws Error(resources) naming label and size
 // when the memory cannot be had. Movable, not copyable.
 class Buffer {
@@ -44,6 +44,9 @@ class Buffer {
   Buffer() = default;
   Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
          std::string_view label);
+  // On the host, where devices reach it directly and copies go on without the host.
+  static Buffer pinned(DType dtype, const Shape& shape, MemoryClass use,
+                       std::string_view label);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -52,10 +55,13 @@ class Buffer {
   std::size_t bytes() const { return view_.empty() ? 0 : view_.bytes(); }
 
  private:
+  Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
+         std::string_view label, bool pinned);
   void release();
 
   TensorView view_;
   MemoryClass use_ = MemoryClass::workspace;
+  bool pinned_ = false;
 };
 
 // A stack of tensors in one buffer. On meta, capacity is unlimited and peak_bytes() tells
@@ -64,7 +70,7 @@ class Arena {
  public:
   static constexpr std::size_t alignment = 64;
 
-  // A meta arena, or a host arena with room for `capacity` bytes.
+  // With room for `capacity` bytes; on meta without limit.
   Arena(Device device, std::size_t capacity, MemoryClass use, std::string_view label);
 
   // A dense tensor above all others; contents are undefined. Throws Error(internal)

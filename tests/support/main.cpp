@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
+#include "base/cuda_devices.hpp"
 #include "comm/world.hpp"
 #include "kernels/runtime.hpp"
+#include "support/device.hpp"
 #include "support/world.hpp"
 
 namespace {
@@ -36,11 +39,22 @@ class Failures : public testing::EmptyTestEventListener {
 
 namespace trireme::test {
 comm::World& world() { return *current_world; }
+
+Device test_device() {
+  const char* wanted = std::getenv("TRIREME_TEST_DEVICE");
+  return wanted != nullptr && std::string(wanted) == "cuda" ? Device::cuda(0)
+                                                            : Device::host();
+}
 }  // namespace trireme::test
 
 int main(int argc, char** argv) {
   trireme::comm::World world(argc, argv);
   current_world = &world;
+  if (trireme::test::test_device().is_cuda() && trireme::cuda_devices().empty()) {
+    constexpr int skipped = 77;
+    if (world.rank() == 0) std::printf("skipped: this machine has no GPU\n");
+    return skipped;
+  }
   trireme::kernels::Runtime runtime;
   testing::InitGoogleTest(&argc, argv);
   if (world.rank() != 0) {

@@ -10,22 +10,25 @@
 #include <string>
 #include <vector>
 
+#include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
+#include "support/device.hpp"
 
 namespace trireme::test {
 
 using Vector = std::vector<double>;
 
-// A tensor that owns its memory. With `padding` a matrix is a range of columns of a wider
-// one, whose other columns hold a mark that kernels must leave alone.
+// A tensor that owns its memory, on the device of the test. With `padding` a matrix is a
+// range of columns of a wider one, whose other columns hold a mark that kernels must
+// leave alone.
 class Tensor {
  public:
   static constexpr double mark = 777.0;  // rounds to 776 in bf16
 
   Tensor(DType dtype, const Shape& shape, std::int64_t padding = 0)
       : padding_(padding),
-        buffer_(Device::host(), dtype, padding ? wide(shape, padding) : shape,
+        buffer_(test_device(), dtype, padding ? wide(shape, padding) : shape,
                 MemoryClass::data, "test"),
         view_(padding ? buffer_.view().columns(padding, shape[1]) : buffer_.view()) {
     if (padding > 0) write(buffer_.view(), [](std::int64_t) { return mark; });
@@ -72,13 +75,23 @@ class Tensor {
     return i / view.dim(1) * view.stride(0) + i % view.dim(1);
   }
   template <class F>
-  static void write(const TensorView& view, const F& value) {
+  static void write(const TensorView& target, const F& value) {
+    const Buffer host(Device::host(), target.dtype(), target.shape(), MemoryClass::data,
+                      "test");
+    const TensorView view = target.device().is_host() ? target : host.view();
     visit_floating(view.dtype(), [&]<class T>(T) {
       for (std::int64_t i = 0; i < view.elements(); ++i)
         view.data<T>()[offset(view, i)] = T(static_cast<Accumulator<T>>(value(i)));
     });
+    Stream stream(target.device());
+    copy_bytes(stream, view, target);
   }
-  static Vector read(const TensorView& view) {
+  static Vector read(const TensorView& source) {
+    const Buffer host(Device::host(), source.dtype(), source.shape(), MemoryClass::data,
+                      "test");
+    const TensorView view = source.device().is_host() ? source : host.view();
+    Stream stream(source.device());
+    copy_bytes(stream, source, view);
     Vector values;
     visit_floating(view.dtype(), [&]<class T>(T) {
       for (std::int64_t i = 0; i < view.elements(); ++i)
@@ -93,18 +106,23 @@ class Tensor {
   TensorView view_;
 };
 
-// A vector of int32 with its view.
+// A vector of int32 with its view on the device of the test.
 class Indices {
  public:
   explicit Indices(std::vector<std::int32_t> values)
       : values_(std::move(values)),
-        view_(values_.data(), DType::i32, {static_cast<std::int64_t>(values_.size())}) {}
-  operator const TensorView&() const { return view_; }  // NOLINT: stands for its view
+        buffer_(test_device(), DType::i32, {static_cast<std::int64_t>(values_.size())},
+                MemoryClass::data, "test") {
+    Stream stream(test_device());
+    copy_bytes(stream, TensorView(values_.data(), DType::i32, buffer_.view().shape()),
+               buffer_.view());
+  }
+  operator const TensorView&() const { return buffer_.view(); }  // NOLINT
   const std::vector<std::int32_t>& values() const { return values_; }
 
  private:
   std::vector<std::int32_t> values_;
-  TensorView view_;
+  Buffer buffer_;
 };
 
 // Half the distance from 1 to the next number: the error of one rounding.

@@ -1,0 +1,73 @@
+// Memory of GPUs and copies, through the CUDA runtime.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/device_memory.hpp"
+
+#include <cstring>
+
+#include "base/cuda/check.hpp"
+
+namespace trireme {
+namespace {
+
+using cuda::check;
+
+}  // namespace
+
+void enqueue_copy(Stream& stream, const TensorView& x, const TensorView& y) {
+  const auto queue = static_cast<cudaStream_t>(stream.native());
+  if (x.is_dense() && y.is_dense()) {
+    check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDefault, queue),
+          "cudaMemcpyAsync");
+    return;
+  }
+  const std::size_t element = size_of(x.dtype());
+  const auto bytes = [&](std::int64_t n) {
+    return static_cast<std::size_t>(n) * element;
+  };
+  check(cudaMemcpy2DAsync(y.raw(), bytes(y.stride(0)), x.raw(), bytes(x.stride(0)),
+                          bytes(x.dim(1)), static_cast<std::size_t>(x.dim(0)),
+                          cudaMemcpyDefault, queue),
+        "cudaMemcpy2DAsync");
+}
+
+void* allocate_device_memory(Device device, std::size_t bytes) {
+  check(cudaSetDevice(device.index), "cudaSetDevice");
+  void* memory = nullptr;
+  const cudaError_t code = cudaMalloc(&memory, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(code, "cudaMalloc");
+  Stream stream(device);
+  check(cudaMemsetAsync(memory, 0, bytes, static_cast<cudaStream_t>(stream.native())),
+        "cudaMemsetAsync");
+  stream.synchronize();  // other queues may use it at once
+  return memory;
+}
+
+void free_device_memory(Device, void* memory) noexcept { cudaFree(memory); }
+
+void* allocate_pinned_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t code = cudaMallocHost(&memory, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(code, "cudaMallocHost");
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void free_pinned_memory(void* memory) noexcept { cudaFreeHost(memory); }
+
+DeviceMemoryState device_memory_state(Device device) {
+  DeviceMemoryState state;
+  if (!device.is_cuda()) return state;
+  check(cudaSetDevice(device.index), "cudaSetDevice");
+  check(cudaMemGetInfo(&state.free_bytes, &state.total_bytes), "cudaMemGetInfo");
+  return state;
+}
+
+}  // namespace trireme
