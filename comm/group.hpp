@@ -39,6 +39,8 @@ class Handle {
   ~Handle();
   void wait();
   bool done();
+  // Nothing was started, or it has been waited on.
+  bool empty() const { return operation_ == nullptr; }
 
  private:
   Operation* operation_ = nullptr;  // owned by its group's pool

@@ -32,7 +32,7 @@ const Outcome& alone(const MeshLine& line, const std::string& compute) {
 void compare(const MeshLine& line, const std::string& compute, const Limits& limits) {
   SCOPED_TRACE(line.text + " in " + compute);
   const auto config = mesh_config(line, compute);
-  comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
+  comm::Mesh mesh = test_mesh(config);
   const Outcome outcome = train_steps(config, mesh, steps_of(line, compute));
   if (world().rank() == 0) expect_equal(outcome, alone(line, compute), limits);
 }
@@ -59,7 +59,7 @@ TEST(MeshTable, Bf16ErrsLikeOneRank) {
     SCOPED_TRACE(line.text);
     const auto config = mesh_config(line, "bf16");
     ASSERT_FALSE(config.model.has_experts()) << "tokens would change experts";
-    comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
+    comm::Mesh mesh = test_mesh(config);
     const Outcome outcome = train_steps(config, mesh, 1);
     if (world().rank() != 0) continue;
     const Outcome& exact = alone(line, "fp64");
