@@ -43,6 +43,13 @@ void check_shape(const MeshShape& shape, const Folding& folding, int ranks) {
           expert);
 }
 
+// Who sends to whom: stages to their neighbours, and around in interleaved schedules; the
+// ring of attention; the exchange of experts.
+Links links_of(std::string_view name) {
+  if (name == "pipeline" || name == "context") return Links::ring;
+  return name == "experts" ? Links::all : Links::none;
+}
+
 }  // namespace
 
 std::string_view name_of(Axis axis) {
@@ -111,15 +118,18 @@ void Mesh::make_groups(const Maker& make) {
        end ? 2 : 1);
 }
 
-Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding)
+Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device device,
+           Transport transport)
     : shape_(shape), folding_(folding), rank_(world.rank()) {
   check_shape(shape, folding, world.size());
   // Whether a group has one rank is not the same on all ranks (the ends): those that
   // split do it together.
   make_groups([&](std::string name, int color, int rank, int size) {
     const bool split = name == "ends" ? shape.pipeline > 1 : size > 1;
-    return split ? split_group(world, std::move(name), color, rank)
-                 : make_meta_group(std::move(name), 0, 1);
+    if (!split) return make_meta_group(std::move(name), 0, 1);
+    const Links links = links_of(name);
+    return split_group(world, std::move(name), color, rank,
+                       {.device = device, .transport = transport, .links = links});
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/device.hpp"
 #include "comm/group.hpp"
+#include "comm/transport.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -46,9 +47,11 @@ struct Folding {
 // are folded from the axes.
 class Mesh {
  public:
-  // Collective over the world. Throws Error(resources) unless shape.size() ==
-  // world.size().
-  Mesh(World& world, const MeshShape& shape, const Folding& folding = {});
+  // Collective over the world. With a GPU as `device`, tensors of its groups may lie on
+  // it, and go over `transport` (choose_transport()). Throws Error(resources) unless
+  // shape.size() == world.size(), and for NCCL in a build without it.
+  Mesh(World& world, const MeshShape& shape, const Folding& folding = {},
+       Device device = Device::host(), Transport transport = Transport::mpi);
   // As rank `rank` of a mesh that does not exist: for planning. Collectives do nothing.
   static Mesh meta(const MeshShape& shape, int rank, const Folding& folding = {});
 
