@@ -120,7 +120,7 @@ void Mesh::make_groups(const Maker& make) {
 
 Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device device,
            Transport transport)
-    : shape_(shape), folding_(folding), rank_(world.rank()) {
+    : shape_(shape), folding_(folding), rank_(world.rank()), device_(device) {
   check_shape(shape, folding, world.size());
   // Whether a group has one rank is not the same on all ranks (the ends): those that
   // split do it together.

@@ -58,6 +58,8 @@ class Mesh {
   const MeshShape& shape() const { return shape_; }
   const Folding& folding() const { return folding_; }
   int rank() const { return rank_; }
+  // Where the tensors of its groups may lie, beside the host.
+  Device device() const { return device_; }
   int coordinate(Axis axis) const { return shape_.coordinate(rank_, axis); }
   Group& group(Axis axis) const { return *groups_[static_cast<std::size_t>(axis)]; }
   // All ranks of the mesh.
@@ -112,6 +114,7 @@ class Mesh {
   MeshShape shape_;
   Folding folding_;
   int rank_ = 0;
+  Device device_;
   std::array<std::unique_ptr<Group>, axes> groups_;
   std::array<std::unique_ptr<Group>, folds> folds_;
 };

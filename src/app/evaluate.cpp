@@ -1,4 +1,4 @@
-// `trireme evaluate MODEL DATA [--logits FILE.h5]`.
+// `trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -90,8 +90,10 @@ int evaluate(comm::World& world, const Arguments& given) {
   train::RunConfig config;
   std::unique_ptr<io::SampleSource> source;
   world.agree([&] {
-    constexpr Option options[] = {{"--logits", true}};
-    arguments.parse("trireme evaluate MODEL DATA [--logits FILE.h5]", options, 2, 2);
+    constexpr Option options[] = {{"--logits", true}, {"--device", true}};
+    arguments.parse(
+        "trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]",
+        options, 2, 2);
     reader.emplace(arguments.words()[0], world.rank(), world.size());
     config = checkpoint_config(*reader);
     source = open_data(config, arguments.words()[1]);
@@ -100,11 +102,12 @@ int evaluate(comm::World& world, const Arguments& given) {
             config.model.heads, world.size());
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  comm::Mesh mesh(world, {.tensor = world.size()});
+  const train::ComputeDevice on = device_of(world, arguments);
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, on.device, on.transport);
   std::optional<infer::LoadedModel> model;
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *reader);
+                  config.model.sequence, *reader, on.device);
   });
   infer::Evaluation result;
   if (arguments.has("--logits")) {
