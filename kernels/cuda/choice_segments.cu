@@ -14,7 +14,7 @@ __global__ void count_kernel(const std::int32_t* choice_N, std::int64_t N, std::
   if (u >= U) return;
   clear_counts(E, count);
   const Segment segment = choices_of_segment(u, N);
-  walk_choices(choice_N + segment.begin, segment.count, count,
+  walk_choices(choice_N + segment.begin, segment.count, E, count,
                [](std::int64_t, std::int32_t, std::int32_t) {});
   for (std::int64_t e = lane_of_thread(); e < E; e += warp_size)
     counts_EU[e * U + u] = count[e];

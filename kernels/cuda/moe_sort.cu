@@ -50,7 +50,7 @@ __global__ void place_kernel(const std::int32_t* choice_N, std::int64_t N, std::
   if (u >= U) return;
   first_places(before_EU, rows_E, E, U, u, next);
   const Segment segment = choices_of_segment(u, N);
-  walk_choices(choice_N + segment.begin, segment.count, next,
+  walk_choices(choice_N + segment.begin, segment.count, E, next,
                [&](std::int64_t i, std::int32_t, std::int32_t place) {
                  row_N[segment.begin + i] = place;
                  if (place >= 0)

@@ -100,7 +100,7 @@ __global__ void limit_kernel(const std::int32_t* choice_TK, std::int64_t E,
   const std::int32_t* const choice = choice_TK + blockIdx.x * pairs + first;
   std::int32_t* const kept = kept_TK + blockIdx.x * pairs + first;
   clear_counts(E, counts + warp * E);
-  walk_choices(choice, count, counts + warp * E,
+  walk_choices(choice, count, E, counts + warp * E,
                [](std::int64_t, std::int32_t, std::int32_t) {});
   __syncthreads();
   for (std::int64_t e = threadIdx.x; e < E; e += blockDim.x) {
@@ -112,7 +112,7 @@ __global__ void limit_kernel(const std::int32_t* choice_TK, std::int64_t E,
     }
   }
   __syncthreads();
-  walk_choices(choice, count, counts + warp * E,
+  walk_choices(choice, count, E, counts + warp * E,
                [&](std::int64_t i, std::int32_t e, std::int32_t place) {
                  kept[i] = place < capacity ? e : -1;
                });
