@@ -108,7 +108,7 @@ class Mesh {
   Group& at(Fold fold) const { return *folds_[static_cast<std::size_t>(fold)]; }
   // Makes the group called name, whose ranks give the same color: (name, color, rank in
   // the group, size).
-  using Maker = std::function<std::unique_ptr<Group>(std::string, int, int, int)>;
+  using Maker = std::function<std::unique_ptr<Group>(const std::string&, int, int, int)>;
   void make_groups(const Maker& make);
 
   MeshShape shape_;
