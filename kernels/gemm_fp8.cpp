@@ -106,9 +106,9 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   if (stream.device().is_meta()) return;
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
-  const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) {
+      const ProfileScope scope(family);
       if (K > 0) return cuda::gemm_fp8(stream, c, a_MK, b_NK, accumulate);
       if (accumulate == Accumulate::no) cuda::fill_rows(stream, {}, c);
       return;

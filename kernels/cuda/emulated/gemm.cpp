@@ -25,9 +25,14 @@ Operand<DeviceType<T>> operand(const TensorView& x, bool transposed = false) {
   return result;
 }
 
+// Blocks of threads for one row of a result of n columns.
+__device__ std::int64_t blocks_of(std::int64_t n) {
+  return (n + threads_per_block - 1) / threads_per_block;
+}
+
 Grid grid_of(std::int64_t m, std::int64_t n) {
   Grid grid;
-  grid.blocks = dim3(extent((n + threads_per_block - 1) / threads_per_block), extent(m));
+  grid.blocks.x = extent(m * blocks_of(n));
   grid.threads.x = threads_per_block;
   return grid;
 }
@@ -35,8 +40,8 @@ Grid grid_of(std::int64_t m, std::int64_t n) {
 template <class T, class C>
 __global__ void gemm_kernel(Operand<C> c, Operand<T> a, Operand<T> b, const T* bias,
                             std::int64_t n, std::int64_t k, bool accumulate) {
-  const std::int64_t i = blockIdx.y;
-  const std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t i = blockIdx.x / blocks_of(n);
+  const std::int64_t j = blockIdx.x % blocks_of(n) * blockDim.x + threadIdx.x;
   if (j >= n) return;
   Wide<T> sum = 0;
   const T* left = a.data + i * a.row;
@@ -77,8 +82,8 @@ struct Fp8Operand {
 template <class C>
 __global__ void gemm_fp8_kernel(Operand<C> c, Fp8Operand a, Fp8Operand b,
                                 bool accumulate) {
-  const std::int64_t i = blockIdx.y;
-  const std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t i = blockIdx.x / blocks_of(b.rows);
+  const std::int64_t j = blockIdx.x % blocks_of(b.rows) * blockDim.x + threadIdx.x;
   if (j >= b.rows) return;
   float sum = 0;
   for (std::int64_t begin = 0; begin < a.depth; begin += fp8_block) {
