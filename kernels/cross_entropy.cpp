@@ -3,6 +3,7 @@
 #include "kernels/cross_entropy.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/kokkos/cross_entropy.hpp"
 #include "kernels/profile.hpp"
 
@@ -32,6 +33,11 @@ void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
                targets_C);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::cross_entropy_statistics(stream, logits_CV, targets_C, first,
+                                            stats_C3);
+  }
   host::cross_entropy_statistics(logits_CV, targets_C, first, stats_C3);
 }
 
@@ -49,6 +55,10 @@ void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
   check.dense({"stats of the ranks", stats_RC3});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::cross_entropy_combine(stream, stats_RC3, stats_C3);
+  }
   host::cross_entropy_combine(stats_RC3, stats_C3);
 }
 
@@ -63,6 +73,10 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
   check.tensor({"loss", loss_C}, stats_C3.dtype(), {C});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::cross_entropy_loss(stream, stats_C3, targets_C, z_loss, loss_C);
+  }
   host::cross_entropy_loss(stats_C3, targets_C, z_loss, loss_C);
 }
 
@@ -76,6 +90,11 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
   check.tensor({"dlogits", dlogits_CV}, dlogits_CV.dtype(), logits_CV.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C, first,
+                                          scale, z_loss, dlogits_CV);
+  }
   host::cross_entropy_gradient(logits_CV, stats_C3, targets_C, first, scale, z_loss,
                                dlogits_CV);
 }

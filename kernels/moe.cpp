@@ -3,8 +3,12 @@
 #include "kernels/moe.hpp"
 
 #include <limits>
+#include <span>
 
+#include "base/device_memory.hpp"
+#include "base/memory.hpp"
 #include "kernels/checks.hpp"
+#include "kernels/cuda/moe.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/kokkos/moe.hpp"
 #include "kernels/profile.hpp"
@@ -28,23 +32,38 @@ void check_rows(const Checks& check, Argument x, Argument y, const TensorView& b
   check.tensor({"index", index_R}, DType::i32, {by_row.dim(0)});
 }
 
+// The rows of each expert in the host's memory, until this thread's next call. Those on
+// a GPU are fetched, for which the call waits.
+std::span<const std::int32_t> rows_on_host(Stream& stream, const TensorView& rows_E) {
+  if (!rows_E.device().is_cuda()) return rows_E.span<std::int32_t>();
+  static thread_local Buffer fetched;
+  if (fetched.bytes() < rows_E.bytes())
+    fetched = Buffer::pinned(DType::i32, rows_E.shape(), MemoryClass::workspace,
+                             "rows of each expert");
+  const TensorView rows = fetched.view().rows(0, rows_E.dim(0));
+  copy_bytes(stream, rows_E, rows);
+  return rows.span<std::int32_t>();
+}
+
 // Rows and weights of expert e of E: f(e, first row, rows), in the order of experts.
 template <class F>
 void for_experts(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
                  const TensorView& weights_EOI, const F& f) {
   const Checks check("grouped_linear", stream);
-  check.tensor({"rows", rows_E}, DType::i32, {rows_E.elements()});
+  const Stream host;
+  const Checks check_counts("grouped_linear", rows_E.device().is_host() ? host : stream);
+  check_counts.tensor({"rows", rows_E}, DType::i32, {rows_E.elements()});
   check.matrix({"x", x_RI});
   check.matrix({"weights", weights_EOI});
   require(weights_EOI.dim(0) % rows_E.dim(0) == 0,
           "weights {} are not those of {} experts", weights_EOI.shape(), rows_E.dim(0));
   if (stream.device().is_meta()) return;
   const std::int64_t O = weights_EOI.dim(0) / rows_E.dim(0);
-  std::int64_t first = 0;
-  for (std::int64_t e = 0; e < rows_E.dim(0); ++e) {
-    const std::int64_t rows = rows_E.data<std::int32_t>()[e];
+  std::int64_t first = 0, e = 0;
+  for (const std::int64_t rows : rows_on_host(stream, rows_E)) {
     if (rows > 0) f(weights_EOI.rows(e * O, O), first, rows);
     first += rows;
+    ++e;
   }
   require(first == x_RI.dim(0), "{} rows were given to experts that have {}", x_RI.dim(0),
           first);
@@ -64,6 +83,10 @@ void sort_by_expert(Stream& stream, const TensorView& choice_TK, const TensorVie
           "{} rows of a microbatch are too many", choice_TK.elements());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::sort_by_expert(stream, choice_TK, rows_E, row_TK, token_N);
+  }
   host::sort_by_expert(choice_TK, rows_E, row_TK, token_N);
 }
 
@@ -73,6 +96,9 @@ void gather_rows(Stream& stream, const TensorView& x_TD, const TensorView& index
   check_rows(check, {"x", x_TD}, {"y", y_RD}, y_RD, index_R);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::gather_rows(stream, x_TD, index_R, y_RD);
+  }
   host::gather_rows(x_TD, index_R, y_RD);
 }
 
@@ -83,6 +109,9 @@ void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& inde
   check.tensor({"y", y_RD}, x_RD.dtype(), x_RD.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::scatter_rows(stream, x_RD, index_R, y_RD);
+  }
   host::scatter_rows(x_RD, index_R, y_RD);
 }
 
@@ -96,6 +125,10 @@ void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& r
     check.tensor({"weights", weights_TK}, accumulator_of(y_TD.dtype()), row_TK.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::combine_rows(stream, rows_ND, row_TK, weights_TK, accumulate, y_TD);
+  }
   host::combine_rows(rows_ND, row_TK, weights_TK, accumulate, y_TD);
 }
 
@@ -113,6 +146,11 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
   check.tensor({"dweights", dweights_TK}, wide, row_TK.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::combine_rows_backward(stream, dy_TD, rows_ND, row_TK, weights_TK,
+                                         drows_ND, dweights_TK);
+  }
   host::combine_rows_backward(dy_TD, rows_ND, row_TK, weights_TK, drows_ND, dweights_TK);
 }
 

@@ -35,10 +35,11 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
                            const TensorView& weights_TK, const TensorView& drows_ND,
                            const TensorView& dweights_TK);
 
-// One product for each expert over its own rows: rows_E (i32, in the host's memory) holds
-// how many, one expert after the other; none is legal. Weights of all experts lie one
-// below the other: [E * O, I].
-// y_RO = x_RI W_e^T
+// One product for each expert over its own rows: rows_E (i32, on the stream's device or
+// in the host's memory) holds how many, one expert after the other; none is legal.
+// Weights of all experts lie one below the other: [E * O, I]. Async: with rows_E on a GPU
+// the call waits until the GPU has come this far, since the host must know how many
+// products of which size to queue. y_RO = x_RI W_e^T
 void grouped_linear(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
                     const TensorView& weights_EOI, const TensorView& y_RO);
 // dx_RI = dy_RO W_e

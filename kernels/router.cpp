@@ -3,6 +3,7 @@
 #include "kernels/router.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/router.hpp"
 #include "kernels/kokkos/router.hpp"
 #include "kernels/profile.hpp"
 
@@ -36,6 +37,23 @@ void check_sums(const Checks& check, const TensorView& scores_TE,
           scores_TE.dim(0), B);
 }
 
+// Sums alone, of which the loss is made.
+void check_balance(const Checks& check, const TensorView& sums_B2E) {
+  check.floating({"sums", sums_B2E});
+  require(sums_B2E.dtype() == accumulator_of(sums_B2E.dtype()),
+          "the router works in fp32 or fp64, not in {}", name_of(sums_B2E.dtype()));
+  require(sums_B2E.shape().rank() == 3 && sums_B2E.dim(1) == 2,
+          "the sums of the balance loss have shape {}, not [sequences, 2, experts]",
+          sums_B2E.shape());
+  check.dense({"sums", sums_B2E});
+}
+
+void check_z_loss(const Checks& check, const TensorView& logits_TE,
+                  const TensorView& lse_T) {
+  check_scores(check, {"logits", logits_TE});
+  check.tensor({"lse", lse_T}, logits_TE.dtype(), {logits_TE.dim(0)});
+}
+
 }  // namespace
 
 void router_scores(Stream& stream, RouterScore kind, const TensorView& logits_TE,
@@ -45,6 +63,10 @@ void router_scores(Stream& stream, RouterScore kind, const TensorView& logits_TE
   check.tensor({"scores", scores_TE}, logits_TE.dtype(), logits_TE.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::router_scores(stream, kind, logits_TE, scores_TE);
+  }
   host::router_scores(kind, logits_TE, scores_TE);
 }
 
@@ -56,6 +78,11 @@ void router_scores_backward(Stream& stream, RouterScore kind, const TensorView& 
   check.tensor({"dlogits", dlogits_TE}, scores_TE.dtype(), scores_TE.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::router_scores_backward(stream, kind, scores_TE, dscores_TE,
+                                          dlogits_TE);
+  }
   host::router_scores_backward(kind, scores_TE, dscores_TE, dlogits_TE);
 }
 
@@ -68,6 +95,10 @@ void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorVie
     check.tensor({"bias", bias_E}, scores_TE.dtype(), {scores_TE.dim(1)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::choose_experts(stream, scores_TE, bias_E, choice_TK);
+  }
   host::choose_experts(scores_TE, bias_E, choice_TK);
 }
 
@@ -80,6 +111,10 @@ void router_weights(Stream& stream, const RouterWeights& rule,
   check.tensor({"weights", weights_TK}, scores_TE.dtype(), choice_TK.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::router_weights(stream, rule, scores_TE, choice_TK, weights_TK);
+  }
   host::router_weights(rule, scores_TE, choice_TK, weights_TK);
 }
 
@@ -94,6 +129,11 @@ void router_weights_backward(Stream& stream, const RouterWeights& rule,
   check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::router_weights_backward(stream, rule, scores_TE, choice_TK,
+                                           dweights_TK, dscores_TE);
+  }
   host::router_weights_backward(rule, scores_TE, choice_TK, dweights_TK, dscores_TE);
 }
 
@@ -109,6 +149,10 @@ void limit_choices(Stream& stream, const TensorView& choice_TK, std::int64_t exp
           sequence, capacity);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::limit_choices(stream, choice_TK, experts, sequence, capacity, kept_TK);
+  }
   host::limit_choices(choice_TK, experts, sequence, capacity, kept_TK);
 }
 
@@ -119,6 +163,10 @@ void count_choices(Stream& stream, const TensorView& choice_TK,
   check_choice(check, {"choice", choice_TK}, choice_TK.dim(0), counts_E.elements());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::count_choices(stream, choice_TK, counts_E);
+  }
   host::count_choices(choice_TK, counts_E);
 }
 
@@ -130,16 +178,37 @@ void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
   check_sums(check, scores_TE, sums_B2E);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::balance_sums(stream, kind, scores_TE, choice_TK, sums_B2E);
+  }
   host::balance_sums(kind, scores_TE, choice_TK, sums_B2E);
 }
 
 double balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
                     std::int64_t sequence) {
-  const Checks check("balance_loss", stream);
-  check.floating({"sums", sums_B2E});
-  check.dense({"sums", sums_B2E});
+  check_balance(Checks("balance_loss", stream), sums_B2E);
   if (stream.device().is_meta()) return 0;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::balance_loss(stream, sums_B2E, top_k, sequence);
+  }
   return host::balance_loss(sums_B2E, top_k, sequence);
+}
+
+void add_balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
+                      std::int64_t sequence, double factor, const TensorView& sum_1) {
+  const Checks check("add_balance_loss", stream);
+  check_balance(check, sums_B2E);
+  check.tensor({"sum", sum_1}, DType::f64, {1});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::add_balance_loss(stream, sums_B2E, top_k, sequence, factor, sum_1);
+  }
+  *sum_1.data<double>() += factor * host::balance_loss(sums_B2E, top_k, sequence);
 }
 
 void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& scores_TE,
@@ -152,29 +221,52 @@ void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& s
   check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::balance_loss_backward(stream, kind, scores_TE, sums_B2E, top_k,
+                                         sequence, factor, dscores_TE);
+  }
   host::balance_loss_backward(kind, scores_TE, sums_B2E, top_k, sequence, factor,
                               dscores_TE);
 }
 
 double router_z_loss(Stream& stream, const TensorView& logits_TE,
                      const TensorView& lse_T) {
-  const Checks check("router_z_loss", stream);
-  check_scores(check, {"logits", logits_TE});
-  check.tensor({"lse", lse_T}, logits_TE.dtype(), {logits_TE.dim(0)});
+  check_z_loss(Checks("router_z_loss", stream), logits_TE, lse_T);
   if (stream.device().is_meta()) return 0;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::router_z_loss(stream, logits_TE, lse_T);
+  }
   return host::router_z_loss(logits_TE, lse_T);
+}
+
+void add_router_z_loss(Stream& stream, const TensorView& logits_TE,
+                       const TensorView& lse_T, double factor, const TensorView& sum_1) {
+  const Checks check("add_router_z_loss", stream);
+  check_z_loss(check, logits_TE, lse_T);
+  check.tensor({"sum", sum_1}, DType::f64, {1});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::add_router_z_loss(stream, logits_TE, lse_T, factor, sum_1);
+  }
+  *sum_1.data<double>() += factor * host::router_z_loss(logits_TE, lse_T);
 }
 
 void router_z_loss_backward(Stream& stream, const TensorView& logits_TE,
                             const TensorView& lse_T, double factor,
                             const TensorView& dlogits_TE) {
   const Checks check("router_z_loss_backward", stream);
-  check_scores(check, {"logits", logits_TE});
-  check.tensor({"lse", lse_T}, logits_TE.dtype(), {logits_TE.dim(0)});
+  check_z_loss(check, logits_TE, lse_T);
   check.tensor({"dlogits", dlogits_TE}, logits_TE.dtype(), logits_TE.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::router_z_loss_backward(stream, logits_TE, lse_T, factor, dlogits_TE);
+  }
   host::router_z_loss_backward(logits_TE, lse_T, factor, dlogits_TE);
 }
 

@@ -60,10 +60,13 @@ void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
                   const TensorView& choice_TK, const TensorView& sums_B2E);
 // Sum over sequences of sum_e f_e P_e, with f_e = E / (K S) sums[0, e] and P_e = sums[1,
 // e] / S, where sums are those of all S = `sequence` tokens: 1 per sequence when the load
-// is even. On meta: 0.
+// is even. On meta: 0. On a GPU the call waits for the number.
 // Source: DeepSeek-AI, arXiv 2412.19437, eq. 17-20 (without the factor alpha).
 double balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
                     std::int64_t sequence);
+// sum_1 (f64 [1], on the stream's device) += factor * balance_loss, without waiting.
+void add_balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
+                      std::int64_t sequence, double factor, const TensorView& sum_1);
 // dscores_TE += factor * d balance_loss / d scores, through P only: f is a count.
 void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& scores_TE,
                            const TensorView& sums_B2E, std::int64_t top_k,
@@ -71,9 +74,14 @@ void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& s
                            const TensorView& dscores_TE);
 
 // Sum over tokens of lse^2, lse_T (written) = log sum_e exp(logits_TE). On meta: 0.
+// On a GPU the call waits for the number.
 // Source: Zoph et al., "ST-MoE", 2022, eq. 5 (a mean there).
 double router_z_loss(Stream& stream, const TensorView& logits_TE,
                      const TensorView& lse_T);
+// sum_1 (f64 [1], on the stream's device) += factor * router_z_loss, without waiting;
+// lse_T is written.
+void add_router_z_loss(Stream& stream, const TensorView& logits_TE,
+                       const TensorView& lse_T, double factor, const TensorView& sum_1);
 // dlogits_TE += factor * d router_z_loss / d logits.
 void router_z_loss_backward(Stream& stream, const TensorView& logits_TE,
                             const TensorView& lse_T, double factor,

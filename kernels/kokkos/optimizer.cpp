@@ -1,39 +1,47 @@
-// AdamW and SGD: one pass over memory, all threads.
+// AdamW and SGD on the host: one pass over memory, all threads.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 
-#include "kernels/optimizer.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/kokkos/parallel.hpp"
+#include "kernels/optimizer_factors.hpp"
+#include "kernels/runtime.hpp"
 
-namespace trireme::kernels {
+namespace trireme::kernels::host {
 namespace {
 
-ProfileFamily family("optimizer");
+// Elements that stay in the first-level cache between the steps of an update. Blocks
+// start at the same elements whatever the number of threads, so that each element goes
+// through the same (vector or remainder) code and gets the same bits.
+constexpr std::int64_t sweep_block = 1024;
 
-// The scalars of one AdamW step in the type of the arithmetic.
-template <class T>
-struct AdamWFactors {
-  T keep, gradient_scale, beta1, new1, beta2, new2, step_size, denominator_scale, eps;
+// Calls update(begin, end) block by block over [0, n), by all threads.
+template <class F>
+void sweep(const char* label, std::int64_t n, const F& update) {
+  for_ranges(label, divide_up(n, sweep_block), 16, threads(), [&](auto begin, auto end) {
+    for (auto block = begin; block < end; ++block)
+      update(block * sweep_block, std::min(n, (block + 1) * sweep_block));
+  });
+}
 
-  explicit AdamWFactors(const AdamW& rule)
-      : keep(static_cast<T>(1 - rule.learning_rate * rule.weight_decay)),
-        gradient_scale(static_cast<T>(rule.gradient_scale)),
-        beta1(static_cast<T>(rule.beta1)),
-        new1(static_cast<T>(1 - rule.beta1)),
-        beta2(static_cast<T>(rule.beta2)),
-        new2(static_cast<T>(1 - rule.beta2)),
-        step_size(
-            static_cast<T>(rule.learning_rate / (1 - power(rule.beta1, rule.step)))),
-        denominator_scale(
-            static_cast<T>(1 / std::sqrt(1 - power(rule.beta2, rule.step)))),
-        eps(static_cast<T>(rule.eps)) {}
-
-  static double power(double base, std::int64_t exponent) {
-    return std::pow(base, static_cast<double>(exponent));
+// weight = master, rounded, for elements [begin, end).
+template <class T, class W>
+void round_weights(const T* __restrict master, W* __restrict weight, std::int64_t begin,
+                   std::int64_t end) {
+  if (weight == nullptr) return;
+#pragma omp simd
+  for (std::int64_t i = begin; i < end; ++i) {
+    if constexpr (std::is_floating_point_v<W>) {
+      weight[i] = static_cast<W>(master[i]);
+    } else {
+      weight[i] = static_cast<W>(static_cast<float>(master[i]));
+    }
   }
-};
+}
 
 template <class T>
 void adamw_block(const AdamWFactors<T>& f, T* __restrict master, T* __restrict gradient,
@@ -53,65 +61,30 @@ void adamw_block(const AdamWFactors<T>& f, T* __restrict master, T* __restrict g
 }
 
 template <class T>
-void sgd_block(const Sgd& rule, T* __restrict master, T* __restrict gradient,
+void sgd_block(const SgdFactors<T>& f, T* __restrict master, T* __restrict gradient,
                T* __restrict buffer, std::int64_t begin, std::int64_t end) {
-  const auto keep = static_cast<T>(1 - rule.learning_rate * rule.weight_decay);
-  const auto rate = static_cast<T>(rule.learning_rate);
-  const auto scale = static_cast<T>(rule.gradient_scale);
-  const auto momentum = static_cast<T>(rule.momentum);
   if (buffer == nullptr) {
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) {
-      master[i] = keep * master[i] - rate * (scale * gradient[i]);
+      master[i] = f.keep * master[i] - f.rate * (f.gradient_scale * gradient[i]);
       gradient[i] = 0;
     }
     return;
   }
 #pragma omp simd
   for (std::int64_t i = begin; i < end; ++i) {
-    const T velocity = momentum * buffer[i] + scale * gradient[i];
+    const T velocity = f.momentum * buffer[i] + f.gradient_scale * gradient[i];
     buffer[i] = velocity;
-    master[i] = keep * master[i] - rate * velocity;
+    master[i] = f.keep * master[i] - f.rate * velocity;
     gradient[i] = 0;
   }
 }
 
-// All that a sweep touches is dense, of one length; state is in master's type.
-void check(const TensorView& master, const TensorView& state, const char* name) {
-  require(state.dtype() == master.dtype() && state.elements() == master.elements() &&
-              state.is_dense(),
-          "optimizer: {} is {} {}, the master weights are {} {}", name,
-          name_of(state.dtype()), state.shape(), name_of(master.dtype()), master.shape());
-}
-
-void check_weights(const TensorView& master, const TensorView& weight) {
-  require(
-      master.is_dense() && (master.dtype() == DType::f32 || master.dtype() == DType::f64),
-      "optimizer: master weights are dense fp32 or fp64, not {} {}",
-      name_of(master.dtype()), master.shape());
-  require(weight.empty() || (weight.elements() == master.elements() && weight.is_dense()),
-          "optimizer: weights {} for master weights {}", weight.shape(), master.shape());
-}
-
-// Calls f(T{}) with the master's type.
-template <class F>
-void visit_master(const TensorView& master, const F& f) {
-  if (master.dtype() == DType::f64) return f(double{});
-  f(float{});
-}
-
 }  // namespace
 
-void adamw(Stream& stream, const AdamW& rule, const TensorView& master,
-           const TensorView& gradient, const TensorView& moment1,
-           const TensorView& moment2, const TensorView& weight) {
-  check_weights(master, weight);
-  check(master, gradient, "the gradient");
-  check(master, moment1, "the first moment");
-  check(master, moment2, "the second moment");
-  require(rule.step >= 1, "AdamW counts steps from 1, not {}", rule.step);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
+void adamw(const AdamW& rule, const TensorView& master, const TensorView& gradient,
+           const TensorView& moment1, const TensorView& moment2,
+           const TensorView& weight) {
   visit_master(master, [&](auto element) {
     using T = decltype(element);
     const AdamWFactors<T> factors(rule);
@@ -128,27 +101,21 @@ void adamw(Stream& stream, const AdamW& rule, const TensorView& master,
   });
 }
 
-void sgd(Stream& stream, const Sgd& rule, const TensorView& master,
-         const TensorView& gradient, const TensorView& buffer, const TensorView& weight) {
-  check_weights(master, weight);
-  check(master, gradient, "the gradient");
-  if (!buffer.empty()) check(master, buffer, "the momentum buffer");
-  require(!buffer.empty() || rule.momentum == 0, "SGD with momentum {} needs a buffer",
-          rule.momentum);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
+void sgd(const Sgd& rule, const TensorView& master, const TensorView& gradient,
+         const TensorView& buffer, const TensorView& weight) {
   visit_master(master, [&](auto element) {
     using T = decltype(element);
+    const SgdFactors<T> factors(rule);
     T* w = master.data<T>();
     T* g = gradient.data<T>();
     T* velocity = buffer.empty() ? nullptr : buffer.data<T>();
     visit_weight(weight, [&](auto* rounded) {
       sweep("sgd", master.elements(), [&](std::int64_t begin, std::int64_t end) {
-        sgd_block(rule, w, g, velocity, begin, end);
+        sgd_block(factors, w, g, velocity, begin, end);
         round_weights(w, rounded, begin, end);
       });
     });
   });
 }
 
-}  // namespace trireme::kernels
+}  // namespace trireme::kernels::host

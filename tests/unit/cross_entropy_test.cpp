@@ -29,7 +29,7 @@ struct Result {
 // Loss and gradient with the vocabulary cut into `ranks` parts.
 Result run(const Tensor& logits_CV, const Indices& targets, double z_loss,
            std::int64_t ranks, double scale, DType gradient_type) {
-  Stream stream;
+  Stream stream(test_device());
   const TensorView& logits = logits_CV;
   const std::int64_t C = logits.dim(0), V = logits.dim(1);
   const Tensor parts(logits.dtype(), {ranks, C, 3}), loss(logits.dtype(), {C});
@@ -93,7 +93,7 @@ TEST_P(CrossEntropyTest, GradientInEveryTypeAndInPlace) {
     const auto got = run(logits, targets, 0.0, 1, 0.25, type);
     expect_close(type, got.dlogits, exact.dlogits, 0.0, std::string(name_of(type)));
   }
-  Stream stream;
+  Stream stream(test_device());
   const Tensor stats(GetParam(), {C, 3});
   kernels::cross_entropy_statistics(stream, logits, targets, 0, stats);
   kernels::cross_entropy_gradient(stream, logits, stats, targets, 0, 0.25, 0.0, logits);
@@ -153,7 +153,7 @@ TEST_P(CrossEntropyTest, HugeLogitsNeitherOverflowNorVanish) {
 }
 
 TEST_P(CrossEntropyTest, NoColumnsAndMaskedColumns) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor none(GetParam(), {2, 0}), stats(GetParam(), {2, 3});
   kernels::cross_entropy_statistics(stream, none, Indices({0, -100}), 5, stats);
   EXPECT_EQ(stats.values(), (Vector{-infinity, 0, 0, -infinity, 0, 0}));
@@ -178,7 +178,7 @@ TEST_P(CrossEntropyTest, NotANumberReachesTheLoss) {
 }
 
 TEST(CrossEntropy, TargetsOfOtherRanksHaveNoLogitHere) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor logits = Tensor::normal(DType::f32, {3, 10}, 1), stats(DType::f32, {3, 3});
   kernels::cross_entropy_statistics(stream, logits, Indices({19, 20, 29}), 20, stats);
   EXPECT_EQ(stats.values()[2], 0.0);
@@ -187,7 +187,7 @@ TEST(CrossEntropy, TargetsOfOtherRanksHaveNoLogitHere) {
 }
 
 TEST(CrossEntropy, RefusesWrongTypes) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor logits(DType::bf16, {2, 3}), stats(DType::f32, {2, 3});
   EXPECT_THROW(
       kernels::cross_entropy_statistics(stream, logits, Indices({0, 1}), 0, stats),

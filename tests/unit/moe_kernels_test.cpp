@@ -20,16 +20,35 @@ namespace reference = kernels::reference;
 
 constexpr RouterScore both_scores[] = {RouterScore::softmax, RouterScore::sigmoid};
 
-// An i32 matrix that owns its memory.
-struct Integers {
+// An i32 tensor that owns its memory, on the device of the test.
+class Integers {
+ public:
   explicit Integers(const Shape& shape, Choice v = {})
-      : values(std::move(v)),
-        view((values.resize(static_cast<std::size_t>(shape.elements())), values.data()),
-             DType::i32, shape) {}
-  operator const TensorView&() const { return view; }  // NOLINT: stands for its view
-  Choice values;
-  TensorView view;
+      : buffer_(test_device(), DType::i32, shape, MemoryClass::data, "test") {
+    v.resize(static_cast<std::size_t>(shape.elements()));
+    Stream stream(test_device());
+    copy_bytes(stream, TensorView(v.data(), DType::i32, shape), view());
+  }
+  operator const TensorView&() const { return view(); }  // NOLINT: stands for its view
+  const TensorView& view() const { return buffer_.view(); }
+  Choice values() const {
+    Choice v(static_cast<std::size_t>(view().elements()));
+    Stream stream(test_device());
+    copy_bytes(stream, view(), TensorView(v.data(), DType::i32, view().shape()));
+    return v;
+  }
+
+ private:
+  Buffer buffer_;
 };
+
+// What lies on the device of the test, in the host's memory.
+Buffer on_host(const TensorView& x) {
+  Buffer host(Device::host(), x.dtype(), x.shape(), MemoryClass::data, "test");
+  Stream stream(test_device());
+  copy_bytes(stream, x, host.view());
+  return host;
+}
 
 // A layer with one feature for each expert and the identity as router: x = logits.
 reference::MoeResult routed(RouterScore score, const RouterWeights& weights,
@@ -55,7 +74,7 @@ class RouterTest : public testing::TestWithParam<DType> {
  protected:
   // exp, a sum of at most 16 terms, a division or two.
   double error() const { return 32 * roundoff(GetParam()); }
-  Stream stream_;
+  Stream stream_{test_device()};
 };
 INSTANTIATE_TEST_SUITE_P(Types, RouterTest, testing::Values(DType::f64, DType::f32),
                          type_name);
@@ -85,7 +104,7 @@ TEST_P(RouterTest, MatchesReference) {
             kernels::balance_sums(stream_, score, scores, plain, sums);
             const std::string what = format("E {} K {} {}", E, K, normalise);
             expect_close(dtype, scores.values(), expected.scores_TE, error(), what);
-            EXPECT_EQ(choice.values, expected.choice_TK) << what;
+            EXPECT_EQ(choice.values(), expected.choice_TK) << what;
             expect_close(dtype, weights.values(), expected.weights_TK, 2.5 * error(),
                          what);
             EXPECT_EQ(counts.values(), expected.load_E);
@@ -93,32 +112,39 @@ TEST_P(RouterTest, MatchesReference) {
                         error() * expected.balance);
             EXPECT_NEAR(kernels::router_z_loss(stream_, logits, lse), expected.z,
                         error() * expected.z);
+            const Tensor sum(DType::f64, {1}, Vector{5.0});
+            kernels::add_balance_loss(stream_, sums, K, S, 0.5, sum);
+            EXPECT_NEAR(sum.values()[0], 5.0 + 0.5 * expected.balance,
+                        error() * (5.0 + expected.balance));
+            kernels::add_router_z_loss(stream_, logits, lse, -2.0, sum);
+            EXPECT_NEAR(sum.values()[0], 5.0 + 0.5 * expected.balance - 2 * expected.z,
+                        error() * (5.0 + expected.balance + 2 * expected.z));
           }
 }
 
 TEST(Router, TiesGoToTheLowerIndex) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor scores(DType::f32, {3, 4}, Vector{1, 2, 2, 1, 3, 3, 3, 3, 0, 0, 0, 1});
   const Integers choice({3, 3});
   kernels::choose_experts(stream, scores, {}, choice);
-  EXPECT_EQ(choice.values, (Choice{1, 2, 0, 0, 1, 2, 3, 0, 1}));
+  EXPECT_EQ(choice.values(), (Choice{1, 2, 0, 0, 1, 2, 3, 0, 1}));
   const Tensor bias(DType::f32, {4}, Vector{0, 0, 1, 0});
   kernels::choose_experts(stream, scores, bias, choice);
-  EXPECT_EQ(choice.values, (Choice{2, 1, 0, 2, 0, 1, 2, 3, 0}));
+  EXPECT_EQ(choice.values(), (Choice{2, 1, 0, 2, 0, 1, 2, 3, 0}));
 }
 
 TEST(Router, NotANumberStillChoosesLegally) {
-  Stream stream;
+  Stream stream(test_device());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor scores(DType::f64, {1, 3}, Vector{nan, nan, nan});
   const Integers choice({1, 3});
   kernels::choose_experts(stream, scores, {}, choice);
-  EXPECT_EQ(choice.values, (Choice{0, 1, 2}));
+  EXPECT_EQ(choice.values(), (Choice{0, 1, 2}));
 }
 
 // From logits to weights and both losses, as the module composes them.
 TEST(Router, BackwardIsTheDerivative) {
-  Stream stream;
+  Stream stream(test_device());
   const std::int64_t T = 6, E = 5, K = 2, S = 3;
   for (const auto score : both_scores)
     for (const bool normalise : {false, true}) {
@@ -161,7 +187,7 @@ TEST(Router, BackwardIsTheDerivative) {
 
 // An even load has loss 1 for every sequence: f_e = 1, and P sums to 1.
 TEST(Router, EvenLoadHasBalanceLossOne) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor scores(DType::f64, {4, 2}, Vector{0.6, 0.4, 0.4, 0.6, 0.9, 0.1, 0.1, 0.9});
   const Tensor sums(DType::f64, {2, 2, 2});
   const Integers choice({4, 1}, {0, 1, 0, 1});
@@ -170,27 +196,27 @@ TEST(Router, EvenLoadHasBalanceLossOne) {
 }
 
 TEST(Router, CapacityDropsLaterPositions) {
-  Stream stream;
+  Stream stream(test_device());
   const Integers choice({6, 2}, {0, 1, 0, 2, 0, 1, 0, 2, 1, 0, 2, 0}), kept({6, 2});
   kernels::limit_choices(stream, choice, 3, 3, 2, kept);
-  EXPECT_EQ(kept.values, (Choice{0, 1, 0, 2, -1, 1, 0, 2, 1, 0, 2, -1}));
+  EXPECT_EQ(kept.values(), (Choice{0, 1, 0, 2, -1, 1, 0, 2, 1, 0, 2, -1}));
   kernels::limit_choices(stream, choice, 3, 3, 0, kept);
-  EXPECT_EQ(kept.values, Choice(12, -1));
+  EXPECT_EQ(kept.values(), Choice(12, -1));
 }
 
 TEST(ExpertRows, SortIsStableAndSkipsDrops) {
-  Stream stream;
+  Stream stream(test_device());
   const Integers choice({4, 2}, {2, 0, -1, 2, 0, 2, -1, -1});
   const Integers rows({4}), row({4, 2}), token({8}, Choice(8, -7));
   kernels::sort_by_expert(stream, choice, rows, row, token);
-  EXPECT_EQ(rows.values, (Choice{2, 0, 3, 0}));
-  EXPECT_EQ(row.values, (Choice{2, 0, -1, 3, 1, 4, -1, -1}));
-  EXPECT_EQ(token.values, (Choice{0, 2, 0, 1, 2, -7, -7, -7}));
+  EXPECT_EQ(rows.values(), (Choice{2, 0, 3, 0}));
+  EXPECT_EQ(row.values(), (Choice{2, 0, -1, 3, 1, 4, -1, -1}));
+  EXPECT_EQ(token.values(), (Choice{0, 2, 0, 1, 2, -7, -7, -7}));
 }
 
 class ExpertRowsTest : public testing::TestWithParam<DType> {
  protected:
-  Stream stream_;
+  Stream stream_{test_device()};
 };
 INSTANTIATE_TEST_SUITE_P(Types, ExpertRowsTest, every_type, type_name);
 
@@ -248,14 +274,14 @@ TEST_P(ExpertRowsTest, CombineMatchesReference) {
 }
 
 TEST(ExpertRows, CombineWithoutWeightsIsTheAdjointOfGather) {
-  Stream stream;
+  Stream stream(test_device());
   const Integers choice({4, 2}, {2, 0, -1, 2, 0, 2, -1, -1});
   const Integers rows({3}), row({4, 2}), token({8});
   kernels::sort_by_expert(stream, choice, rows, row, token);
   const std::int64_t N = 5, D = 3;
   const Tensor x = Tensor::normal(DType::f64, {4, D}, 1), y(DType::f64, {N, D});
   const Tensor u = Tensor::normal(DType::f64, {N, D}, 2), dx(DType::f64, {4, D});
-  kernels::gather_rows(stream, x, token.view.rows(0, N), y);
+  kernels::gather_rows(stream, x, token.view().rows(0, N), y);
   kernels::combine_rows(stream, u, row, {}, false, dx);
   EXPECT_NEAR(dot(y.values(), u.values()), dot(x.values(), dx.values()), 1e-13);
 }
@@ -274,14 +300,21 @@ TEST_P(ExpertRowsTest, GroupedProductsMatchOneProductAnExpert) {
   kernels::grouped_linear(stream_, rows, x, w, y);
   kernels::grouped_linear_input_gradient(stream_, rows, dy, w, dx);
   kernels::grouped_linear_weight_gradient(stream_, rows, dy, x, dw);
+  const Buffer host_x = on_host(x), host_dy = on_host(dy), host_w = on_host(w);
+  const auto like = [](const Shape& shape, DType type) {
+    return Buffer(Device::host(), type, shape, MemoryClass::data, "test");
+  };
   Vector expected_y, expected_dx, expected_dw = before;
   std::int64_t first = 0;
   for (std::int64_t e = 0; e < 4; ++e) {
-    const std::int64_t n = rows.values[static_cast<std::size_t>(e)];
+    const std::int64_t n = rows.values()[static_cast<std::size_t>(e)];
     if (n == 0) continue;
-    const TensorView x_e = x.view().rows(first, n), dy_e = dy.view().rows(first, n);
-    const TensorView w_e = w.view().rows(e * O, O);
-    const Tensor as_y(dtype, {n, O}), as_x(dtype, {n, I}), as_w(wide, {O, I});
+    const TensorView x_e = host_x.view().rows(first, n);
+    const TensorView dy_e = host_dy.view().rows(first, n);
+    const TensorView w_e = host_w.view().rows(e * O, O);
+    const Buffer y_e = like({n, O}, dtype), dx_e = like({n, I}, dtype);
+    const Buffer dw_e = like({O, I}, wide);
+    const TensorView &as_y = y_e.view(), &as_x = dx_e.view(), &as_w = dw_e.view();
     const auto add = [](Vector& all, const Vector& some) {
       all.insert(all.end(), some.begin(), some.end());
     };
