@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/gemm.hpp"
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"
 #include "kernels/gemm/converted.hpp"
@@ -119,13 +120,41 @@ ProfileFamily& profile_family(Transpose a, Transpose b) {
   return a == Transpose::yes ? weight : b == Transpose::yes ? forward : input;
 }
 
+void gemm_on_gpu(Stream& stream, const TensorView& c, const TensorView& a,
+                 Transpose transpose_a, const TensorView& b, Transpose transpose_b,
+                 Accumulate accumulate, const TensorView& bias) {
+  const auto here = [&](const TensorView& view) {
+    return view.empty() || view.device() == stream.device();
+  };
+  require(here(c) && here(a) && here(b) && here(bias),
+          "gemm: {} = {} x {} and the bias must lie on the stream's device", c.shape(),
+          a.shape(), b.shape());
+  const ProfileScope scope(profile_family(transpose_a, transpose_b));
+  if (a.elements() == 0) {  // K = 0
+    if (accumulate == Accumulate::no) cuda::fill_rows(stream, bias, c);
+    return;
+  }
+  cuda::gemm(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
+}
+
+bool tf32_enabled = false, search_enabled = false;
+
 }  // namespace
+
+void set_tf32(bool enabled) { tf32_enabled = enabled; }
+bool tf32() { return tf32_enabled; }
+void set_gemm_search(bool enabled) { search_enabled = enabled; }
+bool gemm_search() { return search_enabled; }
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,
           const TensorView& bias) {
   const Extents extents = check(c, a, transpose_a, b, transpose_b, accumulate, bias);
   if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return gemm_on_gpu(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
+  }
   if (extents.k == 0) {
     if (accumulate == Accumulate::no) write_empty_sums(c, bias);
     return;

@@ -8,9 +8,11 @@
 #include <limits>
 #include <vector>
 
+#include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/reference/gemm.hpp"
+#include "support/device.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -18,16 +20,20 @@ namespace {
 constexpr auto no = Transpose::no, yes = Transpose::yes;
 constexpr double sentinel = 7.0;  // exact in every type
 
-// A matrix inside a wider one; the columns beyond it hold a sentinel.
+// A matrix inside a wider one, on the device of the test; the columns beyond it hold a
+// sentinel. What the host knows of it is up to date after fetch().
 struct Padded {
   std::vector<std::byte> bytes;
-  TensorView whole, view;
+  Buffer on_device;
+  TensorView whole;       // on the host
+  TensorView host, view;  // without the padding: on the host, on the device
 
   Padded(DType type, std::int64_t rows, std::int64_t columns, std::int64_t padding,
          std::uint64_t seed)
       : bytes(static_cast<std::size_t>(rows * (columns + padding)) * size_of(type) + 64),
         whole(bytes.data(), type, {rows, columns + padding}),
-        view(whole.columns(0, columns)) {
+        host(whole.columns(0, columns)),
+        view(host) {
     const Random random(seed, 1);
     visit_floating(type, [&](auto element) {
       using T = decltype(element);
@@ -36,24 +42,28 @@ struct Padded {
         const double value = i % width < columns
                                  ? 2 * random.uniform(static_cast<std::uint64_t>(i)) - 1
                                  : sentinel;
-        if constexpr (std::is_same_v<T, double>) {
-          whole.data<T>()[i] = value;
-        } else {
-          whole.data<T>()[i] = static_cast<T>(static_cast<float>(value));
-        }
+        whole.data<T>()[i] = T(static_cast<Accumulator<T>>(value));
       }
     });
+    if (test::test_device().is_host()) return;
+    on_device =
+        Buffer(test::test_device(), type, whole.shape(), MemoryClass::data, "test");
+    view = on_device.view().columns(0, columns);
+    Stream stream(test::test_device());
+    copy_bytes(stream, whole, on_device.view());
+  }
+
+  void fetch() {
+    if (test::test_device().is_host()) return;
+    Stream stream(test::test_device());
+    copy_bytes(stream, on_device.view(), whole);
   }
 
   double at(std::int64_t row, std::int64_t column) const {
-    return visit_floating(view.dtype(), [&](auto element) {
+    return visit_floating(host.dtype(), [&](auto element) {
       using T = decltype(element);
-      const T value = view.data<T>()[row * view.stride(0) + column];
-      if constexpr (std::is_same_v<T, double>) {
-        return value;
-      } else {
-        return static_cast<double>(static_cast<float>(value));
-      }
+      return static_cast<double>(
+          static_cast<Accumulator<T>>(host.data<T>()[row * host.stride(0) + column]));
     });
   }
 };
@@ -86,29 +96,42 @@ double tolerance(const Case& x, double expected) {
   return sum_error + unit_roundoff(x.out) * (std::abs(expected) + sum_error);
 }
 
+// The tensors of a case.
+struct Tensors {
+  Padded a, b, c, bias;
+
+  explicit Tensors(const Case& x)
+      : a(x.in, x.ta == yes ? x.k : x.m, x.ta == yes ? x.m : x.k, x.padding, 1),
+        b(x.in, x.tb == yes ? x.n : x.k, x.tb == yes ? x.k : x.n, 2 * x.padding, 2),
+        c(x.out, x.m, x.n, 3 * x.padding, 3),
+        bias(x.in, 1, x.n, 0, 4) {}
+
+  void multiply(const Case& x) const {
+    Stream stream(test::test_device());
+    gemm(stream, c.view, a.view, x.ta, b.view, x.tb, x.accumulate,
+         x.bias ? bias.view.reshape({x.n}) : TensorView());
+  }
+};
+
 void expect_correct(const Case& x) {
   SCOPED_TRACE(format("[{}, {}] K {} A{} B{} {} -> {}{}{} padding {}", x.m, x.n, x.k,
                       x.ta == yes ? "^T" : "", x.tb == yes ? "^T" : "", name_of(x.in),
                       name_of(x.out), x.accumulate == Accumulate::yes ? " +=" : "",
                       x.bias ? " bias" : "", x.padding));
-  const Padded a(x.in, x.ta == yes ? x.k : x.m, x.ta == yes ? x.m : x.k, x.padding, 1);
-  const Padded b(x.in, x.tb == yes ? x.n : x.k, x.tb == yes ? x.k : x.n, 2 * x.padding,
-                 2);
-  const Padded c(x.out, x.m, x.n, 3 * x.padding, 3);
-  const Padded bias(x.in, 1, x.n, 0, 4);
-  const TensorView bias_N = x.bias ? bias.view.reshape({x.n}) : TensorView();
+  Tensors t(x);
   const auto expected =
-      reference::gemm(c.view, a.view, x.ta, b.view, x.tb, x.accumulate, bias_N);
-  Stream stream;
-  gemm(stream, c.view, a.view, x.ta, b.view, x.tb, x.accumulate, bias_N);
+      reference::gemm(t.c.host, t.a.host, x.ta, t.b.host, x.tb, x.accumulate,
+                      x.bias ? t.bias.host.reshape({x.n}) : TensorView());
+  t.multiply(x);
+  t.c.fetch();
   int wrong = 0;
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
       const double want = expected[static_cast<std::size_t>(i * x.n + j)];
-      if (!(std::abs(c.at(i, j) - want) <= tolerance(x, want))) ++wrong;
+      if (!(std::abs(t.c.at(i, j) - want) <= tolerance(x, want))) ++wrong;
     }
     for (std::int64_t j = x.n; j < x.n + 3 * x.padding; ++j)
-      if (c.at(i, j) != sentinel) ++wrong;
+      if (t.c.at(i, j) != sentinel) ++wrong;
   }
   EXPECT_EQ(wrong, 0);
 }
@@ -170,18 +193,92 @@ TEST_P(Gemm, EmptyExtents) {
 TEST_P(Gemm, NothingIsAllocatedAfterTheFirstCall) {
   const auto [in, out] = GetParam();
   const Case x{130, 200, 300, yes, no, in, out, Accumulate::yes};
-  expect_correct(x);
+  const Tensors t(x);
+  t.multiply(x);
   const auto before = memory_allocations();
-  expect_correct(x);
+  t.multiply(x);
   EXPECT_EQ(memory_allocations(), before);
+  Stream(test::test_device()).synchronize();
+}
+
+TEST_P(Gemm, SameBitsTwice) {
+  const auto [in, out] = GetParam();
+  const Case x{130, 70, 3000, no, yes, in, out};
+  Tensors first(x), second(x);
+  first.multiply(x);
+  second.multiply(x);
+  first.c.fetch();
+  second.c.fetch();
+  EXPECT_EQ(first.c.bytes, second.c.bytes);
+}
+
+// Starts that are aligned to an element alone.
+TEST_P(Gemm, OddStarts) {
+  const auto [in, out] = GetParam();
+  for (const auto ta : {no, yes}) {
+    const Case x{33, 40, 50, ta, yes, in, out, Accumulate::no, true};
+    Tensors t(Case{34, 41, 51, ta, yes, in, out});
+    const auto a_rows = ta == yes ? x.k : x.m, a_columns = ta == yes ? x.m : x.k;
+    const auto inner = [](const TensorView& whole, std::int64_t rows,
+                          std::int64_t columns) {
+      return whole.rows(1, rows).columns(1, columns);
+    };
+    const auto tail = [&](const TensorView& row) {
+      return row.columns(1, x.n).reshape({x.n});
+    };
+    const auto expected = reference::gemm(
+        inner(t.c.host, x.m, x.n), inner(t.a.host, a_rows, a_columns), x.ta,
+        inner(t.b.host, x.n, x.k), x.tb, Accumulate::no, tail(t.bias.host));
+    Stream stream(test::test_device());
+    gemm(stream, inner(t.c.view, x.m, x.n), inner(t.a.view, a_rows, a_columns), x.ta,
+         inner(t.b.view, x.n, x.k), x.tb, Accumulate::no, tail(t.bias.view));
+    t.c.fetch();
+    for (std::int64_t i = 0; i < x.m; ++i) {
+      for (std::int64_t j = 0; j < x.n; ++j) {
+        const double want = expected[static_cast<std::size_t>(i * x.n + j)];
+        ASSERT_NEAR(t.c.at(i + 1, j + 1), want, tolerance(x, want));
+      }
+    }
+  }
+}
+
+// The search for the fastest product must leave sums as they were: it runs each proposal
+// several times.
+TEST_P(Gemm, SearchDoesNotAddTwice) {
+  const auto [in, out] = GetParam();
+  set_gemm_search(true);
+  expect_correct({96, 80, 112, no, yes, in, out, Accumulate::yes, false, 3});
+  expect_correct({96, 80, 112, yes, no, in, out, Accumulate::no, true});
+  set_gemm_search(false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Gemm, testing::ValuesIn(all_types), [](const auto& info) {
   return format("{}_{}", name_of(info.param.in), name_of(info.param.out));
 });
 
+// TF32 keeps 10 bits of mantissa: nothing like f32, and enough for its own tolerance.
+TEST(GemmTf32, OnlyWhenAskedFor) {
+  ASSERT_FALSE(tf32());
+  const Case x{64, 64, 512, no, yes, DType::f32, DType::f32};
+  Tensors t(x);
+  const auto expected = reference::gemm(t.c.host, t.a.host, no, t.b.host, yes);
+  set_tf32(true);
+  t.multiply(x);
+  set_tf32(false);
+  t.c.fetch();
+  const double product_error = 2 * 0x1p-11;  // both operands rounded
+  for (std::int64_t i = 0; i < x.m; ++i) {
+    for (std::int64_t j = 0; j < x.n; ++j) {
+      const double want = expected[static_cast<std::size_t>(i * x.n + j)];
+      // Random errors of K products, each at most 1: six standard deviations.
+      ASSERT_NEAR(t.c.at(i, j), want,
+                  tolerance(x, want) + 6 * product_error * std::sqrt(double(x.k)));
+    }
+  }
+}
+
 TEST(GemmChecks, RefusesWhatDoesNotFit) {
-  Stream stream;
+  Stream stream(test::test_device());
   const Padded a(DType::f32, 3, 4, 0, 1), b(DType::f32, 4, 5, 0, 2);
   const Padded c(DType::f32, 3, 5, 0, 3), half(DType::bf16, 3, 5, 0, 3);
   EXPECT_THROW(gemm(stream, c.view, a.view, no, b.view, yes), Error);

@@ -1,0 +1,126 @@
+// Matrix products on the emulated device, where there is no cuBLASLt: a thread for each
+// element of the result, sums in the order of k.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/gemm.hpp"
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/types.cuh"
+
+namespace trireme::kernels::cuda {
+namespace {
+
+constexpr int threads_per_block = 128;
+
+// Element (i, j) at data[i * row + j * column].
+template <class T>
+struct Operand {
+  T* data;
+  std::int64_t row, column;
+};
+
+template <class T>
+Operand<DeviceType<T>> operand(const TensorView& x, bool transposed = false) {
+  Operand<DeviceType<T>> result{elements_of<T>(x), x.stride(0), 1};
+  if (transposed) std::swap(result.row, result.column);
+  return result;
+}
+
+// Blocks of threads for one row of a result of n columns.
+__device__ std::int64_t blocks_of(std::int64_t n) {
+  return (n + threads_per_block - 1) / threads_per_block;
+}
+
+Grid grid_of(std::int64_t m, std::int64_t n) {
+  Grid grid;
+  grid.blocks.x = extent(m * blocks_of(n));
+  grid.threads.x = threads_per_block;
+  return grid;
+}
+
+template <class T, class C>
+__global__ void gemm_kernel(Operand<C> c, Operand<T> a, Operand<T> b, const T* bias,
+                            std::int64_t n, std::int64_t k, bool accumulate) {
+  const std::int64_t i = blockIdx.x / blocks_of(n);
+  const std::int64_t j = blockIdx.x % blocks_of(n) * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  Wide<T> sum = 0;
+  const T* left = a.data + i * a.row;
+  const T* right = b.data + j * b.column;
+  for (std::int64_t l = 0; l < k; ++l)
+    sum += widen(left[l * a.column]) * widen(right[l * b.row]);
+  C& result = c.data[i * c.row + j];
+  if (bias != nullptr) sum += widen(bias[j]);
+  if (accumulate) sum += widen(result);
+  result = narrow<C>(sum);
+}
+
+// FP8 codes with their scales: element (row, k).
+struct Fp8Operand {
+  const std::uint8_t* codes;
+  std::int64_t rows, depth, stride;
+  const float* scales;
+  Fp8Format format;
+  Fp8Scaling scaling;
+
+  explicit Fp8Operand(const Fp8Matrix& x)
+      : codes(static_cast<const std::uint8_t*>(x.codes.raw())),
+        rows(x.codes.dim(0)),
+        depth(x.codes.dim(1)),
+        stride(x.codes.stride(0)),
+        scales(x.scales.data<float>()),
+        format(x.format),
+        scaling(x.scaling) {}
+  __device__ float operator()(std::int64_t row, std::int64_t k) const {
+    return fp8_decode(codes[row * stride + k], format);
+  }
+  __device__ float scale(std::int64_t row, std::int64_t k) const {
+    return scales[fp8_scale_at(scaling, rows, depth, row, k)];
+  }
+};
+
+// As the tensor core does it: codes are multiplied, sums over a block are scaled.
+template <class C>
+__global__ void gemm_fp8_kernel(Operand<C> c, Fp8Operand a, Fp8Operand b,
+                                bool accumulate) {
+  const std::int64_t i = blockIdx.x / blocks_of(b.rows);
+  const std::int64_t j = blockIdx.x % blocks_of(b.rows) * blockDim.x + threadIdx.x;
+  if (j >= b.rows) return;
+  float sum = 0;
+  for (std::int64_t begin = 0; begin < a.depth; begin += fp8_block) {
+    const std::int64_t end = begin + fp8_block < a.depth ? begin + fp8_block : a.depth;
+    float of_block = 0;
+    for (std::int64_t l = begin; l < end; ++l) of_block += a(i, l) * b(j, l);
+    sum += of_block * (a.scale(i, begin) * b.scale(j, begin));
+  }
+  C& result = c.data[i * c.row + j];
+  if (accumulate) sum += widen(result);
+  result = narrow<C>(sum);
+}
+
+}  // namespace
+
+void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
+          const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+          const TensorView& bias) {
+  const std::int64_t k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
+  visit_floating(a.dtype(), [&]<class T>(T) {
+    visit_floating(c.dtype(), [&]<class C>(C) {
+      launch(stream, grid_of(c.dim(0), c.dim(1)),
+             &gemm_kernel<DeviceType<T>, DeviceType<C>>, operand<C>(c),
+             operand<T>(a, transpose_a == Transpose::yes),
+             operand<T>(b, transpose_b == Transpose::yes), elements_of<T>(bias), c.dim(1),
+             k, accumulate == Accumulate::yes);
+    });
+  });
+}
+
+void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
+              const Fp8Matrix& b_NK, Accumulate accumulate) {
+  visit_floating(c.dtype(), [&]<class C>(C) {
+    launch(stream, grid_of(c.dim(0), c.dim(1)), &gemm_fp8_kernel<DeviceType<C>>,
+           operand<C>(c), Fp8Operand(a_MK), Fp8Operand(b_NK),
+           accumulate == Accumulate::yes);
+  });
+}
+
+}  // namespace trireme::kernels::cuda

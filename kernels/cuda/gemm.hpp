@@ -1,0 +1,22 @@
+// Matrix products on GPUs, of checked arguments.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/gemm.hpp"
+
+namespace trireme::kernels::cuda {
+
+// As kernels::gemm(), with M, N and K above 0.
+void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
+          const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+          const TensorView& bias);
+
+// As kernels::gemm_fp8(), with M, N and K above 0.
+void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
+              const Fp8Matrix& b_NK, Accumulate accumulate);
+
+// Every row of c_MN = row_N (of c's type, or of any that f32 holds), or zeros if it is
+// empty.
+void fill_rows(Stream& stream, const TensorView& row_N, const TensorView& c_MN);
+
+}  // namespace trireme::kernels::cuda

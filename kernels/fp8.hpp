@@ -1,0 +1,131 @@
+// FP8 numbers: E4M3 and E5M2, their bits, and matrices of them with their scales.
+// Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022, section 3; OCP,
+// "8-bit Floating Point Specification", 2023.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels {
+
+// e4m3: 4 bits of exponent, 3 of mantissa, up to 448, NaN but no infinity (activations
+// and weights). e5m2: up to 57344, with infinities and NaNs (gradients).
+enum class Fp8Format : std::uint8_t { e4m3, e5m2 };
+
+// What one scale covers: the tensor; 128 elements of a row; a square of 128 x 128.
+enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128 };
+
+constexpr std::int64_t fp8_block = 128;
+
+constexpr const char* name_of(Fp8Format format) {
+  return format == Fp8Format::e4m3 ? "E4M3" : "E5M2";
+}
+
+// A matrix [M, K] whose elements are code * scale.
+// codes   u8 [M, K]; rows may be strided
+// scales  f32, dense, of shape fp8_scales_shape(scaling, M, K):
+//         tensor     [1]
+//         row_128    [ceil(K / 128), M]: of block k of row m at [k, m]
+//         block_128  [ceil(M / 128), L]: L is ceil(K / 128) rounded up to a multiple of
+//         4;
+//                    columns beyond ceil(K / 128) are zeros that nothing reads
+// These are the layouts that cuBLASLt reads.
+struct Fp8Matrix {
+  TensorView codes;
+  Fp8Format format = Fp8Format::e4m3;
+  Fp8Scaling scaling = Fp8Scaling::tensor;
+  TensorView scales;
+};
+
+inline Shape fp8_scales_shape(Fp8Scaling scaling, std::int64_t M, std::int64_t K) {
+  const auto blocks = [](std::int64_t n) { return (n + fp8_block - 1) / fp8_block; };
+  switch (scaling) {
+    case Fp8Scaling::tensor: return {1};
+    case Fp8Scaling::row_128: return {blocks(K), M};
+    case Fp8Scaling::block_128: return {blocks(M), (blocks(K) + 3) / 4 * 4};
+  }
+  return {};
+}
+
+// The place of the scale of element (row, column) in an [M, K] matrix's scales.
+constexpr std::int64_t fp8_scale_at(Fp8Scaling scaling, std::int64_t M, std::int64_t K,
+                                    std::int64_t row, std::int64_t column) {
+  if (scaling == Fp8Scaling::tensor) return 0;
+  if (scaling == Fp8Scaling::row_128) return column / fp8_block * M + row;
+  const std::int64_t across = (K + fp8_block - 1) / fp8_block;
+  return row / fp8_block * ((across + 3) / 4 * 4) + column / fp8_block;
+}
+
+// The largest finite number of a format.
+constexpr float fp8_max(Fp8Format format) {
+  return format == Fp8Format::e4m3 ? 448.0f : 57344.0f;
+}
+
+// The scale that brings `amax` to the largest finite number. 1 where amax is 0 or not
+// finite, so that the codes of the tensor's NaNs and zeros stay what they are; never so
+// small that its inverse overflows.
+constexpr float fp8_scale(float amax, Fp8Format format) {
+  constexpr float least_normal = 0x1p-126f, largest = 0x1.fffffep127f;
+  if (!(amax > 0.0f && amax <= largest)) return 1.0f;
+  const float scale = amax / fp8_max(format);
+  return scale < least_normal ? least_normal : scale;
+}
+
+constexpr float fp8_decode(std::uint8_t code, Fp8Format format) {
+  const int mantissa_bits = format == Fp8Format::e4m3 ? 3 : 2;
+  const int bias = format == Fp8Format::e4m3 ? 7 : 15;
+  const int magnitude = code & 0x7f;
+  const int exponent = magnitude >> mantissa_bits;
+  const int mantissa = magnitude & ((1 << mantissa_bits) - 1);
+  const auto sign = static_cast<std::uint32_t>(code & 0x80) << 24;
+  const auto with_sign = [&](std::uint32_t bits) {
+    return std::bit_cast<float>(sign | bits);
+  };
+  if (format == Fp8Format::e4m3 && magnitude == 0x7f) return with_sign(0x7fc00000u);
+  if (format == Fp8Format::e5m2 && exponent == 31)
+    return with_sign(mantissa == 0 ? 0x7f800000u : 0x7fc00000u);
+  if (exponent == 0) {  // subnormal: mantissa * 2^(1 - bias - mantissa_bits)
+    const float unit = format == Fp8Format::e4m3 ? 0x1p-9f : 0x1p-16f;
+    const float value = static_cast<float>(mantissa) * unit;
+    return code & 0x80 ? -value : value;
+  }
+  return with_sign(static_cast<std::uint32_t>(exponent - bias + 127) << 23 |
+                   static_cast<std::uint32_t>(mantissa) << (23 - mantissa_bits));
+}
+
+// Rounds x (float or double) to nearest, ties to even; what is beyond the largest finite
+// number, infinities too, becomes that number ("saturating"); any NaN becomes 0x7f.
+template <class F>
+constexpr std::uint8_t fp8_encode(F x, Fp8Format format) {
+  using Bits =
+      std::conditional_t<std::is_same_v<F, double>, std::uint64_t, std::uint32_t>;
+  constexpr int digits = std::is_same_v<F, double> ? 52 : 23;
+  constexpr int own_bias = std::is_same_v<F, double> ? 1023 : 127;
+  const int mantissa_bits = format == Fp8Format::e4m3 ? 3 : 2;
+  const int bias = format == Fp8Format::e4m3 ? 7 : 15;
+  const auto all = std::bit_cast<Bits>(x);
+  const auto sign = static_cast<std::uint8_t>(all >> (sizeof(Bits) * 8 - 8) & 0x80u);
+  Bits bits = all & ~(Bits{1} << (sizeof(Bits) * 8 - 1));
+  const F most = static_cast<F>(fp8_max(format));
+  if (x != x) return 0x7f;
+  if (std::bit_cast<F>(bits) > most) bits = std::bit_cast<Bits>(most);
+  const auto least_exponent = static_cast<Bits>(own_bias + 1 - bias);
+  if (bits >> digits < least_exponent) {
+    // Subnormal: next to this number the spacing of F is that of the format.
+    const Bits spacing = (least_exponent + static_cast<Bits>(digits - mantissa_bits))
+                         << digits;
+    const F sum = std::bit_cast<F>(bits) + std::bit_cast<F>(spacing);
+    return static_cast<std::uint8_t>(sign | (std::bit_cast<Bits>(sum) - spacing));
+  }
+  const int dropped = digits - mantissa_bits;
+  const Bits odd = bits >> dropped & 1u;
+  bits = (bits + (Bits{1} << (dropped - 1)) - 1 + odd) >> dropped;
+  bits -= static_cast<Bits>(own_bias - bias) << mantissa_bits;
+  return static_cast<std::uint8_t>(sign | bits);
+}
+
+}  // namespace trireme::kernels

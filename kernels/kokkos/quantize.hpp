@@ -1,0 +1,13 @@
+// FP8 quantization on the host; arguments as in kernels/quantize.hpp, already checked.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/fp8.hpp"
+
+namespace trireme::kernels::host {
+
+void amax(const TensorView& x, const TensorView& amax_1);
+void quantize(const TensorView& x_MK, const Fp8Matrix& y);
+void dequantize(const Fp8Matrix& x, const TensorView& y_MK);
+
+}  // namespace trireme::kernels::host

@@ -1,0 +1,74 @@
+// FP8 quantization: checks, then the implementation of the stream's device.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/quantize.hpp"
+
+#include "kernels/checks.hpp"
+#include "kernels/cuda/quantize.hpp"
+#include "kernels/kokkos/quantize.hpp"
+#include "kernels/profile.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+ProfileFamily family("quantize");
+
+void check_fp8(const Checks& check, const Fp8Matrix& x, const Shape& shape) {
+  check.tensor({"codes", x.codes}, DType::u8, shape);
+  check.tensor({"scales", x.scales}, DType::f32,
+               fp8_scales_shape(x.scaling, shape[0], shape[1]));
+  check.dense({"scales", x.scales});
+}
+
+}  // namespace
+
+void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
+  const Checks check("amax", stream);
+  check.floating({"x", x});
+  check.dense_or_matrix({"x", x});
+  check.tensor({"amax", amax_1}, DType::f32, {1});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::amax(stream, x, amax_1);
+  }
+  host::amax(x, amax_1);
+}
+
+void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
+                   const TensorView& scale_1) {
+  const Checks check("scale_of_amax", stream);
+  check.tensor({"amax", amax_1}, DType::f32, {1});
+  check.tensor({"scale", scale_1}, DType::f32, {1});
+  if (stream.device().is_meta()) return;
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::scale_of_amax(stream, amax_1, format, scale_1);
+  }
+  *scale_1.data<float>() = fp8_scale(*amax_1.data<float>(), format);
+}
+
+void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
+  const Checks check("quantize", stream);
+  check.matrix({"x", x_MK});
+  check_fp8(check, y, x_MK.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::quantize(stream, x_MK, y);
+  }
+  host::quantize(x_MK, y);
+}
+
+void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK) {
+  const Checks check("dequantize", stream);
+  check.matrix({"y", y_MK});
+  check_fp8(check, x, y_MK.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::dequantize(stream, x, y_MK);
+  }
+  host::dequantize(x, y_MK);
+}
+
+}  // namespace trireme::kernels

@@ -1,0 +1,31 @@
+// FP8 quantization: largest magnitudes, scales, codes, and back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+#include "kernels/fp8.hpp"
+
+namespace trireme::kernels {
+
+// amax_1 [1] f32, written: the largest |x|, 0 of an empty x, NaN if any element is NaN.
+// x is dense, or a matrix, whose rows may be strided; f64, f32, bf16 or f16.
+void amax(Stream& stream, const TensorView& x, const TensorView& amax_1);
+
+// scale_1 [1] f32 = fp8_scale(amax_1, format).
+void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
+                   const TensorView& scale_1);
+
+// y = x_MK in FP8: code = round(x * (1 / scale)), where inverse and product are made in
+// f32 (f64 for an x of f64) and rounding is fp8_encode's: to nearest even, saturating,
+// NaN stays NaN. x_MK       f64, f32, bf16 or f16; rows may be strided y.codes    [M, K]
+// u8, written y.scales   Fp8Scaling::tensor: [1], read. Otherwise written, each
+// fp8_scale() of its
+//            block's largest magnitude
+// A code is the same on every device.
+void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
+
+// y_MK = code * scale, in f32 (f64 for a y of f64), rounded to y's type.
+void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK);
+
+}  // namespace trireme::kernels

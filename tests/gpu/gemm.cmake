@@ -1,0 +1,4 @@
+# Matrix products and FP8.
+# SPDX-License-Identifier: Apache-2.0
+trireme_gpu_test(gemm_test)
+trireme_gpu_test(quantize_test)
