@@ -18,58 +18,80 @@ inline constexpr int rows = 16;  // of a fragment, and of a step along the summe
 __device__ inline int lane_index() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int warp_index() { return static_cast<int>(threadIdx.x) / 32; }
 
-// Where pack `c` (8 elements, 16 bytes) of row `r` lies. Packs change places within a row
-// so that the same pack of 8 neighbouring rows lies in 8 different groups of banks.
+// Packs (8 elements, 16 bytes) change places within a row so that the same pack of 8
+// neighbouring rows lies in 8 different groups of banks: pack c of row r lies at place
+// c ^ turn(r).
 template <int K>
-__device__ inline int pack_at(int r, int c) {
-  const int turn = K % 64 == 0 ? r % 8 : r / 2 % 4;
-  return r * K + 8 * (c ^ turn);
+__device__ inline int turn(int r) {
+  return K % 64 == 0 ? r % 8 : r / 2 % 4;
 }
-
 // Starts to copy rows of a head to a tile of Count rows; rows from `valid` on are zero.
+// A thread copies the same pack of every Step-th row, whose turn() is the same. The loop
+// stays a loop: its addresses would take the registers that sums need.
 template <int K, int Count, class T>
 __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, T* to) {
-  constexpr int packs = K / 8;
-  static_assert(Count * packs % threads == 0);
-#pragma unroll
-  for (int i = 0; i < Count * packs / threads; ++i) {
-    const int pack = i * threads + static_cast<int>(threadIdx.x);
-    const int r = pack / packs, c = pack % packs;
-    T* const place = to + pack_at<K>(r, c);
+  constexpr int packs = K / 8, Step = threads / packs / 8 * 8;
+  static_assert(Step > 0 && Count % Step == 0);
+  const int first = static_cast<int>(threadIdx.x) / packs;
+  const int pack = static_cast<int>(threadIdx.x) % packs;
+  if (first >= Step) return;
+  from += first * stride + 8 * pack;
+  to += first * K + 8 * (pack ^ turn<K>(first));
+#pragma unroll 1
+  for (int r = first; r < Count; r += Step) {
     if (r < valid) {
-      cp_async_16(place, from + r * stride + 8 * c);
+      cp_async_16(to, from);
     } else {
-      *reinterpret_cast<uint4*>(place) = uint4{0, 0, 0, 0};
+      *reinterpret_cast<uint4*>(to) = uint4{0, 0, 0, 0};
     }
+    from += Step * stride;
+    to += Step * K;
   }
 }
 
-// Rows [row, row + 16), elements [16 step, 16 step + 16) as the left operand.
-template <int K, class T>
-__device__ inline void load_left(const T* tile, int row, int step,
-                                 std::uint32_t (&a)[4]) {
-  const int lane = lane_index();
-  ldmatrix_x4(a, tile + pack_at<K>(row + lane % 16, 2 * step + lane / 16));
-}
+// Where a lane reads its row of the 8 x 8 matrices of fragments. Tiles of fragments begin
+// at rows that are multiples of 16, where turn() begins anew.
+template <int K>
+struct Lane {
+  int left_row, left_pack, right_row, right_pack;
 
-// The same rows and elements as the right operand of left row^T: columns [row, row + 8)
-// are b[0], b[1], the next 8 are b[2], b[3].
-template <int K, class T>
-__device__ inline void load_right(const T* tile, int row, int step,
-                                  std::uint32_t (&b)[4]) {
-  const int lane = lane_index();
-  ldmatrix_x4(b, tile + pack_at<K>(row + lane % 8 + lane / 16 * 8,
-                                   2 * step + lane / 8 % 2));
-}
+  // Where pack own ^ pack lies, in elements: own < turns, so that higher bits of `pack`
+  // are a constant to add, and few different places need a register.
+  static constexpr int turns = K % 64 == 0 ? 8 : 4;
+  __device__ static int place(int own, int pack) {
+    return 8 * (own ^ pack % turns) + 8 * (pack / turns * turns);
+  }
 
-// Rows [row, row + 16), the summed dim, and columns [16 pair, 16 pair + 16) as the right
-// operand: the first 8 columns are b[0], b[1].
-template <int K, class T>
-__device__ inline void load_right_rows(const T* tile, int row, int pair,
-                                       std::uint32_t (&b)[4]) {
-  const int lane = lane_index();
-  ldmatrix_x4_trans(b, tile + pack_at<K>(row + lane % 16, 2 * pair + lane / 16));
-}
+  __device__ Lane() {
+    const int lane = lane_index();
+    const int left = lane % 16, right = lane % 8 + lane / 16 * 8;
+    left_row = left * K;
+    left_pack = lane / 16 ^ turn<K>(left);
+    right_row = right * K;
+    right_pack = lane / 8 % 2 ^ turn<K>(right);
+  }
+
+  // Rows [row, row + 16), elements [16 step, 16 step + 16) as the left operand.
+  template <class T>
+  __device__ void load_left(const T* tile, int row, int step,
+                            std::uint32_t (&a)[4]) const {
+    ldmatrix_x4(a, tile + row * K + left_row + place(left_pack, 2 * step));
+  }
+  // The same rows and elements as the right operand of left row^T: columns [row, row + 8)
+  // are b[0], b[1], the next 8 are b[2], b[3].
+  template <class T>
+  __device__ void load_right(const T* tile, int row, int step,
+                             std::uint32_t (&b)[4]) const {
+    ldmatrix_x4(b, tile + row * K + right_row + place(right_pack, 2 * step));
+  }
+  // Rows [row, row + 16), the summed dim, and columns [16 pair, 16 pair + 16) as the
+  // right operand: the first 8 columns are b[0], b[1].
+  template <class T>
+  __device__ void load_right_rows(const T* tile, int row, int pair,
+                                  std::uint32_t (&b)[4]) const {
+    ldmatrix_x4_trans(b, tile + row * K + left_row + place(left_pack, 2 * pair));
+  }
+};
 
 // Two numbers rounded to T, the first in the lower half.
 template <class T>
@@ -97,6 +119,7 @@ __device__ inline void multiply_pair(const std::uint32_t (&a)[4],
 template <int K, int M, int N, class T>
 __device__ inline void multiply_rows(const T* left, int row, const T* right,
                                      float (&scores)[M][N][4]) {
+  const Lane<K> lane;
 #pragma unroll
   for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -107,11 +130,11 @@ __device__ inline void multiply_rows(const T* left, int row, const T* right,
   for (int step = 0; step < K / rows; ++step) {
     std::uint32_t a[M][4];
 #pragma unroll
-    for (int m = 0; m < M; ++m) load_left<K>(left, row + rows * m, step, a[m]);
+    for (int m = 0; m < M; ++m) lane.load_left(left, row + rows * m, step, a[m]);
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       std::uint32_t b[4];
-      load_right<K>(right, 8 * n, step, b);
+      lane.load_right(right, 8 * n, step, b);
 #pragma unroll
       for (int m = 0; m < M; ++m)
         multiply_pair<T>(a[m], b, scores[m][n], scores[m][n + 1]);
@@ -123,6 +146,7 @@ __device__ inline void multiply_rows(const T* left, int row, const T* right,
 template <int K, int M, int N, class T>
 __device__ inline void add_weighted(const float (&weights)[M][N][4], const T* right,
                                     float (&sums)[M][K / 8][4]) {
+  const Lane<K> lane;
 #pragma unroll
   for (int n = 0; n < N; n += 2) {
     std::uint32_t a[M][4];
@@ -137,10 +161,9 @@ __device__ inline void add_weighted(const float (&weights)[M][N][4], const T* ri
 #pragma unroll
     for (int c = 0; c < K / 8; c += 2) {
       std::uint32_t b[4];
-      load_right_rows<K>(right, 8 * n, c / 2, b);
+      lane.load_right_rows(right, 8 * n, c / 2, b);
 #pragma unroll
-      for (int m = 0; m < M; ++m)
-        multiply_pair<T>(a[m], b, sums[m][c], sums[m][c + 1]);
+      for (int m = 0; m < M; ++m) multiply_pair<T>(a[m], b, sums[m][c], sums[m][c + 1]);
     }
   }
 }

@@ -59,8 +59,7 @@ struct QueryRows {
       most[r] = largest;
       sum[r] *= shrink[r];
 #pragma unroll
-      for (int c = 0; c < per_thread; ++c)
-        sum[r] += s[r][c] = power_of_2(s[r][c] - from);
+      for (int c = 0; c < per_thread; ++c) sum[r] += s[r][c] = power_of_2(s[r][c] - from);
     }
   }
 };

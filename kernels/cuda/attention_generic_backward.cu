@@ -98,9 +98,8 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
       const Query<W> query(x, b, h, first + y + side * r);
 #pragma unroll
       for (int c = 0; c < per_thread; ++c)
-        s[r][c] =
-            query.p(s[r][c], static_cast<W>(part.factor), key + lane + side * c) *
-            (dp[r][c] - query.delta);
+        s[r][c] = query.p(s[r][c], static_cast<W>(part.factor), key + lane + side * c) *
+                  (dp[r][c] - query.delta);
     }
     store<R>(s, ds);
     accumulate<R>(ds, k, part.width, one, buffer, dq);
@@ -159,8 +158,7 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
         const Query<W> query(x, b, h, at + lane + side * c);
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          s[r][c] =
-              query.p(s[r][c], static_cast<W>(part.factor), first + y + side * r);
+          s[r][c] = query.p(s[r][c], static_cast<W>(part.factor), first + y + side * r);
           dp[r][c] = s[r][c] * (dp[r][c] - query.delta);
         }
       }
@@ -188,21 +186,21 @@ void backward_generic(Stream& stream, std::int64_t B,
   };
   const Geometry& part = x.part;
   if (part.heads > 0)
-    with_rows<Wide<D>>(
-        stream, "attention_backward", part.width, query_elements, [&]<int R>() {
-          launch(stream,
-                 grid(B * part.heads * divide_up(part.queries, R * side),
-                      query_elements(R, part.width)),
-                 queries_backward<D, R>, x);
-        });
+    with_rows<Wide<D>>(stream, "attention_backward", part.width, query_elements,
+                       [&]<int R>() {
+                         launch(stream,
+                                grid(B * part.heads * divide_up(part.queries, R * side),
+                                     query_elements(R, part.width)),
+                                queries_backward<D, R>, x);
+                       });
   if (part.kv_heads > 0)
-    with_rows<Wide<D>>(
-        stream, "attention_backward", part.width, key_elements, [&]<int R>() {
-          launch(stream,
-                 grid(B * part.kv_heads * divide_up(part.keys, R * side),
-                      key_elements(R, part.width)),
-                 keys_backward<D, R>, x);
-        });
+    with_rows<Wide<D>>(stream, "attention_backward", part.width, key_elements,
+                       [&]<int R>() {
+                         launch(stream,
+                                grid(B * part.kv_heads * divide_up(part.keys, R * side),
+                                     key_elements(R, part.width)),
+                                keys_backward<D, R>, x);
+                       });
 }
 
 template void backward_generic<double>(Stream&, std::int64_t,

@@ -91,8 +91,8 @@ struct Geometry {
   static constexpr int most_heads = 512;
 
   int queries = 0, keys = 0, width = 0, heads = 0, kv_heads = 0;
-  int past = 0;  // query i sees keys [begin(i), i + past]
-  double scale = 0, factor = 0;  // factor = scale log2 e: softmax in powers of two
+  int past = 0;                         // query i sees keys [begin(i), i + past]
+  double scale = 0, factor = 0;         // factor = scale log2 e: softmax in powers of two
   const std::int32_t* first = nullptr;  // of query 0 of sequence 0
   std::int64_t first_sequence = 0;
   int first_key = 0;  // what entries of `first` count from

@@ -18,17 +18,20 @@ using namespace fragments;
 constexpr int fragments_of_warp = 2;  // 16 queries each
 constexpr int M = fragments_of_warp;
 constexpr int tile_queries = warps * M * 16;
-constexpr int tile_keys = 64;
-constexpr int N = tile_keys / 8;
 
+// Keys of a tile: fewer where outputs need most registers, so that none spill.
+template <int K>
+constexpr int tile_keys = K > 64 ? 48 : 64;
 template <int K>
 constexpr std::size_t shared_bytes() {
-  return std::size_t{2} * K * (tile_queries + 4 * tile_keys);
+  return std::size_t{2} * K * (tile_queries + 4 * tile_keys<K>);
 }
 
 // The queries of a warp as a lane sees them: rows g and g + 8 of each fragment. Maxima
 // are of scores before the factor, which is positive.
+template <int Keys>
 struct WarpQueries {
+  static constexpr int N = Keys / 8;
   float most[M][2], sum[M][2];  // the sum over this lane's keys alone
   int begin[M][2];              // they see keys [begin, end)
   int end;                      // of row g of fragment 0; one more for each row on
@@ -65,10 +68,10 @@ struct WarpQueries {
   }
 
   __device__ bool sees_some(int key) const {
-    return key < last_end && key + tile_keys > first_begin;
+    return key < last_end && key + Keys > first_begin;
   }
   __device__ bool sees_all(int key) const {
-    return key >= last_begin && key + tile_keys <= first_end;
+    return key >= last_begin && key + Keys <= first_end;
   }
 
   __device__ void hide(const Geometry& part, int first_key, float (&s)[M][N][4]) const {
@@ -121,7 +124,7 @@ struct WarpQueries {
 // Goes on from what earlier parts left of the queries of a warp, from `first` on.
 template <class T, int K>
 __device__ void resume(const ForwardOperands<T>& x, std::int64_t b, int h, int first,
-                       WarpQueries& queries, float (&o)[M][K / 8][4]) {
+                       WarpQueries<tile_keys<K>>& queries, float (&o)[M][K / 8][4]) {
   const int g = lane_index() / 4, t = lane_index() % 4;
 #pragma unroll
   for (int m = 0; m < M; ++m)
@@ -130,16 +133,14 @@ __device__ void resume(const ForwardOperands<T>& x, std::int64_t b, int h, int f
       const int query = first + 16 * m + 8 * i + g;
       const bool inside = x.merged && query < x.part.queries;
       if (inside) {
-        queries.most[m][i] =
-            *x.lse.at(b, query, h) / static_cast<float>(x.part.scale);
+        queries.most[m][i] = *x.lse.at(b, query, h) / static_cast<float>(x.part.scale);
         queries.sum[m][i] = t == 0 ? 1.0f : 0.0f;
       }
 #pragma unroll
       for (int c = 0; c < K / 8; ++c) {
-        const float2 sums =
-            inside ? *reinterpret_cast<const float2*>(
-                         x.o.sums.at(b, query, std::int64_t{h} * K + 8 * c + 2 * t))
-                   : float2{0, 0};
+        const float2 sums = inside ? *reinterpret_cast<const float2*>(x.o.sums.at(
+                                         b, query, std::int64_t{h} * K + 8 * c + 2 * t))
+                                   : float2{0, 0};
         o[m][c][2 * i] = sums.x;
         o[m][c][2 * i + 1] = sums.y;
       }
@@ -149,7 +150,8 @@ __device__ void resume(const ForwardOperands<T>& x, std::int64_t b, int h, int f
 // o = sums / sum, lse = scale max + ln sum; 0 and minus infinity where no key was seen
 template <class T, int K>
 __device__ void finish(const ForwardOperands<T>& x, std::int64_t b, int h, int first,
-                       const WarpQueries& queries, const float (&o)[M][K / 8][4]) {
+                       const WarpQueries<tile_keys<K>>& queries,
+                       const float (&o)[M][K / 8][4]) {
   const int g = lane_index() / 4, t = lane_index() % 4;
 #pragma unroll
   for (int m = 0; m < M; ++m)
@@ -173,6 +175,7 @@ __device__ void finish(const ForwardOperands<T>& x, std::int64_t b, int h, int f
 
 template <class T, int K>
 __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
+  constexpr int Keys = tile_keys<K>;
   const Geometry& part = x.part;
   const int tiles = (part.queries + tile_queries - 1) / tile_queries;
   const int pair = static_cast<int>(blockIdx.x) / tiles;
@@ -183,36 +186,36 @@ __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
   const int first_of_warp = first + warp_index() * 16 * M;
 
   T* const of_q = dynamic_shared<T>();
-  T* const of_kv = of_q + tile_queries * K;  // [2 stages][k, v][tile_keys][K]
+  T* const of_kv = of_q + tile_queries * K;  // [2 stages][k, v][Keys][K]
   const auto start_tile = [&](int key, int stage) {
-    const int keys = min(tile_keys, part.keys - key);
-    T* const to = of_kv + stage * 2 * tile_keys * K;
-    load_rows<K, tile_keys>(x.k.at(b, key, kv_column), x.k.row, keys, to);
-    load_rows<K, tile_keys>(x.v.at(b, key, kv_column), x.v.row, keys, to + tile_keys * K);
+    const int keys = min(Keys, part.keys - key);
+    T* const to = of_kv + stage * 2 * Keys * K;
+    load_rows<K, Keys>(x.k.at(b, key, kv_column), x.k.row, keys, to);
+    load_rows<K, Keys>(x.v.at(b, key, kv_column), x.v.row, keys, to + Keys * K);
   };
 
   const int last_key = part.end(min(first + tile_queries, part.queries) - 1);
-  WarpQueries queries(part, b, first_of_warp);
+  WarpQueries<Keys> queries(part, b, first_of_warp);
   int key = part.first == nullptr ? 0 : -block_max(-queries.first_begin);
-  key = key / tile_keys * tile_keys;
+  key = key / Keys * Keys;
   load_rows<K, tile_queries>(x.q.at(b, first, std::int64_t{h} * K), x.q.row,
                              part.queries - first, of_q);
   if (key < last_key) start_tile(key, 0);
   cp_async_commit();
   float o[M][K / 8][4];
   resume<T, K>(x, b, h, first_of_warp, queries, o);
-  for (int stage = 0; key < last_key; key += tile_keys, stage ^= 1) {
-    if (key + tile_keys < last_key) start_tile(key + tile_keys, stage ^ 1);
+  for (int stage = 0; key < last_key; key += Keys, stage ^= 1) {
+    if (key + Keys < last_key) start_tile(key + Keys, stage ^ 1);
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
     if (queries.sees_some(key)) {
-      const T* const of_k = of_kv + stage * 2 * tile_keys * K;
-      float s[M][N][4];
-      multiply_rows<K, M, N>(of_q, warp_index() * 16 * M, of_k, s);
+      const T* const of_k = of_kv + stage * 2 * Keys * K;
+      float s[M][Keys / 8][4];
+      multiply_rows<K>(of_q, warp_index() * 16 * M, of_k, s);
       if (!queries.sees_all(key)) queries.hide(part, key, s);
       queries.template update<K>(static_cast<float>(part.factor), s, o);
-      add_weighted<K, M, N>(s, of_k + tile_keys * K, o);
+      add_weighted<K>(s, of_k + Keys * K, o);
     }
     __syncthreads();  // all are done with this stage
   }
@@ -226,10 +229,9 @@ template <class T>
 void forward_tensor_core(Stream& stream, std::int64_t B,
                          const ForwardOperands<DeviceType<T>>& x) {
   with_width(x.part.width, [&]<int K>() {
-    const Grid grid{
-        {extent(B * x.part.heads * divide_up(x.part.queries, tile_queries))},
-        {threads},
-        shared_bytes<K>()};
+    const Grid grid{{extent(B * x.part.heads * divide_up(x.part.queries, tile_queries))},
+                    {threads},
+                    shared_bytes<K>()};
     launch(stream, grid, forward_tile<DeviceType<T>, K>, x);
   });
 }

@@ -10,7 +10,7 @@ namespace trireme::kernels::cuda::tiles {
 
 inline constexpr int side = 16;
 inline constexpr int threads = side * side;
-inline constexpr int tile = 64;       // columns of a tile of scores
+inline constexpr int tile = 64;  // columns of a tile of scores
 inline constexpr int per_thread = tile / side;
 inline constexpr int chunk = 32;      // columns of operands per step of a product
 inline constexpr int row = tile + 1;  // elements from a row to the next in shared memory
