@@ -39,11 +39,7 @@ __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, 
   to += first * K + 8 * (pack ^ turn<K>(first));
 #pragma unroll 1
   for (int r = first; r < Count; r += Step) {
-    if (r < valid) {
-      cp_async_16(to, from);
-    } else {
-      *reinterpret_cast<uint4*>(to) = uint4{0, 0, 0, 0};
-    }
+    cp_async_16(to, from, r < valid);
     from += Step * stride;
     to += Step * K;
   }
@@ -110,8 +106,8 @@ template <class T>
 __device__ inline void multiply_pair(const std::uint32_t (&a)[4],
                                      const std::uint32_t (&b)[4], float (&d0)[4],
                                      float (&d1)[4]) {
-  mma_m16n8k16<T>(d0, a, {b[0], b[1]});
-  mma_m16n8k16<T>(d1, a, {b[2], b[3]});
+  mma_m16n8k16<T>(d0, a, b);
+  mma_m16n8k16<T>(d1, a, b + 2);
 }
 
 // scores[m][n] = the products of rows [row + 16 m, + 16) of `left` with rows of `right`,
