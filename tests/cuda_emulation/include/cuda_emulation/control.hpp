@@ -1,0 +1,42 @@
+// What tests and emulated libraries may ask of the emulated device beyond CUDA's own
+// functions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "cuda_emulation/api_types.hpp"
+
+namespace trireme::cuda_emulation {
+
+// The order of threads and blocks: forward, reverse, or a random one from a seed.
+struct Order {
+  enum class Kind { forward, reverse, shuffle } kind = Kind::forward;
+  std::uint64_t seed = 0;
+};
+
+// What TRIREME_EMULATION_ORDER and TRIREME_EMULATION_STREAMS say, until a test sets it.
+// Settings are read when work runs.
+void set_order(Order order);
+void set_lazy_streams(bool lazy);
+
+// Bytes of device memory now allocated, and the most at any time since
+// reset_peak_bytes().
+std::size_t used_bytes();
+std::size_t peak_bytes();
+void reset_peak_bytes();
+
+// Queues a host function that may touch device memory, as a library's kernel would. It
+// must not call the CUDA runtime.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+
+// Whether all of [address, address + bytes) lies in one device allocation.
+bool is_device_range(const void* address, std::size_t bytes);
+
+// Checks what surrounds every allocation, as cudaDeviceSynchronize does; ends the process
+// with a message where something was overwritten.
+void check_device_memory();
+
+}  // namespace trireme::cuda_emulation

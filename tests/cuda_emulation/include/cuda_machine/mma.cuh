@@ -1,0 +1,82 @@
+// Tensor cores, the loads that feed them, and asynchronous copies: the emulated twin of
+// the header of this name, where each function is described.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+
+namespace trireme::cuda_emulation {
+
+// Products are exact in fp32; they are added to D one by one in the order of k.
+void mma_m16n8k16_bf16(float* d, const std::uint32_t* a, const std::uint32_t* b,
+                       const std::source_location& where);
+void mma_m16n8k16_fp16(float* d, const std::uint32_t* a, const std::uint32_t* b,
+                       const std::source_location& where);
+void mma_m16n8k8_tf32(float* d, const std::uint32_t* a, const std::uint32_t* b,
+                      const std::source_location& where);
+void ldmatrix(std::uint32_t* r, const void* row, int matrices, bool transposed,
+              const std::source_location& where);
+
+// The data arrives at the wait; until then the destination holds bits 1.
+void cp_async_16(void* shared, const void* global, bool valid,
+                 const std::source_location& where);
+void cp_async_commit(const std::source_location& where);
+void cp_async_wait(unsigned pending, const std::source_location& where);
+
+float exp2_flushed(float x);
+
+}  // namespace trireme::cuda_emulation
+
+#define TRIREME_SOURCE const std::source_location& where = std::source_location::current()
+
+namespace trireme::kernels::cuda {
+
+template <class T>
+__device__ void mma_m16n8k16(float* d, const std::uint32_t* a, const std::uint32_t* b,
+                             TRIREME_SOURCE) {
+  static_assert(std::is_same_v<T, __nv_bfloat16> || std::is_same_v<T, __half>);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    cuda_emulation::mma_m16n8k16_bf16(d, a, b, where);
+  } else {
+    cuda_emulation::mma_m16n8k16_fp16(d, a, b, where);
+  }
+}
+__device__ inline void mma_m16n8k8(float* d, const std::uint32_t* a,
+                                   const std::uint32_t* b, TRIREME_SOURCE) {
+  cuda_emulation::mma_m16n8k8_tf32(d, a, b, where);
+}
+__device__ inline void ldmatrix_x4(std::uint32_t* r, const void* row, TRIREME_SOURCE) {
+  cuda_emulation::ldmatrix(r, row, 4, false, where);
+}
+__device__ inline void ldmatrix_x4_trans(std::uint32_t* r, const void* row,
+                                         TRIREME_SOURCE) {
+  cuda_emulation::ldmatrix(r, row, 4, true, where);
+}
+__device__ inline void ldmatrix_x2(std::uint32_t* r, const void* row, TRIREME_SOURCE) {
+  cuda_emulation::ldmatrix(r, row, 2, false, where);
+}
+__device__ inline void ldmatrix_x2_trans(std::uint32_t* r, const void* row,
+                                         TRIREME_SOURCE) {
+  cuda_emulation::ldmatrix(r, row, 2, true, where);
+}
+__device__ inline void cp_async_16(void* shared, const void* global, bool valid,
+                                   TRIREME_SOURCE) {
+  cuda_emulation::cp_async_16(shared, global, valid, where);
+}
+__device__ inline void cp_async_commit(TRIREME_SOURCE) {
+  cuda_emulation::cp_async_commit(where);
+}
+template <int pending>
+__device__ void cp_async_wait(TRIREME_SOURCE) {
+  cuda_emulation::cp_async_wait(static_cast<unsigned>(pending), where);
+}
+__device__ inline float exp2_approx(float x) { return cuda_emulation::exp2_flushed(x); }
+
+}  // namespace trireme::kernels::cuda
+
+#undef TRIREME_SOURCE
