@@ -3,6 +3,7 @@
 #include "kernels/elementwise.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/elementwise.hpp"
 #include "kernels/kokkos/elementwise.hpp"
 #include "kernels/profile.hpp"
 
@@ -36,6 +37,9 @@ void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorV
   }
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::add(stream, a, b, y);
+  }
   host::add(a, b, y);
 }
 
@@ -48,6 +52,10 @@ void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
   if (!bias_D.empty()) check.tensor({"bias", bias_D}, y_TD.dtype(), {y_TD.dim(1)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::add_bias(stream, a_TD, b_TD, bias_D, y_TD);
+  }
   host::add_bias(a_TD, b_TD, bias_D, y_TD);
 }
 
@@ -60,6 +68,9 @@ void copy(Stream& stream, const TensorView& x, const TensorView& y) {
   check.dense_or_matrix({"y", y});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::copy(stream, x, y);
+  }
   host::copy(x, y);
 }
 
@@ -67,6 +78,9 @@ void fill(Stream& stream, const TensorView& y, double value) {
   check_dense(Checks("fill", stream), {"y", y});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::fill(stream, y, value);
+  }
   host::fill(y, value);
 }
 
@@ -74,6 +88,9 @@ void scale(Stream& stream, const TensorView& x, double factor) {
   check_dense(Checks("scale", stream), {"x", x});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::scale(stream, x, factor);
+  }
   host::scale(x, factor);
 }
 
@@ -83,6 +100,9 @@ void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& s
   check.tensor({"sums", sums_N}, accumulator_of(x_TN.dtype()), {x_TN.dim(1)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::add_column_sums(stream, x_TN, sums_N);
+  }
   host::add_column_sums(x_TN, sums_N);
 }
 
@@ -93,6 +113,9 @@ void accumulate(Stream& stream, const TensorView& x, const TensorView& y) {
   check.tensor({"y", y}, y.dtype(), x.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::accumulate(stream, x, y);
+  }
   host::accumulate(x, y);
 }
 
@@ -100,6 +123,9 @@ void sum_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out
   check_parts(Checks("sum_parts", stream), parts_PN, out_N);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::sum_parts(stream, parts_PN, out_N);
+  }
   host::sum_parts(parts_PN, out_N);
 }
 
@@ -107,6 +133,9 @@ void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out
   check_parts(Checks("max_parts", stream), parts_PN, out_N);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::max_parts(stream, parts_PN, out_N);
+  }
   host::max_parts(parts_PN, out_N);
 }
 
@@ -114,12 +143,45 @@ double sum_of_squares(Stream& stream, const TensorView& x) {
   check_dense(Checks("sum_of_squares", stream), {"x", x});
   if (stream.device().is_meta()) return 0.0;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::sum_of_squares(stream, x);
+  }
   return host::sum_of_squares(x);
+}
+
+void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum_1) {
+  const Checks check("add_sum_of_squares", stream);
+  check_dense(check, {"x", x});
+  check.tensor({"sum", sum_1}, DType::f64, {1});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::add_sum_of_squares(stream, x, sum_1);
+  }
+  *sum_1.data<double>() += host::sum_of_squares(x);
+}
+
+void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1) {
+  const Checks check("add_sum", stream);
+  check_dense(check, {"x", x});
+  require(x.dtype() == accumulator_of(x.dtype()),
+          "add_sum: x is {}, but fp32 or fp64 was expected", name_of(x.dtype()));
+  check.tensor({"sum", sum_1}, DType::f64, {1});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::add_sum(stream, x, sum_1);
+  }
+  host::add_sum(x, sum_1);
 }
 
 bool all_finite(Stream& stream, const TensorView& x) {
   check_dense(Checks("all_finite", stream), {"x", x});
-  return stream.device().is_meta() || host::all_finite(x);
+  if (stream.device().is_meta()) return true;
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::all_finite(stream, x);
+  }
+  return host::all_finite(x);
 }
 
 }  // namespace trireme::kernels

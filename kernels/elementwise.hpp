@@ -39,10 +39,18 @@ void sum_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out
 void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N);
 
 // Sum of squares of the dense x in double, in an order that depends on its size alone.
-// On meta: 0.
+// On meta: 0. Waits for the stream.
 double sum_of_squares(Stream& stream, const TensorView& x);
 
-// True if every element of the dense floating x is finite.
+// sum_1 += the number that sum_of_squares(x) gives, to the bit. sum_1 is f64 [1]. Async:
+// nothing waits for the stream.
+void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum_1);
+
+// sum_1 += sum of the dense x, f32 or f64, in double; on the host term by term in their
+// order. sum_1 is f64 [1]. Async: nothing waits for the stream.
+void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1);
+
+// True if every element of the dense floating x is finite. Waits for the stream.
 bool all_finite(Stream& stream, const TensorView& x);
 
 }  // namespace trireme::kernels

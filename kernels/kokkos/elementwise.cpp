@@ -239,6 +239,14 @@ double sum_of_squares(const TensorView& x) {
   return total;
 }
 
+void add_sum(const TensorView& x, const TensorView& sum_1) {
+  double sum = 0;
+  visit_floating(x.dtype(), [&]<class T>(T) {
+    for (const T v : x.span<T>()) sum += static_cast<double>(load(v));
+  });
+  *sum_1.data<double>() += sum;
+}
+
 bool all_finite(const TensorView& x) {
   std::array<bool, most_parts> part_is_finite{};
   const auto parts =

@@ -17,6 +17,7 @@ void accumulate(const TensorView& x, const TensorView& y);
 void sum_parts(const TensorView& parts_PN, const TensorView& out_N);
 void max_parts(const TensorView& parts_PN, const TensorView& out_N);
 double sum_of_squares(const TensorView& x);
+void add_sum(const TensorView& x, const TensorView& sum_1);
 bool all_finite(const TensorView& x);
 
 }  // namespace trireme::kernels::host

@@ -10,7 +10,7 @@
 namespace trireme::test {
 namespace {
 
-constexpr std::int64_t sizes[] = {1, 3, 17, 64, 127, 257, 40000};
+constexpr std::int64_t sizes[] = {1, 3, 8, 17, 64, 127, 257, 1025, 40000};
 constexpr DType types[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 
 // `x` as a tensor of this type stores it.
@@ -27,7 +27,7 @@ Vector sum_of(Vector a, const Vector& b) {
 
 class ElementwiseTest : public testing::TestWithParam<DType> {
  protected:
-  Stream stream_;
+  Stream stream_{test_device()};
 };
 INSTANTIATE_TEST_SUITE_P(Types, ElementwiseTest, every_type, type_name);
 
@@ -52,8 +52,8 @@ TEST_P(ElementwiseTest, AddIsExactToTheBitAlsoInPlace) {
 }
 
 TEST_P(ElementwiseTest, AddBias) {
-  for (const std::int64_t D : {1, 17, 257})
-    for (const std::int64_t padding : {0, 5})
+  for (const std::int64_t D : {1, 8, 17, 257, 1032})
+    for (const std::int64_t padding : {0, 5, 8})
       for (const bool with_bias : {false, true}) {
         const Tensor a = Tensor::normal(GetParam(), {5, D}, 1, padding);
         const Tensor b = Tensor::normal(GetParam(), {5, D}, 2, padding);
@@ -74,8 +74,8 @@ TEST_P(ElementwiseTest, AddBias) {
 
 TEST_P(ElementwiseTest, CopyConvertsToEveryType) {
   for (const DType to : types)
-    for (const std::int64_t n : {1, 17, 257, 9000})
-      for (const std::int64_t padding : {0, 5}) {
+    for (const std::int64_t n : {1, 8, 17, 257, 1000, 9000})
+      for (const std::int64_t padding : {0, 5, 8}) {
         const Tensor x = Tensor::normal(GetParam(), {3, n}, 1, padding);
         const Tensor y(to, {3, n}, padding);
         kernels::copy(stream_, x, y);
@@ -94,6 +94,29 @@ TEST_P(ElementwiseTest, AccumulateAcrossTypes) {
   }
 }
 
+// A flat tensor that starts and ends at any element, and its neighbours.
+TEST_P(ElementwiseTest, PiecesOfAFlatTensorAreDoneAlone) {
+  const std::int64_t n = 300;
+  const Tensor ones(GetParam(), {n}, Vector(static_cast<std::size_t>(n), 1.0));
+  for (const std::int64_t begin : {1, 3, 8, 16, 21})
+    for (const std::int64_t count : {0, 1, 7, 8, 33, 256}) {
+      const Tensor x = Tensor::normal(GetParam(), {n}, 1), y(GetParam(), {n});
+      const auto piece = [&](const Tensor& of) { return of.view().rows(begin, count); };
+      Vector expected(static_cast<std::size_t>(n), 0.0);
+      const Vector before = x.values();
+      std::copy_n(before.begin() + begin, count, expected.begin() + begin);
+      kernels::copy(stream_, piece(x), piece(y));
+      EXPECT_EQ(y.values(), expected) << begin << " " << count;
+      kernels::scale(stream_, piece(y), 0.5);
+      kernels::add(stream_, piece(y), piece(y), piece(y));
+      EXPECT_EQ(y.values(), expected) << begin << " " << count;
+      kernels::fill(stream_, piece(y), 3.0);
+      kernels::accumulate(stream_, piece(ones), piece(y));
+      std::fill_n(expected.begin() + begin, count, 4.0);
+      EXPECT_EQ(y.values(), expected) << begin << " " << count;
+    }
+}
+
 TEST_P(ElementwiseTest, FillAndScale) {
   for (const std::int64_t n : sizes) {
     const Tensor x(GetParam(), {n});
@@ -107,8 +130,8 @@ TEST_P(ElementwiseTest, FillAndScale) {
 
 TEST_P(ElementwiseTest, ColumnSumsAreAdded) {
   const DType sums_type = accumulator_of(GetParam());
-  for (const std::int64_t T : {1, 3, 17, 257})
-    for (const std::int64_t N : {1, 17, 127, 1000})
+  for (const std::int64_t T : {0, 1, 3, 17, 257, 1500})
+    for (const std::int64_t N : {1, 8, 17, 127, 1000})
       for (const std::int64_t padding : {0, 5}) {
         const Tensor x = Tensor::normal(GetParam(), {T, N}, 1, padding);
         const Tensor sums(sums_type, {N});
@@ -150,7 +173,7 @@ TEST_P(ElementwiseTest, SumAndMaxOfParts) {
 }
 
 TEST(Elementwise, SumPartsKeepsTheAccumulatorBetweenParts) {
-  Stream stream;
+  Stream stream(test_device());
   // 256 + 1 + 1 + 1 in bf16 after every addition would stay 256.
   const Tensor parts(DType::bf16, {4, 1}, Vector{256, 1, 1, 1}), out(DType::bf16, {1});
   kernels::sum_parts(stream, parts, out);
@@ -158,7 +181,7 @@ TEST(Elementwise, SumPartsKeepsTheAccumulatorBetweenParts) {
 }
 
 TEST(Elementwise, MaxPartsShowsNotANumber) {
-  Stream stream;
+  Stream stream(test_device());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& in : {Vector{nan, 1}, Vector{1, nan}}) {
     const Tensor out(DType::f32, {1});
@@ -174,6 +197,52 @@ TEST_P(ElementwiseTest, SumOfSquares) {
     EXPECT_NEAR(kernels::sum_of_squares(stream_, x), expected,
                 8 * 0x1p-53 * std::sqrt(static_cast<double>(n) + 1) * expected);
   }
+}
+
+TEST_P(ElementwiseTest, SumOfSquaresIsAddedToTheBit) {
+  for (const std::int64_t n : {0, 1, 17, 40000}) {
+    const Tensor x = Tensor::normal(GetParam(), {n + 1}, 1);
+    for (const std::int64_t begin : {0, 1}) {
+      const TensorView piece = x.view().rows(begin, n);
+      const Tensor sum(DType::f64, {1}, Vector{0.7});
+      const double squares = kernels::sum_of_squares(stream_, piece);
+      kernels::add_sum_of_squares(stream_, piece, sum);
+      EXPECT_EQ(sum.values()[0], 0.7 + squares) << n;
+      kernels::add_sum_of_squares(stream_, piece, sum);
+      EXPECT_EQ(sum.values()[0], (0.7 + squares) + squares) << n;
+    }
+  }
+}
+
+// The order of a sum belongs to its length, wherever the tensor lies.
+TEST_P(ElementwiseTest, SumOfSquaresDoesNotDependOnTheAddress) {
+  const std::int64_t n = 40001;
+  const Tensor x = Tensor::normal(GetParam(), {n}, 1), moved(GetParam(), {n + 1});
+  const TensorView piece = moved.view().rows(1, n);
+  kernels::copy(stream_, x, piece);
+  EXPECT_EQ(kernels::sum_of_squares(stream_, piece), kernels::sum_of_squares(stream_, x));
+}
+
+TEST(Elementwise, SumIsAddedInDouble) {
+  Stream stream(test_device());
+  for (const DType dtype : {DType::f64, DType::f32})
+    for (const std::int64_t n : {0, 1, 5, 257, 40000}) {
+      const Tensor x = Tensor::normal(dtype, {n}, 1), sum(DType::f64, {1}, Vector{100.0});
+      double expected = 0, size = 100;
+      for (const double v : x.values()) expected += v, size += std::abs(v);
+      kernels::add_sum(stream, x, sum);
+      // On the host the order is that of this test.
+      const double tolerance =
+          test_device().is_host() ? 0.0 : 0x1p-53 * size * 8 * std::sqrt(double(n) + 1);
+      EXPECT_NEAR(sum.values()[0], 100.0 + expected, tolerance) << n;
+      const double once = sum.values()[0];
+      kernels::add_sum(stream, x, sum);
+      EXPECT_NEAR(sum.values()[0], once + expected, tolerance) << n;
+    }
+  const Tensor half(DType::bf16, {3}), sum(DType::f64, {1}), narrow(DType::f32, {1});
+  EXPECT_THROW(kernels::add_sum(stream, half, sum), Error);
+  EXPECT_THROW(kernels::add_sum(stream, narrow, narrow), Error);
+  EXPECT_THROW(kernels::add_sum_of_squares(stream, half, narrow), Error);
 }
 
 TEST_P(ElementwiseTest, AllFiniteFindsOneElement) {
@@ -206,12 +275,15 @@ TEST(Elementwise, MetaTouchesNothing) {
   kernels::accumulate(stream, x, x);
   kernels::sum_parts(stream, x, n);
   kernels::max_parts(stream, x, n);
+  const TensorView sum(nullptr, DType::f64, {1}, Device::meta());
+  kernels::add_sum(stream, x, sum);
+  kernels::add_sum_of_squares(stream, x, sum);
   EXPECT_EQ(kernels::sum_of_squares(stream, x), 0.0);
   EXPECT_TRUE(kernels::all_finite(stream, x));
 }
 
 TEST(Elementwise, RefusesWrongShapesTypesAndDevices) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor a(DType::f32, {3, 4}), b(DType::f32, {4, 3}), h(DType::bf16, {3, 4});
   const Tensor strided(DType::f32, {3, 4}, std::int64_t{2});
   const TensorView meta(nullptr, DType::f32, {3, 4}, Device::meta());

@@ -1,0 +1,9 @@
+// The CUDA libraries of a build with the emulated CUDA: none.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda_version.hpp"
+
+namespace trireme::kernels {
+
+std::string cublaslt_version() { return "emulated"; }
+
+}  // namespace trireme::kernels

@@ -1,0 +1,19 @@
+// Working memory of the kernels of a GPU.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels::cuda {
+
+// A dense tensor whose contents are undefined, for work that is queued on `stream` before
+// the next call; aligned to 256 bytes. There is one buffer for each GPU. It only ever
+// grows, so that the steady state allocates nothing; to grow it waits for the GPU.
+// `stream` must be the one on which the process computes there: on another one, work
+// would overtake what still uses the buffer. Calls from several threads do not disturb
+// the buffer, but which of them uses it is then theirs to agree on.
+// Throws Error(internal) for another stream and Error(resources) without memory.
+TensorView workspace(Stream& stream, DType dtype, const Shape& shape);
+
+}  // namespace trireme::kernels::cuda

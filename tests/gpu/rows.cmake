@@ -1,0 +1,3 @@
+# Row-wise and elementwise kernels.
+# SPDX-License-Identifier: Apache-2.0
+trireme_gpu_test(elementwise_test)
