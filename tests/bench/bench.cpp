@@ -132,7 +132,7 @@ Table::Table(const Settings& settings) : settings_(settings), stream_(settings.d
               fixed_text(copy_rate_ * 1e-9, 1).c_str(),
               static_cast<int>(name_of(settings.type).size()),
               name_of(settings.type).data());
-  std::printf("%-44s %10s %10s %9s %9s  %s\n", "kernel", "MB", "GFLOP", "us", "rate",
+  std::printf("%-60s %10s %10s %9s %9s  %s\n", "kernel", "MB", "GFLOP", "us", "rate",
               "share of copy or best product (repeats)");
 }
 
@@ -197,7 +197,7 @@ void Table::add(const std::string& name, const Work& work,
 std::string Table::text_of(const Line& line) const {
   char text[256];
   if (!line.reason.empty()) {
-    std::snprintf(text, sizeof text, "%-44s ", line.name.c_str());
+    std::snprintf(text, sizeof text, "%-60s ", line.name.c_str());
     return text + ("left out: " + line.reason);
   }
   const bool computes = line.work.flops > 0;
@@ -205,7 +205,7 @@ std::string Table::text_of(const Line& line) const {
   const double rate = amount / line.seconds;
   const double most = computes ? best_flop_rate_ : copy_rate_;
   const std::string share = most > 0 ? fixed_text(rate / most, 3) : "-";
-  std::snprintf(text, sizeof text, "%-44s %10s %10s %9s %9s  %s %s (%d)",
+  std::snprintf(text, sizeof text, "%-60s %10s %10s %9s %9s  %s %s (%d)",
                 line.name.c_str(),
                 computes ? "-" : fixed_text(line.work.bytes * 1e-6, 2).c_str(),
                 computes ? fixed_text(line.work.flops * 1e-9, 2).c_str() : "-",
