@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "kernels/cuda/cross_entropy.hpp"
-#include "kernels/cuda/several.cuh"
+#include "kernels/cuda/cuts.cuh"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -76,8 +76,8 @@ __device__ inline Running<L> share_of_row(const L* logits, std::int64_t V) {
 // A block for each row.
 template <class L>
 __global__ void __launch_bounds__(most_threads)
-    statistics_kernel(RowsAt<L> logits, std::int64_t V, const std::int32_t* targets,
-                      std::int64_t first, RowsAt<L> stats) {
+    statistics_kernel(Rows<L> logits, std::int64_t V, const std::int32_t* targets,
+                      std::int64_t first, Rows<L> stats) {
   const std::int64_t c = blockIdx.x;
   const L* const row = logits[c];
   const Running<L> share = share_of_row<L>(row, V);
@@ -100,7 +100,7 @@ __device__ inline std::int64_t row_of_thread() {
 
 template <class L>
 __global__ void combine_kernel(const L* parts, std::int64_t R, std::int64_t C,
-                               RowsAt<L> stats) {
+                               Rows<L> stats) {
   const std::int64_t c = row_of_thread();
   if (c >= C) return;
   L maximum = -std::numeric_limits<L>::infinity();
@@ -129,7 +129,7 @@ __device__ inline double log_sum(const L* stats) {
 }
 
 template <class L>
-__global__ void loss_kernel(RowsAt<L> stats, std::int64_t C, const std::int32_t* targets,
+__global__ void loss_kernel(Rows<L> stats, std::int64_t C, const std::int32_t* targets,
                             double z_loss, L* loss) {
   const std::int64_t c = row_of_thread();
   if (c >= C) return;
@@ -164,10 +164,10 @@ __device__ inline void write_gradient(const L* logits, std::int64_t n, const F& 
   for (std::int64_t g = threadIdx.x; g < cut.groups; g += blockDim.x) {
     const std::int64_t v = cut.head + g * width;
     const auto x = load_pack(logits + v);
-    Several<G, width> y;
+    Group<G, width> y;
 #pragma unroll
     for (int i = 0; i < width; ++i) y.x[i] = narrow<G>(gradient(v + i, x.x[i]));
-    store_several(dlogits + v, y);
+    store_group(dlogits + v, y);
   }
   for (std::int64_t v = cut.head + cut.groups * width + threadIdx.x; v < n;
        v += blockDim.x)
@@ -193,9 +193,9 @@ __device__ inline void write_zeros(std::int64_t n, G* dlogits) {
 // Block (c, p): columns [p part, (p + 1) part) of row c.
 template <class L, class G>
 __global__ void __launch_bounds__(most_threads)
-    gradient_kernel(RowsAt<L> logits, std::int64_t V, std::int64_t part, RowsAt<L> stats,
+    gradient_kernel(Rows<L> logits, std::int64_t V, std::int64_t part, Rows<L> stats,
                     const std::int32_t* targets, std::int64_t first, double scale,
-                    double z_loss, RowsAt<G> dlogits) {
+                    double z_loss, Rows<G> dlogits) {
   const std::int64_t c = blockIdx.x, begin = part * blockIdx.y;
   const std::int64_t n = V - begin < part ? V - begin : part;
   if (targets[c] < 0) {
@@ -244,8 +244,8 @@ void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
   if (C == 0) return;
   visit_logits(logits_CV.dtype(), [&]<class L>(L) {
     const Grid grid{dim3(extent(C)), dim3(threads_for(V, pack_elements<L>))};
-    launch(stream, grid, statistics_kernel<L>, rows_at<L>(logits_CV), V,
-           targets_C.data<std::int32_t>(), first, rows_at<L>(stats_C3));
+    launch(stream, grid, statistics_kernel<L>, rows_of<L>(logits_CV), V,
+           targets_C.data<std::int32_t>(), first, rows_of<L>(stats_C3));
   });
 }
 
@@ -255,7 +255,7 @@ void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
   if (C == 0) return;
   visit_logits(stats_RC3.dtype(), [&]<class L>(L) {
     launch(stream, one_thread_a_row(C), combine_kernel<L>, stats_RC3.data<L>(), R, C,
-           rows_at<L>(stats_C3));
+           rows_of<L>(stats_C3));
   });
 }
 
@@ -265,7 +265,7 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
   const std::int64_t C = stats_C3.dim(0);
   if (C == 0) return;
   visit_logits(stats_C3.dtype(), [&]<class L>(L) {
-    launch(stream, one_thread_a_row(C), loss_kernel<L>, rows_at<L>(stats_C3), C,
+    launch(stream, one_thread_a_row(C), loss_kernel<L>, rows_of<L>(stats_C3), C,
            targets_C.data<std::int32_t>(), z_loss, loss_C.data<L>());
   });
 }
@@ -282,9 +282,9 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
       const unsigned parts = extent((V + part - 1) / part);
       const Grid grid{dim3(extent(C), parts),
                       dim3(threads_for(std::min(V, part), pack_elements<L>))};
-      launch(stream, grid, gradient_kernel<L, DeviceType<G>>, rows_at<L>(logits_CV), V,
-             part, rows_at<L>(stats_C3), targets_C.data<std::int32_t>(), first, scale,
-             z_loss, rows_at<G>(dlogits_CV));
+      launch(stream, grid, gradient_kernel<L, DeviceType<G>>, rows_of<L>(logits_CV), V,
+             part, rows_of<L>(stats_C3), targets_C.data<std::int32_t>(), first, scale,
+             z_loss, rows_of<G>(dlogits_CV));
     });
   });
 }

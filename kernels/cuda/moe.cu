@@ -1,8 +1,8 @@
 // Rows to their experts and back on a GPU. T tokens, K experts of a token, N and R sorted
 // rows, D width. SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/choices.cuh"
+#include "kernels/cuda/cuts.cuh"
 #include "kernels/cuda/moe.hpp"
-#include "kernels/cuda/several.cuh"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -25,8 +25,8 @@ enum class Indexed : bool { source, target };
 
 // Rows of `width` units of memory, moved as they are.
 template <class Unit, Indexed indexed>
-__global__ void move_kernel(RowsAt<Unit> x, const std::int32_t* index, std::int64_t rows,
-                            std::int64_t width, RowsAt<Unit> y) {
+__global__ void move_kernel(Rows<Unit> x, const std::int32_t* index, std::int64_t rows,
+                            std::int64_t width, Rows<Unit> y) {
   for (std::int64_t r = first_row(); r < rows; r += rows_of_grid()) {
     const Unit* const from = x[indexed == Indexed::source ? index[r] : r];
     Unit* const to = y[indexed == Indexed::target ? index[r] : r];
@@ -53,7 +53,7 @@ void move_rows(Stream& stream, const TensorView& x, const TensorView& index_R,
   const auto move = [&]<class Unit>(Unit) {
     const auto per_unit = static_cast<std::int64_t>(sizeof(Unit) / size_of(x.dtype()));
     const auto units = [&](const TensorView& of) {
-      return RowsAt<Unit>{static_cast<Unit*>(of.raw()), of.stride(0) / per_unit};
+      return Rows<Unit>{static_cast<Unit*>(of.raw()), of.stride(0) / per_unit};
     };
     launch(stream, grid_of_rows(stream, rows, width / per_unit),
            move_kernel<Unit, indexed>, units(x), index_R.data<std::int32_t>(), rows,
@@ -69,15 +69,15 @@ void move_rows(Stream& stream, const TensorView& x, const TensorView& index_R,
 
 // Sums are kept in the accumulator type and rounded once. n elements a thread.
 template <class T, int n>
-__global__ void combine_kernel(RowsAt<T> rows, const std::int32_t* row_TK, std::int64_t K,
-                               RowsAt<Wide<T>> weights, bool accumulate,
-                               std::int64_t tokens, std::int64_t groups, RowsAt<T> y) {
+__global__ void combine_kernel(Rows<T> rows, const std::int32_t* row_TK, std::int64_t K,
+                               Rows<Wide<T>> weights, bool accumulate,
+                               std::int64_t tokens, std::int64_t groups, Rows<T> y) {
   for (std::int64_t t = first_row(); t < tokens; t += rows_of_grid())
     for (std::int64_t g = threadIdx.x; g < groups; g += blockDim.x) {
       Wide<T> sum[n] = {};
       T* const to = y[t] + g * n;
       if (accumulate) {
-        const auto before = load_several<n>(to);
+        const auto before = load_group<n>(to);
 #pragma unroll
         for (int i = 0; i < n; ++i) sum[i] = widen(before.x[i]);
       }
@@ -86,25 +86,25 @@ __global__ void combine_kernel(RowsAt<T> rows, const std::int32_t* row_TK, std::
         const std::int32_t r = row_TK[t * K + k];
         if (r < 0) continue;
         const Wide<T> w = weights.data != nullptr ? weights[t][k] : Wide<T>(1);
-        const auto x = load_several<n>(rows[r] + g * n);
+        const auto x = load_group<n>(rows[r] + g * n);
 #pragma unroll
         for (int i = 0; i < n; ++i) sum[i] += w * widen(x.x[i]);
       }
-      Several<T, n> out;
+      Group<T, n> out;
 #pragma unroll
       for (int i = 0; i < n; ++i) out.x[i] = narrow<T>(sum[i]);
-      store_several(to, out);
+      store_group(to, out);
     }
 }
 
 // A warp for each (token, choice); those of one token are neighbours and share dy in the
 // first-level cache.
 template <class T, int n>
-__global__ void combine_backward_kernel(RowsAt<T> dy, RowsAt<T> rows,
+__global__ void combine_backward_kernel(Rows<T> dy, Rows<T> rows,
                                         const std::int32_t* row_TK, std::int64_t tokens,
                                         std::int64_t K, std::int64_t groups,
-                                        RowsAt<Wide<T>> weights, RowsAt<T> drows,
-                                        RowsAt<Wide<T>> dweights) {
+                                        Rows<Wide<T>> weights, Rows<T> drows,
+                                        Rows<Wide<T>> dweights) {
   const int warps = static_cast<int>(blockDim.x) / warp_size, lane = lane_of_thread();
   const std::int64_t stride = std::int64_t{gridDim.x} * warps;
   for (std::int64_t i = std::int64_t{blockIdx.x} * warps + warp_of_thread();
@@ -116,15 +116,15 @@ __global__ void combine_backward_kernel(RowsAt<T> dy, RowsAt<T> rows,
       const Wide<T> w = weights[t][k];
 #pragma unroll 2
       for (std::int64_t g = lane; g < groups; g += warp_size) {
-        const auto from = load_several<n>(dy[t] + g * n);
-        const auto x = load_several<n>(rows[r] + g * n);
-        Several<T, n> to;
+        const auto from = load_group<n>(dy[t] + g * n);
+        const auto x = load_group<n>(rows[r] + g * n);
+        Group<T, n> to;
 #pragma unroll
         for (int j = 0; j < n; ++j) {
           dot += widen(from.x[j]) * widen(x.x[j]);
           to.x[j] = narrow<T>(w * widen(from.x[j]));
         }
-        store_several(drows[r] + g * n, to);
+        store_group(drows[r] + g * n, to);
       }
     }
     dot = warp_sum(dot);
@@ -162,8 +162,8 @@ void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& r
     with_pack<X>(is_packed(rows_ND) && is_packed(y_TD), [&](auto n) {
       const std::int64_t groups = D / n;
       launch(stream, grid_of_rows(stream, T, groups), combine_kernel<X, n>,
-             rows_at<Element>(rows_ND), row_TK.data<std::int32_t>(), row_TK.dim(1),
-             rows_at<Wide<X>>(weights_TK), accumulate, T, groups, rows_at<Element>(y_TD));
+             rows_of<Element>(rows_ND), row_TK.data<std::int32_t>(), row_TK.dim(1),
+             rows_of<Wide<X>>(weights_TK), accumulate, T, groups, rows_of<Element>(y_TD));
     });
   });
 }
@@ -181,10 +181,10 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
     with_pack<X>(packed, [&](auto n) {
       const Grid grid{dim3(striding_blocks(stream, T * K, warps)),
                       dim3(warps * warp_size)};
-      launch(stream, grid, combine_backward_kernel<X, n>, rows_at<Element>(dy_TD),
-             rows_at<Element>(rows_ND), row_TK.data<std::int32_t>(), T, K, D / n,
-             rows_at<Wide<X>>(weights_TK), rows_at<Element>(drows_ND),
-             rows_at<Wide<X>>(dweights_TK));
+      launch(stream, grid, combine_backward_kernel<X, n>, rows_of<Element>(dy_TD),
+             rows_of<Element>(rows_ND), row_TK.data<std::int32_t>(), T, K, D / n,
+             rows_of<Wide<X>>(weights_TK), rows_of<Element>(drows_ND),
+             rows_of<Wide<X>>(dweights_TK));
     });
   });
 }

@@ -20,7 +20,8 @@ __global__ void sum_segments_kernel(std::int64_t E, std::int64_t U,
   for (std::int64_t begin = 0; begin < U; begin += warp_size) {
     const std::int64_t u = begin + lane_of_thread();
     const std::int32_t count = u < U ? counts[u] : 0;
-    if (u < U) counts[u] = before + warp_sum_before(count);
+    const std::int32_t in_warp = warp_sum_before(count);  // by all lanes
+    if (u < U) counts[u] = before + in_warp;
     before += warp_sum(count);
   }
   if (lane_of_thread() == 0) rows_E[e] = before;

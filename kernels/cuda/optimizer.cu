@@ -1,8 +1,8 @@
 // AdamW and SGD on a GPU: one pass over memory. T the type of the arithmetic and of all
 // state, W that of the rounded weights.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuts.cuh"
 #include "kernels/cuda/optimizer.hpp"
-#include "kernels/cuda/several.cuh"
 #include "kernels/optimizer_factors.hpp"
 
 namespace trireme::kernels::cuda {
@@ -48,10 +48,10 @@ __device__ inline Pack<T> zero_pack() {
 template <class T, class W>
 __device__ inline void store_rounded(const Pack<T>& master, W* weight, std::int64_t at) {
   if (weight == nullptr) return;
-  Several<W, pack_elements<T>> rounded;
+  Group<W, pack_elements<T>> rounded;
 #pragma unroll
   for (int i = 0; i < pack_elements<T>; ++i) rounded.x[i] = narrow<W>(master.x[i]);
-  store_several(weight + at, rounded);
+  store_group(weight + at, rounded);
 }
 
 template <class T, class W>

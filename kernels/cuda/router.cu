@@ -15,8 +15,8 @@ __device__ inline A logistic(A x) {
 }
 
 template <class A>
-__global__ void scores_kernel(RouterScore kind, RowsAt<A> logits, std::int64_t T,
-                              std::int64_t E, RowsAt<A> scores) {
+__global__ void scores_kernel(RouterScore kind, Rows<A> logits, std::int64_t T,
+                              std::int64_t E, Rows<A> scores) {
   for_tokens(T, [&](std::int64_t t) {
     const A* const x = logits[t];
     A* const s = scores[t];
@@ -33,9 +33,8 @@ __global__ void scores_kernel(RouterScore kind, RowsAt<A> logits, std::int64_t T
 
 // softmax: dx_e = s_e (ds_e - sum_j s_j ds_j); sigmoid: dx_e = s_e (1 - s_e) ds_e.
 template <class A>
-__global__ void scores_backward_kernel(RouterScore kind, RowsAt<A> scores,
-                                       RowsAt<A> dscores, std::int64_t T, std::int64_t E,
-                                       RowsAt<A> dlogits) {
+__global__ void scores_backward_kernel(RouterScore kind, Rows<A> scores, Rows<A> dscores,
+                                       std::int64_t T, std::int64_t E, Rows<A> dlogits) {
   for_tokens(T, [&](std::int64_t t) {
     const A *const s = scores[t], *const ds = dscores[t];
     A* const dx = dlogits[t];
@@ -60,9 +59,9 @@ __device__ inline A weight_factor(const RouterWeights& rule, const A* s,
 
 // A thread for each token.
 template <class A>
-__global__ void weights_kernel(RouterWeights rule, RowsAt<A> scores,
+__global__ void weights_kernel(RouterWeights rule, Rows<A> scores,
                                const std::int32_t* choice_TK, std::int64_t T,
-                               std::int64_t K, RowsAt<A> weights) {
+                               std::int64_t K, Rows<A> weights) {
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (t >= T) return;
   const A* const s = scores[t];
@@ -74,10 +73,10 @@ __global__ void weights_kernel(RouterWeights rule, RowsAt<A> scores,
 // With w_k = c s_k / Z: ds_k = c / Z (dw_k - sum_j dw_j s_j / Z) when Z is the sum of the
 // chosen, else c dw_k.
 template <class A>
-__global__ void weights_backward_kernel(RouterWeights rule, RowsAt<A> scores,
-                                        const std::int32_t* choice_TK, RowsAt<A> dweights,
+__global__ void weights_backward_kernel(RouterWeights rule, Rows<A> scores,
+                                        const std::int32_t* choice_TK, Rows<A> dweights,
                                         std::int64_t T, std::int64_t E, std::int64_t K,
-                                        RowsAt<A> dscores) {
+                                        Rows<A> dscores) {
   for_tokens(T, [&](std::int64_t t) {
     const A *const s = scores[t], *const dw = dweights[t];
     A* const ds = dscores[t];
@@ -102,8 +101,8 @@ void router_scores(Stream& stream, RouterScore kind, const TensorView& logits_TE
   const std::int64_t T = logits_TE.dim(0), E = logits_TE.dim(1);
   if (T == 0) return;
   visit_scores(logits_TE.dtype(), [&]<class A>(A) {
-    launch(stream, token_grid(stream, T), scores_kernel<A>, kind, rows_at<A>(logits_TE),
-           T, E, rows_at<A>(scores_TE));
+    launch(stream, token_grid(stream, T), scores_kernel<A>, kind, rows_of<A>(logits_TE),
+           T, E, rows_of<A>(scores_TE));
   });
 }
 
@@ -113,7 +112,7 @@ void router_scores_backward(Stream& stream, RouterScore kind, const TensorView& 
   if (T == 0) return;
   visit_scores(scores_TE.dtype(), [&]<class A>(A) {
     launch(stream, token_grid(stream, T), scores_backward_kernel<A>, kind,
-           rows_at<A>(scores_TE), rows_at<A>(dscores_TE), T, E, rows_at<A>(dlogits_TE));
+           rows_of<A>(scores_TE), rows_of<A>(dscores_TE), T, E, rows_of<A>(dlogits_TE));
   });
 }
 
@@ -125,8 +124,8 @@ void router_weights(Stream& stream, const RouterWeights& rule,
   constexpr unsigned threads = 64;
   visit_scores(scores_TE.dtype(), [&]<class A>(A) {
     launch(stream, {dim3(extent((T + threads - 1) / threads)), dim3(threads)},
-           weights_kernel<A>, rule, rows_at<A>(scores_TE), choice_TK.data<std::int32_t>(),
-           T, choice_TK.dim(1), rows_at<A>(weights_TK));
+           weights_kernel<A>, rule, rows_of<A>(scores_TE), choice_TK.data<std::int32_t>(),
+           T, choice_TK.dim(1), rows_of<A>(weights_TK));
   });
 }
 
@@ -138,8 +137,8 @@ void router_weights_backward(Stream& stream, const RouterWeights& rule,
   if (T == 0) return;
   visit_scores(scores_TE.dtype(), [&]<class A>(A) {
     launch(stream, token_grid(stream, T), weights_backward_kernel<A>, rule,
-           rows_at<A>(scores_TE), choice_TK.data<std::int32_t>(), rows_at<A>(dweights_TK),
-           T, E, choice_TK.dim(1), rows_at<A>(dscores_TE));
+           rows_of<A>(scores_TE), choice_TK.data<std::int32_t>(), rows_of<A>(dweights_TK),
+           T, E, choice_TK.dim(1), rows_of<A>(dscores_TE));
   });
 }
 

@@ -74,7 +74,7 @@ struct Chosen {
 };
 
 template <class A>
-__global__ void choose_kernel(RowsAt<A> scores, const A* bias, std::int64_t T,
+__global__ void choose_kernel(Rows<A> scores, const A* bias, std::int64_t T,
                               std::int32_t E, std::int64_t K, std::int32_t* choice_TK) {
   for_tokens(T, [&](std::int64_t t) {
     const A* const s = scores[t];
@@ -139,7 +139,7 @@ void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorVie
   require(E < std::int64_t{1} << 30, "a router of {} experts is too wide", E);
   if (T == 0) return;
   visit_scores(scores_TE.dtype(), [&]<class A>(A) {
-    launch(stream, token_grid(stream, T), choose_kernel<A>, rows_at<A>(scores_TE),
+    launch(stream, token_grid(stream, T), choose_kernel<A>, rows_of<A>(scores_TE),
            bias_E.empty() ? nullptr : bias_E.data<A>(), T, E, choice_TK.dim(1),
            choice_TK.data<std::int32_t>());
   });

@@ -28,7 +28,7 @@ Parts parts_of(std::int64_t tokens) {
 // Part p of sequence b: counts and sums of s_e / sum_j s_j over its tokens. Counts are
 // kept as integers, sums of each expert by one thread in the order of tokens.
 template <class A>
-__global__ void part_sums_kernel(RouterScore kind, RowsAt<A> scores,
+__global__ void part_sums_kernel(RouterScore kind, Rows<A> scores,
                                  const std::int32_t* choice_TK, std::int64_t K,
                                  std::int64_t E, Parts parts, A* sums_BP2E) {
   A* const probability = dynamic_shared<A>();
@@ -110,9 +110,9 @@ void balance(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
 // With s' = s / Z, Z = sum_j s_j, and g_e = d loss / d s'_e: ds_e = (g_e - sum_j g_j
 // s'_j) / Z for sigmoid scores, g_e for softmax scores, whose Z is the constant 1.
 template <class A>
-__global__ void balance_backward_kernel(RouterScore kind, RowsAt<A> scores,
+__global__ void balance_backward_kernel(RouterScore kind, Rows<A> scores,
                                         const A* sums_B2E, std::int64_t T, std::int64_t E,
-                                        std::int64_t tokens, A slope, RowsAt<A> dscores) {
+                                        std::int64_t tokens, A slope, Rows<A> dscores) {
   for_tokens(T, [&](std::int64_t t) {
     const A *const s = scores[t], *const count = sums_B2E + t / tokens * 2 * E;
     A* const ds = dscores[t];
@@ -129,7 +129,7 @@ __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 
 template <class A>
-__global__ void log_sum_kernel(RowsAt<A> logits, std::int64_t T, std::int64_t E, A* lse) {
+__global__ void log_sum_kernel(Rows<A> logits, std::int64_t T, std::int64_t E, A* lse) {
   for_tokens(T, [&](std::int64_t t) {
     const auto softmax = softmax_of<A>(logits[t], E);
     if (lane_of_thread() == 0) lse[t] = softmax.highest + logarithm(softmax.sum);
@@ -153,7 +153,7 @@ void z_loss(Stream& stream, const TensorView& logits_TE, const TensorView& lse_T
   visit_scores(logits_TE.dtype(), [&]<class A>(A) {
     A* const lse = lse_T.data<A>();
     if (T > 0)
-      launch(stream, token_grid(stream, T), log_sum_kernel<A>, rows_at<A>(logits_TE), T,
+      launch(stream, token_grid(stream, T), log_sum_kernel<A>, rows_of<A>(logits_TE), T,
              logits_TE.dim(1), lse);
     launch(stream, {dim3(1), dim3(512)}, sum_squares_kernel<A>, lse, T, factor, add,
            sum_1.data<double>());
@@ -162,9 +162,8 @@ void z_loss(Stream& stream, const TensorView& logits_TE, const TensorView& lse_T
 
 // d lse^2 / dx_e = 2 lse softmax(x)_e; factor2 is twice the factor.
 template <class A>
-__global__ void z_loss_backward_kernel(RowsAt<A> logits, const A* lse, A factor2,
-                                       std::int64_t T, std::int64_t E,
-                                       RowsAt<A> dlogits) {
+__global__ void z_loss_backward_kernel(Rows<A> logits, const A* lse, A factor2,
+                                       std::int64_t T, std::int64_t E, Rows<A> dlogits) {
   for_tokens(T, [&](std::int64_t t) {
     const A* const x = logits[t];
     A* const dx = dlogits[t];
@@ -191,7 +190,7 @@ void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
         workspace(stream, scores_TE.dtype(), {B, parts.count, 2, E}).template data<A>();
     const Grid grid{dim3(extent(B * parts.count)), dim3(256),
                     static_cast<std::size_t>(E) * (sizeof(A) + sizeof(std::int32_t))};
-    launch(stream, grid, part_sums_kernel<A>, kind, rows_at<A>(scores_TE),
+    launch(stream, grid, part_sums_kernel<A>, kind, rows_of<A>(scores_TE),
            choice_TK.data<std::int32_t>(), choice_TK.dim(1), E, parts, of_parts);
     launch(stream, {dim3(extent((B * 2 * E + 127) / 128)), dim3(128)},
            add_parts_kernel<A>, of_parts, B, parts.count, 2 * E, sums_B2E.data<A>());
@@ -219,8 +218,8 @@ void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& s
   const double slope = factor * static_cast<double>(E) / balance_divisor(top_k, sequence);
   visit_scores(scores_TE.dtype(), [&]<class A>(A) {
     launch(stream, token_grid(stream, T), balance_backward_kernel<A>, kind,
-           rows_at<A>(scores_TE), sums_B2E.data<A>(), T, E, T / sums_B2E.dim(0), slope,
-           rows_at<A>(dscores_TE));
+           rows_of<A>(scores_TE), sums_B2E.data<A>(), T, E, T / sums_B2E.dim(0), slope,
+           rows_of<A>(dscores_TE));
   });
 }
 
@@ -243,8 +242,8 @@ void router_z_loss_backward(Stream& stream, const TensorView& logits_TE,
   if (T == 0) return;
   visit_scores(logits_TE.dtype(), [&]<class A>(A) {
     launch(stream, token_grid(stream, T), z_loss_backward_kernel<A>,
-           rows_at<A>(logits_TE), lse_T.data<A>(), 2 * factor, T, E,
-           rows_at<A>(dlogits_TE));
+           rows_of<A>(logits_TE), lse_T.data<A>(), 2 * factor, T, E,
+           rows_of<A>(dlogits_TE));
   });
 }
 

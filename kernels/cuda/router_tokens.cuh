@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/choices.cuh"
-#include "kernels/cuda/several.cuh"
+#include "kernels/cuda/cuts.cuh"
 #include "kernels/router.hpp"
 
 namespace trireme::kernels::cuda {

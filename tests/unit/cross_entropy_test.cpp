@@ -84,6 +84,46 @@ TEST_P(CrossEntropyTest, MatchesReferenceWholeAndSplit) {
       }
 }
 
+// Widths around those of a pack, a warp and a block, and rows that begin anywhere; a
+// vocabulary of which a row is more than one block writes; more rows than fit at once.
+TEST_P(CrossEntropyTest, MatchesReferenceAtEverySizeAndAlignment) {
+  struct Case {
+    std::int64_t C, V, padding;
+  };
+  for (const auto [C, V, padding] :
+       {Case{3, 8, 4}, Case{3, 31, 1}, Case{3, 33, 2}, Case{2, 1024, 4}, Case{2, 4097, 3},
+        Case{2, 70001, 1}, Case{400, 12, 0}}) {
+    const auto targets = some_targets(C, V);
+    const Tensor logits = Tensor::normal(GetParam(), {C, V}, 3, padding);
+    const auto expected = kernels::reference::cross_entropy(
+        logits.values(), static_cast<std::size_t>(V), targets.values(), 0.01);
+    const std::string what = format("C = {}, V = {}, padding = {}", C, V, padding);
+    const double error = roundoff(GetParam()) * (8 + std::sqrt(double(V))) * 4;
+    for (const DType type : {GetParam(), DType::bf16}) {
+      const auto got = run(logits, targets, 0.01, 1, 1.0, type);
+      expect_close(GetParam(), got.loss, expected.loss_C, error * 4, what);
+      expect_close(type, got.dlogits, expected.dlogits_CV, error, what);
+    }
+  }
+}
+
+TEST_P(CrossEntropyTest, TargetsAtBothEndsOfEveryPart) {
+  const std::int64_t V = 70001;
+  std::vector<std::int32_t> targets;
+  for (const std::int32_t at : {0, 32767, 32768, 65535, 65536, 70000})
+    targets.push_back(at);
+  const auto C = static_cast<std::int64_t>(targets.size());
+  // With equal logits a gradient is 1 / V, less 1 at the target.
+  const auto got =
+      run(Tensor(GetParam(), {C, V}), Indices(targets), 0.0, 1, 1.0, GetParam());
+  for (std::int64_t c = 0; c < C; ++c)
+    for (std::int64_t v = 0; v < V; ++v)
+      ASSERT_NEAR(got.dlogits[static_cast<std::size_t>(c * V + v)],
+                  1.0 / double(V) - (v == targets[static_cast<std::size_t>(c)] ? 1 : 0),
+                  2 * roundoff(GetParam()))
+          << c << ", " << v;
+}
+
 TEST_P(CrossEntropyTest, GradientInEveryTypeAndInPlace) {
   const std::int64_t C = 7, V = 257;
   const auto targets = some_targets(C, V);

@@ -3,6 +3,7 @@
 // Legend: T tokens, E experts, K experts of a token, N rows, D width.
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
+#include <numeric>
 
 #include "kernels/moe.hpp"
 #include "kernels/reference/gemm.hpp"
@@ -72,8 +73,10 @@ reference::MoeResult routed(RouterScore score, const RouterWeights& weights,
 
 class RouterTest : public testing::TestWithParam<DType> {
  protected:
-  // exp, a sum of at most 16 terms, a division or two.
-  double error() const { return 32 * roundoff(GetParam()); }
+  // exp, a sum of E terms, a division or two.
+  double error(std::int64_t E) const {
+    return static_cast<double>(16 + E) * roundoff(GetParam());
+  }
   Stream stream_{test_device()};
 };
 INSTANTIATE_TEST_SUITE_P(Types, RouterTest, testing::Values(DType::f64, DType::f32),
@@ -82,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Types, RouterTest, testing::Values(DType::f64, DType::f
 TEST_P(RouterTest, MatchesReference) {
   const DType dtype = GetParam();
   for (const auto score : both_scores)
-    for (const std::int64_t E : {2, 5, 16})
+    for (const std::int64_t E : {2, 5, 16, 70})
       for (const std::int64_t K : {1, 2})
         for (const bool normalise : {false, true})
           for (const bool biased : {false, true}) {
@@ -103,22 +106,22 @@ TEST_P(RouterTest, MatchesReference) {
             kernels::count_choices(stream_, choice, counts);
             kernels::balance_sums(stream_, score, scores, plain, sums);
             const std::string what = format("E {} K {} {}", E, K, normalise);
-            expect_close(dtype, scores.values(), expected.scores_TE, error(), what);
+            expect_close(dtype, scores.values(), expected.scores_TE, error(E), what);
             EXPECT_EQ(choice.values(), expected.choice_TK) << what;
-            expect_close(dtype, weights.values(), expected.weights_TK, 2.5 * error(),
+            expect_close(dtype, weights.values(), expected.weights_TK, 2.5 * error(E),
                          what);
             EXPECT_EQ(counts.values(), expected.load_E);
             EXPECT_NEAR(kernels::balance_loss(stream_, sums, K, S), expected.balance,
-                        error() * expected.balance);
+                        error(E) * expected.balance);
             EXPECT_NEAR(kernels::router_z_loss(stream_, logits, lse), expected.z,
-                        error() * expected.z);
+                        error(E) * expected.z);
             const Tensor sum(DType::f64, {1}, Vector{5.0});
             kernels::add_balance_loss(stream_, sums, K, S, 0.5, sum);
             EXPECT_NEAR(sum.values()[0], 5.0 + 0.5 * expected.balance,
-                        error() * (5.0 + expected.balance));
+                        error(E) * (5.0 + expected.balance));
             kernels::add_router_z_loss(stream_, logits, lse, -2.0, sum);
             EXPECT_NEAR(sum.values()[0], 5.0 + 0.5 * expected.balance - 2 * expected.z,
-                        error() * (5.0 + expected.balance + 2 * expected.z));
+                        error(E) * (5.0 + expected.balance + 2 * expected.z));
           }
 }
 
@@ -133,6 +136,20 @@ TEST(Router, TiesGoToTheLowerIndex) {
   EXPECT_EQ(choice.values(), (Choice{2, 1, 0, 2, 0, 1, 2, 3, 0}));
 }
 
+// More experts than a warp has lanes: values 0, 1, 2, 0, 1, 2 and so on.
+TEST(Router, TiesAmongManyExpertsGoToTheLowerIndex) {
+  Stream stream(test_device());
+  const std::int64_t E = 70;
+  Vector values;
+  Choice expected;
+  for (std::int32_t e = 0; e < E; ++e) values.push_back(e % 3);
+  for (const std::int32_t value : {2, 1, 0})
+    for (std::int32_t e = value; e < E; e += 3) expected.push_back(e);
+  const Integers choice({1, E});
+  kernels::choose_experts(stream, Tensor(DType::f32, {1, E}, values), {}, choice);
+  EXPECT_EQ(choice.values(), expected);
+}
+
 TEST(Router, NotANumberStillChoosesLegally) {
   Stream stream(test_device());
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -140,6 +157,11 @@ TEST(Router, NotANumberStillChoosesLegally) {
   const Integers choice({1, 3});
   kernels::choose_experts(stream, scores, {}, choice);
   EXPECT_EQ(choice.values(), (Choice{0, 1, 2}));
+  // Nothing compares greater than a NaN that is found first, nor is a later one greater.
+  const Tensor mixed(DType::f64, {2, 5}, Vector{1, nan, 3, nan, 2, nan, 5, 1, nan, 1});
+  const Integers all({2, 5});
+  kernels::choose_experts(stream, mixed, {}, all);
+  EXPECT_EQ(all.values(), (Choice{2, 4, 0, 1, 3, 0, 1, 2, 3, 4}));
 }
 
 // From logits to weights and both losses, as the module composes them.
@@ -204,6 +226,100 @@ TEST(Router, CapacityDropsLaterPositions) {
   EXPECT_EQ(kept.values(), Choice(12, -1));
 }
 
+// T K choices of E experts; with `drops` one in seven is -1.
+Choice random_choices(std::int64_t count, std::int64_t E, bool drops) {
+  const Random random(5, 9);
+  Choice choice;
+  for (std::uint64_t i = 0; choice.size() < static_cast<std::size_t>(count); ++i) {
+    const auto e = static_cast<std::int32_t>(double(E) * random.uniform(2 * i));
+    choice.push_back(drops && random.uniform(2 * i + 1) < 1.0 / 7 ? -1 : e);
+  }
+  return choice;
+}
+
+// Few and many experts, sequences shorter and longer than what a warp takes at once.
+TEST(Router, CapacityHoldsInTheOrderOfPositions) {
+  Stream stream(test_device());
+  for (const std::int64_t E : {3, 300, 5000, 13000})
+    for (const std::int64_t S : {5, 400}) {
+      const std::int64_t T = 2 * S, K = 3, capacity = E == 3 ? S / 2 : 1;
+      const Integers choice({T, K}, random_choices(T * K, E, false)), kept({T, K});
+      kernels::limit_choices(stream, choice, E, S, capacity, kept);
+      Choice expected = choice.values();
+      Choice used(static_cast<std::size_t>(E));
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (i % static_cast<std::size_t>(S * K) == 0) used.assign(used.size(), 0);
+        if (used[static_cast<std::size_t>(expected[i])]++ >= capacity) expected[i] = -1;
+      }
+      EXPECT_EQ(kept.values(), expected) << E << " experts, sequences of " << S;
+    }
+}
+
+// A sequence in several parts; counts are added, sums written.
+TEST_P(RouterTest, CountsAndSumsOfLongSequences) {
+  const DType dtype = GetParam();
+  const std::int64_t T = 600, E = 40, K = 3, B = 2;
+  const Integers choice({T, K}, random_choices(T * K, E, false));
+  const Choice chosen = choice.values();
+  Vector positive(static_cast<std::size_t>(T * E));
+  for (std::size_t i = 0; i < positive.size(); ++i)
+    positive[i] = Random(5, 10).uniform(i);
+  const Tensor scores(dtype, {T, E}, positive, 3);
+  positive = scores.values();
+  for (const auto kind : both_scores) {
+    const Tensor sums = Tensor::normal(dtype, {B, 2, E}, 5);
+    kernels::balance_sums(stream_, kind, scores, choice, sums);
+    Vector expected(static_cast<std::size_t>(B * 2 * E));
+    for (std::int64_t t = 0; t < T; ++t) {
+      const double* const s = &positive[static_cast<std::size_t>(t * E)];
+      double* const count = &expected[static_cast<std::size_t>(t / (T / B) * 2 * E)];
+      const double sum = std::accumulate(s, s + E, 0.0);
+      for (std::int64_t k = 0; k < K; ++k)
+        count[chosen[static_cast<std::size_t>(t * K + k)]] += 1;
+      for (std::int64_t e = 0; e < E; ++e)
+        count[E + e] += kind == RouterScore::softmax ? s[e] : s[e] / sum;
+    }
+    // Sums of T / B positive terms, each off by a few roundings and a sum of E.
+    const double error = roundoff(dtype) * double(T / B + E + 8);
+    expect_close(dtype, sums.values(), expected, error * largest(expected), "sums");
+  }
+  const Tensor counts(DType::f64, {E}, Vector(static_cast<std::size_t>(E), 10.0));
+  kernels::count_choices(stream_, choice, counts);
+  Vector expected(static_cast<std::size_t>(E), 10.0);
+  for (const auto e : chosen) expected[static_cast<std::size_t>(e)] += 1;
+  EXPECT_EQ(counts.values(), expected);
+}
+
+TEST(ExpertRows, SortIsStableForManyPairs) {
+  Stream stream(test_device());
+  for (const std::int64_t E : {1, 5, 300})
+    for (const std::int64_t T : {0, 10, 86, 500}) {
+      const std::int64_t K = 3, N = T * K;
+      const Choice chosen = random_choices(N, E, true);
+      const Integers choice({T, K}, chosen);
+      const Integers rows({E}, Choice(static_cast<std::size_t>(E), -5));
+      const Integers row({T, K}), token({N}, Choice(static_cast<std::size_t>(N), -7));
+      kernels::sort_by_expert(stream, choice, rows, row, token);
+      Choice order, expected_rows(static_cast<std::size_t>(E));
+      for (std::int32_t i = 0; i < N; ++i)
+        if (chosen[static_cast<std::size_t>(i)] >= 0) order.push_back(i);
+      std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+        return chosen[static_cast<std::size_t>(a)] < chosen[static_cast<std::size_t>(b)];
+      });
+      Choice expected_row(static_cast<std::size_t>(N), -1);
+      Choice expected_token(static_cast<std::size_t>(N), -7);
+      for (std::size_t place = 0; place < order.size(); ++place) {
+        const auto i = static_cast<std::size_t>(order[place]);
+        expected_row[i] = static_cast<std::int32_t>(place);
+        expected_token[place] = order[place] / 3;
+        ++expected_rows[static_cast<std::size_t>(chosen[i])];
+      }
+      EXPECT_EQ(rows.values(), expected_rows) << E << " experts, " << T << " tokens";
+      EXPECT_EQ(row.values(), expected_row) << E << " experts, " << T << " tokens";
+      EXPECT_EQ(token.values(), expected_token) << E << " experts, " << T << " tokens";
+    }
+}
+
 TEST(ExpertRows, SortIsStableAndSkipsDrops) {
   Stream stream(test_device());
   const Integers choice({4, 2}, {2, 0, -1, 2, 0, 2, -1, -1});
@@ -220,33 +336,40 @@ class ExpertRowsTest : public testing::TestWithParam<DType> {
 };
 INSTANTIATE_TEST_SUITE_P(Types, ExpertRowsTest, every_type, type_name);
 
+// Widths and paddings at which rows move by 2, 4, 8 and 16 bytes.
 TEST_P(ExpertRowsTest, GatherAndScatterMoveRows) {
   const DType dtype = GetParam();
-  const Tensor x = Tensor::normal(dtype, {3, 7}, 1, 2), y(dtype, {4, 7}, 3);
-  kernels::gather_rows(stream_, x, Indices({2, 0, 2, 1}), y);
-  const Vector from = x.values(), to = y.values();
-  for (std::size_t r = 0; const std::size_t i : {2, 0, 2, 1}) {
-    for (std::size_t d = 0; d < 7; ++d) EXPECT_EQ(to[r * 7 + d], from[i * 7 + d]);
-    ++r;
-  }
-  const Tensor z(dtype, {3, 7}), back(dtype, {3, 7});
-  const Indices permutation({2, 0, 1});
-  kernels::scatter_rows(stream_, x, permutation, z);
-  kernels::gather_rows(stream_, z, permutation, back);
-  EXPECT_EQ(back.values(), from);
-  EXPECT_TRUE(y.padding_is_intact());
+  for (const std::int64_t D : {1, 2, 4, 7, 8, 32, 1024})
+    for (const std::int64_t padding : {1, 2, 4, 8}) {
+      const Tensor x = Tensor::normal(dtype, {3, D}, 1, padding), y(dtype, {4, D}, 8);
+      kernels::gather_rows(stream_, x, Indices({2, 0, 2, 1}), y);
+      const Vector from = x.values(), to = y.values();
+      const auto width = static_cast<std::size_t>(D);
+      for (std::size_t r = 0; const std::size_t i : {2, 0, 2, 1}) {
+        for (std::size_t d = 0; d < width; ++d)
+          ASSERT_EQ(to[r * width + d], from[i * width + d]);
+        ++r;
+      }
+      const Tensor z(dtype, {3, D}), back(dtype, {3, D});
+      const Indices permutation({2, 0, 1});
+      kernels::scatter_rows(stream_, x, permutation, z);
+      kernels::gather_rows(stream_, z, permutation, back);
+      EXPECT_EQ(back.values(), from);
+      EXPECT_TRUE(y.padding_is_intact());
+    }
 }
 
-// Against loops; 300 columns are more than one block. Sums of 3 terms, then D terms.
+// Against loops; 300 columns are more than one block, and from 1024 on rows are aligned.
+// Sums of 3 terms, then D terms.
 TEST_P(ExpertRowsTest, CombineMatchesReference) {
   const DType dtype = GetParam(), wide = accumulator_of(dtype);
-  for (const std::int64_t D : {1, 17, 300})
+  for (const std::int64_t D : {1, 17, 300, 1024, 2056})
     for (const bool accumulate : {false, true}) {
       const std::size_t width = static_cast<std::size_t>(D);
       const Tensor rows = Tensor::normal(dtype, {5, D}, 1),
-                   dy = Tensor::normal(dtype, {3, D}, 2, 1);
+                   dy = Tensor::normal(dtype, {3, D}, 2, D < 1024 ? 1 : 8);
       const Tensor weights = Tensor::normal(wide, {3, 2}, 3);
-      const Tensor y = Tensor::normal(dtype, {3, D}, 4, 2);
+      const Tensor y = Tensor::normal(dtype, {3, D}, 4, D < 1024 ? 2 : 8);
       const Choice places{4, 0, -1, 2, 3, 1};
       const Integers row({3, 2}, places);
       Vector expected = accumulate ? y.values() : Vector(3 * width);
