@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <vector>
 
+#include "base/device_memory.hpp"
+#include "base/event.hpp"
 #include "base/memory.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/parallel.hpp"
 #include "kernels/runtime.hpp"
 
@@ -80,6 +84,61 @@ double read_bandwidth(std::int64_t elements, int repeats) {
     });
   });
   return 4.0 * static_cast<double>(elements) / seconds;
+}
+
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::vector<double> device_copy_seconds(Stream& stream, const TensorView& x,
+                                        const TensorView& y, int repeats) {
+  Event start(stream.device(), Event::Timing::yes);
+  Event end(stream.device(), Event::Timing::yes);
+  std::vector<double> seconds;
+  for (int i = 0; i <= repeats; ++i) {
+    start.record(stream);
+    copy_bytes(stream, x, y);
+    end.record(stream);
+    end.synchronize();
+    if (i > 0) seconds.push_back(end.seconds_since(start));
+  }
+  return seconds;
+}
+
+std::vector<double> host_copy_seconds(const TensorView& x, const TensorView& y,
+                                      int repeats) {
+  using Clock = std::chrono::steady_clock;
+  const auto* from = x.data<float>();
+  auto* to = y.data<float>();
+  std::vector<double> seconds;
+  for (int i = 0; i <= repeats; ++i) {
+    const auto start = Clock::now();
+    for_ranges(
+        "bandwidth.copy", x.elements(), grain, threads(),
+        [&](auto begin, auto end) { std::copy(from + begin, from + end, to + begin); });
+    if (i > 0)
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return seconds;
+}
+
+}  // namespace
+
+double copy_bandwidth(Device device, std::int64_t bytes, int repeats) {
+  const std::int64_t elements = std::max<std::int64_t>(bytes / 4, 1);
+  const Buffer x(device, DType::f32, {elements}, MemoryClass::workspace, "copy");
+  const Buffer y(device, DType::f32, {elements}, MemoryClass::workspace, "copy");
+  Stream stream(device);
+  fill(stream, x.view(), 1.0);
+  fill(stream, y.view(), 2.0);
+  repeats = std::max(repeats, 1);
+  const double seconds =
+      median(device.is_cuda() ? device_copy_seconds(stream, x.view(), y.view(), repeats)
+                              : host_copy_seconds(x.view(), y.view(), repeats));
+  return 8.0 * static_cast<double>(elements) / seconds;
 }
 
 }  // namespace trireme::kernels

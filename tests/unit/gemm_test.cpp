@@ -173,6 +173,7 @@ TEST_P(Gemm, CutOperands) {
   const auto [in, out] = GetParam();
   expect_correct({70, 3, 9001, no, yes, in, out, Accumulate::yes});
   expect_correct({67, 2, 9001, yes, no, in, out, Accumulate::no, true});
+  if (test::test_device().is_cuda()) return;  // the cuts are those of hosts
   expect_correct({65, 1701, 2100, no, no, in, out, Accumulate::no, true});
   expect_correct({66, 1701, 2100, no, yes, in, out, Accumulate::yes, false, 3});
   expect_correct({600, 33, 4101, yes, no, in, out, Accumulate::yes, false, 1});

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "kernels/gemm.hpp"
@@ -33,18 +34,26 @@ double meaning(int code, Fp8Format format) {
 
 // The nearest finite number's code by a search over all; of two, the even one.
 int nearest(double x, Fp8Format format) {
+  static const auto table = [] {
+    std::array<std::array<double, 0x80>, 2> values{};
+    for (const Fp8Format kind : formats)
+      for (int code = 0; code < 0x80; ++code)
+        values[static_cast<std::size_t>(kind)][static_cast<std::size_t>(code)] =
+            meaning(code, kind);
+    return values;
+  }();
+  const auto& values = table[static_cast<std::size_t>(format)];
   if (std::isnan(x)) return 0x7f;
-  const int sign = std::signbit(x) ? 0x80 : 0;
-  int best = 0;
-  for (int code = 1; code < 0x80; ++code) {
-    const double value = meaning(code, format);
-    if (!std::isfinite(value)) continue;
-    const double distance = std::abs(std::abs(x) - value);
-    const double least = std::abs(std::abs(x) - meaning(best, format));
-    if (std::isinf(x) || distance < least || (distance == least && code % 2 == 0))
-      best = code;
+  const double most = format == Fp8Format::e4m3 ? 448 : 57344;
+  const double size = std::min(std::abs(x), most);
+  std::size_t best = 0;
+  for (std::size_t code = 1; code < values.size(); ++code) {
+    if (!std::isfinite(values[code])) continue;
+    const double distance = std::abs(size - values[code]);
+    const double least = std::abs(size - values[best]);
+    if (distance < least || (distance == least && code % 2 == 0)) best = code;
   }
-  return sign | best;
+  return static_cast<int>(best) | (std::signbit(x) ? 0x80 : 0);
 }
 
 // A tensor of bytes on the device of the test, in rows `stride` apart.

@@ -73,6 +73,7 @@ TEST(ForRanges, CoverEverythingOnce) {
 TEST(Bandwidth, IsPositive) {
   EXPECT_GT(triad_bandwidth(100001, 2), 0);
   EXPECT_GT(read_bandwidth(100001, 2), 0);
+  EXPECT_GT(copy_bandwidth(Device::host(), 400004, 2), 0);
 }
 
 }  // namespace

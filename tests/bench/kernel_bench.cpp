@@ -1,0 +1,435 @@
+// Times every kernel at the sizes of GPT-2 124M and of a Llama of 1.3 billion parameters.
+//
+// kernel_bench [--device cpu|cuda] [--type fp32|bf16|fp16] [--only NAME] [--quick]
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdio>
+#include <exception>
+
+#include "base/cuda_devices.hpp"
+#include "base/format.hpp"
+#include "bench/bench.hpp"
+#include "kernels/activation.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/gemm.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/quantize.hpp"
+#include "kernels/rope.hpp"
+#include "kernels/runtime.hpp"
+
+namespace trireme::bench {
+namespace {
+
+using kernels::Accumulate;
+using kernels::Transpose;
+
+// T tokens, C of them in a chunk of the loss, D model, F hidden, H heads of width K, V
+// vocabulary; n parameters of the optimizer's sweep.
+struct Model {
+  std::string name;
+  bool gated;  // SwiGLU and RMSNorm, else GELU, LayerNorm and biases
+  std::int64_t T, C, D, F, H, K, V, n;
+};
+
+std::vector<Model> models(const Settings& s) {
+  if (s.quick) {
+    return {{"gpt2", false, 32, 16, 128, 256, 2, 64, 500, 10001},
+            {"llama", true, 32, 16, 256, 320, 2, 128, 512, 10000}};
+  }
+  const std::int64_t T = s.device.is_cuda() ? 8192 : 1024;
+  const std::int64_t n = s.device.is_cuda() ? 124'475'904 : 16'000'000;
+  return {{"gpt2", false, T, T / 4, 768, 3072, 12, 64, 50304, n},
+          {"llama", true, T, T / 4, 2048, 5504, 16, 128, 32000, n}};
+}
+
+class KernelBench {
+ public:
+  explicit KernelBench(const Settings& settings) : s(settings), table(settings) {}
+
+  void run() {
+    for (const Model& m : models(s)) products(m);
+    table.print();
+    for (const Model& m : models(s)) fp8(m);
+    table.print();
+    for (const Model& m : models(s)) {
+      norms(m);
+      activations(m);
+      rows(m);
+      loss(m);
+      optimizer(m);
+      table.print();
+    }
+    for (const std::int64_t S : sequences())
+      for (const Model& m : models(s)) attention(m, S);
+    table.print();
+  }
+  bool failed() const { return table.failed(); }
+
+ private:
+  std::vector<std::int64_t> sequences() const {
+    if (s.quick) return {64};
+    if (!s.device.is_cuda()) return {1024};
+    return {1024, 4096, 16384};
+  }
+  Tensor normal(const Shape& shape, double deviation = 1) const {
+    return Tensor::normal(s, s.type, shape, deviation);
+  }
+  Tensor wide(const Shape& shape,
+              double deviation = 1) const {  // in the accumulator dtype
+    return Tensor::normal(s, DType::f32, shape, deviation);
+  }
+  double bytes_of(std::int64_t elements) const {
+    return static_cast<double>(elements) * static_cast<double>(size_of(s.type));
+  }
+
+  void products(const Model& m);
+  void product(const std::string& name, std::int64_t T, std::int64_t N, std::int64_t K,
+               bool bias);
+  void fp8(const Model& m);
+  void norms(const Model& m);
+  void activations(const Model& m);
+  void rows(const Model& m);
+  void loss(const Model& m);
+  void optimizer(const Model& m);
+  void attention(const Model& m, std::int64_t S);
+
+  Settings s;
+  Table table;
+};
+
+// y = x w^T, dx = dy w, dw += dy^T x.
+void KernelBench::product(const std::string& name, std::int64_t T, std::int64_t N,
+                          std::int64_t K, bool bias) {
+  const double flops = 2.0 * double(T) * double(N) * double(K);
+  const double bytes = bytes_of(T * N + T * K + N * K);
+  const std::string shape = format(" {} x {} x {}", T, N, K);
+  table.add(
+      "gemm " + name + " forward" + shape, {0, flops},
+      [&]() -> Call {
+        return [=, x = normal({T, K}), w = normal({N, K}, 0.02), y = normal({T, N}),
+                b = normal({N})](Stream& stream) {
+          kernels::gemm(stream, y, x, Transpose::no, w, Transpose::yes, Accumulate::no,
+                        bias ? b.view() : TensorView());
+        };
+      },
+      bytes);
+  table.add(
+      "gemm " + name + " input gradient" + shape, {0, flops},
+      [&]() -> Call {
+        return [dx = normal({T, K}), w = normal({N, K}, 0.02),
+                dy = normal({T, N})](Stream& stream) {
+          kernels::gemm(stream, dx, dy, Transpose::no, w, Transpose::no);
+        };
+      },
+      bytes);
+  table.add(
+      "gemm " + name + " weight gradient" + shape, {0, flops},
+      [&]() -> Call {
+        return
+            [x = normal({T, K}), dw = wide({N, K}), dy = normal({T, N})](Stream& stream) {
+              kernels::gemm(stream, dw, dy, Transpose::yes, x, Transpose::no,
+                            Accumulate::yes);
+            };
+      },
+      bytes);
+}
+
+void KernelBench::products(const Model& m) {
+  product(m.name + " qkv", m.T, 3 * m.D, m.D, !m.gated);
+  product(m.name + " out", m.T, m.D, m.H * m.K, !m.gated);
+  product(m.name + (m.gated ? " gate_up" : " up"), m.T, m.gated ? 2 * m.F : m.F, m.D,
+          !m.gated);
+  product(m.name + " down", m.T, m.D, m.F, !m.gated);
+  product(m.name + " head", m.C, m.V, m.D, false);
+}
+
+void KernelBench::fp8(const Model& m) {
+  using kernels::Fp8Format, kernels::Fp8Matrix, kernels::Fp8Scaling;
+  const std::int64_t T = m.T, K = m.D, N = m.F;
+  const auto quantized = [&](std::int64_t rows, Fp8Scaling scaling) {
+    const Tensor x = normal({rows, K}), codes = Tensor::bytes(s, {rows, K}),
+                 scales = Tensor::positive(s, DType::f32,
+                                           kernels::fp8_scales_shape(scaling, rows, K));
+    Stream stream(s.device);
+    kernels::quantize(stream, x, {codes, Fp8Format::e4m3, scaling, scales});
+    stream.synchronize();
+    return std::pair(codes, scales);
+  };
+  table.add("amax " + m.name, {bytes_of(T * K)}, [&]() -> Call {
+    return [x = normal({T, K}), most = wide({1})](Stream& stream) {
+      kernels::amax(stream, x, most);
+    };
+  });
+  struct Kind {
+    const char* name;
+    Fp8Scaling left, right;
+  };
+  for (const Kind kind : {Kind{"tensor", Fp8Scaling::tensor, Fp8Scaling::tensor},
+                          Kind{"1x128", Fp8Scaling::row_128, Fp8Scaling::row_128},
+                          Kind{"128x128", Fp8Scaling::row_128, Fp8Scaling::block_128}}) {
+    const Fp8Scaling scaling = kind.right;
+    table.add(format("quantize {} {}", m.name, kind.name),
+              {bytes_of(T * K) + double(T * K)}, [&]() -> Call {
+                return [=, x = normal({T, K}), codes = Tensor::bytes(s, {T, K}),
+                        scales = Tensor::positive(
+                            s, DType::f32, kernels::fp8_scales_shape(scaling, T, K))](
+                           Stream& stream) {
+                  kernels::quantize(stream, x, {codes, Fp8Format::e4m3, scaling, scales});
+                };
+              });
+    table.add(
+        format("fp8 product {} {} {} x {} x {}", m.name, kind.name, T, N, K),
+        {0, 2.0 * double(T) * double(N) * double(K)},
+        [&]() -> Call {
+          return [=, a = quantized(T, kind.left), b = quantized(N, kind.right),
+                  c = normal({T, N})](Stream& stream) {
+            const Fp8Matrix left{a.first, Fp8Format::e4m3, kind.left, a.second};
+            const Fp8Matrix right{b.first, Fp8Format::e4m3, kind.right, b.second};
+            kernels::gemm_fp8(stream, c, left, right);
+          };
+        },
+        bytes_of(T * N) + double(T * K + N * K));
+  }
+}
+
+void KernelBench::norms(const Model& m) {
+  const Shape shape{m.T, m.D}, row{m.D}, column{m.T};
+  const double unit = bytes_of(m.T * m.D);
+  if (m.gated) {
+    table.add("rms_norm " + m.name, {2 * unit}, [&]() -> Call {
+      return [x = normal(shape), gain = normal(row), y = normal(shape),
+              rstd = wide(column)](Stream& stream) {
+        kernels::rms_norm(stream, x, gain, 1e-5, y, rstd);
+      };
+    });
+    table.add("rms_norm backward " + m.name, {4 * unit}, [&]() -> Call {
+      return [dy = normal(shape), x = normal(shape), gain = normal(row),
+              rstd = Tensor::positive(s, DType::f32, column), skip = normal(shape),
+              dx = normal(shape), dgain = wide(row)](Stream& stream) {
+        kernels::rms_norm_backward(stream, dy, x, gain, rstd, skip, dx, dgain);
+      };
+    });
+    return;
+  }
+  table.add("layer_norm " + m.name, {2 * unit}, [&]() -> Call {
+    return [x = normal(shape), gain = normal(row), shift = normal(row), y = normal(shape),
+            mean = wide(column), rstd = wide(column)](Stream& stream) {
+      kernels::layer_norm(stream, x, gain, shift, 1e-5, y, mean, rstd);
+    };
+  });
+  table.add("layer_norm backward " + m.name, {4 * unit}, [&]() -> Call {
+    return [dy = normal(shape), x = normal(shape), gain = normal(row),
+            mean = wide(column, 0.1), rstd = Tensor::positive(s, DType::f32, column),
+            skip = normal(shape), dx = normal(shape), dgain = wide(row),
+            dshift = wide(row)](Stream& stream) {
+      kernels::layer_norm_backward(stream, dy, x, gain, mean, rstd, skip, dx, dgain,
+                                   dshift);
+    };
+  });
+}
+
+void KernelBench::activations(const Model& m) {
+  const Shape shape{m.T, m.F}, both{m.T, 2 * m.F};
+  const double unit = bytes_of(m.T * m.F);
+  if (m.gated) {
+    table.add("swiglu " + m.name, {3 * unit}, [&]() -> Call {
+      return [x = normal(both), y = normal(shape)](Stream& stream) {
+        kernels::swiglu(stream, x, y);
+      };
+    });
+    table.add("swiglu backward " + m.name, {5 * unit}, [&]() -> Call {
+      return [dy = normal(shape), x = normal(both), dx = normal(both)](Stream& stream) {
+        kernels::swiglu_backward(stream, dy, x, dx);
+      };
+    });
+    return;
+  }
+  table.add("gelu " + m.name, {2 * unit}, [&]() -> Call {
+    return [x = normal(shape), y = normal(shape)](Stream& stream) {
+      kernels::gelu(stream, x, y);
+    };
+  });
+  table.add("gelu backward " + m.name, {3 * unit}, [&]() -> Call {
+    return [dy = normal(shape), x = normal(shape), dx = normal(shape)](Stream& stream) {
+      kernels::gelu_backward(stream, dy, x, dx);
+    };
+  });
+}
+
+// Kernels on the rows of the residual stream and of the embedding.
+void KernelBench::rows(const Model& m) {
+  const Shape shape{m.T, m.D};
+  const double unit = bytes_of(m.T * m.D), sums = 8.0 * double(m.T * m.D);
+  if (m.gated) {
+    const std::int64_t S = std::min<std::int64_t>(m.T, 2048);
+    table.add("rope " + m.name + ", queries and keys", {4 * unit}, [&]() -> Call {
+      const Tensor cos_sin = wide({S, m.K});
+      Stream filling(s.device);
+      kernels::rope_table(filling, 10000.0, cos_sin);
+      return [=, this, heads = 2 * m.H, x = normal({m.T, 2 * m.D}),
+              at = Tensor::positions(s, m.T, S)](Stream& stream) {
+        kernels::rope(stream, x, heads, at, cos_sin, kernels::Direction::forward);
+      };
+    });
+  }
+  table.add("add_bias " + m.name, {3 * unit}, [&]() -> Call {
+    return
+        [a = normal(shape), b = normal(shape), bias = normal({m.D}),
+         y = normal(shape)](Stream& stream) { kernels::add_bias(stream, a, b, bias, y); };
+  });
+  table.add("add_column_sums " + m.name, {unit}, [&]() -> Call {
+    return [x = normal(shape), y = wide({m.D})](Stream& stream) {
+      kernels::add_column_sums(stream, x, y);
+    };
+  });
+  table.add("embedding " + m.name, {2 * unit}, [&]() -> Call {
+    return [at = Tensor::indices(s, m.T, m.V), e = normal({m.V, m.D}), y = normal(shape)](
+               Stream& stream) { kernels::embedding(stream, at, e, 0, false, y); };
+  });
+  table.add("embedding backward " + m.name, {unit + sums}, [&]() -> Call {
+    return [at = Tensor::indices(s, m.T, m.V), dy = normal(shape), de = wide({m.V, m.D})](
+               Stream& stream) { kernels::embedding_backward(stream, dy, at, 0, de); };
+  });
+}
+
+void KernelBench::loss(const Model& m) {
+  const double logits = 4.0 * double(m.C * m.V);
+  table.add("cross_entropy statistics " + m.name, {logits}, [&]() -> Call {
+    return [x = wide({m.C, m.V}), at = Tensor::indices(s, m.C, m.V),
+            stats = wide({m.C, 3})](Stream& stream) {
+      kernels::cross_entropy_statistics(stream, x, at, 0, stats);
+    };
+  });
+  table.add("cross_entropy gradient " + m.name, {logits + bytes_of(m.C * m.V)},
+            [&]() -> Call {
+              return [x = wide({m.C, m.V}), at = Tensor::indices(s, m.C, m.V),
+                      stats = Tensor::positive(s, DType::f32, {m.C, 3}),
+                      dx = normal({m.C, m.V})](Stream& stream) {
+                kernels::cross_entropy_gradient(stream, x, stats, at, 0, 1e-4, 0, dx);
+              };
+            });
+}
+
+void KernelBench::optimizer(const Model& m) {
+  if (m.gated) return;  // the size of a model does not matter to it
+  const Shape all{m.n};
+  const bool copies = s.type != DType::f32;
+  table.add("adamw", {double(m.n) * 32 + (copies ? bytes_of(m.n) : 0)}, [&]() -> Call {
+    return [copies, w = wide(all, 0.02), g = wide(all, 1e-3), m1 = wide(all, 1e-3),
+            m2 = Tensor::positive(s, DType::f32, all),
+            rounded = copies ? normal(all) : normal({1})](Stream& stream) {
+      const kernels::AdamW rule{.learning_rate = 1e-4, .weight_decay = 0.1, .step = 10};
+      kernels::adamw(stream, rule, w, g, m1, m2, copies ? rounded.view() : TensorView());
+    };
+  });
+  table.add("accumulate into f32", {double(m.n) * 8 + bytes_of(m.n)}, [&]() -> Call {
+    return [x = normal(all), y = wide(all)](Stream& stream) {
+      kernels::accumulate(stream, x, y);
+    };
+  });
+  table.add("sum_of_squares, result on the host", {double(m.n) * 4}, [&]() -> Call {
+    return [x = wide(all)](Stream& stream) { kernels::sum_of_squares(stream, x); };
+  });
+}
+
+// The scratch that attention takes is measured on meta.
+Arena scratch_for(const Settings& s, const kernels::AttentionShape& shape,
+                  bool backward) {
+  const Device meta = Device::meta();
+  const std::int64_t T = shape.batch * shape.sequence;
+  const TensorView x(nullptr, s.type, {T, shape.heads * shape.head_width}, meta);
+  const TensorView lse(nullptr, DType::f32, {T, shape.heads}, meta);
+  Arena arena(meta, 0, MemoryClass::workspace, "attention");
+  Stream stream(meta);
+  if (backward) {
+    kernels::attention_backward(stream, arena, shape, x, x, x, x, x, lse, x, x, x);
+  } else {
+    kernels::attention(stream, arena, shape, x, x, x, x, lse);
+  }
+  return Arena(s.device, arena.peak_bytes() + 64, MemoryClass::workspace, "attention");
+}
+
+void KernelBench::attention(const Model& m, std::int64_t S) {
+  const std::int64_t T = std::max(S, s.quick ? 64 : s.device.is_cuda() ? 16384L : 1024L);
+  const Shape shape{T, m.H * m.K};
+  const kernels::AttentionShape attention{
+      .batch = T / S,
+      .sequence = S,
+      .heads = m.H,
+      .kv_heads = m.H,
+      .head_width = m.K,
+      .scale = 1 / std::sqrt(double(m.K)),
+      .kv_head = [&] {
+        std::vector<std::int32_t> own(static_cast<std::size_t>(m.H));
+        for (std::size_t h = 0; h < own.size(); ++h)
+          own[h] = static_cast<std::int32_t>(h);
+        return own;
+      }()};
+  // Of the scores a query sees half: 4 K FLOPs for each pair forward, 10 K backward.
+  const double pairs = 0.5 * double(T) * double(S + 1) * double(m.H);
+  const double unit = bytes_of(T * m.H * m.K);
+  const std::string name = format("width {} S {} causal, {} heads", m.K, S, m.H);
+  table.add(
+      "attention " + name, {0, 4 * pairs * double(m.K)},
+      [&]() -> Call {
+        return [=, q = normal(shape), k = normal(shape), v = normal(shape),
+                o = normal(shape), lse = wide({T, m.H}),
+                scratch = std::make_shared<Arena>(scratch_for(s, attention, false))](
+                   Stream& stream) {
+          kernels::attention(stream, *scratch, attention, q, k, v, o, lse);
+        };
+      },
+      4 * unit);
+  table.add(
+      "attention backward " + name, {0, 10 * pairs * double(m.K)},
+      [&]() -> Call {
+        const Tensor q = normal(shape), k = normal(shape), v = normal(shape),
+                     o = normal(shape), lse = wide({T, m.H});
+        Stream forward(s.device);
+        Arena space = scratch_for(s, attention, false);
+        kernels::attention(forward, space, attention, q, k, v, o, lse);
+        forward.synchronize();
+        return [=, dy = normal(shape), dq = normal(shape), dk = normal(shape),
+                dv = normal(shape),
+                scratch = std::make_shared<Arena>(scratch_for(s, attention, true))](
+                   Stream& stream) {
+          kernels::attention_backward(stream, *scratch, attention, dy, q, k, v, o, lse,
+                                      dq, dk, dv);
+        };
+      },
+      8 * unit);
+}
+
+int run(int argc, char** argv) {
+  const Settings settings = parse(argc, argv);
+  if (settings.device.is_cuda() && cuda_devices().empty()) {
+    std::printf("skipped: this machine has no GPU\n");
+    return 77;
+  }
+  const kernels::Runtime runtime;
+  std::printf("%s, %d threads\n",
+              settings.device.is_cuda() ? cuda_devices()[0].name.c_str() : "host",
+              kernels::threads());
+  KernelBench bench(settings);
+  bench.run();
+  return bench.failed() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace trireme::bench
+
+int main(int argc, char** argv) {
+  try {
+    return trireme::bench::run(argc, argv);
+  } catch (const trireme::Error& error) {
+    std::fprintf(stderr, "kernel_bench: %s\n", error.what());
+    return static_cast<int>(error.status());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kernel_bench: %s\n", error.what());
+    return 70;
+  }
+}
