@@ -4,7 +4,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -101,8 +100,9 @@ StagedTransport::StagedTransport(MpiGroup& group, Device device)
 }
 
 StagedTransport::~StagedTransport() {
-  auto& movers = group_.state().movers;
-  movers.erase(std::find(movers.begin(), movers.end(), this));
+  // A mesh that outlives the world, as a static object does, only frees its memory.
+  if (WorldState* state = current_state())
+    std::erase(state->movers, static_cast<Mover*>(this));
 }
 
 StagedOperation& StagedTransport::take() {
