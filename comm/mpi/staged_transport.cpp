@@ -144,8 +144,8 @@ StagedTransport::Staged StagedTransport::stage(const Group::Call& call,
 void StagedTransport::copy_out(StagedOperation& operation, const TensorView& from,
                                const TensorView& place) {
   Stream& out = out_.stream();
+  // Also after the block's last copy in: the program's stream held for that in wait().
   operation.started_.hold(out);
-  copied_in_[static_cast<std::size_t>(operation.block_)].hold(out);
   copy_bytes_later(out, flat(from), place);
   operation.out_done_.record(out);
 }
