@@ -4,7 +4,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -101,8 +100,9 @@ StagedTransport::StagedTransport(MpiGroup& group, Device device)
 }
 
 StagedTransport::~StagedTransport() {
-  auto& movers = group_.state().movers;
-  movers.erase(std::find(movers.begin(), movers.end(), this));
+  // A mesh that outlives the world, as a static object does, only frees its memory.
+  if (WorldState* state = current_state())
+    std::erase(state->movers, static_cast<Mover*>(this));
 }
 
 StagedOperation& StagedTransport::take() {
@@ -144,8 +144,8 @@ StagedTransport::Staged StagedTransport::stage(const Group::Call& call,
 void StagedTransport::copy_out(StagedOperation& operation, const TensorView& from,
                                const TensorView& place) {
   Stream& out = out_.stream();
+  // Also after the block's last copy in: the program's stream held for that in wait().
   operation.started_.hold(out);
-  copied_in_[static_cast<std::size_t>(operation.block_)].hold(out);
   copy_bytes_later(out, flat(from), place);
   operation.out_done_.record(out);
 }

@@ -45,7 +45,7 @@ class StagedOperation final : public Handle::Operation {
 };
 
 // Staging memory is given back by wait(), as on the host, but the copy in may then still
-// read it. A block's next user therefore starts after the event of its last copy in.
+// read it. Who takes a block next writes to it only after its last copy in.
 //
 // Progress: the messages of a group start in the order of the calls. A collective that is
 // not at the head of the queue waits for copies of this rank's own device alone, never

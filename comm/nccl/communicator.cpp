@@ -28,7 +28,7 @@ NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, in
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
-  if (std::uncaught_exceptions() > 0 || state_.abandoned) {
+  if (std::uncaught_exceptions() > 0 || !current_state() || state_.abandoned) {
     abort();
     return;
   }

@@ -21,7 +21,7 @@ class NcclCommunicator {
   // likes.
   NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank, int size,
                    Device device, std::string what, int max_ctas = 0);
-  // Collective, unless an exception passes or the world has been abandoned.
+  // Collective, unless an exception passes, or the world has been abandoned or is gone.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;

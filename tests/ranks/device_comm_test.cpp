@@ -183,6 +183,18 @@ TEST(OnDevice, StagingMemoryIsUsedAgainWithoutALook) {
   }
 }
 
+// A target that queued work still reads is not overwritten by what comes early.
+TEST(OnDevice, WhatIsOverwrittenHasBeenRead) {
+  Stream stream(test_device());
+  const Buffer first = constant(everyone().rank() == 0 ? -5.0f : -1.0f),
+               second = constant(-2), kept = constant(-3);
+  copy_bytes(stream, first.view(), kept.view());
+  everyone().broadcast(stream, first.view(), 0).wait();
+  everyone().broadcast(stream, second.view(), 0).wait();  // looks for the first's copy
+  const float own = everyone().rank() == 0 ? -5.0f : -1.0f;
+  EXPECT_EQ(first_difference<float>(kept.view(), [&](std::int64_t) { return own; }), -1);
+}
+
 // Two axes and everyone: each rank is in three groups that overlap.
 struct Overlapping {
   Overlapping()
