@@ -120,15 +120,16 @@ void Engine::wait() {
   finish_switch(self.fake_stack, nullptr, nullptr);
 }
 
-// Leaves a stack whose thread has ended.
+// Leaves a stack whose thread has ended. Its frames are no longer to be touched, so what
+// is stopped here, for good, is noted elsewhere.
 void Engine::leave_for(Context& to, const Stack* stack) {
-  Context nowhere;
   if (stack != nullptr) {
     start_switch(nullptr, stack->bottom, stack->bytes());
   } else {
     start_switch(nullptr, host_bottom_, host_bytes_);
   }
-  switch_context(nowhere, to);
+  left_ = {};
+  switch_context(left_, to);
 }
 
 // Each stack runs threads one after another as long as the next has not begun elsewhere,

@@ -140,7 +140,7 @@ class Engine {
   SharedMemory shared_;
   std::size_t shared_bytes_ = 0;
 
-  Context host_;
+  Context host_, left_;
   void* host_fake_stack_ = nullptr;
   const void* host_bottom_ = nullptr;
   std::size_t host_bytes_ = 0;

@@ -49,12 +49,15 @@ void multiply(const Operands<k>& operands, Arguments arguments) {
   };
   each([](float& mine, float& whole) { whole = mine; });
   for (std::size_t row = 0; row < 16; ++row) {
+    std::array<float, 8> sums = d[row];  // a copy that stays in a register
     for (std::size_t i = 0; i < k; ++i) {
       const float factor = operands.a[row][i];
+#pragma omp simd
       for (std::size_t column = 0; column < 8; ++column) {
-        d[row][column] += factor * operands.b[i][column];
+        sums[column] += factor * operands.b[i][column];
       }
     }
+    d[row] = sums;
   }
   each([](float& mine, float& whole) { mine = whole; });
 }

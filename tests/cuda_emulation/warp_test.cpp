@@ -283,7 +283,8 @@ TEST(WarpDeath, LanesThatDisagreeAreNamed) {
                "__ballot_sync with mask 0xffffffff.*warp_test.cpp");
   EXPECT_DEATH(run(shape(1, 32), two_masks), "disagree.*mask 0x7, but.*mask 0x3");
   EXPECT_DEATH(run(shape(1, 32), not_in_mask), "does not name the lane.*lane 1\n");
-  EXPECT_DEATH(run(shape(1, 32), at_the_barrier), "lane 0 waits at __syncthreads");
+  EXPECT_DEATH(run(shape(1, 32), at_the_barrier),
+               "disagree.*lane 0 waits at __syncthreads");
   EXPECT_DEATH(run(shape(1, 32), odd_width), "width of a shuffle");
   EXPECT_DEATH(__syncwarp(), "outside of a kernel");
 }
