@@ -1,5 +1,5 @@
 # Row-wise and elementwise kernels.
 # SPDX-License-Identifier: Apache-2.0
-foreach(family norm rope activation elementwise embedding random)
+foreach(family norm rope activation elementwise embedding embedding_order random)
   trireme_gpu_test(${family}_test)
 endforeach()
