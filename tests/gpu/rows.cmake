@@ -1,3 +1,8 @@
 # Row-wise and elementwise kernels.
 # SPDX-License-Identifier: Apache-2.0
-trireme_gpu_test(elementwise_test)
+foreach(family norm rope activation elementwise embedding embedding_order random)
+  trireme_gpu_test(${family}_test)
+endforeach()
+if(TRIREME_CUDA)
+  trireme_test(workspace_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/workspace_test.cpp USES kernels)
+endif()
