@@ -1,0 +1,264 @@
+// Attention in bf16 and fp16 on rows at multiples of 16 bytes, which a GPU does on tensor
+// cores: every element against the reference, within what rounding probabilities and
+// their gradients to 16 bits can do; parts, documents, bits.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "attention_case.hpp"
+#include "attention_part_case.hpp"
+#include "kernels/cuda/attention.hpp"
+
+namespace trireme::test {
+namespace {
+
+using kernels::AttentionPart;
+using kernels::AttentionShape;
+
+template <class T>
+class AttentionHalf : public testing::Test {};
+using Types = testing::Types<BFloat16, Float16>;
+TYPED_TEST_SUITE(AttentionHalf, Types);
+
+constexpr std::int64_t aligned = 8;  // columns beside operands: 16 bytes
+
+// Without this the tests would pass on what they are not meant for.
+template <class T>
+void expect_tensor_cores(const AttentionCase<T>& x) {
+  if constexpr (has_cuda) {
+    if (!test_device().is_cuda()) return;
+    OnDevice on({&x.fused, &x.d_fused, &x.outputs, &x.d_outputs});
+    EXPECT_TRUE(kernels::cuda::attention_on_tensor_cores(
+        x.shape.head_width, std::array{on(x.q()), on(x.k()), on(x.v()), on(x.o()),
+                                       on(x.d_o()), on(x.dq()), on(x.dk()), on(x.dv())}))
+        << x.describe();
+  }
+}
+
+using Doubles = std::vector<double>;
+
+// How far each element of the results may be from the truth.
+struct Bounds {
+  Doubles o, dq, dk, dv;
+};
+
+// One query of one head: probabilities p_j and what follows from them.
+struct Row {
+  std::size_t q, k, width, step;  // where the query and its first key begin
+  Range keys;
+  double e, u;      // relative error of a probability, of rounding to T
+  double smallest;  // absolute error of a probability, relative to the largest
+};
+
+double product(const Doubles& a, std::size_t i, const Doubles& b, std::size_t j,
+               std::size_t width, bool absolute = false) {
+  double sum = 0;
+  for (std::size_t c = 0; c < width; ++c)
+    sum += absolute ? std::abs(a[i + c] * b[j + c]) : a[i + c] * b[j + c];
+  return sum;
+}
+
+// Adds the row's share to the bounds. With p rounded to T, |error of p| <= e p +
+// smallest; delta = <do, o> errs by |do| times o's error; ds = p (dp - delta) is rounded
+// again.
+void add_row(const Row& row, double scale, const Doubles& q, const Doubles& k,
+             const Doubles& v, const Doubles& d_o, Bounds& to) {
+  const auto n = static_cast<std::size_t>(row.keys.count());
+  const auto key = [&](std::size_t j) { return row.k + j * row.step; };
+  Doubles p(n), o_error(row.width);
+  double most = -1e300, sum = 0, mean = 0, delta_error = 0;
+  for (std::size_t j = 0; j < n; ++j)
+    most = std::max(most, p[j] = scale * product(q, row.q, k, key(j), row.width));
+  for (double& x : p) sum += x = std::exp(x - most);
+  for (std::size_t j = 0; j < n; ++j) {
+    p[j] /= sum;
+    mean += p[j] * product(d_o, row.q, v, key(j), row.width);
+    for (std::size_t c = 0; c < row.width; ++c)
+      o_error[c] += (row.e * p[j] + row.smallest / sum) * std::abs(v[key(j) + c]);
+  }
+  for (std::size_t c = 0; c < row.width; ++c) {
+    double o = 0;
+    for (std::size_t j = 0; j < n; ++j) o += p[j] * v[key(j) + c];
+    to.o[row.q + c] += o_error[c] += row.u * std::abs(o) + row.smallest;
+    delta_error += std::abs(d_o[row.q + c]) * o_error[c];
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    const double dp = product(d_o, row.q, v, key(j), row.width),
+                 p_error = row.e * p[j] + row.smallest;
+    const double ds_error =
+        row.e * p[j] * std::abs(dp - mean) + row.smallest +
+        p[j] * (delta_error +
+                (row.e - row.u) * product(d_o, row.q, v, key(j), row.width, true));
+    for (std::size_t c = 0; c < row.width; ++c) {
+      to.dq[row.q + c] += scale * ds_error * std::abs(k[key(j) + c]);
+      to.dk[key(j) + c] += scale * ds_error * std::abs(q[row.q + c]);
+      to.dv[key(j) + c] += p_error * std::abs(d_o[row.q + c]);
+    }
+  }
+}
+
+// Sums in fp32 of scores of size up to 10 err by less than 8 times what one sum errs.
+template <class T>
+Bounds bounds_of(const AttentionCase<T>& x) {
+  const Doubles q = doubles<T>(x.q()), k = doubles<T>(x.k()), v = doubles<T>(x.v()),
+                d_o = doubles<T>(x.d_o());
+  Bounds bounds{Doubles(q.size()), Doubles(q.size()), Doubles(k.size()),
+                Doubles(k.size())};
+  const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+  const double u = epsilon<T>() / 2, e = u + 8 * x.accumulated();
+  const double smallest = dtype_of<T> == DType::f16 ? 0x1p-25 : 0;
+  const auto visible = x.visible();
+  const std::int64_t S = x.shape.sequence, K = x.shape.head_width;
+  for (std::int64_t t = 0; t < x.rows; ++t)
+    for (std::int64_t h = 0; h < x.shape.heads; ++h) {
+      const Range keys = visible[size(t)];
+      const std::int64_t g = x.shape.kv_head[size(h)];
+      add_row({size(t * x.query_width + h * K),
+               size((t / S * S + keys.begin) * x.key_width + g * K), size(K),
+               size(x.key_width), keys, e, u, smallest},
+              x.shape.scale, q, k, v, d_o, bounds);
+    }
+  return bounds;
+}
+
+// Beside its bound, an element is rounded once more; relative L2 is below 1 %.
+template <class T>
+void expect_within(const TensorView& view, const Doubles& expected, const Doubles& bound,
+                   const std::string& what) {
+  const Doubles got = doubles<T>(view);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::abs(got[i] - expected[i]),
+              1.01 * (bound[i] + epsilon<T>() / 2 * std::abs(expected[i])) + 1e-6)
+        << what << ", element " << i << ": " << got[i] << " for " << expected[i];
+  EXPECT_LT(distance(got, expected, std::sqrt(static_cast<double>(got.size())) / 100),
+            1e-2)
+      << what;
+}
+
+template <class T>
+void expect_agreement(AttentionCase<T>& x) {
+  expect_tensor_cores(x);
+  x.forward();
+  x.backward();
+  const auto o = x.expected();
+  const auto d = x.expected_gradients();
+  const Bounds bounds = bounds_of(x);
+  expect_within<T>(x.o(), o.o_THK, bounds.o, "o of " + x.describe());
+  expect_within<T>(x.dq(), d.dq_THK, bounds.dq, "dq of " + x.describe());
+  expect_within<T>(x.dk(), d.dk_TGK, bounds.dk, "dk of " + x.describe());
+  expect_within<T>(x.dv(), d.dv_TGK, bounds.dv, "dv of " + x.describe());
+  EXPECT_LT(distance(doubles<float>(x.lse()), o.lse_TH,
+                     std::sqrt(static_cast<double>(o.lse_TH.size()))),
+            x.accumulated())
+      << x.describe();
+  x.expect_margins_untouched();
+}
+
+TYPED_TEST(AttentionHalf, AgreesWithTheReference) {
+  for (const std::int64_t S : {1, 17, 63, 64, 65, 130}) {
+    AttentionCase<TypeParam> x(attention_shape(2, S, 64, 2, {1, 0, 1}), 1, aligned);
+    expect_agreement(x);
+  }
+  for (const std::int64_t K : {32, 96, 128}) {
+    AttentionCase<TypeParam> x(attention_shape(1, 140, K, 3, {0, 2, 2}), 1, aligned);
+    expect_agreement(x);
+  }
+}
+
+TYPED_TEST(AttentionHalf, DocumentsAgreeWithTheReference) {
+  for (const auto& [K, longest] :
+       {std::pair{64, 1}, std::pair{64, 20}, std::pair{128, 90}, std::pair{32, 400}}) {
+    AttentionCase<TypeParam> x(attention_shape(2, 300, K, 1, {0, 0}), 1, aligned);
+    x.cut_documents(longest);
+    expect_agreement(x);
+  }
+}
+
+// An odd row length in elements: plain arithmetic takes over and agrees too.
+TYPED_TEST(AttentionHalf, UnalignedRowsAgree) {
+  AttentionCase<TypeParam> x(attention_shape(1, 70, 64, 1, {0, 0}), 1, 5);
+  x.forward();
+  expect_within<TypeParam>(x.o(), x.expected().o_THK, bounds_of(x).o, x.describe());
+}
+
+// What parts add up to; o and the gradients are sums in fp32 of operands in T.
+TYPED_TEST(AttentionHalf, PartsMakeTheWhole) {
+  using T = TypeParam;
+  for (const std::int64_t K : {64, 128}) {
+    PartCase<T> x(attention_shape(2, 170, K, 2, {1, 0, 1}), aligned);
+    x.cut_documents(120);
+    const AttentionPart parts[] = {{{70, 170}, {0, 70}, false, true, true},
+                                   {{70, 170}, {70, 170}, true, false, true},
+                                   {{0, 70}, {0, 70}, true, true, false}};
+    for (const AttentionPart& part : parts) x.forward(part);
+    x.round();
+    for (const AttentionPart& part : parts) x.backward(part);
+    const auto o = x.expected();
+    const auto d = x.expected_gradients();
+    const Bounds bounds = bounds_of(static_cast<const AttentionCase<T>&>(x));
+    const auto expect = [&](const TensorView& sum, const Doubles& expected,
+                            const Doubles& bound, const char* what) {
+      const Doubles got = doubles<float>(sum);
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_LE(std::abs(got[i] - expected[i]),
+                  1.01 * bound[i] + 1e-5 * (1 + std::abs(expected[i])))
+            << what << ", element " << i << ", " << x.describe();
+      EXPECT_LT(distance(got, expected), 1e-2) << what << x.describe();
+    };
+    expect(x.o_sum(), o.o_THK, bounds.o, "o");
+    expect(x.dq_sum(), d.dq_THK, bounds.dq, "dq");
+    expect(x.dk_sum(), d.dk_TGK, bounds.dk, "dk");
+    expect(x.dv_sum(), d.dv_TGK, bounds.dv, "dv");
+    EXPECT_LT(distance(doubles<float>(x.lse()), o.lse_TH), merged(x, 2));
+  }
+}
+
+TYPED_TEST(AttentionHalf, AQueryMaySeeNothing) {
+  PartCase<TypeParam> x(attention_shape(1, 80, 64, 1, {0}), aligned);
+  x.first_keys = buffer(DType::i32, {80});
+  for (std::int32_t& first : x.first_keys.view().template span<std::int32_t>())
+    first = 80;
+  x.shape.first_T = x.first_keys.view();
+  x.forward(whole(x.shape));
+  x.round();
+  x.backward(whole(x.shape));
+  for (const TensorView& view : {x.o_sum(), x.dq_sum(), x.dk_sum(), x.dv_sum()})
+    for (const double value : doubles<float>(view)) ASSERT_EQ(value, 0);
+  for (const double value : doubles<float>(x.lse()))
+    ASSERT_EQ(value, -std::numeric_limits<double>::infinity());
+}
+
+// The same bits twice, whatever comes later, and however queries are cut at multiples of
+// 256.
+TYPED_TEST(AttentionHalf, BitsAreTheSame) {
+  using T = TypeParam;
+  AttentionCase<T> x(attention_shape(1, 150, 64, 1, {0, 0}), 1, aligned);
+  AttentionCase<T> y(x.shape, 1, aligned);
+  for (AttentionCase<T>* c : {&x, &y}) {
+    c->forward();
+    c->backward();
+  }
+  EXPECT_TRUE(same_bits(x.outputs.view(), y.outputs.view()));
+  EXPECT_TRUE(same_bits(x.lse(), y.lse()));
+  EXPECT_TRUE(same_bits(x.d_fused.view(), y.d_fused.view()));
+  for (const TensorView& operand : {y.q(), y.k(), y.v()})
+    fill<T>(operand.rows(71, 79), 50);
+  y.forward();
+  EXPECT_TRUE(same_bits(x.o().rows(0, 71), y.o().rows(0, 71)));
+  EXPECT_FALSE(same_bits(x.o().rows(71, 1), y.o().rows(71, 1)));
+
+  PartCase<T> whole_queries(attention_shape(1, 340, 32, 1, {0}), aligned);
+  PartCase<T> cut_queries(whole_queries.shape, aligned);
+  whole_queries.forward({{0, 300}, {0, 300}, true, true, true});
+  whole_queries.forward({{0, 300}, {300, 340}});
+  cut_queries.forward({{0, 256}, {0, 256}, true, true, true});
+  cut_queries.forward({{256, 300}, {0, 300}, true, true, true});
+  cut_queries.forward({{0, 256}, {300, 340}});
+  cut_queries.forward({{256, 300}, {300, 340}});
+  EXPECT_TRUE(same_bits(whole_queries.o_sum(), cut_queries.o_sum()));
+  EXPECT_TRUE(same_bits(whole_queries.lse(), cut_queries.lse()));
+}
+
+}  // namespace
+}  // namespace trireme::test
