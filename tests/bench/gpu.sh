@@ -293,7 +293,7 @@ run_peers() {
   fi
   local what
   for what in gemm attention gpt2 llama; do
-    part "PyTorch $what" 75 "$out/torch.log" \
+    part "PyTorch $what" 110 "$out/torch.log" \
       env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH= python3 "$root/peer_torch.py" "$what"
   done
 }

@@ -15,7 +15,7 @@ import torch.nn.functional as functional
 from torch import nn
 
 
-def median_seconds(call, device, quick):
+def median_seconds(call, device, quick, repeats=50):
     """Median time of a call, after calls to warm up, by events on a GPU."""
     for _ in range(1 if quick else 5):
         call()
@@ -27,7 +27,7 @@ def median_seconds(call, device, quick):
             times.append(time.perf_counter() - start)
         return statistics.median(times)
     torch.cuda.synchronize()
-    repeats = 2 if quick else 50
+    repeats = 2 if quick else repeats
     events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
     events[0].record()
     for event in events[1:]:
@@ -238,7 +238,7 @@ def step(name, device, quick, batch, sequence, **shape):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    seconds = median_seconds(call, device, True if quick else False)
+    seconds = median_seconds(call, device, quick, repeats=15)
     weights = sum(p.numel() for p in model.parameters())
     if not shape["llama"]:
         weights -= model.places.weight.numel()
