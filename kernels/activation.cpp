@@ -3,6 +3,7 @@
 #include "kernels/activation.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/activation.hpp"
 #include "kernels/kokkos/activation.hpp"
 #include "kernels/profile.hpp"
 
@@ -17,6 +18,9 @@ void swiglu(Stream& stream, const TensorView& gate_up_T2F, const TensorView& y_T
   check.tensor({"gate_up", gate_up_T2F}, y_TF.dtype(), {y_TF.dim(0), 2 * y_TF.dim(1)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::swiglu(stream, gate_up_T2F, y_TF);
+  }
   host::swiglu(gate_up_T2F, y_TF);
 }
 
@@ -29,6 +33,10 @@ void swiglu_backward(Stream& stream, const TensorView& dy_TF,
   check.tensor({"dgate_up", dgate_up_T2F}, dy_TF.dtype(), shape_T2F);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::swiglu_backward(stream, dy_TF, gate_up_T2F, dgate_up_T2F);
+  }
   host::swiglu_backward(dy_TF, gate_up_T2F, dgate_up_T2F);
 }
 
@@ -40,6 +48,9 @@ void gelu(Stream& stream, const TensorView& x, const TensorView& y) {
   check.dense_or_matrix({"y", y});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::gelu(stream, x, y);
+  }
   host::gelu(x, y);
 }
 
@@ -53,6 +64,9 @@ void gelu_backward(Stream& stream, const TensorView& dy, const TensorView& x,
   }
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::gelu_backward(stream, dy, x, dx);
+  }
   host::gelu_backward(dy, x, dx);
 }
 

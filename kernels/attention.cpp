@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "kernels/checks.hpp"
+#include "kernels/cuda/attention.hpp"
 #include "kernels/kokkos/attention.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/runtime.hpp"
@@ -65,6 +66,32 @@ void check_part(const char* kernel, const AttentionShape& shape,
   require(part.queries.count() > 0 && part.keys.count() > 0, "{}: an empty part", kernel);
 }
 
+// Where attention of a part runs. A GPU takes nothing from `scratch`: what meta measures
+// is the host's need.
+void forward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+             const AttentionPart& part, const TensorView& q, const TensorView& k,
+             const TensorView& v, const TensorView& o, const TensorView& lse) {
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::attention(stream, shape, part, q, k, v, o, lse);
+  }
+  host::attention(scratch, shape, part, threads(), q, k, v, o, lse);
+}
+
+void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
+              const AttentionPart& part, const TensorView& d_o, const TensorView& q,
+              const TensorView& k, const TensorView& v, const TensorView& o,
+              const TensorView& lse, const TensorView& dq, const TensorView& dk,
+              const TensorView& dv) {
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::attention_backward(stream, shape, part, d_o, q, k, v, o, lse, dq, dk,
+                                      dv);
+  }
+  host::attention_backward(scratch, shape, part, threads(), d_o, q, k, v, o, lse, dq, dk,
+                           dv);
+}
+
 }  // namespace
 
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -81,8 +108,8 @@ void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
   checks.tensor({"o", o_THK}, type, query_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention(scratch, shape, AttentionPart::whole(shape.sequence), threads(), q_THK,
-                  k_TGK, v_TGK, o_THK, lse_TH);
+  forward(stream, scratch, shape, AttentionPart::whole(shape.sequence), q_THK, k_TGK,
+          v_TGK, o_THK, lse_TH);
 }
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -104,9 +131,8 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionShape& sh
     checks.tensor(x, type, key_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention_backward(scratch, shape, AttentionPart::whole(shape.sequence),
-                           threads(), do_THK, q_THK, k_TGK, v_TGK, o_THK, lse_TH, dq_THK,
-                           dk_TGK, dv_TGK);
+  backward(stream, scratch, shape, AttentionPart::whole(shape.sequence), do_THK, q_THK,
+           k_TGK, v_TGK, o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
 }
 
 void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -125,7 +151,7 @@ void attention_part(Stream& stream, Arena& scratch, const AttentionShape& shape,
   checks.tensor({"o", o_THK}, accumulator_of(type), query_shape(shape));
   checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  host::attention(scratch, shape, part, threads(), q_THK, k_TGK, v_TGK, o_THK, lse_TH);
+  forward(stream, scratch, shape, part, q_THK, k_TGK, v_TGK, o_THK, lse_TH);
 }
 
 void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -150,8 +176,8 @@ void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShap
   for (const Argument& x : {Argument{"dk", dk_TGK}, Argument{"dv", dv_TGK}})
     checks.tensor(x, sums, key_shape(shape));
   const ProfileScope scope(family);
-  host::attention_backward(scratch, shape, part, threads(), do_THK, q_THK, k_TGK, v_TGK,
-                           o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
+  backward(stream, scratch, shape, part, do_THK, q_THK, k_TGK, v_TGK, o_THK, lse_TH,
+           dq_THK, dk_TGK, dv_TGK);
 }
 
 void count_positions_below(Stream& stream, const TensorView& positions_T,
@@ -164,6 +190,10 @@ void count_positions_below(Stream& stream, const TensorView& positions_T,
     checks.dense(x);
   }
   if (stream.device().is_meta()) return;
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::count_positions_below(stream, positions_T, chunks, counts_T);
+  }
   const auto positions = positions_T.span<std::int32_t>();
   const auto counts = counts_T.span<std::int32_t>();
   for (std::size_t t = 0; t < positions.size(); ++t) {
@@ -196,8 +226,8 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   checks.tensor({"v_cache", v_cache}, type, cache);
   require(shape.first_T.empty(), "attention_cached: documents are not supported");
   const ProfileScope scope(family);
-  host::attention(scratch, shape, AttentionPart::whole(shape.sequence, past), threads(),
-                  q, k_cache, v_cache, o, TensorView());
+  forward(stream, scratch, shape, AttentionPart::whole(shape.sequence, past), q, k_cache,
+          v_cache, o, TensorView());
 }
 
 }  // namespace trireme::kernels

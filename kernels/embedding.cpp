@@ -3,6 +3,7 @@
 #include "kernels/embedding.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/embedding.hpp"
 #include "kernels/kokkos/embedding.hpp"
 #include "kernels/profile.hpp"
 
@@ -20,6 +21,10 @@ void embedding(Stream& stream, const TensorView& index_T, const TensorView& tabl
   check.tensor({"index", index_T}, DType::i32, {y_TD.dim(0)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::embedding(stream, index_T, table_RD, first, accumulate, y_TD);
+  }
   host::embedding(index_T, table_RD, first, accumulate, y_TD);
 }
 
@@ -34,6 +39,10 @@ void embedding_backward(Stream& stream, const TensorView& dy_TD,
   check.tensor({"index", index_T}, DType::i32, {dy_TD.dim(0)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::embedding_backward(stream, dy_TD, index_T, first, dtable_RD);
+  }
   host::embedding_backward(dy_TD, index_T, first, dtable_RD);
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/norm.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/norm.hpp"
 #include "kernels/kokkos/norm.hpp"
 #include "kernels/profile.hpp"
 
@@ -44,6 +45,10 @@ void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
   check_forward(Checks("rms_norm", stream), x_TD, gain_D, y_TD, rstd_T);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::rms_norm(stream, x_TD, gain_D, eps, y_TD, rstd_T);
+  }
   host::rms_norm(x_TD, gain_D, eps, y_TD, rstd_T);
 }
 
@@ -55,6 +60,11 @@ void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView
                  residual_TD, dx_TD, dgain_D);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::rms_norm_backward(stream, dy_TD, x_TD, gain_D, rstd_T, residual_TD,
+                                     dx_TD, dgain_D);
+  }
   host::rms_norm_backward(dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);
 }
 
@@ -67,6 +77,10 @@ void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::layer_norm(stream, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
+  }
   host::layer_norm(x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
 }
 
@@ -81,6 +95,11 @@ void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorVi
   check.tensor({"dshift", dshift_D}, dgain_D.dtype(), dgain_D.shape());
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::layer_norm_backward(stream, dy_TD, x_TD, gain_D, mean_T, rstd_T,
+                                       residual_TD, dx_TD, dgain_D, dshift_D);
+  }
   host::layer_norm_backward(dy_TD, x_TD, gain_D, mean_T, rstd_T, residual_TD, dx_TD,
                             dgain_D, dshift_D);
 }

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/random.hpp"
 
+#include <algorithm>
+
+#include "base/device_memory.hpp"
+#include "base/memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/kokkos/parallel.hpp"
 #include "kernels/runtime.hpp"
@@ -9,20 +13,44 @@
 namespace trireme::kernels {
 namespace {
 
+// Where the elements of a dense box lie in the whole tensor.
+struct Box {
+  std::int64_t columns, row_length, first;
+  std::uint64_t index(std::int64_t i) const {
+    return static_cast<std::uint64_t>(first + i / columns * row_length + i % columns);
+  }
+};
+
+// data[i - begin] = element i of the box, for i in [begin, end).
 template <class T>
-void fill(const TensorView& x, std::int64_t row_length, std::int64_t first,
-          const Random& random, double deviation) {
-  const std::int64_t columns = x.shape().rank() == 1 ? 1 : x.dim(1);
-  T* const data = x.data<T>();
-  for_ranges(
-      "fill_normal", x.dim(0), 1, threads(), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          for (std::int64_t j = 0; j < columns; ++j) {
-            const auto index = static_cast<std::uint64_t>(first + i * row_length + j);
-            data[i * columns + j] = static_cast<T>(deviation * random.normal(index));
-          }
-        }
-      });
+void draw(const Box& box, std::int64_t begin, std::int64_t end, const Random& random,
+          double deviation, T* data) {
+  for_ranges("fill_normal", end - begin, 256, threads(),
+             [&](std::int64_t from, std::int64_t to) {
+               for (std::int64_t i = from; i < to; ++i)
+                 data[i] =
+                     static_cast<T>(deviation * random.normal(box.index(begin + i)));
+             });
+}
+
+// Also for a GPU the host draws, piece by piece: logarithm and cosine differ between the
+// libraries of host and GPU in last bits, and a run shall start from the same weights
+// wherever it computes. It is done once.
+template <class T>
+void fill(Stream& stream, const TensorView& x, const Box& box, const Random& random,
+          double deviation) {
+  const std::int64_t n = x.elements();
+  if (n == 0) return;
+  if (stream.device().is_host()) return draw(box, 0, n, random, deviation, x.data<T>());
+  constexpr std::int64_t most = 1 << 22;
+  const Buffer piece(Device::host(), dtype_of<T>, {std::min(n, most)},
+                     MemoryClass::workspace, "initial values");
+  const TensorView flat = x.reshape({n});
+  for (std::int64_t begin = 0; begin < n; begin += most) {
+    const TensorView part = piece.view().rows(0, std::min(most, n - begin));
+    draw(box, begin, begin + part.elements(), random, deviation, part.data<T>());
+    copy_bytes(stream, part, flat.rows(begin, part.elements()));
+  }
 }
 
 }  // namespace
@@ -33,14 +61,16 @@ void fill_normal(Stream& stream, const TensorView& x, const Shape& whole,
   require(x.is_dense() && x.shape().rank() <= 2 && whole.rank() == x.shape().rank(),
           "fill_normal: a box {} of a tensor {}", x.shape(), whole);
   if (stream.device().is_meta()) return;
+  require(x.device() == stream.device(), "fill_normal: x is not on the stream's device");
   const bool matrix = whole.rank() == 2;
   const std::int64_t row_length = matrix ? whole[1] : 1;
-  const std::int64_t first = begin[0] * row_length + (matrix ? begin[1] : 0);
+  const Box box{matrix ? x.dim(1) : 1, row_length,
+                begin[0] * row_length + (matrix ? begin[1] : 0)};
   const Random random(seed, tensor);
   if (x.dtype() == DType::f64) {
-    fill<double>(x, row_length, first, random, deviation);
+    fill<double>(stream, x, box, random, deviation);
   } else {
-    fill<float>(x, row_length, first, random, deviation);
+    fill<float>(stream, x, box, random, deviation);
   }
 }
 

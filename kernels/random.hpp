@@ -11,8 +11,8 @@ namespace trireme::kernels {
 
 // Element (i, j) of the box x becomes deviation * normal(seed, stream, index) where index
 // is the row-major index of element begin + (i, j) in the tensor of shape `whole`. x is
-// dense, of rank 1 or 2, f64 or f32; every mesh draws the same value for the same
-// element.
+// dense, of rank 1 or 2, f64 or f32; every mesh and every device draws the same value for
+// the same element, to the bit.
 void fill_normal(Stream& stream, const TensorView& x, const Shape& whole,
                  const Shape& begin, std::uint64_t seed, std::uint64_t tensor,
                  double deviation);

@@ -3,6 +3,7 @@
 #include "kernels/rope.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/rope.hpp"
 #include "kernels/kokkos/rope.hpp"
 #include "kernels/profile.hpp"
 
@@ -24,6 +25,10 @@ void rope(Stream& stream, const TensorView& x, std::int64_t heads,
   check.tensor({"positions", positions_T}, DType::i32, {x.dim(0)});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::rope(stream, x, heads, positions_T, cos_sin_PK, direction);
+  }
   host::rope(x, heads, positions_T, cos_sin_PK, direction);
 }
 
@@ -36,6 +41,9 @@ void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK) {
           cos_sin_PK.dim(1));
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::rope_table(stream, theta, cos_sin_PK);
+  }
   host::rope_table(theta, cos_sin_PK);
 }
 

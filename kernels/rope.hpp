@@ -18,7 +18,10 @@ enum class Direction : bool { forward, backward };
 //              a fused buffer may be rotated in one call: heads = H + G)
 // positions_T  i32, the global position of each row
 // cos_sin      [P, K] f32, or f64 when x is f64: table from rope_table, P > every
-// position Source: Su et al., "RoFormer", 2021, eq. 34.
+//              position
+// Throws on the host for a position outside the table. On a GPU that would mean to wait
+// for it: rows with such a position become NaN. Source: Su et al., "RoFormer", 2021,
+// eq. 34.
 void rope(Stream& stream, const TensorView& x, std::int64_t heads,
           const TensorView& positions_T, const TensorView& cos_sin_PK,
           Direction direction);

@@ -5,9 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+
 #include "cuda_machine/mma.cuh"
 #include "cuda_machine/shared.cuh"
 #include "kernels/cuda/attention_operands.cuh"
+#include "kernels/cuda/reduce.cuh"
 
 namespace trireme::kernels::cuda::fragments {
 
@@ -92,13 +95,10 @@ struct Lane {
 // Two numbers rounded to T, the first in the lower half.
 template <class T>
 __device__ inline std::uint32_t pack_pair(float x, float y) {
-  if constexpr (std::is_same_v<T, __half>) {
-    const __half2 pair = __floats2half2_rn(x, y);
-    return *reinterpret_cast<const std::uint32_t*>(&pair);
-  } else {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
-    return *reinterpret_cast<const std::uint32_t*>(&pair);
-  }
+  const T pair[2] = {narrow<T>(x), narrow<T>(y)};
+  std::uint32_t bits = 0;
+  memcpy(&bits, pair, sizeof(bits));
+  return bits;
 }
 
 // d += a b, for two neighbouring column tiles.
@@ -176,6 +176,67 @@ __device__ inline float quad_sum(float x) {
   for (int distance = 1; distance <= 2; distance *= 2)
     x += __shfl_xor_sync(0xffffffffu, x, distance);
   return x;
+}
+
+// Rows of a lane: g and g + 8 of each fragment. f(m, i, query) for each, from `first` on.
+template <int M, class F>
+__device__ inline void for_rows(int first, const F& f) {
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) f(m, i, first + 16 * m + 8 * i + lane_index() / 4);
+}
+
+// The keys that queries of a warp see: all of them see [last_begin, first_end), and none
+// sees any outside [first_begin, last_end).
+template <int M>
+struct WarpKeys {
+  int first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;
+
+  // Of queries [first, first + 16 M). `begins` holds their first and last begin.
+  __device__ WarpKeys(const Geometry& part, int first, const int* begins) {
+    if (first >= part.queries) return;
+    if (part.first != nullptr) {
+      first_begin = begins[0];
+      last_begin = begins[1];
+    }
+    first_end = part.end(first);
+    last_end = part.end(min(first + 16 * M, part.queries) - 1);
+  }
+  __device__ static void find_begins(const Geometry& part, int b, int first,
+                                     int* begins) {
+    int least = part.keys, greatest = 0;
+    for_rows<M>(first, [&](int, int, int query) {
+      const int begin = query < part.queries ? part.begin(b, query) : part.keys;
+      least = min(least, begin);
+      greatest = max(greatest, begin);
+    });
+    begins[0] = -warp_max(-least);
+    begins[1] = warp_max(greatest);
+  }
+
+  __device__ bool some_in(int key, int count) const {
+    return key < last_end && key + count > first_begin;
+  }
+  __device__ bool all_in(int key, int count) const {
+    return key >= last_begin && key + count <= first_end;
+  }
+};
+
+// Scores of keys that a query does not see become minus infinity.
+template <int M, int N>
+__device__ inline void hide(const Geometry& part, int b, int first, int first_key,
+                            float (&s)[M][N][4]) {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  for_rows<M>(first, [&](int m, int i, int query) {
+    const int begin = query < part.queries ? part.begin(b, query) : 0;
+    const int end = part.end(query), key = first_key + lane_index() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        if (key + 8 * n + j < begin || key + 8 * n + j >= end) s[m][n][2 * i + j] = never;
+  });
 }
 
 // Calls f.operator()<K>() for a width that tensor cores do.

@@ -127,10 +127,13 @@ __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
   resume<T, R>(x, b, h, first, rows, sums);
   const int queries = min(R * side, part.queries - first);
   const Operand<T> q{x.q.at(b, first, std::int64_t{h} * part.width), x.q.row, queries};
-  int begin = rows.begin[0];
+  int begin = 0;  // the same in all threads
+  if (part.first != nullptr) {
+    begin = part.keys;
 #pragma unroll
-  for (int r = 1; r < R; ++r) begin = min(begin, rows.begin[r]);
-  if (part.first != nullptr) begin = -block_max(-begin);
+    for (int r = 0; r < R; ++r) begin = min(begin, rows.begin[r]);
+    begin = -block_max(-begin);
+  }
   for (int key = begin / tile * tile; key < part.end(first + queries - 1); key += tile) {
     const int keys = min(tile, part.keys - key);
     W s[R][per_thread], shrink[R];

@@ -80,10 +80,13 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
   const int queries = min(R * side, part.queries - first);
   const Operand<T> q{x.q.at(b, first, column), x.q.row, queries};
   const Operand<T> d_o{x.d_o.at(b, first, column), x.d_o.row, queries};
-  int begin = part.keys;
-  for (int r = 0; r < R; ++r)
-    begin = min(begin, Query<W>(x, b, h, first + y + side * r).begin);
-  if (part.first != nullptr) begin = -block_max(-begin);
+  int begin = 0;  // the same in all threads
+  if (part.first != nullptr) {
+    begin = part.keys;
+    for (int r = 0; r < R; ++r)
+      begin = min(begin, Query<W>(x, b, h, first + y + side * r).begin);
+    begin = -block_max(-begin);
+  }
   W one[R];
   for (int r = 0; r < R; ++r) one[r] = 1;
   for (int key = begin / tile * tile; key < part.end(first + queries - 1); key += tile) {

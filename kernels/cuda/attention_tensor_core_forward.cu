@@ -28,66 +28,6 @@ constexpr std::size_t shared_bytes() {
   return std::size_t{2} * K * (tile_queries + 2 * stages * tile_keys<K>);
 }
 
-// Rows of a lane: g and g + 8 of each fragment. f(m, i, query) for each, from `first` on.
-template <class F>
-__device__ inline void for_rows(int first, const F& f) {
-#pragma unroll
-  for (int m = 0; m < M; ++m)
-#pragma unroll
-    for (int i = 0; i < 2; ++i) f(m, i, first + 16 * m + 8 * i + lane_index() / 4);
-}
-
-// The keys that queries of a warp see: all of them see [last_begin, first_end), and none
-// sees any outside [first_begin, last_end).
-struct WarpKeys {
-  int first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;
-
-  // Of queries [first, first + 16 M). `begins` holds their first and last begin.
-  __device__ WarpKeys(const Geometry& part, int first, const int* begins) {
-    if (first >= part.queries) return;
-    if (part.first != nullptr) {
-      first_begin = begins[0];
-      last_begin = begins[1];
-    }
-    first_end = part.end(first);
-    last_end = part.end(min(first + 16 * M, part.queries) - 1);
-  }
-  __device__ static void find_begins(const Geometry& part, int b, int first,
-                                     int* begins) {
-    int least = part.keys, greatest = 0;
-    for_rows(first, [&](int, int, int query) {
-      const int begin = query < part.queries ? part.begin(b, query) : part.keys;
-      least = min(least, begin);
-      greatest = max(greatest, begin);
-    });
-    begins[0] = -warp_max(-least);
-    begins[1] = warp_max(greatest);
-  }
-
-  __device__ bool some_in(int key, int count) const {
-    return key < last_end && key + count > first_begin;
-  }
-  __device__ bool all_in(int key, int count) const {
-    return key >= last_begin && key + count <= first_end;
-  }
-};
-
-// Scores of keys that a query does not see become minus infinity.
-template <int N>
-__device__ void hide(const Geometry& part, int b, int first, int first_key,
-                     float (&s)[M][N][4]) {
-  constexpr float never = -std::numeric_limits<float>::infinity();
-  for_rows(first, [&](int m, int i, int query) {
-    const int begin = query < part.queries ? part.begin(b, query) : 0;
-    const int end = part.end(query), key = first_key + lane_index() % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < N; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-        if (key + 8 * n + j < begin || key + 8 * n + j >= end) s[m][n][2 * i + j] = never;
-  });
-}
-
 // The softmax of a lane's rows so far. Maxima are of scores before the factor, which is
 // positive; sums are over this lane's keys alone.
 struct Softmax {
@@ -139,7 +79,7 @@ template <class T, int K>
 __device__ void resume(const ForwardOperands<T>& x, int b, int h, int first,
                        Softmax& softmax, float (&o)[M][K / 8][4]) {
   const int column = lane_index() % 4 * 2;
-  for_rows(first, [&](int m, int i, int query) {
+  for_rows<M>(first, [&](int m, int i, int query) {
     const bool inside = x.merged && query < x.part.queries;
     softmax.most[m][i] = inside
                              ? *x.lse.at(b, query, h) / static_cast<float>(x.part.scale)
@@ -161,7 +101,7 @@ template <class T, int K>
 __device__ void finish(const ForwardOperands<T>& x, int b, int h, int first,
                        const Softmax& softmax, const float (&o)[M][K / 8][4]) {
   const int column = lane_index() % 4 * 2;
-  for_rows(first, [&](int m, int i, int query) {
+  for_rows<M>(first, [&](int m, int i, int query) {
     const float sum = quad_sum(softmax.sum[m][i]);
     if (query >= x.part.queries) return;
     const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
@@ -202,7 +142,7 @@ __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
   int key = 0;
   if (part.first != nullptr) {
     int* const own = begins[warp_index()];
-    WarpKeys::find_begins(part, b, first_of_warp, own);
+    WarpKeys<M>::find_begins(part, b, first_of_warp, own);
     key = -block_max(-own[0]) / Keys * Keys;
   }
   load_rows<K, tile_queries>(x.q.at(b, first, std::int64_t{h} * K), x.q.row,
@@ -219,7 +159,7 @@ __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
     __syncthreads();  // the tile is there, and all are done with the one before
     if (key + 2 * Keys < last_key) start_tile(key + 2 * Keys, (stage + 2) % stages);
     cp_async_commit();
-    const WarpKeys visible(part, first_of_warp, begins[warp_index()]);
+    const WarpKeys<M> visible(part, first_of_warp, begins[warp_index()]);
     if (visible.some_in(key, Keys)) {
       const T* const of_k = of_kv + stage * 2 * Keys * K;
       float s[M][Keys / 8][4];

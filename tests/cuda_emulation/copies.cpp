@@ -33,7 +33,7 @@ void* dynamic_shared_memory() {
   return Engine::get().shared().start();
 }
 
-void cp_async_16(void* shared, const void* global, bool valid, const Source& where) {
+void begin_copy(void* shared, const void* global, bool valid, const Source& where) {
   PendingCopies& pending = pending_copies(where);
   if (!is_aligned(shared) || (valid && !is_aligned(global))) {
     fail_in_kernel("cp_async_16: an address is not a multiple of 16", where);
@@ -45,9 +45,9 @@ void cp_async_16(void* shared, const void* global, bool valid, const Source& whe
   pending.copies.push_back({shared, valid ? global : nullptr, pending.committed});
 }
 
-void cp_async_commit(const Source& where) { ++pending_copies(where).committed; }
+void commit_copies(const Source& where) { ++pending_copies(where).committed; }
 
-void cp_async_wait(unsigned still, const Source& where) {
+void wait_for_copies(unsigned still, const Source& where) {
   PendingCopies& pending = pending_copies(where);
   if (pending.committed < still) return;
   const unsigned finished = pending.committed - still;  // groups before this one

@@ -36,6 +36,7 @@ const char* name(WarpOperation operation) {
     case WarpOperation::reduce_and: return "__reduce_and_sync";
     case WarpOperation::reduce_or: return "__reduce_or_sync";
     case WarpOperation::reduce_xor: return "__reduce_xor_sync";
+    case WarpOperation::match_any: return "__match_any_sync";
     case WarpOperation::ldmatrix: return "ldmatrix";
     case WarpOperation::mma: return "mma";
   }

@@ -46,4 +46,15 @@ void complete_vote(Arguments arguments) {
   }
 }
 
+void complete_match(Arguments arguments) {
+  for (int lane = 0; lane < warpSize; ++lane) {
+    auto* mine = static_cast<Match*>(arguments[lane]);
+    if (mine == nullptr) continue;
+    for (int other = 0; other < warpSize; ++other) {
+      const auto* theirs = static_cast<const Match*>(arguments[other]);
+      if (theirs != nullptr && theirs->value == mine->value) mine->result |= 1u << other;
+    }
+  }
+}
+
 }  // namespace trireme::cuda_emulation

@@ -1,3 +1,5 @@
 # Row-wise and elementwise kernels.
 # SPDX-License-Identifier: Apache-2.0
-trireme_gpu_test(elementwise_test)
+foreach(family norm rope activation elementwise embedding random)
+  trireme_gpu_test(${family}_test)
+endforeach()

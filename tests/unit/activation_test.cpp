@@ -11,20 +11,20 @@ namespace trireme::test {
 namespace {
 
 namespace reference = kernels::reference;
-constexpr std::int64_t sizes[] = {1, 3, 17, 64, 127, 257};
+constexpr std::int64_t sizes[] = {1, 3, 8, 17, 64, 127, 257};
 
 class ActivationTest : public testing::TestWithParam<DType> {
  protected:
   // exp and the division give a few roundings, the argument, below 16 here, some more.
   double error() const { return 32 * roundoff(accumulator_of(GetParam())); }
-  Stream stream_;
+  Stream stream_{test_device()};
 };
 INSTANTIATE_TEST_SUITE_P(Types, ActivationTest, every_type, type_name);
 
 TEST_P(ActivationTest, GeluMatchesReference) {
   for (const std::int64_t T : {1, 3, 17})
     for (const std::int64_t F : sizes)
-      for (const std::int64_t padding : {0, 5}) {
+      for (const std::int64_t padding : {0, 5, 8}) {
         const Tensor x = Tensor::normal(GetParam(), {T, F}, 1, padding);
         const Tensor dy = Tensor::normal(GetParam(), {T, F}, 2, padding);
         const Tensor y(GetParam(), {T, F}, padding), dx(GetParam(), {T, F}, padding);
@@ -52,7 +52,7 @@ TEST_P(ActivationTest, GeluMatchesReference) {
 TEST_P(ActivationTest, SwigluMatchesReference) {
   for (const std::int64_t T : {1, 3, 17})
     for (const std::int64_t F : sizes)
-      for (const std::int64_t padding : {0, 5}) {
+      for (const std::int64_t padding : {0, 5, 8}) {
         const Tensor gate_up = Tensor::normal(GetParam(), {T, 2 * F}, 1, padding);
         const Tensor dy = Tensor::normal(GetParam(), {T, F}, 2, padding);
         const Tensor y(GetParam(), {T, F}, padding);
@@ -80,7 +80,7 @@ TEST_P(ActivationTest, SwigluMatchesReference) {
 }
 
 TEST(Activation, BackwardIsTheDerivative) {
-  Stream stream;
+  Stream stream(test_device());
   const Shape shape{3, 34}, half{3, 17};
   const Tensor x = Tensor::normal(DType::f64, shape, 1), dx(DType::f64, shape);
   const Tensor dy = Tensor::normal(DType::f64, shape, 2);
@@ -104,7 +104,7 @@ TEST(Activation, BackwardIsTheDerivative) {
 // The lower tail has small relative error: sigma is not made from 1 + tanh. At x = -5 the
 // argument of exp is -17, whose roundings are multiplied by 17.
 TEST(Activation, GeluIsAccurateInTheLowerTail) {
-  Stream stream;
+  Stream stream(test_device());
   Vector x;
   for (int i = 0; i <= 500; ++i) x.push_back(-0.01 * i);
   const Shape shape{static_cast<std::int64_t>(x.size())};

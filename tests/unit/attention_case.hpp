@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/kokkos/vector_math.hpp"
 #include "kernels/reference/attention.hpp"
 #include "kernels/runtime.hpp"
+#include "support/device.hpp"
 
 namespace trireme::test {
 
@@ -48,6 +50,61 @@ inline Arena host_arena() {
 inline Buffer buffer(DType dtype, const Shape& shape) {
   return Buffer(Device::host(), dtype, shape, MemoryClass::activations, "test");
 }
+
+// The operands of one call as the device of the test sees them: copies of host buffers
+// there, or the buffers themselves where that is the host.
+class OnDevice {
+ public:
+  explicit OnDevice(std::initializer_list<const Buffer*> buffers)
+      : stream(test_device()) {
+    if (test_device().is_host()) return;
+    for (const Buffer* host : buffers) {
+      if (host->view().empty()) continue;
+      const TensorView view = host->view();
+      copies_.push_back({view, Buffer(test_device(), view.dtype(), view.shape(),
+                                      MemoryClass::activations, "test")});
+      copy_bytes(stream, view, copies_.back().device.view());
+    }
+  }
+
+  // The device's view of a range of rows and columns of a buffer, or of a whole one.
+  TensorView operator()(const TensorView& view) const {
+    if (test_device().is_host() || view.empty()) return view;
+    for (const auto& [host, device] : copies_) {
+      const std::ptrdiff_t bytes = static_cast<const std::byte*>(view.raw()) -
+                                   static_cast<const std::byte*>(host.raw());
+      if (bytes < 0 || bytes >= static_cast<std::ptrdiff_t>(host.bytes())) continue;
+      if (view.shape() == host.shape()) return device.view();
+      const std::int64_t offset =
+          bytes / static_cast<std::ptrdiff_t>(size_of(view.dtype()));
+      return device.view()
+          .rows(offset / host.dim(1), view.dim(0))
+          .columns(offset % host.dim(1), view.dim(1));
+    }
+    ADD_FAILURE() << "a tensor has no copy on the device";
+    return view;
+  }
+  kernels::AttentionShape operator()(kernels::AttentionShape shape) const {
+    shape.first_T = (*this)(shape.first_T);
+    return shape;
+  }
+  // What the call wrote, and what it left alone, back to the host.
+  void copy_back() {
+    for (const auto& [host, device] : copies_) copy_bytes(stream, device.view(), host);
+  }
+
+  Stream stream;
+  Arena scratch = test_device().is_host()
+                      ? host_arena()
+                      : Arena(test_device(), 64, MemoryClass::workspace, "scratch");
+
+ private:
+  struct Copy {
+    TensorView host;
+    Buffer device;
+  };
+  std::vector<Copy> copies_;
+};
 
 // Standard normal numbers, rounded to T; the same for the same `stream`.
 template <class T>
@@ -99,11 +156,12 @@ inline double distance(const std::vector<double>& x, const std::vector<double>& 
 template <class T>
 struct AttentionCase {
   using A = Accumulator<T>;
-  static constexpr std::int64_t margin = 5;
   static constexpr double untouched = 77;
 
-  explicit AttentionCase(kernels::AttentionShape with, double query_factor = 1)
+  explicit AttentionCase(kernels::AttentionShape with, double query_factor = 1,
+                         std::int64_t columns_beside = 5)
       : shape(std::move(with)),
+        margin(columns_beside),
         rows(shape.batch * shape.sequence),
         query_width(shape.heads * shape.head_width),
         key_width(shape.kv_heads * shape.head_width),
@@ -135,17 +193,19 @@ struct AttentionCase {
   TensorView lse() const { return sums.view(); }
 
   void forward() {
-    Stream stream;
-    Arena scratch = host_arena();
-    kernels::attention(stream, scratch, shape, q(), k(), v(), o(), lse());
-    EXPECT_EQ(scratch.mark(), 0U);
+    OnDevice on({&fused, &outputs, &sums, &first_keys});
+    kernels::attention(on.stream, on.scratch, on(shape), on(q()), on(k()), on(v()),
+                       on(o()), on(lse()));
+    EXPECT_EQ(on.scratch.mark(), 0U);
+    on.copy_back();
   }
   void backward() {
-    Stream stream;
-    Arena scratch = host_arena();
-    kernels::attention_backward(stream, scratch, shape, d_o(), q(), k(), v(), o(), lse(),
-                                dq(), dk(), dv());
-    EXPECT_EQ(scratch.mark(), 0U);
+    OnDevice on({&fused, &d_fused, &outputs, &d_outputs, &sums, &first_keys});
+    kernels::attention_backward(on.stream, on.scratch, on(shape), on(d_o()), on(q()),
+                                on(k()), on(v()), on(o()), on(lse()), on(dq()), on(dk()),
+                                on(dv()));
+    EXPECT_EQ(on.scratch.mark(), 0U);
+    on.copy_back();
   }
 
   // Cuts the sequences into documents of 1 to `longest` positions.
@@ -207,7 +267,7 @@ struct AttentionCase {
   }
 
   kernels::AttentionShape shape;
-  std::int64_t rows, query_width, key_width;
+  std::int64_t margin, rows, query_width, key_width;
   Buffer fused, d_fused, outputs, d_outputs, sums, first_keys;
 };
 

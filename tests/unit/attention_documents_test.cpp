@@ -121,8 +121,14 @@ TYPED_TEST(AttentionDocuments, AQueryMaySeeNothing) {
   kernels::attention_part_backward(stream, scratch, x.shape, whole(x.shape), x.d_o(),
                                    x.q(), x.k(), x.v(), x.o(), x.lse(), x.dq_sum(),
                                    x.dk_sum(), x.dv_sum());
-  for (const TensorView& view : {x.o_sum(), x.dq_sum(), x.dk_sum(), x.dv_sum()})
-    for (const double value : doubles<A>(view)) ASSERT_EQ(value, 0);
+  const auto expect_zeros = [&] {
+    for (const TensorView& view : {x.o_sum(), x.dq_sum(), x.dk_sum(), x.dv_sum()})
+      for (const double value : doubles<A>(view)) ASSERT_EQ(value, 0);
+  };
+  expect_zeros();
+  x.forward(whole(x.shape));
+  x.backward(whole(x.shape));
+  expect_zeros();
 }
 
 // What lies in other documents has no influence, to the bit; one document is as none.
@@ -206,9 +212,11 @@ TEST(CountPositionsBelow, CountsInChunks) {
   const Buffer positions = buffer(DType::i32, {7}), counts = buffer(DType::i32, {7});
   const std::int32_t at[] = {0, 4, 5, 7, 9, 21, 100}, below[] = {0, 0, 1, 3, 3, 4, 8};
   std::copy(std::begin(at), std::end(at), positions.view().data<std::int32_t>());
-  Stream stream;
-  kernels::count_positions_below(stream, positions.view(),
-                                 std::array{Range{4, 7}, Range{20, 25}}, counts.view());
+  OnDevice on({&positions, &counts});
+  kernels::count_positions_below(on.stream, on(positions.view()),
+                                 std::array{Range{4, 7}, Range{20, 25}},
+                                 on(counts.view()));
+  on.copy_back();
   for (std::size_t i = 0; i < 7; ++i)
     EXPECT_EQ(counts.view().data<std::int32_t>()[i], below[i]) << i;
 }

@@ -12,8 +12,9 @@ struct PartCase : AttentionCase<T> {
   using Base = AttentionCase<T>;
   using A = Accumulator<T>;
 
-  explicit PartCase(const kernels::AttentionShape& with)
-      : Base(with), sums_of_(buffer(dtype_of<A>, {Base::rows, 2 * width()})) {
+  explicit PartCase(const kernels::AttentionShape& with, std::int64_t columns_beside = 5)
+      : Base(with, 1, columns_beside),
+        sums_of_(buffer(dtype_of<A>, {Base::rows, 2 * width()})) {
     fill<A>(sums_of_.view(), Base::untouched);
     fill<A>(Base::lse(), Base::untouched);
   }
@@ -31,11 +32,11 @@ struct PartCase : AttentionCase<T> {
   }
 
   void forward(const kernels::AttentionPart& part) {
-    Stream stream;
-    Arena scratch = host_arena();
-    kernels::attention_part(stream, scratch, this->shape, part, this->q(), this->k(),
-                            this->v(), o_sum(), this->lse());
-    EXPECT_EQ(scratch.mark(), 0U);
+    OnDevice on({&this->fused, &this->sums, &this->first_keys, &sums_of_});
+    kernels::attention_part(on.stream, on.scratch, on(this->shape), part, on(this->q()),
+                            on(this->k()), on(this->v()), on(o_sum()), on(this->lse()));
+    EXPECT_EQ(on.scratch.mark(), 0U);
+    on.copy_back();
   }
   // Rounds the outputs, as a caller does before backward.
   void round() {
@@ -45,12 +46,14 @@ struct PartCase : AttentionCase<T> {
             kernels::store<T>(o_sum().template data<A>()[r * o_sum().stride(0) + c]);
   }
   void backward(const kernels::AttentionPart& part) {
-    Stream stream;
-    Arena scratch = host_arena();
-    kernels::attention_part_backward(stream, scratch, this->shape, part, this->d_o(),
-                                     this->q(), this->k(), this->v(), this->o(),
-                                     this->lse(), dq_sum(), dk_sum(), dv_sum());
-    EXPECT_EQ(scratch.mark(), 0U);
+    OnDevice on({&this->fused, &this->outputs, &this->d_outputs, &this->sums,
+                 &this->first_keys, &sums_of_});
+    kernels::attention_part_backward(on.stream, on.scratch, on(this->shape), part,
+                                     on(this->d_o()), on(this->q()), on(this->k()),
+                                     on(this->v()), on(this->o()), on(this->lse()),
+                                     on(dq_sum()), on(dk_sum()), on(dv_sum()));
+    EXPECT_EQ(on.scratch.mark(), 0U);
+    on.copy_back();
   }
 
  private:

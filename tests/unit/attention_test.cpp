@@ -157,8 +157,6 @@ void expect_cached(const AttentionShape& shape, const std::vector<std::int64_t>&
   AttentionCase<T> x(shape);
   x.forward();
   Cache<T> cache(x, shape.sequence + 3);
-  Stream stream;
-  Arena scratch = host_arena();
   std::int64_t past = 0;
   for (const std::int64_t end : ends) {
     cache.append(x, past, end);
@@ -167,8 +165,11 @@ void expect_cached(const AttentionShape& shape, const std::vector<std::int64_t>&
     const Buffer q = positions<T>(x.q(), shape.batch, past, end);
     const Buffer expected = positions<T>(x.o(), shape.batch, past, end);
     const Buffer o = buffer(dtype_of<T>, q.view().shape());
-    kernels::attention_cached(stream, scratch, piece, past, q.view(), cache.keys.view(),
-                              cache.values.view(), o.view());
+    OnDevice on({&q, &cache.keys, &cache.values, &o});
+    kernels::attention_cached(on.stream, on.scratch, piece, past, on(q.view()),
+                              on(cache.keys.view()), on(cache.values.view()),
+                              on(o.view()));
+    on.copy_back();
     EXPECT_LT(distance(doubles<T>(o.view()), doubles<T>(expected.view())),
               2 * x.accumulated() + epsilon<T>())
         << x.describe() << " positions " << past << " to " << end;

@@ -20,14 +20,14 @@ Indices some_indices(std::int64_t T, std::int64_t R) {
 
 class EmbeddingTest : public testing::TestWithParam<DType> {
  protected:
-  Stream stream_;
+  Stream stream_{test_device()};
 };
 INSTANTIATE_TEST_SUITE_P(Types, EmbeddingTest, every_type, type_name);
 
 TEST_P(EmbeddingTest, LooksUpAndAccumulates) {
   for (const std::int64_t T : {1, 3, 17, 127})
     for (const std::int64_t D : {1, 3, 17, 64, 257})
-      for (const std::int64_t padding : {0, 5}) {
+      for (const std::int64_t padding : {0, 5, 8}) {
         const std::int64_t R = 11;
         const auto index = some_indices(T, R);
         const Tensor table = Tensor::normal(GetParam(), {R, D}, 1, padding);
@@ -50,7 +50,7 @@ TEST_P(EmbeddingTest, BackwardMatchesReferenceAndAdds) {
   const DType sums = accumulator_of(GetParam());
   for (const std::int64_t T : {1, 3, 17, 127})
     for (const std::int64_t D : {1, 3, 17, 64, 257})
-      for (const std::int64_t padding : {0, 5}) {
+      for (const std::int64_t padding : {0, 5, 8}) {
         const std::int64_t R = 11;
         const auto index = some_indices(T, R);
         const Tensor dy = Tensor::normal(GetParam(), {T, D}, 1, padding);
@@ -70,11 +70,43 @@ TEST_P(EmbeddingTest, BackwardMatchesReferenceAndAdds) {
       }
 }
 
+// Row numbers of one, two and three bytes, more tokens than one block of a GPU sorts,
+// rows with very many tokens, with none, and tokens of other ranks' rows.
+TEST(Embedding, BackwardAddsTokensInTheirOrderToTheBit) {
+  Stream stream(test_device());
+  const Random random(5, 6);
+  for (const std::int64_t R : {11, 255, 256, 300, 70000})
+    for (const std::int64_t T : {1, 33, 4096, 9001}) {
+      const std::int64_t D = T > 4096 || R > 300 ? 4 : 9, first = 2;
+      std::vector<std::int32_t> index;
+      for (std::int64_t t = 0; t < T; ++t) {
+        const auto any = static_cast<std::int64_t>(
+            std::abs(random.normal(static_cast<std::uint64_t>(t))) * 0.3 * double(R + 5));
+        index.push_back(static_cast<std::int32_t>(t % 3 == 0 ? 7 : any % (R + 5)));
+      }
+      const Tensor dy = Tensor::normal(DType::f32, {T, D}, 1);
+      const Tensor dtable = Tensor::normal(DType::f32, {R, D}, 2);
+      const Vector from = dy.values();
+      Vector expected = dtable.values();
+      for (std::int64_t t = 0; t < T; ++t) {
+        const std::int64_t row = index[static_cast<std::size_t>(t)] - first;
+        if (row < 0 || row >= R) continue;
+        for (std::int64_t d = 0; d < D; ++d) {
+          double& sum = expected[static_cast<std::size_t>(row * D + d)];
+          sum = static_cast<float>(sum + from[static_cast<std::size_t>(t * D + d)]);
+        }
+      }
+      kernels::embedding_backward(stream, dy, Indices(index), first, dtable);
+      EXPECT_EQ(dtable.values(), expected) << "R = " << R << ", T = " << T;
+    }
+}
+
 TEST(Embedding, BackwardIsTheAdjoint) {
-  Stream stream;
+  Stream stream(test_device());
   const auto index = some_indices(17, 11);
-  const Tensor table = Tensor::normal(DType::f64, {11, 9}, 1), y(DType::f64, {17, 9});
-  const Tensor dy = Tensor::normal(DType::f64, {17, 9}, 2), dtable(DType::f64, {11, 9});
+  const Shape rows{17, 9}, all_rows{11, 9};
+  const Tensor table = Tensor::normal(DType::f64, all_rows, 1), y(DType::f64, rows);
+  const Tensor dy = Tensor::normal(DType::f64, rows, 2), dtable(DType::f64, all_rows);
   kernels::embedding(stream, index, table, 5, false, y);
   kernels::embedding_backward(stream, dy, index, 5, dtable);
   EXPECT_NEAR(dot(y.values(), dy.values()), dot(table.values(), dtable.values()),
@@ -84,7 +116,7 @@ TEST(Embedding, BackwardIsTheAdjoint) {
 
 // The ranks' parts of a split table sum to the whole: in bf16 exactly, as others are 0.
 TEST(Embedding, SplitTableSumsToTheWhole) {
-  Stream stream;
+  Stream stream(test_device());
   const auto index = some_indices(127, 7);  // in [3, 13]
   const Tensor table = Tensor::normal(DType::bf16, {20, 17}, 1);
   const Tensor whole(DType::bf16, {127, 17}), sum(DType::bf16, {127, 17});
@@ -95,7 +127,7 @@ TEST(Embedding, SplitTableSumsToTheWhole) {
 }
 
 TEST(Embedding, RefusesWrongShapes) {
-  Stream stream;
+  Stream stream(test_device());
   const Tensor table(DType::f32, {4, 8}), y(DType::f32, {2, 7}), z(DType::f32, {3, 8});
   EXPECT_THROW(kernels::embedding(stream, Indices({1, 2}), table, 0, false, y), Error);
   EXPECT_THROW(kernels::embedding(stream, Indices({1, 2}), table, 0, false, z), Error);

@@ -49,7 +49,7 @@ struct Norm {
   }
 
   bool centered;
-  Stream stream;
+  Stream stream{test_device()};
   Tensor x, gain, shift, dy, y, dx, mean, rstd, dgain, dshift;
 };
 
@@ -129,6 +129,46 @@ TEST_P(NormTest, BackwardMatchesReference) {
                      roundoff(sums) * dy * rows * rows, what + ", dshift");
       EXPECT_TRUE(norm.padding_is_intact()) << what;
     });
+}
+
+// Rows that a GPU keeps in the registers of a warp or of a block, or reads again, and
+// more rows than it has teams of threads.
+void for_each_large_case(
+    const std::function<void(bool, std::int64_t, std::int64_t, const std::string&)>& f) {
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {
+      {300, 8},  {300, 32}, {1100, 72}, {40, 1024}, {3, 1030},
+      {3, 2100}, {3, 4097}, {3, 9000},  {3, 16400}, {2, 33000}};
+  for (const bool centered : {false, true})
+    for (const auto& [T, D] : sizes)
+      f(centered, T, D,
+        format("{} T = {}, D = {}", centered ? "layer_norm" : "rms_norm", T, D));
+}
+
+TEST_P(NormTest, RowsOfEveryLengthMatchTheReference) {
+  for_each_large_case([&](bool centered, auto T, auto D, const std::string& what) {
+    Norm norm(GetParam(), centered, T, D, 0);
+    norm.forward();
+    norm.backward(norm.dx);
+    const auto forward = norm.reference();
+    const double rstd = largest(forward.rstd_T), dy = largest(norm.dy.values());
+    const double error = error_of_normalized(GetParam(), norm, rstd);
+    const double gain = largest(norm.gain.values()),
+                 n = largest(norm.x.values()) * 2 * rstd;
+    expect_close(GetParam(), norm.y.values(), forward.y_TD, error * 4 * (gain + 1), what);
+    auto expected = kernels::reference::norm_backward(norm.dy.values(), norm.x.values(),
+                                                      norm.gain.values(), eps, centered);
+    const Vector residual = Tensor::normal(GetParam(), {T, D}, 5).values();
+    for (std::size_t i = 0; i < residual.size(); ++i) expected.dx_TD[i] += residual[i];
+    expect_close(GetParam(), norm.dx.values(), expected.dx_TD,
+                 error * 8 * rstd * dy * gain * (1 + n), what + ", dx");
+    const DType sums = accumulator_of(GetParam());
+    const double rows = static_cast<double>(T);
+    expect_close(sums, norm.dgain.values(), expected.dgain_D,
+                 error * 8 * dy * (1 + n) * rows, what + ", dgain");
+    if (centered)
+      expect_close(sums, norm.dshift.values(), expected.dshift_D,
+                   roundoff(sums) * dy * rows * rows, what + ", dshift");
+  });
 }
 
 TEST_P(NormTest, BackwardTwiceWritesInputAndAddsWeightGradients) {

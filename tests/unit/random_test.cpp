@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "support/device.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -23,6 +26,22 @@ TEST(Random, BoxesOfATensorAgreeWithTheWhole) {
       EXPECT_EQ(box.view().data<float>()[i * 3 + j],
                 whole.view().data<float>()[(6 + i) * 7 + 2 + j]);
     }
+  }
+}
+
+// More elements than a GPU gets in one piece.
+TEST(Random, EveryDeviceHasTheHostsBits) {
+  const Shape shape = {2100, 2100}, extent = {2099, 2010}, begin = {1, 7};
+  const Device device = test::test_device();
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Stream host, stream(device);
+    const Buffer expected(Device::host(), dtype, extent, MemoryClass::weights, "host");
+    const Buffer drawn(device, dtype, extent, MemoryClass::weights, "device");
+    const Buffer copied(Device::host(), dtype, extent, MemoryClass::weights, "copy");
+    fill_normal(host, expected.view(), shape, begin, 9, 4, 0.5);
+    fill_normal(stream, drawn.view(), shape, begin, 9, 4, 0.5);
+    copy_bytes(stream, drawn.view(), copied.view());
+    EXPECT_EQ(std::memcmp(expected.view().raw(), copied.view().raw(), copied.bytes()), 0);
   }
 }
 

@@ -21,6 +21,8 @@ struct Order {
 // Settings are read when work runs.
 void set_order(Order order);
 void set_lazy_streams(bool lazy);
+Order order();
+bool lazy_streams();
 
 // Bytes of device memory now allocated, and the most at any time since
 // reset_peak_bytes().

@@ -33,6 +33,7 @@ enum class WarpOperation : unsigned char {
   reduce_and,
   reduce_or,
   reduce_xor,
+  match_any,
   ldmatrix,
   mma,
 };

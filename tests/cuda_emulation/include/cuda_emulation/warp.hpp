@@ -38,6 +38,12 @@ inline constexpr bool is_shuffled = std::is_arithmetic_v<T> &&
 unsigned shuffle_source(WarpOperation operation, unsigned operand, int width,
                         const Source& where);
 
+struct Match {
+  unsigned long long value;
+  unsigned result;
+};
+void complete_match(Arguments arguments);
+
 template <Shuffled T>
 T shuffle(WarpOperation operation, unsigned mask, T value, unsigned operand, int width,
           const Source& where) {
@@ -132,6 +138,17 @@ inline int __any_sync(unsigned mask, int predicate, TRIREME_SOURCE) {
 inline int __all_sync(unsigned mask, int predicate, TRIREME_SOURCE) {
   using namespace trireme::cuda_emulation;
   return vote(WarpOperation::all, mask, predicate == 0, where) == 0;
+}
+
+// The lanes of `mask` whose value has the same bits.
+template <class T>
+requires trireme::cuda_emulation::is_shuffled<T>
+unsigned __match_any_sync(unsigned mask, T value, TRIREME_SOURCE) {
+  using namespace trireme::cuda_emulation;
+  Match mine{0, 0};
+  std::memcpy(&mine.value, &value, sizeof value);
+  meet(WarpOperation::match_any, mask, &mine, complete_match, where);
+  return mine.result;
 }
 
 #define TRIREME_REDUCE(name, operation, combine, T)                       \

@@ -23,10 +23,10 @@ void ldmatrix(std::uint32_t* r, const void* row, int matrices, bool transposed,
               const std::source_location& where);
 
 // The data arrives at the wait; until then the destination holds bits 1.
-void cp_async_16(void* shared, const void* global, bool valid,
-                 const std::source_location& where);
-void cp_async_commit(const std::source_location& where);
-void cp_async_wait(unsigned pending, const std::source_location& where);
+void begin_copy(void* shared, const void* global, bool valid,
+                const std::source_location& where);
+void commit_copies(const std::source_location& where);
+void wait_for_copies(unsigned pending, const std::source_location& where);
 
 float exp2_flushed(float x);
 
@@ -66,14 +66,14 @@ __device__ inline void ldmatrix_x2_trans(std::uint32_t* r, const void* row,
 }
 __device__ inline void cp_async_16(void* shared, const void* global, bool valid,
                                    TRIREME_SOURCE) {
-  cuda_emulation::cp_async_16(shared, global, valid, where);
+  cuda_emulation::begin_copy(shared, global, valid, where);
 }
 __device__ inline void cp_async_commit(TRIREME_SOURCE) {
-  cuda_emulation::cp_async_commit(where);
+  cuda_emulation::commit_copies(where);
 }
 template <int pending>
 __device__ void cp_async_wait(TRIREME_SOURCE) {
-  cuda_emulation::cp_async_wait(static_cast<unsigned>(pending), where);
+  cuda_emulation::wait_for_copies(static_cast<unsigned>(pending), where);
 }
 __device__ inline float exp2_approx(float x) { return cuda_emulation::exp2_flushed(x); }
 

@@ -1,0 +1,25 @@
+// CUDA implementation of kernels/norm.hpp: arguments are checked there.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels::cuda {
+
+void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
+              double eps, const TensorView& y_TD, const TensorView& rstd_T);
+void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
+                       const TensorView& gain_D, const TensorView& rstd_T,
+                       const TensorView& residual_TD, const TensorView& dx_TD,
+                       const TensorView& dgain_D);
+void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
+                const TensorView& shift_D, double eps, const TensorView& y_TD,
+                const TensorView& mean_T, const TensorView& rstd_T);
+void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
+                         const TensorView& gain_D, const TensorView& mean_T,
+                         const TensorView& rstd_T, const TensorView& residual_TD,
+                         const TensorView& dx_TD, const TensorView& dgain_D,
+                         const TensorView& dshift_D);
+
+}  // namespace trireme::kernels::cuda
