@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/group.hpp"
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
+#include "base/device_memory.hpp"
 #include "comm/abort.hpp"
 #include "comm/trace.hpp"
 
@@ -53,11 +53,10 @@ void check_parts(const TensorView& full, const TensorView& shard, Collective kin
           shard.shape());
 }
 
-void copy_bytes(const TensorView& from, const TensorView& to) {
-  if (from.raw() == to.raw() || from.bytes() == 0 || !from.device().is_host() ||
-      !to.device().is_host())
-    return;
-  std::memmove(to.raw(), from.raw(), from.bytes());
+// What a collective of one rank does.
+void copy(Stream& stream, const TensorView& from, const TensorView& to) {
+  const Shape flat{from.elements()};
+  copy_bytes(stream, from.reshape(flat), to.reshape(flat));
 }
 
 }  // namespace
@@ -89,21 +88,22 @@ Group::Group(std::string name, int rank, int size)
           name_, size);
 }
 
-void Group::begin(Collective kind, const TensorView& whole, int peer) {
+Group::Call Group::begin(Collective kind, const TensorView& whole, int peer) {
   const auto at = static_cast<std::size_t>(peer);
   std::int64_t& counter = kind == Collective::send      ? sends_[at]
                           : kind == Collective::receive ? receives_[at]
                                                         : collectives_;
-  call_.kind = kind;
-  call_.dtype = whole.dtype();
-  call_.peer = peer;
-  call_.sequence = ++counter;
-  call_.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
-  call_.trace =
-      trace().begin(name_, kind, call_.sequence, whole.dtype(), whole.elements());
+  Call call;
+  call.kind = kind;
+  call.dtype = whole.dtype();
+  call.peer = peer;
+  call.sequence = ++counter;
+  call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
+  call.trace = trace().begin(name_, kind, call.sequence, whole.dtype(), whole.elements());
   Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
   ++traffic.calls;
-  traffic.bytes += call_.plan.bytes_sent;
+  traffic.bytes += call.plan.bytes_sent;
+  return call;
 }
 
 std::int64_t Group::bytes_sent() const {
@@ -116,27 +116,26 @@ Handle Group::all_reduce(Stream& stream, const TensorView& x, Reduce reduce) {
   check_tensor(x, Collective::all_reduce, name_);
   check_floating(x, Collective::all_reduce, name_);
   if (size_ == 1 || x.elements() == 0) return {};
-  begin(Collective::all_reduce, x, 0);
-  return start_all_reduce(stream, x, reduce);
+  Call call = begin(Collective::all_reduce, x);
+  call.reduce = reduce;
+  return start(call, stream, x, x);
 }
 
 Handle Group::reduce_scatter(Stream& stream, const TensorView& full,
                              const TensorView& shard) {
   check_parts(full, shard, Collective::reduce_scatter, name_, size_);
   check_floating(full, Collective::reduce_scatter, name_);
-  if (size_ == 1) copy_bytes(full, shard);
+  if (size_ == 1) copy(stream, full, shard);
   if (size_ == 1 || full.elements() == 0) return {};
-  begin(Collective::reduce_scatter, full, 0);
-  return start_reduce_scatter(stream, full, shard);
+  return start(begin(Collective::reduce_scatter, full), stream, full, shard);
 }
 
 Handle Group::all_gather(Stream& stream, const TensorView& shard,
                          const TensorView& full) {
   check_parts(full, shard, Collective::all_gather, name_, size_);
-  if (size_ == 1) copy_bytes(shard, full);
+  if (size_ == 1) copy(stream, shard, full);
   if (size_ == 1 || full.elements() == 0) return {};
-  begin(Collective::all_gather, full, 0);
-  return start_all_gather(stream, shard, full);
+  return start(begin(Collective::all_gather, full), stream, shard, full);
 }
 
 Handle Group::broadcast(Stream& stream, const TensorView& x, int root) {
@@ -144,8 +143,7 @@ Handle Group::broadcast(Stream& stream, const TensorView& x, int root) {
   require(root >= 0 && root < size_, "broadcast on axis '{}' of {} ranks: root is {}",
           name_, size_, root);
   if (size_ == 1 || x.elements() == 0) return {};
-  begin(Collective::broadcast, x, root);
-  return start_broadcast(stream, x, root);
+  return start(begin(Collective::broadcast, x, root), stream, x, x);
 }
 
 Handle Group::all_to_all(Stream& stream, const TensorView& from, const TensorView& to) {
@@ -155,12 +153,11 @@ Handle Group::all_to_all(Stream& stream, const TensorView& from, const TensorVie
               from.dim(0) % size_ == 0,
           "all_to_all on axis '{}' of {} ranks: {}{} to {}{}", name_, size_,
           name_of(from.dtype()), from.shape(), name_of(to.dtype()), to.shape());
-  if (size_ == 1) copy_bytes(from, to);
+  if (size_ == 1) copy(stream, from, to);
   if (size_ == 1 || from.elements() == 0) return {};
   require(from.raw() != to.raw() || from.device().is_meta(),
           "all_to_all on axis '{}' cannot work in place", name_);
-  begin(Collective::all_to_all, from, 0);
-  return start_all_to_all(stream, from, to);
+  return start(begin(Collective::all_to_all, from), stream, from, to);
 }
 
 Handle Group::send(Stream& stream, const TensorView& x, int destination) {
@@ -169,8 +166,7 @@ Handle Group::send(Stream& stream, const TensorView& x, int destination) {
           "rank {} of {} on axis '{}' cannot send to {}", rank_, size_, name_,
           destination);
   if (x.elements() == 0) return {};
-  begin(Collective::send, x, destination);
-  return start_send(stream, x, destination);
+  return start(begin(Collective::send, x, destination), stream, x, x);
 }
 
 Handle Group::receive(Stream& stream, const TensorView& x, int source) {
@@ -179,8 +175,7 @@ Handle Group::receive(Stream& stream, const TensorView& x, int source) {
           "rank {} of {} on axis '{}' cannot receive from {}", rank_, size_, name_,
           source);
   if (x.elements() == 0) return {};
-  begin(Collective::receive, x, source);
-  return start_receive(stream, x, source);
+  return start(begin(Collective::receive, x, source), stream, x, x);
 }
 
 }  // namespace trireme::comm

@@ -39,6 +39,8 @@ class Handle {
   ~Handle();
   void wait();
   bool done();
+  // Nothing was started, or it has been waited on.
+  bool empty() const { return operation_ == nullptr; }
 
  private:
   Operation* operation_ = nullptr;  // owned by its group's pool
@@ -47,11 +49,15 @@ class Handle {
 enum class Reduce : std::uint8_t { sum, max };
 
 // All calls are collective over the group, in the same order on every rank. Tensors are
-// dense and floating (f64, f32, bf16, f16) unless said otherwise. A collective starts
-// after what `stream` has queued; the tensors belong to it until the handle is waited on.
-// A sum is made in the accumulator dtype (f32; f64 for f64), in rank order, and rounded
-// once, so that every rank gets the same bits and a repeated run gets them again. Groups
-// of one rank cost nothing; on the meta device nothing is sent.
+// dense and floating (f64, f32, bf16, f16) unless said otherwise, on the host or on the
+// device of the group's mesh, which is then the stream's. A collective starts after what
+// `stream` has queued; the tensors belong to it until the handle is waited on. For
+// tensors on a GPU that wait makes the stream hold until the result is there: work queued
+// after it may use the result and overwrite the source; the host must synchronize() to
+// look. A sum is made in the accumulator dtype (f32; f64 for f64), in rank order, and
+// rounded once, so that every rank gets the same bits and a repeated run gets them again.
+// (NCCL sums in the tensor's dtype and in an order of its own: every rank gets the same
+// bits.) Groups of one rank cost nothing; on the meta device nothing is sent.
 //
 // Errors: Error(internal) when shapes do not fit. What goes wrong in transit (the
 // transport fails, ranks disagree about a size: Status::transport; the time-out passes,
@@ -101,8 +107,7 @@ class Group {
   std::int64_t bytes_sent() const;
   std::int64_t collectives() const { return collectives_; }
 
- protected:
-  // The collective being started.
+  // A collective that has been checked, counted and entered in the trace.
   struct Call {
     Collective kind = Collective::all_reduce;
     DType dtype = DType::f32;
@@ -110,31 +115,39 @@ class Group {
     std::int64_t sequence = 0;  // on this group; of a send or receive, with this peer
     std::int64_t trace = 0;     // its entry in the trace
     CollectivePlan plan;
+    Reduce reduce = Reduce::sum;
   };
 
+ protected:
   Group(std::string name, int rank, int size);
-  const Call& call() const { return call_; }
+
+  // Starts `call`, from `from` to `to`: one tensor twice where there is only one.
+  // Transports end the call's entry in the trace.
+  virtual Handle start(const Call& call, Stream& stream, const TensorView& from,
+                       const TensorView& to) = 0;
+
+  // For a group that stands before another and hands calls on to it. What is counted is
+  // counted here alone: the call goes to `inner` with this group's sequence number and
+  // trace entry, and time that `inner` is held up is entered here once adopt() was
+  // called.
+  static void adopt(Group& outer, Group& inner) { inner.counted_in_ = &outer; }
+  static Handle hand_on(Group& inner, const Call& call, Stream& stream,
+                        const TensorView& from, const TensorView& to) {
+    return inner.start(call, stream, from, to);
+  }
   void add_exposed(Collective kind, double seconds) {
-    traffic_[static_cast<std::size_t>(kind)].exposed_seconds += seconds;
+    counted_in_->traffic_[static_cast<std::size_t>(kind)].exposed_seconds += seconds;
   }
 
-  virtual Handle start_all_reduce(Stream&, const TensorView&, Reduce) = 0;
-  virtual Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) = 0;
-  virtual Handle start_all_gather(Stream&, const TensorView&, const TensorView&) = 0;
-  virtual Handle start_broadcast(Stream&, const TensorView&, int) = 0;
-  virtual Handle start_all_to_all(Stream&, const TensorView&, const TensorView&) = 0;
-  virtual Handle start_send(Stream&, const TensorView&, int) = 0;
-  virtual Handle start_receive(Stream&, const TensorView&, int) = 0;
-
  private:
-  void begin(Collective kind, const TensorView& whole, int peer);
+  Call begin(Collective kind, const TensorView& whole, int peer = 0);
 
   std::string name_;
   int rank_ = 0, size_ = 1;
   TrafficByKind traffic_;
   std::int64_t collectives_ = 0;
   std::vector<std::int64_t> sends_, receives_;  // per peer
-  Call call_;
+  Group* counted_in_ = this;
 };
 
 }  // namespace trireme::comm

@@ -3,7 +3,6 @@
 #include "comm/mesh.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "comm/meta_group.hpp"
 #include "comm/mpi/split.hpp"
@@ -41,6 +40,13 @@ void check_shape(const MeshShape& shape, const Folding& folding, int ranks) {
   require(shard % expert == 0 || expert % shard == 0, Status::resources,
           "shard groups of {} and expert groups of {}: one must divide the other", shard,
           expert);
+}
+
+// Who sends to whom: stages to their neighbours, and around in interleaved schedules; the
+// ring of attention; the exchange of experts.
+Links links_of(std::string_view name) {
+  if (name == "pipeline" || name == "context") return Links::ring;
+  return name == "experts" ? Links::all : Links::none;
 }
 
 }  // namespace
@@ -111,15 +117,18 @@ void Mesh::make_groups(const Maker& make) {
        end ? 2 : 1);
 }
 
-Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding)
-    : shape_(shape), folding_(folding), rank_(world.rank()) {
+Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device device,
+           Transport transport)
+    : shape_(shape), folding_(folding), rank_(world.rank()), device_(device) {
   check_shape(shape, folding, world.size());
   // Whether a group has one rank is not the same on all ranks (the ends): those that
   // split do it together.
-  make_groups([&](std::string name, int color, int rank, int size) {
+  make_groups([&](const std::string& name, int color, int rank, int size) {
     const bool split = name == "ends" ? shape.pipeline > 1 : size > 1;
-    return split ? split_group(world, std::move(name), color, rank)
-                 : make_meta_group(std::move(name), 0, 1);
+    if (!split) return make_meta_group(name, 0, 1);
+    const Links links = links_of(name);
+    return split_group(world, name, color, rank,
+                       {.device = device, .transport = transport, .links = links});
   });
 }
 
@@ -131,8 +140,8 @@ Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding) {
   mesh.shape_ = shape;
   mesh.folding_ = folding;
   mesh.rank_ = rank;
-  mesh.make_groups([](std::string name, int, int rank_in_group, int size) {
-    return make_meta_group(std::move(name), rank_in_group, size);
+  mesh.make_groups([](const std::string& name, int, int rank_in_group, int size) {
+    return make_meta_group(name, rank_in_group, size);
   });
   return mesh;
 }

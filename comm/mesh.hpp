@@ -11,6 +11,7 @@
 
 #include "base/device.hpp"
 #include "comm/group.hpp"
+#include "comm/transport.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -46,15 +47,19 @@ struct Folding {
 // are folded from the axes.
 class Mesh {
  public:
-  // Collective over the world. Throws Error(resources) unless shape.size() ==
-  // world.size().
-  Mesh(World& world, const MeshShape& shape, const Folding& folding = {});
+  // Collective over the world. With a GPU as `device`, tensors of its groups may lie on
+  // it, and go over `transport` (choose_transport()). Throws Error(resources) unless
+  // shape.size() == world.size(), and for NCCL in a build without it.
+  Mesh(World& world, const MeshShape& shape, const Folding& folding = {},
+       Device device = Device::host(), Transport transport = Transport::mpi);
   // As rank `rank` of a mesh that does not exist: for planning. Collectives do nothing.
   static Mesh meta(const MeshShape& shape, int rank, const Folding& folding = {});
 
   const MeshShape& shape() const { return shape_; }
   const Folding& folding() const { return folding_; }
   int rank() const { return rank_; }
+  // Where the tensors of its groups may lie, beside the host.
+  Device device() const { return device_; }
   int coordinate(Axis axis) const { return shape_.coordinate(rank_, axis); }
   Group& group(Axis axis) const { return *groups_[static_cast<std::size_t>(axis)]; }
   // All ranks of the mesh.
@@ -103,12 +108,13 @@ class Mesh {
   Group& at(Fold fold) const { return *folds_[static_cast<std::size_t>(fold)]; }
   // Makes the group called name, whose ranks give the same color: (name, color, rank in
   // the group, size).
-  using Maker = std::function<std::unique_ptr<Group>(std::string, int, int, int)>;
+  using Maker = std::function<std::unique_ptr<Group>(const std::string&, int, int, int)>;
   void make_groups(const Maker& make);
 
   MeshShape shape_;
   Folding folding_;
   int rank_ = 0;
+  Device device_;
   std::array<std::unique_ptr<Group>, axes> groups_;
   std::array<std::unique_ptr<Group>, folds> folds_;
 };

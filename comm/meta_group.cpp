@@ -38,7 +38,7 @@ class MetaGroup final : public Group {
     int block_ = StagingPool::none;
   };
 
-  Handle start() {
+  Handle start(const Call& call, Stream&, const TensorView&, const TensorView&) override {
     if (free_.empty()) {
       operations_.push_back(std::make_unique<Operation>(*this));
       free_.reserve(operations_.size());
@@ -46,24 +46,10 @@ class MetaGroup final : public Group {
     }
     Operation* operation = free_.back();
     free_.pop_back();
-    trace().end(call().trace);
-    operation->start(staging_.acquire(call().plan.staging_bytes()));
+    trace().end(call.trace);
+    operation->start(staging_.acquire(call.plan.staging_bytes()));
     return Handle(operation);
   }
-
-  Handle start_all_reduce(Stream&, const TensorView&, Reduce) override { return start(); }
-  Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) override {
-    return start();
-  }
-  Handle start_all_gather(Stream&, const TensorView&, const TensorView&) override {
-    return start();
-  }
-  Handle start_broadcast(Stream&, const TensorView&, int) override { return start(); }
-  Handle start_all_to_all(Stream&, const TensorView&, const TensorView&) override {
-    return start();
-  }
-  Handle start_send(Stream&, const TensorView&, int) override { return start(); }
-  Handle start_receive(Stream&, const TensorView&, int) override { return start(); }
 
   StagingPool staging_;
   std::vector<std::unique_ptr<Operation>> operations_;

@@ -7,8 +7,8 @@
 
 namespace trireme::comm {
 
-StagingPool::StagingPool(Device device, std::string label)
-    : device_(device), label_("staging of " + std::move(label)) {}
+StagingPool::StagingPool(Device device, std::string label, Memory memory)
+    : device_(device), label_("staging of " + std::move(label)), memory_(memory) {}
 
 int StagingPool::acquire(std::int64_t bytes) {
   if (bytes == 0) return none;
@@ -19,8 +19,11 @@ int StagingPool::acquire(std::int64_t bytes) {
     blocks_[i].taken = true;
     return static_cast<int>(i);
   }
-  blocks_.push_back({Buffer(device_, DType::u8, {static_cast<std::int64_t>(size)},
-                            MemoryClass::communication, label_),
+  const Shape shape{static_cast<std::int64_t>(size)};
+  constexpr MemoryClass use = MemoryClass::communication;
+  blocks_.push_back({memory_ == Memory::pinned
+                         ? Buffer::pinned(DType::u8, shape, use, label_)
+                         : Buffer(device_, DType::u8, shape, use, label_),
                      true});
   bytes_ += size;
   return static_cast<int>(blocks_.size()) - 1;

@@ -15,8 +15,9 @@ namespace trireme::comm {
 class StagingPool {
  public:
   static constexpr int none = -1;
+  enum class Memory : bool { plain, pinned };  // pinned: on the host, for devices
 
-  StagingPool(Device device, std::string label);
+  StagingPool(Device device, std::string label, Memory memory = Memory::plain);
 
   // A free block of at least `bytes`; `none` for 0 bytes.
   int acquire(std::int64_t bytes);
@@ -33,6 +34,7 @@ class StagingPool {
 
   Device device_;
   std::string label_;
+  Memory memory_;
   std::vector<Block> blocks_;
   std::size_t bytes_ = 0;
 };

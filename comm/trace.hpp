@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -33,18 +34,26 @@ class Trace {
   void end(std::int64_t id);
 
   // Collectives entered so far.
-  std::int64_t count() const { return count_; }
+  std::int64_t count() const;
   // Entry `id` in [max(0, count() - capacity), count()).
-  const Entry& entry(std::int64_t id) const;
+  Entry entry(std::int64_t id) const;
   // The last `entries` of them, oldest first, a line each.
   std::string last(std::int64_t entries) const;
+  // The oldest `entries` of those in flight, oldest first, a line each.
+  std::string in_flight(std::int64_t entries) const;
 
  private:
+  const Entry& at(std::int64_t id) const {
+    return ring_[static_cast<std::size_t>(id % capacity)];
+  }
+
+  // Collectives are started by one thread; the watchdog's reads, and ends those of GPUs.
+  mutable std::mutex mutex_;
   std::array<Entry, capacity> ring_{};
   std::int64_t count_ = 0;
 };
 
-// Of this process. Collectives are started by one thread only.
+// Of this process.
 Trace& trace();
 
 }  // namespace trireme::comm

@@ -15,7 +15,8 @@ namespace trireme::comm {
 // A thread that reports the rank and its phase, and ends the job with Status::hang, when
 // no beat has come for `seconds` (0: never). Time spent waiting in collectives does not
 // count: there the ranks that are waited for are at fault, and World::set_timeout is in
-// charge.
+// charge. The report lists the collectives in flight. The thread also ends the job when a
+// collective between GPUs fails.
 class Watchdog {
  public:
   Watchdog(World& world, double seconds);
@@ -34,6 +35,7 @@ class Watchdog {
 
   void run();
   void look();
+  void look_at_devices();
 
   World& world_;
   double seconds_;

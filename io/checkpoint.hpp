@@ -29,7 +29,7 @@ struct TensorBox {
   std::string path;   // "model/lm_head.weight", "optimizer/moment1/lm_head.weight"
   Shape whole;        // of the tensor
   Shape begin;        // of the box in the tensor
-  TensorView data;    // the box, same rank as `whole`; rows may be strided
+  TensorView data;    // the box, on the host or a GPU; rows may be strided
   bool write = true;  // exactly one rank of the mesh writes each element
 };
 

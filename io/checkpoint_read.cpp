@@ -9,6 +9,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
 #include "io/hdf5_file.hpp"
+#include "io/host_copy.hpp"
 
 namespace trireme::io {
 namespace {
@@ -111,7 +112,8 @@ void CheckpointReader::read(const std::string& path, const Shape& whole,
   require(entry.shape == whole, Status::bad_content,
           "{}: the tensor '{}' has the shape {}, but {} is wanted", impl_->directory,
           path, entry.shape, whole);
-  impl_->file->read(path, begin, out);
+  HostCopy host;
+  host.write(out, [&](const TensorView& view) { impl_->file->read(path, begin, view); });
 }
 
 std::string CheckpointReader::digest(const std::string& path) const {

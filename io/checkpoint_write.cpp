@@ -16,6 +16,7 @@
 #include "io/checkpoint_layout.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
+#include "io/host_copy.hpp"
 
 namespace trireme::io {
 namespace {
@@ -81,8 +82,6 @@ void add_box(ShardReport& report, std::map<std::string, int>& uses,
               box.begin.rank() == extent.rank(),
           "checkpoint: '{}' of {} has a box of {} at {}", box.path, box.whole, extent,
           box.begin);
-  require(box.data.device().is_host(), "checkpoint: '{}' is not in host memory",
-          box.path);
   std::string source;
   if (box.write && extent.elements() > 0) {
     const int use = uses[box.path]++;
@@ -100,9 +99,10 @@ ShardReport write_shard(const std::string& directory, int rank,
   if (uses.empty()) return report;
   const std::string name = shard_name(rank);
   Hdf5File file(directory + "/" + name, Hdf5File::Mode::create);
+  HostCopy host;
   for (std::size_t i = 0; i < boxes.size(); ++i)
     if (!report.boxes[i].source.empty())
-      file.write(report.boxes[i].source, boxes[i].data);
+      file.write(report.boxes[i].source, host.read(boxes[i].data));
   file.close();
   report.file = entry_of(directory, name);
   return report;

@@ -12,6 +12,11 @@ std::vector<ProfileFamily*>& families() {
   return list;
 }
 
+Device& profiled() {
+  static Device device;
+  return device;
+}
+
 }  // namespace
 
 ProfileFamily::ProfileFamily(const char* name) : name_(name) {
@@ -35,6 +40,20 @@ void reset_profile() {
     family->seconds_ = 0;
     family->calls_ = 0;
   }
+}
+
+void profile_device(Device device) { profiled() = device; }
+
+ProfileScope::ProfileScope(ProfileFamily& family)
+    : family_(family), range_(family.name_) {
+  if (profiled().is_cuda()) Stream(profiled()).synchronize();
+  start_ = std::chrono::steady_clock::now();
+}
+
+ProfileScope::~ProfileScope() {
+  if (profiled().is_cuda()) Stream(profiled()).synchronize();
+  family_.add(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
 }
 
 }  // namespace trireme::kernels

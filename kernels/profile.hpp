@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/device.hpp"
+#include "base/trace_range.hpp"
+
 namespace trireme::kernels {
 
 struct ProfileEntry {
@@ -15,9 +18,15 @@ struct ProfileEntry {
   std::int64_t calls = 0;
 };
 
-// Families by falling time, since start or the last reset. Host kernels only.
+// Families by falling time, since start or the last reset. On a GPU kernels are only
+// queued, and their times mean something only with profile_device().
 std::vector<ProfileEntry> profile();
 void reset_profile();
+
+// From now on a scope waits at both ends for all work of `device`, if it is a GPU, so
+// that its time is that of its kernels alone: slow, for reports. Device::host() ends
+// that.
+void profile_device(Device device);
 
 // Counters of one family, kept for the life of the process. Not for concurrent use:
 // kernels of a process are started by one thread.
@@ -32,25 +41,24 @@ class ProfileFamily {
  private:
   friend std::vector<ProfileEntry> profile();
   friend void reset_profile();
+  friend class ProfileScope;
   const char* name_;
   double seconds_ = 0;
   std::int64_t calls_ = 0;
 };
 
-// Times its own life. About 50 ns.
+// Times its own life and names it in a profiler's timeline. About 50 ns.
 class ProfileScope {
  public:
-  explicit ProfileScope(ProfileFamily& family) : family_(family) {}
-  ~ProfileScope() {
-    family_.add(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
-  }
+  explicit ProfileScope(ProfileFamily& family);
+  ~ProfileScope();
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
   ProfileFamily& family_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  TraceRange range_;
+  std::chrono::steady_clock::time_point start_;
 };
 
 }  // namespace trireme::kernels

@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "comm/abort.hpp"
+#include "comm/async_errors.hpp"
 #include "comm/mpi/patience.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/world.hpp"
@@ -83,6 +84,7 @@ bool another_reports(WorldState& state) {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
     if (!state->abandoned) announce_failure(*state);
   }
+  async_errors().abort();
   abort_job(failure.status);
 }
 

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "comm/device_group.hpp"
 #include "comm/mpi/split.hpp"
+#include "comm/mpi/staged_transport.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -36,11 +38,8 @@ MpiGroup::MpiGroup(WorldState& state, std::string name, Communicator comm, int r
       members_(world_ranks(state, comm_.get(), size)),
       staging_(Device::host(), std::string(this->name())) {}
 
-Handle MpiGroup::launch(const TensorView& from, const TensorView& to, Reduce reduce) {
-  if (from.device().is_meta()) {
-    trace().end(call().trace);
-    return {};
-  }
+MpiOperation& MpiGroup::prepare(const Call& call, const TensorView& from,
+                                const TensorView& to) {
   if (free_.empty()) {
     operations_.push_back(std::make_unique<MpiOperation>(*this));
     free_.reserve(operations_.size());
@@ -48,38 +47,40 @@ Handle MpiGroup::launch(const TensorView& from, const TensorView& to, Reduce red
   }
   MpiOperation* operation = free_.back();
   free_.pop_back();
-  operation->start({call().kind, call().dtype, reduce, call().peer, call().sequence,
-                    call().trace, call().plan, bytes_of(from), bytes_of(to)});
-  return Handle(operation);
+  operation->prepare(call, bytes_of(from), bytes_of(to));
+  return *operation;
 }
 
-Handle MpiGroup::start_all_reduce(Stream&, const TensorView& x, Reduce reduce) {
-  return launch(x, x, reduce);
+Handle MpiGroup::start(const Call& call, Stream&, const TensorView& from,
+                       const TensorView& to) {
+  if (from.device().is_meta()) {
+    trace().end(call.trace);
+    return {};
+  }
+  require(from.device().is_host() && to.device().is_host(),
+          "{} on axis '{}' of a tensor on a GPU: its mesh was made for the host",
+          name_of(call.kind), name());
+  MpiOperation& operation = prepare(call, from, to);
+  operation.post();
+  return Handle(&operation);
 }
-Handle MpiGroup::start_reduce_scatter(Stream&, const TensorView& full,
-                                      const TensorView& shard) {
-  return launch(full, shard);
-}
-Handle MpiGroup::start_all_gather(Stream&, const TensorView& shard,
-                                  const TensorView& full) {
-  return launch(shard, full);
-}
-Handle MpiGroup::start_broadcast(Stream&, const TensorView& x, int) {
-  return launch(x, x);
-}
-Handle MpiGroup::start_all_to_all(Stream&, const TensorView& from, const TensorView& to) {
-  return launch(from, to);
-}
-Handle MpiGroup::start_send(Stream&, const TensorView& x, int) { return launch(x, x); }
-Handle MpiGroup::start_receive(Stream&, const TensorView& x, int) { return launch(x, x); }
 
-std::unique_ptr<Group> split_group(World& world, std::string name, int color, int key) {
+std::unique_ptr<Group> split_group(World& world, std::string name, int color, int key,
+                                   const GroupDevice& on) {
   WorldState& state = world.state();
   Communicator comm = Communicator::split(state.world.get(), color, key);
   int rank = 0, size = 1;
   check_mpi(MPI_Comm_rank(comm.get(), &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm.get(), &size), "MPI_Comm_size");
-  return std::make_unique<MpiGroup>(state, std::move(name), std::move(comm), rank, size);
+  auto host =
+      std::make_unique<MpiGroup>(state, std::move(name), std::move(comm), rank, size);
+  if (!on.device.is_cuda()) return host;
+  std::unique_ptr<DeviceTransport> transport;
+  if (size > 1 && on.transport == Transport::nccl)
+    transport = make_nccl_transport(*host, on.device, on.links);
+  else if (size > 1)
+    transport = std::make_unique<StagedTransport>(*host, on.device);
+  return std::make_unique<DeviceGroup>(std::move(host), on.device, std::move(transport));
 }
 
 }  // namespace trireme::comm

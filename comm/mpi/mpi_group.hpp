@@ -25,21 +25,16 @@ class MpiGroup final : public Group {
   // World ranks, in the order of the group.
   const std::vector<int>& members() const { return members_; }
   StagingPool& staging() { return staging_; }
+  // An operation that holds its staging memory and is ready to post(). Tensors on the
+  // host.
+  MpiOperation& prepare(const Call& call, const TensorView& from, const TensorView& to);
   void recycle(MpiOperation* operation) { free_.push_back(operation); }
   // Enters time that the program was held up by an operation.
   void held_up(Collective kind, double seconds) { add_exposed(kind, seconds); }
 
  private:
-  Handle launch(const TensorView& from, const TensorView& to,
-                Reduce reduce = Reduce::sum);
-
-  Handle start_all_reduce(Stream&, const TensorView&, Reduce) override;
-  Handle start_reduce_scatter(Stream&, const TensorView&, const TensorView&) override;
-  Handle start_all_gather(Stream&, const TensorView&, const TensorView&) override;
-  Handle start_broadcast(Stream&, const TensorView&, int) override;
-  Handle start_all_to_all(Stream&, const TensorView&, const TensorView&) override;
-  Handle start_send(Stream&, const TensorView&, int) override;
-  Handle start_receive(Stream&, const TensorView&, int) override;
+  Handle start(const Call& call, Stream& stream, const TensorView& from,
+               const TensorView& to) override;
 
   WorldState& state_;
   Communicator comm_;

@@ -33,9 +33,14 @@ std::size_t MpiOperation::slots() const {
   return 2 * static_cast<std::size_t>(group_.size() - 1);
 }
 
-void MpiOperation::start(const Call& call) try {
+void MpiOperation::prepare(const Group::Call& call, std::byte* from, std::byte* to) {
   call_ = call;
+  from_ = from;
+  to_ = to;
   block_ = group_.staging().acquire(call_.plan.staging_bytes());
+}
+
+void MpiOperation::post() try {
   lanes_active_ = call_.plan.lanes;
   const std::size_t size = slots() * static_cast<std::size_t>(lanes_active_);
   requests_.assign(size, MPI_REQUEST_NULL);
@@ -91,13 +96,15 @@ bool MpiOperation::progress() {
 }
 
 void MpiOperation::wait() {
-  if (lanes_active_ > 0) {
-    const auto start = Clock::now();
-    finish();
-    group_.held_up(call_.kind,
-                   std::chrono::duration<double>(Clock::now() - start).count());
-  }
+  complete();
   release();
+}
+
+void MpiOperation::complete() {
+  if (lanes_active_ == 0) return;
+  const auto start = Clock::now();
+  finish();
+  group_.held_up(call_.kind, std::chrono::duration<double>(Clock::now() - start).count());
 }
 
 void MpiOperation::finish() {
@@ -160,8 +167,8 @@ void MpiOperation::post(int lane) {
     case Collective::all_to_all: return post_parts(lane);
     case Collective::all_gather: return post_all_parts(lane);
     case Collective::broadcast: return post_tree(lane);
-    case Collective::send: return send(lane, call_.peer, call_.from, whole);
-    case Collective::receive: return receive(lane, call_.peer, call_.to, whole);
+    case Collective::send: return send(lane, call_.peer, from_, whole);
+    case Collective::receive: return receive(lane, call_.peer, to_, whole);
   }
 }
 
@@ -175,19 +182,18 @@ void MpiOperation::post_parts(int lane) {
   for (int i = 1; i < size; ++i) {
     const int peer = (rank + size - i) % size;
     if (call_.kind == Collective::all_to_all)
-      receive(lane, peer, call_.to, plan.chunk(peer, chunk));
+      receive(lane, peer, to_, plan.chunk(peer, chunk));
     else
       receive(lane, peer, staging(lane, peer, own.count()), {0, own.count()});
   }
   for (int i = 1; i < size; ++i) {
     const int peer = (rank + i) % size;
-    send(lane, peer, call_.from, plan.chunk(peer, chunk));
+    send(lane, peer, from_, plan.chunk(peer, chunk));
   }
   if (call_.kind != Collective::all_to_all) return;
   const auto width = size_of(call_.dtype);
   const auto at = static_cast<std::size_t>(own.begin) * width;
-  std::memcpy(call_.to + at, call_.from + at,
-              static_cast<std::size_t>(own.count()) * width);
+  std::memcpy(to_ + at, from_ + at, static_cast<std::size_t>(own.count()) * width);
 }
 
 void MpiOperation::post_all_parts(int lane) {
@@ -196,21 +202,21 @@ void MpiOperation::post_all_parts(int lane) {
   const CollectivePlan& plan = call_.plan;
   for (int i = 1; i < size; ++i) {
     const int peer = (rank + size - i) % size;
-    receive(lane, peer, call_.to, plan.chunk(peer, chunk));
+    receive(lane, peer, to_, plan.chunk(peer, chunk));
   }
   const Range own = plan.chunk(rank, chunk);
   std::byte* const sent =
-      call_.to + static_cast<std::size_t>(own.begin) * size_of(call_.dtype);
+      to_ + static_cast<std::size_t>(own.begin) * size_of(call_.dtype);
   if (call_.kind == Collective::all_gather) {
     const Range in_shard = {own.begin - plan.part(rank).begin,
                             own.end - plan.part(rank).begin};
     const std::byte* from =
-        call_.from + static_cast<std::size_t>(in_shard.begin) * size_of(call_.dtype);
+        from_ + static_cast<std::size_t>(in_shard.begin) * size_of(call_.dtype);
     if (from != sent)
       std::memcpy(sent, from,
                   static_cast<std::size_t>(own.count()) * size_of(call_.dtype));
   }
-  for (int i = 1; i < size; ++i) send(lane, (rank + i) % size, call_.to, own);
+  for (int i = 1; i < size; ++i) send(lane, (rank + i) % size, to_, own);
 }
 
 void MpiOperation::post_tree(int lane) {
@@ -219,12 +225,12 @@ void MpiOperation::post_tree(int lane) {
   const TreePlace place = tree_place(group_.rank(), call_.peer, size);
   const Range range = call_.plan.chunk(0, at.chunk);
   if (at.phase == 0) {
-    if (place.parent >= 0) receive(lane, place.parent, call_.to, range);
+    if (place.parent >= 0) receive(lane, place.parent, to_, range);
     return;
   }
   for (int m = place.first_child; m > 0; m /= 2)
     if (place.position + m < size)
-      send(lane, (place.position + m + call_.peer) % size, call_.from, range);
+      send(lane, (place.position + m + call_.peer) % size, from_, range);
 }
 
 MPI_Request& MpiOperation::new_request(int lane, int peer, int bytes_expected) {
@@ -282,14 +288,13 @@ void MpiOperation::sum(int lane) {
   const Range own = call_.plan.chunk(group_.rank(), chunk);
   if (own.count() == 0) return;
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
-  std::memcpy(staging(lane, group_.rank(), own.count()), call_.from + own.begin * width,
+  std::memcpy(staging(lane, group_.rank(), own.count()), from_ + own.begin * width,
               static_cast<std::size_t>(own.count() * width));
   const std::int64_t shift =
       call_.kind == Collective::reduce_scatter ? call_.plan.part(group_.rank()).begin : 0;
   const TensorView parts(staging(lane, 0, own.count()), call_.dtype,
                          {group_.size(), own.count()});
-  const TensorView out(call_.to + (own.begin - shift) * width, call_.dtype,
-                       {own.count()});
+  const TensorView out(to_ + (own.begin - shift) * width, call_.dtype, {own.count()});
   Stream stream;
   if (call_.reduce == Reduce::max)
     kernels::max_parts(stream, parts, out);

@@ -30,28 +30,21 @@ struct Awaited;
 // must not go away, as it would if an exception passed.
 class MpiOperation final : public Handle::Operation {
  public:
-  struct Call {
-    Collective kind = Collective::all_reduce;
-    DType dtype = DType::f32;
-    Reduce reduce = Reduce::sum;
-    int peer = 0;
-    std::int64_t sequence = 0;
-    std::int64_t trace = 0;
-    CollectivePlan plan;
-    std::byte* from = nullptr;  // what is sent
-    std::byte* to = nullptr;    // where the result goes; may be `from`
-  };
-
   explicit MpiOperation(MpiGroup& group) : group_(group) {}
 
-  // Posts the first messages.
-  void start(const Call& call);
+  // Takes staging memory. `from`: what is sent; `to`: where the result goes, maybe
+  // `from`.
+  void prepare(const Group::Call& call, std::byte* from, std::byte* to);
+  // Posts the first messages, of what prepare() was told.
+  void post();
   // Moves on as far as messages have come; true when complete. For WorldState::progress,
   // which then forgets it.
   bool advance();
 
   bool progress() override;
   void wait() override;
+  // Blocks like wait(), but keeps the staging memory until that is called.
+  void complete();
   void abandon() noexcept override;
 
  private:
@@ -86,7 +79,9 @@ class MpiOperation final : public Handle::Operation {
   void release();
 
   MpiGroup& group_;
-  Call call_;
+  Group::Call call_;
+  std::byte* from_ = nullptr;
+  std::byte* to_ = nullptr;
   int block_ = StagingPool::none;
   std::array<Lane, max_lanes> lanes_{};
   int lanes_active_ = 0;

@@ -6,12 +6,22 @@
 #include <string>
 
 #include "comm/group.hpp"
+#include "comm/nccl_transport.hpp"
+#include "comm/transport.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
 
+// Where a group's tensors may lie beside the host, and how they travel from there.
+struct GroupDevice {
+  Device device = Device::host();
+  Transport transport = Transport::mpi;
+  Links links = Links::none;  // of NCCL
+};
+
 // The group of all ranks that give the same color, ordered by key. Collective over the
 // world; the group must end before the world does.
-std::unique_ptr<Group> split_group(World& world, std::string name, int color, int key);
+std::unique_ptr<Group> split_group(World& world, std::string name, int color, int key,
+                                   const GroupDevice& on = {});
 
 }  // namespace trireme::comm

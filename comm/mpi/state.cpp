@@ -5,6 +5,8 @@
 #include <exception>
 #include <utility>
 
+#include "comm/abort.hpp"
+#include "comm/async_errors.hpp"
 #include "comm/mpi/operation.hpp"
 #include "comm/mpi/patience.hpp"
 
@@ -71,6 +73,12 @@ void WorldState::progress() {
     } else {
       ++i;
     }
+  }
+  for (Mover* mover : movers) mover->move();
+  try {
+    async_errors().look();
+  } catch (...) {
+    end_job(std::current_exception());
   }
 }
 

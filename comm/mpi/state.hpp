@@ -17,6 +17,13 @@ namespace trireme::comm {
 
 class MpiOperation;
 
+// What moves work in flight beside the messages themselves: a transport of a device.
+class Mover {
+ public:
+  virtual ~Mover() = default;
+  virtual void move() = 0;  // never blocks
+};
+
 // Throws Error(transport) with MPI's own text unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call,
                std::source_location at = std::source_location::current());
@@ -54,6 +61,7 @@ struct WorldState {
   std::vector<int> ranks;       // 0, 1, ...: the members of the world
 
   std::vector<MpiOperation*> active;  // in flight, of all groups
+  std::vector<Mover*> movers;         // of all groups on devices
   std::vector<int> indices;           // scratch of MPI_Testsome
   std::vector<MPI_Status> statuses;
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible

@@ -6,7 +6,9 @@
 
 #include "base/log.hpp"
 #include "comm/abort.hpp"
+#include "comm/async_errors.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/trace.hpp"
 
 namespace trireme::comm {
 
@@ -38,6 +40,7 @@ void Watchdog::run() {
 }
 
 void Watchdog::look() {
+  look_at_devices();
   const char* what = what_;
   if (what == nullptr) return;
   const Clock::rep now = Clock::now().time_since_epoch().count();
@@ -48,11 +51,30 @@ void Watchdog::look() {
   const double silent =
       std::chrono::duration<double>(Clock::duration(now - last_beat_)).count();
   if (silent <= seconds_) return;
-  log::error(
-      format("trireme: error: rank {} (host {}) made no progress for {} s in '{}' "
-             "(health.watchdog_seconds = {})",
-             world_.rank(), world_.host(), fixed(silent, 1), what, exact(seconds_)));
+  // A host that waits for its GPU may wait for a collective there that a peer has not
+  // joined: the oldest of those in flight is the one.
+  const std::string in_flight = trace().in_flight(8);
+  log::error(format(
+      "trireme: error: rank {} (host {}) made no progress for {} s in '{}' "
+      "(health.watchdog_seconds = {}){}{}",
+      world_.rank(), world_.host(), fixed(silent, 1), what, exact(seconds_),
+      in_flight.empty() ? "" : "\ncollectives of this rank in flight, oldest first:",
+      in_flight));
   abort_job(Status::hang);
+}
+
+// The main thread may be blocked: what failed on the GPU is reported from here. Lower
+// ranks speak first, and their abort ends the others before they report the same.
+void Watchdog::look_at_devices() {
+  try {
+    async_errors().look();
+  } catch (const Error& error) {
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
+    log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
+                      world_.host(), error.what()));
+    abort_job(error.status());
+  }
 }
 
 }  // namespace trireme::comm

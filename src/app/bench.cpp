@@ -15,6 +15,7 @@
 #include "kernels/bandwidth.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/runtime.hpp"
+#include "train/compute_device.hpp"
 #include "train/engine.hpp"
 #include "train/machine_peak.hpp"
 
@@ -33,7 +34,7 @@ using GemmShape = std::array<std::int64_t, 3>;
 
 // Rates of all ranks together over the shapes that a transformer uses, printed shape by
 // shape. Returns the shape with the best sustained rate.
-GemmShape bench_gemm(comm::World& world, DType dtype) {
+GemmShape bench_gemm(comm::World& world, DType dtype, Device device) {
   constexpr std::array<GemmShape, 7> shapes = {{{512, 512, 512},
                                                 {1024, 1024, 1024},
                                                 {2048, 2048, 2048},
@@ -46,7 +47,7 @@ GemmShape bench_gemm(comm::World& world, DType dtype) {
   for (const auto& shape : shapes) {
     world.barrier();
     const auto [m, n, k] = shape;
-    const train::GemmRate rate = train::gemm_rate(dtype, m, n, k, 0.3);
+    const train::GemmRate rate = train::gemm_rate(dtype, m, n, k, 0.3, device);
     const double sustained = world.sum(rate.sustained), peak = world.sum(rate.best);
     log::info("gemm {}  {} x {} x {}  {} GFLOP/s sustained, {} at best", name_of(dtype),
               m, n, k, giga(sustained), giga(peak));
@@ -110,14 +111,20 @@ std::vector<TensorView> fill_ids(const Buffer& ids, const train::RunConfig& conf
   return microbatches;
 }
 
+void add_profile(std::map<std::string, double>& seconds) {
+  for (const auto& entry : kernels::profile()) seconds[entry.name] += entry.seconds;
+}
+
 // A training step without a data loader or a file.
 class BenchedStep {
  public:
-  BenchedStep(comm::World& world, const train::RunConfig& config)
+  BenchedStep(comm::World& world, const train::RunConfig& config,
+              const train::ComputeDevice& on)
       : world_(world),
         config_(config),
-        mesh_(world, config.parallel.mesh, config.parallel.folding),
-        engine_(config, mesh_, Device::host()),
+        mesh_(world, config.parallel.mesh, config.parallel.folding, on.device,
+              on.transport),
+        engine_(config, mesh_, on.device),
         ids_(Device::host(), DType::i32,
              {config.microbatches() * config.batch.micro * config.model.sequence /
               config.parallel.mesh.context},
@@ -136,6 +143,7 @@ class BenchedStep {
     engine_.finish_step();
     store.gradient_norm();
     engine_.update(1e-4, 1.0, ++steps_);
+    Stream(mesh_.device()).synchronize();
     return world_.max(seconds_since(start));
   }
   double tokens() const {
@@ -159,14 +167,15 @@ double median(std::vector<double> values) {
 
 // Clocks change under load and with the neighbours: so the GEMM rate is taken right
 // before and right after each step, and a step is compared with the mean of the two.
-void bench_deck(comm::World& world, const train::RunConfig& config, std::int64_t steps) {
+void bench_deck(comm::World& world, const train::RunConfig& config, std::int64_t steps,
+                const train::ComputeDevice& on) {
   const DType dtype = config.precision.compute;
-  const auto [m, n, k] = bench_gemm(world, dtype);
+  const auto [m, n, k] = bench_gemm(world, dtype, on.device);
   const auto rate_now = [&, m = m, n = n, k = k] {
     world.barrier();
-    return world.sum(train::gemm_rate(dtype, m, n, k, 0.5).sustained);
+    return world.sum(train::gemm_rate(dtype, m, n, k, 0.5, on.device).sustained);
   };
-  BenchedStep step(world, config);
+  BenchedStep step(world, config, on);
   step.run();
   step.run();
   std::map<std::string, double> kernel_seconds;
@@ -176,8 +185,7 @@ void bench_deck(comm::World& world, const train::RunConfig& config, std::int64_t
   for (std::int64_t i = 0; i < steps; ++i) {
     kernels::reset_profile();
     seconds.push_back(step.run());
-    for (const auto& entry : kernels::profile())
-      kernel_seconds[entry.name] += entry.seconds;
+    add_profile(kernel_seconds);
     const double after = rate_now();
     shares.push_back(flops / seconds.back() / (0.5 * (before + after)));
     log::info("step {}  {} ms  {} tok/s  {} GFLOP/s  gemm {} GFLOP/s  share {} %", i + 1,
@@ -192,7 +200,18 @@ void bench_deck(comm::World& world, const train::RunConfig& config, std::int64_t
       human_count(flops), name_of(dtype), m, n, k, fixed(100 * median(shares), 1),
       fixed(100 * *std::max_element(shares.begin(), shares.end()), 1),
       fixed(median(seconds) * 1e3, 1));
-  double outside = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  if (on.device.is_cuda()) {  // one more step, which waits for every kernel
+    kernel_seconds.clear();
+    kernels::profile_device(on.device);
+    kernels::reset_profile();
+    all = step.run();
+    add_profile(kernel_seconds);
+    kernels::profile_device(Device::host());
+    steps = 1;
+    log::info("a step of {} ms that waits for each kernel:", fixed(all * 1e3, 1));
+  }
+  double outside = all;
   for (const auto& [name, sum] : kernel_seconds) outside -= sum;
   kernel_seconds["outside kernels (communication, waiting)"] = outside;
   for (const auto& [name, sum] : kernel_seconds) {
@@ -220,11 +239,13 @@ int bench(comm::World& world, const Arguments& given) {
   log::info("{} ranks, {} threads each; rates are of all ranks together", world.size(),
             kernels::threads());
   if (with_deck) {
-    bench_deck(world, deck.config, steps);
+    const train::RunSettings& run = deck.config.run;
+    bench_deck(world, deck.config, steps,
+               train::choose_device(world, run.device, run.backend, run.share_gpus));
     return 0;
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
-    bench_gemm(world, dtype);
+    bench_gemm(world, dtype, Device::host());
   bench_memory(world);
   bench_all_reduce(world);
   return 0;

@@ -19,4 +19,13 @@ train::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
   return train::make_run_config(deck, reader.info().mesh.size());
 }
 
+train::ComputeDevice device_of(comm::World& world, const Arguments& arguments) {
+  const std::string wanted = arguments.text("--device", "auto");
+  world.agree([&] {
+    require(wanted == "auto" || wanted == "cpu" || wanted == "cuda", Status::command_line,
+            "--device: '{}' is none of auto, cpu and cuda", wanted);
+  });
+  return train::choose_device(world, wanted, "auto", false);
+}
+
 }  // namespace trireme::app

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "app/arguments.hpp"
 #include "io/checkpoint.hpp"
+#include "train/compute_device.hpp"
 #include "train/run_config.hpp"
 
 namespace trireme::app {
@@ -21,5 +23,9 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
 
 // What a checkpoint's own deck says.
 train::RunConfig checkpoint_config(const io::CheckpointReader& reader);
+
+// Where a command without a deck computes: --device auto, cpu or cuda. Collective over
+// the world. Throws Error(command_line) for another word, else as train::choose_device().
+train::ComputeDevice device_of(comm::World& world, const Arguments& arguments);
 
 }  // namespace trireme::app

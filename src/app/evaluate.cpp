@@ -1,4 +1,4 @@
-// `trireme evaluate MODEL DATA [--logits FILE.h5]`.
+// `trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "infer/evaluation.hpp"
 #include "io/hdf5_file.hpp"
+#include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/runtime.hpp"
 
@@ -41,8 +42,8 @@ class LogitsWriter {
   void write(std::int64_t first, const TensorView& logits_CV) {
     const std::int64_t C = logits_CV.dim(0), V = model_.config().vocabulary;
     const std::int64_t ranks = model_.region().size(), room = divide_up(V, ranks);
-    Stream stream;
-    Arena arena(Device::host(),
+    Stream stream(model_.device());
+    Arena arena(model_.device(),
                 static_cast<std::size_t>(C * (room + ranks * room + V)) *
                         size_of(logits_CV.dtype()) +
                     4 * Arena::alignment,
@@ -57,7 +58,7 @@ class LogitsWriter {
                     whole_CV.columns(part.begin, part.count()));
     }
     world_.agree([&] {
-      if (file_) file_->write_rows("logits", first, whole_CV);
+      if (file_) file_->write_rows("logits", first, host_.read(whole_CV));
     });
   }
   void close() {
@@ -70,6 +71,7 @@ class LogitsWriter {
   comm::World& world_;
   const infer::LoadedModel& model_;
   std::optional<io::Hdf5File> file_;
+  io::HostCopy host_;
 };
 
 // Tokens that have a target: of full windows, and of the shorter last one.
@@ -88,8 +90,10 @@ int evaluate(comm::World& world, const Arguments& given) {
   train::RunConfig config;
   std::unique_ptr<io::SampleSource> source;
   world.agree([&] {
-    constexpr Option options[] = {{"--logits", true}};
-    arguments.parse("trireme evaluate MODEL DATA [--logits FILE.h5]", options, 2, 2);
+    constexpr Option options[] = {{"--logits", true}, {"--device", true}};
+    arguments.parse(
+        "trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]",
+        options, 2, 2);
     reader.emplace(arguments.words()[0], world.rank(), world.size());
     config = checkpoint_config(*reader);
     source = open_data(config, arguments.words()[1]);
@@ -98,11 +102,12 @@ int evaluate(comm::World& world, const Arguments& given) {
             config.model.heads, world.size());
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  comm::Mesh mesh(world, {.tensor = world.size()});
+  const train::ComputeDevice on = device_of(world, arguments);
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, on.device, on.transport);
   std::optional<infer::LoadedModel> model;
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *reader);
+                  config.model.sequence, *reader, on.device);
   });
   infer::Evaluation result;
   if (arguments.has("--logits")) {

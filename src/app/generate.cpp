@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::string_view usage =
     "trireme generate MODEL (--prompt TEXT | --prompt-tokens 1,2,3) [--tokens N] "
-    "[--temperature X] [--top-k N] [--top-p X] [--seed N]";
+    "[--temperature X] [--top-k N] [--top-p X] [--seed N] [--device auto|cpu|cuda]";
 constexpr Option options[] = {{"--prompt", true}, {"--prompt-tokens", true},
                               {"--tokens", true}, {"--temperature", true},
                               {"--top-k", true},  {"--top-p", true},
-                              {"--seed", true}};
+                              {"--seed", true},   {"--device", true}};
 
 struct Request {
   std::vector<std::int32_t> prompt;
@@ -106,14 +106,15 @@ int generate(comm::World& world, const Arguments& given) {
             config.model.heads, world.size());
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  comm::Mesh mesh(world, {.tensor = world.size()});
+  const train::ComputeDevice on = device_of(world, arguments);
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, on.device, on.transport);
   const std::int64_t wanted =
       static_cast<std::int64_t>(request.prompt.size()) + request.count;
   const std::int64_t capacity = std::min(config.model.sequence, wanted);
   std::optional<infer::LoadedModel> model;
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  capacity, *reader);
+                  capacity, *reader, on.device);
   });
   infer::Generator generator(*model, capacity);
   Printer printer(world.rank() == 0, config.data.kind == "bytes");

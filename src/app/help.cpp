@@ -17,8 +17,9 @@ constexpr std::string_view overview =
            [--ranks N]
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run or checkpoint
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
-           [--prompt-tokens 1,2,3]
+           [--prompt-tokens 1,2,3] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
+           [--device auto|cpu|cuda]
   inspect  CHECKPOINT                       list tensors, verify digests
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N]

@@ -8,6 +8,7 @@
 #include "base/version.hpp"
 #include "kernels/runtime.hpp"
 #include "plan/plan.hpp"
+#include "train/compute_device.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -44,15 +45,19 @@ int train(comm::World& world, const Arguments& given) {
   if (arguments.has("--check")) return check(world, deck);
 
   const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
-  log::info("trireme {}  run {} in {}  {} ranks, {} threads each", build_info().version,
-            deck.config.run.name, deck.config.run.directory, world.size(),
-            kernels::threads());
+  const train::RunSettings& run = deck.config.run;
+  const train::ComputeDevice on =
+      train::choose_device(world, run.device, run.backend, run.share_gpus);
+  log::info("trireme {}  run {} in {}  {} ranks, {} threads each, {}",
+            build_info().version, run.name, run.directory, world.size(),
+            kernels::threads(), on.describe());
   world.agree([&] {
     if (log::speaks())
       log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
   });
-  comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding);
-  train::Trainer trainer(world, mesh, deck.config, deck.effective);
+  comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
+                  on.device, on.transport);
+  train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu);
   return static_cast<int>(trainer.run());
 }
 

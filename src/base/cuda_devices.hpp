@@ -12,11 +12,19 @@ struct CudaDevice {
   std::string name;
   std::int64_t memory_bytes = 0;
   int compute_major = 0, compute_minor = 0;  // 9.0: Hopper
+  std::string pci_bus_id;                    // "0000:3b:00.0": the same for all processes
 };
 
 // Empty in a build without CUDA and on a machine without a GPU or a driver.
 // Throws Error(transport) when the driver answers with another error.
 std::vector<CudaDevice> cuda_devices();
+
+// The GPU for the process that is `rank_on_node` of `ranks_on_node` and sees `devices`
+// GPUs: by turns. A process that sees one GPU takes that one: its launcher may have given
+// each process another; who shares in truth, comm::check_sharing() finds by bus ids.
+// Throws Error(resources) when there is no GPU, or when several are seen that are fewer
+// than the processes and `share` is false (run.share_gpus).
+int cuda_device_of(int rank_on_node, int ranks_on_node, int devices, bool share);
 
 // "13.0, driver 13.0", "13.0, no driver", or "not built in".
 std::string cuda_version();

@@ -7,13 +7,12 @@
 namespace trireme::infer {
 
 CachedAttention::CachedAttention(std::int64_t layers, std::int64_t capacity,
-                                 std::int64_t row_width, DType dtype)
+                                 std::int64_t row_width, DType dtype, Device device)
     : capacity_(capacity) {
   const Shape shape = {1, capacity, row_width};
   for (std::int64_t i = 0; i < layers; ++i) {
-    layers_.push_back(
-        {Buffer(Device::host(), dtype, shape, MemoryClass::activations, "keys"),
-         Buffer(Device::host(), dtype, shape, MemoryClass::activations, "values")});
+    layers_.push_back({Buffer(device, dtype, shape, MemoryClass::activations, "keys"),
+                       Buffer(device, dtype, shape, MemoryClass::activations, "values")});
   }
 }
 

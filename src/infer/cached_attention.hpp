@@ -15,7 +15,7 @@ class CachedAttention final : public parallel::AttentionCore {
  public:
   // row_width: G * K on this rank. capacity: positions C.
   CachedAttention(std::int64_t layers, std::int64_t capacity, std::int64_t row_width,
-                  DType dtype);
+                  DType dtype, Device device);
 
   // The next forward brings positions [past, past + Q). Throws Error(internal) past the
   // capacity.

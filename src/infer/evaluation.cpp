@@ -3,21 +3,23 @@
 #include "infer/evaluation.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
+#include "base/device_memory.hpp"
 #include "parallel/attention_core.hpp"
 
 namespace trireme::infer {
 namespace {
 
 // Forward and loss of one window on the arenas of `pass`.
-double run_window(const LoadedModel& model, nn::Pass& pass, const TensorView& inputs_T,
-                  const TensorView& targets_T, const nn::Head::EachChunk& each) {
+void run_window(const LoadedModel& model, nn::Pass& pass, const TensorView& inputs_T,
+                const TensorView& targets_T, const nn::Head::EachChunk& each) {
   pass.saved.reset();
   pass.scratch.reset();
   auto views = model.stage().make_saved();
   model.stage().forward(pass, inputs_T, views);
-  return model.stage().evaluate(pass, targets_T, views, each);
+  model.stage().evaluate(pass, targets_T, views, each);
 }
 
 }  // namespace
@@ -32,41 +34,44 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
   Arena meta_saved(Device::meta(), 0, MemoryClass::activations, "activations");
   Arena meta_scratch(Device::meta(), 0, MemoryClass::workspace, "scratch");
   const TensorView meta_T(nullptr, DType::i32, {S}, Device::meta());
-  nn::Pass measured{meta_stream, meta_saved, meta_scratch, none, attention, 1, S, meta_T};
+  const TensorView meta_loss_1(nullptr, DType::f64, {1}, Device::meta());
+  nn::Pass measured{meta_stream, meta_saved, meta_scratch, none,       attention,
+                    1,           S,          meta_T,       meta_loss_1};
   run_window(model, measured, meta_T, meta_T, {});
 
-  Stream stream;
-  Arena saved(Device::host(), meta_saved.peak_bytes(), MemoryClass::activations,
-              "activations");
-  Arena scratch(Device::host(), meta_scratch.peak_bytes(), MemoryClass::workspace,
-                "scratch");
-  const Buffer ids(Device::host(), DType::i32, {3 * S}, MemoryClass::data, "token ids");
+  const Device device = model.device();
+  Stream stream(device);
+  Arena saved(device, meta_saved.peak_bytes(), MemoryClass::activations, "activations");
+  Arena scratch(device, meta_scratch.peak_bytes(), MemoryClass::workspace, "scratch");
+  const Buffer ids(device, DType::i32, {3 * S}, MemoryClass::data, "token ids");
+  const Buffer loss(device, DType::f64, {1}, MemoryClass::workspace, "loss");
   const TensorView inputs_T = ids.view().rows(0, S), targets_T = ids.view().rows(S, S);
   const TensorView positions_T = ids.view().rows(2 * S, S);
-  for (std::int64_t t = 0; t < S; ++t) {
-    positions_T.data<std::int32_t>()[t] = static_cast<std::int32_t>(t);
-  }
-  nn::Pass pass{stream, saved, scratch, none, attention, 1, S, positions_T};
+  std::vector<std::int32_t> on_host(static_cast<std::size_t>(S));
+  const TensorView host_T(on_host.data(), DType::i32, {S});
+  std::iota(on_host.begin(), on_host.end(), 0);
+  copy_bytes(stream, host_T, positions_T);
+  nn::Pass pass{stream, saved, scratch, none, attention, 1, S, positions_T, loss.view()};
   std::vector<std::int32_t> window(static_cast<std::size_t>(S) + 1);
   Evaluation result;
   for (std::int64_t w = 0; w < source.windows(); ++w) {
     source.sample(w, window);
-    for (std::int64_t t = 0; t < S; ++t) {
-      const auto at = static_cast<std::size_t>(t);
-      inputs_T.data<std::int32_t>()[t] = std::max(window[at], 0);
-      targets_T.data<std::int32_t>()[t] = window[at + 1];
-    }
+    std::transform(window.begin(), window.end() - 1, on_host.begin(),
+                   [](std::int32_t id) { return std::max(id, 0); });
+    copy_bytes(stream, host_T, inputs_T);
+    std::copy(window.begin() + 1, window.end(), on_host.begin());
+    copy_bytes(stream, host_T, targets_T);
     const std::int64_t real = std::count_if(window.begin() + 1, window.end(),
                                             [](std::int32_t id) { return id >= 0; });
     const auto chunk = [&](std::int64_t first, const TensorView& logits_CV) {
       const std::int64_t rows = std::min(logits_CV.dim(0), real - first);
       if (rows > 0) each(w * S + first, logits_CV.rows(0, rows));
     };
-    result.loss_sum +=
-        run_window(model, pass, inputs_T, targets_T,
-                   each ? nn::Head::EachChunk(chunk) : nn::Head::EachChunk());
+    run_window(model, pass, inputs_T, targets_T,
+               each ? nn::Head::EachChunk(chunk) : nn::Head::EachChunk());
     result.tokens += real;
   }
+  copy_bytes(stream, loss.view(), TensorView(&result.loss_sum, DType::f64, {1}));
   return result;
 }
 

@@ -3,7 +3,9 @@
 #include "infer/generator.hpp"
 
 #include <algorithm>
+#include <numeric>
 
+#include "base/device_memory.hpp"
 #include "base/split.hpp"
 #include "kernels/elementwise.hpp"
 
@@ -45,11 +47,12 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
 Generator::Generator(const LoadedModel& model, std::int64_t capacity)
     : model_(model),
       capacity_(capacity),
-      attention_(model.config().layers, capacity, kv_row_width(model), model.dtype()),
-      ids_(Device::host(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
-      saved_(Device::host(), measure(model, capacity, attention_).first,
+      attention_(model.config().layers, capacity, kv_row_width(model), model.dtype(),
+                 model.device()),
+      ids_(model.device(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
+      saved_(model.device(), measure(model, capacity, attention_).first,
              MemoryClass::activations, "activations"),
-      scratch_(Device::host(), measure(model, capacity, attention_).second,
+      scratch_(model.device(), measure(model, capacity, attention_).second,
                MemoryClass::workspace, "scratch"),
       logits_(static_cast<std::size_t>(model.config().vocabulary)) {}
 
@@ -59,11 +62,12 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   attention_.begin(past, count);
   const TensorView tokens_T = ids_.view().rows(0, count);
   const TensorView positions_T = ids_.view().rows(capacity_, count);
-  std::copy(tokens.begin(), tokens.end(), tokens_T.data<std::int32_t>());
-  for (std::int64_t i = 0; i < count; ++i) {
-    positions_T.data<std::int32_t>()[i] = static_cast<std::int32_t>(past + i);
-  }
-  Stream stream;
+  Stream stream(model_.device());
+  std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
+  const TensorView on_host(ids.data(), DType::i32, {count});
+  copy_bytes(stream, on_host, tokens_T);
+  std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(past));
+  copy_bytes(stream, on_host, positions_T);
   WeightAccess in_place;
   nn::WeightGradients none(in_place);
   saved_.reset();
@@ -83,7 +87,11 @@ std::span<const double> Generator::gather_logits(nn::Pass& pass,
   kernels::fill(pass.stream, padded, 0.0);
   kernels::copy(pass.stream, logits_1V.reshape({logits_1V.elements()}),
                 padded.rows(0, logits_1V.elements()));
-  const TensorView all = model_.region().gather(pass.stream, scratch_, padded);
+  const TensorView gathered = model_.region().gather(pass.stream, scratch_, padded);
+  const Buffer host(Device::host(), gathered.dtype(), gathered.shape(),
+                    MemoryClass::workspace, "gathered logits");
+  const TensorView all = host.view();
+  copy_bytes(pass.stream, gathered, all);
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const Range part = split_range(V, ranks, rank);
     for (std::int64_t i = 0; i < part.count(); ++i) {

@@ -20,11 +20,12 @@ model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
 
 LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
                          comm::Group& tensor, std::int64_t positions,
-                         const io::CheckpointReader& reader)
-    : region_(tensor, false),
-      stage_(stage_config(config, compute, positions), region_, Device::host()) {
+                         const io::CheckpointReader& reader, Device device)
+    : device_(device),
+      region_(tensor, false),
+      stage_(stage_config(config, compute, positions), region_, device) {
   for (Param* param : stage_.parameters()) {
-    weights_.emplace_back(Device::host(), compute, param->shape, MemoryClass::weights,
+    weights_.emplace_back(device, compute, param->shape, MemoryClass::weights,
                           param->name);
     param->value = weights_.back().view();
     for (const Slab& slab : param->slabs) {

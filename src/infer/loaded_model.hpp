@@ -17,7 +17,8 @@ class LoadedModel {
   // sequence that will be run. Throws Error(bad_content) when a tensor is absent or has
   // another shape.
   LoadedModel(const model::ModelConfig& config, DType compute, comm::Group& tensor,
-              std::int64_t positions, const io::CheckpointReader& reader);
+              std::int64_t positions, const io::CheckpointReader& reader,
+              Device device = Device::host());
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
@@ -25,8 +26,10 @@ class LoadedModel {
   const parallel::TensorRegion& region() const { return region_; }
   const model::ModelConfig& config() const { return stage_.config().model; }
   DType dtype() const { return stage_.config().dtype; }
+  Device device() const { return device_; }
 
  private:
+  Device device_;
   parallel::TensorRegion region_;
   model::Stage stage_;
   std::vector<Buffer> weights_;

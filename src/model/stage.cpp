@@ -123,24 +123,22 @@ void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
   pass.remade->reset();
 }
 
-double Stage::loss(nn::Pass& pass, const TensorView& targets_T, double scale,
-                   Saved& saved) {
+void Stage::loss(nn::Pass& pass, const TensorView& targets_T, double scale,
+                 Saved& saved) {
   const int module = module_of(blocks_.size());
   weights_->fetch(module, Direction::forward);
   pass.weight_gradients.open(module);
-  const double loss = head_->forward(pass, saved.output_TD, targets_T, scale, saved.head);
+  head_->forward(pass, saved.output_TD, targets_T, scale, saved.head);
   pass.weight_gradients.close();
   weights_->release(module);
-  return loss;
 }
 
-double Stage::evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
-                       const nn::Head::EachChunk& each) const {
+void Stage::evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
+                     const nn::Head::EachChunk& each) const {
   const int module = module_of(blocks_.size());
   weights_->fetch(module, Direction::forward);
-  const double loss = head_->evaluate(pass, saved.output_TD, targets_T, each);
+  head_->evaluate(pass, saved.output_TD, targets_T, each);
   weights_->release(module);
-  return loss;
 }
 
 TensorView Stage::logits(nn::Pass& pass, const TensorView& x_RD) const {

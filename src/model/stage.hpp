@@ -51,9 +51,9 @@ class Stage {
   // output, in pass.saved.
   TensorView forward(nn::Pass& pass, const TensorView& input, Saved& saved) const;
   // On the last stage: see nn::Head::forward, on the output of forward().
-  double loss(nn::Pass& pass, const TensorView& targets_T, double scale, Saved& saved);
-  double evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
-                  const nn::Head::EachChunk& each = {}) const;
+  void loss(nn::Pass& pass, const TensorView& targets_T, double scale, Saved& saved);
+  void evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
+                const nn::Head::EachChunk& each = {}) const;
   // Logits of rows of forward()'s output; see nn::Head::logits.
   TensorView logits(nn::Pass& pass, const TensorView& x_RD) const;
   // Backward of the blocks and the embedding (if first); the head's is done. dy_TD:

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
 #include "nn/layout.hpp"
 #include "nn/linear.hpp"
 
@@ -15,17 +16,6 @@ namespace {
 // Logits of one chunk take at most this much memory, but for very large vocabularies.
 constexpr std::int64_t chunk_bytes = 128 << 20;
 constexpr std::int64_t least_rows = 16;
-
-double sum_of(const TensorView& loss_C) {
-  if (loss_C.device().is_meta()) return 0;
-  double sum = 0;
-  if (loss_C.dtype() == DType::f64) {
-    for (const double x : loss_C.span<double>()) sum += x;
-  } else {
-    for (const float x : loss_C.span<float>()) sum += static_cast<double>(x);
-  }
-  return sum;
-}
 
 }  // namespace
 
@@ -54,8 +44,8 @@ std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
   return divide_up(tokens, chunks);
 }
 
-double Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
-                        const TensorView& targets_C, const TensorView& stats_C3) const {
+void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
+                      const TensorView& targets_C, const TensorView& stats_C3) const {
   const ArenaScope scope(pass.scratch);
   const std::int64_t rows = logits_CV.dim(0);
   const TensorView local_C3 =
@@ -67,17 +57,16 @@ double Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
   kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
   const TensorView loss_C = pass.scratch.take(logits_CV.dtype(), {rows}, "head.loss");
   kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, config_.z_loss, loss_C);
-  return sum_of(loss_C);
+  kernels::add_sum(pass.stream, loss_C, pass.loss_1);
 }
 
-double Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
-                                const TensorView& targets_T, double scale,
-                                const TensorView& dh_TD) {
+void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
+                              const TensorView& targets_T, double scale,
+                              const TensorView& dh_TD) {
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), wide = accumulator_of(dtype);
   const Param& projection = weight();
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
-  double loss = 0;
   for (std::int64_t first = 0; first < T; first += C) {
     const ArenaScope scope(pass.scratch);
     const std::int64_t rows = std::min(C, T - first);
@@ -88,18 +77,17 @@ double Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     const TensorView targets_C = targets_T.rows(first, rows);
     const TensorView h_CD = h_TD.rows(first, rows);
     linear(stream, h_CD, projection.value, {}, logits_CV);
-    loss += chunk_loss(pass, logits_CV, targets_C, stats_C3);
+    chunk_loss(pass, logits_CV, targets_C, stats_C3);
     kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
                                     columns_.begin, scale, config_.z_loss, dlogits_CV);
     linear_input_gradient(stream, dlogits_CV, projection.value, dh_TD.rows(first, rows));
     if (!projection.frozen)
       linear_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
   }
-  return loss;
 }
 
-double Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-                     double scale, Saved& saved) {
+void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                   double scale, Saved& saved) {
   require(!pass.weight_gradients.deferred(), "the head's gradients cannot be put off");
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
@@ -113,17 +101,16 @@ double Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targe
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
   // 3. for each chunk: logits, loss, their gradient, and what follows from it
   const TensorView dh_all_TD = pass.scratch.take(dtype, h_TD.shape(), "head.dh");
-  const double loss = loss_and_gradients(pass, h_TD, targets_T, scale, dh_all_TD);
+  loss_and_gradients(pass, h_TD, targets_T, scale, dh_all_TD);
   // 2. enter
   auto dh = region_.enter_backward(stream, pass.scratch, dh_all_TD);
   pass.weight_gradients.post(stream, tied_ ? *tied_ : own_, [](Stream&) {});
   // 1. norm
   norm_.backward(inner, dh.wait(), norm_saved, {}, saved.dx_TD);
-  return loss;
 }
 
-double Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-                      const EachChunk& each) const {
+void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                    const EachChunk& each) const {
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype(), wide = accumulator_of(dtype);
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
@@ -133,17 +120,15 @@ double Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targ
   const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
   norm_.forward(inner, x_TD, h_out_TD, unused);
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
-  double loss = 0;
   for (std::int64_t first = 0; first < T; first += C) {
     const ArenaScope inner(pass.scratch);
     const std::int64_t rows = std::min(C, T - first);
     const TensorView logits_CV = pass.scratch.take(wide, {rows, V}, "head.logits");
     const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
     linear(stream, h_TD.rows(first, rows), weight().value, {}, logits_CV);
-    loss += chunk_loss(pass, logits_CV, targets_T.rows(first, rows), stats_C3);
+    chunk_loss(pass, logits_CV, targets_T.rows(first, rows), stats_C3);
     if (each) each(first, logits_CV);
   }
-  return loss;
 }
 
 TensorView Head::logits(Pass& pass, const TensorView& x_RD) const {

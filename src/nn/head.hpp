@@ -33,16 +33,17 @@ class Head {
   // own.
   Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied);
 
-  // Sum of the losses of the T tokens (targets_T i32, ignored where negative), all tokens
-  // on every rank. Forward and backward in one: the gradients of d(loss * scale) are
-  // posted, and that of x is left in `saved`, for a chunk's logits are made only once.
-  double forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-                 double scale, Saved& saved);
-  // The sum alone. `each`, if given, sees the logits of every chunk on this rank:
+  // Adds the sum of the losses of the T tokens (targets_T i32, ignored where negative),
+  // all tokens on every rank, to pass.loss_1. Forward and backward in one: the gradients
+  // of d(loss * scale) are posted, and that of x is left in `saved`, for a chunk's logits
+  // are made only once.
+  void forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+               double scale, Saved& saved);
+  // The loss alone. `each`, if given, sees the logits of every chunk on this rank:
   // (first token, logits [C, V on this rank] in the accumulator dtype).
   using EachChunk = std::function<void(std::int64_t, const TensorView&)>;
-  double evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-                  const EachChunk& each = {}) const;
+  void evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
+                const EachChunk& each = {}) const;
   // Logits of the given rows after norm: x_RD outside rows -> [R, V on this rank],
   // scratch.
   TensorView logits(Pass& pass, const TensorView& x_RD) const;
@@ -55,12 +56,11 @@ class Head {
  private:
   std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
   // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
-  double loss_and_gradients(Pass& pass, const TensorView& h_TD,
-                            const TensorView& targets_T, double scale,
-                            const TensorView& dh_TD);
-  // Statistics and loss of a chunk; returns its sum.
-  double chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
-                    const TensorView& stats_C3) const;
+  void loss_and_gradients(Pass& pass, const TensorView& h_TD, const TensorView& targets_T,
+                          double scale, const TensorView& dh_TD);
+  // Statistics of a chunk (written), and its loss.
+  void chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
+                  const TensorView& stats_C3) const;
   const Param& weight() const { return tied_ ? *tied_ : own_; }
 
   HeadConfig config_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/device_memory.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/moe.hpp"
 #include "nn/layout.hpp"
@@ -51,7 +52,8 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
       region_(region),
       axes_(axes),
       experts_(axes.dispatch.experts(config.experts)),
-      load_(device, DType::f64, {config.experts}, MemoryClass::workspace, "expert load") {
+      load_(device, DType::f64, {config.experts}, MemoryClass::workspace, "expert load"),
+      losses_(device, DType::f64, {2}, MemoryClass::workspace, "router losses") {
   require(config.top_k >= 1 && config.top_k <= config.experts,
           "a token cannot use {} of {} experts", config.top_k, config.experts);
   require(config.capacity_factor == 0 || axes.sequence_sum.size() == 1,
@@ -190,7 +192,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
       stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
         linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);
       });
-  count(pass, saved);
+  kernels::count_choices(stream, saved.choice_TK, load_.view());
   return dx.wait();
 }
 
@@ -210,7 +212,7 @@ void Moe::route(Pass& pass, Saved& saved) const {
   kernels::choose_experts(stream, scores_TE, bias_.view(), saved.choice_TK);
   kernels::router_weights(stream, {config_.normalise, config_.scaling}, scores_TE,
                           saved.choice_TK, saved.weights_TK);
-  router_losses(pass, scores_TE, saved);
+  balance_sums(pass, scores_TE, saved);
   // 3. capacity
   TensorView kept_TK = saved.choice_TK;
   std::int64_t most = T;
@@ -223,8 +225,9 @@ void Moe::route(Pass& pass, Saved& saved) const {
   saved.route = axes_.dispatch.route(stream, pass.saved, kept_TK, E, most);
 }
 
-// 2. The gradient with respect to the logits, in the compute dtype. The losses count once
-// over the tensor axis, whose ranks all see the same scores.
+// 2. The gradient with respect to the logits, in the compute dtype, and the step's
+// losses. Their gradients count once over the tensor axis, whose ranks all see the same
+// scores. A sequence's balance loss is known to every rank that has a part of it.
 TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                                 const Saved& saved) {
   Stream& stream = pass.stream;
@@ -238,43 +241,46 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
   kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
                                    scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
   const bool first = region_.rank() == 0;
-  if (config_.aux_loss > 0 && first) {
-    kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
-                                   config_.top_k, whole_sequence(pass),
-                                   config_.aux_loss * pass.aux_scale, dscores_TE);
+  if (config_.aux_loss > 0) {
+    const double factor = config_.aux_loss * pass.aux_scale;
+    kernels::add_balance_loss(stream, saved.sums_B2E, config_.top_k, whole_sequence(pass),
+                              factor / axes_.sequence_sum.size(),
+                              losses_.view().rows(0, 1));
+    if (first) {
+      kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
+                                     config_.top_k, whole_sequence(pass), factor,
+                                     dscores_TE);
+    }
   }
   kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
                                   dscores_TE);
-  if (config_.z_loss > 0 && first) {
-    kernels::router_z_loss_backward(stream, saved.logits_TE, saved.lse_T,
-                                    config_.z_loss * pass.token_scale, dscores_TE);
+  if (config_.z_loss > 0) {
+    const double factor = config_.z_loss * pass.token_scale;
+    const TensorView lse_T = pass.scratch.take(wide, {pass.tokens()}, "moe.lse");
+    kernels::add_router_z_loss(stream, saved.logits_TE, lse_T, factor,
+                               losses_.view().rows(1, 1));
+    if (first) {
+      kernels::router_z_loss_backward(stream, saved.logits_TE, lse_T, factor, dscores_TE);
+    }
   }
   kernels::copy(stream, dscores_TE, dlogits_TE);
   return dlogits_TE;
 }
 
-void Moe::router_losses(Pass& pass, const TensorView& scores_TE, Saved& saved) const {
+void Moe::balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const {
+  if (config_.aux_loss <= 0) return;
   Stream& stream = pass.stream;
-  const DType wide = scores_TE.dtype();
-  if (config_.aux_loss > 0) {
-    const ArenaScope scope(pass.scratch);
-    saved.sums_B2E =
-        pass.saved.take(wide, {pass.batch, 2, config_.experts}, "moe.balance");
-    // The loss counts the experts of largest score, without the bias.
-    TensorView choice_TK = saved.choice_TK;
-    if (config_.choice_bias) {
-      choice_TK = pass.scratch.take(DType::i32, choice_TK.shape(), "moe.unbiased");
-      kernels::choose_experts(stream, scores_TE, {}, choice_TK);
-    }
-    kernels::balance_sums(stream, config_.router, scores_TE, choice_TK, saved.sums_B2E);
-    axes_.sequence_sum.sum(stream, saved.sums_B2E);
-    saved.balance = kernels::balance_loss(stream, saved.sums_B2E, config_.top_k,
-                                          whole_sequence(pass));
+  const ArenaScope scope(pass.scratch);
+  saved.sums_B2E =
+      pass.saved.take(scores_TE.dtype(), {pass.batch, 2, config_.experts}, "moe.balance");
+  // The loss counts the experts of largest score, without the bias.
+  TensorView choice_TK = saved.choice_TK;
+  if (config_.choice_bias) {
+    choice_TK = pass.scratch.take(DType::i32, choice_TK.shape(), "moe.unbiased");
+    kernels::choose_experts(stream, scores_TE, {}, choice_TK);
   }
-  if (config_.z_loss > 0) {
-    saved.lse_T = pass.saved.take(wide, {pass.tokens()}, "moe.lse");
-    saved.z = kernels::router_z_loss(stream, saved.logits_TE, saved.lse_T);
-  }
+  kernels::balance_sums(stream, config_.router, scores_TE, choice_TK, saved.sums_B2E);
+  axes_.sequence_sum.sum(stream, saved.sums_B2E);
 }
 
 void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
@@ -359,36 +365,33 @@ TensorView Moe::shared_backward(Pass& pass, const TensorView& dy_TD, const Saved
   return du_TU;
 }
 
-// A sequence's balance loss is known to every rank that has a part of it.
-void Moe::count(const Pass& pass, const Saved& saved) {
-  Stream& stream = pass.stream;
-  kernels::count_choices(stream, saved.choice_TK, load_.view());
-  losses_.balance +=
-      config_.aux_loss * pass.aux_scale * saved.balance / axes_.sequence_sum.size();
-  losses_.z += config_.z_loss * pass.token_scale * saved.z;
-}
-
 void Moe::clear_step() {
   Stream stream(load_.view().device());
   kernels::fill(stream, load_.view(), 0.0);
-  losses_ = {};
+  kernels::fill(stream, losses_.view(), 0.0);
 }
 
 void Moe::update_bias() {
   if (!config_.choice_bias || load_.view().device().is_meta()) return;
-  const auto load = load_.view().span<double>();
+  Stream stream(load_.view().device());
+  std::vector<double> load(static_cast<std::size_t>(config_.experts));
+  copy_bytes(stream, load_.view(),
+             TensorView(load.data(), DType::f64, load_.view().shape()));
   double sum = 0;
   for (const double tokens : load) sum += tokens;
   // Compared without a division: all are whole numbers.
   const double E = static_cast<double>(load.size());
   visit_floating(bias_.view().dtype(), [&]<class T>(T) {
-    auto bias = bias_.view().span<T>();
+    std::vector<T> bias(load.size());
+    const TensorView on_host(bias.data(), dtype_of<T>, bias_.view().shape());
+    copy_bytes(stream, bias_.view(), on_host);
     for (std::size_t e = 0; e < load.size(); ++e) {
       const double sign = load[e] * E < sum ? 1.0 : load[e] * E > sum ? -1.0 : 0.0;
       using A = Accumulator<T>;
       bias[e] =
           T(static_cast<A>(bias[e]) + static_cast<A>(sign * config_.bias_update_rate));
     }
+    copy_bytes(stream, on_host, bias_.view());
   });
 }
 

@@ -46,8 +46,7 @@ struct MoeConfig {
   Names expert_names, shared_names;
 };
 
-// Sums over the microbatches of a step and the tokens of this rank, with all factors and
-// scales: the sum over the ranks of data x context is what the step's loss contains.
+// What the step's loss contains of all routers.
 struct RouterLosses {
   double balance = 0, z = 0;
 };
@@ -64,11 +63,10 @@ class Moe {
     TensorView x_TD;                   // input, all tokens
     TensorView logits_TE, weights_TK;  // accumulator dtype
     TensorView choice_TK;              // i32
-    TensorView sums_B2E, lse_T;        // of the losses, where there are any
+    TensorView sums_B2E;               // of the balance loss, if there is one
     parallel::ExpertDispatch::Route route;
     TensorView rows_RD, u_RU, a_RF, home_ND;  // home: what the experts made
     TensorView shared_u_TU, shared_a_TF;
-    double balance = 0, z = 0;  // sums without factors
   };
 
   // dtype: of activations. The group behind `axes` and `region` outlive this.
@@ -89,9 +87,11 @@ class Moe {
   void collect(std::vector<StateTensor*>& states);
 
   // Since clear_step(), of this rank's tokens: how many chose each expert (f64 [E], to be
-  // summed over data x context in place), and the losses.
+  // summed over data x context in place), and the losses (f64 [2]: balance, z), with all
+  // factors and scales: their sum over the ranks of data x context is what the step's
+  // loss contains.
   const TensorView& load() const { return load_.view(); }
-  const RouterLosses& losses() const { return losses_; }
+  const TensorView& losses() const { return losses_.view(); }
   void clear_step();
   // bias_e += rate * sign(mean of load - load_e), from the load of the global batch.
   // Nothing without a choice_bias.
@@ -99,7 +99,9 @@ class Moe {
   void update_bias();
 
   const MoeConfig& config() const { return config_; }
-  std::size_t table_bytes() const { return load_.bytes() + bias_.bytes(); }
+  std::size_t table_bytes() const {
+    return load_.bytes() + losses_.bytes() + bias_.bytes();
+  }
 
  private:
   bool has_shared() const { return config_.shared_feed_forward > 0; }
@@ -108,7 +110,7 @@ class Moe {
     return pass.sequence * axes_.sequence_sum.size();
   }
   void route(Pass& pass, Saved& saved) const;
-  void router_losses(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
+  void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
   void experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
   void shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
   // What was not kept, once more.
@@ -119,7 +121,6 @@ class Moe {
                              const TensorView& dx_TD);
   TensorView router_backward(Pass& pass, const TensorView& dweights_TK,
                              const Saved& saved);
-  void count(const Pass& pass, const Saved& saved);
 
   MoeConfig config_;
   const parallel::TensorRegion& region_;
@@ -128,9 +129,8 @@ class Moe {
   std::int64_t width_, shared_width_ = 0;  // F on this rank
   Param router_, up_, down_;               // experts one below the other
   Param shared_up_, shared_down_;
-  Buffer bias_, load_;
+  Buffer bias_, load_, losses_;
   StateTensor bias_state_;
-  RouterLosses losses_;
 };
 
 }  // namespace trireme::nn

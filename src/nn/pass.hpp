@@ -88,6 +88,7 @@ struct Pass {
   std::int64_t batch = 0;     // B
   std::int64_t sequence = 0;  // S
   TensorView positions_T;     // i32: position of each token in its sequence
+  TensorView loss_1;          // f64 [1]: the head adds the sum of its losses to it
   // Of the losses of routers (nn/moe.hpp) in backward: 1 / sequences and 1 / tokens of
   // the global batch.
   double aux_scale = 0;
@@ -98,8 +99,9 @@ struct Pass {
   std::int64_t tokens() const { return batch * sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
-    return {stream,   arena,       scratch,   weight_gradients, attention, batch,
-            sequence, positions_T, aux_scale, token_scale,      remade,    recompute};
+    return {stream,      arena,    scratch,     weight_gradients, attention,
+            batch,       sequence, positions_T, loss_1,           aux_scale,
+            token_scale, remade,   recompute};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "optim/parameter_store.hpp"
 
@@ -271,22 +272,23 @@ double ParameterStore::gradient_norm() {
     scalar_ =
         Buffer(stream_.device(), DType::f64, {1}, MemoryClass::communication, "norm");
   }
-  double sum = 0;
+  kernels::fill(stream_, scalar_.view(), 0.0);
   for (const Unit& unit : layout_.units) {
     if (unit.frozen || unit.copies->rank() != 0) continue;
     const TensorView share = gradient_share(unit);
     for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
       for (const FlatBox& box : boxes_of(*piece.param, range)) {
         if (!box.slab->owned) continue;
-        sum += kernels::sum_of_squares(
-            stream_, share.rows(at + box.at - range.begin, box.extent.elements()));
+        kernels::add_sum_of_squares(
+            stream_, share.rows(at + box.at - range.begin, box.extent.elements()),
+            scalar_.view());
       }
     });
   }
-  const bool meta = stream_.device().is_meta();
-  if (!meta) scalar_.view().data<double>()[0] = sum;
   mesh_.everyone().all_reduce(stream_, scalar_.view()).wait();
-  return meta ? 0.0 : std::sqrt(scalar_.view().data<double>()[0]);
+  double squares = 0;
+  copy_bytes(stream_, scalar_.view(), TensorView(&squares, DType::f64, {1}));
+  return std::sqrt(squares);
 }
 
 }  // namespace trireme::optim

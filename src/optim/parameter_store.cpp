@@ -53,9 +53,12 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
 }
 
 void ParameterStore::allocate(Device device) {
+  // What is offloaded from a GPU lies where copies reach it directly.
   const auto flat = [&](DType dtype, std::int64_t elements, MemoryClass use,
                         const char* label) {
-    return Buffer(device, dtype, {elements}, use, label);
+    return use == MemoryClass::offloaded && device.is_cuda()
+               ? Buffer::pinned(dtype, {elements}, use, label)
+               : Buffer(device, dtype, {elements}, use, label);
   };
   const bool away = config_.offload == Offload::weights;
   weights_ = flat(config_.compute,
@@ -160,11 +163,12 @@ void ParameterStore::initialize(std::uint64_t seed) {
         const TensorView x = share.rows(at + box.at - range.begin, box.extent.elements())
                                  .reshape(box.extent);
         const Initializer& start = piece.param->initializer;
+        Stream stream(x.device());
         switch (start.kind) {
-          case Initializer::Kind::zeros: kernels::fill(stream_, x, 0.0); break;
-          case Initializer::Kind::ones: kernels::fill(stream_, x, 1.0); break;
+          case Initializer::Kind::zeros: kernels::fill(stream, x, 0.0); break;
+          case Initializer::Kind::ones: kernels::fill(stream, x, 1.0); break;
           case Initializer::Kind::normal:
-            kernels::fill_normal(stream_, x, box.slab->whole, box.global_begin, seed,
+            kernels::fill_normal(stream, x, box.slab->whole, box.global_begin, seed,
                                  hash_name(box.slab->tensor), start.standard_deviation);
         }
       }
@@ -178,19 +182,30 @@ void ParameterStore::refresh_weights() {
   std::vector<comm::Handle> handles;
   for (const Unit& unit : layout_.units) {
     const TensorView share = weight_share(unit);
-    if (!master_.view().empty()) {
-      // Offloaded weights stay on the host, like their master copies.
-      if (config_.offload == Offload::weights) {
-        kernels::copy(stream_, master_share(unit), share);
-      } else {
-        move(master_share(unit), share, traffic_.to_device);
-      }
-    }
+    if (!master_.view().empty()) round_weights(master_share(unit), share);
     if (shares_weights()) continue;
     handles.push_back(unit.shards->all_gather(
         stream_, share, weights_.view().rows(unit.whole_at, unit.elements)));
   }
   for (auto& handle : handles) handle.wait();
+}
+
+// weights in use = master weights; through the host's staging memory where the two lie
+// apart.
+void ParameterStore::round_weights(const TensorView& master, const TensorView& weights) {
+  if (config_.offload == Offload::none || config_.offload == Offload::weights) {
+    Stream stream(master.device());
+    kernels::copy(stream, master, weights);
+    return;
+  }
+  Stream host(master.device());
+  const std::int64_t most = staged_weight_.view().elements();
+  for (std::int64_t done = 0; done < master.elements(); done += most) {
+    const std::int64_t count = std::min(most, master.elements() - done);
+    const TensorView staged = staged_weight_.view().rows(0, count);
+    kernels::copy(host, master.rows(done, count), staged);
+    move(staged, weights.rows(done, count), traffic_.to_device);
+  }
 }
 
 void ParameterStore::append_boxes(std::string_view section, const Unit& unit,

@@ -202,6 +202,7 @@ class ParameterStore final : public WeightAccess {
                     double gradient_scale, std::int64_t step, const Unit& unit,
                     const Piece& piece, std::int64_t at, std::int64_t count);
   void move(const TensorView& from, const TensorView& to, std::int64_t& counter);
+  void round_weights(const TensorView& master, const TensorView& weights);
 
   StoreConfig config_;
   comm::Mesh& mesh_;

@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/optimizer.hpp"
 #include "optim/parameter_store.hpp"
 
 namespace trireme::optim {
 
-// Between the device and the host's memory, if anything is offloaded; else a plain copy.
+// Between the device and the host's memory. Blocks: the memory on the host is used again.
 void ParameterStore::move(const TensorView& from, const TensorView& to,
                           std::int64_t& counter) {
-  kernels::copy(stream_, from, to);
-  if (config_.offload != Offload::none) {
-    counter += static_cast<std::int64_t>(to.bytes());
-  }
+  copy_bytes(stream_, from, to);
+  stream_.synchronize();
+  counter += static_cast<std::int64_t>(to.bytes());
 }
 
 void ParameterStore::update_range(const OptimizerConfig& config, const Param& param,
@@ -26,13 +26,14 @@ void ParameterStore::update_range(const OptimizerConfig& config, const Param& pa
   const double decay = !param.decay              ? 0.0
                        : param.weight_decay >= 0 ? param.weight_decay
                                                  : config.weight_decay;
+  Stream stream(main.device());  // the host's, where the state is offloaded
   if (config.kind == OptimizerKind::adamw) {
     const kernels::AdamW rule{rate,  config.beta1, config.beta2,  config.eps,
                               decay, step,         gradient_scale};
-    kernels::adamw(stream_, rule, main, gradient, moment1, moment2, weight);
+    kernels::adamw(stream, rule, main, gradient, moment1, moment2, weight);
   } else {
     const kernels::Sgd rule{rate, config.beta1, decay, gradient_scale};
-    kernels::sgd(stream_, rule, main, gradient, moment1, weight);
+    kernels::sgd(stream, rule, main, gradient, moment1, weight);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/moe.hpp"
 
@@ -15,6 +16,30 @@ namespace {
 
 std::int64_t sum(std::span<const std::int32_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+TensorView on_host(ExpertDispatch::Counts& counts) {
+  return TensorView(counts.data(), DType::i32,
+                    {static_cast<std::int64_t>(counts.size())});
+}
+
+// What arrives is sorted by source and then expert; experts want expert and then source.
+// Returns the order, and the rows of each expert.
+ExpertDispatch::Counts order_arrivals(const ExpertDispatch::Counts& arriving,
+                                      ExpertDispatch::Counts& rows) {
+  ExpertDispatch::Counts begin(arriving.size());
+  std::exclusive_scan(arriving.begin(), arriving.end(), begin.begin(), 0);
+  ExpertDispatch::Counts order(static_cast<std::size_t>(sum(arriving)));
+  auto next = order.begin();
+  for (std::size_t l = 0; l < rows.size(); ++l) {
+    rows[l] = 0;
+    for (std::size_t i = l; i < arriving.size(); i += rows.size()) {
+      std::iota(next, next + arriving[i], begin[i]);
+      next += arriving[i];
+      rows[l] += arriving[i];
+    }
+  }
+  return order;
 }
 
 }  // namespace
@@ -31,59 +56,57 @@ ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
                                             std::int64_t most) const {
   const std::int64_t L = this->experts(experts).count(), T = choice_TK.dim(0);
   const std::int64_t K = choice_TK.dim(1), pairs = choice_TK.elements();
+  const bool meta = stream.device().is_meta();
   Route route;
   // 1. sort by expert
   route.row_TK = arena.take(DType::i32, choice_TK.shape(), "route.row");
-  route.leaving_E = arena.take(DType::i32, {experts}, "route.leaving");
+  const TensorView leaving_E = arena.take(DType::i32, {experts}, "route.leaving");
   const TensorView token_TK = arena.take(DType::i32, {pairs}, "route.token");
-  kernels::sort_by_expert(stream, choice_TK, route.leaving_E, route.row_TK, token_TK);
+  kernels::sort_by_expert(stream, choice_TK, leaving_E, route.row_TK, token_TK);
   // 2. counts; the worst case where there are none
-  const bool meta = stream.device().is_meta();
-  route.leaving =
-      meta ? std::min(pairs, experts * most) : sum(route.leaving_E.span<std::int32_t>());
+  if (!meta) {
+    route.leaving_E.resize(static_cast<std::size_t>(experts));
+    copy_bytes(stream, leaving_E, on_host(route.leaving_E));
+  }
+  route.leaving = meta ? std::min(pairs, experts * most) : sum(route.leaving_E);
   route.token_N = token_TK.rows(0, route.leaving);
   if (size() == 1) {
-    route.arriving_E = route.rows_L = route.leaving_E;
+    route.rows_L = route.leaving_E;
     route.rows = route.leaving;
     return route;
   }
-  route.arriving_E = arena.take(DType::i32, {experts}, "route.arriving");
-  route.rows_L = arena.take(DType::i32, {L}, "route.rows");
-  group_->all_to_all(stream, route.leaving_E, route.arriving_E).wait();
-  route.rows = meta ? size() * std::min(T * std::min(K, L), L * most)
-                    : sum(route.arriving_E.span<std::int32_t>());
+  exchange_counts(stream, experts, route);
+  route.rows =
+      meta ? size() * std::min(T * std::min(K, L), L * most) : sum(route.arriving_E);
   // 3. the order of what arrives
-  const TensorView begin_E = arena.take(DType::i32, {experts}, "route.begin");
   route.arrival_R = arena.take(DType::i32, {route.rows}, "route.arrival");
-  if (!meta) order_arrivals(route, begin_E);
+  if (meta) return route;
+  Counts arrival_R = order_arrivals(route.arriving_E, route.rows_L);
+  copy_bytes(stream, on_host(arrival_R), route.arrival_R);
   return route;
 }
 
-// What arrives is sorted by source and then expert; experts want expert and then source.
-void ExpertDispatch::order_arrivals(const Route& route, const TensorView& begin_E) {
-  const auto arriving = route.arriving_E.span<std::int32_t>();
-  const auto begin = begin_E.span<std::int32_t>();
-  const auto rows = route.rows_L.span<std::int32_t>();
-  std::exclusive_scan(arriving.begin(), arriving.end(), begin.begin(), 0);
-  auto* next = route.arrival_R.data<std::int32_t>();
-  for (std::size_t l = 0; l < rows.size(); ++l) {
-    rows[l] = 0;
-    for (std::size_t i = l; i < arriving.size(); i += rows.size()) {
-      std::iota(next, next + arriving[i], begin[i]);
-      next += arriving[i];
-      rows[l] += arriving[i];
-    }
+void ExpertDispatch::exchange_counts(Stream& stream, std::int64_t experts,
+                                     Route& route) const {
+  if (stream.device().is_meta()) {
+    const TensorView counts_E(nullptr, DType::i32, {experts}, Device::meta());
+    group_->all_to_all(stream, counts_E, counts_E).wait();
+    return;
   }
+  Stream host;
+  route.arriving_E.resize(route.leaving_E.size());
+  route.rows_L.resize(static_cast<std::size_t>(this->experts(experts).count()));
+  group_->all_to_all(host, on_host(route.leaving_E), on_host(route.arriving_E)).wait();
 }
 
 void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
-                              const TensorView& from_counts_E, const TensorView& to,
-                              const TensorView& to_counts_E) const {
+                              const Counts& from_counts_E, const TensorView& to,
+                              const Counts& to_counts_E) const {
   const int ranks = size();
   if (stream.device().is_meta()) return exchange_evenly(stream, from, to);
   // Rows [begin, end) of rank p.
-  const auto part = [&](const TensorView& rows, const TensorView& counts_E, int p) {
-    const auto counts = counts_E.span<std::int32_t>();
+  const auto part = [&](const TensorView& rows, std::span<const std::int32_t> counts,
+                        int p) {
     const std::size_t L = counts.size() / static_cast<std::size_t>(ranks);
     const std::size_t at = static_cast<std::size_t>(p) * L;
     return rows.rows(sum(counts.first(at)), sum(counts.subspan(at, L)));

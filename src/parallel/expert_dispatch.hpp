@@ -3,6 +3,9 @@
 // home. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "base/memory.hpp"
 #include "base/split.hpp"
 #include "comm/group.hpp"
@@ -21,15 +24,17 @@ namespace trireme::parallel {
 // bytes that the group counts as sent are those of an even load.
 class ExpertDispatch {
  public:
+  using Counts = std::vector<std::int32_t>;
+
   // Where the rows of one microbatch go; backward needs it again. i32 views, which live
-  // in the arena that was given to route().
+  // in the arena that was given to route(), and counts on the host (empty on meta).
   struct Route {
-    TensorView row_TK;      // place of each choice among the N; -1: dropped
-    TensorView token_N;     // token of each row that leaves
-    TensorView leaving_E;   // rows for each expert
-    TensorView arriving_E;  // [P L]: rows from each rank for each expert here
-    TensorView rows_L;      // rows of each expert here: for kernels::grouped_linear
-    TensorView arrival_R;   // on several ranks: where each of the R rows arrives
+    TensorView row_TK;     // place of each choice among the N; -1: dropped
+    TensorView token_N;    // token of each row that leaves
+    TensorView arrival_R;  // on several ranks: where each of the R rows arrives
+    Counts leaving_E;      // rows for each expert
+    Counts arriving_E;     // [P L]: rows from each rank for each expert here
+    Counts rows_L;         // rows of each expert here: for kernels::grouped_linear
     std::int64_t leaving = 0, rows = 0;  // N and R
   };
 
@@ -44,7 +49,7 @@ class ExpertDispatch {
 
   // Sorts the choices (choice_TK i32; -1: dropped) and tells every rank what it will get.
   // most: rows that one rank sends to one expert at most (T, less with a capacity).
-  // Collective; blocks.
+  // Collective; blocks, on a GPU until the choice is made.
   Route route(Stream& stream, Arena& arena, const TensorView& choice_TK,
               std::int64_t experts, std::int64_t most) const;
 
@@ -72,10 +77,10 @@ class ExpertDispatch {
                   const TensorView& home_ND, const TensorView& rows_RD) const;
   void to_home(Stream& stream, Arena& scratch, const Route& route,
                const TensorView& rows_RD, const TensorView& home_ND) const;
-  static void order_arrivals(const Route& route, const TensorView& begin_E);
+  void exchange_counts(Stream& stream, std::int64_t experts, Route& route) const;
   // Sends rows sorted by rank, and receives them so.
-  void exchange(Stream& stream, const TensorView& from, const TensorView& from_counts_E,
-                const TensorView& to, const TensorView& to_counts_E) const;
+  void exchange(Stream& stream, const TensorView& from, const Counts& from_counts_E,
+                const TensorView& to, const Counts& to_counts_E) const;
   void exchange_evenly(Stream& stream, const TensorView& from,
                        const TensorView& to) const;
 

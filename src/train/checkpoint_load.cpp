@@ -6,8 +6,8 @@
 #include <optional>
 #include <sstream>
 
+#include "base/device_memory.hpp"
 #include "base/memory.hpp"
-#include "kernels/elementwise.hpp"
 
 namespace trireme::train {
 namespace {
@@ -108,7 +108,8 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
       if (box.path != entry.path) continue;
       TensorView part = whole.rows(box.begin[0], box.data.dim(0));
       if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
-      kernels::copy(stream, part, box.data);
+      Stream device(box.data.device());
+      copy_bytes(device, part, box.data);
     }
   }
   return info;

@@ -64,7 +64,10 @@ constexpr std::array run_keys = {
     integer("run", "seed", "", "1", 0, unbounded,
             "Seed of initial weights, sample order and synthetic data."),
     text("run", "device", "\"auto\"", "auto|cpu|cuda",
-         "Where to compute; auto is the CPU, and cuda is not available yet."),
+         "Where to compute: cpu, cuda (a GPU for each rank), or auto: GPUs where the "
+         "program was built for them and every rank's node has one, else the CPU."),
+    boolean("run", "share_gpus", "false",
+            "Let several ranks of a node compute on one GPU, for tests: slow."),
     integer("run", "threads", "", "0", 0, 4096,
             "Threads of each rank; 0: the node's cores shared out over its ranks."),
     seconds("run", "time_limit", "0",
@@ -210,7 +213,9 @@ constexpr std::array parallel_keys = {
 
 constexpr std::array comm_keys = {
     text("comm", "backend", "\"auto\"", "auto|mpi|nccl",
-         "What carries collectives; auto is MPI, and nccl is not available yet."),
+         "What carries collectives between GPUs: NCCL, or MPI through the host's memory; "
+         "auto is NCCL where it is built in and every rank has a GPU of its own. Between "
+         "CPUs it is MPI."),
     seconds(
         "comm", "timeout_seconds", "600",
         "A wait for other ranks that lasts longer ends the job with status 82; 0: wait "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/device_memory.hpp"
 #include "optim/parameter_groups.hpp"
 #include "parallel/ring_attention.hpp"
 #include "parallel/ulysses_attention.hpp"
@@ -35,7 +36,8 @@ Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
       pipeline_(mesh.group(comm::Axis::pipeline)),
       region_(mesh.group(comm::Axis::tensor), config.parallel.sequence),
       shape_{config.parallel.schedule, mesh.shape().pipeline,
-             config.parallel.virtual_stages, config.microbatches()} {
+             config.parallel.virtual_stages, config.microbatches()},
+      clock_(device) {
   schedule_ = make_schedules(shape_)[to_size(pipeline_.rank())];
   PipelineShape one = shape_;
   one.microbatches = 1;
@@ -72,12 +74,14 @@ void Engine::fill_positions() {
   const auto S = static_cast<std::int64_t>(sequence_positions_.size());
   positions_ = Buffer(device_, DType::i32, {config_.batch.micro * S},
                       MemoryClass::workspace, "positions");
-  if (device_.is_meta()) return;
-  auto positions = positions_.view().span<std::int32_t>();
+  std::vector<std::int32_t> positions(to_size(positions_.view().elements()));
   for (std::size_t t = 0; t < positions.size(); ++t) {
     positions[t] =
         static_cast<std::int32_t>(sequence_positions_[t % sequence_positions_.size()]);
   }
+  Stream stream(device_);
+  copy_bytes(stream, TensorView(positions.data(), DType::i32, positions_.view().shape()),
+             positions_.view());
 }
 
 void Engine::build_chunks(Device device) {
@@ -131,6 +135,7 @@ void Engine::build_store(comm::Mesh& mesh, Device device) {
     loads_ =
         Buffer(device, DType::f64, {config_.model.layers * config_.model.moe.experts + 2},
                MemoryClass::workspace, "expert loads");
+    loads_on_host_.assign(to_size(loads_.view().elements()), 0.0);
   }
 }
 
@@ -141,6 +146,12 @@ Shape Engine::activation_shape() const {
 }
 
 void Engine::allocate(Device device) {
+  loss_ = Buffer(device, DType::f64, {1}, MemoryClass::workspace, "loss");
+  if (device.is_cuda()) {
+    ids_ = Buffer(device, DType::i32,
+                  {2 * config_.microbatches(), positions_.view().elements()},
+                  MemoryClass::data, "tokens");
+  }
   for (int c = 0; c < shape_.chunks; ++c) {
     Chunk& chunk = chunks_[to_size(c)];
     const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
@@ -205,7 +216,7 @@ std::size_t Engine::communication_bytes() const {
 }
 
 std::size_t Engine::workspace_bytes() const {
-  std::size_t sum = demand_.scratch + positions_.bytes() + loads_.bytes();
+  std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() + loads_.bytes();
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
 }

@@ -14,6 +14,7 @@
 #include "model/stage.hpp"
 #include "optim/parameter_store.hpp"
 #include "parallel/attention_core.hpp"
+#include "train/device_clock.hpp"
 #include "train/run_config.hpp"
 #include "train/schedule.hpp"
 #include "train/schedule_simulation.hpp"
@@ -35,10 +36,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Runs one step's schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32,
-  // T = B times the positions of this context rank). Gradients of loss sum * scale are
-  // added in the store, whose buckets are reduced as they fill. Returns the sum of the
-  // losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
+  // Runs one step's schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32 on
+  // the host, T = B times the positions of this context rank). Gradients of loss sum *
+  // scale are added in the store, whose buckets are reduced as they fill. Returns the sum
+  // of the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
   double run(const std::vector<TensorView>& inputs,
              const std::vector<TensorView>& targets, double scale);
   // The same sum for one microbatch, without gradients. `each`: see nn::Head::evaluate.
@@ -108,7 +109,6 @@ class Engine {
     double scale = 0;
     bool training = true;
     const nn::Head::EachChunk* each = nullptr;
-    double loss = 0;
   };
 
   void build_chunks(Device device);
@@ -119,16 +119,19 @@ class Engine {
   static ActivationDemand measure(Engine& engine);
   void sum_expert_loads();
 
-  void execute(const Schedule& schedule, Work& work);
-  void perform(const Action& action, Work& work, Stream& stream);
-  void dispatch(const Action& action, Work& work, Stream& stream);
-  void forward(const Action& action, Work& work, Stream& stream);
+  double execute(const Schedule& schedule, const Work& work);
+  void perform(const Action& action, const Work& work, Stream& stream);
+  void dispatch(const Action& action, const Work& work, Stream& stream);
+  TensorView on_device(Stream& stream, const TensorView& ids_T, std::size_t microbatch,
+                       bool targets);
+  void forward(const Action& action, const Work& work, Stream& stream);
   void backward(const Action& action, Stream& stream);
   void send(const Action& action, Stream& stream);
   void receive(const Action& action, Stream& stream);
-  Live& claim(Chunk& chunk, std::int64_t microbatch);
+  Live& claim(Stream& stream, Chunk& chunk, std::int64_t microbatch);
   Live& live(Chunk& chunk, std::int64_t microbatch);
-  void wait_for_peer(comm::Handle& handle);
+  void wait_for_peer(Stream& stream, comm::Handle& handle);
+  void sum_times(std::size_t start, std::size_t end);
   nn::Pass pass(Stream& stream, Live& live, nn::WeightGradients& gradients);
   Shape activation_shape() const;  // of what goes from stage to stage
 
@@ -144,9 +147,20 @@ class Engine {
   std::vector<std::int64_t> sequence_positions_;
   Buffer positions_;
   std::optional<optim::ParameterStore> store_;
+  Buffer ids_;    // on a GPU: tokens and targets of every microbatch [2 M, T]
+  Buffer loss_;   // f64 [1]
   Buffer loads_;  // f64 [layers * E + 2]: loads of all layers and the routers' losses
+  std::vector<double> loads_on_host_;
   ActivationDemand demand_;
   std::optional<Arena> scratch_, remade_;
+  // What an action took, between two marks of the clock; kind is empty for a wait.
+  struct Span {
+    int chunk = 0;
+    std::optional<ActionKind> kind;
+    std::size_t begin = 0, end = 0;
+  };
+  DeviceClock clock_;
+  std::vector<Span> spans_;  // of the last run
   double run_seconds_ = 0, idle_seconds_ = 0;
 };
 

@@ -1,18 +1,26 @@
 // Engine: executing a schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 
+#include "base/device_memory.hpp"
+#include "base/trace_range.hpp"
 #include "kernels/elementwise.hpp"
 #include "train/engine.hpp"
 
 namespace trireme::train {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+// As a profiler shows it.
+const char* range_name(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward: return "forward";
+    case ActionKind::backward: return "backward";
+    case ActionKind::backward_input: return "backward, input";
+    case ActionKind::backward_weight: return "backward, weights";
+    case ActionKind::send: return "send";
+    case ActionKind::receive: return "receive";
+  }
+  return "action";
 }
 
 }  // namespace
@@ -35,7 +43,6 @@ void Engine::sum_expert_loads() {
   const TensorView all = loads_.view();
   Stream stream(device_);
   kernels::fill(stream, all, 0.0);
-  nn::RouterLosses losses;
   const auto for_each = [&](const auto& body) {
     for (Chunk& chunk : chunks_) {
       std::int64_t layer = chunk.stage->config().blocks.end -
@@ -48,18 +55,14 @@ void Engine::sum_expert_loads() {
   };
   for_each([&](nn::Moe& mixture, const TensorView& load_E) {
     kernels::copy(stream, mixture.load(), load_E);
-    losses.balance += mixture.losses().balance;
-    losses.z += mixture.losses().z;
+    kernels::accumulate(stream, mixture.losses(), all.rows(config_.model.layers * E, 2));
   });
-  if (!device_.is_meta()) {
-    all.data<double>()[config_.model.layers * E] = losses.balance;
-    all.data<double>()[config_.model.layers * E + 1] = losses.z;
-  }
   mesh_.replicas().all_reduce(stream, all).wait();
   pipeline_.all_reduce(stream, all).wait();
   for_each([&](nn::Moe& mixture, const TensorView& load_E) {
     kernels::copy(stream, load_E, mixture.load());
   });
+  copy_bytes(stream, all, TensorView(loads_on_host_.data(), DType::f64, all.shape()));
 }
 
 void Engine::update(double learning_rate, double gradient_scale, std::int64_t step) {
@@ -78,41 +81,67 @@ std::vector<StateTensor*> Engine::states() {
 }
 
 std::span<const double> Engine::expert_load() const {
-  if (loads_.view().empty() || device_.is_meta()) return {};
-  const auto all = loads_.view().span<double>();
-  return {all.data(), all.size() - 2};
+  if (loads_on_host_.empty() || device_.is_meta()) return {};
+  return std::span(loads_on_host_).first(loads_on_host_.size() - 2);
 }
 
 nn::RouterLosses Engine::router_losses() const {
-  if (loads_.view().empty() || device_.is_meta()) return {};
-  const auto all = loads_.view().span<double>();
-  return {all[all.size() - 2], all[all.size() - 1]};
+  if (loads_on_host_.empty() || device_.is_meta()) return {};
+  return {loads_on_host_.end()[-2], loads_on_host_.end()[-1]};
 }
 
 double Engine::run(const std::vector<TensorView>& inputs,
                    const std::vector<TensorView>& targets, double scale) {
-  Work work{inputs, targets, scale};
-  execute(schedule_, work);
-  return work.loss;
+  return execute(schedule_, {inputs, targets, scale});
 }
 
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                         const nn::Head::EachChunk& each) {
   const std::vector<TensorView> inputs = {inputs_T}, targets = {targets_T};
-  Work work{inputs, targets, 0.0, false, &each};
-  execute(forward_schedule_, work);
-  return work.loss;
+  return execute(forward_schedule_, {inputs, targets, 0.0, false, &each});
 }
 
-void Engine::execute(const Schedule& schedule, Work& work) {
+// Returns the sum of the losses of this rank's tokens. Reading it is where the host waits
+// for a GPU.
+double Engine::execute(const Schedule& schedule, const Work& work) {
   Stream stream(device_);
-  const auto start = Clock::now();
-  idle_seconds_ = 0;
-  for (Chunk& chunk : chunks_) chunk.seconds = {0, 0, 0, 0};
+  kernels::fill(stream, loss_.view(), 0.0);
+  clock_.reset();
+  spans_.clear();
+  const std::size_t start = clock_.mark(stream);
   for (const Action& action : schedule) perform(action, work, stream);
   // What is still on its way to other stages may go on while this one does other things,
   // but its memory must not be used before it is gone: claim() waits for it.
-  run_seconds_ = seconds_since(start);
+  const std::size_t end = clock_.mark(stream);
+  double loss = 0;
+  copy_bytes(stream, loss_.view(), TensorView(&loss, DType::f64, {1}));
+  sum_times(start, end);
+  return loss;
+}
+
+// A wait lies inside an action, right before that action's span in the list.
+void Engine::sum_times(std::size_t start, std::size_t end) {
+  for (Chunk& chunk : chunks_) chunk.seconds = {0, 0, 0, 0};
+  idle_seconds_ = 0;
+  double waited = 0;
+  for (const Span& span : spans_) {
+    const double seconds = clock_.seconds(span.begin, span.end);
+    if (!span.kind) {
+      waited += seconds;
+      idle_seconds_ += seconds;
+      continue;
+    }
+    StageCost& sum = chunks_[to_size(span.chunk)].seconds;
+    switch (*span.kind) {
+      case ActionKind::forward: sum.forward += seconds - waited; break;
+      case ActionKind::backward:
+      case ActionKind::backward_input: sum.backward_input += seconds - waited; break;
+      case ActionKind::backward_weight: sum.backward_weight += seconds - waited; break;
+      default: break;
+    }
+    waited = 0;
+  }
+  run_seconds_ = clock_.seconds(start, end);
 }
 
 std::vector<std::pair<int, StageCost>> Engine::stage_seconds() const {
@@ -127,23 +156,15 @@ std::vector<std::pair<int, StageCost>> Engine::stage_seconds() const {
   return all;
 }
 
-void Engine::perform(const Action& action, Work& work, Stream& stream) {
+void Engine::perform(const Action& action, const Work& work, Stream& stream) {
+  const TraceRange range(range_name(action.kind));
   store_->progress();
-  const auto start = Clock::now();
-  const double idle = idle_seconds_;
+  const std::size_t begin = clock_.mark(stream);
   dispatch(action, work, stream);
-  const double seconds = seconds_since(start) - (idle_seconds_ - idle);
-  StageCost& sum = chunks_[to_size(action.chunk)].seconds;
-  switch (action.kind) {
-    case ActionKind::forward: sum.forward += seconds; break;
-    case ActionKind::backward:
-    case ActionKind::backward_input: sum.backward_input += seconds; break;
-    case ActionKind::backward_weight: sum.backward_weight += seconds; break;
-    default: break;
-  }
+  spans_.push_back({action.chunk, action.kind, begin, clock_.mark(stream)});
 }
 
-void Engine::dispatch(const Action& action, Work& work, Stream& stream) {
+void Engine::dispatch(const Action& action, const Work& work, Stream& stream) {
   switch (action.kind) {
     case ActionKind::forward: forward(action, work, stream); break;
     case ActionKind::backward:
@@ -162,19 +183,20 @@ Engine::Live& Engine::live(Chunk& chunk, std::int64_t microbatch) {
 }
 
 // The memory of a microbatch, ready to be used anew.
-Engine::Live& Engine::claim(Chunk& chunk, std::int64_t microbatch) {
+Engine::Live& Engine::claim(Stream& stream, Chunk& chunk, std::int64_t microbatch) {
   Live& mine = live(chunk, microbatch);
-  wait_for_peer(mine.sent_output);
-  wait_for_peer(mine.sent_gradient);
+  wait_for_peer(stream, mine.sent_output);
+  wait_for_peer(stream, mine.sent_gradient);
   require(mine.deferred.empty(), "a microbatch's memory is used before its gradients");
   mine.saved.reset();
   return mine;
 }
 
-void Engine::wait_for_peer(comm::Handle& handle) {
-  const auto start = Clock::now();
+void Engine::wait_for_peer(Stream& stream, comm::Handle& handle) {
+  if (handle.empty()) return;
+  const std::size_t begin = clock_.mark(stream);
   handle.wait();
-  idle_seconds_ += seconds_since(start);
+  spans_.push_back({0, std::nullopt, begin, clock_.mark(stream)});
 }
 
 nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients) {
@@ -185,7 +207,8 @@ nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients
                 *attention_,
                 config_.batch.micro,
                 static_cast<std::int64_t>(sequence_positions_.size()),
-                positions_.view()};
+                positions_.view(),
+                loss_.view()};
   pass.remade = &*remade_;
   pass.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
   pass.token_scale = pass.aux_scale / static_cast<double>(config_.model.sequence);
@@ -195,7 +218,7 @@ nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients
 void Engine::receive(const Action& action, Stream& stream) {
   Chunk& chunk = chunks_[to_size(action.chunk)];
   if (action.payload == Payload::activation) {
-    Live& mine = claim(chunk, action.microbatch);
+    Live& mine = claim(stream, chunk, action.microbatch);
     mine.input = mine.saved.take(config_.precision.compute, activation_shape(), "input");
     mine.received = pipeline_.receive(stream, mine.input, action.peer);
     return;
@@ -214,29 +237,42 @@ void Engine::send(const Action& action, Stream& stream) {
   }
 }
 
-void Engine::forward(const Action& action, Work& work, Stream& stream) {
+// A microbatch's tokens or targets where the kernels read them.
+TensorView Engine::on_device(Stream& stream, const TensorView& ids_T,
+                             std::size_t microbatch, bool targets) {
+  if (!device_.is_cuda()) return ids_T;
+  const auto row = static_cast<std::int64_t>(2 * microbatch + (targets ? 1 : 0));
+  const TensorView ids = ids_.view().rows(row, 1).reshape(ids_T.shape());
+  copy_bytes(stream, ids_T, ids);
+  return ids;
+}
+
+void Engine::forward(const Action& action, const Work& work, Stream& stream) {
   Chunk& chunk = chunks_[to_size(action.chunk)];
   const auto m = to_size(action.microbatch);
   const bool first = chunk.number == 0, last = chunk.number + 1 == stages(shape_);
   // 1. the input: tokens, what came from another rank, or what the chunk before left
   if (first || chunk.before_here) {
-    Live& mine = claim(chunk, action.microbatch);
-    mine.input = first ? work.inputs[m]
+    Live& mine = claim(stream, chunk, action.microbatch);
+    mine.input = first ? on_device(stream, work.inputs[m], m, false)
                        : live(chunks_[to_size(place_of(shape_, chunk.number - 1).chunk)],
                               action.microbatch)
                              .output;
   }
   Live& mine = live(chunk, action.microbatch);
-  wait_for_peer(mine.received);
+  wait_for_peer(stream, mine.received);
   // 2. the stage
   nn::WeightGradients gradients(*store_);
   nn::Pass p = pass(stream, mine, gradients);
   mine.output = chunk.stage->forward(p, mine.input, mine.views);
   // 3. the loss
   if (!last) return;
-  work.loss += work.training
-                   ? chunk.stage->loss(p, work.targets[m], work.scale, mine.views)
-                   : chunk.stage->evaluate(p, work.targets[m], mine.views, *work.each);
+  const TensorView targets_T = on_device(stream, work.targets[m], m, true);
+  if (work.training) {
+    chunk.stage->loss(p, targets_T, work.scale, mine.views);
+  } else {
+    chunk.stage->evaluate(p, targets_T, mine.views, *work.each);
+  }
 }
 
 // The gradient of a stage's input is left in that input's memory: in this microbatch's,
@@ -251,7 +287,7 @@ void Engine::backward(const Action& action, Stream& stream) {
   } else if (!last) {
     GradientIn& in =
         chunk.gradients_in[to_size(chunk.gradient_slots[to_size(action.microbatch)])];
-    wait_for_peer(in.received);
+    wait_for_peer(stream, in.received);
     dy_TD = in.memory.view();
   }
   const bool split = action.kind == ActionKind::backward_input;

@@ -8,26 +8,31 @@
 #include "base/memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/random.hpp"
 
 namespace trireme::train {
 
 GemmRate gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
-                   double seconds) {
+                   double seconds, Device device) {
   using Clock = std::chrono::steady_clock;
-  Stream stream;
-  const Buffer a(Device::host(), dtype, {m, k}, MemoryClass::workspace, "gemm rate");
-  const Buffer b(Device::host(), dtype, {n, k}, MemoryClass::workspace, "gemm rate");
-  const Buffer c(Device::host(), accumulator_of(dtype), {m, n}, MemoryClass::workspace,
+  Stream stream(device);
+  const Buffer a(device, dtype, {m, k}, MemoryClass::workspace, "gemm rate");
+  const Buffer b(device, dtype, {n, k}, MemoryClass::workspace, "gemm rate");
+  const Buffer c(device, accumulator_of(dtype), {m, n}, MemoryClass::workspace,
                  "gemm rate");
-  kernels::fill(stream, a.view(), 0.5);
-  kernels::fill(stream, b.view(), 0.25);
+  kernels::fill_normal(stream, a.view(), a.view().shape(), {0, 0}, 1, 1, 1.0);
+  kernels::fill_normal(stream, b.view(), b.view().shape(), {0, 0}, 1, 2, 1.0);
+  // On a GPU several are queued at a time: the queue must not run dry.
+  const int queued = device.is_cuda() ? 10 : 1;
   const auto product = [&] {
-    kernels::gemm(stream, c.view(), a.view(), kernels::Transpose::no, b.view(),
-                  kernels::Transpose::yes);
+    for (int i = 0; i < queued; ++i)
+      kernels::gemm(stream, c.view(), a.view(), kernels::Transpose::no, b.view(),
+                    kernels::Transpose::yes);
+    stream.synchronize();
   };
   product();  // builds what the library keeps per shape
-  const double flops =
-      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const double flops = 2.0 * queued * static_cast<double>(m) * static_cast<double>(n) *
+                       static_cast<double>(k);
   GemmRate rate;
   const auto begin = Clock::now();
   double products = 0, elapsed = 0;

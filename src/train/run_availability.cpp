@@ -15,12 +15,10 @@ struct TextChoice {
   std::string_view key, allowed, feature;
 };
 constexpr std::array unavailable_texts = {
-    TextChoice{"run.device", "auto|cpu", "CUDA is"},
     TextChoice{"model.from", "", "starting from another model is"},
     TextChoice{"data.source", "bytes|tokens|synthetic", "this source is"},
     TextChoice{"data.tokenizer", "", "tokenizers are"},
     TextChoice{"parallel.offload", "none|optimizer|weights", "offloading activations is"},
-    TextChoice{"comm.backend", "auto|mpi", "NCCL is"},
     TextChoice{"precision.compute", "fp64|fp32|bf16", "this type is"},
     TextChoice{"precision.recipe", "none", "fp8 is"},
     TextChoice{"optimizer.name", "adamw|sgd", "this optimizer is"},

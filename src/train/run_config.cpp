@@ -20,7 +20,9 @@ RunSettings read_run(const io::Deck& deck) {
   if (run.directory.empty()) run.directory = "runs/" + run.name;
   run.steps = deck.integer("run.steps");
   run.seed = static_cast<std::uint64_t>(deck.integer("run.seed"));
-  run.device = deck.text("run.device") == "auto" ? "cpu" : deck.text("run.device");
+  run.device = deck.text("run.device");
+  run.share_gpus = deck.boolean("run.share_gpus");
+  run.backend = deck.text("comm.backend");
   run.threads = static_cast<int>(deck.integer("run.threads"));
   run.time_limit = deck.real("run.time_limit");
   return run;

@@ -24,7 +24,9 @@ struct RunSettings {
   std::string name, directory;
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
-  std::string device;     // "cpu" here; "auto" resolves to it
+  std::string device;  // "auto", "cpu" or "cuda"
+  bool share_gpus = false;
+  std::string backend;    // comm.backend: "auto", "mpi" or "nccl"
   int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none
 };

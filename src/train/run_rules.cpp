@@ -51,6 +51,14 @@ void Rules::run_rules() {
                " puts the run: write a name without '/', or give run.directory";
       });
   rule(
+      {"comm.backend", "run.device"},
+      [&] { return config_.run.backend != "nccl" || config_.run.device != "cpu"; },
+      [&] {
+        return show("comm.backend") + " carries messages between GPUs, but " +
+               show("run.device") +
+               ": write run.device = \"cuda\" or comm.backend = \"auto\"";
+      });
+  rule(
       {"checkpoint.resume"}, [&] { return !config_.checkpoint.resume.empty(); },
       [&] {
         return show("checkpoint.resume") +

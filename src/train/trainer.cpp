@@ -6,8 +6,10 @@
 #include <cmath>
 
 #include "base/log.hpp"
+#include "base/trace_range.hpp"
 #include "io/files.hpp"
 #include "optim/learning_rate.hpp"
+#include "train/device_peak.hpp"
 #include "train/machine_peak.hpp"
 #include "train/run_outlook.hpp"
 
@@ -20,16 +22,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Adds the seconds of its life to a sum.
+// Adds the seconds of its life to a sum, and names it in a profiler's timeline.
 class Timer {
  public:
-  explicit Timer(double& sum) : sum_(sum) {}
+  Timer(double& sum, const char* name) : sum_(sum), range_(name) {}
   ~Timer() { sum_ += seconds_since(start_); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
  private:
   double& sum_;
+  TraceRange range_;
   Clock::time_point start_ = Clock::now();
 };
 
@@ -48,20 +51,22 @@ void log_memory(const char* title, const F& bytes_of) {
 }  // namespace
 
 Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
-                 const std::string& deck)
+                 const std::string& deck, const CudaDevice& gpu)
     : world_(world),
       mesh_(mesh),
       config_(config),
       deck_(deck),
       totals_(mesh, stages(pipeline_shape(config)), Device::host()),
-      meter_(mesh) {
+      meter_(mesh),
+      gpu_(gpu),
+      energy_(gpu.pci_bus_id) {
   world_.set_timeout(config_.health.timeout_seconds);
   open_data();
-  engine_.emplace(config_, mesh_, Device::host());
+  engine_.emplace(config_, mesh_, mesh_.device());
   live_microbatches_ = live_microbatches(engine_->schedule());
   idle_sums_.resize(totals_.idle_shares().size());
   stage_sums_.assign(totals_.stage_seconds().size(), StageCost{0, 0, 0, 1});
-  peak_flops_ = measure_peak();
+  measure_peak();
   start_or_resume();
   loader_.emplace(*source_,
                   BatchLoaderConfig{.seed = config_.run.seed,
@@ -94,20 +99,35 @@ void Trainer::open_data() {
       MemoryClass::data, "validation batch");
 }
 
-double Trainer::measure_peak() {
-  world_.barrier();  // all ranks at once: they share the machine
-  return world_.sum(gemm_rate(config_.precision.compute, 1024, 1024, 1024, 0.1).best);
+// All ranks at once: they share the machine. A GPU's peak is its vendor's figure, where
+// it is known; the measured rate is printed beside it.
+void Trainer::measure_peak() {
+  const Device device = mesh_.device();
+  const std::int64_t size = device.is_cuda() ? 4096 : 1024;
+  const DType compute = config_.precision.compute;
+  world_.barrier();
+  gemm_flops_ = world_.sum(gemm_rate(compute, size, size, size, 0.1, device).best);
+  const double dense = device.is_cuda() ? dense_peak(gpu_.name, compute) : 0;
+  peak_is_dense_ = world_.max(dense > 0 ? 0 : 1) == 0;
+  peak_flops_ = peak_is_dense_ ? world_.sum(dense) : gemm_flops_;
 }
 
 void Trainer::announce() {
   const auto flops = model::flops_per_token(config_.model);
   log::info("data      {}", source_->describe());
   if (validation_source_) log::info("validate  {}", validation_source_->describe());
+  const std::string_view compute = name_of(config_.precision.compute);
   log::info(
       "flops     {} per token = 6 N + 12 L D S (causal half of attention: {}); mfu is "
-      "divided by the GEMM rate measured now in {}: {}FLOP/s",
+      "divided by the {} in {}: {}FLOP/s",
       human_count(flops.full), human_count(flops.causal),
-      name_of(config_.precision.compute), human_count(peak_flops_));
+      peak_is_dense_ ? format("dense peak of {} x {}", world_.size(), gpu_.name)
+                     : std::string("GEMM rate measured now"),
+      compute, human_count(peak_flops_));
+  if (peak_is_dense_)
+    log::info("gemm      {}FLOP/s measured now in {}, {} % of that peak",
+              human_count(gemm_flops_), compute,
+              fixed(100 * gemm_flops_ / peak_flops_, 1));
   log_memory("allocated", [](const MemoryUse& use) { return use.bytes; });
 }
 
@@ -140,15 +160,16 @@ void Trainer::step() {
   StepTimes times;
   double loss = 0, norm = 0, rate = 0;
   {
-    const Timer total(times.total);
+    const Timer total(times.total, "step");
     watchdog_->beat("training step");
     inject_fault();
     meter_.begin();
+    joules_ = energy_.joules();
     offloaded_ = engine_->store().offload_traffic();
     // 1. data
     const Batch* batch = nullptr;
     {
-      const Timer timer(times.data);
+      const Timer timer(times.data, "data");
       batch = &loader_->next();
     }
     // Losses and gradients are means over the real tokens of the global batch.
@@ -156,18 +177,19 @@ void Trainer::step() {
     // 2. forward and backward; buckets are reduced as they fill
     optim::ParameterStore& store = engine_->store();
     {
-      const Timer timer(times.compute);
+      const Timer timer(times.compute, "forward and backward");
       engine_->begin_step();
       loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid) / valid;
     }
     // 3. what is left of the reductions
     {
-      const Timer timer(times.communication);
+      const Timer timer(times.communication, "rest of the reductions");
       engine_->finish_step();
+      Stream(mesh_.device()).synchronize();
       loss = reduce_loss(loss);
     }
     // 4. clip and update
-    const Timer timer(times.optimizer);
+    const Timer timer(times.optimizer, "optimizer");
     norm = store.gradient_norm();
     dump_gradients();
     rate = optim::learning_rate(config_.optimizer, step_ + 1);
@@ -178,6 +200,7 @@ void Trainer::step() {
     } else {
       store.clear_gradients();
     }
+    Stream(mesh_.device()).synchronize();  // so that the times are the device's
     ++step_;
     tokens_ += static_cast<std::int64_t>(valid);
     meter_.end();

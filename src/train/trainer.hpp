@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "base/cuda_devices.hpp"
+#include "base/energy_meter.hpp"
 #include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
 #include "io/checkpoint.hpp"
@@ -31,8 +33,9 @@ class Trainer {
  public:
   // Opens the data, builds the engine and starts or resumes. Collective over the world.
   // deck: the effective deck, which goes into the run's directory and each checkpoint.
+  // gpu: this rank's, if the mesh is one of GPUs.
   Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
-          const std::string& deck);
+          const std::string& deck, const CudaDevice& gpu);
   ~Trainer();
 
   // Trains to run.steps. Returns done, or run_again when a signal or the time limit ended
@@ -47,13 +50,14 @@ class Trainer {
   void load(const std::string& from, const std::string& newest);
   std::vector<io::TensorBox> checkpoint_boxes();
   void announce();
-  double measure_peak();
+  void measure_peak();
 
   void step();
   double reduce_loss(double loss);
   bool healthy(double loss, double norm);
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
+  double tokens_of_rank() const;
   void report() const;
   void print(double loss, double norm, double rate, const StepTimes& times) const;
   void validate();
@@ -87,6 +91,11 @@ class Trainer {
   std::vector<StageCost> stage_sums_;  // seconds of each stage, over the steps
   double memory_peak_ = 0;             // bytes, of the rank that held most
   double peak_flops_ = 0;              // of all ranks
+  double gemm_flops_ = 0;              // of all ranks, measured
+  bool peak_is_dense_ = false;         // by the data sheet of all their GPUs
+  CudaDevice gpu_;                     // of this rank, if it computes on one
+  EnergyMeter energy_;                 // of that GPU
+  std::optional<double> joules_;       // its counter before this step
   double save_seconds_ = 0;            // of the last checkpoint
   double usual_seconds_ = 0;           // of a step, smoothed
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

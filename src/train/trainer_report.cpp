@@ -1,5 +1,6 @@
 // Trainer: where time and bytes went, each step and at the end.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "train/run_outlook.hpp"
 #include "train/text_table.hpp"
@@ -43,6 +44,12 @@ std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 }  // namespace
 
+// Tokens of a step, shared out evenly over the ranks.
+double Trainer::tokens_of_rank() const {
+  return static_cast<double>(config_.batch.global * config_.model.sequence) /
+         world_.size();
+}
+
 // Of this step, on rank 0.
 io::Record Trainer::accounts() {
   const optim::ParameterStore& store = engine_->store();
@@ -57,6 +64,13 @@ io::Record Trainer::accounts() {
     record.set("offload_bytes_to_host", now.to_host - offloaded_.to_host)
         .set("offload_bytes_to_device", now.to_device - offloaded_.to_device);
   }
+  if (mesh_.device().is_cuda()) {
+    const DeviceMemoryState memory = device_memory_state(mesh_.device());
+    record.set("device_memory_used_bytes",
+               static_cast<std::int64_t>(memory.total_bytes - memory.free_bytes));
+  }
+  if (const auto joules = energy_.joules(); joules && joules_)
+    record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
   if (config_.model.has_experts()) {
     const nn::RouterLosses losses = engine_->router_losses();
     record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);

@@ -11,6 +11,7 @@
 #include "base/version.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
+#include "kernels/elementwise.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
 #include "train/trainer.hpp"
@@ -43,13 +44,10 @@ void warn_of_changes(const std::string& before, const std::string& now) {
   }
 }
 
-// Makes the first element of a weight NaN.
+// Makes the first elements of a weight NaN.
 void poison(const TensorView& weight) {
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-  visit_floating(weight.dtype(), [&](auto type) {
-    using T = decltype(type);
-    weight.data<T>()[0] = T(nan);
-  });
+  Stream stream(weight.device());
+  kernels::fill(stream, weight.rows(0, 1), std::numeric_limits<double>::quiet_NaN());
 }
 
 }  // namespace

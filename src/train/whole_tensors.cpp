@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 
 namespace trireme::train {
@@ -59,7 +60,8 @@ void gather_whole(comm::Mesh& mesh, const std::vector<optim::StoredBox>& boxes,
     TensorView target = whole.rows(box.global_begin[0], box.data.dim(0));
     if (whole.shape().rank() == 2)
       target = target.columns(box.global_begin[1], box.data.dim(1));
-    kernels::copy(stream, box.data, target);
+    Stream device(box.data.device());
+    copy_bytes(device, box.data, target);
   }
   mesh.everyone().all_reduce(stream, whole).wait();
 }

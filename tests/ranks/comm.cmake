@@ -1,6 +1,6 @@
 # Tests of comm.
 # SPDX-License-Identifier: Apache-2.0
-foreach(topic comm world mesh)
+foreach(topic comm device_comm world mesh)
   trireme_test(${topic}_test SOURCES ${topic}_test.cpp USES base comm RANKS 1 2 3 4)
 endforeach()
 

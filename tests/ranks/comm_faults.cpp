@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/memory.hpp"
+#include "comm/async_errors.hpp"
 #include "comm/mesh.hpp"
 #include "comm/watchdog.hpp"
 #include "comm/world.hpp"
@@ -55,6 +56,7 @@ class Faults {
     if (fault == "killed" && last) ::raise(SIGKILL);
     if (fault == "segv" && last) ::raise(SIGSEGV);
     if (fault == "watchdog") watchdog(last);
+    if (fault == "gpu" || fault == "gpu_asleep") gpu(fault, last);
     reduce(1000);
     log::info("done");
     return 0;
@@ -81,8 +83,27 @@ class Faults {
   void watchdog(bool last) {
     Watchdog dog(world_, 1);
     dog.beat("reading data");
+    Handle in_flight = mesh_.everyone().all_reduce(stream_, x_.view());
     if (last) ::sleep(60);
+    in_flight.wait();
+  }
+
+  // What a transport between GPUs finds has failed: seen by the thread that makes the
+  // collectives move, or by the watchdog's while that thread is blocked.
+  void gpu(const std::string& fault, bool last) {
+    class Broken final : public AsyncSource {
+     public:
+      void look() override {
+        fail(Status::transport, "all_reduce #7 fp32[9] on axis 'data' failed: no link");
+      }
+      void abort() noexcept override { log::error("trireme: the GPU's work is aborted"); }
+    };
+    static Broken broken;
+    Watchdog dog(world_, 8);
+    if (last) async_errors().add(&broken);
+    if (last && fault == "gpu_asleep") ::sleep(60);
     reduce(1000);
+    ::sleep(3);  // until the other rank's abort comes
   }
 
   World& world_;

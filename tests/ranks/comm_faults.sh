@@ -40,6 +40,9 @@ for ranks in 3; do
   expect killed $ranks 137 0 'signal 9'
   expect segv $ranks 139 1 "rank $last: killed by SIGSEGV"
   expect watchdog $ranks 82 1 "rank $last (host .*) made no progress for .* in 'reading data'"
+  expect watchdog $ranks 82 1 "^  all_reduce #2 fp32\[1048576\] on axis 'everyone', started at .* in flight"
+  expect gpu $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
+  expect gpu_asleep $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
 done
 
 # Two single processes that were meant to be one job of two.

@@ -1,14 +1,17 @@
-// Collectives against sums, copies and counts made locally.
+// Collectives against sums, copies and counts made locally. On a GPU the tensors lie
+// there.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <bit>
+#include <set>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
 #include "comm/meta_group.hpp"
 #include "comm/trace.hpp"
+#include "ranks/comm_tensors.hpp"
 #include "support/world.hpp"
 
 namespace trireme::comm {
@@ -20,59 +23,20 @@ constexpr DType floating[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 constexpr std::int64_t sizes[] = {0, 1, 5, 1000, 5003, 100003, 2400007};
 
 Mesh& mesh() {
-  static Mesh data_parallel(test::world(), {.data = test::world().size()});
+  static Mesh data_parallel(test::world(), {.data = test::world().size()}, {},
+                            test::test_device());
   return data_parallel;
 }
 Group& everyone() { return mesh().everyone(); }
 
-Buffer buffer(DType dtype, std::int64_t elements) {
-  return Buffer(Device::host(), dtype, {elements}, MemoryClass::workspace, "test");
-}
-
-// Values whose sum depends on its order and precision: 24 bits, scattered over 16
-// binades. A hash, because millions are made.
-double value(int rank, std::int64_t i, std::uint64_t stream = 0) {
-  auto h = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u +
-           static_cast<std::uint64_t>(rank) * 0xd1342543de82ef95u + stream;
-  h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
-  h ^= h >> 29;
-  const auto mantissa = static_cast<double>(static_cast<std::int64_t>(h >> 40)) - 0x1p23;
-  return mantissa * 0x1p-31 * static_cast<double>(1u << (h & 15));
-}
-
-template <class T>
-void fill(const TensorView& x, int rank, std::uint64_t stream = 0) {
-  T* data = x.data<T>();
-  for (std::int64_t i = 0; i < x.elements(); ++i)
-    data[i] = static_cast<T>(static_cast<Accumulator<T>>(value(rank, i, stream)));
-}
-
-// sum or max over ranks in rank order, in the accumulator, rounded once
-template <class T>
-T reduced(int ranks, std::int64_t i, Reduce reduce, std::uint64_t stream = 0) {
-  using A = Accumulator<T>;
-  A total = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const A term = static_cast<A>(static_cast<T>(static_cast<A>(value(rank, i, stream))));
-    total = rank == 0               ? term
-            : reduce == Reduce::sum ? total + term
-                                    : std::max(total, term);
-  }
-  return static_cast<T>(total);
-}
-
-template <class T>
-bool same_bits(T a, T b) {
-  return std::memcmp(&a, &b, sizeof(T)) == 0;
-}
-
-// First index in x whose bits differ from f(i), or -1.
-template <class T, class F>
-std::int64_t first_difference(const TensorView& x, const F& f) {
-  for (std::int64_t i = 0; i < x.elements(); ++i)
-    if (!same_bits(x.data<T>()[i], f(i))) return i;
-  return -1;
-}
+using test::buffer;
+using test::fill;
+using test::first_difference;
+using test::OnHost;
+using test::reduced;
+using test::test_device;
+using test::value;
+using test::write;
 
 template <class F>
 void for_all(const F& f) {
@@ -84,7 +48,7 @@ void for_all(const F& f) {
 }
 
 TEST(Collectives, AllReduceSumsInRankOrderAndRoundsOnce) {
-  Stream stream;
+  Stream stream(test_device());
   for_all([&](DType dtype, std::int64_t size) {
     visit_floating(dtype, [&](auto tag) {
       using T = decltype(tag);
@@ -103,7 +67,7 @@ TEST(Collectives, AllReduceSumsInRankOrderAndRoundsOnce) {
 }
 
 TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
-  Stream stream;
+  Stream stream(test_device());
   const std::int64_t ranks = everyone().size(), rank = everyone().rank();
   for_all([&](DType dtype, std::int64_t size) {
     visit_floating(dtype, [&](auto tag) {
@@ -126,7 +90,7 @@ TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
 }
 
 TEST(Collectives, AllGatherConcatenates) {
-  Stream stream;
+  Stream stream(test_device());
   const std::int64_t ranks = everyone().size(), rank = everyone().rank();
   for_all([&](DType dtype, std::int64_t size) {
     visit_floating(dtype, [&](auto tag) {
@@ -150,14 +114,16 @@ TEST(Collectives, AllGatherConcatenates) {
 }
 
 TEST(Collectives, BroadcastReachesEveryRankFromEveryRoot) {
-  Stream stream;
+  Stream stream(test_device());
   for (const std::int64_t size : sizes) {
     const Buffer x = buffer(DType::i32, size);
     for (int root = 0; root < everyone().size(); ++root) {
-      auto values = x.view().span<std::int32_t>();
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<std::int32_t>(i) + 1000 * everyone().rank();
+      write<std::int32_t>(x.view(), [](std::int64_t i) {
+        return static_cast<std::int32_t>(i) + 1000 * everyone().rank();
+      });
       everyone().broadcast(stream, x.view(), root).wait();
+      const OnHost here(x.view());
+      const auto values = here.view().span<std::int32_t>();
       std::int64_t wrong = 0;
       for (std::size_t i = 0; i < values.size(); ++i)
         wrong += values[i] != static_cast<std::int32_t>(i) + 1000 * root;
@@ -167,15 +133,15 @@ TEST(Collectives, BroadcastReachesEveryRankFromEveryRoot) {
 }
 
 TEST(Collectives, AllToAllTransposes) {
-  Stream stream;
+  Stream stream(test_device());
   const int ranks = everyone().size(), rank = everyone().rank();
   for (const std::int64_t part : {0, 1, 7, 40000}) {
     const Buffer from = buffer(DType::i64, ranks * part),
                  to = buffer(DType::i64, ranks * part);
-    auto sent = from.view().span<std::int64_t>(), got = to.view().span<std::int64_t>();
-    for (std::size_t i = 0; i < sent.size(); ++i)
-      sent[i] = rank * 1000000 + static_cast<std::int64_t>(i);
+    write<std::int64_t>(from.view(), [&](std::int64_t i) { return rank * 1000000 + i; });
     everyone().all_to_all(stream, from.view(), to.view()).wait();
+    const OnHost here(to.view());
+    const auto got = here.view().span<std::int64_t>();
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < ranks * part; ++i)
       wrong +=
@@ -187,7 +153,7 @@ TEST(Collectives, AllToAllTransposes) {
 TEST(Collectives, MessagesArriveInOrderPerPair) {
   const int ranks = everyone().size(), rank = everyone().rank();
   if (ranks == 1) GTEST_SKIP() << "one rank has nobody to send to";
-  Stream stream;
+  Stream stream(test_device());
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
   constexpr std::size_t count = 6;
   std::vector<Buffer> sent, got;
@@ -196,21 +162,23 @@ TEST(Collectives, MessagesArriveInOrderPerPair) {
     const std::int64_t size = i % 2 ? 3 : 70001;  // eager and rendezvous by turns
     sent.push_back(buffer(DType::i32, size));
     got.push_back(buffer(DType::i32, size));
-    for (auto& v : sent[i].view().span<std::int32_t>())
-      v = 100 * rank + static_cast<int>(i);
+    write<std::int32_t>(sent[i].view(),
+                        [&](std::int64_t) { return 100 * rank + static_cast<int>(i); });
     handles.push_back(everyone().send(stream, sent[i].view(), next));
   }
   for (std::size_t i = 0; i < count; ++i)
     handles.push_back(everyone().receive(stream, got[i].view(), previous));
   for (auto handle = handles.rbegin(); handle != handles.rend(); ++handle) handle->wait();
   for (std::size_t i = 0; i < count; ++i)
-    for (const auto v : got[i].view().span<std::int32_t>())
-      ASSERT_EQ(v, 100 * previous + static_cast<int>(i));
+    ASSERT_EQ(first_difference<std::int32_t>(
+                  got[i].view(),
+                  [&](std::int64_t) { return 100 * previous + static_cast<int>(i); }),
+              -1);
 }
 
 // Starts twelve collectives of all kinds and sizes, and waits from the last to the first.
 void many_in_flight(std::vector<Buffer>& buffers) {
-  Stream stream;
+  Stream stream(test_device());
   const std::int64_t ranks = everyone().size();
   std::vector<Handle> handles;
   for (std::size_t i = 0; i < 12; i += 3) {
@@ -270,7 +238,7 @@ TEST(Collectives, AllocateNothingAfterTheFirstRound) {
 
 TEST(Collectives, MetaGroupCountsWhatTheTransportDoes) {
   const int ranks = test::world().size(), rank = test::world().rank();
-  const Mesh real(test::world(), {.data = ranks});
+  const Mesh real(test::world(), {.data = ranks}, {}, test_device());
   const Mesh planned = Mesh::meta({.data = ranks}, rank);
   const auto run = [&](Group& group, Device device) {
     Stream stream(device);
@@ -289,9 +257,17 @@ TEST(Collectives, MetaGroupCountsWhatTheTransportDoes) {
     group.all_reduce(stream, b.view(), Reduce::max).wait();
   };
   Group& group = real.group(Axis::data);
-  run(group, Device::host());
+  run(group, test_device());
   run(planned.group(Axis::data), Device::meta());
-  EXPECT_EQ(group.staging_bytes(), planned.group(Axis::data).staging_bytes());
+  // A GPU's tensors lie whole in pinned memory, one of each size at a time.
+  std::size_t pinned = 0;
+  if (test_device().is_cuda() && ranks > 1) {
+    std::set<std::size_t> blocks;
+    for (const int bytes : {2 * ranks * 200001, 4 * 1001, 4 * 1001 * ranks})
+      blocks.insert(std::bit_ceil(static_cast<std::size_t>(bytes)));
+    for (const std::size_t block : blocks) pinned += block;
+  }
+  EXPECT_EQ(group.staging_bytes(), planned.group(Axis::data).staging_bytes() + pinned);
   EXPECT_EQ(group.bytes_sent(), planned.group(Axis::data).bytes_sent());
   EXPECT_EQ(group.collectives(), planned.group(Axis::data).collectives());
   if (ranks > 1) {
@@ -304,7 +280,7 @@ TEST(Collectives, MetaGroupCountsWhatTheTransportDoes) {
 // all-reduce, (P - 1) N for a broadcast, whatever the tree.
 TEST(Collectives, BytesSent) {
   const int ranks = everyone().size();
-  Stream stream;
+  Stream stream(test_device());
   const Buffer x = buffer(DType::f32, 100003);
   const auto sent_by_all = [&](const auto& collective) {
     const auto before = everyone().bytes_sent();
@@ -320,9 +296,9 @@ TEST(Collectives, BytesSent) {
 }
 
 TEST(Collectives, RefuseWhatDoesNotFit) {
-  Stream stream;
+  Stream stream(test_device());
   const std::int64_t ranks = everyone().size();
-  const Buffer matrix(Device::host(), DType::f32, {4, 6}, MemoryClass::workspace, "m");
+  const Buffer matrix(test_device(), DType::f32, {4, 6}, MemoryClass::workspace, "m");
   const Buffer ints = buffer(DType::i32, 4 * ranks);
   const Buffer shard = buffer(DType::f32, 3), full = buffer(DType::f32, 3 * ranks + 1);
   EXPECT_THROW(everyone().all_reduce(stream, matrix.view().columns(1, 3)), Error);
@@ -333,8 +309,21 @@ TEST(Collectives, RefuseWhatDoesNotFit) {
   EXPECT_THROW(everyone().send(stream, ints.view(), everyone().rank()), Error);
 }
 
+TEST(Collectives, RefuseTensorsOfAnotherDevice) {
+  if (!test_device().is_cuda() || everyone().size() == 1)
+    GTEST_SKIP() << "nothing travels between devices";
+  Stream stream(test_device()), host;
+  const Buffer x = buffer(DType::f32, 3);
+  const Mesh on_host(test::world(), {.data = test::world().size()});
+  EXPECT_THROW(on_host.everyone().all_reduce(stream, x.view()), Error);
+  EXPECT_THROW(everyone().all_reduce(host, x.view()), Error);
+  const Buffer full(Device::host(), DType::f32, {3 * everyone().size()},
+                    MemoryClass::workspace, "full");
+  EXPECT_THROW(everyone().all_gather(stream, x.view(), full.view()), Error);
+}
+
 TEST(Trace, KeepsTheLast) {
-  Stream stream;
+  Stream stream(test_device());
   const Buffer x = buffer(DType::f32, 12);
   const auto before = trace().count();
   for (int i = 0; i < 1100; ++i) everyone().all_reduce(stream, x.view()).wait();
@@ -350,6 +339,20 @@ TEST(Trace, KeepsTheLast) {
   EXPECT_GE(last.end_seconds, last.start_seconds);
   EXPECT_THROW(trace().entry(before), Error);
   EXPECT_NE(trace().last(8).find("fp32[12] on axis 'everyone'"), std::string::npos);
+}
+
+TEST(Trace, ListsTheOldestInFlight) {
+  Trace trace;
+  std::int64_t ids[3] = {};
+  for (int i = 0; i < 3; ++i)
+    ids[i] = trace.begin("data", Collective::all_reduce, i + 1, DType::f32, 7);
+  trace.end(ids[1]);
+  const std::string all = trace.in_flight(8), oldest = trace.in_flight(1);
+  EXPECT_NE(all.find("#1"), std::string::npos);
+  EXPECT_EQ(all.find("#2"), std::string::npos);
+  EXPECT_NE(all.find("#3"), std::string::npos);
+  EXPECT_NE(oldest.find("#1"), std::string::npos);
+  EXPECT_EQ(oldest.find("#3"), std::string::npos);
 }
 
 }  // namespace

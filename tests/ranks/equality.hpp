@@ -37,7 +37,7 @@ inline train::RunConfig equality_config(const std::string& model,
 inline Outcome train(const std::string& model, const std::string& compute,
                      const Words& overrides, int steps = 3, const Inspect& inspect = {}) {
   const auto config = equality_config(model, compute, overrides);
-  comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
+  comm::Mesh mesh = test_mesh(config);
   return train_steps(config, mesh, steps, true, inspect);
 }
 

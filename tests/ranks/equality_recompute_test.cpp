@@ -61,7 +61,7 @@ struct Measured {
 Measured measure(const std::string& compute, const Words& words) {
   Measured m;
   m.config = equality_config("llama", compute, words);
-  comm::Mesh mesh(world(), m.config.parallel.mesh, m.config.parallel.folding);
+  comm::Mesh mesh = test_mesh(m.config);
   const Bytes before = memory_use(MemoryClass::activations).bytes;
   m.outcome = train_steps(m.config, mesh, 2, true, [&](train::Engine& engine) {
     m.demand = engine.demand();

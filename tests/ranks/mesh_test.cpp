@@ -1,4 +1,4 @@
-// Coordinates and groups of a mesh.
+// Coordinates and groups of a mesh, on the device of the test.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mesh.hpp"
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "base/memory.hpp"
+#include "ranks/comm_tensors.hpp"
 #include "support/world.hpp"
 
 namespace trireme::comm {
@@ -29,19 +29,19 @@ TEST(MeshShape, TensorIsFastest) {
 
 // World ranks of a group, gathered over it.
 std::vector<float> members(Group& group) {
-  Stream stream;
-  const Buffer own(Device::host(), DType::f32, {1}, MemoryClass::workspace, "own");
-  const Buffer all(Device::host(), DType::f32, {group.size()}, MemoryClass::workspace,
-                   "all");
-  own.view().data<float>()[0] = static_cast<float>(test::world().rank());
+  Stream stream(test::test_device());
+  const Buffer own = test::buffer(DType::f32, 1);
+  const Buffer all = test::buffer(DType::f32, group.size());
+  test::write<float>(own.view(), [](std::int64_t) { return test::world().rank(); });
   group.all_gather(stream, own.view(), all.view()).wait();
-  const auto values = all.view().span<float>();
+  const test::OnHost here(all.view());
+  const auto values = here.view().span<float>();
   return {values.begin(), values.end()};
 }
 
 void check(const MeshShape& shape) {
   const int rank = test::world().rank();
-  const Mesh mesh(test::world(), shape);
+  const Mesh mesh(test::world(), shape, {}, test::test_device());
   for (const Axis axis : all_axes) {
     std::vector<float> expected;
     for (int other = 0; other < shape.size(); ++other) {

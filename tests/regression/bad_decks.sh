@@ -148,14 +148,12 @@ add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
 add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet.
-add cuda 'run.device = "cuda"|not available yet; write run.device' 'run.device = "cuda"'
 add fp8 'not available yet; write precision.compute' 'precision.compute = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
 add background 'not available yet; write checkpoint.async = false' 'checkpoint.async = true'
 add tensorboard 'not available yet' 'metrics.tensorboard = true'
 add megatron 'not available yet; write data.source' 'data.source = "megatron"'
-add nccl 'not available yet; write comm.backend' 'comm.backend = "nccl"'
 
 # 7. The command line.
 rule no_equals 64 1 'command line: parallel.tensor: expected section.key=value' parallel.tensor

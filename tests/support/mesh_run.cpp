@@ -8,6 +8,7 @@
 
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
+#include "support/device.hpp"
 #include "support/world.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -94,9 +95,14 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
 
 }  // namespace
 
+comm::Mesh test_mesh(const train::RunConfig& config) {
+  return comm::Mesh(world(), config.parallel.mesh, config.parallel.folding,
+                    test_device());
+}
+
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole, const std::function<void(train::Engine&)>& inspect) {
-  train::Engine engine(config, mesh, Device::host());
+  train::Engine engine(config, mesh, mesh.device());
   engine.store().initialize(42);
   const Batch batch =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());

@@ -269,13 +269,11 @@ TEST(RunConfigRules, MalformedFaults) {
 // Everything that is known but cannot be done yet names what to write instead.
 TEST(RunConfigRules, NotAvailableYet) {
   const std::vector<std::array<std::string, 3>> wishes = {
-      {"run.device", "cuda", "\"auto\" or \"cpu\""},
       {"model.from", "folder", "\"\""},
       {"data.source", "megatron", "\"bytes\" or \"tokens\" or \"synthetic\""},
       {"data.source", "llmc", "\"bytes\""},
       {"data.tokenizer", "tokenizer.json", "\"\""},
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
-      {"comm.backend", "nccl", "\"auto\" or \"mpi\""},
       {"comm.deterministic", "false", "true"},
       {"precision.compute", "fp16", "\"fp64\" or \"fp32\" or \"bf16\""},
       {"precision.compute", "fp8", "\"bf16\""},

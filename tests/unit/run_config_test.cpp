@@ -17,7 +17,7 @@ RunConfig config_of(const std::vector<std::string>& overrides = {}, int ranks = 
 TEST(RunConfig, Defaults) {
   const RunConfig config = config_of();
   EXPECT_EQ(config.run.directory, "runs/run");
-  EXPECT_EQ(config.run.device, "cpu");
+  EXPECT_EQ(config.run.device, "auto");
   EXPECT_EQ(config.run.steps, 10);
   EXPECT_EQ(config.model.architecture, model::Architecture::llama);
   EXPECT_EQ(config.model.kv_heads, 4);

@@ -1,4 +1,4 @@
-// The CUDA libraries of a build with the emulated CUDA: none.
+// The CUDA libraries of the emulated device: none.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda_version.hpp"
 

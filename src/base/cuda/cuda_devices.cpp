@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+
 #include "base/error.hpp"
 
 namespace trireme {
@@ -17,6 +19,13 @@ void check(cudaError_t code, const char* call) {
 // CUDA writes versions as 1000 * major + 10 * minor.
 std::string version_text(int version) {
   return format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string pci_bus_id(int device) {
+  std::array<char, 32> text{};
+  check(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),
+        "cudaDeviceGetPCIBusId");
+  return text.data();
 }
 
 }  // namespace
@@ -36,7 +45,7 @@ std::vector<CudaDevice> cuda_devices() {
     check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
     devices.push_back({properties.name,
                        static_cast<std::int64_t>(properties.totalGlobalMem),
-                       properties.major, properties.minor});
+                       properties.major, properties.minor, pci_bus_id(i)});
   }
   return devices;
 }

@@ -7,6 +7,7 @@
 #include "base/device_memory.hpp"
 #include "base/error.hpp"
 #include "base/event.hpp"
+#include "base/trace_range.hpp"
 
 namespace trireme {
 
@@ -32,6 +33,9 @@ double Event::seconds_since(const Event&) const { return 0; }
 SideStream::SideStream(Device device) : stream_(device) {}
 SideStream::SideStream(SideStream&& other) noexcept : stream_(other.stream_) {}
 SideStream::~SideStream() = default;
+
+TraceRange::TraceRange(const char*) {}
+TraceRange::~TraceRange() = default;
 
 void* allocate_device_memory(Device, std::size_t) { return nullptr; }
 void free_device_memory(Device, void*) noexcept {}

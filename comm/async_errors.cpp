@@ -1,0 +1,40 @@
+// AsyncErrors.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/async_errors.hpp"
+
+#include <algorithm>
+
+namespace trireme::comm {
+
+void AsyncErrors::add(AsyncSource* source) {
+  const std::lock_guard lock(mutex_);
+  sources_.push_back(source);
+}
+
+void AsyncErrors::remove(AsyncSource* source) {
+  const std::lock_guard lock(mutex_);
+  std::erase(sources_, source);
+}
+
+void AsyncErrors::look() {
+  const std::lock_guard lock(mutex_);
+  if (thrown_) return;
+  try {
+    for (AsyncSource* source : sources_) source->look();
+  } catch (...) {
+    thrown_ = true;
+    throw;
+  }
+}
+
+void AsyncErrors::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (AsyncSource* source : sources_) source->abort();
+}
+
+AsyncErrors& async_errors() {
+  static AsyncErrors of_this_process;
+  return of_this_process;
+}
+
+}  // namespace trireme::comm

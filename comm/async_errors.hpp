@@ -1,0 +1,40 @@
+// What GPUs do by themselves: collectives that end or fail while the host does other
+// work.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace trireme::comm {
+
+// A set of communicators whose work goes on without the host. Any thread may call.
+class AsyncSource {
+ public:
+  virtual ~AsyncSource() = default;
+  // Ends the trace's entries of what has passed. Throws Error(transport) naming group,
+  // collective and sequence number when something has failed.
+  virtual void look() = 0;
+  // Ends what runs, so that no kernel waits for a rank that will not come.
+  virtual void abort() noexcept = 0;
+};
+
+// The sources of this process.
+class AsyncErrors {
+ public:
+  void add(AsyncSource* source);
+  void remove(AsyncSource* source);
+  // Looks at all. The first error is thrown once; later ones are its consequences.
+  void look();
+  void abort() noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::vector<AsyncSource*> sources_;
+  bool thrown_ = false;
+};
+
+AsyncErrors& async_errors();
+
+}  // namespace trireme::comm

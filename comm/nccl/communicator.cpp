@@ -1,0 +1,79 @@
+// NcclCommunicator.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/nccl/communicator.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "comm/mpi/patience.hpp"
+
+namespace trireme::comm {
+
+void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
+  require(code == ncclSuccess, Status::transport, "{} on {} failed: {} ({})", call, what,
+          ncclGetErrorString(code), ncclGetLastError(nullptr));
+}
+
+NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
+                                   int size, Device device, std::string what,
+                                   int max_ctas)
+    : state_(state), what_(std::move(what)), stream_(device) {
+  const Event makes_the_device_current(device);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (max_ctas > 0) config.maxCTAs = max_ctas;
+  settle(ncclCommInitRankConfig(&comm_, size, id, rank, &config),
+         "ncclCommInitRankConfig");
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (comm_ == nullptr) return;
+  if (std::uncaught_exceptions() > 0 || !current_state() || state_.abandoned) {
+    abort();
+    return;
+  }
+  try {
+    settle(ncclCommFinalize(comm_), "ncclCommFinalize");
+    check_nccl(ncclCommDestroy(comm_), "ncclCommDestroy", what_);
+  } catch (const Error&) {
+    abort();  // the job ends anyhow, and an error of its work was or will be reported
+  }
+}
+
+void NcclCommunicator::enqueue(
+    const char* name, const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& call) {
+  settle(call(comm_, static_cast<cudaStream_t>(stream().native())), name);
+}
+
+std::string NcclCommunicator::error() const {
+  ncclResult_t state = ncclSuccess;
+  if (comm_ == nullptr || ncclCommGetAsyncError(comm_, &state) != ncclSuccess ||
+      state == ncclSuccess || state == ncclInProgress)
+    return {};
+  return format("{} ({})", ncclGetErrorString(state), ncclGetLastError(comm_));
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (ncclComm_t comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
+}
+
+void NcclCommunicator::settle(ncclResult_t code, const char* call) {
+  if (code == ncclInProgress) {
+    Patience patience(state_, [&] {
+      return Awaited{.group = what_,
+                     .operation = call,
+                     .tensor = "",
+                     .sequence = 0,
+                     .members = state_.ranks,
+                     .absent = {}};
+    });
+    while (code == ncclInProgress) {
+      state_.progress();
+      check_nccl(ncclCommGetAsyncError(comm_, &code), "ncclCommGetAsyncError", what_);
+      if (code == ncclInProgress) patience.idle();
+    }
+  }
+  check_nccl(code, call, what_);
+}
+
+}  // namespace trireme::comm

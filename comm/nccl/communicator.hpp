@@ -1,0 +1,49 @@
+// NcclCommunicator: a communicator of NCCL and the queue that its work is put on.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nccl.h>
+
+#include <functional>
+#include <string>
+
+#include "base/event.hpp"
+#include "comm/mpi/state.hpp"
+
+namespace trireme::comm {
+
+// Calls do not block in NCCL (blocking = 0): while one is under way this rank goes on
+// moving its other messages, and the world's time-out holds.
+class NcclCommunicator {
+ public:
+  // Collective over the `size` ranks that hold the same id. `what` is for messages:
+  // "axis 'data'". At most `max_ctas` blocks of a kernel wait on the GPU; 0: as NCCL
+  // likes.
+  NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank, int size,
+                   Device device, std::string what, int max_ctas = 0);
+  // Collective, unless an exception passes, or the world has been abandoned or is gone.
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  Stream& stream() { return stream_.stream(); }
+  // Runs `call`, and returns when its work is on the stream.
+  void enqueue(const char* name,
+               const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& call);
+  // What has gone wrong on the way, in NCCL's words; empty: nothing. Any thread.
+  std::string error() const;
+  void abort() noexcept;
+
+ private:
+  void settle(ncclResult_t code, const char* call);
+
+  WorldState& state_;
+  std::string what_;
+  SideStream stream_;
+  ncclComm_t comm_ = nullptr;
+};
+
+// Throws Error(transport) unless `code` is a success.
+void check_nccl(ncclResult_t code, const char* call, const std::string& what);
+
+}  // namespace trireme::comm

@@ -1,0 +1,327 @@
+// NcclTransport: the collectives of one group, by NCCL.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why this cannot deadlock where the same program on hosts does not:
+//
+// 1. Making communicators blocks until all their ranks do it. A mesh makes its groups in
+//    one order on all ranks, a group its communicator first and then its links by
+//    (source, destination). So there is one order of all communicators that every rank
+//    keeps: the first that is not finished has all its ranks at it.
+// 2. NCCL makes connections at first use, and waits for the peers in that. So all are
+// made
+//    here: NCCL_RUNTIME_CONNECT = 0 connects what collectives use, and each link and each
+//    group with links sends once. Later calls find everything connected and do not block.
+// 3. Work of one communicator runs in the order of the calls. For collectives all ranks
+//    of the group have the same order, so that this adds nothing. Sends and receives have
+//    no such order: in 1F1B both neighbours send at once, and may have posted receives
+//    before or after that. On one queue, a send in front of a receive on both sides waits
+//    for ever. So each pair of ranks has a link for each direction, a communicator of two
+//    with a queue of its own, which sees sends on one side and receives on the other,
+//    matched in order as Group demands. A kernel thus waits for what its call would wait
+//    for on hosts, and for nothing else.
+// 4. Kernels that wait hold multiprocessors. Links get few blocks each (link_ctas), so
+// that
+//    all links of a rank and its groups' kernels fit on a GPU together.
+#include "comm/nccl_transport.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "comm/abort.hpp"
+#include "comm/async_errors.hpp"
+#include "comm/mpi/mpi_group.hpp"
+#include "comm/nccl/communicator.hpp"
+#include "comm/trace.hpp"
+
+namespace trireme::comm {
+namespace {
+
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return ncclFloat64;
+    case DType::f32: return ncclFloat32;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f16: return ncclFloat16;
+    default: return ncclUint8;  // never reduced: Group has checked
+  }
+}
+
+// Part p of `from` to rank p, for all p at once.
+ncclResult_t all_to_all(const TensorView& from, const TensorView& to, int size,
+                        ncclComm_t comm, cudaStream_t queue) {
+  const std::size_t part = from.bytes() / static_cast<std::size_t>(size);
+  if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess) return code;
+  ncclResult_t worst = ncclSuccess;
+  const auto note = [&](ncclResult_t code) {
+    if (code != ncclSuccess && code != ncclInProgress) worst = code;
+  };
+  for (int p = 0; p < size; ++p) {
+    const std::size_t at = static_cast<std::size_t>(p) * part;
+    note(ncclSend(static_cast<const std::byte*>(from.raw()) + at, part, ncclUint8, p,
+                  comm, queue));
+    note(ncclRecv(static_cast<std::byte*>(to.raw()) + at, part, ncclUint8, p, comm,
+                  queue));
+  }
+  const ncclResult_t code = ncclGroupEnd();
+  return worst != ncclSuccess ? worst : code;
+}
+
+// On a link the sender is rank 0.
+ncclResult_t issue(const Group::Call& call, const TensorView& from, const TensorView& to,
+                   int size, ncclComm_t comm, cudaStream_t queue) {
+  const ncclDataType_t type = type_of(call.dtype);
+  const auto elements = static_cast<std::size_t>(to.elements());
+  switch (call.kind) {
+    case Collective::all_reduce:
+      return ncclAllReduce(from.raw(), to.raw(), elements, type,
+                           call.reduce == Reduce::max ? ncclMax : ncclSum, comm, queue);
+    case Collective::reduce_scatter:
+      return ncclReduceScatter(from.raw(), to.raw(), elements, type, ncclSum, comm,
+                               queue);
+    case Collective::all_gather:
+      return ncclAllGather(from.raw(), to.raw(), from.bytes(), ncclUint8, comm, queue);
+    case Collective::broadcast:
+      return ncclBroadcast(from.raw(), to.raw(), to.bytes(), ncclUint8, call.peer, comm,
+                           queue);
+    case Collective::all_to_all: return all_to_all(from, to, size, comm, queue);
+    case Collective::send:
+      return ncclSend(from.raw(), from.bytes(), ncclUint8, 1, comm, queue);
+    case Collective::receive:
+      return ncclRecv(to.raw(), to.bytes(), ncclUint8, 0, comm, queue);
+  }
+  return ncclInvalidArgument;
+}
+
+class NcclTransport;
+
+class NcclOperation final : public Handle::Operation {
+ public:
+  NcclOperation(NcclTransport& transport, Device device)
+      : transport_(transport), stream_(device), done_(device) {}
+
+  bool progress() override;
+  void wait() override;  // the host does not block: the stream holds
+  void abandon() noexcept override;
+
+ private:
+  friend class NcclTransport;
+
+  NcclTransport& transport_;
+  Group::Call call_;
+  NcclCommunicator* communicator_ = nullptr;
+  Stream stream_;  // of the program
+  Event done_;
+  bool passed_ = false, waited_ = false;  // used again when both hold
+};
+
+class NcclTransport final : public DeviceTransport, public AsyncSource {
+ public:
+  NcclTransport(MpiGroup& group, Device device, Links links);
+  ~NcclTransport() override;
+
+  Handle start(const Group::Call& call, Stream& stream, const TensorView& from,
+               const TensorView& to) override;
+  std::size_t staging_bytes() const override { return 0; }
+  void look() override;
+  void abort() noexcept override;
+
+ private:
+  friend class NcclOperation;
+  using Link = std::pair<int, int>;  // source, destination
+
+  void make_all(Links links);
+  void make_link(const Link& link, int ctas);
+  void connect(NcclCommunicator& communicator, Collective kind);
+  NcclCommunicator& communicator_of(const Group::Call& call);
+  NcclOperation& take();
+
+  MpiGroup& group_;
+  Device device_;
+  Event started_;
+  std::unique_ptr<NcclCommunicator> all_;
+  std::map<Link, std::unique_ptr<NcclCommunicator>> links_;
+  std::mutex mutex_;  // of what follows: the watchdog's thread looks, too
+  std::vector<std::unique_ptr<NcclOperation>> operations_;
+  std::vector<NcclOperation*> free_, flying_;
+};
+
+bool NcclOperation::progress() try {
+  async_errors().look();
+  const std::lock_guard lock(transport_.mutex_);
+  return passed_;
+} catch (...) {
+  end_job(std::current_exception());
+}
+
+void NcclOperation::wait() {
+  done_.hold(stream_);
+  const std::lock_guard lock(transport_.mutex_);
+  waited_ = true;
+  if (passed_) transport_.free_.push_back(this);
+}
+
+// The tensors go away now, and freeing them would wait for kernels that wait for others.
+void NcclOperation::abandon() noexcept {
+  WorldState& state = transport_.group_.state();
+  if (!state.abandoned) announce_failure(state);
+  state.abandoned = true;
+  async_errors().abort();
+}
+
+NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links)
+    : group_(group), device_(device), started_(device) {
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // unless the user has set it
+  make_all(links);
+  async_errors().add(this);
+}
+
+NcclTransport::~NcclTransport() { async_errors().remove(this); }
+
+// The communicator of all ranks, and the links.
+void NcclTransport::make_all(Links links) {
+  const int rank = group_.rank(), size = group_.size();
+  WorldState& state = group_.state();
+  ncclUniqueId id{};
+  if (rank == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", "this host");
+  MPI_Request request;
+  check_mpi(MPI_Ibcast(&id, sizeof id, MPI_BYTE, 0, group_.comm(), &request),
+            "MPI_Ibcast");
+  state.wait(request, "broadcast of ncclUniqueId");
+  all_ = std::make_unique<NcclCommunicator>(state, id, rank, size, device_,
+                                            format("axis '{}'", group_.name()));
+  if (links == Links::none) return;
+  connect(*all_, Collective::all_to_all);
+  const int per_rank = links == Links::all ? 2 * (size - 1) : size == 2 ? 2 : 4;
+  constexpr int most_links = 128, link_ctas = 64;
+  require(per_rank <= most_links, Status::resources,
+          "axis '{}' of {} ranks needs {} NCCL communicators on each, more than {}: use "
+          "smaller groups, or set comm.backend = mpi",
+          group_.name(), size, per_rank, most_links);
+  for (int source = 0; source < size; ++source) {
+    for (int destination = 0; destination < size; ++destination) {
+      const int step = (destination - source + size) % size;
+      const bool is_linked =
+          step != 0 && (links == Links::all || step == 1 || step == size - 1);
+      if (is_linked && (rank == source || rank == destination))
+        make_link({source, destination}, std::clamp(link_ctas / per_rank, 1, 8));
+    }
+  }
+}
+
+void NcclTransport::make_link(const Link& link, int ctas) {
+  const auto [source, destination] = link;
+  const bool sends = group_.rank() == source;
+  ncclUniqueId id{};
+  MPI_Request request;
+  if (sends) {
+    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", "this host");
+    check_mpi(
+        MPI_Isend(&id, sizeof id, MPI_BYTE, destination, 0, group_.comm(), &request),
+        "MPI_Isend");
+  } else {
+    check_mpi(MPI_Irecv(&id, sizeof id, MPI_BYTE, source, 0, group_.comm(), &request),
+              "MPI_Irecv");
+  }
+  group_.state().wait(request, "exchange of ncclUniqueId");
+  auto& communicator = links_[link] = std::make_unique<NcclCommunicator>(
+      group_.state(), id, sends ? 0 : 1, 2, device_,
+      format("axis '{}', rank {} to {}", group_.name(), source, destination), ctas);
+  connect(*communicator, sends ? Collective::send : Collective::receive);
+}
+
+// Sends a byte to each rank, so that connections are made now.
+void NcclTransport::connect(NcclCommunicator& communicator, Collective kind) {
+  Group::Call call;
+  call.kind = kind;
+  call.dtype = DType::u8;
+  const Buffer from(device_, DType::u8, {group_.size()}, MemoryClass::communication,
+                    "first messages of NCCL");
+  const Buffer to(device_, DType::u8, {group_.size()}, MemoryClass::communication,
+                  "first messages of NCCL");
+  communicator.enqueue("first messages", [&](ncclComm_t comm, cudaStream_t queue) {
+    return issue(call, from.view(), to.view(), group_.size(), comm, queue);
+  });
+  communicator.stream().synchronize();
+}
+
+NcclCommunicator& NcclTransport::communicator_of(const Group::Call& call) {
+  const bool sends = call.kind == Collective::send;
+  if (!sends && call.kind != Collective::receive) return *all_;
+  const Link link =
+      sends ? Link{group_.rank(), call.peer} : Link{call.peer, group_.rank()};
+  const auto found = links_.find(link);
+  require(found != links_.end(),
+          "{} between ranks {} and {} on axis '{}': no link was made", name_of(call.kind),
+          link.first, link.second, group_.name());
+  return *found->second;
+}
+
+NcclOperation& NcclTransport::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    operations_.push_back(std::make_unique<NcclOperation>(*this, device_));
+    free_.push_back(operations_.back().get());
+  }
+  NcclOperation* operation = free_.back();
+  free_.pop_back();
+  return *operation;
+}
+
+Handle NcclTransport::start(const Group::Call& call, Stream& stream,
+                            const TensorView& from, const TensorView& to) try {
+  NcclOperation& operation = take();
+  NcclCommunicator& communicator = communicator_of(call);
+  operation.call_ = call;
+  operation.communicator_ = &communicator;
+  operation.stream_ = stream;
+  operation.passed_ = operation.waited_ = false;
+  started_.record(stream);
+  started_.hold(communicator.stream());
+  communicator.enqueue(name_of(call.kind).data(),
+                       [&](ncclComm_t comm, cudaStream_t queue) {
+                         return issue(call, from, to, group_.size(), comm, queue);
+                       });
+  operation.done_.record(communicator.stream());
+  const std::lock_guard lock(mutex_);
+  flying_.push_back(&operation);
+  return Handle(&operation);
+} catch (...) {
+  end_job(std::current_exception());  // peers may wait in kernels for this rank
+}
+
+void NcclTransport::look() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(flying_, [&](NcclOperation* operation) {
+    const std::string error = operation->communicator_->error();
+    require(error.empty(), Status::transport, "{} #{} {} on axis '{}' failed: {}",
+            name_of(operation->call_.kind), operation->call_.sequence,
+            tensor_text(operation->call_.dtype, operation->call_.plan.elements),
+            group_.name(), error);
+    if (!operation->done_.passed()) return false;
+    trace().end(operation->call_.trace);
+    operation->passed_ = true;
+    if (operation->waited_) free_.push_back(operation);
+    return true;
+  });
+}
+
+void NcclTransport::abort() noexcept {
+  if (all_) all_->abort();
+  for (auto& [link, communicator] : links_) communicator->abort();
+}
+
+}  // namespace
+
+bool nccl_is_built() { return true; }
+
+std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
+                                                     Links links) {
+  return std::make_unique<NcclTransport>(group, device, links);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,25 @@
+// Collectives from GPU to GPU by NCCL.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "comm/device_transport.hpp"
+
+namespace trireme::comm {
+
+class MpiGroup;
+
+bool nccl_is_built();
+
+// Between which ranks of a group send() and receive() work: none; neighbours, the last
+// and the first included; any two. Each costs a communicator for each direction.
+enum class Links : std::uint8_t { none, ring, all };
+
+// Collective over the group, which outlives the transport. Throws Error(resources) in a
+// build without NCCL, Error(transport) when NCCL fails.
+std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
+                                                     Links links);
+
+}  // namespace trireme::comm

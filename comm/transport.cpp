@@ -1,0 +1,99 @@
+// The choice of a transport.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transport.hpp"
+
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/cuda_devices.hpp"
+
+namespace trireme::comm {
+namespace {
+
+// The first two ranks on one GPU.
+std::optional<std::pair<std::size_t, std::size_t>> sharers(
+    std::span<const RankDevice> ranks) {
+  std::map<std::pair<std::string_view, std::string_view>, std::size_t> owners;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].gpu.empty()) continue;
+    const auto [owner, is_new] = owners.try_emplace({ranks[r].host, ranks[r].gpu}, r);
+    if (!is_new) return {{owner->second, r}};
+  }
+  return {};
+}
+
+std::optional<std::size_t> rank_without_gpu(std::span<const RankDevice> ranks) {
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (ranks[r].gpu.empty()) return r;
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(Transport transport) {
+  return transport == Transport::nccl ? "nccl" : "mpi";
+}
+
+std::vector<RankDevice> gather_devices(World& world, Device device) {
+  std::string gpu;
+  if (device.is_cuda()) {
+    const auto devices = cuda_devices();
+    const auto index = static_cast<std::size_t>(device.index);
+    require(index < devices.size(), Status::resources,
+            "rank {} (host {}) sees {} GPUs, and was to compute on GPU {}", world.rank(),
+            world.host(), devices.size(), index);
+    gpu = devices[index].pci_bus_id;
+  }
+  std::string all;
+  for (const std::string& line : world.gather_text(world.host() + "\t" + gpu + "\n"))
+    all += line;
+  std::istringstream lines(world.broadcast(all));
+  std::vector<RankDevice> ranks;
+  for (std::string line; std::getline(lines, line);) {
+    const auto tab = line.find('\t');
+    ranks.push_back({line.substr(0, tab), line.substr(tab + 1)});
+  }
+  return ranks;
+}
+
+void check_sharing(std::span<const RankDevice> ranks, bool share) {
+  if (share) return;
+  if (const auto two = sharers(ranks)) {
+    const RankDevice& where = ranks[two->first];
+    fail(
+        Status::resources,
+        "ranks {} and {} would share GPU {} of host {}: start as many ranks on a node as "
+        "it has GPUs, or set run.share_gpus = true",
+        two->first, two->second, where.gpu, where.host);
+  }
+}
+
+Transport choose_transport(std::string_view backend, std::span<const RankDevice> ranks,
+                           bool nccl_is_built) {
+  require(backend == "auto" || backend == "mpi" || backend == "nccl", Status::bad_content,
+          "comm.backend = {} is none of auto, mpi, nccl", backend);
+  if (backend == "mpi") return Transport::mpi;
+  const auto without = rank_without_gpu(ranks);
+  const auto two = sharers(ranks);
+  if (nccl_is_built && !without && !two) return Transport::nccl;
+  if (backend == "auto") return Transport::mpi;
+  require(nccl_is_built, Status::resources,
+          "comm.backend = nccl, but this program was built without NCCL: build it with "
+          "-DTRIREME_CUDA=ON, or set comm.backend = mpi");
+  if (without)
+    fail(Status::resources,
+         "comm.backend = nccl, but rank {} (host {}) computes on no GPU: set "
+         "run.device = cuda, or comm.backend = mpi",
+         *without, ranks[*without].host);
+  const RankDevice& where = ranks[two->first];
+  fail(
+      Status::resources,
+      "comm.backend = nccl, but ranks {} and {} share GPU {} of host {}, which NCCL does "
+      "not allow: start as many ranks on a node as it has GPUs, or set comm.backend = "
+      "mpi",
+      two->first, two->second, where.gpu, where.host);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,43 @@
+// Which transport the GPUs of a job use, and who shares a GPU with whom.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/device.hpp"
+#include "comm/world.hpp"
+
+namespace trireme::comm {
+
+// mpi: messages of the host; tensors on a GPU are copied to the host and back.
+// nccl: from GPU to GPU.
+enum class Transport { mpi, nccl };
+std::string_view name_of(Transport transport);
+
+// Where a rank computes.
+struct RankDevice {
+  std::string host;
+  std::string gpu;  // its PCI bus id, which is unique on a host; empty: none
+  bool operator==(const RankDevice&) const = default;
+};
+
+// Of every rank of the world, by rank. Collective over it. `device` is this rank's.
+std::vector<RankDevice> gather_devices(World& world, Device device);
+
+// Throws Error(resources), naming the first two ranks that are on one GPU, unless there
+// are none or `share` (run.share_gpus) is true.
+void check_sharing(std::span<const RankDevice> ranks, bool share);
+
+// The rule. `backend` is comm.backend: "mpi" takes mpi; "nccl" demands nccl; "auto" takes
+// nccl where it can be had: every rank computes on a GPU of its own and the program was
+// built with NCCL. A job without GPUs takes mpi. Every rank finds the same.
+// NCCL refuses two ranks on one GPU: before 2.30 always, since then unless told otherwise
+// in the environment; its kernels, which wait for each other, may then not run together.
+// Throws Error(resources) when "nccl" cannot be had, with the reason and the remedy.
+Transport choose_transport(std::string_view backend, std::span<const RankDevice> ranks,
+                           bool nccl_is_built);
+
+}  // namespace trireme::comm

@@ -1,0 +1,17 @@
+# Collectives of tensors on a GPU, which the ranks share.
+# SPDX-License-Identifier: Apache-2.0
+foreach(topic comm device_comm mesh)
+  trireme_gpu_test(${topic}_test RANKS 1 2 3 4)
+endforeach()
+
+# The emulated device runs work as late as it may, or here as soon as it is queued.
+if(TRIREME_CUDA STREQUAL "EMULATED")
+  foreach(topic comm device_comm)
+    set(test gpu.${topic}_test.eager.3)
+    trireme_add_test(${test} RANKS 3
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 3 ${MPIEXEC_PREFLAGS}
+              $<TARGET_FILE:${topic}_test> ${MPIEXEC_POSTFLAGS})
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda
+                 TRIREME_EMULATION_STREAMS=eager)
+  endforeach()
+endif()

@@ -1,0 +1,10 @@
+# The engine on a GPU.
+# SPDX-License-Identifier: Apache-2.0
+if(TRIREME_CUDA)
+  add_executable(gpu_engine_test engine_test.cpp ../support/mesh_run.cpp)
+  target_link_libraries(gpu_engine_test PRIVATE trireme_test_main trireme_train)
+  trireme_gpu_test(gpu_engine_test)
+  foreach(topic equality equality_schedule equality_recompute mesh_table)
+    trireme_gpu_test(${topic}_test RANKS 2 4 TIMEOUT 900)
+  endforeach()
+endif()

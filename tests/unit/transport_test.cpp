@@ -1,0 +1,132 @@
+// Which GPU a rank computes on, and which transport a job uses.
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/transport.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/cuda_devices.hpp"
+#include "comm/async_errors.hpp"
+
+namespace trireme::comm {
+namespace {
+
+using Ranks = std::vector<RankDevice>;
+
+const Ranks own_gpus = {{"a", "0000:1b:00.0"},
+                        {"a", "0000:3b:00.0"},
+                        {"b", "0000:1b:00.0"},  // as on host a: another GPU
+                        {"b", "0000:3b:00.0"}};
+const Ranks shared = {
+    {"a", "0000:1b:00.0"}, {"a", "0000:3b:00.0"}, {"a", "0000:3b:00.0"}};
+const Ranks mixed = {{"a", "0000:1b:00.0"}, {"b", ""}};
+const Ranks hosts = {{"a", ""}, {"a", ""}};
+
+// The message of the error(resources) that `work` throws.
+template <class F>
+std::string refusal(const F& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::resources);
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Transport, AutoTakesNcclWhereItCanBeHad) {
+  EXPECT_EQ(choose_transport("auto", own_gpus, true), Transport::nccl);
+  EXPECT_EQ(choose_transport("auto", own_gpus, false), Transport::mpi);
+  for (const Ranks& ranks : {shared, mixed, hosts})
+    EXPECT_EQ(choose_transport("auto", ranks, true), Transport::mpi);
+}
+
+TEST(Transport, MpiIsAlwaysToBeHad) {
+  for (const Ranks& ranks : {own_gpus, shared, mixed, hosts})
+    for (const bool built : {true, false})
+      EXPECT_EQ(choose_transport("mpi", ranks, built), Transport::mpi);
+}
+
+TEST(Transport, NcclIsDemanded) {
+  EXPECT_EQ(choose_transport("nccl", own_gpus, true), Transport::nccl);
+  const auto refused = [](const Ranks& ranks, bool built) {
+    return refusal([&] { choose_transport("nccl", ranks, built); });
+  };
+  EXPECT_TRUE(contains(refused(own_gpus, false), "built without NCCL"));
+  const std::string two = refused(shared, true);
+  EXPECT_TRUE(contains(two, "ranks 1 and 2 share GPU 0000:3b:00.0 of host a")) << two;
+  EXPECT_TRUE(contains(two, "comm.backend = mpi")) << two;
+  EXPECT_TRUE(contains(refused(mixed, true), "rank 1 (host b) computes on no GPU"));
+  EXPECT_TRUE(contains(refused(hosts, true), "rank 0 (host a) computes on no GPU"));
+}
+
+TEST(Transport, AnotherBackendIsAnError) {
+  EXPECT_THROW(choose_transport("gloo", own_gpus, true), Error);
+}
+
+TEST(Transport, SharingIsAllowedOrNot) {
+  EXPECT_NO_THROW(check_sharing(own_gpus, false));
+  EXPECT_NO_THROW(check_sharing(hosts, false));
+  EXPECT_NO_THROW(check_sharing(shared, true));
+  const std::string error = refusal([] { check_sharing(shared, false); });
+  EXPECT_TRUE(contains(error, "ranks 1 and 2")) << error;
+  EXPECT_TRUE(contains(error, "run.share_gpus = true")) << error;
+}
+
+TEST(CudaDeviceOf, TakesTurns) {
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(cuda_device_of(rank, 4, 4, false), rank);
+    EXPECT_EQ(cuda_device_of(rank, 4, 8, false), rank);
+    EXPECT_EQ(cuda_device_of(rank, 4, 2, true), rank % 2);
+  }
+}
+
+TEST(CudaDeviceOf, ASingleGpuMayBeTheRanksOwn) {
+  EXPECT_EQ(cuda_device_of(3, 4, 1, false), 0);
+}
+
+TEST(CudaDeviceOf, SharingIsAllowedOrNot) {
+  const std::string error = refusal([] { cuda_device_of(0, 5, 4, false); });
+  EXPECT_TRUE(contains(error, "5 ranks of a node would share its 4 GPUs")) << error;
+  EXPECT_TRUE(contains(error, "at most 4 ranks")) << error;
+  EXPECT_TRUE(contains(error, "run.share_gpus = true")) << error;
+  EXPECT_TRUE(contains(refusal([] { cuda_device_of(0, 1, 0, true); }), "no GPU"));
+}
+
+class Source final : public AsyncSource {
+ public:
+  void look() override {
+    ++looks;
+    require(!failed, Status::transport, "it broke");
+  }
+  void abort() noexcept override { aborted = true; }
+  int looks = 0;
+  bool failed = false, aborted = false;
+};
+
+TEST(AsyncErrors, AreThrownOnce) {
+  AsyncErrors errors;
+  Source a, b;
+  errors.add(&a);
+  errors.add(&b);
+  errors.look();
+  EXPECT_EQ(a.looks, 1);
+  EXPECT_EQ(b.looks, 1);
+  b.failed = true;
+  EXPECT_THROW(errors.look(), Error);
+  EXPECT_NO_THROW(errors.look());
+  errors.remove(&a);
+  errors.abort();
+  EXPECT_FALSE(a.aborted);
+  EXPECT_TRUE(b.aborted);
+}
+
+}  // namespace
+}  // namespace trireme::comm
