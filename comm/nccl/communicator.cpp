@@ -10,8 +10,8 @@
 namespace trireme::comm {
 
 void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
-  require(code == ncclSuccess, Status::transport, "{} on {} failed: {} ({})", call, what,
-          ncclGetErrorString(code), ncclGetLastError(nullptr));
+  require(code == ncclSuccess, Status::transport, "{} on axis '{}' failed: {} ({})", call,
+          what, ncclGetErrorString(code), ncclGetLastError(nullptr));
 }
 
 NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
