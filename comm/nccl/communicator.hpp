@@ -32,7 +32,7 @@ class NcclCommunicator {
                const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& call);
   // What has gone wrong on the way, in NCCL's words; empty: nothing. Any thread.
   std::string error() const;
-  void abort() noexcept;
+  void give_up() noexcept;
 
  private:
   void settle(ncclResult_t code, const char* call);

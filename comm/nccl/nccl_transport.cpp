@@ -129,7 +129,7 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
                const TensorView& to) override;
   std::size_t staging_bytes() const override { return 0; }
   void look() override;
-  void abort() noexcept override;
+  void give_up() noexcept override;
 
  private:
   friend class NcclOperation;
@@ -171,7 +171,7 @@ void NcclOperation::abandon() noexcept {
   WorldState& state = transport_.group_.state();
   if (!state.abandoned) announce_failure(state);
   state.abandoned = true;
-  async_errors().abort();
+  async_errors().give_up();
 }
 
 NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links)
@@ -317,9 +317,9 @@ void NcclTransport::look() {
   });
 }
 
-void NcclTransport::abort() noexcept {
-  if (all_) all_->abort();
-  for (auto& [link, communicator] : links_) communicator->abort();
+void NcclTransport::give_up() noexcept {
+  if (all_) all_->give_up();
+  for (auto& [link, communicator] : links_) communicator->give_up();
 }
 
 }  // namespace
