@@ -27,9 +27,9 @@ void AsyncErrors::look() {
   }
 }
 
-void AsyncErrors::abort() noexcept {
+void AsyncErrors::give_up() noexcept {
   const std::lock_guard lock(mutex_);
-  for (AsyncSource* source : sources_) source->abort();
+  for (AsyncSource* source : sources_) source->give_up();
 }
 
 AsyncErrors& async_errors() {

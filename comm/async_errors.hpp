@@ -17,7 +17,7 @@ class AsyncSource {
   // collective and sequence number when something has failed.
   virtual void look() = 0;
   // Ends what runs, so that no kernel waits for a rank that will not come.
-  virtual void abort() noexcept = 0;
+  virtual void give_up() noexcept = 0;
 };
 
 // The sources of this process.
@@ -27,7 +27,7 @@ class AsyncErrors {
   void remove(AsyncSource* source);
   // Looks at all. The first error is thrown once; later ones are its consequences.
   void look();
-  void abort() noexcept;
+  void give_up() noexcept;
 
  private:
   std::mutex mutex_;

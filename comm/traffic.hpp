@@ -10,9 +10,11 @@
 namespace trireme::comm {
 
 struct Traffic {
-  std::int64_t calls = 0;      // started
-  std::int64_t bytes = 0;      // sent by this rank
-  double exposed_seconds = 0;  // that this rank was blocked in Handle::wait()
+  std::int64_t calls = 0;  // started
+  std::int64_t bytes = 0;  // sent by this rank
+  // That this rank was blocked for messages in Handle::wait(). Waiting for the own GPU is
+  // not in it, nor is NCCL, where the GPU waits and not the host.
+  double exposed_seconds = 0;
 
   Traffic& operator+=(const Traffic& other) {
     calls += other.calls;

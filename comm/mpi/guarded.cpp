@@ -84,7 +84,7 @@ bool another_reports(WorldState& state) {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
     if (!state->abandoned) announce_failure(*state);
   }
-  async_errors().abort();
+  async_errors().give_up();
   abort_job(failure.status);
 }
 

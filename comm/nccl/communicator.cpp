@@ -10,8 +10,8 @@
 namespace trireme::comm {
 
 void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
-  require(code == ncclSuccess, Status::transport, "{} on {} failed: {} ({})", call, what,
-          ncclGetErrorString(code), ncclGetLastError(nullptr));
+  require(code == ncclSuccess, Status::transport, "{} on axis '{}' failed: {} ({})", call,
+          what, ncclGetErrorString(code), ncclGetLastError(nullptr));
 }
 
 NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
@@ -29,14 +29,14 @@ NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, in
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
   if (std::uncaught_exceptions() > 0 || !current_state() || state_.abandoned) {
-    abort();
+    give_up();
     return;
   }
   try {
     settle(ncclCommFinalize(comm_), "ncclCommFinalize");
     check_nccl(ncclCommDestroy(comm_), "ncclCommDestroy", what_);
   } catch (const Error&) {
-    abort();  // the job ends anyhow, and an error of its work was or will be reported
+    give_up();  // the job ends anyhow, and an error of its work was or will be reported
   }
 }
 
@@ -53,7 +53,7 @@ std::string NcclCommunicator::error() const {
   return format("{} ({})", ncclGetErrorString(state), ncclGetLastError(comm_));
 }
 
-void NcclCommunicator::abort() noexcept {
+void NcclCommunicator::give_up() noexcept {
   if (ncclComm_t comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
 }
 

@@ -17,8 +17,8 @@ namespace trireme::comm {
 class NcclCommunicator {
  public:
   // Collective over the `size` ranks that hold the same id. `what` is for messages:
-  // "axis 'data'". At most `max_ctas` blocks of a kernel wait on the GPU; 0: as NCCL
-  // likes.
+  // the axis, and which ranks of it. At most `max_ctas` blocks of a kernel wait on the
+  // GPU; 0: as NCCL likes.
   NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank, int size,
                    Device device, std::string what, int max_ctas = 0);
   // Collective, unless an exception passes, or the world has been abandoned or is gone.
@@ -32,7 +32,7 @@ class NcclCommunicator {
                const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& call);
   // What has gone wrong on the way, in NCCL's words; empty: nothing. Any thread.
   std::string error() const;
-  void abort() noexcept;
+  void give_up() noexcept;
 
  private:
   void settle(ncclResult_t code, const char* call);

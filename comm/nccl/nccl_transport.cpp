@@ -28,6 +28,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -128,7 +129,7 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
                const TensorView& to) override;
   std::size_t staging_bytes() const override { return 0; }
   void look() override;
-  void abort() noexcept override;
+  void give_up() noexcept override;
 
  private:
   friend class NcclOperation;
@@ -170,7 +171,7 @@ void NcclOperation::abandon() noexcept {
   WorldState& state = transport_.group_.state();
   if (!state.abandoned) announce_failure(state);
   state.abandoned = true;
-  async_errors().abort();
+  async_errors().give_up();
 }
 
 NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links)
@@ -187,13 +188,14 @@ void NcclTransport::make_all(Links links) {
   const int rank = group_.rank(), size = group_.size();
   WorldState& state = group_.state();
   ncclUniqueId id{};
-  if (rank == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", "this host");
+  if (rank == 0)
+    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", std::string(group_.name()));
   MPI_Request request;
   check_mpi(MPI_Ibcast(&id, sizeof id, MPI_BYTE, 0, group_.comm(), &request),
             "MPI_Ibcast");
   state.wait(request, "broadcast of ncclUniqueId");
   all_ = std::make_unique<NcclCommunicator>(state, id, rank, size, device_,
-                                            format("axis '{}'", group_.name()));
+                                            std::string(group_.name()));
   if (links == Links::none) return;
   connect(*all_, Collective::all_to_all);
   const int per_rank = links == Links::all ? 2 * (size - 1) : size == 2 ? 2 : 4;
@@ -219,7 +221,7 @@ void NcclTransport::make_link(const Link& link, int ctas) {
   ncclUniqueId id{};
   MPI_Request request;
   if (sends) {
-    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", "this host");
+    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", std::string(group_.name()));
     check_mpi(
         MPI_Isend(&id, sizeof id, MPI_BYTE, destination, 0, group_.comm(), &request),
         "MPI_Isend");
@@ -230,7 +232,7 @@ void NcclTransport::make_link(const Link& link, int ctas) {
   group_.state().wait(request, "exchange of ncclUniqueId");
   auto& communicator = links_[link] = std::make_unique<NcclCommunicator>(
       group_.state(), id, sends ? 0 : 1, 2, device_,
-      format("axis '{}', rank {} to {}", group_.name(), source, destination), ctas);
+      format("{}, rank {} to {}", group_.name(), source, destination), ctas);
   connect(*communicator, sends ? Collective::send : Collective::receive);
 }
 
@@ -262,6 +264,11 @@ NcclCommunicator& NcclTransport::communicator_of(const Group::Call& call) {
 }
 
 NcclOperation& NcclTransport::take() {
+  const auto none_is_free = [&] {
+    const std::lock_guard lock(mutex_);
+    return free_.empty();
+  };
+  if (none_is_free()) look();  // nobody may have looked at what has passed
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     operations_.push_back(std::make_unique<NcclOperation>(*this, device_));
@@ -310,9 +317,9 @@ void NcclTransport::look() {
   });
 }
 
-void NcclTransport::abort() noexcept {
-  if (all_) all_->abort();
-  for (auto& [link, communicator] : links_) communicator->abort();
+void NcclTransport::give_up() noexcept {
+  if (all_) all_->give_up();
+  for (auto& [link, communicator] : links_) communicator->give_up();
 }
 
 }  // namespace

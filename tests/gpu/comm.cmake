@@ -14,4 +14,10 @@ if(TRIREME_CUDA STREQUAL "EMULATED")
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda
                  TRIREME_EMULATION_STREAMS=eager)
   endforeach()
+
+  trireme_add_test(gpu.comm_faults RANKS 3
+                   COMMAND ${CMAKE_CURRENT_LIST_DIR}/../ranks/comm_faults.sh
+                           $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})
+  set_tests_properties(gpu.comm_faults PROPERTIES RUN_SERIAL ON)
+  set_property(TEST gpu.comm_faults APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda)
 endif()

@@ -1,8 +1,10 @@
-// A program that goes wrong on purpose: comm_faults <fault>. Run by comm_faults.sh.
+// A program that goes wrong on purpose: comm_faults <fault>. Run by comm_faults.sh. With
+// TRIREME_TEST_DEVICE=cuda its tensors lie on a GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <new>
 #include <string>
 
@@ -18,12 +20,19 @@ namespace {
 using namespace trireme;
 using namespace trireme::comm;
 
+Device device() {
+  const char* wanted = std::getenv("TRIREME_TEST_DEVICE");
+  return wanted != nullptr && std::string(wanted) == "cuda" ? Device::cuda(0)
+                                                            : Device::host();
+}
+
 class Faults {
  public:
   explicit Faults(World& world)
       : world_(world),
-        mesh_(world, {.data = world.size()}),
-        x_(Device::host(), DType::f32, {1 << 20}, MemoryClass::workspace, "x") {}
+        mesh_(world, {.data = world.size()}, {}, device()),
+        stream_(device()),
+        x_(device(), DType::f32, {1 << 20}, MemoryClass::workspace, "x") {}
 
   void reduce(std::int64_t elements) {
     mesh_.everyone().all_reduce(stream_, x_.view().rows(0, elements)).wait();
@@ -96,7 +105,9 @@ class Faults {
       void look() override {
         fail(Status::transport, "all_reduce #7 fp32[9] on axis 'data' failed: no link");
       }
-      void abort() noexcept override { log::error("trireme: the GPU's work is aborted"); }
+      void give_up() noexcept override {
+        log::error("trireme: the GPU's work is aborted");
+      }
     };
     static Broken broken;
     Watchdog dog(world_, 8);

@@ -106,7 +106,7 @@ class Source final : public AsyncSource {
     ++looks;
     require(!failed, Status::transport, "it broke");
   }
-  void abort() noexcept override { aborted = true; }
+  void give_up() noexcept override { aborted = true; }
   int looks = 0;
   bool failed = false, aborted = false;
 };
@@ -123,7 +123,7 @@ TEST(AsyncErrors, AreThrownOnce) {
   EXPECT_THROW(errors.look(), Error);
   EXPECT_NO_THROW(errors.look());
   errors.remove(&a);
-  errors.abort();
+  errors.give_up();
   EXPECT_FALSE(a.aborted);
   EXPECT_TRUE(b.aborted);
 }

@@ -3,6 +3,7 @@
 #include "base/device_memory.hpp"
 
 #include <cstring>
+#include <exception>
 
 #include "base/cuda/check.hpp"
 
@@ -46,7 +47,12 @@ void* allocate_device_memory(Device device, std::size_t bytes) {
   return memory;
 }
 
-void free_device_memory(Device, void* memory) noexcept { cudaFree(memory); }
+// cudaFree() returns when the GPU is idle. While an exception passes it may never be: a
+// collective may wait there for a rank that will not come, and the error would not be
+// told. The memory is then left to the end of the process.
+void free_device_memory(Device, void* memory) noexcept {
+  if (std::uncaught_exceptions() == 0) cudaFree(memory);
+}
 
 void* allocate_pinned_memory(std::size_t bytes) {
   void* memory = nullptr;
