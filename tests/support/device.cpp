@@ -1,5 +1,4 @@
-// The device of a test. Apart from main.cpp, for programs that have a main() of their
-// own.
+// The device of a test, apart from main.cpp: some programs have their own main().
 // SPDX-License-Identifier: Apache-2.0
 #include "support/device.hpp"
 
