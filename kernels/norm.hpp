@@ -17,7 +17,8 @@ void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
 // dx_TD is written; dgain_D (accumulation dtype) is added to. With `residual_TD` (may be
 // empty, may be dx_TD itself) dx = residual + the norm's input gradient: the gradient
 // that arrives over the skip connection is added in the same pass. The sum over rows has
-// an order that depends on T and D alone, not on threads.
+// an order that depends on T and D alone, not on threads; on a GPU also on whether rows
+// begin at multiples of 16 bytes.
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
                        const TensorView& gain_D, const TensorView& rstd_T,
                        const TensorView& residual_TD, const TensorView& dx_TD,

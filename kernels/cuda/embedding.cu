@@ -1,4 +1,5 @@
 // Table lookup and its gradient on a GPU. T tokens, R rows of the table, D columns.
+// SPDX-License-Identifier: Apache-2.0
 //
 // The gradient has many tokens to one row, and their order must be that of the tokens.
 // Atomics would leave it open; a scan of all tokens by every row or column is T R or T D
@@ -6,7 +7,6 @@
 // tokens of a row, and of 32 packs of columns, in their order: the bits are the host's.
 // The sort moves some 30 bytes a token, beside which D elements are many. A row that very
 // many tokens name is added by D / 256 warps (bf16) alone.
-// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"

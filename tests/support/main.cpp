@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "base/cuda_devices.hpp"
@@ -39,12 +38,6 @@ class Failures : public testing::EmptyTestEventListener {
 
 namespace trireme::test {
 comm::World& world() { return *current_world; }
-
-Device test_device() {
-  const char* wanted = std::getenv("TRIREME_TEST_DEVICE");
-  return wanted != nullptr && std::string(wanted) == "cuda" ? Device::cuda(0)
-                                                            : Device::host();
-}
 }  // namespace trireme::test
 
 int main(int argc, char** argv) {
