@@ -34,7 +34,8 @@ struct AttentionShape {
 // lse_TH f32 (f64 for f64), written: log of the sum of exponentials, for backward
 // Scores and sums in the accumulator dtype. Blocks of keys that first_T hides from all of
 // a block of queries cost nothing. scratch: working space, released on return; the amount
-// depends on the shape and threads() alone, so that meta runs measure it.
+// depends on the shape and threads() alone, so that meta runs measure it. A GPU takes
+// nothing from scratch; backward has a workspace of an accumulator per query and head.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1; Dao, 2023.
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
@@ -98,7 +99,7 @@ void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShap
 
 // counts_T[t] = the number of positions in `chunks` below positions_T[t], both [T] i32
 // and dense. With the positions that some keys have, ascending, this makes first_T of
-// them from the first position that each query may see.
+// them from the first position that each query may see. On a GPU at most 64 chunks.
 void count_positions_below(Stream& stream, const TensorView& positions_T,
                            std::span<const Range> chunks, const TensorView& counts_T);
 
