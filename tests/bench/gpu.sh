@@ -184,7 +184,7 @@ unpack() {
   # shellcheck source=/dev/null
   . "$root/kind"
   local libraries
-  libraries=$root/lib:$(nvidia_folders | tr '\n' ':')
+  libraries=$root/lib:$(nvidia_folders | grep . | tr '\n' ':')
   export LD_LIBRARY_PATH=${libraries%:}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export PATH=$root/bin:$PATH:/usr/local/cuda/bin
   export HOME=${HOME:-/tmp}
