@@ -83,7 +83,15 @@ copy_open_mpi() {
   for tool in orterun orted; do
     cp -L "$(command -v $tool)" "$root/bin/"
   done
-  local plugins
+  # Ranks of one machine need no network's plugins, nor the large libraries behind them.
+  local plugins plugin
+  while read -r plugin; do
+    if readelf -d "$plugin" |
+      grep -qE 'NEEDED.*(libfabric|psm|libuc[pst]|ibverbs|rdmacm|mca_common_(ofi|ucx|verbs))'
+    then
+      rm "$plugin"
+    fi
+  done < <(find "$root" -name 'mca_*.so')
   mapfile -t plugins < <(find "$root" -name 'mca_*.so')
   copy_libraries "$root/lib" "$root"/bin/* "${plugins[@]}"
 }
@@ -139,9 +147,9 @@ pack() {
     cp "$program" "$root/bin/"
     echo "$name $ranks $(basename "$program") $arguments"
   done >"$root/tests.txt"
-  strip "$root"/bin/* 2>/dev/null
   copy_libraries "$root/lib" "$root"/bin/*
   copy_open_mpi "$root"
+  strip "$root"/bin/* "$root"/lib/* 2>/dev/null
   cp "$source"/inputs/*.toml "$root/inputs/"
   cp "$source"/tests/reference/*.h5 "$root/tests/reference/" 2>/dev/null
   cp "$source/tests/bench/peer_torch.py" "$root/"
@@ -176,11 +184,14 @@ unpack() {
   # shellcheck source=/dev/null
   . "$root/kind"
   local libraries
-  libraries=$root/lib:$(nvidia_folders | tr '\n' ':')
+  libraries=$root/lib:$(nvidia_folders | grep . | tr '\n' ':')
   export LD_LIBRARY_PATH=${libraries%:}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export PATH=$root/bin:$PATH:/usr/local/cuda/bin
   export HOME=${HOME:-/tmp}
-  export OPAL_PREFIX=$root PMIX_INSTALL_PREFIX=$root TRIREME_SOURCE=$root
+  local pmix
+  pmix=$(find "$root/lib" -type d -path '*/lib/pmix' | head -1)
+  export OPAL_PREFIX=$root PMIX_INSTALL_PREFIX=${pmix%/lib/pmix} TRIREME_SOURCE=$root
+  export HWLOC_PLUGINS_PATH=$root/none  # those of the machine need libraries of its own
   export TRIREME_PROGRAM=$root/bin/trireme TRIREME_MPIEXEC=$root/bin/orterun
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
@@ -236,7 +247,7 @@ part() {
   fi
   [ "$seconds" -lt $left ] || seconds=$left
   printf '\n== %s\n' "$name" >>"$log"
-  timeout --kill-after=10 "$seconds" "$@" >>"$log" 2>&1 || status=$?
+  timeout --kill-after=10 "$seconds" "$@" </dev/null >>"$log" 2>&1 || status=$?
   case $status in
     0) echo "$name: passed, $((SECONDS - begin)) s" ;;
     77) echo "$name: skipped" ;;
@@ -282,7 +293,7 @@ run_program() {
     part "trireme bench $deck" 60 "$out/program.log" \
       "$root/bin/trireme" bench "$root/inputs/$deck.toml" "${device[@]}" \
       precision.compute=bf16 data.source=synthetic data.paths=[] \
-      data.validation_paths=[] --steps 5
+      data.validation_paths=[] parallel.tensor=1 --steps 5
   done
 }
 
