@@ -28,8 +28,34 @@ add_library(nccl::nccl UNKNOWN IMPORTED)
 set_target_properties(nccl::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
                       INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
 
+# cuDNN is optional: without it, our own kernels do all attention. Older headers lack what
+# kernels/cuda/cudnn asks of the graph interface.
+find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+set(TRIREME_CUDNN OFF)
+if(CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY)
+  file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h _cudnn
+       REGEX "^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) [0-9]+$")
+  string(REGEX REPLACE "[^0-9;]" "" _cudnn "${_cudnn}")
+  list(JOIN _cudnn "." _cudnn)
+  if(_cudnn VERSION_LESS 9.16)
+    message(STATUS "cuDNN ${_cudnn}: older than 9.16, not used")
+  else()
+    message(STATUS "cuDNN ${_cudnn}: ${CUDNN_LIBRARY}")
+    set(TRIREME_CUDNN ON)
+    add_library(cudnn::cudnn UNKNOWN IMPORTED)
+    set_target_properties(cudnn::cudnn PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY}
+                          INTERFACE_INCLUDE_DIRECTORIES ${CUDNN_INCLUDE_DIR})
+  endif()
+else()
+  message(STATUS "cuDNN: not found; attention is done by our own kernels")
+endif()
+
 # Which module may link what: libcuda itself is not linked, so that the program starts on a
 # node without a driver.
 set(TRIREME_CUDA_LIBRARIES_base CUDA::cudart)
 set(TRIREME_CUDA_LIBRARIES_kernels CUDA::cudart CUDA::cublasLt)
+if(TRIREME_CUDNN)
+  list(APPEND TRIREME_CUDA_LIBRARIES_kernels cudnn::cudnn)
+endif()
 set(TRIREME_CUDA_LIBRARIES_comm CUDA::cudart nccl::nccl)

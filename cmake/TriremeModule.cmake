@@ -40,17 +40,22 @@ target_compile_definitions(trireme_options INTERFACE TRIREME_HAS_CUDA=${_has_cud
 
 # A back end is a file, not an #if. A module's folder cuda/ holds what every CUDA build
 # compiles, cuda/nvidia/ what calls NVIDIA's libraries, cuda/emulated/ what takes its place
-# on the emulated device, nccl/ what calls NCCL. A no_*.cpp in cuda/ or nccl/ takes the
-# place of that folder in a build without it.
+# on the emulated device, cuda/cudnn/ what calls cuDNN, nccl/ what calls NCCL. A no_*.cpp in
+# such a folder takes the place of the folder in a build without it.
 function(trireme_backend_sources result)
   set(sources)
   set(folders_present)
   if(TRIREME_CUDA STREQUAL "EMULATED")
     set(folders_present cuda cuda/emulated)
-    set(folders_absent nccl)
+    set(folders_absent cuda/cudnn nccl)
   elseif(TRIREME_CUDA)
     set(folders_present cuda cuda/nvidia nccl)
     set(folders_absent)
+    if(TRIREME_CUDNN)
+      list(APPEND folders_present cuda/cudnn)
+    else()
+      list(APPEND folders_absent cuda/cudnn)
+    endif()
   else()
     set(folders_absent cuda nccl)
   endif()

@@ -16,6 +16,8 @@ namespace {
 
 ProfileFamily family("attention");
 
+AttentionLibrary library = AttentionLibrary::automatic;
+
 void check_shape(const char* kernel, const Stream& stream, const AttentionShape& shape) {
   require(shape.batch >= 0 && shape.sequence >= 0 && shape.heads >= 0 &&
               shape.kv_heads >= 0 && shape.head_width > 0,
@@ -93,6 +95,9 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
 }
 
 }  // namespace
+
+void set_attention_library(AttentionLibrary wanted) { library = wanted; }
+AttentionLibrary attention_library() { return library; }
 
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,

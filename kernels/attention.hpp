@@ -74,6 +74,20 @@ struct AttentionPart {
   }
 };
 
+// Who does causal attention of whole sequences to themselves on a GPU, forward and
+// backward, from now on, in this process: attention() and attention_backward() without
+// documents, in bf16 and f16.
+// automatic: cuDNN where the build and the library have it, else our own kernels
+// own:       our own kernels
+// cudnn:     cuDNN; any attention on a GPU that it does not do throws Error(resources)
+//            naming the shape and the reason
+// At first automatic. Each gives the same bits every time; the two differ by rounding, so
+// that bits are the same only under the same choice and the same cuDNN. No effect on
+// hosts.
+enum class AttentionLibrary { automatic, own, cudnn };
+void set_attention_library(AttentionLibrary library);
+AttentionLibrary attention_library();
+
 // Merges one part into (o, lse), which hold the attention to the keys of earlier parts:
 // with o', lse' of this part and lse_sum = log(e^lse + e^lse'),
 //   o = e^(lse - lse_sum) o + e^(lse' - lse_sum) o', lse = lse_sum.

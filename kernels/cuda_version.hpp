@@ -6,7 +6,8 @@
 
 namespace trireme::kernels {
 
-// "13.1.0", or "not built in".
+// "13.1.0", "not built in", or "emulated".
 std::string cublaslt_version();
+std::string cudnn_version();
 
 }  // namespace trireme::kernels

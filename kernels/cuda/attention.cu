@@ -6,6 +6,7 @@
 #include <array>
 
 #include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/attention_operands.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/workspace.hpp"
@@ -91,6 +92,8 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
                const TensorView& o_THK, const TensorView& lse_TH) {
   if (shape.batch * shape.heads * part.queries.count() == 0) return;
+  if (attention_by_library(stream, shape, part, {q_THK, k_TGK, v_TGK, o_THK, lse_TH}))
+    return;
   const std::int64_t S = shape.sequence;
   const std::int64_t query = part.queries.begin, key = part.keys.begin;
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
@@ -122,6 +125,10 @@ void attention_backward(Stream& stream, const AttentionShape& shape,
                         const TensorView& lse_TH, const TensorView& dq_THK,
                         const TensorView& dk_TGK, const TensorView& dv_TGK) {
   if (shape.batch * part.queries.count() == 0) return;
+  if (attention_by_library(
+          stream, shape, part,
+          {q_THK, k_TGK, v_TGK, o_THK, lse_TH, do_THK, dq_THK, dk_TGK, dv_TGK}))
+    return;
   const std::int64_t S = shape.sequence, Q = part.queries.count();
   const std::int64_t query = part.queries.begin, key = part.keys.begin;
   visit_floating(q_THK.dtype(), [&]<class T>(T) {

@@ -9,6 +9,9 @@
 
 namespace trireme::kernels::cuda {
 
+// Both are done by cuDNN where attention_library() says so; what follows holds for our
+// own kernels.
+
 // Forward of one part; see kernels/attention.hpp. Keys and values are [B * S, G * K], or
 // [B, C, G * K] with rows of the part in [0, C). o_THK has q's dtype (then the part has
 // new queries) or the accumulator dtype. lse_TH may be empty if the queries are new.

@@ -5,5 +5,6 @@
 namespace trireme::kernels {
 
 std::string cublaslt_version() { return "not built in"; }
+std::string cudnn_version() { return "not built in"; }
 
 }  // namespace trireme::kernels

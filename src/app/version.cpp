@@ -24,6 +24,7 @@ int version(comm::World& world, const Arguments&) {
   log::info("headers: {}", build.libraries);
   log::info("CUDA: {}", cuda_version());
   log::info("cuBLASLt: {}", kernels::cublaslt_version());
+  log::info("cuDNN: {}", kernels::cudnn_version());
   log::info("NCCL: {}", comm::nccl_version());
   for (const auto& [name, value] : comm::library_versions())
     log::info("{}: {}", name, value);

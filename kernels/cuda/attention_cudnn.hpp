@@ -1,0 +1,36 @@
+// cuDNN's fused attention, where a build has it: causal attention of whole sequences to
+// themselves, in bf16 and f16.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "kernels/attention.hpp"
+
+namespace trireme::kernels::cuda {
+
+// Operands of a whole attention, as in kernels/attention.hpp. Without d_o: of forward.
+struct AttentionTensors {
+  TensorView q, k, v, o, lse;
+  TensorView d_o = {}, dq = {}, dk = {}, dv = {};
+};
+
+// Whether cuDNN does this attention, and if not, why, in `reason` where that is given.
+// What depends on tensors' addresses and on `shape` alone is told at once; for the rest
+// the library is asked to make a plan when it is asked of a shape, strides, dtype and GPU
+// for the first time (about a second: it compiles), and a refusal is logged then.
+// Throws Error(transport) when the library fails otherwise.
+bool cudnn_attention_supports(Stream& stream, const AttentionShape& shape,
+                              const AttentionTensors& tensors,
+                              std::string* reason = nullptr);
+
+// Forward, or backward where there is d_o; what is not supported throws
+// Error(resources). Strides are the library's to handle: nothing is copied.
+// Backward adds dq up in memory of the size of the scores, for as many sequences at once
+// as fit 1 GiB, because the library's other way has no fixed order of sums: it is as
+// deterministic as forward. dk and dv of query heads that share a key/value head are
+// rounded to q's dtype before they are added up. Uses the device's workspace.
+void cudnn_attention(Stream& stream, const AttentionShape& shape,
+                     const AttentionTensors& tensors);
+
+}  // namespace trireme::kernels::cuda

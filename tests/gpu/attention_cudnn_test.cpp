@@ -1,0 +1,184 @@
+// cuDNN's attention against the reference and our own kernels, and the choice between
+// them. What needs the library and a GPU that it knows is skipped elsewhere; refusals are
+// tested in every CUDA build.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/cuda_version.hpp"
+#include "unit/attention_bounds.hpp"
+#include "unit/attention_case.hpp"
+
+namespace trireme::test {
+namespace {
+
+using kernels::AttentionLibrary;
+
+constexpr std::int64_t aligned = 8;  // columns beside operands: 16 bytes
+
+// For as long as a test lasts.
+class Choose {
+ public:
+  explicit Choose(AttentionLibrary library) { kernels::set_attention_library(library); }
+  ~Choose() { kernels::set_attention_library(AttentionLibrary::automatic); }
+  Choose(const Choose&) = delete;
+  Choose& operator=(const Choose&) = delete;
+};
+
+template <class T>
+class AttentionCudnn : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string version = kernels::cudnn_version();
+    if (version == "not built in" || version == "emulated")
+      GTEST_SKIP() << "cuDNN is " << version;
+    if (!test_device().is_cuda()) GTEST_SKIP() << "the test's device is the host";
+  }
+};
+using Types = testing::Types<BFloat16, Float16>;
+TYPED_TEST_SUITE(AttentionCudnn, Types);
+
+TYPED_TEST(AttentionCudnn, AgreesWithTheReference) {
+  const Choose cudnn(AttentionLibrary::cudnn);
+  for (const std::int64_t S : {17, 64, 130, 257}) {
+    for (const std::int64_t K : {64, 128}) {
+      for (const auto& [G, kv_head] :
+           {std::pair<std::int64_t, std::vector<std::int32_t>>{3, {0, 1, 2}},
+            {2, {0, 0, 1, 1}},
+            {1, {0, 0, 0}}}) {
+        AttentionCase<TypeParam> x(attention_shape(2, S, K, G, kv_head), 1, aligned);
+        Bounds bounds = bounds_of(x);
+        if (G < x.shape.heads) add_rounded_heads(x, bounds);
+        expect_agreement(x, bounds);
+      }
+    }
+  }
+}
+
+// Rows of lse that do not begin at multiples of 16 bytes, and a scale that is no power of
+// two.
+TYPED_TEST(AttentionCudnn, KeepsToStridesAndScale) {
+  const Choose cudnn(AttentionLibrary::cudnn);
+  AttentionCase<TypeParam> x(attention_shape(3, 200, 64, 5, {0, 1, 2, 3, 4}), 1, 40);
+  x.shape.scale = 0.15;
+  expect_agreement(x, bounds_of(x));
+}
+
+// Both round the same values, in other orders.
+TYPED_TEST(AttentionCudnn, AgreesWithOurOwnKernels) {
+  using T = TypeParam;
+  const auto shape = attention_shape(2, 1000, 128, 2, {0, 0, 1, 1});
+  AttentionCase<T> x(shape, 1, aligned), y(shape, 1, aligned);
+  const auto compute = [](AttentionCase<T>& c, AttentionLibrary library) {
+    const Choose chosen(library);
+    c.forward();
+    c.backward();
+  };
+  compute(x, AttentionLibrary::cudnn);
+  compute(y, AttentionLibrary::own);
+  EXPECT_LT(distance(doubles<float>(x.lse()), doubles<float>(y.lse())),
+            2 * x.accumulated());
+  const auto expect_near = [](const TensorView& a, const TensorView& b,
+                              const char* what) {
+    EXPECT_LT(distance(doubles<T>(a), doubles<T>(b)), 1e-2) << what;
+  };
+  expect_near(x.o(), y.o(), "o");
+  expect_near(x.dq(), y.dq(), "dq");
+  expect_near(x.dk(), y.dk(), "dk");
+  expect_near(x.dv(), y.dv(), "dv");
+  EXPECT_FALSE(same_bits(x.d_fused.view(), y.d_fused.view())) << "one computed both";
+}
+
+// Backward in several runs: the scores of all sequences exceed what it holds at once.
+TYPED_TEST(AttentionCudnn, LongSequencesInTurns) {
+  using T = TypeParam;
+  const auto shape = attention_shape(2, 5120, 64, 16, [] {
+    std::vector<std::int32_t> heads(16);
+    for (std::size_t h = 0; h < heads.size(); ++h) heads[h] = static_cast<int>(h);
+    return heads;
+  }());
+  AttentionCase<T> x(shape, 1, aligned), y(shape, 1, aligned);
+  const auto compute = [](AttentionCase<T>& c, AttentionLibrary library) {
+    const Choose chosen(library);
+    c.forward();
+    c.backward();
+  };
+  compute(x, AttentionLibrary::cudnn);
+  compute(y, AttentionLibrary::own);
+  for (const std::int64_t first : {std::int64_t{0}, shape.sequence}) {
+    const auto part = [&](const TensorView& view) {
+      return doubles<T>(view.rows(first, shape.sequence));
+    };
+    EXPECT_LT(distance(part(x.dq()), part(y.dq())), 1e-2) << first;
+    EXPECT_LT(distance(part(x.dk()), part(y.dk())), 1e-2) << first;
+    EXPECT_LT(distance(part(x.dv()), part(y.dv())), 1e-2) << first;
+  }
+}
+
+TYPED_TEST(AttentionCudnn, BitsAreTheSame) {
+  using T = TypeParam;
+  const Choose cudnn(AttentionLibrary::cudnn);
+  const auto shape = attention_shape(3, 500, 64, 2, {0, 0, 0, 0, 1, 1, 1, 1});
+  AttentionCase<T> x(shape, 1, aligned);
+  x.forward();
+  x.backward();
+  for (int i = 0; i < 3; ++i) {
+    AttentionCase<T> y(shape, 1, aligned);
+    y.forward();
+    y.backward();
+    ASSERT_TRUE(same_bits(x.outputs.view(), y.outputs.view()));
+    ASSERT_TRUE(same_bits(x.lse(), y.lse()));
+    ASSERT_TRUE(same_bits(x.d_fused.view(), y.d_fused.view()));
+  }
+}
+
+class AttentionChoice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_device().is_cuda()) GTEST_SKIP() << "the test's device is the host";
+  }
+};
+
+template <class T>
+void expect_refused(AttentionCase<T>& x, const std::string& word) {
+  const Choose cudnn(AttentionLibrary::cudnn);
+  for (const bool backward : {false, true}) {
+    try {
+      backward ? x.backward() : x.forward();
+      ADD_FAILURE() << x.describe() << " was not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::resources);
+      const std::string message = error.what();
+      for (const std::string& part :
+           {format("sequence {}", x.shape.sequence), format("heads {}", x.shape.heads),
+            format("head_width {}", x.shape.head_width), word})
+        EXPECT_NE(message.find(part), std::string::npos) << part << ": " << message;
+    }
+  }
+}
+
+TEST_F(AttentionChoice, RefusalsNameTheShapeAndTheReason) {
+  const bool built = kernels::cudnn_version() != "not built in";
+  const auto reason = [&](const char* with) { return built ? with : "without cuDNN"; };
+  AttentionCase<float> wide(attention_shape(1, 33, 64, 1, {0, 0}), 1, aligned);
+  expect_refused(wide, reason("bf16"));
+  AttentionCase<BFloat16> cut(attention_shape(1, 40, 64, 1, {0, 0}), 1, aligned);
+  cut.cut_documents(7);
+  expect_refused(cut, reason("documents"));
+  AttentionCase<BFloat16> unaligned(attention_shape(1, 40, 64, 1, {0, 0}), 1, 3);
+  expect_refused(unaligned, reason("16 bytes"));
+  AttentionCase<BFloat16> crossed(attention_shape(1, 40, 64, 2, {1, 0}), 1, aligned);
+  expect_refused(crossed, reason("in order"));
+}
+
+// Unlike a request for cuDNN, the default leaves to our own kernels what it does not do.
+TEST_F(AttentionChoice, AutomaticDoesEverything) {
+  ASSERT_EQ(kernels::attention_library(), AttentionLibrary::automatic);
+  AttentionCase<BFloat16> x(attention_shape(1, 40, 64, 2, {1, 0}), 1, aligned);
+  x.cut_documents(7);
+  expect_agreement(x, bounds_of(x));
+}
+
+}  // namespace
+}  // namespace trireme::test
