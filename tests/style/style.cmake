@@ -15,6 +15,9 @@ if(TRIREME_CHECK_HEADERS)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/src/*.hpp ${PROJECT_SOURCE_DIR}/kernels/*.hpp
        ${PROJECT_SOURCE_DIR}/comm/*.hpp ${PROJECT_SOURCE_DIR}/io/*.hpp)
+  if(NOT TRIREME_CUDNN)
+    list(FILTER headers EXCLUDE REGEX "^kernels/cuda/cudnn/")
+  endif()
   set(alone)
   foreach(header IN LISTS headers)
     string(REPLACE "/" "." name ${header})

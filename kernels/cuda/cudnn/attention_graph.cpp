@@ -1,14 +1,15 @@
-// Causal attention as graphs of cuDNN. The library recognises a pattern of operations:
-// their order and the sides on which operands stand are not free. With
-//   s = scale q k^T, masked; p = e^(s - lse); delta = <do, o>,
-// o = p v, dv = p^T do, ds = scale p (do v^T - delta), dk = ds^T q, dq = ds k.
-// Source: Dao et al., "FlashAttention", 2022, algorithms 1 and 4; NVIDIA's cuDNN
-// documentation, "Attention".
+// Causal attention as graphs of cuDNN.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cudnn/attention_graph.hpp"
 
 #include <utility>
 
+// The library recognises a pattern of operations: neither which they are nor on which
+// side an operand stands is free. With
+//   s = scale q k^T, masked; p = e^(s - lse); delta = <do, o>,
+// o = p v, dv = p^T do, ds = scale p (do v^T - delta), dk = ds^T q, dq = ds k.
+// Source: Dao et al., "FlashAttention", 2022, algorithms 1 and 4; NVIDIA's cuDNN
+// documentation, "Attention".
 namespace trireme::kernels::cuda {
 namespace {
 

@@ -3,6 +3,7 @@
 #include "kernels/cuda/cudnn/descriptor.hpp"
 
 #include <array>
+#include <string_view>
 
 namespace trireme::kernels::cuda {
 
@@ -10,7 +11,12 @@ std::string last_words() {
   std::array<char, 512> words{};
   cudnnGetLastErrorString(words.data(), words.size());
   words.back() = '\0';
-  return words.data();
+  // A trace of many lines: the first one that gives a reason says it all.
+  constexpr std::string_view mark = "Reason: ";
+  std::string_view text(words.data());
+  if (const auto at = text.find(mark); at != text.npos)
+    text.remove_prefix(at + mark.size());
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 void check_cudnn(cudnnStatus_t status, const char* call) {
