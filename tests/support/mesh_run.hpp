@@ -34,12 +34,9 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
 // The same without a mesh, on this process alone and the host.
 Outcome train_alone(train::RunConfig config, int steps);
 
-// Whether this program watches every access to memory, which takes ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_sanitized = true;
-#else
-inline constexpr bool is_sanitized = false;
-#endif
+// Whether a step takes ten times as long as elsewhere: this program watches every access
+// to memory, or computes on an emulated GPU.
+bool is_slow();
 
 // |a - b| / |b|, L2.
 double relative(const std::vector<double>& a, const std::vector<double>& b);

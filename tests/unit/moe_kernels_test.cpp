@@ -412,7 +412,7 @@ TEST(ExpertRows, CombineWithoutWeightsIsTheAdjointOfGather) {
 TEST_P(ExpertRowsTest, GroupedProductsMatchOneProductAnExpert) {
   using kernels::Transpose;
   const DType dtype = GetParam(), wide = accumulator_of(dtype);
-  const Integers rows({4}, {3, 0, 5, 0});
+  const std::vector<std::int32_t> rows = {3, 0, 5, 0};
   const std::int64_t R = 8, I = 6, O = 10;
   const Tensor x = Tensor::normal(dtype, {R, I}, 1),
                w = Tensor::normal(dtype, {4 * O, I}, 2);
