@@ -24,10 +24,11 @@ struct Outcome {
 // The deck's mesh on the device of the test. Collective over the world.
 comm::Mesh test_mesh(const train::RunConfig& config);
 
-// Trains on the mesh's device. Token ids of the global batch are a pure function of (sequence, position); some targets
-// are ignored, so that ranks have different numbers of real tokens. Every step trains on
-// the same batch. Collective over the world, unless the mesh is of one rank; tensors are
-// left empty if whole = false. `inspect` sees the engine after the last step.
+// Trains on the mesh's device. Token ids of the global batch are a pure function of
+// (sequence, position); some targets are ignored, so that ranks have different numbers of
+// real tokens. Every step trains on the same batch. Collective over the world, unless the
+// mesh is of one rank; tensors are left empty if whole = false. `inspect` sees the engine
+// after the last step.
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole = true,
                     const std::function<void(train::Engine&)>& inspect = {});
