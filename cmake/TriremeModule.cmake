@@ -72,7 +72,7 @@ function(trireme_backend_sources result)
     foreach(source IN LISTS sources)
       if(source MATCHES "\\.cu$")
         set_source_files_properties(${source} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
-                                    "-xc++;-fno-finite-math-only")
+                                    "-xc++;-fno-strict-aliasing")
       endif()
     endforeach()
   endif()

@@ -5,8 +5,6 @@
 #include <limits>
 #include <span>
 
-#include "base/device_memory.hpp"
-#include "base/memory.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/moe.hpp"
 #include "kernels/gemm.hpp"
@@ -32,35 +30,20 @@ void check_rows(const Checks& check, Argument x, Argument y, const TensorView& b
   check.tensor({"index", index_R}, DType::i32, {by_row.dim(0)});
 }
 
-// The rows of each expert in the host's memory, until this thread's next call. Those on
-// a GPU are fetched, for which the call waits.
-std::span<const std::int32_t> rows_on_host(Stream& stream, const TensorView& rows_E) {
-  if (!rows_E.device().is_cuda()) return rows_E.span<std::int32_t>();
-  static thread_local Buffer fetched;
-  if (fetched.bytes() < rows_E.bytes())
-    fetched = Buffer::pinned(DType::i32, rows_E.shape(), MemoryClass::workspace,
-                             "rows of each expert");
-  const TensorView rows = fetched.view().rows(0, rows_E.dim(0));
-  copy_bytes(stream, rows_E, rows);
-  return rows.span<std::int32_t>();
-}
-
 // Rows and weights of expert e of E: f(e, first row, rows), in the order of experts.
 template <class F>
-void for_experts(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
-                 const TensorView& weights_EOI, const F& f) {
+void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
+                 const TensorView& x_RI, const TensorView& weights_EOI, const F& f) {
   const Checks check("grouped_linear", stream);
-  const Stream host;
-  const Checks check_counts("grouped_linear", rows_E.device().is_host() ? host : stream);
-  check_counts.tensor({"rows", rows_E}, DType::i32, {rows_E.elements()});
   check.matrix({"x", x_RI});
   check.matrix({"weights", weights_EOI});
-  require(weights_EOI.dim(0) % rows_E.dim(0) == 0,
-          "weights {} are not those of {} experts", weights_EOI.shape(), rows_E.dim(0));
   if (stream.device().is_meta()) return;
-  const std::int64_t O = weights_EOI.dim(0) / rows_E.dim(0);
+  const auto experts = static_cast<std::int64_t>(rows_E.size());
+  require(experts > 0 && weights_EOI.dim(0) % experts == 0,
+          "weights {} are not those of {} experts", weights_EOI.shape(), experts);
+  const std::int64_t O = weights_EOI.dim(0) / experts;
   std::int64_t first = 0, e = 0;
-  for (const std::int64_t rows : rows_on_host(stream, rows_E)) {
+  for (const std::int64_t rows : rows_E) {
     if (rows > 0) f(weights_EOI.rows(e * O, O), first, rows);
     first += rows;
     ++e;
@@ -154,8 +137,9 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
   host::combine_rows_backward(dy_TD, rows_ND, row_TK, weights_TK, drows_ND, dweights_TK);
 }
 
-void grouped_linear(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
-                    const TensorView& weights_EOI, const TensorView& y_RO) {
+void grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,
+                    const TensorView& x_RI, const TensorView& weights_EOI,
+                    const TensorView& y_RO) {
   for_experts(stream, rows_E, x_RI, weights_EOI,
               [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
                 gemm(stream, y_RO.rows(first, rows), x_RI.rows(first, rows),
@@ -163,7 +147,7 @@ void grouped_linear(Stream& stream, const TensorView& rows_E, const TensorView& 
               });
 }
 
-void grouped_linear_input_gradient(Stream& stream, const TensorView& rows_E,
+void grouped_linear_input_gradient(Stream& stream, std::span<const std::int32_t> rows_E,
                                    const TensorView& dy_RO, const TensorView& weights_EOI,
                                    const TensorView& dx_RI) {
   for_experts(stream, rows_E, dy_RO, weights_EOI,
@@ -173,7 +157,7 @@ void grouped_linear_input_gradient(Stream& stream, const TensorView& rows_E,
               });
 }
 
-void grouped_linear_weight_gradient(Stream& stream, const TensorView& rows_E,
+void grouped_linear_weight_gradient(Stream& stream, std::span<const std::int32_t> rows_E,
                                     const TensorView& dy_RO, const TensorView& x_RI,
                                     const TensorView& dweights_EOI) {
   for_experts(stream, rows_E, x_RI, dweights_EOI,

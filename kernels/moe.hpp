@@ -3,6 +3,9 @@
 // R sorted rows, D, I, O widths. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
 
@@ -35,19 +38,18 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
                            const TensorView& weights_TK, const TensorView& drows_ND,
                            const TensorView& dweights_TK);
 
-// One product for each expert over its own rows: rows_E (i32, on the stream's device or
-// in the host's memory) holds how many, one expert after the other; none is legal.
-// Weights of all experts lie one below the other: [E * O, I]. Async: with rows_E on a GPU
-// the call waits until the GPU has come this far, since the host must know how many
-// products of which size to queue. y_RO = x_RI W_e^T
-void grouped_linear(Stream& stream, const TensorView& rows_E, const TensorView& x_RI,
-                    const TensorView& weights_EOI, const TensorView& y_RO);
+// One product for each expert over its own rows: rows_E holds how many, one expert after
+// the other; none is legal; empty on meta. Weights of all experts lie one below the
+// other: [E * O, I]. y_RO = x_RI W_e^T
+void grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,
+                    const TensorView& x_RI, const TensorView& weights_EOI,
+                    const TensorView& y_RO);
 // dx_RI = dy_RO W_e
-void grouped_linear_input_gradient(Stream& stream, const TensorView& rows_E,
+void grouped_linear_input_gradient(Stream& stream, std::span<const std::int32_t> rows_E,
                                    const TensorView& dy_RO, const TensorView& weights_EOI,
                                    const TensorView& dx_RI);
 // dW_e += dy_RO^T x_RI over the rows of e; in the accumulation dtype.
-void grouped_linear_weight_gradient(Stream& stream, const TensorView& rows_E,
+void grouped_linear_weight_gradient(Stream& stream, std::span<const std::int32_t> rows_E,
                                     const TensorView& dy_RO, const TensorView& x_RI,
                                     const TensorView& dweights_EOI);
 

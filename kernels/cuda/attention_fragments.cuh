@@ -7,8 +7,8 @@
 
 #include <limits>
 
-#include "cuda_machine/mma.cuh"
-#include "cuda_machine/shared.cuh"
+#include <cuda_machine/mma.cuh>
+#include <cuda_machine/shared.cuh>
 #include "kernels/cuda/attention_operands.cuh"
 #include "kernels/cuda/reduce.cuh"
 

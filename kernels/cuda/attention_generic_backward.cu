@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "cuda_machine/shared.cuh"
+#include <cuda_machine/shared.cuh>
 #include "kernels/cuda/attention_generic.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"

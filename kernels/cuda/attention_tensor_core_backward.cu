@@ -1,10 +1,11 @@
-// Attention backward on tensor cores, in bf16 and fp16. One kernel for dq, by tiles of
-// queries, and one for dk and dv, by tiles of keys: 7 products where one kernel would
-// need 5, but every sum has one owner and a fixed order, without atomics and without dq
-// in fp32. Probabilities and their gradients go from sums to operands in registers.
+// Attention backward on tensor cores, in bf16 and fp16.
+// SPDX-License-Identifier: Apache-2.0
+//
+// One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys: 7
+// products where one kernel would need 5, but every sum has one owner and a fixed order,
+// without atomics and without dq in fp32. Probabilities and their gradients go from sums to operands in registers.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao, "FlashAttention-2", 2023, algorithm 2.
-// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention_fragments.cuh"
 #include "kernels/cuda/launch.cuh"
 
@@ -48,6 +49,22 @@ __device__ inline void put(const float (&sums)[M][K / 8][4], float factor,
 template <int K>
 constexpr std::size_t query_bytes() {
   return std::size_t{4} * K * (warps * query_fragments<K> * rows + stages * other_rows);
+}
+
+// s becomes p, and dp becomes ds, of queries whose lse and delta the thread holds.
+template <int M>
+__device__ inline void differentiate(float factor, const float (&lse)[M][2],
+                                     const float (&delta)[M][2],
+                                     const float (&s)[M][N][4], float (&dp)[M][N][4]) {
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float p = exp2_approx(s[m][n][i] * factor - lse[m][i / 2]);
+        dp[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
+      }
 }
 
 template <class T, int K>
@@ -107,16 +124,7 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
     multiply_rows<K>(of_q, row_of_warp, of_k, s);
     multiply_rows<K>(of_do, row_of_warp, of_k + other_rows * K, dp);
     if (!visible.all_in(key, other_rows)) hide(part, b, first_of_warp, key, s);
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-      for (int n = 0; n < N; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float p =
-              exp2_approx(s[m][n][i] * static_cast<float>(part.factor) - lse[m][i / 2]);
-          dp[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
-        }
+    differentiate<M>(static_cast<float>(part.factor), lse, delta, s, dp);
     add_weighted<K>(dp, of_k, dq);
   }
   cp_async_wait<0>();
@@ -215,6 +223,17 @@ __device__ inline void differentiate(const Geometry& part, const QueryNumbers& n
     }
 }
 
+// Starts copies of a tile's rows of q and do.
+template <int K, class T>
+__device__ inline void load_queries(const QueryTiles<T>& tile, T* to) {
+  const BackwardOperands<T>& x = tile.x;
+  const std::int64_t column = std::int64_t{tile.h} * K;
+  const int queries = x.part.queries - tile.at;
+  load_rows<K, other_rows>(x.q.at(tile.b, tile.at, column), x.q.row, queries, to);
+  load_rows<K, other_rows>(x.d_o.at(tile.b, tile.at, column), x.d_o.row, queries,
+                           to + other_rows * K);
+}
+
 template <class T, int K>
 __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) {
   constexpr int M = key_fragments<K>, tile_keys = warps * M * rows;
@@ -232,16 +251,6 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
   T* const of_queries = of_v + tile_keys * K;  // [stages][q, do][other_rows][K]
   __shared__ QueryNumbers numbers;
   QueryNumber coming;  // of the latest tile that was started, in warp 0
-  const auto start_tile = [&](const QueryTiles<T>& tile, int stage) {
-    T* const to = of_queries + stage * 2 * other_rows * K;
-    const std::int64_t column = std::int64_t{tile.h} * K;
-    const int queries = part.queries - tile.at;
-    load_rows<K, other_rows>(x.q.at(b, tile.at, column), x.q.row, queries, to);
-    load_rows<K, other_rows>(x.d_o.at(b, tile.at, column), x.d_o.row, queries,
-                             to + other_rows * K);
-    if (warp_index() == 0) coming.load(tile);
-  };
-
   load_rows<K, tile_keys>(x.k.at(b, first, kv_column), x.k.row, keys, of_k);
   load_rows<K, tile_keys>(x.v.at(b, first, kv_column), x.v.row, keys, of_v);
   QueryTiles<T> tile(x, b, kv_head, first, min(first + tile_keys, part.keys));
@@ -249,7 +258,8 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
   const auto start_next = [&](int stage) {
     int at = -1;
     if (tile.valid()) {
-      start_tile(tile, stage);
+      load_queries<K>(tile, of_queries + stage * 2 * other_rows * K);
+      if (warp_index() == 0) coming.load(tile);
       at = tile.at;
       tile.next();
     }

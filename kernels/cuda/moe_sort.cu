@@ -1,7 +1,7 @@
 // The stable counting sort of choices by expert on a GPU, in three kernels: counts of
 // each segment, their sums over the segments before, places. N choices, K of a token, E
 // experts, U segments. SPDX-License-Identifier: Apache-2.0
-#include "cuda_machine/shared.cuh"
+#include <cuda_machine/shared.cuh>
 #include "kernels/cuda/choice_segments.cuh"
 #include "kernels/cuda/moe.hpp"
 

@@ -88,7 +88,7 @@ struct Pass {
   std::int64_t batch = 0;     // B
   std::int64_t sequence = 0;  // S
   TensorView positions_T;     // i32: position of each token in its sequence
-  TensorView loss_1;          // f64 [1]: the head adds the sum of its losses to it
+  TensorView loss_1{};        // f64 [1]: the head adds the sum of its losses to it
   // Of the losses of routers (nn/moe.hpp) in backward: 1 / sequences and 1 / tokens of
   // the global batch.
   double aux_scale = 0;

@@ -287,13 +287,14 @@ run_sanitizers() {
 }
 
 run_program() {
-  local device=(run.device=cuda) deck
+  local bench=("$root/bin/trireme" bench) device=(run.device=cuda --steps 5) deck
   part "trireme --version" 30 "$out/program.log" "$root/bin/trireme" --version
-  for deck in gpt2-124m llama-small; do
-    part "trireme bench $deck" 60 "$out/program.log" \
-      "$root/bin/trireme" bench "$root/inputs/$deck.toml" "${device[@]}" \
-      precision.compute=bf16 data.source=synthetic data.paths=[] \
-      data.validation_paths=[] parallel.tensor=1 --steps 5
+  part "trireme bench gpt2-124m" 60 "$out/program.log" "${bench[@]}" \
+    "$root/inputs/gpt2-124m.toml" precision.compute=bf16 model.sequence=1024 \
+    batch.global=8 batch.micro=8 "${device[@]}"
+  for deck in llama-1.3b gpt2-1.5b; do
+    part "trireme bench $deck" 90 "$out/program.log" "${bench[@]}" \
+      "$root/inputs/$deck.toml" "${device[@]}"
   done
 }
 
@@ -303,7 +304,7 @@ run_peers() {
     return
   fi
   local what
-  for what in gemm attention gpt2 llama; do
+  for what in gemm attention gpt2 gpt2-xl llama; do
     part "PyTorch $what" 110 "$out/torch.log" \
       env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH= python3 "$root/peer_torch.py" "$what"
   done

@@ -1,6 +1,6 @@
 """PyTorch at the same sizes as kernel_bench and as training steps, for comparison.
 
-    python3 peer_torch.py gemm|attention|gpt2|llama [--device cuda|cpu] [--quick]
+    python3 peer_torch.py gemm|attention|gpt2|gpt2-xl|llama [--device cuda|cpu] [--quick]
 
 Prints lines of the form: name, GFLOP, microseconds, TFLOP/s. Random data.
 """
@@ -254,7 +254,7 @@ def step(name, device, quick, batch, sequence, **shape):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("gemm", "attention", "gpt2", "llama"))
+    parser.add_argument("what", choices=("gemm", "attention", "gpt2", "gpt2-xl", "llama"))
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
@@ -267,8 +267,11 @@ def main():
     elif given.what == "gpt2":
         step("GPT-2 124M", given.device, given.quick, 8, 1024, layers=12, hidden=768,
              heads=12, feed_forward=3072, vocabulary=50304, llama=False)
+    elif given.what == "gpt2-xl":
+        step("GPT-2 1.5B", given.device, given.quick, 8, 1024, layers=48, hidden=1600,
+             heads=25, feed_forward=6400, vocabulary=50304, llama=False)
     else:
-        step("a Llama of 1.3 billion", given.device, given.quick, 4, 2048, layers=24,
+        step("a Llama of 1.3 billion", given.device, given.quick, 4, 4096, layers=24,
              hidden=2048, heads=16, feed_forward=5504, vocabulary=32000, llama=True)
 
 

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "block.hpp"
-#include "cuda_machine/mma.cuh"
-#include "cuda_machine/shared.cuh"
+#include <cuda_machine/mma.cuh>
+#include <cuda_machine/shared.cuh>
 #include "device_memory.hpp"
 #include "fail.hpp"
 

@@ -1,6 +1,6 @@
 // Emulated tensor cores and ldmatrix: the fragments of 32 lanes put together.
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda_machine/mma.cuh"
+#include <cuda_machine/mma.cuh>
 
 #include <array>
 #include <bit>

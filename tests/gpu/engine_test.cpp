@@ -24,7 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GpuEngine,
                          });
 
 TEST_P(GpuEngine, EqualsTheHostInFp64) {
-  constexpr int steps = 5;
+  const int steps = is_slow() ? 2 : 20;
   const auto config = equality_config(model(), "fp64", {});
   comm::Mesh mesh = test_mesh(config);
   expect_equal(train_steps(config, mesh, steps), train_alone(config, steps), eq64);
@@ -33,7 +33,7 @@ TEST_P(GpuEngine, EqualsTheHostInFp64) {
 // Later losses of mixtures part: a token with nearly equal scores may change experts.
 TEST_P(GpuEngine, EqualsTheHostInFp32) {
   const auto config = equality_config(model(), "fp32", {});
-  const int steps = config.model.has_experts() ? 1 : 5;
+  const int steps = config.model.has_experts() ? 1 : is_slow() ? 2 : 20;
   comm::Mesh mesh = test_mesh(config);
   expect_equal(train_steps(config, mesh, steps), train_alone(config, steps), eq32);
 }
@@ -66,7 +66,7 @@ TEST(GpuEngineBits, AreTheSameTwice) {
   const auto config = equality_config("llama", "bf16", {});
   const auto run = [&] {
     comm::Mesh mesh = test_mesh(config);
-    return train_steps(config, mesh, 3);
+    return train_steps(config, mesh, is_slow() ? 1 : 20);
   };
   const Outcome first = run(), second = run();
   expect_same_bits(first.gradients, second.gradients);

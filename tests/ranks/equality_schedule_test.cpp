@@ -130,7 +130,7 @@ TEST(EqualitySchedule, TiedTablesStayTheSame) {
         "llama-tied", "bf16",
         words + Words{"model.layers=4", "optimizer.clip=1", "batch.micro=6"});
     comm::Mesh mesh = test_mesh(config);
-    train_steps(config, mesh, is_sanitized ? 5 : 100, false,
+    train_steps(config, mesh, is_slow() ? 5 : 100, false,
                 [&](train::Engine& engine) { expect_same_tables(engine, mesh); });
   }
 }

@@ -93,9 +93,9 @@ void compare_with_whole_sequence(model::Architecture architecture) {
   std::vector<double> whole(static_cast<std::size_t>(12 * part.count()));
   infer::evaluate(model, OneWindow(tokens),
                   [&](std::int64_t first, const TensorView& logits_CV) {
-                    const auto* const from = logits_CV.data<double>();
-                    std::copy(from, from + logits_CV.elements(),
-                              whole.begin() + first * part.count());
+                    for (std::int64_t i = 0; i < logits_CV.dim(0); ++i)
+                      std::copy_n(logits_CV.rows(i, 1).data<double>(), part.count(),
+                                  whole.begin() + (first + i) * part.count());
                   });
   for (const std::size_t piece : {1, 5, 12}) {
     infer::Generator generator(model, config.sequence);

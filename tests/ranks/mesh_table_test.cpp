@@ -16,9 +16,9 @@ namespace {
 
 // In fp32 a token whose experts score nearly alike may go elsewhere on another mesh, and
 // from then on losses part: mixtures of experts are compared at the first step.
-// Under the sanitizers what happens in two steps would only happen again.
+// Where a step takes long, what happens in two would only happen again.
 int steps_of(const MeshLine& line, const std::string& compute) {
-  if (is_sanitized) return 2;
+  if (is_slow()) return 2;
   return compute != "fp64" && mesh_config(line, compute).model.has_experts() ? 1 : 20;
 }
 

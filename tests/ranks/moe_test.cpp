@@ -101,8 +101,8 @@ Outcome run(const nn::MoeConfig& config, comm::Mesh& mesh, const Split& split,
   out.y = spread(c.y);
   out.dx = spread(c.dx);
   out.load = MoeCase::values(c.moe.load());
-  Values sums{c.moe.losses().balance, c.moe.losses().z,
-              static_cast<double>(c.views.route.rows)};
+  Values sums = MoeCase::values(c.moe.losses());
+  sums.push_back(static_cast<double>(c.views.route.rows));
   sum_over(mesh.replicas(), out.load);
   sum_over(mesh.replicas(), sums);
   out.balance = sums[0];

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/cuda_devices.hpp"
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
 #include "support/device.hpp"
@@ -137,6 +138,14 @@ Outcome train_alone(train::RunConfig config, int steps) {
   config.batch.micro = 1;
   comm::Mesh alone = comm::Mesh::meta({}, 0);
   return train_steps(config, alone, steps);
+}
+
+bool is_slow() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return test_device().is_cuda() && cuda_devices().front().name == "emulated";
+#endif
 }
 
 double relative(const std::vector<double>& a, const std::vector<double>& b) {

@@ -24,22 +24,20 @@ struct Outcome {
 // The deck's mesh on the device of the test. Collective over the world.
 comm::Mesh test_mesh(const train::RunConfig& config);
 
-// Trains on the mesh's device. Token ids of the global batch are a pure function of (sequence, position); some targets
-// are ignored, so that ranks have different numbers of real tokens. Every step trains on
-// the same batch. Collective over the world, unless the mesh is of one rank; tensors are
-// left empty if whole = false. `inspect` sees the engine after the last step.
+// Trains on the mesh's device. Token ids of the global batch are a pure function of
+// (sequence, position); some targets are ignored, so that ranks have different numbers of
+// real tokens. Every step trains on the same batch. Collective over the world, unless the
+// mesh is of one rank; tensors are left empty if whole = false. `inspect` sees the engine
+// after the last step.
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole = true,
                     const std::function<void(train::Engine&)>& inspect = {});
 // The same without a mesh, on this process alone and the host.
 Outcome train_alone(train::RunConfig config, int steps);
 
-// Whether this program watches every access to memory, which takes ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_sanitized = true;
-#else
-inline constexpr bool is_sanitized = false;
-#endif
+// Whether a step takes ten times as long as elsewhere: this program watches every access
+// to memory, or computes on an emulated GPU.
+bool is_slow();
 
 // |a - b| / |b|, L2.
 double relative(const std::vector<double>& a, const std::vector<double>& b);

@@ -94,8 +94,20 @@ class MoeCase {
     const auto a = values(y), b = values(dy);
     for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
     const double sequences = static_cast<double>(global_batch_);
-    return sum + config.aux_loss * views.balance / sequences +
-           config.z_loss * views.z / (sequences * static_cast<double>(sequence_));
+    return sum + config.aux_loss * balance() / sequences +
+           config.z_loss * z() / (sequences * static_cast<double>(sequence_));
+  }
+  // The routers' losses of the last forward(), without factors; 0 if there are none.
+  double balance() const {
+    Stream stream;
+    if (config.aux_loss == 0) return 0;
+    return kernels::balance_loss(stream, views.sums_B2E, config.top_k, sequence_);
+  }
+  double z() const {
+    Stream stream;
+    const Buffer lse_T(Device::host(), views.logits_TE.dtype(), {tokens()},
+                       MemoryClass::data, "test");
+    return kernels::router_z_loss(stream, views.logits_TE, lse_T.view());
   }
 
   static Values values(const TensorView& view) {

@@ -412,7 +412,7 @@ TEST(ExpertRows, CombineWithoutWeightsIsTheAdjointOfGather) {
 TEST_P(ExpertRowsTest, GroupedProductsMatchOneProductAnExpert) {
   using kernels::Transpose;
   const DType dtype = GetParam(), wide = accumulator_of(dtype);
-  const Integers rows({4}, {3, 0, 5, 0});
+  const std::vector<std::int32_t> rows = {3, 0, 5, 0};
   const std::int64_t R = 8, I = 6, O = 10;
   const Tensor x = Tensor::normal(dtype, {R, I}, 1),
                w = Tensor::normal(dtype, {4 * O, I}, 2);
@@ -430,7 +430,7 @@ TEST_P(ExpertRowsTest, GroupedProductsMatchOneProductAnExpert) {
   Vector expected_y, expected_dx, expected_dw = before;
   std::int64_t first = 0;
   for (std::int64_t e = 0; e < 4; ++e) {
-    const std::int64_t n = rows.values()[static_cast<std::size_t>(e)];
+    const std::int64_t n = rows[static_cast<std::size_t>(e)];
     if (n == 0) continue;
     const TensorView x_e = host_x.view().rows(first, n);
     const TensorView dy_e = host_dy.view().rows(first, n);
