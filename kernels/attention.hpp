@@ -77,7 +77,8 @@ struct AttentionPart {
 // Who does causal attention of whole sequences to themselves on a GPU, forward and
 // backward, from now on, in this process: attention() and attention_backward() without
 // documents, in bf16 and f16.
-// automatic: cuDNN where the build and the library have it, else our own kernels
+// automatic: forward by cuDNN where the build and the library have it, else, and
+// backward, our own kernels
 // own:       our own kernels
 // cudnn:     cuDNN; any attention on a GPU that it does not do throws Error(resources)
 //            naming the shape and the reason

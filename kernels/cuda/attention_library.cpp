@@ -28,6 +28,8 @@ bool attention_by_library(Stream& stream, const AttentionShape& shape,
   const AttentionLibrary wanted = attention_library();
   if (wanted == AttentionLibrary::own) return false;
   const bool must = wanted == AttentionLibrary::cudnn;
+  // In a fixed order cuDNN's backward holds scores of S x S: only if it is asked for.
+  if (!must && !tensors.d_o.empty()) return false;
   std::string reason = "only causal attention of whole sequences to themselves is";
   const bool supported =
       is_whole(shape, part, tensors) &&

@@ -12,6 +12,7 @@ struct CudaDevice {
   std::string name;
   std::int64_t memory_bytes = 0;
   int compute_major = 0, compute_minor = 0;  // 9.0: Hopper
+  bool emulated = false;                     // on the host, for tests: slow
   std::string pci_bus_id;                    // "0000:3b:00.0": the same for all processes
 };
 

@@ -9,13 +9,11 @@
 namespace trireme::train {
 namespace {
 
-bool is_emulated(const CudaDevice& gpu) { return gpu.name == "emulated"; }
-
 // Whether every rank of the job computes on a GPU.
 bool wants_gpus(comm::World& world, const std::string& wanted,
                 const std::vector<CudaDevice>& gpus) {
   if (wanted == "cpu") return false;
-  const bool here = !gpus.empty() && (wanted == "cuda" || !is_emulated(gpus.front()));
+  const bool here = !gpus.empty() && (wanted == "cuda" || !gpus.front().emulated);
   if (wanted == "auto") return world.max(here ? 0 : 1) == 0;
   world.agree([&] {
     require(

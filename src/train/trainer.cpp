@@ -103,7 +103,7 @@ void Trainer::open_data() {
 // it is known; the measured rate is printed beside it.
 void Trainer::measure_peak() {
   const Device device = mesh_.device();
-  const std::int64_t size = device.is_cuda() ? 4096 : 1024;
+  const std::int64_t size = gpu_.emulated ? 64 : device.is_cuda() ? 4096 : 1024;
   const DType compute = config_.precision.compute;
   world_.barrier();
   gemm_flops_ = world_.sum(gemm_rate(compute, size, size, size, 0.1, device).best);

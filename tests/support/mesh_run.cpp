@@ -144,7 +144,7 @@ bool is_slow() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
 #else
-  return test_device().is_cuda() && cuda_devices().front().name == "emulated";
+  return test_device().is_cuda() && cuda_devices().front().emulated;
 #endif
 }
 

@@ -45,7 +45,8 @@ std::vector<CudaDevice> cuda_devices() {
     check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
     devices.push_back({properties.name,
                        static_cast<std::int64_t>(properties.totalGlobalMem),
-                       properties.major, properties.minor, pci_bus_id(i)});
+                       properties.major, properties.minor,
+                       std::string_view(properties.name) == "emulated", pci_bus_id(i)});
   }
   return devices;
 }
