@@ -15,8 +15,10 @@ if(TRIREME_CHECK_HEADERS)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/src/*.hpp ${PROJECT_SOURCE_DIR}/kernels/*.hpp
        ${PROJECT_SOURCE_DIR}/comm/*.hpp ${PROJECT_SOURCE_DIR}/io/*.hpp)
-  if(NOT TRIREME_CUDNN)
-    list(FILTER headers EXCLUDE REGEX "^kernels/cuda/cudnn/")
+  # Those that need NVIDIA's headers are compiled with the back end that they belong to.
+  list(FILTER headers EXCLUDE REGEX "/(cudnn|nvidia|nccl)/")
+  if(NOT TRIREME_CUDA STREQUAL "EMULATED")
+    list(FILTER headers EXCLUDE REGEX "^src/base/cuda/")
   endif()
   set(alone)
   foreach(header IN LISTS headers)
@@ -29,5 +31,8 @@ if(TRIREME_CHECK_HEADERS)
   target_link_libraries(style_headers PRIVATE trireme_options Kokkos::kokkos MPI::MPI_C
     HDF5::HDF5 tomlplusplus::tomlplusplus DNNL::dnnl nlohmann_json::nlohmann_json
     xxhash::xxhash)
+  if(TRIREME_CUDA STREQUAL "EMULATED")
+    target_link_libraries(style_headers PRIVATE trireme_cuda_emulation)
+  endif()
   target_compile_options(style_headers PRIVATE -O0)
 endif()
