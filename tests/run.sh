@@ -53,16 +53,27 @@ test_sanitize() {
   run_ctest "sanitizers" asan-ubsan -L '^(unit|ranks-2)$' -LE '^(regression|reference)$'
 }
 
-# Compiles and links the CUDA back end, and asks the program for its version: it must start
-# on a machine without a GPU.
+# on_cpus PROGRAM: the parity test of the main suite with another program.
+on_cpus() {
+  [ -x build/ci/h5_compare ] || return 0  # the main suite was not built
+  env OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
+    OMPI_MCA_hwloc_base_binding_policy=none OMP_NUM_THREADS=1 OMP_PROC_BIND=false \
+    OPENBLAS_NUM_THREADS=1 TRIREME_PROGRAM="$PWD/$1" TRIREME_SOURCE="$PWD" \
+    TRIREME_MPIEXEC=mpirun TRIREME_H5_COMPARE="$PWD/build/ci/h5_compare" \
+    bash tests/regression/parity.sh
+}
+
+# Compiles and links the CUDA back end. The program must start and train on the CPUs of a
+# machine without a GPU: the parity test runs with it.
 test_cuda() {
   heading "CUDA build"
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     report "CUDA build" 0 "left out: nvcc is not installed"
     return
   fi
-  if cmake/setup.sh ci-cuda trireme && build/ci-cuda/trireme --version; then
-    report "CUDA build" 0 "compiles, links and starts"
+  if cmake/setup.sh ci-cuda trireme && build/ci-cuda/trireme --version &&
+    on_cpus build/ci-cuda/trireme; then
+    report "CUDA build" 0 "compiles, links, starts, and trains on CPUs"
   else
     report "CUDA build" 1 "failed"
   fi

@@ -5,7 +5,7 @@ set -u
 TRIREME=$TRIREME_PROGRAM
 MPIRUN=$TRIREME_MPIEXEC
 SOURCE=$TRIREME_SOURCE
-H5_COMPARE=$(dirname "$TRIREME")/h5_compare
+H5_COMPARE=${TRIREME_H5_COMPARE:-$(dirname "$TRIREME")/h5_compare}
 work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-test.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 passed=0
