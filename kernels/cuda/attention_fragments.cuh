@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <limits>
-
 #include <cuda_machine/mma.cuh>
 #include <cuda_machine/shared.cuh>
+#include <limits>
+
 #include "kernels/cuda/attention_operands.cuh"
 #include "kernels/cuda/reduce.cuh"
 

@@ -4,9 +4,9 @@
 // Source: Dao, "FlashAttention-2", 2023, algorithm 1, with s' = scale log2(e) q k^T.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <cuda_machine/shared.cuh>
 #include <limits>
 
-#include <cuda_machine/shared.cuh>
 #include "kernels/cuda/attention_generic.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"

@@ -3,9 +3,9 @@
 //
 // One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys: 7
 // products where one kernel would need 5, but every sum has one owner and a fixed order,
-// without atomics and without dq in fp32. Probabilities and their gradients go from sums to operands in registers.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
-// Source: Dao, "FlashAttention-2", 2023, algorithm 2.
+// without atomics and without dq in fp32. Probabilities and their gradients go from sums
+// to operands in registers. Legend: B sequences, S positions, H query heads, G key/value
+// heads, K head width. Source: Dao, "FlashAttention-2", 2023, algorithm 2.
 #include "kernels/cuda/attention_fragments.cuh"
 #include "kernels/cuda/launch.cuh"
 
@@ -67,6 +67,18 @@ __device__ inline void differentiate(float factor, const float (&lse)[M][2],
       }
 }
 
+// lse and delta of the thread's queries of head h of sequence b.
+template <int M, class T>
+__device__ inline void load_numbers(const BackwardOperands<T>& x, int b, int h,
+                                    int first_of_warp, float (&lse)[M][2],
+                                    float (&delta)[M][2]) {
+  for_rows<M>(first_of_warp, [&](int m, int i, int query) {
+    const bool inside = query < x.part.queries;
+    lse[m][i] = inside ? exponent_of(*x.lse.at(b, query, h)) : 0.0f;
+    delta[m][i] = inside ? *x.delta.at(b, query, h) : 0.0f;
+  });
+}
+
 template <class T, int K>
 __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> x) {
   constexpr int M = query_fragments<K>, tile_queries = warps * M * rows;
@@ -106,11 +118,7 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
     cp_async_commit();  // of nothing, if there is no tile: groups are counted
   }
   float lse[M][2], delta[M][2], dq[M][K / 8][4] = {};
-  for_rows<M>(first_of_warp, [&](int m, int i, int query) {
-    const bool inside = query < part.queries;
-    lse[m][i] = inside ? exponent_of(*x.lse.at(b, query, h)) : 0.0f;
-    delta[m][i] = inside ? *x.delta.at(b, query, h) : 0.0f;
-  });
+  load_numbers<M>(x, b, h, first_of_warp, lse, delta);
   for (int stage = 0; key < last_key; key += other_rows, stage = (stage + 1) % stages) {
     cp_async_wait<1>();
     __syncthreads();  // the tile is there, and all are done with the one before

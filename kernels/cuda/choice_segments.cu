@@ -1,6 +1,7 @@
 // How often each segment of choices holds each expert.
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_machine/shared.cuh>
+
 #include "kernels/cuda/choice_segments.cuh"
 #include "kernels/cuda/workspace.hpp"
 

@@ -2,6 +2,7 @@
 // each segment, their sums over the segments before, places. N choices, K of a token, E
 // experts, U segments. SPDX-License-Identifier: Apache-2.0
 #include <cuda_machine/shared.cuh>
+
 #include "kernels/cuda/choice_segments.cuh"
 #include "kernels/cuda/moe.hpp"
 

@@ -1,6 +1,7 @@
 // The router's choice of experts on a GPU, its limits and counts. T tokens, E experts, K
 // experts of a token. SPDX-License-Identifier: Apache-2.0
 #include <cuda_machine/shared.cuh>
+
 #include "kernels/cuda/choice_segments.cuh"
 #include "kernels/cuda/router.hpp"
 #include "kernels/cuda/router_tokens.cuh"

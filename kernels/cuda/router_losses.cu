@@ -1,7 +1,8 @@
 // The losses of the router on a GPU. T tokens, E experts, K experts of a token, B
 // sequences. SPDX-License-Identifier: Apache-2.0
-#include "base/device_memory.hpp"
 #include <cuda_machine/shared.cuh>
+
+#include "base/device_memory.hpp"
 #include "kernels/cuda/router.hpp"
 #include "kernels/cuda/router_tokens.cuh"
 #include "kernels/cuda/workspace.hpp"

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <cuda_machine/mma.cuh>
+#include <cuda_machine/shared.cuh>
 #include <limits>
 
 #include "block.hpp"
-#include <cuda_machine/mma.cuh>
-#include <cuda_machine/shared.cuh>
 #include "device_memory.hpp"
 #include "fail.hpp"
 

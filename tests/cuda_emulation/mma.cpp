@@ -1,11 +1,10 @@
 // Emulated tensor cores and ldmatrix: the fragments of 32 lanes put together.
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_machine/mma.cuh>
-
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <cuda_machine/mma.cuh>
 
 #include "block.hpp"
 #include "cuda_emulation/round.hpp"
