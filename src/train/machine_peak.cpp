@@ -11,17 +11,33 @@
 #include "kernels/random.hpp"
 
 namespace trireme::train {
+namespace {
+
+// Random numbers in any floating type: zeros would cost a GPU less power than real data.
+Buffer random_matrix(Stream& stream, DType dtype, std::int64_t rows,
+                     std::int64_t columns, std::uint64_t which) {
+  const auto buffer = [&](DType type) {
+    return Buffer(stream.device(), type, {rows, columns}, MemoryClass::workspace,
+                  "gemm rate");
+  };
+  Buffer matrix = buffer(dtype);
+  const Buffer drawn = buffer(accumulator_of(dtype));
+  kernels::fill_normal(stream, drawn.view(), drawn.view().shape(), {0, 0}, 1, which, 1.0);
+  kernels::copy(stream, drawn.view(), matrix.view());
+  stream.synchronize();
+  return matrix;
+}
+
+}  // namespace
 
 GemmRate gemm_rate(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
                    double seconds, Device device) {
   using Clock = std::chrono::steady_clock;
   Stream stream(device);
-  const Buffer a(device, dtype, {m, k}, MemoryClass::workspace, "gemm rate");
-  const Buffer b(device, dtype, {n, k}, MemoryClass::workspace, "gemm rate");
+  const Buffer a = random_matrix(stream, dtype, m, k, 1);
+  const Buffer b = random_matrix(stream, dtype, n, k, 2);
   const Buffer c(device, accumulator_of(dtype), {m, n}, MemoryClass::workspace,
                  "gemm rate");
-  kernels::fill_normal(stream, a.view(), a.view().shape(), {0, 0}, 1, 1, 1.0);
-  kernels::fill_normal(stream, b.view(), b.view().shape(), {0, 0}, 1, 2, 1.0);
   // On a GPU several are queued at a time: the queue must not run dry.
   const int queued = device.is_cuda() ? 10 : 1;
   const auto product = [&] {

@@ -10,13 +10,14 @@ short="run.steps=6 precision.compute=fp32 checkpoint.every=1 checkpoint.keep=3
 
 tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
 
-# identical NAME: losses and tensors of a run equal those of the reference.
+# identical NAME [REFERENCE]: losses and tensors of a run equal those of the undisturbed one.
 identical() {
+  local reference=${2:-whole}
   field "$work/$1/metrics.jsonl" loss >"$work/a"
-  field "$work/whole/metrics.jsonl" loss >"$work/b"
+  field "$work/$reference/metrics.jsonl" loss >"$work/b"
   cmp "$work/a" "$work/b" || { paste "$work/a" "$work/b"; return 1; }
   tensors "$work/$1" >"$work/a"
-  tensors "$work/whole" >"$work/b"
+  tensors "$work/$reference" >"$work/b"
   [ -s "$work/a" ] && diff "$work/a" "$work/b"
 }
 
@@ -32,6 +33,16 @@ for step in 2 4 6; do
   run 4 train $deck run.directory="$work/kill$step" $short
   check "killed before step $step: resumed" identical kill$step
 done
+
+# In bf16, whose weights in use are made anew from the master weights.
+half="$short precision.compute=bf16"
+run 4 train $deck run.directory="$work/half" $half debug.fault=kill@4@3
+check "bf16, killed before step 4: not a success" test "$status" != 0
+run 4 train $deck run.directory="$work/half" $half
+check "bf16, killed before step 4: resumed" test "$status" = 0
+run 4 train $deck run.directory="$work/half_whole" $half
+check "bf16, undisturbed" test "$status" = 0
+check "bf16: the same losses and tensors" identical half half_whole
 
 # A signal: checkpoint, status 75, and the same command again goes on.
 "$MPIRUN" -n 4 "$TRIREME" train $deck run.directory="$work/signal" $short \
