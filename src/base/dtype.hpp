@@ -12,7 +12,8 @@
 
 namespace trireme {
 
-enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u16, u8 };
+// e4m3, e5m2: codes of FP8 numbers (kernels/fp8.hpp); their scales are kept beside them.
+enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u16, u8, e4m3, e5m2 };
 
 // bfloat16: the upper half of an IEEE binary32. Conversion rounds to nearest, ties to
 // even; NaN stays NaN.
@@ -53,12 +54,15 @@ constexpr std::size_t size_of(DType type) {
     case DType::bf16:
     case DType::f16:
     case DType::u16: return 2;
-    case DType::u8: return 1;
+    case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2: return 1;
   }
   return 0;
 }
 
-// "fp64", "fp32", "bf16", "fp16", "int64", "int32", "uint16", "uint8": as decks write it.
+// "fp64", "fp32", "bf16", "fp16", "int64", "int32", "uint16", "uint8", "e4m3", "e5m2":
+// as decks write it.
 constexpr std::string_view name_of(DType type) {
   switch (type) {
     case DType::f64: return "fp64";
@@ -69,6 +73,8 @@ constexpr std::string_view name_of(DType type) {
     case DType::i32: return "int32";
     case DType::u16: return "uint16";
     case DType::u8: return "uint8";
+    case DType::e4m3: return "e4m3";
+    case DType::e5m2: return "e5m2";
   }
   return "?";
 }
@@ -101,6 +107,8 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::type;
+
+constexpr bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
 
 // The same as a tag: f64 for f64, f32 for every other floating type.
 constexpr DType accumulator_of(DType type) {
