@@ -89,6 +89,8 @@ Hdf5Id stored_type(DType dtype) {
       case DType::i64: return H5Tcopy(H5T_STD_I64LE);
       case DType::i32: return H5Tcopy(H5T_STD_I32LE);
       case DType::u16: return H5Tcopy(H5T_STD_U16LE);
+      case DType::e4m3:
+      case DType::e5m2:
       case DType::u8: return H5Tcopy(H5T_STD_U8LE);
     }
     return hid_t{-1};
@@ -106,6 +108,8 @@ Hdf5Id memory_type(DType dtype) {
       case DType::i64: return H5Tcopy(H5T_NATIVE_INT64);
       case DType::i32: return H5Tcopy(H5T_NATIVE_INT32);
       case DType::u16: return H5Tcopy(H5T_NATIVE_UINT16);
+      case DType::e4m3:
+      case DType::e5m2:
       case DType::u8: return H5Tcopy(H5T_NATIVE_UINT8);
     }
     return hid_t{-1};
