@@ -20,8 +20,12 @@ packages=(
   libdnnl-dev libopenblas-openmp-dev
   libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
 )
+optional=()  # tests that want them are skipped without
 case $preset in
-  ci) packages+=(libgtest-dev clang-format) ;;
+  ci)
+    packages+=(libgtest-dev clang-format)
+    optional+=(slurm-wlm)
+    ;;
   release | ci-cuda) ;;
   *) packages+=(libgtest-dev) ;;
 esac
@@ -34,9 +38,10 @@ quietly() {
   return $status
 }
 
-missing_packages() {
+# missing PACKAGE...: those that are not installed.
+missing() {
   local package
-  for package in "${packages[@]}"; do
+  for package; do
     if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]
     then
       echo "$package"
@@ -45,23 +50,32 @@ missing_packages() {
 }
 
 install_packages() {
-  local missing as_root=()
-  mapfile -t missing < <(missing_packages)
-  [ ${#missing[@]} -eq 0 ] && return
+  local wanted extra as_root=()
+  mapfile -t wanted < <(missing "${packages[@]}")
+  mapfile -t extra < <(missing "${optional[@]}")
+  [ $((${#wanted[@]} + ${#extra[@]})) -eq 0 ] && return
   if [ "$(id -u)" != 0 ]; then
     as_root=(sudo)
     if ! sudo -n true 2>/dev/null; then
+      [ ${#wanted[@]} -eq 0 ] && return
       echo "Some packages are missing. Run this, then the same command again:" >&2
-      echo "  sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+      echo "  sudo apt-get install --no-install-recommends ${wanted[*]}" >&2
       echo "or, where their libraries come from elsewhere, set TRIREME_PACKAGES=skip" >&2
       exit 66
     fi
   fi
-  echo "-- Installing: ${missing[*]}"
+  echo "-- Installing: ${wanted[*]} ${extra[*]}"
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq
     -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
-  quietly "${apt[@]}" update
-  quietly "${apt[@]}" -y install --no-install-recommends "${missing[@]}"
+  if [ ${#wanted[@]} -gt 0 ]; then
+    quietly "${apt[@]}" update
+    quietly "${apt[@]}" -y install --no-install-recommends "${wanted[@]}"
+  fi
+  if [ ${#extra[@]} -gt 0 ] &&
+    ! { "${apt[@]}" update && "${apt[@]}" -y install --no-install-recommends "${extra[@]}"
+    } >/dev/null 2>&1; then
+    echo "-- Left out, could not be installed: ${extra[*]}"
+  fi
 }
 
 # One compiler per core, and 1.5 GB of memory for each.

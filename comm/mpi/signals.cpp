@@ -9,18 +9,19 @@
 #include <string>
 #include <string_view>
 
+#include "comm/save_request.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
 namespace {
 
-volatile std::sig_atomic_t stop_flag = 0;
+volatile std::sig_atomic_t stop_flag = 0, save_flag = 0;
 std::array<char, 48> fatal_prefix{};
 std::size_t fatal_prefix_length = 0;
 // A stack that overflowed cannot carry the handler. SIGSTKSZ is no constant any more.
 std::array<std::byte, 32768> handler_stack;
 
-void request_stop(int) { stop_flag = 1; }
+void take_note(int signal) { (signal == SIGUSR2 ? save_flag : stop_flag) = 1; }
 
 std::string_view fatal_text(int signal) {
   switch (signal) {
@@ -44,7 +45,20 @@ void report_fatal(int signal) {
   ::raise(signal);
 }
 
-bool is_stop(int signal) { return signal == SIGUSR1 || signal == SIGTERM; }
+constexpr std::array<int, 3> requests = {SIGUSR1, SIGTERM, SIGUSR2};
+
+bool is_request(int signal) {
+  return std::find(requests.begin(), requests.end(), signal) != requests.end();
+}
+
+struct sigaction handling(int signal) {
+  struct sigaction action {};
+  sigemptyset(&action.sa_mask);
+  // Without SA_RESTART a write to a file could end half-way.
+  action.sa_flags = is_request(signal) ? SA_RESTART : SA_ONSTACK;
+  action.sa_handler = is_request(signal) ? take_note : report_fatal;
+  return action;
+}
 
 // A sanitizer's own handlers say more than ours.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -65,12 +79,8 @@ SignalHandlers::SignalHandlers(int rank) {
   ::sigaltstack(&stack, &stack_before_);
 
   for (std::size_t i = 0; i < signals.size(); ++i) {
-    struct sigaction action {};
-    sigemptyset(&action.sa_mask);
-    // Without SA_RESTART a write to a file could end half-way.
-    action.sa_flags = is_stop(signals[i]) ? SA_RESTART : SA_ONSTACK;
-    action.sa_handler = is_stop(signals[i]) ? request_stop : report_fatal;
-    if (sanitized && !is_stop(signals[i]))
+    const struct sigaction action = handling(signals[i]);
+    if (sanitized && !is_request(signals[i]))
       ::sigaction(signals[i], nullptr, &before_[i]);
     else
       ::sigaction(signals[i], &action, &before_[i]);
@@ -83,6 +93,19 @@ SignalHandlers::~SignalHandlers() {
   ::sigaltstack(&stack_before_, nullptr);
 }
 
+void take_requests() {
+  for (const int signal : requests) {
+    const struct sigaction action = handling(signal);
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
 bool stop_requested() { return stop_flag != 0; }
+
+bool take_save_request() {
+  if (save_flag == 0) return false;
+  save_flag = 0;  // one that comes in between asks for the same checkpoint
+  return true;
+}
 
 }  // namespace trireme::comm

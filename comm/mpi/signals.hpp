@@ -7,9 +7,9 @@
 
 namespace trireme::comm {
 
-// SIGUSR1 and SIGTERM set the flag of stop_requested(). Fatal signals write one line that
-// names the rank, then take their usual course. The handlers before are restored at the
-// end.
+// SIGUSR1 and SIGTERM set the flag of stop_requested(), SIGUSR2 that of
+// take_save_request(). Fatal signals write one line that names the rank, then take their
+// usual course. The handlers before are restored at the end.
 class SignalHandlers {
  public:
   explicit SignalHandlers(int rank);
@@ -17,12 +17,17 @@ class SignalHandlers {
   SignalHandlers(const SignalHandlers&) = delete;
   SignalHandlers& operator=(const SignalHandlers&) = delete;
 
-  static constexpr std::array<int, 7> signals = {SIGUSR1, SIGTERM, SIGSEGV, SIGBUS,
-                                                 SIGFPE,  SIGILL,  SIGABRT};
+  static constexpr std::array<int, 8> signals = {SIGUSR1, SIGTERM, SIGUSR2, SIGSEGV,
+                                                 SIGBUS,  SIGFPE,  SIGILL,  SIGABRT};
 
  private:
   std::array<struct sigaction, signals.size()> before_{};
   stack_t stack_before_{};
 };
+
+// Installs the handlers of SIGUSR1, SIGTERM and SIGUSR2 alone and for good: while MPI
+// starts and ends, and after it, these signals must not kill the process or change its
+// status.
+void take_requests();
 
 }  // namespace trireme::comm

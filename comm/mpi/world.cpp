@@ -89,6 +89,7 @@ std::unique_ptr<WorldState> make_state() {
 WorldState* current_state() { return state_of_process; }
 
 World::World(int argc, char** argv) {
+  take_requests();
   int provided = 0;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
             "MPI_Init_thread");

@@ -9,6 +9,7 @@
 #include "kernels/runtime.hpp"
 #include "plan/plan.hpp"
 #include "train/compute_device.hpp"
+#include "train/startup_report.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -42,6 +43,7 @@ int train(comm::World& world, const Arguments& given) {
     deck = load_deck(arguments.words(), static_cast<int>(ranks),
                      arguments.has("--ranks") ? 0 : on_node);
   });
+  train::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) return check(world, deck);
 
   const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
@@ -51,6 +53,7 @@ int train(comm::World& world, const Arguments& given) {
   log::info("trireme {}  run {} in {}  {} ranks, {} threads each, {}",
             build_info().version, run.name, run.directory, world.size(),
             kernels::threads(), on.describe());
+  train::report_placement(world, on, kernels::threads());
   world.agree([&] {
     if (log::speaks())
       log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));

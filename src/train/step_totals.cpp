@@ -50,11 +50,11 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   sum_loss();
   all.loss = take(values_, 0, mine.loss);
   // 2. what any rank wants or holds
-  put(values_, 0, mine.stop ? 1.0 : 0.0);
+  put(values_, 0, static_cast<double>(mine.wish));
   put(values_, 1, mine.memory_peak);
   put(values_, 2, work.run);
   mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
-  all.stop = take(values_, 0, 0.0) > 0;
+  all.wish = static_cast<Wish>(static_cast<int>(take(values_, 0, 0.0)));
   all.memory_peak = take(values_, 1, mine.memory_peak);
   // 3. who worked, and how long
   if (!idle_shares_.empty()) sum_work(work, take(values_, 2, work.run));

@@ -7,6 +7,7 @@
 
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
+#include "train/interruptions.hpp"
 #include "train/schedule_simulation.hpp"
 
 namespace trireme::train {
@@ -17,7 +18,7 @@ class StepTotals {
  public:
   struct Outcome {
     double loss = 0;         // summed over replicas and stages
-    bool stop = false;       // any rank asks to stop
+    Wish wish = Wish::none;  // the greatest of all ranks'
     double memory_peak = 0;  // bytes, of the rank that held most
   };
 

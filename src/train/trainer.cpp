@@ -58,6 +58,9 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
       deck_(deck),
       totals_(mesh, stages(pipeline_shape(config)), Device::host()),
       meter_(mesh),
+      job_(world.rank() == 0 ? batch_job() : BatchJob{}),
+      interruptions_(config.run.directory, config.run.time_limit, job_,
+                     world.rank() == 0),
       gpu_(gpu),
       energy_(gpu.pci_bus_id) {
   world_.set_timeout(config_.health.timeout_seconds);
@@ -114,6 +117,7 @@ void Trainer::measure_peak() {
 
 void Trainer::announce() {
   const auto flops = model::flops_per_token(config_.model);
+  if (!job_.id.empty()) log::info("job       {}", job_.describe());
   log::info("data      {}", source_->describe());
   if (validation_source_) log::info("validate  {}", validation_source_->describe());
   const std::string_view compute = name_of(config_.precision.compute);
@@ -136,7 +140,7 @@ Status Trainer::run() {
     log::info("nothing to do: {} of {} steps are done", step_, config_.run.steps);
     return Status::done;
   }
-  while (step_ < config_.run.steps && !stop_) {
+  while (step_ < config_.run.steps && !stops(wish_)) {
     step();
     const bool last = step_ == config_.run.steps;
     const auto& every = config_.checkpoint.every;
@@ -144,13 +148,17 @@ Status Trainer::run() {
         (last || step_ % config_.metrics.validate_every == 0)) {
       validate();
     }
-    if (stop_ || (every > 0 && (last || step_ % every == 0))) save();
+    if (wish_ != Wish::none || (every > 0 && (last || step_ % every == 0))) save();
+    interruptions_.fulfilled(wish_);
   }
   log_memory("peak     ", [](const MemoryUse& use) { return use.peak_bytes; });
   report();
   if (step_ < config_.run.steps) {
-    log::info("stopped after step {} with a checkpoint; run the same command again",
-              step_);
+    log::info(
+        "stopped after step {} by {}, with a checkpoint; run the same command again",
+        step_, reason(wish_));
+    world_.barrier();  // srun may kill the others when the first one leaves with this
+                       // status
     return Status::run_again;
   }
   return Status::done;
@@ -208,12 +216,12 @@ void Trainer::step() {
   record(loss, norm, rate, times);
 }
 
-// Sums the loss over replicas and stages; agrees on whether to stop after this step, on
-// the most memory that any rank has held and on the idle shares of the pipeline.
+// Sums the loss over replicas and stages; agrees on a checkpoint or stop after this step,
+// on the most memory that any rank has held and on the idle shares of the pipeline.
 double Trainer::reduce_loss(double loss) {
   StepTotals::Outcome mine;
   mine.loss = loss;
-  mine.stop = comm::stop_requested() || (world_.rank() == 0 && out_of_time());
+  mine.wish = interruptions_.wish(time_needed());
   for (int i = 0; i < memory_classes; ++i) {
     mine.memory_peak +=
         static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
@@ -227,7 +235,7 @@ double Trainer::reduce_loss(double loss) {
     stage_sums_[s].backward_input += totals_.stage_seconds()[s].backward_input;
     stage_sums_[s].backward_weight += totals_.stage_seconds()[s].backward_weight;
   }
-  stop_ = all.stop;
+  wish_ = all.wish;
   memory_peak_ = all.memory_peak;
   return all.loss;
 }
@@ -252,10 +260,10 @@ bool Trainer::healthy(double loss, double norm) {
              skipped_ > 0 ? format(" ({} steps in a row)", skipped_) : std::string()));
 }
 
-bool Trainer::out_of_time() const {
-  if (config_.run.time_limit <= 0) return false;
-  const double needed = 1.5 * save_seconds_ + 2.0 * usual_seconds_;
-  return seconds_since(start_) + needed > config_.run.time_limit;
+TimeNeeded Trainer::time_needed() const {
+  const std::int64_t every = config_.metrics.validate_every;
+  const bool validates = every > 0 && (step_ + 2) % every <= 1;  // this step or the next
+  return {usual_seconds_, save_seconds_, validates ? validation_seconds_ : 0.0};
 }
 
 }  // namespace trireme::train

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "io/sample_source.hpp"
 #include "train/batch_loader.hpp"
 #include "train/engine.hpp"
+#include "train/interruptions.hpp"
 #include "train/step_totals.hpp"
 
 namespace trireme::train {
@@ -47,6 +47,7 @@ class Trainer {
  private:
   void open_data();
   void start_or_resume();
+  void predict_save();
   void load(const std::string& from, const std::string& newest);
   std::vector<io::TensorBox> checkpoint_boxes();
   void announce();
@@ -64,7 +65,7 @@ class Trainer {
   double validation_loss();
   void save();
   void dump_gradients();
-  bool out_of_time() const;
+  TimeNeeded time_needed() const;
   void inject_fault();
 
   comm::World& world_;
@@ -85,7 +86,9 @@ class Trainer {
   std::int64_t tokens_ = 0;  // trained on
   std::int64_t saved_step_ = -1;
   std::int64_t skipped_ = 0;  // steps in a row
-  bool stop_ = false;
+  BatchJob job_;  // on rank 0
+  Interruptions interruptions_;
+  Wish wish_ = Wish::none;  // of the last step
   std::int64_t live_microbatches_ = 0;
   std::vector<double> idle_sums_;      // of each pipeline rank, over the steps
   std::vector<StageCost> stage_sums_;  // seconds of each stage, over the steps
@@ -96,9 +99,9 @@ class Trainer {
   CudaDevice gpu_;                     // of this rank, if it computes on one
   EnergyMeter energy_;                 // of that GPU
   std::optional<double> joules_;       // its counter before this step
-  double save_seconds_ = 0;            // of the last checkpoint
+  double save_seconds_ = 0;            // of the last checkpoint, or predicted
+  double validation_seconds_ = 0;      // of the last validation
   double usual_seconds_ = 0;           // of a step, smoothed
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace trireme::train

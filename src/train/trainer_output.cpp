@@ -1,6 +1,7 @@
 // Trainer: metrics, validation, gradient dumps.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -74,7 +75,10 @@ void Trainer::print(double loss, double norm, double rate, const StepTimes& time
 }
 
 void Trainer::validate() {
+  const auto begin = std::chrono::steady_clock::now();
   const double loss = validation_loss();
+  validation_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   log::info("step {}  validation loss {}  perplexity {}", step_, fixed(loss, 4),
             fixed(std::exp(loss), 2));
   if (metrics_) {

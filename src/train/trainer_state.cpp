@@ -14,6 +14,7 @@
 #include "kernels/elementwise.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
+#include "train/restarts.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -71,11 +72,21 @@ void Trainer::start_or_resume() {
   } else {
     load(from, newest);
   }
+  predict_save();
   world_.agree([&] {
     if (world_.rank() != 0) return;
+    if (step_ < config_.run.steps) note_start(config_.run.directory, job_, step_);
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
   });
+}
+
+void Trainer::predict_save() {
+  double bytes = 0;
+  for (const io::TensorBox& box : checkpoint_boxes())
+    if (box.write) bytes += static_cast<double>(box.data.bytes());
+  const double nodes = world_.sum(1.0 / world_.ranks_on_node());
+  save_seconds_ = predicted_save_seconds(world_.sum(bytes), nodes);
 }
 
 // All that a checkpoint holds of this rank: its shares of weights and moments, and the

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <string>
 
+#include "comm/save_request.hpp"
 #include "support/world.hpp"
 
 namespace trireme::comm {
@@ -87,6 +88,14 @@ TEST(Signals, AskForAStop) {
   EXPECT_FALSE(stop_requested());
   std::raise(SIGUSR1);
   EXPECT_TRUE(stop_requested());
+}
+
+// A thousand at once ask for one checkpoint.
+TEST(Signals, AskForASaveOnce) {
+  EXPECT_FALSE(take_save_request());
+  for (int i = 0; i < 1000; ++i) std::raise(SIGUSR2);
+  EXPECT_TRUE(take_save_request());
+  EXPECT_FALSE(take_save_request());
 }
 
 TEST(Libraries, NamesMpi) {

@@ -1,0 +1,89 @@
+// batch_job().
+// SPDX-License-Identifier: Apache-2.0
+#include "train/batch_job.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/format.hpp"
+
+namespace trireme::train {
+namespace {
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 12 &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+double now() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A controller that does not answer must not hold up the job: hence timeout.
+std::optional<double> ask_squeue(const std::string& id) {
+  const std::string command = "timeout 10 squeue -h -j " + id + " -o %L 2>/dev/null";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> answer(
+      ::popen(command.c_str(), "r"), ::pclose);
+  std::array<char, 64> line{};
+  if (!answer || !std::fgets(line.data(), line.size(), answer.get())) return {};
+  const std::string_view text(line.data());
+  return parse_time_left(text.substr(0, text.find('\n')));
+}
+
+std::optional<double> seconds_left(const std::string& id) {
+  if (const std::string end = variable("SLURM_JOB_END_TIME"); is_number(end))
+    return std::stod(end) - now();
+  return is_number(id) ? ask_squeue(id) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> parse_time_left(std::string_view text) {
+  const auto dash = text.find('-');
+  const bool has_days = dash != std::string_view::npos;
+  if (has_days && !is_number(text.substr(0, dash))) return {};
+  double seconds = has_days ? std::stod(std::string(text.substr(0, dash))) * 24 : 0;
+  std::string_view rest = has_days ? text.substr(dash + 1) : text;
+  int fields = 0;
+  for (bool more = true; more; ++fields) {
+    const auto colon = rest.find(':');
+    const std::string_view field = rest.substr(0, colon);
+    if (!is_number(field)) return {};
+    const double value = std::stod(std::string(field));
+    seconds = fields == 0 ? seconds + value : seconds * 60 + value;
+    more = colon != std::string_view::npos;
+    if (more) rest.remove_prefix(colon + 1);
+  }
+  if (fields > 3 || (has_days && fields != 3)) return {};
+  return seconds;
+}
+
+std::string BatchJob::describe() const {
+  return id + (restarts > 0 ? format(" (restart {})", restarts) : std::string()) +
+         (seconds_left ? ", ends in " + human_seconds(std::max(*seconds_left, 0.0))
+                       : ", with no end that is known");
+}
+
+BatchJob batch_job() {
+  BatchJob job;
+  job.id = variable("SLURM_JOB_ID");
+  if (const std::string count = variable("SLURM_RESTART_COUNT"); is_number(count))
+    job.restarts = std::stoi(count);
+  job.seconds_left = seconds_left(job.id);
+  return job;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,62 @@
+// Interruptions: why a run saves or stops before its last step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "train/batch_job.hpp"
+
+namespace trireme::train {
+
+// What a rank asks for at the end of a step. The greatest of all ranks' wishes is
+// fulfilled: save goes on after a checkpoint, all below it end the run after one.
+enum class Wish { none, save, stop_file, job_end, time_limit, signal };
+
+bool stops(Wish wish);
+// "a signal", for the log.
+std::string_view reason(Wish wish);
+
+// What has to fit between a decision to stop and the end, in seconds.
+struct TimeNeeded {
+  double step = 0;        // usual time of a step
+  double save = 0;        // of a checkpoint, measured or predicted
+  double validation = 0;  // if it is due before the next decision
+  // The next step's decision comes one step later, and times vary.
+  double seconds() const { return 1.5 * save + 2.0 * step + validation; }
+};
+
+// Before a checkpoint has been timed: `bytes` of all ranks, from `nodes` nodes, at a rate
+// that a busy file system still gives.
+double predicted_save_seconds(double bytes, double nodes);
+
+class Interruptions {
+ public:
+  // time_limit: run.time_limit, in seconds from now; 0: none. The job's end is kept at a
+  // distance of a tenth of the time that is left now, a minute at most: batch systems are
+  // early, and other ranks and nodes have to end, too.
+  // directory: the run's, whose files `stop` and `save` are looked for.
+  // leads: this rank watches clock and files for all.
+  Interruptions(std::string directory, double time_limit, const BatchJob& job,
+                bool leads);
+
+  // At the end of a step. Local: the ranks agree on the greatest.
+  Wish wish(const TimeNeeded& needed) const;
+
+  // After the checkpoint is complete: removes the file that asked for it.
+  void fulfilled(Wish wish) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool asked_by_file(const char* name) const;
+  static bool reached(const std::optional<Clock::time_point>& end, double seconds);
+
+  std::string directory_;
+  bool leads_;
+  std::optional<Clock::time_point> time_limit_, job_end_;
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,17 @@
+// Restarts: a batch job that starts again and again must come further each time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "train/batch_job.hpp"
+
+namespace trireme::train {
+
+// Notes in `<directory>/restarts` that a start of `job` goes on from `step`; nothing
+// outside of a batch job. Throws Error(resources), so that nobody starts it once more,
+// when the last three starts of the same job went on from that step, too. For one rank.
+void note_start(const std::string& directory, const BatchJob& job, std::int64_t step);
+
+}  // namespace trireme::train

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# What dies under Slurm: a rank, a node's daemon. The job ends or starts again, and nothing
+# but the steps since the last checkpoint is lost. Also the other scripts of jobs/.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+some="$short checkpoint.every=2 run.steps=8"
+
+run 4 train $deck run.directory="$work/whole" $some
+check "undisturbed" test "$status" = 0
+
+# submit NAME SCRIPT OPTIONS...: prints the job; words of the deck go into $words.
+submit() {
+  local name=$1 script=$2
+  shift 2
+  sbatch --parsable --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 --signal=USR1@10 \
+    --output="$work/$name.out" "$@" "jobs/$script" $deck run.directory="$work/$name" $some \
+    $words
+}
+
+# A rank that is killed takes the others with it, at once; the job fails with its status,
+# and the same command goes on.
+words=debug.fault=kill@6@3
+killed=$(submit killed train.sbatch)
+check "a killed rank: the job ends" soon 60 ended "$killed"
+check "a killed rank: failed" in_state "$killed" FAILED
+words=
+killed=$(submit killed train.sbatch)
+check "a killed rank: submitted anew, ends" soon 60 ended "$killed"
+cp "$work/killed.out" "$work/out"
+check "a killed rank: nothing is lost" identical "$work/killed" "$work/whole"
+check "a killed rank: went on from step 4" grep -q '(step 4,' "$work/killed.out"
+
+# A node whose daemon is killed: Slurm finds it down and starts the job on other nodes.
+words="run.steps=1000000"
+lost=$(submit lost train.sbatch --nodelist=n1,n2)
+check "a lost node: runs" soon 60 has_steps "$work/lost" 3
+kill -9 "${slurmd_pid[n2]}"
+check "a lost node: starts again" soon 90 test -n "$(soon 80 grep -l 'resume  ' "$work/lost.out")"
+again() { scontrol show job "$lost" | grep -q ' NodeList=n[134],*\|NodeList=n\[[134]'; }
+check "a lost node: on other nodes" again
+touch "$work/lost/stop"
+scontrol update JobId="$lost" Requeue=0
+check "a file named stop ends a job that may not requeue" soon 60 ended "$lost"
+check "with status 75" test "$(exit_status "$lost")" = 75
+finish

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The page "your first hour on a cluster": its commands, as they stand there, one after the
+# other. Blocks marked `bash` are run; `sh` (building) and `text` are not.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+
+# What `cmake --install` would have made.
+export HOME=$work/home
+mkdir -p "$HOME/trireme/bin" "$HOME/trireme/share/trireme"
+ln -s "$TRIREME" "$HOME/trireme/bin/trireme"
+ln -s "$SOURCE/inputs" "$SOURCE/jobs" "$HOME/trireme/share/trireme/"
+unset TRIREME
+
+awk '/^```/ { on = /^```bash$/; next } on' docs/first-hour-on-a-cluster.md >"$work/guide"
+timeout 300 bash -euo pipefail "$work/guide" >"$work/out" 2>&1 </dev/null
+status=$?
+sed -n '/ranks     4 on/,/^  3 /p' "$work/out"
+check "every command of the page" test "$status" = 0
+check "all steps were done" test "$(wc -l <"$HOME/first-hour/runs/first/metrics.jsonl")" = 60
+check "the chain did its steps" test "$(wc -l <"$HOME/first-hour/runs/chained/metrics.jsonl")" = 60
+check "in one job of three" test "$(cat "$HOME/first-hour"/trireme.*.out | grep -c 'run chained')" = 1
+finish

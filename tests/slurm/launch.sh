@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# srun starts the ranks: on 1, 2 and 4 nodes the same bits as with mpirun, one status for
+# all, and an error where it starts them one by one.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+some="$short run.steps=4 checkpoint.every=4"
+
+# slurm NODES RANKS-OF-A-NODE ARGS...: output in $work/out, exit status in $status.
+slurm() {
+  local nodes=$1 ranks=$2
+  shift 2
+  timeout 120 srun -N "$nodes" --ntasks-per-node="$ranks" --mpi=pmix --kill-on-bad-exit=1 \
+    "$TRIREME" "$@" >"$work/out" 2>&1 </dev/null
+  status=$?
+}
+
+run 4 train $deck run.directory="$work/mpirun" $some
+check "mpirun" test "$status" = 0
+for nodes in 1 2 4; do
+  slurm $nodes $((4 / nodes)) train $deck run.directory="$work/srun$nodes" $some
+  check "srun on $nodes nodes" test "$status" = 0
+  check "srun on $nodes nodes: the same bits" identical "$work/srun$nodes" "$work/mpirun"
+done
+check "the table of ranks" grep -qE '^  3 +[^ ]+ +CPU ' "$work/out"
+
+# Every rank leaves with the status of the first: srun reports the highest.
+slurm 2 2 train $deck run.directory="$work/bad" $some parallel.tensor=3
+check "a wrong mesh" expect 65 parallel.tensor
+mkdir -p "$work/stopped"
+touch "$work/stopped/stop"
+slurm 2 2 train $deck run.directory="$work/stopped" $some
+check "a file named stop: status 75" test "$status" = 75
+check "it is gone" test ! -e "$work/stopped/stop"
+check "after one step" test "$(steps "$work/stopped")" = 1
+slurm 2 2 train $deck run.directory="$work/stopped" $some
+check "and goes on" identical "$work/stopped" "$work/mpirun"
+
+# The job's end, asked of squeue: an allocation knows its limit.
+timeout 120 srun -N 1 -n 2 --time=3 --mpi=pmix --kill-on-bad-exit=1 "$TRIREME" train $deck \
+  run.directory="$work/limit" $some >"$work/out" 2>&1
+check "the job's end is known" grep -qE '^job .* ends in [23] min' "$work/out"
+
+# Without PMIx each process believes to be alone.
+timeout 60 srun -N 1 -n 2 --mpi=none "$TRIREME" train $deck run.directory="$work/alone" \
+  $some >"$work/out" 2>&1
+status=$?
+check "two singletons: refused" test "$status" = 78
+check "with the remedy" grep -q -- '--mpi=pmix' "$work/out"
+finish

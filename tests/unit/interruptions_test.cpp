@@ -1,0 +1,156 @@
+// Why a run saves or stops: the clock, files, Slurm's variables, and restarts in vain.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/interruptions.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/error.hpp"
+#include "train/batch_job.hpp"
+#include "train/restarts.hpp"
+
+namespace trireme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Interrupted : public testing::Test {
+ protected:
+  Interrupted() {
+    directory_ = fs::temp_directory_path() / "trireme-interruptions-XXXXXX";
+    std::string name = directory_.string();
+    directory_ = ::mkdtemp(name.data());
+  }
+  ~Interrupted() override { fs::remove_all(directory_); }
+
+  void touch(const char* name) const { std::ofstream(directory_ / name) << "\n"; }
+  bool has(const char* name) const { return fs::exists(directory_ / name); }
+  Wish wish(double limit, double left, const TimeNeeded& needed,
+            bool leads = true) const {
+    BatchJob job;
+    if (left > 0) job.seconds_left = left;
+    return Interruptions(directory_.string(), limit, job, leads).wish(needed);
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(Interrupted, NothingIsWantedByItself) {
+  EXPECT_EQ(wish(0, 0, {1e6, 1e6, 1e6}), Wish::none);
+  EXPECT_FALSE(stops(Wish::none));
+  EXPECT_FALSE(stops(Wish::save));
+  EXPECT_TRUE(stops(Wish::stop_file));
+  EXPECT_TRUE(stops(Wish::signal));
+}
+
+// 1.5 saves, two steps and a validation must fit.
+TEST_F(Interrupted, ByTheTimeLimit) {
+  constexpr double hour = 3600;
+  EXPECT_EQ(wish(hour, 0, {1, 1, 0}), Wish::none);
+  EXPECT_EQ(wish(hour, 0, {0.51 * hour, 0, 0}), Wish::time_limit);
+  EXPECT_EQ(wish(hour, 0, {0.49 * hour, 0, 0}), Wish::none);
+  EXPECT_EQ(wish(hour, 0, {0, 0.68 * hour, 0}), Wish::time_limit);
+  EXPECT_EQ(wish(hour, 0, {0, 0.65 * hour, 0}), Wish::none);
+  EXPECT_EQ(wish(hour, 0, {0, 0, 1.01 * hour}), Wish::time_limit);
+  EXPECT_EQ(wish(hour, 0, {hour, hour, hour}, false), Wish::none);  // rank 0's affair
+}
+
+// A tenth of what is left is kept free, a minute at most.
+TEST_F(Interrupted, ByTheEndOfTheJob) {
+  EXPECT_EQ(wish(0, 100, {0, 0, 95}), Wish::job_end);
+  EXPECT_EQ(wish(0, 100, {0, 0, 85}), Wish::none);
+  EXPECT_EQ(wish(0, 36000, {0, 0, 36000 - 50}), Wish::job_end);
+  EXPECT_EQ(wish(0, 36000, {0, 0, 36000 - 70}), Wish::none);
+  EXPECT_EQ(wish(1, 36000, {0, 0, 5}), Wish::time_limit);
+  EXPECT_EQ(wish(0, 1e11, {1, 1, 1}), Wish::none);  // no end at all
+}
+
+TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
+  const Interruptions some(directory_.string(), 0, {}, true);
+  touch("save");
+  EXPECT_EQ(some.wish({}), Wish::save);
+  EXPECT_EQ(wish(0, 0, {}, false), Wish::none);
+  EXPECT_TRUE(has("save"));
+  some.fulfilled(Wish::none);
+  EXPECT_TRUE(has("save"));
+  some.fulfilled(Wish::save);
+  EXPECT_FALSE(has("save"));
+  touch("save");
+  touch("stop");
+  EXPECT_EQ(some.wish({}), Wish::stop_file);
+  some.fulfilled(Wish::save);
+  EXPECT_TRUE(has("stop"));
+  some.fulfilled(Wish::signal);
+  EXPECT_FALSE(has("stop"));
+  EXPECT_EQ(some.wish({}), Wish::none);
+}
+
+TEST_F(Interrupted, SavesArePredictedFromBytes) {
+  EXPECT_EQ(predicted_save_seconds(0, 4), 0);
+  EXPECT_GT(predicted_save_seconds(1e12, 4), 60);
+  EXPECT_EQ(predicted_save_seconds(1e12, 8), predicted_save_seconds(1e12, 4) / 2);
+}
+
+TEST(BatchJob, ReadsSqueuesTimes) {
+  EXPECT_EQ(parse_time_left("59"), 59);
+  EXPECT_EQ(parse_time_left("2:03"), 123);
+  EXPECT_EQ(parse_time_left("1:02:03"), 3723);
+  EXPECT_EQ(parse_time_left("2-01:02:03"), 2 * 86400 + 3723);
+  for (const char* text : {"", "UNLIMITED", "INVALID", "1:", ":1", "1-2:3", "-1:2:3",
+                           "1:2:3:4", "1.5", "1 2"})
+    EXPECT_FALSE(parse_time_left(text)) << text;
+}
+
+TEST(BatchJob, ReadsSlurmsVariables) {
+  ::unsetenv("SLURM_JOB_END_TIME");
+  ::unsetenv("SLURM_JOB_ID");
+  ::unsetenv("SLURM_RESTART_COUNT");
+  EXPECT_TRUE(batch_job().id.empty());
+  EXPECT_FALSE(batch_job().seconds_left);
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  ::setenv("SLURM_RESTART_COUNT", "3", 1);
+  ::setenv("SLURM_JOB_END_TIME", "99999999999", 1);
+  const BatchJob job = batch_job();
+  EXPECT_EQ(job.id, "17");
+  EXPECT_EQ(job.restarts, 3);
+  ASSERT_TRUE(job.seconds_left);
+  EXPECT_GT(*job.seconds_left, 1e10);
+  ::setenv("SLURM_JOB_END_TIME", "soon; rm -r /", 1);
+  ::setenv("SLURM_JOB_ID", "17; echo 5", 1);
+  EXPECT_FALSE(batch_job().seconds_left);
+  ::unsetenv("SLURM_JOB_END_TIME");
+  ::unsetenv("SLURM_JOB_ID");
+  ::unsetenv("SLURM_RESTART_COUNT");
+}
+
+TEST_F(Interrupted, ThreeStartsInVainAreEnough) {
+  const auto start = [&](const std::string& id, int restarts, std::int64_t step) {
+    note_start(directory_.string(), BatchJob{id, restarts, {}}, step);
+  };
+  for (int i = 0; i < 8; ++i) start("", i, 5);  // nobody's batch job
+  EXPECT_FALSE(has("restarts"));
+  for (int i = 0; i < 8; ++i) start("1", 0, 5);  // several steps of one job
+  start("1", 1, 10);
+  start("1", 2, 10);
+  start("1", 3, 10);
+  start("1", 4, 11);  // it came further
+  start("1", 5, 11);
+  start("1", 6, 11);
+  try {
+    start("1", 7, 11);
+    FAIL() << "a fourth start from step 11";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::resources);
+    EXPECT_NE(std::string(error.what()).find("3 times from step 11"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(start("1", 8, 11), Error);
+  start("2", 0, 11);  // submitted anew
+}
+
+}  // namespace
+}  // namespace trireme::train
