@@ -61,9 +61,10 @@ enum class Reduce : std::uint8_t { sum, max };
 // bits.) Groups of one rank cost nothing; on the meta device nothing is sent.
 //
 // Errors: Error(internal) when shapes do not fit. What goes wrong in transit (the
-// transport fails: Status::transport; ranks disagree about a size, or the time-out passes,
-// then with operation, sequence number and late ranks: Status::hang) is reported once and
-// ends the job at once, because memory that messages use must not go away under them.
+// transport fails: Status::transport; ranks disagree about a size, or the time-out
+// passes, then with operation, sequence number and late ranks: Status::hang) is reported
+// once and ends the job at once, because memory that messages use must not go away under
+// them.
 class Group {
  public:
   virtual ~Group() = default;

@@ -59,9 +59,9 @@ void read_line(const std::vector<std::string>& f, Position& p) {
 }  // namespace
 
 std::string write_position(const Position& p) {
-  std::string text = format("rank\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", p.rank, p.host,
-                            p.phase, p.step, p.beat, fixed(p.silent, 3),
-                            fixed(p.allowed, 3), p.waiting ? 1 : 0);
+  std::string text =
+      format("rank\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", p.rank, p.host, p.phase, p.step,
+             p.beat, fixed(p.silent, 3), fixed(p.allowed, 3), p.waiting ? 1 : 0);
   for (const GroupPosition& g : p.groups)
     text += format("group\t{}\t{}\t{}\n", g.name, numbers(g.ranks), g.entered);
   for (const CallPosition& c : p.calls)
@@ -105,12 +105,11 @@ using Positions = std::span<const std::optional<Position>>;
 using GroupKey = std::pair<std::string, std::vector<int>>;
 
 std::string call_text(const CallPosition& call) {
-  return format("{} #{}{}{}{} on axis '{}'{}", call.operation, call.sequence,
-                call.tensor.empty() ? "" : " ", call.tensor,
-                call.bytes > 0 ? format(" ({} bytes)", call.bytes) : std::string(),
-                call.group,
-                call.ranks.empty() ? std::string()
-                                   : " of ranks " + ranks_text(call.ranks));
+  return format(
+      "{} #{}{}{}{} on axis '{}'{}", call.operation, call.sequence,
+      call.tensor.empty() ? "" : " ", call.tensor,
+      call.bytes > 0 ? format(" ({} bytes)", call.bytes) : std::string(), call.group,
+      call.ranks.empty() ? std::string() : " of ranks " + ranks_text(call.ranks));
 }
 
 std::string rank_text(Positions positions, int rank) {
@@ -133,8 +132,8 @@ bool is_late(const std::optional<Position>& position, const GroupKey& group,
   return false;
 }
 
-// Which late ranks count. A rank with GPUs may be in a collective though its host does not
-// wait there.
+// Which late ranks count. A rank with GPUs may be in a collective though its host does
+// not wait there.
 enum class Late : std::uint8_t { in_no_collective, not_waiting, any };
 
 bool counts(const std::optional<Position>& position, Late which) {
@@ -190,8 +189,9 @@ Verdict different(Positions positions) {
     if (wishes.size() < 2) continue;
     std::vector<std::pair<std::string, std::vector<int>>> list(wishes.begin(),
                                                                wishes.end());
-    std::ranges::stable_sort(
-        list, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    std::ranges::stable_sort(list, [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    });
     std::string text = "out of step: ";
     for (std::size_t i = 0; i < list.size(); ++i)
       text += format("{}{} in {}", i ? "; " : "", names_of(positions, list[i].second),
@@ -207,9 +207,9 @@ Verdict idle(Positions positions) {
   for (std::size_t r = 0; r < positions.size(); ++r)
     if (!positions[r] || !positions[r]->waiting) ranks.push_back(static_cast<int>(r));
   if (ranks.empty() || ranks.size() == positions.size()) return {};
-  return {names_of(positions, ranks) +
-              (ranks.size() == 1 ? " waits for no rank and does not get on"
-                                 : " wait for no rank and do not get on"),
+  return {names_of(positions, ranks) + (ranks.size() == 1
+                                            ? " waits for no rank and does not get on"
+                                            : " wait for no rank and do not get on"),
           ranks};
 }
 
@@ -219,9 +219,9 @@ Verdict everyone(Positions positions) {
   std::size_t lines = 0;
   for (const auto& position : positions) {
     if (!position || position->calls.empty() || ++lines > 4) continue;
-    text += format("{}{} in {}", text.empty() ? "" : "; ",
-                   rank_text(positions, position->rank),
-                   call_text(position->calls.front()));
+    text +=
+        format("{}{} in {}", text.empty() ? "" : "; ",
+               rank_text(positions, position->rank), call_text(position->calls.front()));
   }
   return {text.empty() ? "no rank gets on" : "ranks wait for each other: " + text, {}};
 }
@@ -239,8 +239,8 @@ std::string line_of(Positions positions, int rank) {
   const auto& p = positions[static_cast<std::size_t>(rank)];
   if (!p) return format("rank {}: has told no position", rank);
   std::string text =
-      format("{}: '{}', {} steps done, {} s without progress",
-             rank_text(positions, rank), p->phase, p->step, fixed(p->silent, 1));
+      format("{}: '{}', {} steps done, {} s without progress", rank_text(positions, rank),
+             p->phase, p->step, fixed(p->silent, 1));
   if (p->calls.empty()) text += ", in no collective";
   for (const CallPosition& call : p->calls) {
     text += ", in " + call_text(call);
@@ -260,8 +260,7 @@ std::string describe_hang(Positions positions, std::size_t lines) {
   std::string text = verdict.text;
   for (std::size_t i = 0; i < std::min(lines, order.size()); ++i)
     text += "\n  " + line_of(positions, order[i]);
-  if (order.size() > lines)
-    text += format("\n  and {} more ranks", order.size() - lines);
+  if (order.size() > lines) text += format("\n  and {} more ranks", order.size() - lines);
   return text;
 }
 

@@ -30,7 +30,7 @@ class Trace {
     std::int64_t elements = 0;
     Collective kind = Collective::all_reduce;
     DType dtype = DType::f32;
-    int members = -1;                             // what add_group() returned
+    int members = -1;                            // what add_group() returned
     double start_seconds = 0, end_seconds = -1;  // since the first entry; -1: in flight
   };
 

@@ -14,6 +14,7 @@
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/one_time.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -55,6 +56,19 @@ std::string read_whole(const std::string& path) {
   return text.str();
 }
 
+// Makes it, and removes what a run that ended in a hang has left for its peers.
+void prepare(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  require(!error && fs::is_directory(directory), Status::cannot_create,
+          "{}: the watchdog's directory cannot be made: {}", directory, error.message());
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("position-") || name.starts_with("hang-"))
+      fs::remove(entry.path(), error);
+  }
+}
+
 }  // namespace
 
 bool dump_flight(const std::string& directory, int rank) noexcept try {
@@ -73,14 +87,7 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
     : world_(world), config_(std::move(config)) {
   if (config_.seconds <= 0) return;
   interval_ = std::clamp(config_.seconds / 8, 0.05, 5.0);
-  world_.agree([&] {
-    if (world_.rank() != 0) return;
-    std::error_code error;
-    fs::create_directories(config_.directory, error);
-    require(!error && fs::is_directory(config_.directory), Status::cannot_create,
-            "{}: the watchdog's directory cannot be made: {}", config_.directory,
-            error.message());
-  });
+  first_rank_then_others(world_, 0, [&] { prepare(config_.directory); });
   token_ = world_.broadcast(
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   seen_.resize(static_cast<std::size_t>(world_.size()));
@@ -105,6 +112,7 @@ void Watchdog::enter(const char* phase, std::int64_t step, double factor) {
   step_ = step;
   factor_ = factor;
   phase_ = phase;
+  note_phase(phase, step);
   trace().mark();
 }
 
@@ -198,17 +206,18 @@ void Watchdog::raise_alarm() {
   // 2. The report: the whole in a file, the gist on standard error.
   std::vector<std::optional<Position>> positions;
   for (const Seen& seen : seen_) positions.push_back(seen.position);
-  const std::string head =
-      format("rank {} (host {}): no progress for {} s in '{}' "
-             "(health.watchdog_seconds = {}): ",
-             world_.rank(), world_.host(), fixed(silent_, 1), phase_.load(),
-             exact(config_.seconds));
+  const std::string head = format(
+      "rank {} (host {}): no progress for {} s in '{}' "
+      "(health.watchdog_seconds = {}): ",
+      world_.rank(), world_.host(), fixed(silent_, 1), phase_.load(),
+      exact(config_.seconds));
   replace_text(config_.directory + "/report.txt",
                head + describe_hang(positions, positions.size()) + "\n");
   constexpr std::size_t lines = 16;
-  log::error(format("trireme: error: {}{}\n  all positions: {}/report.txt; the last "
-                    "collectives of each rank: recorder-*.jsonl beside it",
-                    head, describe_hang(positions, lines), config_.directory));
+  log::error(
+      format("trireme: error: {}{}\n  all positions: {}/report.txt; the last "
+             "collectives of each rank: recorder-*.jsonl beside it",
+             head, describe_hang(positions, lines), config_.directory));
   abort_job(Status::hang);
 }
 
