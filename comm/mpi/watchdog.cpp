@@ -92,6 +92,7 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   seen_.resize(static_cast<std::size_t>(world_.size()));
   set_flight(config_.directory, world_.rank());
+  publish();  // so that even a rank that stops at once has told its host
   thread_ = std::thread([this] { run(); });
 }
 

@@ -27,6 +27,11 @@ Device device() {
                                                             : Device::host();
 }
 
+// A signal wakes one sleep.
+void oversleep() {
+  for (int second = 0; second < 60; ++second) ::sleep(1);
+}
+
 class Faults {
  public:
   explicit Faults(World& world)
@@ -45,7 +50,7 @@ class Faults {
     reduce(1024);
     world_.set_timeout(watched(fault) ? 0 : 2);
     if (fault == "throw_one" && last) fail(Status::corruption, "bit {} flipped", 7);
-    if (fault == "slow_worker") first_rank_then_others(world_, 1, [] { ::sleep(60); });
+    if (fault == "slow_worker") first_rank_then_others(world_, 1, [] { oversleep(); });
     if (fault == "throw_all") fail(Status::diverged, "loss is nan");
     if (fault == "internal" && last) fail(Status::internal, "an invariant broke");
     if (fault == "memory" && last) throw std::bad_alloc();
@@ -59,8 +64,8 @@ class Faults {
       ::sleep(1);
       reduce(x_.view().elements());
     }
-    if (fault == "late" && last) ::sleep(60);
-    if (fault == "late_at_barrier" && last) ::sleep(60);
+    if (fault == "late" && last) oversleep();
+    if (fault == "late_at_barrier" && last) oversleep();
     if (fault == "late_at_barrier") world_.barrier();
     if (fault == "swapped") swapped(last);
     if (fault == "axes") other_axis(last);
@@ -100,10 +105,10 @@ class Faults {
     dog.beat("training step", 7);
     if (fault == "watch_in_flight") {
       Handle in_flight = mesh_.everyone().all_reduce(stream_, x_.view());
-      if (last) ::sleep(60);
+      if (last) oversleep();
       in_flight.wait();
     }
-    if (fault == "watch_sleep" && last) ::sleep(60);
+    if (fault == "watch_sleep" && last) oversleep();
     if (fault == "watch_stop" && last) ::raise(SIGSTOP);
     if (fault == "watch_skip" && last) world_.barrier();
     if (fault == "watch_swap") swapped(last);
@@ -123,7 +128,7 @@ class Faults {
 
   void pair(bool last) {
     Group& everyone = mesh_.everyone();
-    if (last) ::sleep(60);
+    if (last) oversleep();
     if (world_.rank() == 0)
       everyone.receive(stream_, x_.view(), world_.size() - 1).wait();
   }
@@ -172,7 +177,7 @@ class Faults {
     static Broken broken;
     Watchdog dog(world_, {.seconds = 8, .directory = flight_});
     if (last) async_errors().add(&broken);
-    if (last && fault == "gpu_asleep") ::sleep(60);
+    if (last && fault == "gpu_asleep") oversleep();
     reduce(1000);
     ::sleep(3);  // until the other rank's abort comes
   }
