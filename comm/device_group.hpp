@@ -23,6 +23,7 @@ class DeviceGroup final : public Group {
  private:
   Handle start(const Call& call, Stream& stream, const TensorView& from,
                const TensorView& to) override;
+  void compare(const Call& call) override { compare_on(*host_, call); }
 
   std::unique_ptr<Group> host_;
   Device device_;

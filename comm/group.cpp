@@ -26,6 +26,8 @@ void settle(Handle::Operation* operation) noexcept {
   }
 }
 
+bool compares = false;
+
 bool is_floating(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 ||
          dtype == DType::f16;
@@ -88,7 +90,14 @@ Group::Group(std::string name, int rank, int size)
           name_, size);
 }
 
-Group::Call Group::begin(Collective kind, const TensorView& whole, int peer) {
+void check_collectives(bool wanted) { compares = wanted; }
+
+void Group::set_members(std::span<const int> world_ranks) {
+  trace_group_ = trace().add_group(name_, world_ranks);
+}
+
+Group::Call Group::begin(Collective kind, const TensorView& whole, int peer,
+                         Reduce reduce) {
   const auto at = static_cast<std::size_t>(peer);
   std::int64_t& counter = kind == Collective::send      ? sends_[at]
                           : kind == Collective::receive ? receives_[at]
@@ -99,7 +108,10 @@ Group::Call Group::begin(Collective kind, const TensorView& whole, int peer) {
   call.peer = peer;
   call.sequence = ++counter;
   call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
-  call.trace = trace().begin(name_, kind, call.sequence, whole.dtype(), whole.elements());
+  call.reduce = reduce;
+  call.trace = trace().begin(name_, kind, call.sequence, whole.dtype(), whole.elements(),
+                             trace_group_);
+  if (compares && kind != Collective::send && kind != Collective::receive) compare(call);
   Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
   ++traffic.calls;
   traffic.bytes += call.plan.bytes_sent;
@@ -116,9 +128,7 @@ Handle Group::all_reduce(Stream& stream, const TensorView& x, Reduce reduce) {
   check_tensor(x, Collective::all_reduce, name_);
   check_floating(x, Collective::all_reduce, name_);
   if (size_ == 1 || x.elements() == 0) return {};
-  Call call = begin(Collective::all_reduce, x);
-  call.reduce = reduce;
-  return start(call, stream, x, x);
+  return start(begin(Collective::all_reduce, x, 0, reduce), stream, x, x);
 }
 
 Handle Group::reduce_scatter(Stream& stream, const TensorView& full,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,9 +61,10 @@ enum class Reduce : std::uint8_t { sum, max };
 // bits.) Groups of one rank cost nothing; on the meta device nothing is sent.
 //
 // Errors: Error(internal) when shapes do not fit. What goes wrong in transit (the
-// transport fails, ranks disagree about a size: Status::transport; the time-out passes,
-// then with operation, sequence number and late ranks: Status::hang) is reported once and
-// ends the job at once, because memory that messages use must not go away under them.
+// transport fails: Status::transport; ranks disagree about a size, or the time-out
+// passes, then with operation, sequence number and late ranks: Status::hang) is reported
+// once and ends the job at once, because memory that messages use must not go away under
+// them.
 class Group {
  public:
   virtual ~Group() = default;
@@ -130,17 +132,28 @@ class Group {
   // counted here alone: the call goes to `inner` with this group's sequence number and
   // trace entry, and time that `inner` is held up is entered here once adopt() was
   // called.
-  static void adopt(Group& outer, Group& inner) { inner.counted_in_ = &outer; }
+  static void adopt(Group& outer, Group& inner) {
+    inner.counted_in_ = &outer;
+    outer.trace_group_ = inner.trace_group_;
+  }
   static Handle hand_on(Group& inner, const Call& call, Stream& stream,
                         const TensorView& from, const TensorView& to) {
     return inner.start(call, stream, from, to);
   }
+  // Tells the trace who is in this group: world ranks, in the group's order.
+  void set_members(std::span<const int> world_ranks);
+  // Compares `call` with what the other ranks of the group are about to start, before it
+  // starts (check_collectives()). Collective over the group. Throws Error(hang) naming
+  // the ranks that differ, and what each wants.
+  virtual void compare(const Call&) {}
+  static void compare_on(Group& inner, const Call& call) { inner.compare(call); }
   void add_exposed(Collective kind, double seconds) {
     counted_in_->traffic_[static_cast<std::size_t>(kind)].exposed_seconds += seconds;
   }
 
  private:
-  Call begin(Collective kind, const TensorView& whole, int peer = 0);
+  Call begin(Collective kind, const TensorView& whole, int peer = 0,
+             Reduce reduce = Reduce::sum);
 
   std::string name_;
   int rank_ = 0, size_ = 1;
@@ -148,6 +161,12 @@ class Group {
   std::int64_t collectives_ = 0;
   std::vector<std::int64_t> sends_, receives_;  // per peer
   Group* counted_in_ = this;
+  int trace_group_ = -1;
 };
+
+// Whether every collective of this process is compared over its group before it starts:
+// for the search of a rank that is out of step. Set alike on all ranks. Sends and
+// receives are not compared.
+void check_collectives(bool wanted);
 
 }  // namespace trireme::comm

@@ -23,29 +23,51 @@ std::string line_of(const Trace::Entry& e) {
       e.end_seconds < 0 ? "in flight" : "ended at " + fixed(e.end_seconds, 3) + " s");
 }
 
+bool is_pair(Collective kind) {
+  return kind == Collective::send || kind == Collective::receive;
+}
+
+std::int64_t bytes_of(const Trace::Entry& e) {
+  return e.elements * static_cast<std::int64_t>(size_of(e.dtype));
+}
+
 }  // namespace
 
 std::string tensor_text(DType dtype, std::int64_t elements) {
   return format("{}[{}]", name_of(dtype), elements);
 }
 
-std::int64_t Trace::begin(std::string_view group, Collective kind, std::int64_t sequence,
-                          DType dtype, std::int64_t elements) {
+int Trace::add_group(std::string_view name, std::span<const int> ranks) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].name == name && std::ranges::equal(groups_[i].ranks, ranks))
+      return static_cast<int>(i);
+  groups_.push_back({std::string(name), {ranks.begin(), ranks.end()}, 0});
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+std::int64_t Trace::begin(std::string_view name, Collective kind, std::int64_t sequence,
+                          DType dtype, std::int64_t elements, int group) {
+  mark();
   const std::lock_guard lock(mutex_);
   Entry& entry = ring_[static_cast<std::size_t>(count_ % capacity)];
   entry.group.fill('\0');
-  std::copy_n(group.begin(), std::min(group.size(), entry.group.size() - 1),
+  std::copy_n(name.begin(), std::min(name.size(), entry.group.size() - 1),
               entry.group.begin());
   entry.sequence = sequence;
   entry.elements = elements;
   entry.kind = kind;
   entry.dtype = dtype;
+  entry.members = group;
   entry.start_seconds = seconds_since_first_call();
   entry.end_seconds = -1;
+  if (group >= 0 && !is_pair(kind))
+    groups_[static_cast<std::size_t>(group)].entered = sequence;
   return count_++;
 }
 
 void Trace::end(std::int64_t id) {
+  mark();
   const std::lock_guard lock(mutex_);
   if (id <= count_ - 1 - capacity) return;  // overwritten by younger ones
   ring_[static_cast<std::size_t>(id % capacity)].end_seconds = seconds_since_first_call();
@@ -79,6 +101,47 @@ std::string Trace::in_flight(std::int64_t entries) const {
     if (at(id).end_seconds >= 0) continue;
     lines += line_of(at(id));
     --entries;
+  }
+  return lines;
+}
+
+std::vector<GroupPosition> Trace::groups() const {
+  const std::lock_guard lock(mutex_);
+  return groups_;
+}
+
+std::vector<CallPosition> Trace::calls() const {
+  constexpr std::size_t most = 16;
+  const std::lock_guard lock(mutex_);
+  std::vector<CallPosition> calls;
+  for (auto id = oldest(); id < count_ && calls.size() < most; ++id) {
+    const Entry& e = at(id);
+    if (e.end_seconds >= 0) continue;
+    std::vector<int> ranks;
+    if (e.members >= 0) ranks = groups_[static_cast<std::size_t>(e.members)].ranks;
+    calls.push_back({e.group.data(), std::move(ranks), e.sequence,
+                     std::string(name_of(e.kind)), tensor_text(e.dtype, e.elements),
+                     bytes_of(e), is_pair(e.kind)});
+  }
+  return calls;
+}
+
+std::string Trace::json_lines(int rank) const {
+  const std::lock_guard lock(mutex_);
+  std::string lines;
+  for (auto id = oldest(); id < count_; ++id) {
+    const Entry& e = at(id);
+    std::string ranks;
+    if (e.members >= 0)
+      for (const int r : groups_[static_cast<std::size_t>(e.members)].ranks)
+        ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+    lines += format(
+        "{\"rank\": {}, \"id\": {}, \"group\": \"{}\", \"ranks\": [{}], "
+        "\"operation\": \"{}\", \"sequence\": {}, \"dtype\": \"{}\", "
+        "\"elements\": {}, \"bytes\": {}, \"start\": {}, \"end\": {}}\n",
+        rank, id, e.group.data(), ranks, name_of(e.kind), e.sequence, name_of(e.dtype),
+        e.elements, bytes_of(e), fixed(e.start_seconds, 6),
+        e.end_seconds < 0 ? std::string("null") : fixed(e.end_seconds, 6));
   }
   return lines;
 }

@@ -3,18 +3,23 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/collective.hpp"
+#include "comm/position.hpp"
 
 namespace trireme::comm {
 
 // "fp32[1024]".
 std::string tensor_text(DType dtype, std::int64_t elements);
 
+// The flight recorder: a ring of collectives, and how far each group has come.
 class Trace {
  public:
   static constexpr std::int64_t capacity = 1024;
@@ -25,12 +30,16 @@ class Trace {
     std::int64_t elements = 0;
     Collective kind = Collective::all_reduce;
     DType dtype = DType::f32;
+    int members = -1;                            // what add_group() returned
     double start_seconds = 0, end_seconds = -1;  // since the first entry; -1: in flight
   };
 
-  // Enters a collective; the result identifies it to end().
-  std::int64_t begin(std::string_view group, Collective kind, std::int64_t sequence,
-                     DType dtype, std::int64_t elements);
+  // Announces a group of these world ranks; the result names it to begin(). Groups of the
+  // same name and ranks are one.
+  int add_group(std::string_view name, std::span<const int> ranks);
+  // Enters a collective; the result identifies it to end(). group: of add_group(), or -1.
+  std::int64_t begin(std::string_view name, Collective kind, std::int64_t sequence,
+                     DType dtype, std::int64_t elements, int group = -1);
   void end(std::int64_t id);
 
   // Collectives entered so far.
@@ -42,15 +51,29 @@ class Trace {
   // The oldest `entries` of those in flight, oldest first, a line each.
   std::string in_flight(std::int64_t entries) const;
 
+  // Grows with every collective that starts or ends and every mark(): a process in which
+  // it stands still does not get on.
+  std::int64_t progress() const { return progress_.load(std::memory_order_relaxed); }
+  void mark() { progress_.fetch_add(1, std::memory_order_relaxed); }
+
+  // How far each group has come, and what is in flight (the oldest 16).
+  std::vector<GroupPosition> groups() const;
+  std::vector<CallPosition> calls() const;
+  // All that the ring holds, oldest first: a JSON object a line.
+  std::string json_lines(int rank) const;
+
  private:
   const Entry& at(std::int64_t id) const {
     return ring_[static_cast<std::size_t>(id % capacity)];
   }
+  std::int64_t oldest() const { return count_ > capacity ? count_ - capacity : 0; }
 
   // Collectives are started by one thread; the watchdog's reads, and ends those of GPUs.
   mutable std::mutex mutex_;
   std::array<Entry, capacity> ring_{};
   std::int64_t count_ = 0;
+  std::vector<GroupPosition> groups_;
+  std::atomic<std::int64_t> progress_{0};
 };
 
 // Of this process.

@@ -1,50 +1,99 @@
-// Watchdog: ends the job when a rank stops making progress outside collectives.
+// Watchdog: ends the job when a rank stops making progress.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "comm/position.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
 
-// A thread that reports the rank and its phase, and ends the job with Status::hang, when
-// no beat has come for `seconds` (0: never). Time spent waiting in collectives does not
-// count: there the ranks that are waited for are at fault, and World::set_timeout is in
-// charge. The report lists the collectives in flight. The thread also ends the job when a
-// collective between GPUs fails.
+struct WatchdogConfig {
+  double seconds = 0;      // without progress; 0: no watch
+  double slow_factor = 5;  // times as long in a phase that is known to be slow
+  std::string directory;   // where ranks tell each other their positions; all share it
+};
+
+// A thread of each rank that looks at Trace::progress() and writes the rank's position
+// into a file of `directory`, for neither needs MPI, which may be what hangs; a rank that
+// is stopped has left its last one. A rank that made no progress for as long as its phase
+// allows reads the positions of all. If another one lives and is within its own time,
+// there is no hang yet: its peers wait for it in good faith. Otherwise one rank reports
+// who has not entered which collective (describe_hang), every rank writes its flight
+// recorder, and all end with Status::hang.
+//
+// A phase's clock runs while the process runs: one that was stopped, or waited for a
+// core, is not held to the time it lost. The thread also ends the job when a collective
+// between GPUs fails.
 class Watchdog {
  public:
-  Watchdog(World& world, double seconds);
+  // Collective over the world unless seconds is 0. Throws Error(cannot_create) when
+  // `directory` cannot be made.
+  Watchdog(World& world, WatchdogConfig config);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Progress: the rank now does `what`, a string that lives as long as the watchdog.
-  // Starts the clock, also after pause().
-  void beat(const char* what);
-  // Stops the clock, for work without a known length.
-  void pause();
+  // Progress: the rank now does `phase`, a string that lives as long as the watchdog,
+  // after `step` steps.
+  void beat(const char* phase, std::int64_t step = 0) { enter(phase, step, 1); }
+  // The same for a phase that may take slow_factor times as long.
+  void beat_slow(const char* phase, std::int64_t step = 0) {
+    enter(phase, step, config_.slow_factor);
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
+  // The last position that was read of a rank, and when it changed.
+  struct Seen {
+    std::optional<Position> position;
+    double age = 0;
+  };
 
+  void enter(const char* phase, std::int64_t step, double factor);
   void run();
-  void look();
+  void look(double elapsed);
   void look_at_devices();
+  Position position() const;
+  void publish();
+  void read_positions(double elapsed);
+  bool someone_gets_on() const;
+  void raise_alarm();
+  void join_alarm();
+  std::string file(const char* kind, int rank) const;
 
   World& world_;
-  double seconds_;
-  std::atomic<const char*> what_{nullptr};  // nullptr: paused
-  std::atomic<Clock::rep> last_beat_{0};
+  WatchdogConfig config_;
+  std::string token_;  // of this run: files of others do not count
+  double interval_ = 1;
+  std::atomic<const char*> phase_{nullptr};  // nullptr: no watch
+  std::atomic<std::int64_t> step_{0};
+  std::atomic<double> factor_{1};
+  // Of the thread.
+  std::int64_t last_progress_ = -1, beat_ = 0;
+  double silent_ = 0;
+  std::vector<Seen> seen_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
   std::thread thread_;
 };
+
+// Writes the flight recorder of this rank, a JSON object for each of its last
+// collectives, to `directory`/recorder-00000.jsonl. Any thread; throws nothing, for it is
+// called when all else has failed: false when the file could not be written.
+bool dump_flight(const std::string& directory, int rank) noexcept;
+// The same into the directory of the watchdog in force; false when there is none.
+bool dump_flight() noexcept;
 
 }  // namespace trireme::comm

@@ -118,6 +118,31 @@ std::string Record::json() const {
   return text.empty() ? "{}" : text + "}";
 }
 
+std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
+                                 std::int64_t most) {
+  std::vector<StepLine> steps;
+  if (!exists(path)) return steps;
+  std::ifstream in(path, std::ios::binary);
+  require(in.good(), Status::io, "{}: cannot be read", path);
+  const auto number_in = [](const nlohmann::json& record, const char* key) {
+    const auto found = record.find(key);
+    return found != record.end() && found->is_number() ? found->get<double>()
+                                                       : std::nan("");
+  };
+  for (std::string line; std::getline(in, line);) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    if (!record.is_object() || !record.contains("loss") || !record.contains("step"))
+      continue;
+    const double step = number_in(record, "step");
+    if (!(step <= static_cast<double>(last))) continue;
+    steps.push_back({static_cast<std::int64_t>(step), number_in(record, "loss"),
+                     number_in(record, "grad_norm"), record.contains("skipped")});
+  }
+  require(!in.bad(), Status::io, "{}: read failed", path);
+  if (std::ssize(steps) > most) steps.erase(steps.begin(), steps.end() - most);
+  return steps;
+}
+
 MetricsFile::MetricsFile(const std::string& path, std::int64_t resumed) : path_(path) {
   if (is_regular(path)) {  // a pipe or a device has no lines of an earlier run
     if (resumed > 0)

@@ -27,6 +27,18 @@ class Record {
   std::vector<std::pair<std::string, std::string>> fields_;  // key, JSON text
 };
 
+// Of one training step, as a metrics file has it.
+struct StepLine {
+  std::int64_t step = 0;
+  double loss = 0, grad_norm = 0;  // NaN where the file has null
+  bool skipped = false;
+};
+
+// The last `most` training steps up to step `last`, in order. A file that does not exist
+// has none; lines that are no steps are passed over. Throws Error(io).
+std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
+                                 std::int64_t most);
+
 // The file of rank 0. Opened at step `resumed`: lines of later steps are dropped (they
 // will be written again), a torn last line too; with resumed = 0 an existing file is kept
 // under the name metrics-N.jsonl. Each line is flushed.

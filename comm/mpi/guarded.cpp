@@ -13,6 +13,7 @@
 #include "comm/async_errors.hpp"
 #include "comm/mpi/patience.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/watchdog.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -84,6 +85,7 @@ bool another_reports(WorldState& state) {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
     if (!state->abandoned) announce_failure(*state);
   }
+  dump_flight();
   async_errors().give_up();
   abort_job(failure.status);
 }

@@ -13,6 +13,7 @@
 #include "comm/abort.hpp"
 #include "comm/mpi/patience.hpp"
 #include "comm/trace.hpp"
+#include "comm/watchdog.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -141,6 +142,7 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
   own.operation = clip<32>(awaited.operation);
   own.tensor = clip<40>(awaited.tensor);
   const std::map<int, Note> notes = exchange(state, own);
+  dump_flight();
   if (notes.begin()->first == state.rank) {
     const std::string why = static_cast<int>(notes.size()) < state.size
                                 ? late_text(state, awaited, notes)

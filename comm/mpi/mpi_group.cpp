@@ -36,7 +36,9 @@ MpiGroup::MpiGroup(WorldState& state, std::string name, Communicator comm, int r
       state_(state),
       comm_(std::move(comm)),
       members_(world_ranks(state, comm_.get(), size)),
-      staging_(Device::host(), std::string(this->name())) {}
+      staging_(Device::host(), std::string(this->name())) {
+  set_members(members_);
+}
 
 MpiOperation& MpiGroup::prepare(const Call& call, const TensorView& from,
                                 const TensorView& to) {

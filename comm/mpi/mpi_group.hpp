@@ -35,6 +35,7 @@ class MpiGroup final : public Group {
  private:
   Handle start(const Call& call, Stream& stream, const TensorView& from,
                const TensorView& to) override;
+  void compare(const Call& call) override;
 
   WorldState& state_;
   Communicator comm_;

@@ -307,7 +307,7 @@ void MpiOperation::check(std::size_t slot, const MPI_Status& status, int code) c
   if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS) {
     int kind = 0;
     MPI_Error_class(status.MPI_ERROR, &kind);
-    require(kind != MPI_ERR_TRUNCATE, Status::transport,
+    require(kind != MPI_ERR_TRUNCATE, Status::hang,
             "{}: rank {} sent more than the {} bytes due here: the ranks disagree about "
             "the size",
             text(), world_rank, expected_[slot]);
@@ -318,7 +318,7 @@ void MpiOperation::check(std::size_t slot, const MPI_Status& status, int code) c
   if (expected_[slot] < 0) return;
   int bytes = 0;
   check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-  require(bytes == expected_[slot], Status::transport,
+  require(bytes == expected_[slot], Status::hang,
           "{}: rank {} sent {} bytes where {} are due: the ranks disagree about the size",
           text(), world_rank, bytes, expected_[slot]);
 }

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/signals.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -18,6 +20,9 @@ namespace {
 volatile std::sig_atomic_t stop_flag = 0, save_flag = 0;
 std::array<char, 48> fatal_prefix{};
 std::size_t fatal_prefix_length = 0;
+std::atomic<const char*> fatal_phase{nullptr};
+std::atomic<std::int64_t> fatal_step{0};
+bool leaves_core = false;
 // A stack that overflowed cannot carry the handler. SIGSTKSZ is no constant any more.
 std::array<std::byte, 32768> handler_stack;
 
@@ -25,22 +30,51 @@ void take_note(int signal) { (signal == SIGUSR2 ? save_flag : stop_flag) = 1; }
 
 std::string_view fatal_text(int signal) {
   switch (signal) {
-    case SIGSEGV: return "killed by SIGSEGV: invalid memory access\n";
-    case SIGBUS: return "killed by SIGBUS: memory or file behind it is gone\n";
-    case SIGFPE: return "killed by SIGFPE: illegal arithmetic\n";
-    case SIGILL: return "killed by SIGILL: built for another processor?\n";
-    default: return "killed by SIGABRT\n";
+    case SIGSEGV: return "killed by SIGSEGV: invalid memory access";
+    case SIGBUS: return "killed by SIGBUS: memory or file behind it is gone";
+    case SIGFPE: return "killed by SIGFPE: illegal arithmetic";
+    case SIGILL: return "killed by SIGILL: built for another processor?";
+    default: return "killed by SIGABRT";
   }
 }
 
-void report_fatal(int signal) {
-  std::array<char, 160> line;
-  const std::string_view text = fatal_text(signal);
-  std::copy_n(fatal_prefix.data(), fatal_prefix_length, line.data());
-  std::copy(text.begin(), text.end(), line.data() + fatal_prefix_length);
-  // One write, so that lines of several ranks do not mix.
-  if (::write(STDERR_FILENO, line.data(), fatal_prefix_length + text.size()) < 0) {
+// A line of bounded length, made without the heap.
+struct Line {
+  std::array<char, 256> text;
+  std::size_t length = 0;
+
+  void add(std::string_view more) {
+    const std::size_t count = std::min(more.size(), text.size() - length);
+    std::copy_n(more.begin(), count, text.begin() + static_cast<std::ptrdiff_t>(length));
+    length += count;
   }
+  void add(std::int64_t number) {
+    std::array<char, 20> digits;
+    std::size_t first = digits.size();
+    do {
+      digits[--first] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number > 0 && first > 0);
+    add({digits.data() + first, digits.size() - first});
+  }
+};
+
+void report_fatal(int signal) {
+  Line line;
+  line.add({fatal_prefix.data(), fatal_prefix_length});
+  line.add(fatal_text(signal));
+  if (const char* phase = fatal_phase) {
+    line.add(" in '");
+    line.add(std::string_view(phase));
+    line.add("' after ");
+    line.add(fatal_step.load());
+    line.add(" steps");
+  }
+  line.add("\n");
+  // One write, so that lines of several ranks do not mix.
+  if (::write(STDERR_FILENO, line.text.data(), line.length) < 0) {
+  }
+  if (!leaves_core) ::_exit(static_cast<int>(Status::internal));
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
@@ -73,6 +107,9 @@ SignalHandlers::SignalHandlers(int rank) {
   const std::string prefix = "trireme: error: rank " + std::to_string(rank) + ": ";
   fatal_prefix_length = prefix.copy(fatal_prefix.data(), fatal_prefix.size());
 
+  rlimit core{};
+  leaves_core = ::getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur > 0;
+
   stack_t stack{};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();
@@ -98,6 +135,11 @@ void take_requests() {
     const struct sigaction action = handling(signal);
     ::sigaction(signal, &action, nullptr);
   }
+}
+
+void note_phase(const char* phase, std::int64_t step) {
+  fatal_phase = phase;
+  fatal_step = step;
 }
 
 bool stop_requested() { return stop_flag != 0; }

@@ -4,12 +4,18 @@
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 
 namespace trireme::comm {
 
+// For the line of a fatal signal: what the rank does, a string that lives for good, and
+// the steps it has done.
+void note_phase(const char* phase, std::int64_t step);
+
 // SIGUSR1 and SIGTERM set the flag of stop_requested(), SIGUSR2 that of
-// take_save_request(). Fatal signals write one line that names the rank, then take their
-// usual course. The handlers before are restored at the end.
+// take_save_request(). Fatal signals write one line that names the rank, its phase and
+// step; then the process ends with Status::internal, or by the signal itself where that
+// leaves a core dump. The handlers before are restored at the end.
 class SignalHandlers {
  public:
   explicit SignalHandlers(int rank);

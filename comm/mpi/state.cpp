@@ -9,6 +9,7 @@
 #include "comm/async_errors.hpp"
 #include "comm/mpi/operation.hpp"
 #include "comm/mpi/patience.hpp"
+#include "comm/trace.hpp"
 
 namespace trireme::comm {
 
@@ -82,14 +83,16 @@ void WorldState::progress() {
   }
 }
 
-void WorldState::wait(MPI_Request& request, const char* operation) {
+void WorldState::wait(MPI_Request& request, const char* operation_name) {
   ++sequence;
+  trace().mark();
   int done = 0;
-  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
+  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_name);
   if (done) return;
+  operation = operation_name;
   Patience patience(*this, [&] {
     return Awaited{.group = "world",
-                   .operation = operation,
+                   .operation = operation_name,
                    .tensor = "",
                    .sequence = sequence,
                    .members = ranks,
@@ -97,9 +100,11 @@ void WorldState::wait(MPI_Request& request, const char* operation) {
   });
   while (!done) {
     progress();
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_name);
     if (!done) patience.idle();
   }
+  operation = nullptr;
+  trace().mark();
 }
 
 }  // namespace trireme::comm

@@ -56,7 +56,9 @@ struct WorldState {
   int tag_limit = 32767;
   bool spin = false;  // a core for every rank: waiting may burn it
   double timeout_seconds = 0;
-  std::int64_t sequence = 0;    // of the world's own collectives
+  // Of the world's own collectives; operation: the one in flight, or nullptr.
+  std::atomic<std::int64_t> sequence{0};
+  std::atomic<const char*> operation{nullptr};
   std::vector<HostName> hosts;  // per rank
   std::vector<int> ranks;       // 0, 1, ...: the members of the world
 

@@ -2,18 +2,98 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/watchdog.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "base/log.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/one_time.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
+namespace {
 
-Watchdog::Watchdog(World& world, double seconds) : world_(world), seconds_(seconds) {
-  if (seconds_ > 0) thread_ = std::thread([this] { run(); });
+namespace fs = std::filesystem;
+
+// Where dump_flight() writes; set before the thread starts and left as it is.
+std::mutex flight_mutex;
+std::string flight_directory;
+int flight_rank = 0;
+
+void set_flight(const std::string& directory, int rank) {
+  const std::lock_guard lock(flight_mutex);
+  flight_directory = directory;
+  flight_rank = rank;
+}
+
+std::string number(int rank) {
+  const std::string digits = std::to_string(rank);
+  return digits.size() < 5 ? std::string(5 - digits.size(), '0') + digits : digits;
+}
+
+// Readers see the old text or the new one.
+bool replace_text(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".part";
+  {
+    std::ofstream out(draft, std::ios::binary | std::ios::trunc);
+    out << text;
+    if (!out.flush()) return false;
+  }
+  return std::rename(draft.c_str(), path.c_str()) == 0;
+}
+
+std::string read_whole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Makes it, and removes what a run that ended in a hang has left for its peers.
+void prepare(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  require(!error && fs::is_directory(directory), Status::cannot_create,
+          "{}: the watchdog's directory cannot be made: {}", directory, error.message());
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("position-") || name.starts_with("hang-"))
+      fs::remove(entry.path(), error);
+  }
+}
+
+}  // namespace
+
+bool dump_flight(const std::string& directory, int rank) noexcept try {
+  return replace_text(directory + "/recorder-" + number(rank) + ".jsonl",
+                      trace().json_lines(rank));
+} catch (...) {
+  return false;
+}
+
+bool dump_flight() noexcept {
+  const std::lock_guard lock(flight_mutex);
+  return !flight_directory.empty() && dump_flight(flight_directory, flight_rank);
+}
+
+Watchdog::Watchdog(World& world, WatchdogConfig config)
+    : world_(world), config_(std::move(config)) {
+  if (config_.seconds <= 0) return;
+  interval_ = std::clamp(config_.seconds / 8, 0.05, 5.0);
+  first_rank_then_others(world_, 0, [&] { prepare(config_.directory); });
+  token_ = world_.broadcast(
+      format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
+  seen_.resize(static_cast<std::size_t>(world_.size()));
+  set_flight(config_.directory, world_.rank());
+  publish();  // so that even a rank that stops at once has told its host
+  thread_ = std::thread([this] { run(); });
 }
 
 Watchdog::~Watchdog() {
@@ -24,42 +104,128 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   thread_.join();
+  set_flight("", 0);
+  std::error_code ignored;
+  fs::remove(file("position", world_.rank()), ignored);
 }
 
-void Watchdog::beat(const char* what) {
-  last_beat_ = Clock::now().time_since_epoch().count();
-  what_ = what;
+void Watchdog::enter(const char* phase, std::int64_t step, double factor) {
+  step_ = step;
+  factor_ = factor;
+  phase_ = phase;
+  note_phase(phase, step);
+  trace().mark();
 }
 
-void Watchdog::pause() { what_ = nullptr; }
+std::string Watchdog::file(const char* kind, int rank) const {
+  return format("{}/{}-{}-{}", config_.directory, kind, number(rank), token_);
+}
 
 void Watchdog::run() {
-  const auto interval = std::chrono::duration<double>(std::min(seconds_ / 8, 1.0));
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, interval, [this] { return ending_; })) look();
+  const auto interval = std::chrono::duration<double>(interval_);
+  while (!ending_) {
+    const auto before = Clock::now();
+    changed_.wait_for(lock, interval, [this] { return ending_; });
+    if (ending_) return;
+    // While the process was stopped or had no core, nobody can have got on here.
+    look(std::min(std::chrono::duration<double>(Clock::now() - before).count(),
+                  2 * interval_));
+  }
 }
 
-void Watchdog::look() {
+void Watchdog::look(double elapsed) {
   look_at_devices();
-  const char* what = what_;
-  if (what == nullptr) return;
-  const Clock::rep now = Clock::now().time_since_epoch().count();
-  if (world_.state().waiting) {
-    last_beat_ = now;
-    return;
+  const std::int64_t progress = trace().progress();
+  silent_ = progress == last_progress_ ? silent_ + elapsed : 0;
+  last_progress_ = progress;
+  publish();
+  if (fs::exists(config_.directory + "/hang-" + token_)) join_alarm();
+  if (phase_ == nullptr || silent_ < config_.seconds / 2) return;
+  // Reading starts early, for what does not change is known by looking twice.
+  read_positions(elapsed);
+  if (silent_ > config_.seconds * factor_ && !someone_gets_on()) raise_alarm();
+}
+
+Position Watchdog::position() const {
+  const WorldState& state = world_.state();
+  Position p{.rank = world_.rank(),
+             .host = world_.host(),
+             .phase = phase_ != nullptr ? phase_.load() : "not watched",
+             .step = step_,
+             .beat = beat_,
+             .silent = silent_,
+             .allowed = phase_ != nullptr ? config_.seconds * factor_ : 0,
+             .waiting = state.waiting,
+             .groups = trace().groups(),
+             .calls = trace().calls()};
+  p.groups.push_back({"world", state.ranks, state.sequence});
+  if (const char* operation = state.operation)
+    p.calls.push_back({"world", state.ranks, state.sequence, operation, "", 0, false});
+  return p;
+}
+
+void Watchdog::publish() {
+  ++beat_;
+  replace_text(file("position", world_.rank()), write_position(position()));
+}
+
+void Watchdog::read_positions(double elapsed) {
+  for (std::size_t r = 0; r < seen_.size(); ++r) {
+    Seen& seen = seen_[r];
+    auto now = read_position(read_whole(file("position", static_cast<int>(r))));
+    if (now && (!seen.position || now->beat != seen.position->beat))
+      seen.age = 0;
+    else
+      seen.age += elapsed;
+    if (now) seen.position = std::move(now);
   }
-  const double silent =
-      std::chrono::duration<double>(Clock::duration(now - last_beat_)).count();
-  if (silent <= seconds_) return;
-  // A host that waits for its GPU may wait for a collective there that a peer has not
-  // joined: the oldest of those in flight is the one.
-  const std::string in_flight = trace().in_flight(8);
-  log::error(format(
-      "trireme: error: rank {} (host {}) made no progress for {} s in '{}' "
-      "(health.watchdog_seconds = {}){}{}",
-      world_.rank(), world_.host(), fixed(silent, 1), what, exact(seconds_),
-      in_flight.empty() ? "" : "\ncollectives of this rank in flight, oldest first:",
-      in_flight));
+}
+
+// Another rank whose process runs and that is within the time of its phase.
+bool Watchdog::someone_gets_on() const {
+  const double life = std::max(3 * interval_, 1.0);
+  return std::any_of(seen_.begin(), seen_.end(), [&](const Seen& seen) {
+    if (!seen.position || seen.position->rank == world_.rank()) return false;
+    const Position& p = *seen.position;
+    return seen.age < life && p.allowed > 0 && p.silent <= p.allowed;
+  });
+}
+
+// One rank reports: the one that makes the file.
+void Watchdog::raise_alarm() {
+  const std::string marker = config_.directory + "/hang-" + token_;
+  const int made = ::open(marker.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0644);
+  if (made < 0 && errno == EEXIST) join_alarm();
+  if (made >= 0) ::close(made);
+  // 1. The others see the file and write where they are.
+  dump_flight();
+  std::this_thread::sleep_for(
+      std::chrono::duration<double>(std::min(2 * interval_, 3.0)));
+  publish();
+  read_positions(0);
+  // 2. The report: the whole in a file, the gist on standard error.
+  std::vector<std::optional<Position>> positions;
+  for (const Seen& seen : seen_) positions.push_back(seen.position);
+  const std::string head = format(
+      "rank {} (host {}): no progress for {} s in '{}' "
+      "(health.watchdog_seconds = {}): ",
+      world_.rank(), world_.host(), fixed(silent_, 1), phase_.load(),
+      exact(config_.seconds));
+  replace_text(config_.directory + "/report.txt",
+               head + describe_hang(positions, positions.size()) + "\n");
+  constexpr std::size_t lines = 16;
+  log::error(
+      format("trireme: error: {}{}\n  all positions: {}/report.txt; the last "
+             "collectives of each rank: recorder-*.jsonl beside it",
+             head, describe_hang(positions, lines), config_.directory));
+  abort_job(Status::hang);
+}
+
+void Watchdog::join_alarm() {
+  dump_flight();
+  // The reporter's abort ends this rank; should it fail, this rank still ends.
+  std::this_thread::sleep_for(std::chrono::seconds(8));
   abort_job(Status::hang);
 }
 
@@ -73,6 +239,7 @@ void Watchdog::look_at_devices() {
         std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
     log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
                       world_.host(), error.what()));
+    dump_flight();
     abort_job(error.status());
   }
 }

@@ -319,15 +319,36 @@ constexpr std::array other_keys = {
          "What to do when loss or gradient is not finite: stop the run, or skip the "
          "step."),
     seconds("health", "watchdog_seconds", "0",
-            "A whole step that lasts longer ends the job with status 82; 0: no watch."),
+            "Time without any progress of any rank that ends the job with status 82 and "
+            "a report; 0: no watch."),
+    real("health", "slow_factor", "5.0", 1, 1e6,
+         "How many times watchdog_seconds the slow phases may take: the start, the first "
+         "step, a checkpoint."),
+    integer("health", "skip_limit", "steps", "10", 0, most_steps,
+            "Skipped steps, of the last skip_window, beyond which the run ends with "
+            "status 80."),
+    integer("health", "skip_window", "steps", "100", 1, most_steps,
+            "Steps over which skipped ones are counted."),
+    text("health", "spike", "\"off\"", "off|skip|stop",
+         "What to do when loss or gradient norm jumps: nothing, skip the step, or stop "
+         "the run with status 80."),
+    above(real("health", "spike_threshold", "6.0", 0, 1e6,
+               "Standard deviations above the mean of the last spike_window sound steps "
+               "that make a spike.")),
+    integer("health", "spike_window", "steps", "128", 2, 1e6,
+            "Sound steps that a spike is judged by; before there are as many, none is."),
     integer("health", "check_replicas_every", "steps", "0", 0, most_steps,
-            "Steps between comparisons of the data ranks' weights; above 0 is not "
-            "available yet."),
+            "Steps between comparisons of what several ranks hold alike; a difference "
+            "ends the job with status 81; 0: never."),
+    boolean("debug", "check_collectives", "false",
+            "Compare operation, type, count and number over the group before each "
+            "collective; a difference ends the job with status 82. Slow."),
     ranged(KeyType::integers, "debug", "dump_gradients", "steps", "[]", 1, most_steps,
            "Steps whose unclipped gradients are written to gradients/step-XXXXXXXX.h5."),
     text("debug", "fault", "\"\"", "",
          "A fault to inject, for tests: kind@step@rank; kind: exit, throw, kill, hang, "
-         "nan."),
+         "stop, nan, nan_loss, nan_gradient, spike, flip_sign, flip_exponent, "
+         "flip_mantissa, flip_moment."),
 };
 
 template <std::size_t... N>

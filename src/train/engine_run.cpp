@@ -4,6 +4,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/trace_range.hpp"
+#include "comm/trace.hpp"
 #include "kernels/elementwise.hpp"
 #include "train/engine.hpp"
 
@@ -109,7 +110,10 @@ double Engine::execute(const Schedule& schedule, const Work& work) {
   clock_.reset();
   spans_.clear();
   const std::size_t start = clock_.mark(stream);
-  for (const Action& action : schedule) perform(action, work, stream);
+  for (const Action& action : schedule) {
+    perform(action, work, stream);
+    comm::trace().mark();  // for the watchdog
+  }
   // What is still on its way to other stages may go on while this one does other things,
   // but its memory must not be used before it is gone: claim() waits for it.
   const std::size_t end = clock_.mark(stream);

@@ -23,14 +23,6 @@ constexpr std::array unavailable_texts = {
     TextChoice{"precision.recipe", "none", "fp8 is"},
     TextChoice{"optimizer.name", "adamw|sgd", "this optimizer is"},
 };
-struct IntegerChoice {
-  std::string_view key;
-  std::int64_t allowed;
-  std::string_view feature;
-};
-constexpr std::array unavailable_integers = {
-    IntegerChoice{"health.check_replicas_every", 0, "comparing replicas is"},
-};
 struct BooleanChoice {
   std::string_view key;
   bool allowed;
@@ -71,9 +63,6 @@ std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck) {
   for (const auto& row : unavailable_texts)
     if (!among(row.allowed, deck.text(row.key)))
       add(row.key, row.feature, alternatives(row.allowed));
-  for (const auto& row : unavailable_integers)
-    if (deck.integer(row.key) != row.allowed)
-      add(row.key, row.feature, std::to_string(row.allowed));
   for (const auto& row : unavailable_booleans)
     if (deck.boolean(row.key) != row.allowed)
       add(row.key, row.feature, row.allowed ? "true" : "false");

@@ -200,6 +200,22 @@ optim::OptimizerConfig read_optimizer(const io::Deck& deck) {
   return optimizer;
 }
 
+StepRules read_step_rules(const io::Deck& deck) {
+  using Reaction = StepRules::Reaction;
+  const auto reaction = [&](const char* key) {
+    const std::string text = deck.text(key);
+    return text == "skip"   ? Reaction::skip
+           : text == "stop" ? Reaction::stop
+                            : Reaction::off;
+  };
+  return {.nan = reaction("health.nan"),
+          .spike = reaction("health.spike"),
+          .spike_threshold = deck.real("health.spike_threshold"),
+          .spike_window = deck.integer("health.spike_window"),
+          .skip_limit = deck.integer("health.skip_limit"),
+          .skip_window = deck.integer("health.skip_window")};
+}
+
 void read_output(const io::Deck& deck, RunConfig& config) {
   config.checkpoint.every = deck.integer("checkpoint.every");
   config.checkpoint.keep = static_cast<int>(deck.integer("checkpoint.keep"));
@@ -209,9 +225,12 @@ void read_output(const io::Deck& deck, RunConfig& config) {
   config.metrics.every = deck.integer("metrics.every");
   config.metrics.validate_every = deck.integer("metrics.validate_every");
   config.metrics.validate_sequences = deck.integer("metrics.validate_sequences");
-  config.health.nan = deck.text("health.nan");
+  config.health.steps = read_step_rules(deck);
   config.health.timeout_seconds = deck.real("comm.timeout_seconds");
   config.health.watchdog_seconds = deck.real("health.watchdog_seconds");
+  config.health.slow_factor = deck.real("health.slow_factor");
+  config.health.check_replicas_every = deck.integer("health.check_replicas_every");
+  config.debug.check_collectives = deck.boolean("debug.check_collectives");
   config.debug.dump_gradients = deck.integers("debug.dump_gradients");
   config.debug.fault = deck.text("debug.fault");
 }

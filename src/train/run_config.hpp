@@ -17,6 +17,7 @@
 #include "optim/parameter_store.hpp"
 #include "parallel/context_order.hpp"
 #include "train/schedule.hpp"
+#include "train/step_guard.hpp"
 
 namespace trireme::train {
 
@@ -79,14 +80,17 @@ struct MetricsSettings {
 };
 
 struct HealthSettings {
-  std::string nan;              // "stop" or "skip"
-  double timeout_seconds = 0;   // comm.timeout_seconds
-  double watchdog_seconds = 0;  // for a whole step
+  StepRules steps;
+  double timeout_seconds = 0;             // comm.timeout_seconds
+  double watchdog_seconds = 0;            // without progress
+  double slow_factor = 1;                 // times as long in slow phases
+  std::int64_t check_replicas_every = 0;  // steps; 0: never
 };
 
 struct DebugSettings {
   std::vector<std::int64_t> dump_gradients;  // steps
   std::string fault;                         // "" or "kind@step@rank"
+  bool check_collectives = false;
 };
 
 struct RunConfig {

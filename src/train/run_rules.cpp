@@ -352,16 +352,22 @@ void Rules::fault_rule() {
     const auto parsed = std::from_chars(fault.data() + begin, fault.data() + end, out);
     return parsed.ec == std::errc{} && parsed.ptr == fault.data() + end;
   };
-  const bool well_formed = first != second && second != std::string::npos &&
-                           among("exit|throw|kill|hang|nan", fault.substr(0, first)) &&
-                           number(first + 1, second, step) &&
-                           number(second + 1, fault.size(), rank) && step >= 1 &&
-                           rank >= 0;
+  const bool well_formed =
+      first != second && second != std::string::npos &&
+      among(
+          "exit|throw|kill|hang|stop|nan|nan_loss|nan_gradient|spike|flip_sign|"
+          "flip_exponent|flip_mantissa|flip_moment",
+          fault.substr(0, first)) &&
+      number(first + 1, second, step) && number(second + 1, fault.size(), rank) &&
+      step >= 1 && rank >= 0;
   rule(
       {"debug.fault"}, [&] { return well_formed; },
       [&] {
         return show("debug.fault") +
-               " must be kind@step@rank with kind exit, throw, kill, hang or nan: write "
+               " must be kind@step@rank with kind exit, throw, kill, hang, stop, nan, "
+               "nan_loss, nan_gradient, spike, flip_sign, flip_exponent, flip_mantissa "
+               "or "
+               "flip_moment: write "
                "\"kill@3@0\" to kill rank 0 in step 3";
       });
   if (!well_formed) return;

@@ -3,7 +3,6 @@
 #include "train/trainer.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/log.hpp"
 #include "base/trace_range.hpp"
@@ -58,19 +57,26 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
       deck_(deck),
       totals_(mesh, stages(pipeline_shape(config)), Device::host()),
       meter_(mesh),
+      guard_(config.health.steps),
       job_(world.rank() == 0 ? batch_job() : BatchJob{}),
       interruptions_(config.run.directory, config.run.time_limit, job_,
                      world.rank() == 0),
       gpu_(gpu),
       energy_(gpu.pci_bus_id) {
   world_.set_timeout(config_.health.timeout_seconds);
+  comm::check_collectives(config_.debug.check_collectives);
   open_data();
+  watchdog_.emplace(world_, comm::WatchdogConfig{config_.health.watchdog_seconds,
+                                                 config_.health.slow_factor,
+                                                 config_.run.directory + "/flight"});
+  watchdog_->beat_slow("starting");
   engine_.emplace(config_, mesh_, mesh_.device());
   live_microbatches_ = live_microbatches(engine_->schedule());
   idle_sums_.resize(totals_.idle_shares().size());
   stage_sums_.assign(totals_.stage_seconds().size(), StageCost{0, 0, 0, 1});
   measure_peak();
   start_or_resume();
+  first_step_ = step_;
   loader_.emplace(*source_,
                   BatchLoaderConfig{.seed = config_.run.seed,
                                     .global = config_.batch.global,
@@ -81,7 +87,6 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
                                     .sequence = config_.model.sequence,
                                     .positions = engine_->positions(),
                                     .first_step = step_ + 1});
-  watchdog_.emplace(world_, config_.health.watchdog_seconds);
   announce();
 }
 
@@ -166,10 +171,10 @@ Status Trainer::run() {
 
 void Trainer::step() {
   StepTimes times;
-  double loss = 0, norm = 0, rate = 0;
+  double loss = 0, own_loss = 0, norm = 0, rate = 0;
   {
     const Timer total(times.total, "step");
-    watchdog_->beat("training step");
+    enter("training step");
     inject_fault();
     meter_.begin();
     joules_ = energy_.joules();
@@ -178,7 +183,9 @@ void Trainer::step() {
     const Batch* batch = nullptr;
     {
       const Timer timer(times.data, "data");
+      enter("reading data");
       batch = &loader_->next();
+      enter("training step");
     }
     // Losses and gradients are means over the real tokens of the global batch.
     const double valid = totals_.tokens(static_cast<double>(batch->valid_tokens));
@@ -194,6 +201,8 @@ void Trainer::step() {
       const Timer timer(times.communication, "rest of the reductions");
       engine_->finish_step();
       Stream(mesh_.device()).synchronize();
+      inject_fault(loss);
+      own_loss = loss;
       loss = reduce_loss(loss);
     }
     // 4. clip and update
@@ -201,7 +210,7 @@ void Trainer::step() {
     norm = store.gradient_norm();
     dump_gradients();
     rate = optim::learning_rate(config_.optimizer, step_ + 1);
-    if (healthy(loss, norm)) {
+    if (step_is_sound(loss, own_loss, norm)) {
       const double clip = config_.optimizer.clip;
       const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
       engine_->update(rate, factor, step_ + 1);
@@ -213,6 +222,7 @@ void Trainer::step() {
     tokens_ += static_cast<std::int64_t>(valid);
     meter_.end();
   }
+  compare_replicas();
   record(loss, norm, rate, times);
 }
 
@@ -240,24 +250,12 @@ double Trainer::reduce_loss(double loss) {
   return all.loss;
 }
 
-// Whether the step may be used. Every rank sees the same loss and norm and decides alike.
-bool Trainer::healthy(double loss, double norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) {
-    skipped_ = 0;
-    return true;
-  }
-  constexpr std::int64_t most_skips = 10;
-  if (config_.health.nan == "skip" && ++skipped_ < most_skips) {
-    log::warn("step {}: loss {} and gradient norm {}; the update is skipped", step_ + 1,
-              loss, norm);
-    return false;
-  }
-  throw comm::Agreed(
-      Status::diverged,
-      format("step {}: loss {} and gradient norm {} are not finite{}; lower "
-             "optimizer.learning_rate, or clip, and resume from the last checkpoint",
-             step_ + 1, loss, norm,
-             skipped_ > 0 ? format(" ({} steps in a row)", skipped_) : std::string()));
+// The first step of a start sets up what later ones find: it may take longer.
+void Trainer::enter(const char* phase) {
+  if (step_ == first_step_)
+    watchdog_->beat_slow(phase, step_);
+  else
+    watchdog_->beat(phase, step_);
 }
 
 TimeNeeded Trainer::time_needed() const {

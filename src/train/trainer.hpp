@@ -16,6 +16,7 @@
 #include "train/batch_loader.hpp"
 #include "train/engine.hpp"
 #include "train/interruptions.hpp"
+#include "train/step_guard.hpp"
 #include "train/step_totals.hpp"
 
 namespace trireme::train {
@@ -55,7 +56,12 @@ class Trainer {
 
   void step();
   double reduce_loss(double loss);
-  bool healthy(double loss, double norm);
+  bool step_is_sound(double loss, double own_loss, double norm);
+  std::string find_culprits(double own_loss);
+  std::vector<io::TensorBox> replicated_boxes();
+  void compare_replicas();
+  void remember_steps();
+  void enter(const char* phase);
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
   double tokens_of_rank() const;
@@ -66,7 +72,9 @@ class Trainer {
   void save();
   void dump_gradients();
   TimeNeeded time_needed() const;
+  std::string due_fault() const;
   void inject_fault();
+  void inject_fault(double& loss);
 
   comm::World& world_;
   comm::Mesh& mesh_;
@@ -85,8 +93,10 @@ class Trainer {
   std::int64_t step_ = 0;    // optimizer steps done
   std::int64_t tokens_ = 0;  // trained on
   std::int64_t saved_step_ = -1;
-  std::int64_t skipped_ = 0;  // steps in a row
-  BatchJob job_;  // on rank 0
+  std::int64_t first_step_ = 0;  // of this start
+  StepGuard guard_;
+  bool skipped_ = false;  // the last step's update
+  BatchJob job_;          // on rank 0
   Interruptions interruptions_;
   Wish wish_ = Wish::none;  // of the last step
   std::int64_t live_microbatches_ = 0;

@@ -53,7 +53,9 @@ void Trainer::record(double loss, double norm, double rate, const StepTimes& tim
                         .set("compute_seconds", times.compute)
                         .set("communication_seconds", times.communication)
                         .set("optimizer_seconds", times.optimizer)
-                        .append(accounts()));
+                        .append(accounts())
+                        .append(skipped_ ? io::Record().set("skipped", std::int64_t{1})
+                                         : io::Record()));
   }
   if (step_ % config_.metrics.every == 0 || step_ == config_.run.steps) {
     print(loss, norm, rate, times);
@@ -108,7 +110,7 @@ double Trainer::validation_loss() {
   // in the last one some may have nothing but ignored rows.
   for (std::int64_t round = 0; round * ranks * B < sequences; ++round) {
     const std::int64_t first = (round * ranks + mesh_.coordinate(comm::Axis::data)) * B;
-    watchdog_->beat("validation");
+    watchdog_->beat("validation", step_);
     std::fill(inputs.begin(), inputs.end(), 0);
     std::fill(targets.begin(), targets.end(), -100);
     for (std::int64_t row = 0; row < B && first + row < sequences; ++row) {

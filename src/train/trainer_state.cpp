@@ -1,17 +1,12 @@
 // Trainer: starting, resuming, saving, and faults injected for tests.
 // SPDX-License-Identifier: Apache-2.0
-#include <signal.h>
-#include <unistd.h>
-
-#include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "comm/one_time.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
-#include "kernels/elementwise.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
 #include "train/restarts.hpp"
@@ -45,12 +40,6 @@ void warn_of_changes(const std::string& before, const std::string& now) {
   }
 }
 
-// Makes the first elements of a weight NaN.
-void poison(const TensorView& weight) {
-  Stream stream(weight.device());
-  kernels::fill(stream, weight.rows(0, 1), std::numeric_limits<double>::quiet_NaN());
-}
-
 }  // namespace
 
 void Trainer::start_or_resume() {
@@ -65,16 +54,18 @@ void Trainer::start_or_resume() {
         "use \"auto\" to go on with it, or another run.directory",
         checkpoints);
     if (resume == "auto" || resume == "never") from = newest;
-    if (world_.rank() == 0) io::make_directories(config_.run.directory);
   });
+  const double patience = config_.health.timeout_seconds;
+  comm::first_rank_then_others(world_, patience,
+                               [&] { io::make_directories(config_.run.directory); });
   if (from.empty()) {
     engine_->store().initialize(config_.run.seed);
   } else {
     load(from, newest);
   }
   predict_save();
-  world_.agree([&] {
-    if (world_.rank() != 0) return;
+  remember_steps();
+  comm::first_rank_then_others(world_, patience, [&] {
     if (step_ < config_.run.steps) note_start(config_.run.directory, job_, step_);
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
@@ -133,7 +124,7 @@ void Trainer::load(const std::string& from, const std::string& newest) {
 
 void Trainer::save() {
   if (saved_step_ == step_) return;
-  watchdog_->pause();
+  watchdog_->beat_slow("saving a checkpoint", step_);
   const auto begin = std::chrono::steady_clock::now();
   io::CheckpointInfo info;
   info.program_version = build_info().version;
@@ -151,20 +142,20 @@ void Trainer::save() {
             human_seconds(save_seconds_));
 }
 
-void Trainer::inject_fault() {
-  if (config_.debug.fault.empty()) return;
-  std::string kind, step, rank;
-  std::istringstream text(config_.debug.fault);
-  std::getline(text, kind, '@');
-  std::getline(text, step, '@');
-  std::getline(text, rank);
-  if (std::stoll(step) != step_ + 1 || std::stoi(rank) != world_.rank()) return;
-  log::error(format("debug.fault: {} on rank {} before step {}", kind, rank, step));
-  if (kind == "throw") fail(Status::internal, "injected fault");
-  if (kind == "exit") ::_exit(3);
-  if (kind == "kill") ::kill(::getpid(), SIGKILL);
-  while (kind == "hang") ::usleep(100000);
-  if (kind == "nan") poison(engine_->store().params().back()->value);
+// What the guard has seen before this start: the metrics have every step.
+void Trainer::remember_steps() {
+  std::string text;
+  world_.agree([&] {
+    if (world_.rank() != 0 || step_ == 0) return;
+    for (const auto& s :
+         io::read_steps(config_.run.directory + "/metrics.jsonl", step_, guard_.memory()))
+      text += format("{} {} {} {}\n", s.step, exact(s.loss), exact(s.grad_norm),
+                     s.skipped ? 1 : 0);
+  });
+  std::istringstream lines(world_.broadcast(text));
+  std::string step, loss, norm, skipped;  // streams do not read "nan"
+  while (lines >> step >> loss >> norm >> skipped)
+    guard_.remember(std::stoll(step), std::stod(loss), std::stod(norm), skipped == "1");
 }
 
 }  // namespace trireme::train

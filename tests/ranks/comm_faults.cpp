@@ -12,6 +12,7 @@
 #include "base/memory.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mesh.hpp"
+#include "comm/one_time.hpp"
 #include "comm/watchdog.hpp"
 #include "comm/world.hpp"
 
@@ -26,10 +27,16 @@ Device device() {
                                                             : Device::host();
 }
 
+// A signal wakes one sleep.
+void oversleep() {
+  for (int second = 0; second < 60; ++second) ::sleep(1);
+}
+
 class Faults {
  public:
   explicit Faults(World& world)
       : world_(world),
+        flight_(std::getenv("TRIREME_TEST_FOLDER")),
         mesh_(world, {.data = world.size()}, {}, device()),
         stream_(device()),
         x_(device(), DType::f32, {1 << 20}, MemoryClass::workspace, "x") {}
@@ -41,8 +48,9 @@ class Faults {
   int run(const std::string& fault) {
     const bool last = world_.rank() == world_.size() - 1;
     reduce(1024);
-    world_.set_timeout(fault == "watchdog" ? 0 : 2);
+    world_.set_timeout(watched(fault) ? 0 : 2);
     if (fault == "throw_one" && last) fail(Status::corruption, "bit {} flipped", 7);
+    if (fault == "slow_worker") first_rank_then_others(world_, 1, [] { oversleep(); });
     if (fault == "throw_all") fail(Status::diverged, "loss is nan");
     if (fault == "internal" && last) fail(Status::internal, "an invariant broke");
     if (fault == "memory" && last) throw std::bad_alloc();
@@ -56,15 +64,15 @@ class Faults {
       ::sleep(1);
       reduce(x_.view().elements());
     }
-    if (fault == "late" && last) ::sleep(60);
-    if (fault == "late_at_barrier" && last) ::sleep(60);
+    if (fault == "late" && last) oversleep();
+    if (fault == "late_at_barrier" && last) oversleep();
     if (fault == "late_at_barrier") world_.barrier();
     if (fault == "swapped") swapped(last);
     if (fault == "axes") other_axis(last);
     if (fault == "short" || fault == "long" || fault == "large") count(fault, last);
     if (fault == "killed" && last) ::raise(SIGKILL);
     if (fault == "segv" && last) ::raise(SIGSEGV);
-    if (fault == "watchdog") watchdog(last);
+    if (watched(fault)) return watch(fault, last);
     if (fault == "gpu" || fault == "gpu_asleep") gpu(fault, last);
     reduce(1000);
     log::info("done");
@@ -89,12 +97,69 @@ class Faults {
     reduce(last ? own : due);
   }
 
-  void watchdog(bool last) {
-    Watchdog dog(world_, 1);
-    dog.beat("reading data");
-    Handle in_flight = mesh_.everyone().all_reduce(stream_, x_.view());
-    if (last) ::sleep(60);
-    in_flight.wait();
+  static bool watched(const std::string& fault) { return fault.starts_with("watch_"); }
+
+  // No time-out of a wait: the watchdog alone finds these.
+  int watch(const std::string& fault, bool last) {
+    Watchdog dog(world_, {.seconds = 1, .slow_factor = 4, .directory = flight_});
+    dog.beat("training step", 7);
+    if (fault == "watch_in_flight") {
+      Handle in_flight = mesh_.everyone().all_reduce(stream_, x_.view());
+      if (last) oversleep();
+      in_flight.wait();
+    }
+    if (fault == "watch_sleep" && last) oversleep();
+    if (fault == "watch_stop" && last) ::raise(SIGSTOP);
+    if (fault == "watch_skip" && last) world_.barrier();
+    if (fault == "watch_swap") swapped(last);
+    if (fault == "watch_axis") other_axis(last);
+    if (fault == "watch_count") count("short", last);
+    if (fault == "watch_long_count") count("long", last);
+    if (fault == "watch_pair") pair(last);
+    if (fault == "watch_slow") slow(dog, last);
+    if (fault == "watch_save") save(dog, last);
+    if (fault == "watch_continued") continued(dog, last);
+    reduce(1000);
+    dog.beat("training step", 8);
+    world_.barrier();
+    log::info("done");
+    return 0;
+  }
+
+  void pair(bool last) {
+    Group& everyone = mesh_.everyone();
+    if (last) oversleep();
+    if (world_.rank() == 0)
+      everyone.receive(stream_, x_.view(), world_.size() - 1).wait();
+  }
+
+  // A step of several times the limit, in which the others wait for a rank that gets on.
+  void slow(Watchdog& dog, bool last) {
+    for (int part = 0; part < 12 && last; ++part) {
+      ::usleep(300000);
+      dog.beat("training step", 7);
+    }
+  }
+
+  // A save of twice the limit by one rank, without any progress; the others have gone on
+  // and wait for it.
+  void save(Watchdog& dog, bool last) {
+    if (!last) return;
+    dog.beat_slow("saving a checkpoint", 7);
+    ::sleep(2);
+  }
+
+  // Stopped for less than the others bear, and sent on.
+  void continued(Watchdog& dog, bool last) {
+    if (!last) return;
+    if (const pid_t child = ::fork(); child == 0) {
+      ::usleep(400000);
+      ::kill(::getppid(), SIGCONT);
+      ::_exit(0);
+    }
+    ::raise(SIGSTOP);
+    ::usleep(700000);
+    dog.beat("training step", 7);
   }
 
   // What a transport between GPUs finds has failed: seen by the thread that makes the
@@ -110,14 +175,15 @@ class Faults {
       }
     };
     static Broken broken;
-    Watchdog dog(world_, 8);
+    Watchdog dog(world_, {.seconds = 8, .directory = flight_});
     if (last) async_errors().add(&broken);
-    if (last && fault == "gpu_asleep") ::sleep(60);
+    if (last && fault == "gpu_asleep") oversleep();
     reduce(1000);
     ::sleep(3);  // until the other rank's abort comes
   }
 
   World& world_;
+  std::string flight_;
   Mesh mesh_;
   Stream stream_;
   Buffer x_;

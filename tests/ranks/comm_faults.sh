@@ -5,7 +5,10 @@ program=$1
 mpiexec=$2
 failures=0
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+TRIREME_TEST_FOLDER=$(mktemp -d)
+export TRIREME_TEST_FOLDER
+trap 'rm -rf "$output" "$TRIREME_TEST_FOLDER"' EXIT
+ulimit -c 0
 
 # fault ranks status lines text: the status, how many lines of ours, and a part of one
 expect() {
@@ -34,13 +37,28 @@ for ranks in 3; do
   expect late_at_barrier $ranks 82 1 "barrier #.* on axis 'world' .*late: rank $last (host"
   expect swapped $ranks 82 1 "out of step: .* in all_reduce #2 .*; rank $last in broadcast #2"
   expect axes $ranks 82 1 "out of step: .*rank $last in all_reduce #1 fp32\[1048576\] on axis 'replicas'"
-  expect short $ranks 71 1 'bytes.*the ranks disagree about the size'
-  expect long $ranks 71 1 'bytes.*the ranks disagree about the size'
-  expect large $ranks 71 1 'bytes.*the ranks disagree about the size'
+  expect short $ranks 82 1 'bytes.*the ranks disagree about the size'
+  expect long $ranks 82 1 'bytes.*the ranks disagree about the size'
+  expect large $ranks 82 1 'bytes.*the ranks disagree about the size'
   expect killed $ranks 137 0 'signal 9'
-  expect segv $ranks 139 1 "rank $last: killed by SIGSEGV"
-  expect watchdog $ranks 82 1 "rank $last (host .*) made no progress for .* in 'reading data'"
-  expect watchdog $ranks 82 1 "^  all_reduce #2 fp32\[1048576\] on axis 'everyone', started at .* in flight"
+  expect segv $ranks 70 1 "rank $last: killed by SIGSEGV"
+  expect slow_worker $ranks 82 1 'late: rank 0 (host'
+  # The watchdog: who is named, where, and no false alarm.
+  late="rank $last (host .*) has not entered all_reduce #2 fp32\[1000\] (4000 bytes) on axis 'everyone' of ranks 0-$last"
+  expect watch_sleep $ranks 82 1 "$late"
+  expect watch_sleep $ranks 82 1 "^  rank $last (host .*): 'training step', 7 steps done, .* in no collective"
+  expect watch_sleep $ranks 82 1 "^  rank 0 (host .*): .* in all_reduce #2"
+  expect watch_stop $ranks 82 1 "$late"
+  expect watch_skip $ranks 82 1 "rank $last (host .*) has not entered all_reduce #2\|out of step: rank $last"
+  expect watch_swap $ranks 82 1 "out of step: rank $last (host .*) in broadcast #2 .*; rank 0 .* in all_reduce #2 fp32\[1000\]"
+  expect watch_axis $ranks 82 1 "rank $last (host .*) has not entered all_reduce #2"
+  expect watch_in_flight $ranks 82 1 "rank $last (host .*) waits for no rank and does not get on"
+  expect watch_pair $ranks 82 1 "rank $last (host .*) has not entered all_reduce #2\|rank $last (host .*) waits for no rank"
+  expect watch_count $ranks 82 1 "the ranks disagree about the size"
+  expect watch_long_count $ranks 82 1 "the ranks disagree about the size"
+  expect watch_slow $ranks 0 0 'done'
+  expect watch_save $ranks 0 0 'done'
+  expect watch_continued $ranks 0 0 'done'
   expect gpu $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
   expect gpu_asleep $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
 done

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <string>
 
+#include "comm/one_time.hpp"
 #include "comm/save_request.hpp"
 #include "support/world.hpp"
 
@@ -103,6 +104,23 @@ TEST(Libraries, NamesMpi) {
   ASSERT_EQ(versions.size(), 1u);
   EXPECT_NE(versions[0].first.find("MPI"), std::string::npos);
   EXPECT_FALSE(versions[0].second.empty());
+}
+
+TEST(World, OneRankWorksAndTheOthersWait) {
+  int made = 0;
+  first_rank_then_others(world(), 0, [&] { ++made; });
+  EXPECT_EQ(world().sum(made), 1);
+  EXPECT_EQ(made, world().rank() == 0 ? 1 : 0);
+  first_rank_then_others(
+      world(), 30, [&] { ++made; }, Worker::first_of_node);
+  EXPECT_EQ(made, (world().rank() == 0 ? 1 : 0) + (world().rank_on_node() == 0 ? 1 : 0));
+  try {
+    first_rank_then_others(world(), 0, [] { fail(Status::io, "disk of {} full", 3); });
+    FAIL() << "no error on rank " << world().rank();
+  } catch (const Agreed& error) {
+    EXPECT_EQ(error.status(), Status::io);
+    EXPECT_NE(std::string(error.what()).find("disk of 3 full"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -260,10 +260,10 @@ TEST(RunConfigRules, MalformedFaults) {
   for (const char* fault : {"kill", "kill@3", "burn@1@0", "kill@0@0", "kill@-1@0",
                             "kill@1@-1", "kill@@0", "kill@1@", "kill@1@0@0", "@1@0",
                             "kill@ 1@0", "kill@1.0@0", "kill@99999999999999999999@0"})
-    expect_one_problem(
-        {{std::string("debug.fault=") + fault},
-         1,
-         {"must be kind@step@rank with kind exit, throw, kill, hang or nan"}});
+    expect_one_problem({{std::string("debug.fault=") + fault},
+                        1,
+                        {"must be kind@step@rank with kind exit, throw, kill, hang, "
+                         "stop, nan"}});
 }
 
 // Everything that is known but cannot be done yet names what to write instead.
@@ -281,7 +281,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
       {"checkpoint.async", "true", "false"},
       {"metrics.tensorboard", "true", "false"},
-      {"health.check_replicas_every", "10", "0"},
   };
   for (const auto& [key, value, instead] : wishes) {
     std::vector<std::string> overrides = {key + "=" + value};

@@ -82,6 +82,14 @@ TEST(RunConfig, EveryValueArrives) {
                                  "metrics.validate_sequences=8",
                                  "health.nan=skip",
                                  "health.watchdog_seconds=11",
+                                 "health.slow_factor=2.5",
+                                 "health.spike=stop",
+                                 "health.spike_threshold=4.5",
+                                 "health.spike_window=17",
+                                 "health.skip_limit=3",
+                                 "health.skip_window=19",
+                                 "health.check_replicas_every=6",
+                                 "debug.check_collectives=true",
                                  "debug.dump_gradients=[1, 10]",
                                  "debug.fault=kill@3@1"},
                                 4);
@@ -123,7 +131,15 @@ TEST(RunConfig, EveryValueArrives) {
   EXPECT_EQ(c.metrics.every, 2);
   EXPECT_EQ(c.metrics.validate_every, 3);
   EXPECT_EQ(c.metrics.validate_sequences, 8);
-  EXPECT_EQ(c.health.nan, "skip");
+  EXPECT_EQ(c.health.steps.nan, StepRules::Reaction::skip);
+  EXPECT_EQ(c.health.steps.spike, StepRules::Reaction::stop);
+  EXPECT_EQ(c.health.steps.spike_threshold, 4.5);
+  EXPECT_EQ(c.health.steps.spike_window, 17);
+  EXPECT_EQ(c.health.steps.skip_limit, 3);
+  EXPECT_EQ(c.health.steps.skip_window, 19);
+  EXPECT_EQ(c.health.slow_factor, 2.5);
+  EXPECT_EQ(c.health.check_replicas_every, 6);
+  EXPECT_TRUE(c.debug.check_collectives);
   EXPECT_EQ(c.health.timeout_seconds, 9);
   EXPECT_EQ(c.health.watchdog_seconds, 11);
   EXPECT_EQ(c.debug.dump_gradients, (std::vector<std::int64_t>{1, 10}));

@@ -1,0 +1,62 @@
+// Position: where a rank is, as its watchdog tells the others, and what they make of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::comm {
+
+// How far a rank has come in a group. Sends and receives do not count.
+struct GroupPosition {
+  std::string name;        // of the mesh axis
+  std::vector<int> ranks;  // of the world
+  std::int64_t entered = 0;
+};
+
+// A collective in flight.
+struct CallPosition {
+  std::string group;
+  std::vector<int> ranks;  // of the world; empty: unknown
+  std::int64_t sequence = 0;
+  std::string operation;  // "all_reduce"
+  std::string tensor;     // "fp32[1024]"; empty: none
+  std::int64_t bytes = 0;
+  bool pair = false;  // a send or receive: its sequence counts with one peer
+};
+
+struct Position {
+  int rank = 0;
+  std::string host;
+  std::string phase;      // "training step"
+  std::int64_t step = 0;  // optimizer steps done
+  std::int64_t beat = 0;  // grows with every look of the rank's watchdog
+  double silent = 0;      // seconds without progress
+  double allowed = 0;     // such seconds that the phase may take
+  bool waiting = false;   // for other ranks, in a collective
+  std::vector<GroupPosition> groups;
+  std::vector<CallPosition> calls;  // oldest first
+};
+
+// A text that ends with a line that nothing else looks like, so that half of one is seen
+// to be.
+std::string write_position(const Position& position);
+// Nothing when the text is no whole position.
+std::optional<Position> read_position(std::string_view text);
+
+// "0-3, 8": ranks in words, shortened where there are many.
+std::string ranks_text(std::span<const int> ranks);
+
+// Who keeps the others waiting, judged from the positions of all ranks (nullopt: that
+// rank has told nothing). In this order: a collective that some ranks of its group have
+// entered and others have not, best if those do not wait in any other; one in which ranks
+// want different things; a rank that waits for nobody and does not get on. One line, then
+// a line for each position, at most `lines`, those to blame first.
+std::string describe_hang(std::span<const std::optional<Position>> positions,
+                          std::size_t lines);
+
+}  // namespace trireme::comm

@@ -1,0 +1,145 @@
+// Comparing replicas.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/replica_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "base/device_memory.hpp"
+#include "comm/position.hpp"
+#include "io/digest.hpp"
+
+namespace trireme::train {
+namespace {
+
+// What rank 0 is told of a box: which it is, and its bits.
+struct Print {
+  std::uint64_t place = 0, bits = 0;
+};
+
+std::uint64_t first_half(const std::string& digest) {
+  return std::stoull(digest.substr(0, 16), nullptr, 16);
+}
+
+std::string place_of(const io::TensorBox& box) {
+  return format("{} {} at {}, {} of {}", box.path, name_of(box.data.dtype()), box.begin,
+                box.data.shape(), box.whole);
+}
+
+// The bytes of a box, row by row where rows are strided or lie on a GPU.
+std::uint64_t bits_of(const io::TensorBox& box, std::vector<std::byte>& row_memory) {
+  io::Digest digest;
+  const TensorView& data = box.data;
+  const bool whole = data.device().is_host() && data.is_dense();
+  const auto width = size_of(data.dtype());
+  if (whole) {
+    digest.add(data.raw(), static_cast<std::size_t>(data.elements()) * width);
+    return first_half(digest.text());
+  }
+  constexpr std::int64_t block_bytes = 16 << 20;
+  const std::int64_t rows = data.dim(0);
+  const std::int64_t row_elements = rows > 0 ? data.elements() / rows : 0;
+  const auto row_bytes = row_elements * static_cast<std::int64_t>(width);
+  const std::int64_t block =
+      std::clamp<std::int64_t>(block_bytes / std::max<std::int64_t>(row_bytes, 1), 1,
+                               std::max<std::int64_t>(rows, 1));
+  row_memory.resize(
+      std::max(row_memory.size(), static_cast<std::size_t>(block * row_bytes)));
+  Stream stream(data.device());
+  for (std::int64_t row = 0; row < rows; row += block) {
+    const TensorView some = data.rows(row, std::min(block, rows - row));
+    const TensorView copy(row_memory.data(), some.dtype(), some.shape());
+    copy_bytes(stream, some, copy);
+    stream.synchronize();
+    digest.add(row_memory.data(), static_cast<std::size_t>(some.elements()) * width);
+  }
+  return first_half(digest.text());
+}
+
+// The first place where ranks differ: its number on a rank that holds it, and the ranks
+// by bits.
+struct Difference {
+  int holder = 0;
+  std::size_t box = 0;
+  std::map<std::uint64_t, std::vector<int>> ranks_by_bits;
+};
+
+std::optional<Difference> find_difference(const std::vector<std::string>& texts) {
+  struct Holder {
+    std::uint64_t place = 0, bits = 0;
+    int rank = 0;
+    std::size_t box = 0;
+  };
+  std::vector<Holder> holders;
+  for (std::size_t r = 0; r < texts.size(); ++r) {
+    for (std::size_t box = 0; box < texts[r].size() / sizeof(Print); ++box) {
+      Print print;
+      std::memcpy(&print, texts[r].data() + box * sizeof(Print), sizeof(Print));
+      holders.push_back({print.place, print.bits, static_cast<int>(r), box});
+    }
+  }
+  std::ranges::stable_sort(holders, {}, &Holder::place);
+  for (std::size_t begin = 0, end = 0; begin < holders.size(); begin = end) {
+    Difference difference{holders[begin].rank, holders[begin].box, {}};
+    for (; end < holders.size() && holders[end].place == holders[begin].place; ++end)
+      difference.ranks_by_bits[holders[end].bits].push_back(holders[end].rank);
+    if (difference.ranks_by_bits.size() > 1) return difference;
+  }
+  return {};
+}
+
+std::string describe(const Difference& difference, const std::string& place,
+                     std::int64_t step) {
+  std::vector<std::vector<int>> ranks;
+  for (const auto& [bits, some] : difference.ranks_by_bits) ranks.push_back(some);
+  std::ranges::stable_sort(
+      ranks, [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  const bool tie = ranks[0].size() == ranks[1].size();
+  std::vector<int> odd;
+  for (std::size_t i = tie ? 0 : 1; i < ranks.size(); ++i)
+    odd.insert(odd.end(), ranks[i].begin(), ranks[i].end());
+  std::ranges::sort(odd);
+  const std::string who =
+      tie ? format("ranks {} hold different bits", comm::ranks_text(odd))
+          : format("{} {} from ranks {}",
+                   (odd.size() == 1 ? "rank " : "ranks ") + comm::ranks_text(odd),
+                   odd.size() == 1 ? "differs" : "differ", comm::ranks_text(ranks[0]));
+  return format(
+      "after step {}: {}: {} (health.check_replicas_every): a fault of memory, "
+      "of a processor or of the program; resume from a checkpoint of before, "
+      "without these hosts",
+      step, place, who);
+}
+
+}  // namespace
+
+void check_replicas(comm::World& world, const std::vector<io::TensorBox>& boxes,
+                    std::int64_t step) {
+  if (world.size() == 1) return;
+  // 1. every rank: what it holds
+  std::string prints;
+  std::vector<std::byte> row_memory;
+  for (const auto& box : boxes) {
+    const Print print{first_half(io::digest_of(place_of(box))), bits_of(box, row_memory)};
+    prints.append(reinterpret_cast<const char*>(&print), sizeof print);
+  }
+  const auto all = world.gather_text(prints);
+  // 2. rank 0: what differs
+  std::optional<Difference> difference;
+  if (world.rank() == 0) difference = find_difference(all);
+  if (world.max(difference ? 1 : 0) == 0) return;
+  // 3. a rank that holds it knows its name
+  const auto holder = static_cast<int>(world.max(difference ? difference->holder : 0));
+  const auto box = static_cast<std::size_t>(
+      world.max(difference ? static_cast<double>(difference->box) : 0));
+  const std::string place =
+      world.broadcast(world.rank() == holder ? place_of(boxes[box]) : "", holder);
+  throw comm::Agreed(
+      Status::corruption,
+      world.broadcast(difference ? describe(*difference, place, step) : ""));
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,25 @@
+// Comparing what several ranks hold alike, bit by bit.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/world.hpp"
+#include "io/checkpoint.hpp"
+
+namespace trireme::train {
+
+// Every box of a tensor that more than one rank holds (the same tensor, place and extent)
+// must have the same bits on all of them: weights and moments over the data axis, norms
+// over the tensor axis, a tied table at both ends of the pipeline. Collective over the
+// world. What one rank alone holds is not compared.
+//
+// Throws an Agreed Error(corruption) naming the tensor, the ranks that differ from most,
+// and the most, on every rank.
+//
+// Cost: a hash (XXH3) of all boxes, and 16 bytes a box from each rank to rank 0.
+void check_replicas(comm::World& world, const std::vector<io::TensorBox>& boxes,
+                    std::int64_t step);
+
+}  // namespace trireme::train

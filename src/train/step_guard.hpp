@@ -1,0 +1,52 @@
+// StepGuard: whether a step's loss and gradient may be used.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+namespace trireme::train {
+
+// What a deck's [health] section says about steps.
+struct StepRules {
+  enum class Reaction : std::uint8_t { off, skip, stop };
+  Reaction nan = Reaction::stop;  // loss or norm that is not finite; never off
+  Reaction spike = Reaction::off;
+  double spike_threshold = 6;       // standard deviations above the mean
+  std::int64_t spike_window = 128;  // sound steps that mean and deviation are taken over
+  // More than skip_limit skipped steps among the last skip_window end the run.
+  std::int64_t skip_limit = 10, skip_window = 100;
+};
+
+// A pure function of the steps so far: every rank judges the same numbers and comes to
+// the same verdict.
+class StepGuard {
+ public:
+  enum class Verdict : std::uint8_t { sound, skip, stop };
+  struct Judgement {
+    Verdict verdict = Verdict::sound;
+    std::string reason;  // why not sound
+  };
+
+  explicit StepGuard(const StepRules& rules) : rules_(rules) {}
+
+  // Steps in order. Unsound when loss or gradient norm is not finite, or when the window
+  // is full and one of them is a spike: x > mean + threshold * deviation, over the last
+  // sound steps. What is skipped does not enter the window.
+  Judgement judge(std::int64_t step, double loss, double norm);
+  // A step of before a restart, in order: what judge() has remembered of it.
+  void remember(std::int64_t step, double loss, double norm, bool skipped);
+
+  // Steps that a restart must remember for the verdicts to be those of an unbroken run.
+  std::int64_t memory() const { return rules_.spike_window + rules_.skip_window; }
+
+ private:
+  std::string spike(const char* name, double x, const std::deque<double>& window) const;
+
+  StepRules rules_;
+  std::deque<double> losses_, norms_;  // of the last sound steps
+  std::deque<std::int64_t> skips_;     // steps
+};
+
+}  // namespace trireme::train

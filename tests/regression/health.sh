@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Health of a run: hangs that the watchdog finds, replicas that differ, steps that are
+# skipped, ranks that are out of step.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+ulimit -c 0
+deck=tests/regression/tiny.toml
+base="run.steps=4 precision.compute=fp32"
+train() {
+  local ranks=$1
+  shift
+  rm -rf "$work/run"
+  run "$ranks" train $deck run.directory="$work/run" $base "$@"
+}
+
+# 1. Hangs: who, where, and every rank's flight recorder.
+train 3 batch.global=6 debug.fault=stop@3@1 health.watchdog_seconds=1
+check "a stopped rank" expect 82 "rank 1 (host .*) has not entered all_reduce #.* on axis"
+check "the positions" grep -q "^  rank 2 (host .*): '.*', 2 steps done" "$work/out"
+check "the flight recorder" \
+  grep -q '"rank": 0, .*"operation": "all_reduce".*"end": null' \
+  "$work/run/flight/recorder-00000.jsonl"
+check "the report" grep -q "rank 1 (host" "$work/run/flight/report.txt"
+train 3 model.layers=3 parallel.pipeline=3 debug.fault=hang@3@1 health.watchdog_seconds=1
+check "a rank amid a pipeline" expect 82 "rank 1 (host"
+train 2 debug.fault=hang@1@1 health.watchdog_seconds=1 health.slow_factor=2
+check "the first step" expect 82 "rank 1 (host"
+mkfifo "$work/fifo"
+train 2 "data.paths=[\"$work/fifo\"]" health.watchdog_seconds=1
+check "no data on a pipe" test "$status" != 0 -a "$status" != 124
+train 2 checkpoint.every=1 metrics.validate_every=1 health.watchdog_seconds=1
+check "no false alarm" test "$status" = 0
+
+# 2. Replicas: each kind of flip is found, on meshes that replicate in different ways.
+flips() { # NAME RANKS KINDS WORDS...
+  local name=$1 ranks=$2 kinds=$3 kind
+  shift 3
+  for kind in $kinds; do
+    train "$ranks" "$@" debug.fault=flip_$kind@2@1 health.check_replicas_every=1
+    check "$name: $kind" expect 81 "after step .*hold different bits\|rank 1 differs from ranks"
+  done
+}
+flips data 3 "sign exponent mantissa moment" batch.global=6
+flips bf16 2 mantissa precision.compute=bf16
+flips copies 4 mantissa parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=2 \
+  batch.global=8
+clean() { # NAME RANKS WORDS...: no false alarm
+  local name=$1 ranks=$2
+  shift 2
+  train "$ranks" "$@" health.check_replicas_every=1 checkpoint.every=0
+  check "$name: no false alarm" test "$status" = 0
+}
+clean tensor 4 parallel.tensor=2 batch.global=8
+clean pipeline 4 model.layers=2 parallel.pipeline=2 model.tie_embeddings=true
+clean context 4 parallel.context=2
+clean bf16 2 precision.compute=bf16 parallel.sharding_strategy=SHARD_GRAD_OP
+clean shards 4 parallel.sharding_strategy=FULL_SHARD batch.global=8
+clean experts 4 model.architecture=mixtral model.moe.experts=4 model.feed_forward=24 \
+  parallel.expert=2 batch.global=8
+
+# 3. Steps: a gradient that is no number is skipped everywhere, and named.
+train 2 run.steps=6 health.nan=skip debug.fault=nan_gradient@3@1
+check "a skipped step" test "$status" = 0
+check "names rank and tensor" \
+  grep -q "step 3: .*not finite: the gradient of .* on rank 1; samples" "$work/out"
+check "the next losses are finite" \
+  test "$(field "$work/run/metrics.jsonl" loss | grep -c null)" = 0
+train 2 run.steps=6 health.nan=skip debug.fault=nan_loss@3@1
+check "the rank of a loss" grep -q "not finite: the loss of rank 1" "$work/out"
+train 2 run.steps=9 health.nan=skip health.skip_limit=2 debug.fault=nan@3@0
+check "too many skips" expect 80 "step 5: .*3 of the last 100 steps"
+spike="health.spike=stop health.spike_window=4 run.steps=8"
+train 2 $spike debug.fault=spike@7@0
+check "a spike" expect 80 "step 7: loss .* standard deviations"
+# ... also right after a restart, from what the metrics remember
+rm -rf "$work/run"
+run 2 train $deck run.directory="$work/run" $base run.steps=6
+run 2 train $deck run.directory="$work/run" $base $spike debug.fault=spike@7@0
+check "a spike after a restart" expect 80 "step 7: loss .* standard deviations"
+
+# 4. Collectives are compared: a sound run has the same losses.
+train 4 parallel.tensor=2 batch.global=8
+field "$work/run/metrics.jsonl" loss >"$work/plain"
+train 4 parallel.tensor=2 batch.global=8 debug.check_collectives=true
+check "compared collectives" test "$status" = 0
+field "$work/run/metrics.jsonl" loss >"$work/compared"
+check "the same losses" cmp "$work/plain" "$work/compared"
+finish
