@@ -161,6 +161,7 @@ PrecisionSettings read_precision(const io::Deck& deck) {
   precision.compute = compute == "fp64"   ? DType::f64
                       : compute == "bf16" ? DType::bf16
                                           : DType::f32;
+  precision.recipe = recipe_named(name_of(precision.compute));
   precision.accumulate = accumulator_of(precision.compute);
   precision.gradient_reduce = precision.accumulate;
   return precision;

@@ -59,6 +59,7 @@ struct RecomputeSettings {
 };
 
 struct PrecisionSettings {
+  Recipe recipe = recipe_named("fp32");
   DType compute = DType::f32;          // of weights in use and activations
   DType accumulate = DType::f32;       // gradients, master weights, moments
   DType gradient_reduce = DType::f32;  // on the wire
