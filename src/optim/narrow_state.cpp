@@ -12,46 +12,22 @@ namespace {
 // Elements that are wide at a time.
 constexpr std::int64_t most_wide = 1 << 20;
 
-bool is_number(DType type) {
-  return type == DType::f64 || type == DType::f32 || type == DType::bf16 ||
-         type == DType::f16;
-}
-
-void refuse(bool wrong, const Recipe& recipe, TensorClass what, const char* why) {
-  require(!wrong, Status::bad_content, "precision.recipe = \"{}\" with {} in {}: {}",
-          recipe.name, name_of(what), name_of(recipe[what].type), why);
-}
-
 }  // namespace
 
 // What cannot be had is an error here, whatever a deck's rules let through.
 void ParameterStore::check_recipe() const {
-  const Recipe& recipe = config_.recipe;
-  const DType weight = config_.type(TensorClass::weight);
-  const DType master = config_.type(TensorClass::master);
-  refuse(recipe[TensorClass::weight_traffic].type != weight, recipe,
-         TensorClass::weight_traffic, "weights travel in the type they are kept in");
-  refuse(!is_number(master) || (is_fp8(weight) && weight == master), recipe,
-         TensorClass::master, "weights of FP8 need master weights of 16 or more bits");
-  for (const TensorClass what : {TensorClass::weight, TensorClass::gradient,
-                                 TensorClass::gradient_sum, TensorClass::moment1}) {
-    const Precision& precision = recipe[what];
-    refuse(is_fp8(precision.type) && precision.scaling != Scaling::current &&
-               precision.scaling != Scaling::delayed,
-           recipe, what, "the store has one scale for each tensor");
+  const bool adamw = config_.optimizer == OptimizerKind::adamw;
+  for (std::size_t c = 0; c < tensor_classes; ++c) {
+    const auto what = static_cast<TensorClass>(c);
+    const std::string_view why = cannot_keep(config_.recipe, what, adamw);
+    require(why.empty(), Status::bad_content, "the recipe {} has {} in {}: {}",
+            config_.recipe.name, name_of(what), name_of(config_.type(what)), why);
   }
-  refuse(is_fp8(config_.type(TensorClass::moment2)) &&
-             config_.optimizer == OptimizerKind::adamw,
-         recipe, TensorClass::moment2,
-         "3 bits cannot hold a running mean of squares; write fp16 or more");
-  refuse(config_.type(TensorClass::gradient_traffic) == DType::f16, recipe,
-         TensorClass::gradient_traffic, "send bf16, which has the range, or FP8");
-  if (config_.offload == Offload::none) return;
   require(
-      !narrow_state() && !narrow_gradients() && !narrow_traffic(), Status::bad_content,
-      "parallel.offload cannot be had with precision.recipe = \"{}\": the host updates "
-      "fp32 state; write parallel.offload = \"none\"",
-      recipe.name);
+      config_.offload == Offload::none || keeps_wide(config_.recipe, adamw),
+      Status::bad_content,
+      "parallel.offload cannot be had with the recipe {}: the host updates fp32 state",
+      config_.recipe.name);
 }
 
 bool ParameterStore::narrow_state() const {

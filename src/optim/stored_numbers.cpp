@@ -29,7 +29,44 @@ kernels::Fp8Matrix codes_of(const TensorView& x, const TensorView& scale) {
           kernels::Fp8Scaling::tensor, scale};
 }
 
+constexpr std::string_view one_scale =
+    "FP8 state and traffic have one scale for each tensor";
+
 }  // namespace
+
+std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw) {
+  const auto [type, scaling] = recipe[what];
+  const DType weight = recipe[TensorClass::weight].type;
+  const bool scaled_alone = scaling == Scaling::current || scaling == Scaling::delayed;
+  switch (what) {
+    case TensorClass::master:
+      if (is_fp8(type)) return "master weights have 16 or more bits";
+      return "";
+    case TensorClass::weight_traffic:
+      return type == weight ? "" : "weights travel in the type in which they are kept";
+    case TensorClass::gradient_traffic:
+      if (type == DType::f16) return "fp16 gradients would overflow on their way";
+      return is_fp8(type) && !scaled_alone ? one_scale : "";
+    case TensorClass::moment2:
+      if (is_fp8(type) && adamw)
+        return "3 bits cannot hold a running mean of squares; 16 can";
+      return "";
+    case TensorClass::weight:
+    case TensorClass::gradient:
+    case TensorClass::gradient_sum:
+    case TensorClass::moment1: return is_fp8(type) && !scaled_alone ? one_scale : "";
+    default: return "";
+  }
+}
+
+bool keeps_wide(const Recipe& recipe, bool adamw) {
+  const DType wide = accumulator_of(recipe[TensorClass::activation].type);
+  const auto is_wide = [&](TensorClass what) { return recipe[what].type == wide; };
+  return !is_fp8(recipe[TensorClass::weight].type) && is_wide(TensorClass::master) &&
+         is_wide(TensorClass::gradient) && is_wide(TensorClass::gradient_sum) &&
+         is_wide(TensorClass::moment1) && (!adamw || is_wide(TensorClass::moment2)) &&
+         is_wide(TensorClass::gradient_traffic);
+}
 
 float power_scale(float amax, DType type, float previous) {
   if (!(amax > 0.0f) || std::isinf(amax)) return previous;

@@ -9,11 +9,18 @@
 
 #include "base/device.hpp"
 #include "base/memory.hpp"
+#include "base/recipe.hpp"
 
 namespace trireme::optim {
 
 // fp16 and FP8 carry one scale for each tensor; other types are their own value.
 constexpr bool has_scale(DType type) { return type == DType::f16 || is_fp8(type); }
+
+// Why numbers of a class cannot be kept, or sent, as the recipe says; "" if they can.
+// adamw: there is a running mean of squares.
+std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw);
+// Whether all state and traffic is in the type of sums, but weights in use.
+bool keeps_wide(const Recipe& recipe, bool adamw);
 
 // The least power of two s with amax <= s * the largest number of `type`: a stored number
 // is value / s, which loses nothing but what rounding to the type loses. `previous` where

@@ -95,6 +95,11 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
   for (auto& handle : unit_handles_) handle.wait();
 }
 
-void ParameterStore::clear_gradients() { clear(stream_, gradients_.view()); }
+// Scales too: those of gradients that were not finite are not.
+void ParameterStore::clear_gradients() {
+  clear(stream_, gradients_.view());
+  if (sum_scales_.empty()) return;
+  sum_scales_.set_all(stream_, std::vector<float>(tensors_.size(), 1.0f));
+}
 
 }  // namespace trireme::optim

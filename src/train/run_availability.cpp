@@ -5,6 +5,7 @@
 #include <array>
 #include <string_view>
 
+#include "optim/stored_numbers.hpp"
 #include "train/run_precision.hpp"
 #include "train/run_rules.hpp"
 
@@ -42,21 +43,11 @@ constexpr std::array unavailable_booleans = {
     BooleanChoice{"metrics.tensorboard", false, "TensorBoard output is"},
 };
 
-// Classes of tensors that are kept, or sent, in the type of sums alone: weights in that
-// of activations too.
-constexpr std::array accumulated_classes = {
+// Classes of tensors that the store keeps or sends.
+constexpr std::array kept_classes = {
     TensorClass::weight,           TensorClass::master,        TensorClass::gradient,
     TensorClass::gradient_sum,     TensorClass::moment1,       TensorClass::moment2,
     TensorClass::gradient_traffic, TensorClass::weight_traffic};
-
-bool is_available(const Recipe& recipe, TensorClass what) {
-  const DType activation = recipe[TensorClass::activation].type;
-  const DType type = recipe[what].type;
-  if (what == TensorClass::weight_traffic)
-    return recipe[what] == recipe[TensorClass::weight];
-  return type == accumulator_of(activation) ||
-         (what == TensorClass::weight && type == activation);
-}
 
 // The classes of the deck's recipe that cannot be had, by the key that asks for them.
 void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
@@ -70,8 +61,10 @@ void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
     return;
   }
   std::string key, wanted;
-  for (const TensorClass what : accumulated_classes) {
-    if (is_available(recipe, what)) continue;
+  const bool adamw = deck.text("optimizer.name") == "adamw";
+  for (const TensorClass what : kept_classes) {
+    const std::string_view why = optim::cannot_keep(recipe, what, adamw);
+    if (why.empty()) continue;
     std::string_view by = "precision.recipe";
     for (const ClassKey& row : class_keys())
       if (deck.text(row.key) != "auto" &&
@@ -79,8 +72,8 @@ void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
         by = row.key;
     if (key.empty()) key = by;
     if (key == by)
-      wanted += format("{}{} in {}", wanted.empty() ? "" : ", ", name_of(what),
-                       name_of(recipe[what].type));
+      wanted += format("{}{} in {} ({})", wanted.empty() ? "" : ", ", name_of(what),
+                       name_of(recipe[what].type), why);
   }
   if (wanted.empty()) return;
   out.push_back({deck.where(key), key, deck.value_text(key),

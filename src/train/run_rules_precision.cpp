@@ -1,5 +1,6 @@
 // Rules about the deck's precision section.
 // SPDX-License-Identifier: Apache-2.0
+#include "optim/stored_numbers.hpp"
 #include "train/rules.hpp"
 #include "train/run_precision.hpp"
 
@@ -32,6 +33,20 @@ void Rules::precision_rules() {
                  (proof ? " would spoil the proof" : " is of no use") +
                  format(": write {} = \"auto\"", row.key);
         });
+  rule(
+      {"parallel.offload", "precision.recipe", "precision.gradient_reduce",
+       "precision.master", "precision.moments"},
+      [&] {
+        const bool adamw = config_.optimizer.kind == optim::OptimizerKind::adamw;
+        return config_.parallel.offload == optim::Offload::none ||
+               optim::keeps_wide(precision.recipe, adamw);
+      },
+      [&] {
+        return show("parallel.offload") + " with " + show("precision.recipe") +
+               ": the host updates state of the type of sums alone: write "
+               "parallel.offload = \"none\", or a recipe and types that keep " +
+               std::string(name_of(precision.accumulate)) + " state";
+      });
   layer_rules();
 }
 

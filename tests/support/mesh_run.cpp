@@ -121,15 +121,20 @@ comm::Mesh test_mesh(const train::RunConfig& config) {
 }
 
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
-                    bool whole, const std::function<void(train::Engine&)>& inspect) {
+                    bool whole, const std::function<void(train::Engine&)>& inspect,
+                    const Resume& resume) {
   train::Engine engine(config, mesh, mesh.device());
-  engine.store().initialize(42);
+  if (resume.load) {
+    resume.load(engine);
+  } else {
+    engine.store().initialize(42);
+  }
   const Batch batch =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
   const double valid = valid_targets(config);
   Outcome outcome;
   Stream stream;
-  for (int step = 1; step <= steps; ++step) {
+  for (int step = resume.first; step < resume.first + steps; ++step) {
     engine.begin_step();
     double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
     engine.finish_step();
@@ -138,7 +143,7 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
     mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
     outcome.losses.push_back(loss / valid);
     outcome.norms.push_back(engine.store().gradient_norm());
-    if (step == 1 && whole)
+    if (step == resume.first && whole)
       outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
     const double norm = outcome.norms.back(), clip = config.optimizer.clip;
     engine.update(config.optimizer.learning_rate,
