@@ -54,7 +54,9 @@ void ParameterStore::start_gather(Slot& slot, int bundle) {
   slot.last_use = clock_;
   slot.settled = false;
   slot.handles.clear();
-  const TensorView memory = slot_memory(weight_slots_, slot, gathered_);
+  if (!shares_weights()) return;
+  const TensorView memory =
+      slot_memory(weight_slots_, slot, converts_weights() ? wire_ : gathered_);
   std::int64_t begin = 0;
   for (const std::size_t u : layout_.bundles[static_cast<std::size_t>(bundle)].units) {
     const Unit& unit = layout_.units[u];
@@ -78,11 +80,25 @@ void ParameterStore::settle_gather(Slot& slot) {
   if (slot.settled) return;
   for (auto& handle : slot.handles) handle.wait();
   slot.settled = true;
+  if (!converts_weights()) return;
+  std::int64_t begin = 0;
+  for (const std::size_t u :
+       layout_.bundles[static_cast<std::size_t>(slot.bundle)].units) {
+    const Unit& unit = layout_.units[u];
+    const TensorView kept =
+        shares_weights()
+            ? slot_memory(weight_slots_, slot, wire_).rows(begin, unit.elements)
+            : weights_.view().rows(unit.whole_at, unit.elements);
+    convert_weights(
+        unit, kept,
+        slot_memory(weight_slots_, slot, gathered_).rows(begin, unit.elements));
+    begin += unit.elements;
+  }
 }
 
 void ParameterStore::fetch(int module, Direction direction) {
   progress();  // a stage's messages move on between modules, not only at its ends
-  if (!shares_weights()) return;
+  if (!fetches_weights()) return;
   const std::int64_t start = ++clock_;
   const auto bundles_of = [&](int m) -> const std::vector<int>& {
     return layout_.bundles_of_module[static_cast<std::size_t>(m)];
@@ -123,7 +139,7 @@ void ParameterStore::fetch(int module, Direction direction) {
 
 void ParameterStore::release(int module) {
   progress();
-  if (!shares_weights()) return;
+  if (!fetches_weights()) return;
   for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
     Slot* slot = slot_of(bundle);
     require(slot != nullptr && slot->users > 0, "module {} was not fetched", module);

@@ -14,7 +14,7 @@ namespace trireme::optim {
 // Buckets of whole gradients are cut from the end: backward completes the last weights
 // first. All Params of a bucket are summed over the same ranks.
 void ParameterStore::cut_buckets() {
-  const auto element = static_cast<std::int64_t>(size_of(config_.accumulate));
+  const auto element = static_cast<std::int64_t>(size_of(config_.wide()));
   const std::int64_t least = std::max<std::int64_t>(config_.bucket_bytes / element, 1);
   std::int64_t end = layout_.trained_whole_elements;
   for (std::size_t u = layout_.units.size(); u-- > 0;) {
@@ -52,6 +52,7 @@ void ParameterStore::ready(Param& param) {
   progress();
   if (--entry.missing > 0) return;
   --unit_pending_[entry.unit];
+  if (narrow_gradients() || narrow_traffic()) return;  // at the end of the step
   if (config_.sharding == Sharding::none) {
     Bucket& bucket = buckets_[entry.bucket];
     if (--bucket.pending > 0) return;
@@ -94,7 +95,7 @@ ParameterStore::Slot& ParameterStore::open_slot(int bundle) {
 
 void ParameterStore::open_gradients(int module) {
   progress();
-  if (!shares_gradients() || !config_.training) return;
+  if (!opens_gradients() || !config_.training) return;
   for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
     const auto trained =
         layout_.bundles[static_cast<std::size_t>(bundle)].trained_elements;
@@ -108,13 +109,17 @@ void ParameterStore::open_gradients(int module) {
 }
 
 void ParameterStore::close_gradients(int module) {
-  if (!shares_gradients() || !config_.training) return;
+  if (!opens_gradients() || !config_.training) return;
   for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
     for (Slot& slot : gradient_slots_) {
       if (slot.bundle != bundle || slot.users == 0) continue;
       bind_gradients(bundle, {});
       slot.users = 0;
-      start_reduction(slot);
+      if (shares_gradients()) {
+        start_reduction(slot);
+      } else {
+        deliver(slot);
+      }
     }
   }
 }
@@ -129,9 +134,15 @@ void ParameterStore::start_reduction(Slot& slot) {
     const Unit& unit = layout_.units[u];
     if (unit.frozen) continue;
     const TensorView whole = memory.rows(begin, unit.elements);
+    begin += unit.elements;
+    round_gradient(unit, whole);
+    if (narrow_traffic()) {
+      reduce_scatter_gradient(unit, whole);
+      slot.handles.emplace_back();
+      continue;
+    }
     slot.handles.push_back(unit.shards->reduce_scatter(
         stream_, whole, whole.rows(unit.share().begin, unit.share_elements())));
-    begin += unit.elements;
   }
 }
 
@@ -146,9 +157,9 @@ void ParameterStore::settle_reduction(Slot& slot) {
     const Unit& unit = layout_.units[u];
     if (unit.frozen) continue;
     slot.handles[i++].wait();
-    kernels::accumulate(stream_,
-                        memory.rows(begin + unit.share().begin, unit.share_elements()),
-                        gradient_share(unit));
+    add_to_sum(unit, unit.share(),
+               memory.rows(begin + unit.share().begin, unit.share_elements()),
+               gradient_share(unit));
     begin += unit.elements;
   }
   slot.settled = true;
@@ -164,7 +175,9 @@ void ParameterStore::finish_gradients() {
   for (std::size_t i = 0; i < gradient_slots_.size(); ++i) {  // in the order of opening
     settle_reduction(gradient_slots_[next_gradient_slot_++ % gradient_slots_.size()]);
   }
-  if (config_.sharding != Sharding::none) {
+  if (narrow_gradients() || narrow_traffic()) {
+    finish_narrow();
+  } else if (config_.sharding != Sharding::none) {
     for (std::size_t u = 0; u < layout_.units.size(); ++u) {
       const Unit& unit = layout_.units[u];
       if (unit.frozen) continue;
@@ -174,8 +187,10 @@ void ParameterStore::finish_gradients() {
   }
   sum_partial_tensors();
   for (const Unit& unit : layout_.units) {
-    if (unit.shared_by_ends && !unit.frozen)
-      mesh_.ends().all_reduce(stream_, gradient_share(unit)).wait();
+    if (!unit.shared_by_ends || unit.frozen || mesh_.ends().size() == 1) continue;
+    with_wide_sum(unit, unit.share(), gradient_share(unit), [&](const TensorView& sum) {
+      mesh_.ends().all_reduce(stream_, sum).wait();
+    });
   }
 }
 
@@ -213,11 +228,11 @@ void ParameterStore::find_partial_tensors() {
     partial_tensors_.push_back(std::move(tensor));
   }
   if (partial_tensors_.empty() || mesh_.group(comm::Axis::tensor).size() == 1) return;
-  const auto element = static_cast<std::int64_t>(size_of(config_.accumulate));
+  const auto element = static_cast<std::int64_t>(size_of(config_.wide()));
   const std::int64_t room =
       std::clamp(config_.bucket_bytes / element, largest, std::max(total, largest));
-  partial_ = Buffer(stream_.device(), config_.accumulate, {room},
-                    MemoryClass::communication, "partial gradients");
+  partial_ = Buffer(stream_.device(), config_.wide(), {room}, MemoryClass::communication,
+                    "partial gradients");
 }
 
 // As many tensors at a time as the buffer holds.
@@ -252,7 +267,7 @@ void ParameterStore::sum_partial_range(std::size_t first, std::size_t last) {
         TensorView target = full.rows(box.global_begin[0], box.extent[0]);
         if (whole.rank() == 2)
           target = target.columns(box.global_begin[1], box.extent[1]);
-        kernels::copy(stream_, out ? data : target, out ? target : data);
+        move_partial(box, data, target, out);
       }
     }
   };
@@ -264,7 +279,38 @@ void ParameterStore::sum_partial_range(std::size_t first, std::size_t last) {
   kernels::fill(stream_, used, 0.0);
   copy_boxes(true);
   mesh_.spread().all_reduce(stream_, used).wait();
+  if (!sum_scales_.empty()) {
+    std::int64_t begin = 0;
+    for (std::size_t i = first; i < last; ++i) {
+      const Slab& slab = *partial_tensors_[i].any;
+      const std::int64_t count = slab.whole.elements();
+      sum_scales_.set(
+          stream_, tensor_of(slab),
+          gradient_scale_of(amax_of(stream_, used.rows(begin, count), amax_one()),
+                            config_.type(TensorClass::gradient_sum)));
+      begin += count;
+    }
+  }
   copy_boxes(false);
+}
+
+// Between a tensor's box in the sums and in the room where it is summed over the ranks
+// among which the tensor is spread.
+void ParameterStore::move_partial(const FlatBox& box, const TensorView& data,
+                                  const TensorView& target, bool out) {
+  if (sum_scales_.empty())
+    return kernels::copy(stream_, out ? data : target, out ? target : data);
+  const std::size_t tensor = tensor_of(*box.slab);
+  const std::int64_t n = data.elements();
+  const TensorView wide = wide_sum_.view().rows(0, n);
+  const TensorView boxed = wide.reshape(data.shape());
+  const TensorView codes = data.reshape({n});
+  if (out) {
+    decode(stream_, codes, sum_scales_, tensor, wide);
+    return kernels::copy(stream_, boxed, target);
+  }
+  kernels::copy(stream_, target, boxed);
+  encode(stream_, wide, sum_scales_, tensor, codes);
 }
 
 double ParameterStore::gradient_norm() {
@@ -276,6 +322,10 @@ double ParameterStore::gradient_norm() {
   for (const Unit& unit : layout_.units) {
     if (unit.frozen || unit.copies->rank() != 0) continue;
     const TensorView share = gradient_share(unit);
+    if (!sum_scales_.empty()) {
+      add_narrow_squares(unit, share);
+      continue;
+    }
     for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
       for (const FlatBox& box : boxes_of(*piece.param, range)) {
         if (!box.slab->owned) continue;

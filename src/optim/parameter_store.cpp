@@ -24,6 +24,21 @@ Holders expert_holders(comm::Mesh& mesh, Sharding sharding) {
   return {&mesh.expert_shards(), &mesh.expert_copies()};
 }
 
+// Types other than f32 and f64 round what f32 would be.
+void draw_normal(Stream& stream, const TensorView& x, const FlatBox& box,
+                 std::uint64_t seed, double deviation) {
+  const bool wide = x.dtype() == DType::f32 || x.dtype() == DType::f64;
+  const Buffer room = wide ? Buffer()
+                           : Buffer(x.device(), DType::f32, x.shape(),
+                                    MemoryClass::workspace, "initial weights");
+  const TensorView drawn = wide ? x : room.view();
+  kernels::fill_normal(stream, drawn, box.slab->whole, box.global_begin, seed,
+                       hash_name(box.slab->tensor), deviation);
+  if (wide) return;
+  kernels::copy(stream, drawn, x);
+  stream.synchronize();
+}
+
 }  // namespace
 
 ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
@@ -36,6 +51,7 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
                          expert_holders(mesh, config.sharding))) {
   require(config.offload != Offload::weights || shares_weights(),
           "weights can be offloaded only when they are sharded");
+  check_recipe();
   for (std::size_t u = 0; u < layout_.units.size(); ++u) {
     for (const Piece& piece : layout_.units[u].pieces) {
       entries_[piece.param] = {u, &piece, 0, 0};
@@ -44,8 +60,10 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
   }
   unit_handles_.resize(layout_.units.size());
   unit_pending_.resize(layout_.units.size());
+  find_segments();
   allocate(device);
   allocate_slots(device);
+  allocate_narrow(device);
   bind_whole();
   if (!config_.training) return;
   if (config_.sharding == Sharding::none) cut_buckets();
@@ -61,29 +79,33 @@ void ParameterStore::allocate(Device device) {
                : Buffer(device, dtype, {elements}, use, label);
   };
   const bool away = config_.offload == Offload::weights;
-  weights_ = flat(config_.compute,
-                  shares_weights() ? layout_.share_elements : layout_.whole_elements,
-                  away ? MemoryClass::offloaded : MemoryClass::weights, "weights");
+  const DType weight = config_.type(TensorClass::weight);
+  weights_ =
+      flat(weight, shares_weights() ? layout_.share_elements : layout_.whole_elements,
+           away ? MemoryClass::offloaded : MemoryClass::weights, "weights");
   if (!config_.training) return;
   const std::int64_t trained = layout_.trained_share_elements;
   const bool offloads = config_.offload != Offload::none;
   const MemoryClass state = offloads ? MemoryClass::offloaded : MemoryClass::optimizer;
-  gradients_ = flat(config_.accumulate,
-                    shares_gradients() ? trained : layout_.trained_whole_elements,
+  const DType sum = config_.type(TensorClass::gradient_sum);
+  gradients_ = flat(sum, shares_gradients() ? trained : layout_.trained_whole_elements,
                     MemoryClass::gradients, "gradients");
+  if (has_microbatch()) {
+    microbatch_ =
+        flat(config_.type(TensorClass::gradient), layout_.trained_whole_elements,
+             MemoryClass::gradients, "gradients of a microbatch");
+  }
   // The host updates a copy of its own even where the types are the same.
-  if (config_.compute != config_.accumulate || config_.offload == Offload::optimizer) {
-    master_ = flat(config_.accumulate, layout_.share_elements, state, "master weights");
-  }
-  moment1_ = flat(config_.accumulate, trained, state, "first moments");
-  if (config_.optimizer == OptimizerKind::adamw) {
-    moment2_ = flat(config_.accumulate, trained, state, "second moments");
-  }
+  const DType master = config_.type(TensorClass::master);
+  if (weight != master || config_.offload == Offload::optimizer)
+    master_ = flat(master, layout_.share_elements, state, "master weights");
+  moment1_ = flat(config_.type(TensorClass::moment1), trained, state, "first moments");
+  if (config_.optimizer == OptimizerKind::adamw)
+    moment2_ = flat(config_.type(TensorClass::moment2), trained, state, "second moments");
   if (!offloads) return;
   const std::int64_t room = std::min(staged_elements, std::max<std::int64_t>(trained, 1));
-  staged_gradient_ =
-      flat(config_.accumulate, room, MemoryClass::offloaded, "staged gradients");
-  staged_weight_ = flat(config_.compute, room, MemoryClass::offloaded, "staged weights");
+  staged_gradient_ = flat(sum, room, MemoryClass::offloaded, "staged gradients");
+  staged_weight_ = flat(weight, room, MemoryClass::offloaded, "staged weights");
 }
 
 void ParameterStore::allocate_slots(Device device) {
@@ -92,7 +114,7 @@ void ParameterStore::allocate_slots(Device device) {
     most = std::max(most, bundle.elements);
     most_trained = std::max(most_trained, bundle.trained_elements);
   }
-  if (shares_weights()) {
+  if (fetches_weights()) {
     const int needed = layout_.most_bundles;
     const int slots =
         config_.gathered_units > 0 ? config_.gathered_units : needed + config_.prefetch;
@@ -101,14 +123,17 @@ void ParameterStore::allocate_slots(Device device) {
         "parallel.gathered_units = {} is too few: a module with a tied table needs {}",
         slots, needed);
     weight_slots_.resize(static_cast<std::size_t>(slots));
-    gathered_ = Buffer(device, config_.compute, {slots * most}, MemoryClass::weights,
-                       "gathered weights");
+    gathered_ = Buffer(device, config_.module_type(), {slots * most},
+                       MemoryClass::weights, "gathered weights");
+    if (shares_weights() && converts_weights())
+      wire_ = Buffer(device, config_.type(TensorClass::weight), {slots * most},
+                     MemoryClass::weights, "weights as they are gathered");
   }
-  if (config_.training && shares_gradients()) {
+  if (config_.training && opens_gradients()) {
     // One more than a module opens: it is reduced while the next is filled.
     const int slots = layout_.most_bundles + 1;
     gradient_slots_.resize(static_cast<std::size_t>(slots));
-    opened_ = Buffer(device, config_.accumulate, {slots * most_trained},
+    opened_ = Buffer(device, config_.wide(), {slots * most_trained},
                      MemoryClass::gradients, "whole gradients");
   }
 }
@@ -121,8 +146,8 @@ void ParameterStore::bind_whole() {
             .rows(unit.whole_at + piece.begin, piece.elements)
             .reshape(piece.param->shape);
       };
-      if (!shares_weights()) piece.param->value = at(weights_);
-      if (config_.training && !shares_gradients() && !unit.frozen)
+      if (!fetches_weights()) piece.param->value = at(weights_);
+      if (config_.training && !opens_gradients() && !unit.frozen)
         piece.param->gradient = at(gradients_);
     }
   }
@@ -168,8 +193,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
           case Initializer::Kind::zeros: kernels::fill(stream, x, 0.0); break;
           case Initializer::Kind::ones: kernels::fill(stream, x, 1.0); break;
           case Initializer::Kind::normal:
-            kernels::fill_normal(stream, x, box.slab->whole, box.global_begin, seed,
-                                 hash_name(box.slab->tensor), start.standard_deviation);
+            draw_normal(stream, x, box, seed, start.standard_deviation);
         }
       }
     });
@@ -179,10 +203,13 @@ void ParameterStore::initialize(std::uint64_t seed) {
 
 void ParameterStore::refresh_weights() {
   forget_gathered();
+  moment1_scales_.receive(stream_);
+  moment2_scales_.receive(stream_);
+  if (!weight_scales_.empty()) encode_weights();
   std::vector<comm::Handle> handles;
   for (const Unit& unit : layout_.units) {
     const TensorView share = weight_share(unit);
-    if (!master_.view().empty()) round_weights(master_share(unit), share);
+    if (owns_master() && weight_scales_.empty()) round_weights(master_share(unit), share);
     if (shares_weights()) continue;
     handles.push_back(unit.shards->all_gather(
         stream_, share, weights_.view().rows(unit.whole_at, unit.elements)));
@@ -241,15 +268,8 @@ std::vector<StoredBox> ParameterStore::state_boxes() const {
   if (!moment2_.view().empty())
     all("optimizer/moment2", false,
         [&](const Unit& unit) { return share_in(moment2_, unit); });
-  return boxes;
-}
-
-std::vector<StoredBox> ParameterStore::gradient_boxes() const {
-  std::vector<StoredBox> boxes;
-  std::int64_t owned = 0;
-  for (const Unit& unit : layout_.units) {
-    if (!unit.frozen) append_boxes("gradient", unit, gradient_share(unit), owned, boxes);
-  }
+  append_scale_boxes("optimizer/moment1_scale", moment1_scales_, boxes);
+  append_scale_boxes("optimizer/moment2_scale", moment2_scales_, boxes);
   return boxes;
 }
 

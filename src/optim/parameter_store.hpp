@@ -5,14 +5,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/memory.hpp"
+#include "base/recipe.hpp"
 #include "base/weight_access.hpp"
 #include "comm/mesh.hpp"
 #include "optim/optimizer_config.hpp"
+#include "optim/stored_numbers.hpp"
 #include "optim/unit.hpp"
 
 namespace trireme::optim {
@@ -26,9 +30,7 @@ enum class Sharding : std::uint8_t { none, optimizer, gradients, weights };
 enum class Offload : std::uint8_t { none, optimizer, weights };
 
 struct StoreConfig {
-  DType compute = DType::f32;  // weights in use
-  DType accumulate =
-      DType::f32;  // gradients, master weights, moments: f32, f64 for proofs
+  Recipe recipe = recipe_named("fp32");
   OptimizerKind optimizer = OptimizerKind::adamw;
   std::int64_t bucket_bytes = 25
                               << 20;  // of gradients, reduced together (Sharding::none)
@@ -38,13 +40,19 @@ struct StoreConfig {
   int prefetch = 1;                  // modules fetched ahead
   int gathered_units = 0;  // most bundles gathered at once; 0: one module and prefetch
   Offload offload = Offload::none;
+
+  DType type(TensorClass what) const { return recipe[what].type; }
+  // What modules compute in, and in what they hand over gradients.
+  DType module_type() const { return type(TensorClass::activation); }
+  DType wide() const { return accumulator_of(module_type()); }
 };
 
 // A tensor's box in the store, for checkpoints and dumps.
 struct StoredBox {
   const Slab* slab = nullptr;
   std::string_view section;  // "model", "optimizer/moment1", "optimizer/moment2",
-                             // "gradient"
+                             // "gradient"; codes and numbers of FP8 and fp16 with
+                             // their scales, [1] each: "optimizer/moment1_scale", ...
   Shape global_begin;        // of the box in the tensor; its extent is data.shape()
   TensorView data;           // dense
   bool write = false;        // this rank writes it: owned, and dealt out over the copies
@@ -76,7 +84,8 @@ class ParameterStore final : public WeightAccess {
 
   // One step's gradients. begin_step, then the contributions of every microbatch through
   // WeightAccess, then finish_gradients(). Sharding::none and optimizer: gradients are
-  // accumulated whole and reduced once a step, as soon as the last contribution is there.
+  // accumulated whole and reduced once a step, as soon as the last contribution is there,
+  // or in finish_gradients() where they are kept or sent in less than the wide type.
   // Beyond: each microbatch's are reduced and scattered as a module closes, and added up
   // in shares; copies are summed once a step.
   void begin_step(std::int64_t microbatches);
@@ -101,14 +110,28 @@ class ParameterStore final : public WeightAccess {
   // Boxes of this rank's share of all tensors: weights (master where there is one) and
   // moments.
   std::vector<StoredBox> state_boxes() const;
-  std::vector<StoredBox> gradient_boxes() const;
+  // The sums over the whole mesh, decoded where they are kept in a narrow type.
+  std::vector<StoredBox> gradient_boxes();
 
   std::int64_t local_elements() const;  // parameters on this rank, without padding
-  std::size_t weight_bytes() const { return weights_.bytes() + gathered_.bytes(); }
-  std::size_t gradient_bytes() const { return gradients_.bytes() + opened_.bytes(); }
+  std::size_t weight_bytes() const {
+    return weights_.bytes() + gathered_.bytes() + wire_.bytes();
+  }
+  std::size_t gradient_bytes() const {
+    return gradients_.bytes() + microbatch_.bytes() + opened_.bytes();
+  }
   std::size_t optimizer_bytes() const {
     return master_.bytes() + moment1_.bytes() + moment2_.bytes();
   }
+  // Weights, gradients and the optimizer's state, without room for what is gathered or
+  // opened for a module: the recipe's bytes per parameter times the elements of all units
+  // (Sharding::none, nothing frozen).
+  std::size_t state_bytes() const {
+    return weights_.bytes() + gradients_.bytes() + microbatch_.bytes() +
+           optimizer_bytes();
+  }
+  // Room that narrow numbers pass through on their way to the arithmetic, and scales.
+  std::size_t workspace_bytes() const;
   std::size_t communication_bytes() const { return partial_.bytes() + scalar_.bytes(); }
   std::size_t staged_bytes() const {
     return staged_gradient_.bytes() + staged_weight_.bytes();
@@ -151,6 +174,20 @@ class ParameterStore final : public WeightAccess {
     const Slab* any = nullptr;  // for name and shape
     std::vector<std::pair<FlatBox, TensorView>> boxes;
   };
+  // The part of a unit that belongs to one tensor, in one run of elements.
+  struct Segment {
+    std::size_t tensor = 0;  // place in tensors_
+    const Param* param = nullptr;
+    Range range;  // elements of the unit
+  };
+  // A tensor of the store, with one scale in each class that has scales.
+  struct StoredTensor {
+    const Unit* unit = nullptr;
+    Slab scale;  // of checkpoints, without the section
+  };
+  // Of scales, one after the other for each tensor.
+  enum class Scaled : std::uint8_t { weight, moment1, moment2 };
+  static constexpr std::size_t scaled_classes = 3;
 
   // Layout and memory.
   void allocate(Device device);
@@ -160,6 +197,28 @@ class ParameterStore final : public WeightAccess {
   void find_partial_tensors();
   bool shares_weights() const { return config_.sharding == Sharding::weights; }
   bool shares_gradients() const { return config_.sharding >= Sharding::gradients; }
+  // Modules compute in another type than weights are kept in: they are given copies.
+  bool converts_weights() const {
+    return config_.type(TensorClass::weight) != config_.module_type();
+  }
+  bool fetches_weights() const { return shares_weights() || converts_weights(); }
+  // Gradients are kept in another type than modules hand them over in.
+  bool narrow_gradients() const {
+    return config_.type(TensorClass::gradient) != config_.wide() ||
+           config_.type(TensorClass::gradient_sum) != config_.wide();
+  }
+  bool opens_gradients() const { return shares_gradients() || narrow_gradients(); }
+  bool narrow_traffic() const {
+    return config_.type(TensorClass::gradient_traffic) != config_.wide();
+  }
+  // A gradient of a microbatch has memory beside the sum's, as large as the sum's.
+  bool has_microbatch() const {
+    return !shares_gradients() && narrow_gradients() &&
+           config_.type(TensorClass::gradient) != config_.type(TensorClass::gradient_sum);
+  }
+  // The optimizer's kernels do not take the state as it is.
+  bool narrow_state() const;
+  bool owns_master() const { return !master_.view().empty(); }
   // This rank's share of a unit, in a buffer of shares, and of the weights in use and the
   // gradients, wherever they lie.
   static TensorView share_in(const Buffer& shares, const Unit& unit);
@@ -192,6 +251,59 @@ class ParameterStore final : public WeightAccess {
   void sum_partial_range(std::size_t first, std::size_t last);
   void sum_partial_tensors();
 
+  // Numbers of types that kernels do not take: optim/narrow_*.cpp.
+  void check_recipe() const;
+  void find_segments();
+  void allocate_narrow(Device device);
+  void append_scale_boxes(std::string_view section, const Scales& scales,
+                          std::vector<StoredBox>& boxes) const;
+  // Calls body(segment, its elements in `range` of the unit), in order.
+  template <class Body>
+  void for_each_segment(const Unit& unit, Range range, const Body& body) const;
+  // The same, at most as many elements at a time as the wide room has.
+  template <class Body>
+  void for_each_part(const Unit& unit, Range range, const Body& body) const;
+  std::int64_t part_elements() const { return wide_.view().elements() / wide_rooms; }
+  TensorView wide_room(int i, std::int64_t elements) const;
+  static constexpr std::int64_t wide_rooms = 4;
+  TensorView amax_one() const;  // [1] f32 on the device
+  // Weights.
+  void convert_weights(const Unit& unit, const TensorView& kept, const TensorView& used);
+  void encode_weights();
+  void update_narrow(const OptimizerConfig& config, double learning_rate,
+                     double gradient_scale, std::int64_t step);
+  void load_part(const Unit& unit, std::size_t tensor, Range part);
+  void note_amaxes(std::size_t tensor, std::int64_t count);
+  void store_part(const Unit& unit, std::size_t tensor, Range part);
+  void agree_on_scales();
+  // Gradients. `wide` holds elements [range) of the unit.
+  std::vector<float> gradient_amaxes(const Unit& unit, Range range,
+                                     const TensorView& wide);
+  void agree(comm::Group& group, std::vector<float>& amaxes);
+  void set_gradient_scales(const Unit& unit, const std::vector<float>& amaxes, DType type,
+                           double room, Scales& scales);
+  void round_gradient(const Unit& unit, const TensorView& wide);
+  void deliver(Slot& slot);
+  void add_to_sum(const Unit& unit, Range range, const TensorView& wide,
+                  const TensorView& sum);
+  void decode_sum(const Unit& unit, Range range, const TensorView& sum,
+                  const TensorView& wide);
+  void encode_sum(const Unit& unit, Range range, const TensorView& wide,
+                  const TensorView& sum);
+  void finish_narrow();
+  void with_wide_sum(const Unit& unit, Range range, const TensorView& sum,
+                     const std::function<void(const TensorView&)>& body);
+  void all_reduce_gradient(const Unit& unit, comm::Group& group, Range range,
+                           const TensorView& wide);
+  void reduce_scatter_gradient(const Unit& unit, const TensorView& wide);
+  void sum_codes(const Unit& unit, comm::Group& group, Range range,
+                 const TensorView& wide, bool everywhere);
+  TensorView sent_room(int i, DType type, std::int64_t elements) const;
+  void move_partial(const FlatBox& box, const TensorView& data, const TensorView& target,
+                    bool out);
+  void add_narrow_squares(const Unit& unit, const TensorView& share);
+  std::size_t tensor_of(const Slab& slab) const { return tensor_index_.at(slab.tensor); }
+
   // Updates.
   void update_range(const OptimizerConfig& config, const Param& param,
                     double learning_rate, double gradient_scale, std::int64_t step,
@@ -218,6 +330,21 @@ class ParameterStore final : public WeightAccess {
   Buffer staged_gradient_, staged_weight_;  // pieces on their way to and from the host
   Buffer partial_;                          // sums over the tensor axis pass through it
   Buffer scalar_;                           // one f64
+  Buffer wire_;        // slots of bundles as they are gathered, before they are converted
+  Buffer microbatch_;  // whole gradients of one microbatch
+  std::vector<StoredTensor> tensors_;  // dense, then experts'
+  std::unordered_map<std::string, std::size_t> tensor_index_;
+  std::size_t dense_tensors_ = 0;
+  std::vector<std::vector<Segment>> segments_;  // of each unit
+  Scales weight_scales_, moment1_scales_, moment2_scales_;
+  Scales next_weight_scales_, next_moment1_scales_, next_moment2_scales_;
+  Scales sum_scales_, microbatch_scales_, sent_scales_, result_scales_;
+  std::vector<float> amaxes_;  // of each tensor and scaled class
+  Buffer amax_room_;           // the same on the device, and one more
+  Buffer wide_;                // parts of master weights, gradients and moments
+  Buffer wide_sum_;            // a unit's whole gradient
+  Buffer sent_;                // the same as it is sent, and as it comes
+  Buffer dump_;                // gradients as they are shown
   std::vector<Slot> weight_slots_, gradient_slots_;
   std::size_t next_gradient_slot_ = 0;
   std::int64_t clock_ = 0, gathers_ = 0;
@@ -238,6 +365,27 @@ void ParameterStore::for_each_piece(const Unit& unit, const Body& body) const {
     if (begin >= end) continue;
     body(piece, Range{begin - piece.begin, end - piece.begin}, begin - share.begin);
   }
+}
+
+template <class Body>
+void ParameterStore::for_each_segment(const Unit& unit, Range range,
+                                      const Body& body) const {
+  const auto u = static_cast<std::size_t>(&unit - layout_.units.data());
+  for (const Segment& segment : segments_[u]) {
+    const Range part{std::max(range.begin, segment.range.begin),
+                     std::min(range.end, segment.range.end)};
+    if (part.begin < part.end) body(segment, part);
+  }
+}
+
+template <class Body>
+void ParameterStore::for_each_part(const Unit& unit, Range range,
+                                   const Body& body) const {
+  const std::int64_t most = part_elements();
+  for_each_segment(unit, range, [&](const Segment& segment, Range part) {
+    for (std::int64_t at = part.begin; at < part.end; at += most)
+      body(segment, Range{at, std::min(at + most, part.end)});
+  });
 }
 
 }  // namespace trireme::optim

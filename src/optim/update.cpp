@@ -48,7 +48,7 @@ void ParameterStore::update_piece(const OptimizerConfig& config, double learning
   const TensorView gradient = gradient_share(unit).rows(at, count);
   const TensorView main = master_share(unit).rows(at, count);
   const TensorView weight =
-      master_.view().empty() ? TensorView() : weight_share(unit).rows(at, count);
+      owns_master() ? weight_share(unit).rows(at, count) : TensorView();
   if (config_.offload == Offload::none) {
     update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
                  gradient, part(moment1_), part(moment2_), weight);
@@ -69,6 +69,7 @@ void ParameterStore::update_piece(const OptimizerConfig& config, double learning
 void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
                             double gradient_scale, std::int64_t step) {
   forget_gathered();
+  if (narrow_state()) return update_narrow(config, learning_rate, gradient_scale, step);
   const std::int64_t most = config_.offload == Offload::none
                                 ? layout_.trained_whole_elements
                                 : staged_gradient_.view().elements();
@@ -94,6 +95,11 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
   for (auto& handle : unit_handles_) handle.wait();
 }
 
-void ParameterStore::clear_gradients() { kernels::fill(stream_, gradients_.view(), 0.0); }
+// Scales too: those of gradients that were not finite are not.
+void ParameterStore::clear_gradients() {
+  clear(stream_, gradients_.view());
+  if (sum_scales_.empty()) return;
+  sum_scales_.set_all(stream_, std::vector<float>(tensors_.size(), 1.0f));
+}
 
 }  // namespace trireme::optim

@@ -228,22 +228,38 @@ constexpr std::array comm_keys = {
 
 constexpr std::array precision_keys = {
     text("precision", "compute", "\"fp32\"", "fp64|fp32|bf16|fp16|fp8",
-         "Type of weights in use and activations; fp64 is for proofs; fp16 and fp8 are "
-         "not "
-         "available yet."),
-    text("precision", "recipe", "\"none\"", "none|tensorwise|delayed|blockwise|mx",
-         "How fp8 values are scaled; others than none are not available yet."),
-    text("precision", "gradient_reduce", "\"auto\"", "auto|fp64|fp32|bf16|fp16",
-         "Type of gradients on the wire; auto is fp32 (fp64 with compute fp64), others "
-         "are "
-         "not available yet."),
-    text(
-        "precision", "master", "\"auto\"", "auto|fp64|fp32|bf16",
-        "Type of the weights that the optimizer updates; auto is fp32 (fp64 with compute "
-        "fp64), others are not available yet."),
-    text("precision", "moments", "\"auto\"", "auto|fp64|fp32|bf16|fp8",
-         "Type of the optimizer's moments; auto is fp32 (fp64 with compute fp64), others "
-         "are not available yet."),
+         "Type of the operands of matrix products; fp64 is for proofs; fp16 comes with a "
+         "dynamic loss scale; with fp8 the rest of the activations is bf16."),
+    text("precision", "recipe", "\"auto\"",
+         "auto|fp64|fp32|bf16|bf16_pure|bf16_autocast|bf16_fp32_sum|bf16_no_sum|fp16|"
+         "te_delayed|te_current|te_blocks|mxfp8|ms_amp_o1|ms_amp_o2|ms_amp_o3|fp8_lm|"
+         "deepseek_v3|nanotron_fp8",
+         "Type and scaling of every class of tensor (docs/precision.md); auto: the one "
+         "named as precision.compute, and te_current for fp8."),
+    text("precision", "weights", "\"auto\"", "auto|fp64|fp32|bf16|fp16",
+         "Type of the weights that forward and backward read; auto: the recipe's."),
+    text("precision", "gradient_reduce", "\"auto\"", "auto|fp64|fp32|bf16|fp16|fp8",
+         "Type of gradients on the wire; fp8 is E4M3 with a scale for each tensor; auto: "
+         "the recipe's."),
+    text("precision", "master", "\"auto\"", "auto|fp64|fp32|bf16|fp16",
+         "Type of the weights that the optimizer updates; auto: the recipe's."),
+    text("precision", "moments", "\"auto\"", "auto|fp64|fp32|bf16|fp16|fp8",
+         "Type of the optimizer's moments; fp8 is E4M3 with a scale for each tensor; "
+         "auto: the recipe's."),
+    integer("precision", "first_bf16", "blocks", "0", 0, 1e5,
+            "First blocks whose products stay in bf16 with fp8."),
+    integer("precision", "last_bf16", "blocks", "0", 0, 1e5,
+            "Last blocks whose products stay in bf16 with fp8."),
+    integer("precision", "amax_history", "steps", "1024", 1, 1 << 20,
+            "Steps whose largest magnitude sets the scale with delayed scaling."),
+    integer("precision", "margin", "bits", "0", 0, 16,
+            "Powers of two that delayed scaling leaves free above that magnitude."),
+    above(real("precision", "loss_scale", "65536.0", 0, 0x1p127,
+               "First factor of the loss with fp16.")),
+    integer("precision", "loss_scale_interval", "steps", "2000", 1, most_steps,
+            "Steps without overflow after which the loss scale doubles."),
+    above(real("precision", "loss_scale_floor", "1.0", 0, 0x1p127,
+               "An overflow at this loss scale ends the run with status 80.")),
 };
 
 constexpr std::array recompute_keys = {

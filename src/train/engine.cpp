@@ -15,8 +15,7 @@ namespace {
 
 optim::StoreConfig store_config(const RunConfig& config) {
   const ParallelSettings& parallel = config.parallel;
-  return {.compute = config.precision.compute,
-          .accumulate = config.precision.accumulate,
+  return {.recipe = config.precision.recipe,
           .optimizer = config.optimizer.kind,
           .bucket_bytes = parallel.bucket_bytes,
           .training = true,
@@ -216,7 +215,8 @@ std::size_t Engine::communication_bytes() const {
 }
 
 std::size_t Engine::workspace_bytes() const {
-  std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() + loads_.bytes();
+  std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
+                    loads_.bytes() + store_->workspace_bytes();
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
 }

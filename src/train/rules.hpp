@@ -88,6 +88,7 @@ class Rules {
   void size_rules();
   void data_rules();
   void precision_rules();
+  void layer_rules();
   void optimizer_rules();
   void group_rules();
   void debug_rules();

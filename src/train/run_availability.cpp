@@ -1,9 +1,12 @@
 // What decks can ask for and this version cannot do yet: each is an error, none is
 // ignored.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <string_view>
 
+#include "optim/stored_numbers.hpp"
+#include "train/run_precision.hpp"
 #include "train/run_rules.hpp"
 
 namespace trireme::train {
@@ -19,8 +22,6 @@ constexpr std::array unavailable_texts = {
     TextChoice{"data.source", "bytes|tokens|synthetic", "this source is"},
     TextChoice{"data.tokenizer", "", "tokenizers are"},
     TextChoice{"parallel.offload", "none|optimizer|weights", "offloading activations is"},
-    TextChoice{"precision.compute", "fp64|fp32|bf16", "this type is"},
-    TextChoice{"precision.recipe", "none", "fp8 is"},
     TextChoice{"optimizer.name", "adamw|sgd", "this optimizer is"},
 };
 struct BooleanChoice {
@@ -33,6 +34,43 @@ constexpr std::array unavailable_booleans = {
     BooleanChoice{"checkpoint.async", false, "writing in the background is"},
     BooleanChoice{"metrics.tensorboard", false, "TensorBoard output is"},
 };
+
+// Classes of tensors that the store keeps or sends.
+constexpr std::array kept_classes = {
+    TensorClass::weight,           TensorClass::master,        TensorClass::gradient,
+    TensorClass::gradient_sum,     TensorClass::moment1,       TensorClass::moment2,
+    TensorClass::gradient_traffic, TensorClass::weight_traffic};
+
+// The classes of the deck's recipe that cannot be had, by the key that asks for them.
+void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
+  const Recipe recipe = read_precision(deck).recipe;
+  const std::string_view compute = compute_of(recipe);
+  if (compute == "fp8" || compute == "fp16") {
+    out.push_back(
+        {deck.where("precision.compute"), "precision.compute",
+         deck.value_text("precision.compute"),
+         format("{} is not available yet; write precision.compute = \"bf16\"", compute)});
+    return;
+  }
+  std::string key, wanted;
+  const bool adamw = deck.text("optimizer.name") == "adamw";
+  for (const TensorClass what : kept_classes) {
+    const std::string_view why = optim::cannot_keep(recipe, what, adamw);
+    if (why.empty()) continue;
+    std::string_view by = "precision.recipe";
+    for (const ClassKey& row : class_keys())
+      if (deck.text(row.key) != "auto" &&
+          std::find(row.classes.begin(), row.classes.end(), what) != row.classes.end())
+        by = row.key;
+    if (key.empty()) key = by;
+    if (key == by)
+      wanted += format("{}{} in {} ({})", wanted.empty() ? "" : ", ", name_of(what),
+                       name_of(recipe[what].type), why);
+  }
+  if (wanted.empty()) return;
+  out.push_back({deck.where(key), key, deck.value_text(key),
+                 format("{}: not available yet; write {} = \"auto\"", wanted, key)});
+}
 
 // "a|b" holds "b".
 bool among(std::string_view choices, std::string_view value) {
@@ -66,6 +104,7 @@ std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck) {
   for (const auto& row : unavailable_booleans)
     if (deck.boolean(row.key) != row.allowed)
       add(row.key, row.feature, row.allowed ? "true" : "false");
+  add_classes(deck, out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "base/split.hpp"
 #include "optim/parameter_groups.hpp"
 #include "train/deck_table.hpp"
+#include "train/run_precision.hpp"
 #include "train/run_rules.hpp"
 
 namespace trireme::train {
@@ -153,17 +154,6 @@ RecomputeSettings read_recompute(const io::Deck& deck) {
     recompute.what.up |= piece == "up";
   }
   return recompute;
-}
-
-PrecisionSettings read_precision(const io::Deck& deck) {
-  PrecisionSettings precision;
-  const std::string& compute = deck.text("precision.compute");
-  precision.compute = compute == "fp64"   ? DType::f64
-                      : compute == "bf16" ? DType::bf16
-                                          : DType::f32;
-  precision.accumulate = accumulator_of(precision.compute);
-  precision.gradient_reduce = precision.accumulate;
-  return precision;
 }
 
 optim::ScheduleKind schedule_kind(const std::string& name) {

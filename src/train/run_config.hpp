@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/recipe.hpp"
 #include "comm/mesh.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
@@ -59,10 +60,21 @@ struct RecomputeSettings {
   std::int64_t layers = 0;  // the first ones; 0: all
 };
 
+struct LossScaleSettings {
+  double first = 65536;
+  std::int64_t interval = 2000;  // steps without overflow until it doubles
+  double floor = 1;              // an overflow at it ends the run
+};
+
 struct PrecisionSettings {
-  DType compute = DType::f32;          // of weights in use and activations
+  Recipe recipe;                       // with the deck's changes to single classes
+  DType compute = DType::f32;          // the recipe's activations
   DType accumulate = DType::f32;       // gradients, master weights, moments
   DType gradient_reduce = DType::f32;  // on the wire
+  std::int64_t first_bf16 = 0, last_bf16 = 0;  // blocks without FP8
+  std::int64_t amax_history = 1024;            // steps
+  int margin = 0;                              // bits
+  LossScaleSettings loss_scale;                // with fp16
 };
 
 struct CheckpointSettings {

@@ -240,25 +240,6 @@ void Rules::data_rules() {
       });
 }
 
-void Rules::precision_rules() {
-  const std::string_view accumulate = name_of(config_.precision.accumulate);
-  const bool proof = config_.precision.compute == DType::f64;
-  const bool known = among("fp64|fp32|bf16", deck_.text("precision.compute"));
-  for (const auto* key :
-       {"precision.gradient_reduce", "precision.master", "precision.moments"})
-    rule(
-        {key, "precision.compute"},
-        [&] {
-          const std::string& type = deck_.text(key);
-          return type == "auto" || type == accumulate || !known;
-        },
-        [&] {
-          return show(key) + " with " + show("precision.compute") +
-                 (proof ? " would spoil the proof" : " is not available yet") +
-                 format(": write {} = \"auto\", which is {} here", key, accumulate);
-        });
-}
-
 void Rules::optimizer_rules() {
   using optim::ScheduleKind;
   const auto& schedule = config_.optimizer.schedule;

@@ -72,6 +72,32 @@ TEST(Memory, LedgerIsAsPlanned) {
   EXPECT_GE(compared, 20);
 }
 
+// In every recipe too: numbers that are kept in few bits, and their rooms.
+TEST(Memory, LedgerIsAsPlannedInRecipes) {
+  for (const char* recipe : {"bf16_pure", "bf16_autocast", "bf16_fp32_sum", "ms_amp_o1",
+                             "ms_amp_o3", "fp8_lm"}) {
+    for (const char* name : {"NO_SHARD", "ZERO1", "FULL_SHARD"}) {
+      for (const char* model : {"llama-tied", "groups"}) {
+        SCOPED_TRACE(format("{} {} {}", recipe, name, model));
+        auto config = equality_config(
+            model, "bf16", {std::string("parallel.sharding_strategy=") + name});
+        const Recipe bf16 = config.precision.recipe;
+        config.precision.recipe = recipe_named(recipe);
+        for (const TensorClass what :
+             {TensorClass::forward_operand, TensorClass::backward_operand})
+          config.precision.recipe[what] = bf16[what];
+        const Bytes held = measure(config);
+        const plan::Plan plan = plan::make_plan(config, world().rank());
+        for (int c = 0; c < memory_classes; ++c) {
+          EXPECT_EQ(held[static_cast<std::size_t>(c)],
+                    plan.memory[static_cast<std::size_t>(c)])
+              << name_of(static_cast<MemoryClass>(c));
+        }
+      }
+    }
+  }
+}
+
 // Of the store on this rank, in bytes.
 struct State {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;

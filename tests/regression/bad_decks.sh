@@ -219,7 +219,11 @@ rule constant 65 1 'optimizer.schedule.decay = 3|"constant"' optimizer.schedule.
 rule betas 65 1 'optimizer.betas = [0.9]|two elements' 'optimizer.betas=[0.9]'
 rule proof 65 1 'precision.gradient_reduce = "fp32"|precision.compute = "fp64"' \
   precision.compute=fp64 precision.gradient_reduce=fp32
-rule master 65 1 'precision.master = "bf16"|not available yet' precision.master=bf16
+rule recipe 65 1 'precision.recipe = "bf16"|precision.compute = "fp32"' \
+  precision.recipe=bf16
+rule moments 65 1 'precision.moments = "fp8"|not available yet' precision.moments=fp8
+rule narrow_offload 65 1 'parallel.offload = "optimizer"|precision.recipe' \
+  precision.moments=bf16 parallel.offload=optimizer
 rule dump 65 1 'debug.dump_gradients = [11]|run.steps = 10' 'debug.dump_gradients=[11]'
 rule fault 65 1 'debug.fault = "burn@1@0"|kind@step@rank' debug.fault=burn@1@0
 rule late_fault 65 1 'debug.fault = "kill@11@0"|run.steps = 10' debug.fault=kill@11@0

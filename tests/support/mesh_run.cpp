@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/cuda_devices.hpp"
+#include "base/device_memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
 #include "support/device.hpp"
@@ -69,6 +70,15 @@ double valid_targets(const train::RunConfig& config) {
 }
 
 std::vector<double> in_double(const TensorView& x) {
+  if (is_fp8(x.dtype())) {
+    const Buffer codes(Device::host(), x.dtype(), x.shape(), MemoryClass::workspace, "");
+    Stream device(x.device());
+    copy_bytes(device, x, codes.view());
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < x.elements(); ++i)
+      values.push_back(1.0 + static_cast<std::uint8_t*>(codes.view().raw())[i]);
+    return values;
+  }
   const Buffer wide(Device::host(), DType::f64, x.shape(), MemoryClass::workspace, "");
   Stream stream;
   kernels::copy(stream, x, wide.view());
@@ -85,10 +95,19 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   } else {
     names = train::all_tensors(world(), boxes);
   }
+  // In double, which holds every number of every other type. FP8 codes stand for
+  // themselves: code + 1, so that a zero code is seen to be there.
+  std::vector<std::vector<double>> values;
+  std::vector<optim::StoredBox> wide;
+  for (const auto& box : boxes) {
+    values.push_back(in_double(box.data));
+    wide.push_back(box);
+    wide.back().data = TensorView(values.back().data(), DType::f64, box.data.shape());
+  }
   for (const auto& [name, shape] : names) {
-    const Buffer whole(Device::host(), boxes.front().data.dtype(), shape,
-                       MemoryClass::workspace, "whole tensor");
-    train::gather_whole(mesh, boxes, name, whole.view());
+    const Buffer whole(Device::host(), DType::f64, shape, MemoryClass::workspace,
+                       "whole tensor");
+    train::gather_whole(mesh, wide, name, whole.view());
     tensors[name] = in_double(whole.view());
   }
   return tensors;
@@ -102,15 +121,20 @@ comm::Mesh test_mesh(const train::RunConfig& config) {
 }
 
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
-                    bool whole, const std::function<void(train::Engine&)>& inspect) {
+                    bool whole, const std::function<void(train::Engine&)>& inspect,
+                    const Resume& resume) {
   train::Engine engine(config, mesh, mesh.device());
-  engine.store().initialize(42);
+  if (resume.load) {
+    resume.load(engine);
+  } else {
+    engine.store().initialize(42);
+  }
   const Batch batch =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
   const double valid = valid_targets(config);
   Outcome outcome;
   Stream stream;
-  for (int step = 1; step <= steps; ++step) {
+  for (int step = resume.first; step < resume.first + steps; ++step) {
     engine.begin_step();
     double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
     engine.finish_step();
@@ -119,7 +143,7 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
     mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
     outcome.losses.push_back(loss / valid);
     outcome.norms.push_back(engine.store().gradient_norm());
-    if (step == 1 && whole)
+    if (step == resume.first && whole)
       outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
     const double norm = outcome.norms.back(), clip = config.optimizer.clip;
     engine.update(config.optimizer.learning_rate,

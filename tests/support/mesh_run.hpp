@@ -28,10 +28,15 @@ comm::Mesh test_mesh(const train::RunConfig& config);
 // (sequence, position); some targets are ignored, so that ranks have different numbers of
 // real tokens. Every step trains on the same batch. Collective over the world, unless the
 // mesh is of one rank; tensors are left empty if whole = false. `inspect` sees the engine
-// after the last step.
+// after the last step. `resume` loads the state before step `first`, 1 without it.
+struct Resume {
+  std::function<void(train::Engine&)> load;
+  int first = 1;
+};
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole = true,
-                    const std::function<void(train::Engine&)>& inspect = {});
+                    const std::function<void(train::Engine&)>& inspect = {},
+                    const Resume& resume = {});
 // The same without a mesh, on this process alone and the host.
 Outcome train_alone(train::RunConfig config, int steps);
 

@@ -1,1 +1,2 @@
 trireme_test(optimizer_test SOURCES optimizer_test.cpp USES kernels LIBRARIES OpenMP::OpenMP_CXX)
+trireme_test(narrow_store_test SOURCES narrow_store_test.cpp USES optim)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "train/deck_table.hpp"
+#include "train/run_precision.hpp"
 #include "unit/deck_sample.hpp"
 
 namespace trireme::test {
@@ -152,6 +154,39 @@ TEST(RunConfig, Bf16KeepsMastersInFp32) {
                                       "precision.gradient_reduce=fp32"});
   EXPECT_EQ(config.precision.compute, DType::bf16);
   EXPECT_EQ(config.precision.accumulate, DType::f32);
+  EXPECT_EQ(config.precision.recipe.name, "bf16");
+  EXPECT_EQ(config.precision.recipe[TensorClass::weight].type, DType::bf16);
+}
+
+// Every recipe's name is a value of precision.recipe, and precision.compute alone chooses
+// the one of its name.
+TEST(RunConfig, DecksCanNameEveryRecipe) {
+  std::string choices = "auto";
+  for (const Recipe& recipe : recipes()) choices += "|" + std::string(recipe.name);
+  for (const auto& key : train::deck_table()) {
+    if (key.section != "precision" || key.name != "recipe") continue;
+    EXPECT_EQ(key.choices, choices);
+  }
+  for (const char* compute : {"fp64", "fp32", "bf16"})
+    EXPECT_EQ(
+        config_of({std::string("precision.compute=") + compute}).precision.recipe.name,
+        compute);
+}
+
+TEST(RunConfig, KeysReplaceClassesOfARecipe) {
+  const io::Deck deck =
+      parse_sample({"precision.compute=fp8", "precision.recipe=te_delayed",
+                    "precision.weights=bf16", "precision.moments=fp8",
+                    "precision.master=fp16", "precision.gradient_reduce=bf16"});
+  const Recipe recipe = train::read_precision(deck).recipe;
+  EXPECT_EQ(recipe[TensorClass::weight].type, DType::bf16);
+  EXPECT_EQ(recipe[TensorClass::weight_traffic].type, DType::bf16);
+  EXPECT_EQ(recipe[TensorClass::moment1], (Precision{DType::e4m3, Scaling::current}));
+  EXPECT_EQ(recipe[TensorClass::moment2], (Precision{DType::e4m3, Scaling::current}));
+  EXPECT_EQ(recipe[TensorClass::master].type, DType::f16);
+  EXPECT_EQ(recipe[TensorClass::gradient_traffic].type, DType::bf16);
+  EXPECT_EQ(recipe[TensorClass::forward_operand],
+            (Precision{DType::e4m3, Scaling::delayed}));
 }
 
 // The effective deck is as legal as the deck it was made from, for both architectures.

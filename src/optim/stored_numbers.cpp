@@ -1,0 +1,152 @@
+// Stored numbers.
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/stored_numbers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/device_memory.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/quantize.hpp"
+
+namespace trireme::optim {
+namespace {
+
+kernels::Fp8Format format_of(DType type) {
+  return type == DType::e5m2 ? kernels::Fp8Format::e5m2 : kernels::Fp8Format::e4m3;
+}
+
+float largest_of(DType type) {
+  return type == DType::f16 ? 65504.0f : kernels::fp8_max(format_of(type));
+}
+
+TensorView row_of(const TensorView& x) { return x.reshape({1, x.elements()}); }
+
+kernels::Fp8Matrix codes_of(const TensorView& x, const TensorView& scale) {
+  return {row_of(memory_as(x, DType::u8, x.elements())), format_of(x.dtype()),
+          kernels::Fp8Scaling::tensor, scale};
+}
+
+constexpr std::string_view one_scale =
+    "FP8 state and traffic have one scale for each tensor";
+
+}  // namespace
+
+std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw) {
+  const auto [type, scaling] = recipe[what];
+  const DType weight = recipe[TensorClass::weight].type;
+  const bool scaled_alone = scaling == Scaling::current || scaling == Scaling::delayed;
+  switch (what) {
+    case TensorClass::master:
+      if (is_fp8(type)) return "master weights have 16 or more bits";
+      return "";
+    case TensorClass::weight_traffic:
+      return type == weight ? "" : "weights travel in the type in which they are kept";
+    case TensorClass::gradient_traffic:
+      if (type == DType::f16) return "fp16 gradients would overflow on their way";
+      return is_fp8(type) && !scaled_alone ? one_scale : "";
+    case TensorClass::moment2:
+      if (is_fp8(type) && adamw)
+        return "3 bits cannot hold a running mean of squares; 16 can";
+      return "";
+    case TensorClass::weight:
+    case TensorClass::gradient:
+    case TensorClass::gradient_sum:
+    case TensorClass::moment1: return is_fp8(type) && !scaled_alone ? one_scale : "";
+    default: return "";
+  }
+}
+
+bool keeps_wide(const Recipe& recipe, bool adamw) {
+  const DType wide = accumulator_of(recipe[TensorClass::activation].type);
+  const auto is_wide = [&](TensorClass what) { return recipe[what].type == wide; };
+  return !is_fp8(recipe[TensorClass::weight].type) && is_wide(TensorClass::master) &&
+         is_wide(TensorClass::gradient) && is_wide(TensorClass::gradient_sum) &&
+         is_wide(TensorClass::moment1) && (!adamw || is_wide(TensorClass::moment2)) &&
+         is_wide(TensorClass::gradient_traffic);
+}
+
+float power_scale(float amax, DType type, float previous) {
+  if (!(amax > 0.0f) || std::isinf(amax)) return previous;
+  int exponent = 0;
+  const double mantissa = std::frexp(double{amax} / largest_of(type), &exponent);
+  if (mantissa == 0.5) --exponent;
+  return std::ldexp(1.0f, std::clamp(exponent, -100, 100));
+}
+
+float gradient_scale_of(float amax, DType type) {
+  if (!std::isfinite(amax)) return std::numeric_limits<float>::quiet_NaN();
+  return power_scale(amax, type, 1.0f);
+}
+
+Scales::Scales(Device device, DType type, std::size_t tensors, std::string_view label) {
+  if (!has_scale(type) || tensors == 0) return;
+  memory_ = Buffer(device, DType::f32, {static_cast<std::int64_t>(tensors)},
+                   MemoryClass::workspace, label);
+  Stream stream(device);
+  set_all(stream, std::vector<float>(tensors, 1.0f));
+}
+
+TensorView Scales::view(std::size_t tensor) const {
+  return memory_.view().rows(static_cast<std::int64_t>(tensor), 1);
+}
+
+void Scales::set(Stream& stream, std::size_t tensor, float scale) {
+  if (values_[tensor] == scale) return;
+  values_[tensor] = scale;
+  if (!stream.device().is_meta()) kernels::fill(stream, view(tensor), scale);
+}
+
+void Scales::set_all(Stream& stream, std::vector<float> scales) {
+  values_ = std::move(scales);
+  if (stream.device().is_meta()) return;
+  copy_bytes(stream, TensorView(values_.data(), DType::f32, memory_.view().shape()),
+             memory_.view());
+  stream.synchronize();
+}
+
+void Scales::receive(Stream& stream) {
+  if (empty() || stream.device().is_meta()) return;
+  copy_bytes(stream, memory_.view(),
+             TensorView(values_.data(), DType::f32, memory_.view().shape()));
+  stream.synchronize();
+}
+
+void decode(Stream& stream, const TensorView& x, const Scales& scales, std::size_t tensor,
+            const TensorView& wide) {
+  if (is_fp8(x.dtype()))
+    return kernels::dequantize(stream, codes_of(x, scales.view(tensor)), row_of(wide));
+  kernels::copy(stream, x, wide);
+  if (scales.at(tensor) != 1.0f) kernels::scale(stream, wide, scales.at(tensor));
+}
+
+void encode(Stream& stream, const TensorView& wide, const Scales& scales,
+            std::size_t tensor, const TensorView& y) {
+  if (is_fp8(y.dtype()))
+    return kernels::quantize(stream, row_of(wide), codes_of(y, scales.view(tensor)));
+  if (scales.at(tensor) != 1.0f) kernels::scale(stream, wide, 1.0 / scales.at(tensor));
+  kernels::copy(stream, wide, y);
+}
+
+float amax_of(Stream& stream, const TensorView& x, const TensorView& room) {
+  if (stream.device().is_meta()) return 0.0f;
+  kernels::amax(stream, x, room);
+  float amax = 0.0f;
+  copy_bytes(stream, room, TensorView(&amax, DType::f32, {1}));
+  stream.synchronize();
+  return amax;
+}
+
+void clear(Stream& stream, const TensorView& x) {
+  if (is_fp8(x.dtype()))
+    return kernels::fill(stream, memory_as(x, DType::f32, x.elements() / 4), 0.0);
+  kernels::fill(stream, x, 0.0);
+}
+
+TensorView memory_as(const TensorView& x, DType type, std::int64_t elements) {
+  return TensorView(x.raw(), type, {elements}, x.device());
+}
+
+}  // namespace trireme::optim

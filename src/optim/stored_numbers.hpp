@@ -1,0 +1,75 @@
+// Stored numbers: weights, gradients and moments in types of little range, the scales
+// that bring them into that range, and the way to and from the type of the arithmetic.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "base/device.hpp"
+#include "base/memory.hpp"
+#include "base/recipe.hpp"
+
+namespace trireme::optim {
+
+// fp16 and FP8 carry one scale for each tensor; other types are their own value.
+constexpr bool has_scale(DType type) { return type == DType::f16 || is_fp8(type); }
+
+// Why numbers of a class cannot be kept, or sent, as the recipe says; "" if they can.
+// adamw: there is a running mean of squares.
+std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw);
+// Whether all state and traffic is in the type of sums, but weights in use.
+bool keeps_wide(const Recipe& recipe, bool adamw);
+
+// The least power of two s with amax <= s * the largest number of `type`: a stored number
+// is value / s, which loses nothing but what rounding to the type loses. `previous` where
+// amax is 0, infinite or NaN. Between 2^-100 and 2^100, so that every product with a code
+// is a normal number of f32.
+float power_scale(float amax, DType type, float previous);
+
+// The same for a gradient, which is made anew each time: 1 for amax = 0; NaN where amax
+// is infinite or NaN, so that every number of the tensor is NaN and the gradient's norm
+// tells.
+float gradient_scale_of(float amax, DType type);
+
+// One scale for each tensor, on the device for its kernels and on the host.
+class Scales {
+ public:
+  Scales() = default;
+  // All 1. Nothing, with at() = 1, for a type that needs none.
+  Scales(Device device, DType type, std::size_t tensors, std::string_view label);
+
+  bool empty() const { return values_.empty(); }
+  float at(std::size_t tensor) const { return empty() ? 1.0f : values_[tensor]; }
+  TensorView view(std::size_t tensor) const;  // [1] f32, on the device
+  void set(Stream& stream, std::size_t tensor, float scale);
+  void set_all(Stream& stream, std::vector<float> scales);
+  // Takes what was written on the device, by a checkpoint that was loaded.
+  void receive(Stream& stream);
+  std::size_t bytes() const { return memory_.bytes(); }
+
+ private:
+  Buffer memory_;
+  std::vector<float> values_;
+};
+
+// wide = x * scale of the tensor, both dense and of one length; wide f32, f64 or what
+// modules compute in.
+void decode(Stream& stream, const TensorView& x, const Scales& scales, std::size_t tensor,
+            const TensorView& wide);
+// y = wide / scale, rounded to nearest, saturating in FP8. `wide` is left undefined.
+void encode(Stream& stream, const TensorView& wide, const Scales& scales,
+            std::size_t tensor, const TensorView& y);
+
+// Largest |x| of the dense x; NaN if one is NaN. room: [1] f32 on the device of x. Waits
+// for the stream; on meta 0.
+float amax_of(Stream& stream, const TensorView& x, const TensorView& room);
+
+// Zeros in every element, of any type; a multiple of 32 elements.
+void clear(Stream& stream, const TensorView& x);
+
+// The first `elements` elements of the memory of `x` as another type.
+TensorView memory_as(const TensorView& x, DType type, std::int64_t elements);
+
+}  // namespace trireme::optim

@@ -1,0 +1,26 @@
+// The deck's precision section: the recipe that it names, with its changes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "train/run_config.hpp"
+
+namespace trireme::train {
+
+// Keys of section precision that replace the type of some classes of a recipe.
+struct ClassKey {
+  std::string_view key;
+  std::span<const TensorClass> classes;
+};
+std::span<const ClassKey> class_keys();
+
+// Reads what is sound and leaves the defaults for the rest: whether the parts fit is for
+// the rules.
+PrecisionSettings read_precision(const io::Deck& deck);
+
+// precision.compute as the recipe has it: "fp64", "fp32", "bf16", "fp16" or "fp8".
+std::string_view compute_of(const Recipe& recipe);
+
+}  // namespace trireme::train

@@ -1,0 +1,237 @@
+// State in few bits: scales, one update against double precision, and numbers that are
+// not ordinary.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "kernels/fp8.hpp"
+#include "optim/parameter_store.hpp"
+
+namespace trireme::optim {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(PowerScale, IsTheLeastThatHoldsAmax) {
+  EXPECT_EQ(power_scale(448, DType::e4m3, 7), 1);
+  EXPECT_EQ(power_scale(449, DType::e4m3, 7), 2);
+  EXPECT_EQ(power_scale(224, DType::e4m3, 7), 0.5f);
+  EXPECT_EQ(power_scale(57344, DType::e5m2, 7), 1);
+  EXPECT_EQ(power_scale(65504, DType::f16, 7), 1);
+  EXPECT_EQ(power_scale(65505, DType::f16, 7), 2);
+  EXPECT_EQ(power_scale(1e-45f, DType::e4m3, 7), 0x1p-100f);
+  EXPECT_EQ(power_scale(3e38f, DType::e4m3, 7), 0x1p100f);
+  for (const float amax : {0.0f, infinity, nan})
+    EXPECT_EQ(power_scale(amax, DType::e4m3, 7), 7);
+  EXPECT_EQ(gradient_scale_of(0, DType::e4m3), 1);
+  EXPECT_TRUE(std::isnan(gradient_scale_of(infinity, DType::e4m3)));
+  EXPECT_TRUE(std::isnan(gradient_scale_of(nan, DType::f16)));
+}
+
+// One weight of one module on this process alone.
+struct OneWeight {
+  static constexpr std::int64_t rows = 7, columns = 33, elements = rows * columns;
+  comm::Mesh mesh = comm::Mesh::meta({}, 0);
+  Param param;
+  std::optional<ParameterStore> store;
+  OptimizerConfig optimizer;
+
+  explicit OneWeight(const char* recipe) {
+    param.name = "w";
+    param.shape = {rows, columns};
+    param.slabs = {{"w", param.shape, {0, 0}, {0, 0}, param.shape}};
+    param.initializer = {Initializer::Kind::normal, 0.02};
+    StoreConfig config;
+    config.recipe = recipe_named(recipe);
+    store.emplace(std::vector<ParamModule>{{"m", {&param}}}, config, mesh,
+                  Device::host());
+    store->initialize(1);
+    optimizer.weight_decay = 0.1;
+  }
+
+  // One microbatch's gradient, up to its norm.
+  double add(const std::vector<float>& gradient) {
+    store->begin_step(1);
+    store->open_gradients(0);
+    const auto x = param.gradient.span<float>();
+    for (std::size_t i = 0; i < gradient.size(); ++i) x[i] += gradient[i];
+    store->ready(param);
+    store->close_gradients(0);
+    store->finish_gradients();
+    return store->gradient_norm();
+  }
+
+  // A section of the state in double, scales applied.
+  std::vector<double> state(const std::string& section) const {
+    double scale = 1;
+    std::vector<double> out;
+    for (const StoredBox& box : store->state_boxes()) {
+      if (box.section == section + "_scale") scale = box.data.data<float>()[0];
+      if (box.section != section) continue;
+      for (std::int64_t i = 0; i < box.data.elements(); ++i) {
+        if (is_fp8(box.data.dtype())) {
+          out.push_back(double{
+              kernels::fp8_decode(static_cast<const std::uint8_t*>(box.data.raw())[i],
+                                  kernels::Fp8Format::e4m3)});
+        } else {
+          visit_floating(box.data.dtype(), [&](auto zero) {
+            using T = decltype(zero);
+            if constexpr (std::is_floating_point_v<T>) {
+              out.push_back(static_cast<double>(box.data.data<T>()[i]));
+            } else {
+              out.push_back(
+                  static_cast<double>(static_cast<float>(box.data.data<T>()[i])));
+            }
+          });
+        }
+      }
+    }
+    for (double& x : out) x *= scale;
+    return out;
+  }
+};
+
+// Half a unit in the last place of x in `type`, at the least scale that holds `amax`.
+double half_unit(double x, DType type, double amax) {
+  const double scale =
+      has_scale(type) ? power_scale(static_cast<float>(amax), type, 1) : 1;
+  switch (type) {
+    case DType::e4m3: return std::max(std::abs(x) * 0x1p-4, scale * 0x1p-10);
+    case DType::f16: return std::max(std::abs(x) * 0x1p-11, scale * 0x1p-25);
+    case DType::bf16: return std::abs(x) * 0x1p-8;
+    default: return std::abs(x) * 0x1p-24;
+  }
+}
+
+double largest(const std::vector<double>& x) {
+  double most = 0;
+  for (const double value : x) most = std::max(most, std::abs(value));
+  return most;
+}
+
+std::vector<float> some_gradient(int step) {
+  std::vector<float> gradient(OneWeight::elements);
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    gradient[i] =
+        static_cast<float>(1e-4 * std::sin(0.7 * static_cast<double>(i) + step) *
+                           std::exp2(-static_cast<double>(i % 12)));
+  return gradient;
+}
+
+// Each number is the double-precision update of the numbers before it, rounded once to
+// its type; f32's own roundings are some 2^-20 of the terms.
+TEST(NarrowStore, UpdateAgainstDouble) {
+  for (const char* name : {"bf16_pure", "ms_amp_o2", "ms_amp_o3", "fp8_lm"}) {
+    OneWeight one(name);
+    const Recipe& recipe = recipe_named(name);
+    const auto type = [&](TensorClass what) { return recipe[what].type; };
+    std::vector<double> w = one.state("model");
+    std::vector<double> m(w.size()), v(w.size());
+    for (int step = 1; step <= 3; ++step) {
+      SCOPED_TRACE(format("{} step {}", name, step));
+      one.add(some_gradient(step));
+      std::vector<double> g;
+      for (const StoredBox& box : one.store->gradient_boxes())
+        for (const float x : box.data.span<float>()) g.push_back(double{x});
+      const auto exact = some_gradient(step);
+      const double amax = largest({exact.begin(), exact.end()});
+      ASSERT_EQ(g.size(), exact.size());
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        const double first = half_unit(exact[i], type(TensorClass::gradient), amax);
+        const double then = half_unit(exact[i], type(TensorClass::gradient_sum), amax);
+        EXPECT_LE(std::abs(g[i] - double{exact[i]}), 1.1 * (first + then)) << i;
+      }
+      const double rate = 1e-2, scale = 0.5;
+      one.store->update(one.optimizer, rate, scale, step);
+      std::vector<double> want_w(w), want_m(m), want_v(v);
+      for (std::size_t i = 0; i < w.size(); ++i) {
+        const OptimizerConfig& o = one.optimizer;
+        want_m[i] = o.beta1 * m[i] + (1 - o.beta1) * scale * g[i];
+        want_v[i] = o.beta2 * v[i] + (1 - o.beta2) * scale * g[i] * scale * g[i];
+        want_w[i] = w[i] * (1 - rate * o.weight_decay) -
+                    rate / (1 - std::pow(o.beta1, step)) * want_m[i] /
+                        (std::sqrt(want_v[i] / (1 - std::pow(o.beta2, step))) + o.eps);
+      }
+      w = one.state("model");
+      m = one.state("optimizer/moment1");
+      v = one.state("optimizer/moment2");
+      const auto check = [&](const std::vector<double>& x,
+                             const std::vector<double>& want, DType kept, double slack) {
+        const double most = largest(want);
+        ASSERT_EQ(x.size(), want.size());
+        for (std::size_t i = 0; i < x.size(); ++i)
+          EXPECT_LE(std::abs(x[i] - want[i]),
+                    half_unit(want[i], kept, most) + 0x1p-20 * std::abs(want[i]) + slack)
+              << i << " " << x[i] << " " << want[i];
+      };
+      check(m, want_m, type(TensorClass::moment1), 1e-12);
+      check(v, want_v, type(TensorClass::moment2), 1e-18);
+      // Master weights of fp16 have no scale: as if the largest were fp16's.
+      for (std::size_t i = 0; i < w.size(); ++i)
+        EXPECT_LE(std::abs(w[i] - want_w[i]),
+                  half_unit(want_w[i], type(TensorClass::master), 65504) + 1e-6)
+            << i;
+    }
+  }
+}
+
+// What comes after a gradient that is not finite, and is not applied, is as if it had
+// never come.
+TEST(NarrowStore, UnusualGradients) {
+  for (const char* name :
+       {"bf16_fp32_sum", "bf16_no_sum", "ms_amp_o1", "ms_amp_o3", "fp8_lm"}) {
+    SCOPED_TRACE(name);
+    OneWeight one(name), other(name);
+    const std::vector<float> ordinary = some_gradient(1);
+    for (const float bad : {infinity, -infinity, nan}) {
+      std::vector<float> gradient = ordinary;
+      gradient[5] = bad;
+      EXPECT_FALSE(std::isfinite(one.add(gradient))) << bad;
+      one.store->clear_gradients();
+    }
+    for (const float odd : {0.0f, 1e-42f, 1e30f}) {
+      for (OneWeight* which : {&one, &other}) {
+        EXPECT_TRUE(
+            std::isfinite(which->add(std::vector<float>(OneWeight::elements, odd))))
+            << odd;
+        which->store->update(which->optimizer, 1e-3, odd > 1 ? 1e-30 : 1, 1);
+      }
+    }
+    EXPECT_EQ(one.add(ordinary), other.add(ordinary));
+    one.store->update(one.optimizer, 1e-3, 1, 2);
+    other.store->update(other.optimizer, 1e-3, 1, 2);
+    for (const char* section : {"model", "optimizer/moment1", "optimizer/moment2"}) {
+      const auto state = one.state(section);
+      EXPECT_EQ(state, other.state(section));
+      for (const double x : state) EXPECT_TRUE(std::isfinite(x)) << section;
+    }
+  }
+}
+
+// What the modules read is the code times the scale, exactly.
+TEST(NarrowStore, ModulesReadWeightsOfFp8) {
+  OneWeight one("fp8_lm");
+  const std::vector<double> master = one.state("model");
+  one.store->fetch(0, Direction::forward);
+  const double amax = largest(master);
+  ASSERT_EQ(one.param.value.dtype(), DType::bf16);
+  const auto used = one.param.value.span<BFloat16>();
+  const double scale = power_scale(static_cast<float>(amax), DType::e4m3, 1);
+  for (std::size_t i = 0; i < master.size(); ++i) {
+    const double value = static_cast<float>(used[i]);
+    EXPECT_LE(std::abs(value - master[i]), half_unit(master[i], DType::e4m3, amax));
+    const auto code =
+        kernels::fp8_encode(static_cast<float>(value / scale), kernels::Fp8Format::e4m3);
+    EXPECT_EQ(kernels::fp8_decode(code, kernels::Fp8Format::e4m3) * scale, value);
+  }
+  one.store->release(0);
+}
+
+}  // namespace
+}  // namespace trireme::optim
