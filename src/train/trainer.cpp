@@ -63,6 +63,8 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
   world_.set_timeout(config_.health.timeout_seconds);
   open_data();
   engine_.emplace(config_, mesh_, mesh_.device());
+  if (config_.precision.compute == DType::f16)
+    scaler_.emplace(config_.precision.loss_scale);
   live_microbatches_ = live_microbatches(engine_->schedule());
   idle_sums_.resize(totals_.idle_shares().size());
   stage_sums_.assign(totals_.stage_seconds().size(), StageCost{0, 0, 0, 1});
@@ -159,6 +161,7 @@ Status Trainer::run() {
 void Trainer::step() {
   StepTimes times;
   double loss = 0, norm = 0, rate = 0;
+  const double scale = scaler_ ? scaler_->scale() : 1.0;
   {
     const Timer total(times.total, "step");
     watchdog_->beat("training step");
@@ -179,7 +182,7 @@ void Trainer::step() {
     {
       const Timer timer(times.compute, "forward and backward");
       engine_->begin_step();
-      loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid) / valid;
+      loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid, scale) / valid;
     }
     // 3. what is left of the reductions
     {
@@ -190,13 +193,14 @@ void Trainer::step() {
     }
     // 4. clip and update
     const Timer timer(times.optimizer, "optimizer");
-    norm = store.gradient_norm();
+    norm = store.gradient_norm() / scale;
     dump_gradients();
-    rate = optim::learning_rate(config_.optimizer, step_ + 1);
-    if (healthy(loss, norm)) {
+    const std::int64_t update = updates() + 1;
+    rate = optim::learning_rate(config_.optimizer, update);
+    if (in_range(loss, norm) && healthy(loss, norm)) {
       const double clip = config_.optimizer.clip;
       const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
-      engine_->update(rate, factor, step_ + 1);
+      engine_->update(rate, factor / scale, update);
     } else {
       store.clear_gradients();
     }
@@ -250,6 +254,26 @@ bool Trainer::healthy(double loss, double norm) {
              "optimizer.learning_rate, or clip, and resume from the last checkpoint",
              step_ + 1, loss, norm,
              skipped_ > 0 ? format(" ({} steps in a row)", skipped_) : std::string()));
+}
+
+bool Trainer::in_range(double loss, double norm) {
+  if (!scaler_) return true;
+  if (std::isfinite(loss) && std::isfinite(norm)) {
+    scaler_->succeeded();
+    return true;
+  }
+  const double scale = scaler_->scale();
+  if (!scaler_->overflowed())
+    throw comm::Agreed(
+        Status::diverged,
+        format(
+            "step {}: fp16 overflows (loss {}, gradient norm {}) at a loss scale of {}, "
+            "the lowest: train with precision.compute = \"bf16\", or resume from the "
+            "last checkpoint with a lower optimizer.learning_rate",
+            step_ + 1, loss, norm, scale));
+  log::info("step {}: overflow at a loss scale of {}; the update is skipped", step_ + 1,
+            scale);
+  return false;
 }
 
 bool Trainer::out_of_time() const {
