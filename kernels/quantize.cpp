@@ -21,17 +21,44 @@ void check_fp8(const Checks& check, const Fp8Matrix& x, const Shape& shape) {
 
 }  // namespace
 
-void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
-  const Checks check("amax", stream);
+namespace {
+
+void checked_amax(const char* name, Stream& stream, const TensorView& x,
+                  const TensorView& amax_1, bool so_far) {
+  const Checks check(name, stream);
   check.floating({"x", x});
   check.dense_or_matrix({"x", x});
   check.tensor({"amax", amax_1}, DType::f32, {1});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::amax(stream, x, amax_1);
+    if (stream.device().is_cuda()) return cuda::amax(stream, x, amax_1, so_far);
   }
-  host::amax(x, amax_1);
+  host::amax(x, amax_1, so_far);
+}
+
+}  // namespace
+
+void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
+  checked_amax("amax", stream, x, amax_1, false);
+}
+
+void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1) {
+  checked_amax("amax_so_far", stream, x, amax_1, true);
+}
+
+void transpose_codes(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
+  const Checks check("transpose_codes", stream);
+  check.tensor({"x", x_MK}, DType::u8, x_MK.shape());
+  check.tensor({"y", y_KM}, DType::u8, {x_MK.dim(1), x_MK.dim(0)});
+  check.dense({"x", x_MK});
+  check.dense({"y", y_KM});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::transpose_codes(stream, x_MK, y_KM);
+  }
+  host::transpose_codes(x_MK, y_KM);
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,

@@ -12,6 +12,13 @@ namespace trireme::kernels {
 // x is dense, or a matrix, whose rows may be strided; f64, f32, bf16 or f16.
 void amax(Stream& stream, const TensorView& x, const TensorView& amax_1);
 
+// The same, but amax_1 stays where it is larger, or NaN: the largest so far.
+void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1);
+
+// y_KM = x_MK transposed; both u8, dense. For products along the other dimension of a
+// matrix with one scale.
+void transpose_codes(Stream& stream, const TensorView& x_MK, const TensorView& y_KM);
+
 // scale_1 [1] f32 = fp8_scale(amax_1, format).
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
                    const TensorView& scale_1);

@@ -128,6 +128,15 @@ __global__ void scale_kernel(const float* amax, Fp8Format format, float* scale) 
   *scale = fp8_scale(*amax, format);
 }
 
+// Neighbouring threads write neighbours.
+__global__ void transpose_kernel(const unsigned char* x_MK, std::int64_t M,
+                                 std::int64_t K, unsigned char* y_KM) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < M * K;
+       i += step)
+    y_KM[i] = x_MK[i % M * K + i / M];
+}
+
 template <class T>
 __global__ void quantize_kernel(MatrixOf<const T> x, MatrixOf<unsigned char> codes,
                                 Fp8Format format, const float* scale) {
@@ -222,9 +231,9 @@ Grid striding_grid(const Stream& stream, std::int64_t rows, std::int64_t columns
 
 }  // namespace
 
-void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
+void amax(Stream& stream, const TensorView& x, const TensorView& amax_1, bool so_far) {
   float* const result = amax_1.data<float>();
-  launch(stream, Grid{}, &zero_kernel, result);
+  if (!so_far) launch(stream, Grid{}, &zero_kernel, result);
   if (x.elements() == 0) return;
   visit_floating(x.dtype(), [&]<class T>(T) {
     using D = DeviceType<T>;
@@ -232,6 +241,16 @@ void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
     launch(stream, striding_grid(stream, matrix.rows, matrix.columns), &amax_kernel<D>,
            matrix, reinterpret_cast<unsigned*>(result));
   });
+}
+
+void transpose_codes(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
+  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
+  if (M == 0 || K == 0) return;
+  Grid grid;
+  grid.blocks.x = striding_blocks(stream, M * K, threads_per_block);
+  grid.threads.x = threads_per_block;
+  launch(stream, grid, &transpose_kernel, static_cast<const unsigned char*>(x_MK.raw()),
+         M, K, static_cast<unsigned char*>(y_KM.raw()));
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,

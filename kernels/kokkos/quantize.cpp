@@ -61,8 +61,8 @@ void quantize_blocks(const Rows<const T>& x, const Rows<std::uint8_t>& codes,
 
 }  // namespace
 
-void amax(const TensorView& x, const TensorView& amax_1) {
-  std::atomic<std::uint32_t> most{0};
+void amax(const TensorView& x, const TensorView& amax_1, bool so_far) {
+  std::atomic<std::uint32_t> most{so_far ? magnitude(*amax_1.data<float>()) : 0};
   visit_floating(x.dtype(), [&]<class T>(T) {
     const auto rows = rows_of<const T>(x);
     for_elements("amax", {&x}, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
@@ -73,6 +73,24 @@ void amax(const TensorView& x, const TensorView& amax_1) {
     });
   });
   *amax_1.data<float>() = as_amax(most.load());
+}
+
+void transpose_codes(const TensorView& x_MK, const TensorView& y_KM) {
+  constexpr std::int64_t tile = 64;
+  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
+  const auto* const x = static_cast<const std::uint8_t*>(x_MK.raw());
+  auto* const y = static_cast<std::uint8_t*>(y_KM.raw());
+  for_rows("transpose_codes", divide_up(K, tile), M * tile,
+           [&](std::int64_t begin, std::int64_t end) {
+             for (std::int64_t t = begin; t < end; ++t) {
+               for (std::int64_t first = 0; first < M; first += tile) {
+                 for (std::int64_t k = t * tile; k < std::min((t + 1) * tile, K); ++k) {
+                   for (std::int64_t m = first; m < std::min(first + tile, M); ++m)
+                     y[k * M + m] = x[m * K + k];
+                 }
+               }
+             }
+           });
 }
 
 void quantize(const TensorView& x_MK, const Fp8Matrix& y) {

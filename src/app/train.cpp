@@ -9,6 +9,7 @@
 #include "kernels/runtime.hpp"
 #include "plan/plan.hpp"
 #include "train/compute_device.hpp"
+#include "train/recipe_table.hpp"
 #include "train/startup_report.hpp"
 #include "train/trainer.hpp"
 
@@ -22,6 +23,7 @@ int check(comm::World& world, const LoadedDeck& deck) {
     if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
   });
   log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
+  log::line(train::describe_recipe(deck.config));
   log::info("the deck is good");
   return 0;
 }

@@ -31,10 +31,16 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     embedding_.emplace(embedding, region);
     table = &embedding_->table();
   }
+  std::vector<nn::Linear*> layers;
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
-    blocks_.push_back(std::make_unique<nn::Block>(block_config(m, layer), region, cos_sin,
-                                                  axes, config.dtype, device));
+    nn::BlockConfig block = block_config(m, layer);
+    if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end)
+      block.attention.products = block.mlp.products = config.products;
+    blocks_.push_back(
+        std::make_unique<nn::Block>(block, region, cos_sin, axes, config.dtype, device));
+    if (block.attention.products.fp8()) blocks_.back()->collect(layers);
   }
+  if (!layers.empty()) scales_.emplace(layers, config.scaling, region, device);
   if (config.last) {
     auto head = head_config(m, config.z_loss);
     const bool tied_here = m.tie_embeddings && config.ends_together;
@@ -226,6 +232,7 @@ std::vector<Param*> Stage::parameters() {
 std::vector<StateTensor*> Stage::states() {
   std::vector<StateTensor*> states;
   for (nn::Moe* moe : mixtures()) moe->collect(states);
+  if (scales_) scales_->collect(states);
   return states;
 }
 
@@ -238,6 +245,7 @@ std::vector<nn::Moe*> Stage::mixtures() {
 
 std::size_t Stage::table_bytes() const {
   std::size_t bytes = cos_sin_.bytes();
+  if (scales_) bytes += scales_->bytes();
   for (const auto& block : blocks_)
     if (const nn::Moe* moe = block->moe()) bytes += moe->table_bytes();
   return bytes;

@@ -10,6 +10,7 @@
 #include "model/model_config.hpp"
 #include "nn/block.hpp"
 #include "nn/embedding.hpp"
+#include "nn/fp8_state.hpp"
 #include "nn/head.hpp"
 
 namespace trireme::model {
@@ -26,6 +27,9 @@ struct StageConfig {
   int first_module = 0;        // number of its first module (see WeightAccess)
   nn::Recompute recompute{};   // of the blocks below recompute_layers
   std::int64_t recompute_layers = 0;
+  nn::LinearPrecision products{};  // of the blocks in fp8_blocks
+  Range fp8_blocks{};
+  nn::DelayedScaling scaling{};
 };
 
 class Stage {
@@ -71,6 +75,8 @@ class Stage {
   std::vector<ParamModule> modules();
   // Tensors of the model without gradient: the biases of routers.
   std::vector<StateTensor*> states();
+  // Scales of the layers in FP8, or null.
+  nn::Fp8State* scales() { return scales_ ? &*scales_ : nullptr; }
   // The mixtures of experts, for their load and losses.
   std::vector<nn::Moe*> mixtures();
   Saved make_saved() const;
@@ -100,6 +106,7 @@ class Stage {
   std::optional<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;
   std::optional<nn::Head> head_;
+  std::optional<nn::Fp8State> scales_;
 };
 
 // Parameters of the whole model.

@@ -99,10 +99,12 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
     kv_head_.push_back(static_cast<std::int32_t>(h / queries - kv_heads_.begin));
   }
   const Range columns{heads_.begin * head_width_, heads_.end * head_width_};
-  qkv_ = fused_param(config, region, heads_, kv_heads_, ".weight", true);
-  output_ =
+  qkv_.weight = fused_param(config, region, heads_, kv_heads_, ".weight", true);
+  output_.weight =
       column_split_param(config.output + ".weight", {config.hidden, config.hidden},
                          columns, {Initializer::Kind::normal, config.output_deviation});
+  qkv_.set_precision(config.products);
+  output_.set_precision(config.products);
   if (config.bias) {
     qkv_bias_ = fused_param(config, region, heads_, kv_heads_, ".bias", false);
     output_bias_ = unsplit_param(region, config.output + ".bias", {config.hidden}, {});
@@ -143,8 +145,8 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& re
   // 1. enter the region
   saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
   // 2. qkv = x W^T + b
-  saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.shape[0]}, "attention.qkv");
-  linear(stream, saved.x_TD, qkv_.value, qkv_bias_.value, saved.qkv_TE);
+  saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.weight.shape[0]}, "attention.qkv");
+  qkv_.forward(pass, saved.x_TD, qkv_bias_.value, saved.qkv_TE, saved.qkv);
   // 3. rotate q and k
   if (config_.rotary) {
     kernels::rope(stream, saved.qkv_TE.columns(0, rotated * head_width_), rotated,
@@ -154,11 +156,12 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& re
   attend(pass, pass.kept_unless(again.attention), saved);
   // 5. y = o Wo^T, a partial sum
   const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
-  linear(stream, saved.o_TE, output_.value, {}, partial_TD);
+  output_.forward(pass, saved.o_TE, {}, partial_TD, saved.output);
   // 6. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 7. residual and bias
-  kernels::add_bias(stream, residual_TD, sum_TD, output_bias_.value, y_TD);
+  kernels::add_bias(stream, residual_TD, sum_TD, in_type(pass, output_bias_.value, dtype),
+                    y_TD);
   if (again.norm) saved.x_TD = {};
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
@@ -181,11 +184,9 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
   // 5. output projection
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
-  linear_input_gradient(stream, dy_all_TD, output_.value, do_TE);
-  pass.weight_gradients.post(
-      stream, output_, [this, dy_all_TD, o_TE = saved.o_TE](Stream& on) {
-        linear_weight_gradient(on, dy_all_TD, o_TE, output_.gradient);
-      });
+  const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);
+  output_.input_gradient(pass, dy, do_TE);
+  output_.post_weight_gradient(pass, dy, saved.o_TE, saved.output);
   // 4. core
   const TensorView dqkv_TE =
       pass.kept().take(dtype, saved.qkv_TE.shape(), "attention.dqkv");
@@ -200,12 +201,10 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   }
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
-  linear_input_gradient(stream, dqkv_TE, qkv_.value, dx_all_TD);
+  const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
+  qkv_.input_gradient(pass, dqkv, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  pass.weight_gradients.post(stream, qkv_,
-                             [this, dqkv_TE, x_TD = saved.x_TD](Stream& on) {
-                               linear_weight_gradient(on, dqkv_TE, x_TD, qkv_.gradient);
-                             });
+  qkv_.post_weight_gradient(pass, dqkv, saved.x_TD, saved.qkv);
   if (config_.bias) {
     pass.weight_gradients.post(stream, qkv_bias_, [this, dqkv_TE](Stream& on) {
       kernels::add_column_sums(on, dqkv_TE, qkv_bias_.gradient);
@@ -215,10 +214,15 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
 }
 
 void Attention::collect(std::vector<Param*>& params) {
-  params.push_back(&qkv_);
+  params.push_back(&qkv_.weight);
   if (config_.bias) params.push_back(&qkv_bias_);
-  params.push_back(&output_);
+  params.push_back(&output_.weight);
   if (config_.bias) params.push_back(&output_bias_);
+}
+
+void Attention::collect(std::vector<Linear*>& layers) {
+  layers.push_back(&qkv_);
+  layers.push_back(&output_);
 }
 
 }  // namespace trireme::nn

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/linear.hpp"
 #include "nn/pass.hpp"
 #include "parallel/tensor_region.hpp"
 
@@ -21,6 +22,7 @@ struct AttentionConfig {
   // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
   // one fused tensor [3 D, D] of all queries, keys, values, and k and v are empty.
   std::string q, k, v, output;
+  LinearPrecision products{};  // of the projections
 };
 
 // Query heads are split over the tensor axis. A rank holds every key/value head that its
@@ -33,6 +35,7 @@ class Attention {
     TensorView qkv_TE;  // after rotation; E = (H + 2 G) K on this rank
     TensorView o_TE;    // [T, H K], before the output projection
     TensorView lse_TH;
+    Linear::Saved qkv, output;
   };
 
   // cos_sin: the rotary table (kernels/rope.hpp), which outlives this; empty if not
@@ -49,6 +52,7 @@ class Attention {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
+  void collect(std::vector<Linear*>& layers);
 
  private:
   struct Columns;  // of q, k and v in a fused buffer
@@ -63,7 +67,8 @@ class Attention {
   std::int64_t head_width_;            // K
   Range heads_, kv_heads_;             // of this rank
   std::vector<std::int32_t> kv_head_;  // local key/value head of each local query head
-  Param qkv_, qkv_bias_, output_, output_bias_;
+  Linear qkv_, output_;
+  Param qkv_bias_, output_bias_;
 };
 
 }  // namespace trireme::nn

@@ -88,4 +88,9 @@ void Block::collect(std::vector<Param*>& params) {
   }
 }
 
+void Block::collect(std::vector<Linear*>& layers) {
+  attention_.collect(layers);
+  if (mlp_) mlp_->collect(layers);
+}
+
 }  // namespace trireme::nn

@@ -45,6 +45,8 @@ class Block {
                 const TensorView& dx_TD);
 
   void collect(std::vector<Param*>& params);
+  // The linear layers that a recipe may have in FP8.
+  void collect(std::vector<Linear*>& layers);
   // The mixture of experts, or null.
   Moe* moe() { return moe_ ? &*moe_ : nullptr; }
 

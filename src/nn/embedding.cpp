@@ -5,6 +5,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "nn/layout.hpp"
+#include "nn/linear.hpp"
 
 namespace trireme::nn {
 
@@ -31,16 +32,17 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
   const ArenaScope scope(pass.scratch);
   // 1. look up this rank's entries: zeros elsewhere, so that the sum over ranks is the
   // row
-  const TensorView partial_TD =
-      pass.scratch.take(x_TD.dtype(), {T, config_.hidden}, "embedding.partial");
+  TensorView partial_TD =
+      pass.scratch.take(table_.value.dtype(), {T, config_.hidden}, "embedding.partial");
   kernels::embedding(pass.stream, tokens_T, table_.value, rows_.begin, false, partial_TD);
+  partial_TD = in_type(pass, partial_TD, x_TD.dtype());
   // 2. leave the region
   const TensorView sum_TD = region_.leave(pass.stream, pass.scratch, partial_TD).wait();
   kernels::copy(pass.stream, sum_TD, x_TD);
   // 3. positions
   if (config_.positions > 0) {
     kernels::embedding(pass.stream, pass.positions_T.rows(outside.begin, outside.count()),
-                       positions_.value, 0, true, x_TD);
+                       in_type(pass, positions_.value, x_TD.dtype()), 0, true, x_TD);
   }
 }
 

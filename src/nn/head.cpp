@@ -75,6 +75,8 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), wide = accumulator_of(dtype);
   const Param& projection = weight();
+  const ArenaScope whole(pass.scratch);
+  const TensorView weight_VD = in_type(pass, projection.value, dtype);
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
   for (std::int64_t first = 0; first < T; first += C) {
     const ArenaScope scope(pass.scratch);
@@ -86,11 +88,11 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
                       : take_logits(pass.scratch, dtype, rows, V, "head.dlogits");
     const TensorView targets_C = targets_T.rows(first, rows);
     const TensorView h_CD = h_TD.rows(first, rows);
-    linear(stream, h_CD, projection.value, {}, logits_CV);
+    linear(stream, h_CD, weight_VD, {}, logits_CV);
     chunk_loss(pass, logits_CV, targets_C, stats_C3);
     kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
                                     columns_.begin, scale, config_.z_loss, dlogits_CV);
-    linear_input_gradient(stream, dlogits_CV, projection.value, dh_TD.rows(first, rows));
+    linear_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
     if (!projection.frozen)
       linear_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
   }
@@ -130,12 +132,13 @@ void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& target
   const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
   norm_.forward(inner, x_TD, h_out_TD, unused);
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
+  const TensorView weight_VD = in_type(pass, weight().value, dtype);
   for (std::int64_t first = 0; first < T; first += C) {
     const ArenaScope inner(pass.scratch);
     const std::int64_t rows = std::min(C, T - first);
     const TensorView logits_CV = take_logits(pass.scratch, wide, rows, V, "head.logits");
     const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
-    linear(stream, h_TD.rows(first, rows), weight().value, {}, logits_CV);
+    linear(stream, h_TD.rows(first, rows), weight_VD, {}, logits_CV);
     chunk_loss(pass, logits_CV, targets_T.rows(first, rows), stats_C3);
     if (each) each(first, logits_CV);
   }
@@ -150,7 +153,7 @@ TensorView Head::logits(Pass& pass, const TensorView& x_RD) const {
   Pass inner = pass.with_saved(pass.scratch);
   const TensorView h_RD = pass.scratch.take(dtype, x_RD.shape(), "head.h");
   norm_.forward(inner, x_RD, h_RD, unused);
-  linear(pass.stream, h_RD, weight().value, {}, logits_RV);
+  linear(pass.stream, h_RD, in_type(pass, weight().value, dtype), {}, logits_RV);
   return logits_RV;
 }
 

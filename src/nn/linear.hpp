@@ -1,10 +1,14 @@
-// The three products of a linear layer y = x W^T + bias.
+// Linear: y = x W^T + bias and its gradients, in the types of a recipe.
 // Legend: T rows, I input width, O output width; weights are [out, in].
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
+#include "base/recipe.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
+#include "nn/pass.hpp"
 
 namespace trireme::nn {
 
@@ -30,5 +34,70 @@ inline void linear_weight_gradient(Stream& stream, const TensorView& dy_TO,
   kernels::gemm(stream, dweight_OI, dy_TO, Transpose::yes, x_TI, Transpose::no,
                 kernels::Accumulate::yes);
 }
+
+// A weight in the type of activations: itself, or converted into pass.scratch. Empty
+// stays empty.
+TensorView in_type(Pass& pass, const TensorView& weight, DType type);
+
+// Of the operands of a linear layer's three products. Without scaling they are of the
+// activations' type; otherwise FP8, x and W as `forward` says and dy as `backward` says.
+struct LinearPrecision {
+  Precision forward, backward;
+  bool fp8() const { return forward.scaling != Scaling::none; }
+};
+
+// The scales of one linear layer's operands, which nn/fp8_state.hpp keeps.
+enum class Operand : std::uint8_t { input, weight, output_gradient };
+struct LinearScales {
+  TensorView scale_3, amax_3;          // f32; amax: of this step so far, on this rank
+  std::array<bool, 3> from_history{};  // delayed scaling: the scale stands for this step
+  bool weight_scaled = false;          // that of the weight is up to date
+};
+
+// With FP8 and one scale for a tensor: y = Q(x) Q(W)^T, dx = Q(dy) Q(W),
+// dW += Q(dy)^T Q(x), where the three Q(.) are the same numbers wherever they occur. Sums
+// are f32. T, I and O are multiples of 16 (T in backward only).
+// Source: Micikevicius et al., "FP8 formats for deep learning", 2022.
+class Linear {
+ public:
+  // Of one forward: the scale of x. Empty without FP8.
+  struct Saved {
+    TensorView input_scale_1;
+  };
+  // dy as the two products of backward take it.
+  struct Gradient {
+    TensorView dy_TO;
+    kernels::Fp8Matrix fp8;
+  };
+
+  Param weight;
+
+  void set_precision(const LinearPrecision& precision) { precision_ = precision; }
+  const LinearPrecision& precision() const { return precision_; }
+  void bind(LinearScales& scales) { scales_ = &scales; }
+
+  // y_TO (written). bias_O may be empty. With FP8 collective over pass.amax_region.
+  void forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+               const TensorView& y_TO, Saved& saved) const;
+  // With FP8 taken from pass.kept(), and collective as forward().
+  Gradient output_gradient(Pass& pass, const TensorView& dy_TO) const;
+  // dx_TI = dy W, written.
+  void input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI) const;
+  // Posts dW += dy^T x. What it reads is taken from pass.kept().
+  void post_weight_gradient(Pass& pass, const Gradient& dy, const TensorView& x_TI,
+                            const Saved& saved);
+
+ private:
+  TensorView scale_of(Pass& pass, Operand what, const TensorView& values,
+                      const TensorView& room_1) const;
+  TensorView weight_scale(Pass& pass) const;
+  kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
+                               const TensorView& values, const TensorView& scale_1) const;
+  kernels::Fp8Matrix transposed(Pass& pass, Arena& arena,
+                                const kernels::Fp8Matrix& x) const;
+
+  LinearPrecision precision_;
+  LinearScales* scales_ = nullptr;
+};
 
 }  // namespace trireme::nn

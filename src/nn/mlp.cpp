@@ -14,17 +14,20 @@ Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
   const Shape whole = {config.feed_forward, config.hidden};
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   width_ = units.count();
-  up_ = row_split_param(config.up + ".weight", whole, units, normal);
+  Param up = row_split_param(config.up + ".weight", whole, units, normal);
   if (config.activation == Activation::swiglu) {  // one product for both: [gate; up]
-    Slab gate = up_.slabs.front();
+    Slab gate = up.slabs.front();
     gate.tensor = config.gate + ".weight";
-    up_.slabs.front().local_begin = {width_, 0};
-    up_.slabs.insert(up_.slabs.begin(), gate);
-    up_.shape = {2 * width_, config.hidden};
+    up.slabs.front().local_begin = {width_, 0};
+    up.slabs.insert(up.slabs.begin(), gate);
+    up.shape = {2 * width_, config.hidden};
   }
-  down_ =
+  up_.weight = std::move(up);
+  down_.weight =
       column_split_param(config.down + ".weight", {config.hidden, config.feed_forward},
                          units, {Initializer::Kind::normal, config.output_deviation});
+  up_.set_precision(config.products);
+  down_.set_precision(config.products);
   if (config.bias) {
     require(config.activation == Activation::gelu, "SwiGLU has no biases");
     up_bias_ = row_split_param(config.up + ".bias", {config.feed_forward}, units, {});
@@ -32,8 +35,8 @@ Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
   }
 }
 
-void Mlp::project_up(Pass& pass, const Saved& saved) const {
-  linear(pass.stream, saved.x_TD, up_.value, up_bias_.value, saved.u_TU);
+void Mlp::project_up(Pass& pass, Saved& saved) const {
+  up_.forward(pass, saved.x_TD, up_bias_.value, saved.u_TU, saved.up);
 }
 
 void Mlp::activate(Pass& pass, const Saved& saved) const {
@@ -54,7 +57,7 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual
   // 1. enter the region
   saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
   // 2. u = x W^T + b
-  saved.u_TU = pass.kept_unless(again.up).take(dtype, {T, up_.shape[0]}, "mlp.u");
+  saved.u_TU = pass.kept_unless(again.up).take(dtype, {T, up_.weight.shape[0]}, "mlp.u");
   project_up(pass, saved);
   // 3. activation
   saved.a_TF = pass.kept_unless(again.activation).take(dtype, {T, width_}, "mlp.a");
@@ -62,11 +65,12 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual
   // 4. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");
-  linear(stream, saved.a_TF, down_.value, {}, partial_TD);
+  down_.forward(pass, saved.a_TF, {}, partial_TD, saved.down);
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual and bias
-  kernels::add_bias(stream, residual_TD, sum_TD, down_bias_.value, y_TD);
+  kernels::add_bias(stream, residual_TD, sum_TD, in_type(pass, down_bias_.value, dtype),
+                    y_TD);
   if (again.norm) saved.x_TD = {};
   if (again.up) saved.u_TU = {};
   if (again.activation) saved.a_TF = {};
@@ -87,7 +91,7 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
   // 2., 3. once more, if they were not kept
   if (saved.u_TU.empty()) {
-    saved.u_TU = pass.scratch.take(dtype, {T, up_.shape[0]}, "mlp.u");
+    saved.u_TU = pass.scratch.take(dtype, {T, up_.weight.shape[0]}, "mlp.u");
     project_up(pass, saved);
   }
   if (saved.a_TF.empty()) {
@@ -96,11 +100,9 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   }
   // 4. down projection
   const TensorView da_TF = pass.kept().take(dtype, {T, width_}, "mlp.da");
-  linear_input_gradient(stream, dy_all_TD, down_.value, da_TF);
-  pass.weight_gradients.post(
-      stream, down_, [this, dy_all_TD, a_TF = saved.a_TF](Stream& on) {
-        linear_weight_gradient(on, dy_all_TD, a_TF, down_.gradient);
-      });
+  const Linear::Gradient dy = down_.output_gradient(pass, dy_all_TD);
+  down_.input_gradient(pass, dy, da_TF);
+  down_.post_weight_gradient(pass, dy, saved.a_TF, saved.down);
   // 3. activation
   TensorView du_TU = da_TF;
   if (config_.activation == Activation::swiglu) {
@@ -110,11 +112,10 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
     kernels::gelu_backward(stream, da_TF, saved.u_TU, du_TU);
   }
   // 2. up projection: the input gradient first, so that 1. its communication overlaps
-  linear_input_gradient(stream, du_TU, up_.value, dx_all_TD);
+  const Linear::Gradient du = up_.output_gradient(pass, du_TU);
+  up_.input_gradient(pass, du, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  pass.weight_gradients.post(stream, up_, [this, du_TU, x_TD = saved.x_TD](Stream& on) {
-    linear_weight_gradient(on, du_TU, x_TD, up_.gradient);
-  });
+  up_.post_weight_gradient(pass, du, saved.x_TD, saved.up);
   if (config_.bias) {
     pass.weight_gradients.post(stream, up_bias_, [this, du_TU](Stream& on) {
       kernels::add_column_sums(on, du_TU, up_bias_.gradient);
@@ -124,10 +125,15 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
 }
 
 void Mlp::collect(std::vector<Param*>& params) {
-  params.push_back(&up_);
+  params.push_back(&up_.weight);
   if (config_.bias) params.push_back(&up_bias_);
-  params.push_back(&down_);
+  params.push_back(&down_.weight);
   if (config_.bias) params.push_back(&down_bias_);
+}
+
+void Mlp::collect(std::vector<Linear*>& layers) {
+  layers.push_back(&up_);
+  layers.push_back(&down_);
 }
 
 }  // namespace trireme::nn

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/linear.hpp"
 #include "nn/pass.hpp"
 #include "parallel/tensor_region.hpp"
 
@@ -20,6 +21,7 @@ struct MlpConfig {
   double deviation = 0.02, output_deviation = 0.02;  // of the initial weights
   // Names of the tensors without ".weight"; gate is used by SwiGLU only.
   std::string gate, up, down;
+  LinearPrecision products{};  // of the projections
 };
 
 class Mlp {
@@ -29,6 +31,7 @@ class Mlp {
     TensorView x_TD;  // input, all tokens
     TensorView u_TU;  // before the activation; U = 2 F (gate, up) or F on this rank
     TensorView a_TF;  // after it
+    Linear::Saved up, down;
   };
 
   Mlp(const MlpConfig& config, const parallel::TensorRegion& region);
@@ -39,15 +42,17 @@ class Mlp {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
+  void collect(std::vector<Linear*>& layers);
 
  private:
-  void project_up(Pass& pass, const Saved& saved) const;  // x -> u
-  void activate(Pass& pass, const Saved& saved) const;    // u -> a
+  void project_up(Pass& pass, Saved& saved) const;      // x -> u
+  void activate(Pass& pass, const Saved& saved) const;  // u -> a
 
   MlpConfig config_;
   const parallel::TensorRegion& region_;
   std::int64_t width_;  // F on this rank
-  Param up_, up_bias_, down_, down_bias_;
+  Linear up_, down_;
+  Param up_bias_, down_bias_;
 };
 
 }  // namespace trireme::nn

@@ -132,8 +132,8 @@ void Moe::make_again(Pass& pass, Saved& saved) const {
   const std::int64_t R = saved.route.rows, T = pass.tokens();
   if (saved.u_RU.empty()) {
     saved.u_RU = pass.scratch.take(dtype, {R, 2 * width_}, "moe.u");
-    kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD, up_.value,
-                            saved.u_RU);
+    kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD,
+                            in_type(pass, up_.value, dtype), saved.u_RU);
   }
   if (saved.a_RF.empty()) {
     saved.a_RF = pass.kept().take(dtype, {R, width_}, "moe.a");
@@ -142,7 +142,8 @@ void Moe::make_again(Pass& pass, Saved& saved) const {
   if (!has_shared()) return;
   if (saved.shared_u_TU.empty()) {
     saved.shared_u_TU = pass.scratch.take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
-    linear(stream, saved.x_TD, shared_up_.value, {}, saved.shared_u_TU);
+    linear(stream, saved.x_TD, in_type(pass, shared_up_.value, dtype), {},
+           saved.shared_u_TU);
   }
   if (saved.shared_a_TF.empty()) {
     saved.shared_a_TF = pass.kept().take(dtype, {T, shared_width_}, "moe.shared_a");
@@ -173,8 +174,9 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   if (has_shared()) dshared_TU = shared_backward(pass, dy_all_TD, saved, dx_all_TD);
   // 2. router
   const TensorView dlogits_TE = router_backward(pass, dweights_TK, saved);
-  kernels::gemm(stream, dx_all_TD, dlogits_TE, kernels::Transpose::no, router_.value,
-                kernels::Transpose::no, kernels::Accumulate::yes);
+  kernels::gemm(stream, dx_all_TD, dlogits_TE, kernels::Transpose::no,
+                in_type(pass, router_.value, dtype), kernels::Transpose::no,
+                kernels::Accumulate::yes);
   // 1. enter: its communication overlaps with the weight gradients
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
   pass.weight_gradients.post(
@@ -204,7 +206,8 @@ void Moe::route(Pass& pass, Saved& saved) const {
   // 1. scores
   saved.logits_TE = pass.saved.take(wide, {T, E}, "moe.logits");
   const TensorView scores_TE = pass.scratch.take(wide, {T, E}, "moe.scores");
-  linear(stream, saved.x_TD, router_.value, {}, saved.logits_TE);
+  linear(stream, saved.x_TD, in_type(pass, router_.value, saved.x_TD.dtype()), {},
+         saved.logits_TE);
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
   // 2. choice and weights
   saved.choice_TK = pass.saved.take(DType::i32, {T, K}, "moe.choice");
@@ -248,8 +251,8 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                               losses_.view().rows(0, 1));
     if (first) {
       kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
-                                     config_.top_k, whole_sequence(pass), factor,
-                                     dscores_TE);
+                                     config_.top_k, whole_sequence(pass),
+                                     factor * pass.loss_scale, dscores_TE);
     }
   }
   kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
@@ -260,7 +263,8 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
     kernels::add_router_z_loss(stream, saved.logits_TE, lse_T, factor,
                                losses_.view().rows(1, 1));
     if (first) {
-      kernels::router_z_loss_backward(stream, saved.logits_TE, lse_T, factor, dscores_TE);
+      kernels::router_z_loss_backward(stream, saved.logits_TE, lse_T,
+                                      factor * pass.loss_scale, dscores_TE);
     }
   }
   kernels::copy(stream, dscores_TE, dlogits_TE);
@@ -298,10 +302,11 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
   // On one rank these rows are already home, where they are kept.
   Arena& arena = dispatch.size() == 1 ? pass.saved : pass.scratch;
   const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
-  kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD, up_.value,
-                          saved.u_RU);
+  kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD,
+                          in_type(pass, up_.value, dtype), saved.u_RU);
   kernels::swiglu(stream, saved.u_RU, saved.a_RF);
-  kernels::grouped_linear(stream, saved.route.rows_L, saved.a_RF, down_.value, out_RD);
+  kernels::grouped_linear(stream, saved.route.rows_L, saved.a_RF,
+                          in_type(pass, down_.value, dtype), out_RD);
   // 3. and home again
   saved.home_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route, out_RD,
                                    saved.weights_TK, has_shared(), y_TD);
@@ -313,8 +318,8 @@ TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
   Stream& stream = pass.stream;
   const DType dtype = dout_RD.dtype();
   const TensorView da_RF = pass.scratch.take(dtype, saved.a_RF.shape(), "moe.da");
-  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, dout_RD, down_.value,
-                                         da_RF);
+  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, dout_RD,
+                                         in_type(pass, down_.value, dtype), da_RF);
   pass.weight_gradients.post(
       stream, down_,
       [this, rows_L = saved.route.rows_L, dout_RD, a_RF = saved.a_RF](Stream& on) {
@@ -325,8 +330,8 @@ TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
   kernels::swiglu_backward(stream, da_RF, saved.u_RU, du_RU);
   const TensorView drows_RD =
       pass.scratch.take(dtype, saved.rows_RD.shape(), "moe.drows");
-  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, du_RU, up_.value,
-                                         drows_RD);
+  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, du_RU,
+                                         in_type(pass, up_.value, dtype), drows_RD);
   return drows_RD;
 }
 
@@ -338,9 +343,10 @@ void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
                           .take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
   saved.shared_a_TF = pass.kept_unless(pass.recompute.activation)
                           .take(dtype, {T, shared_width_}, "moe.shared_a");
-  linear(stream, saved.x_TD, shared_up_.value, {}, saved.shared_u_TU);
+  linear(stream, saved.x_TD, in_type(pass, shared_up_.value, dtype), {},
+         saved.shared_u_TU);
   kernels::swiglu(stream, saved.shared_u_TU, saved.shared_a_TF);
-  linear(stream, saved.shared_a_TF, shared_down_.value, {}, y_TD);
+  linear(stream, saved.shared_a_TF, in_type(pass, shared_down_.value, dtype), {}, y_TD);
 }
 
 // dx_TD is added to; returns the gradient of u.
@@ -354,13 +360,14 @@ TensorView Moe::shared_backward(Pass& pass, const TensorView& dy_TD, const Saved
   const ArenaScope scope(pass.scratch);
   const TensorView da_TF =
       pass.scratch.take(dtype, saved.shared_a_TF.shape(), "moe.shared_da");
-  linear_input_gradient(stream, dy_TD, shared_down_.value, da_TF);
+  linear_input_gradient(stream, dy_TD, in_type(pass, shared_down_.value, dtype), da_TF);
   pass.weight_gradients.post(
       stream, shared_down_, [this, dy_TD, a_TF = saved.shared_a_TF](Stream& on) {
         linear_weight_gradient(on, dy_TD, a_TF, shared_down_.gradient);
       });
   kernels::swiglu_backward(stream, da_TF, saved.shared_u_TU, du_TU);
-  kernels::gemm(stream, dx_TD, du_TU, Transpose::no, shared_up_.value, Transpose::no,
+  kernels::gemm(stream, dx_TD, du_TU, Transpose::no,
+                in_type(pass, shared_up_.value, dtype), Transpose::no,
                 kernels::Accumulate::yes);
   return du_TU;
 }

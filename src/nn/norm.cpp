@@ -4,6 +4,7 @@
 
 #include "kernels/norm.hpp"
 #include "nn/layout.hpp"
+#include "nn/linear.hpp"
 
 namespace trireme::nn {
 
@@ -21,22 +22,21 @@ void Norm::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
   const DType statistics = accumulator_of(x_TD.dtype());
   saved.x_TD = x_TD;
   saved.rstd_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.rstd");
-  if (config_.kind == NormKind::rms) {
-    kernels::rms_norm(pass.stream, x_TD, gain_.value, config_.eps, y_TD, saved.rstd_T);
-    return;
-  }
-  saved.mean_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.mean");
-  kernels::layer_norm(pass.stream, x_TD, gain_.value, shift_.value, config_.eps, y_TD,
-                      saved.mean_T, saved.rstd_T);
+  if (config_.kind == NormKind::layer)
+    saved.mean_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.mean");
+  again(pass, saved, y_TD);
 }
 
 void Norm::again(Pass& pass, const Saved& saved, const TensorView& y_TD) const {
+  const ArenaScope scope(pass.scratch);
+  const DType type = saved.x_TD.dtype();
+  const TensorView gain_D = in_type(pass, gain_.value, type);
   if (config_.kind == NormKind::rms) {
-    kernels::rms_norm(pass.stream, saved.x_TD, gain_.value, config_.eps, y_TD,
-                      saved.rstd_T);
+    kernels::rms_norm(pass.stream, saved.x_TD, gain_D, config_.eps, y_TD, saved.rstd_T);
   } else {
-    kernels::layer_norm(pass.stream, saved.x_TD, gain_.value, shift_.value, config_.eps,
-                        y_TD, saved.mean_T, saved.rstd_T);
+    kernels::layer_norm(pass.stream, saved.x_TD, gain_D,
+                        in_type(pass, shift_.value, type), config_.eps, y_TD,
+                        saved.mean_T, saved.rstd_T);
   }
 }
 
@@ -44,14 +44,15 @@ void Norm::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
                     const TensorView& residual_TD, const TensorView& dx_TD) {
   const DType wide = accumulator_of(dy_TD.dtype());
   const TensorView dgain_D = pass.fused_target(gain_, wide);
+  const TensorView gain_D = in_type(pass, gain_.value, dy_TD.dtype());
   if (config_.kind == NormKind::rms) {
-    kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value, saved.rstd_T,
+    kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_D, saved.rstd_T,
                                residual_TD, dx_TD, dgain_D);
     pass.add_fused(gain_, dgain_D);
     return;
   }
   const TensorView dshift_D = pass.fused_target(shift_, wide);
-  kernels::layer_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_.value, saved.mean_T,
+  kernels::layer_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_D, saved.mean_T,
                                saved.rstd_T, residual_TD, dx_TD, dgain_D, dshift_D);
   pass.add_fused(gain_, dgain_D);
   pass.add_fused(shift_, dshift_D);

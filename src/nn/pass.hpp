@@ -10,6 +10,10 @@
 #include "base/weight_access.hpp"
 #include "parallel/attention_core.hpp"
 
+namespace trireme::parallel {
+class AmaxRegion;
+}
+
 namespace trireme::nn {
 
 // Weight gradients of a microbatch that are made later than its input gradients, as
@@ -95,13 +99,16 @@ struct Pass {
   double token_scale = 0;
   Arena* remade = nullptr;  // with full recomputation: what a block computes again
   Recompute recompute{};    // of the block that is running
+  double loss_scale = 1;    // of the gradients of routers' losses (the head's has it)
+  bool training = true;     // magnitudes count for the scales of later steps
+  const parallel::AmaxRegion* amax_region = nullptr;  // null: tensors are whole here
 
   std::int64_t tokens() const { return batch * sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
-    return {stream,      arena,    scratch,     weight_gradients, attention,
-            batch,       sequence, positions_T, loss_1,           aux_scale,
-            token_scale, remade,   recompute};
+    return {stream,    arena,       scratch,  weight_gradients, attention,   batch,
+            sequence,  positions_T, loss_1,   aux_scale,        token_scale, remade,
+            recompute, loss_scale,  training, amax_region};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

@@ -256,7 +256,7 @@ constexpr std::array precision_keys = {
             "Powers of two that delayed scaling leaves free above that magnitude."),
     above(real("precision", "loss_scale", "65536.0", 0, 0x1p127,
                "First factor of the loss with fp16.")),
-    integer("precision", "loss_scale_interval", "steps", "2000", 1, most_steps,
+    integer("precision", "loss_scale_interval", "steps", "2000", 1, 1 << 24,
             "Steps without overflow after which the loss scale doubles."),
     above(real("precision", "loss_scale_floor", "1.0", 0, 0x1p127,
                "An overflow at this loss scale ends the run with status 80.")),

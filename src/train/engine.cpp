@@ -34,6 +34,7 @@ Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
       mesh_(mesh),
       pipeline_(mesh.group(comm::Axis::pipeline)),
       region_(mesh.group(comm::Axis::tensor), config.parallel.sequence),
+      amax_region_(mesh.group(comm::Axis::tensor), mesh.group(comm::Axis::context)),
       shape_{config.parallel.schedule, mesh.shape().pipeline,
              config.parallel.virtual_stages, config.microbatches()},
       clock_(device) {
@@ -87,6 +88,11 @@ void Engine::build_chunks(Device device) {
   const int last = stages(shape_) - 1, rank = pipeline_.rank();
   const auto cut = cut_stages(config_.model, last + 1, config_.parallel.stage_layers);
   const bool ends_together = place_of(shape_, 0).rank == place_of(shape_, last).rank;
+  const PrecisionSettings& precision = config_.precision;
+  nn::LinearPrecision products;
+  if (precision.recipe.fp8())
+    products = {precision.recipe[TensorClass::forward_operand],
+                precision.recipe[TensorClass::backward_operand]};
   int modules = 0;
   chunks_.resize(to_size(shape_.chunks));
   Param* table = nullptr;
@@ -98,19 +104,22 @@ void Engine::build_chunks(Device device) {
     };
     chunk.before_here = is_here(chunk.number - 1);
     chunk.after_here = is_here(chunk.number + 1);
-    const model::StageConfig stage{.model = config_.model,
-                                   .blocks = cut[to_size(chunk.number)],
-                                   .first = chunk.number == 0,
-                                   .last = chunk.number == last,
-                                   .ends_together = ends_together,
-                                   .dtype = config_.precision.compute,
-                                   .z_loss = config_.z_loss,
-                                   .positions = 0,
-                                   .first_module = modules,
-                                   .recompute = config_.recompute.what,
-                                   .recompute_layers = config_.recompute.layers > 0
-                                                           ? config_.recompute.layers
-                                                           : config_.model.layers};
+    const model::StageConfig stage{
+        .model = config_.model,
+        .blocks = cut[to_size(chunk.number)],
+        .first = chunk.number == 0,
+        .last = chunk.number == last,
+        .ends_together = ends_together,
+        .dtype = config_.precision.compute,
+        .z_loss = config_.z_loss,
+        .positions = 0,
+        .first_module = modules,
+        .recompute = config_.recompute.what,
+        .recompute_layers = config_.recompute.layers > 0 ? config_.recompute.layers
+                                                         : config_.model.layers,
+        .products = products,
+        .fp8_blocks = {precision.first_bf16, config_.model.layers - precision.last_bf16},
+        .scaling = {precision.amax_history, precision.margin}};
     const parallel::ExpertAxes axes{
         parallel::ExpertDispatch(mesh_.experts()),
         parallel::SequenceSum(mesh_.group(comm::Axis::context))};
@@ -146,6 +155,13 @@ Shape Engine::activation_shape() const {
 
 void Engine::allocate(Device device) {
   loss_ = Buffer(device, DType::f64, {1}, MemoryClass::workspace, "loss");
+  std::int64_t amaxes = 0;
+  for (Chunk& chunk : chunks_)
+    if (const nn::Fp8State* scales = chunk.stage->scales())
+      amaxes = std::max(amaxes, scales->amaxes());
+  if (amaxes > 0)
+    amaxes_ = Buffer(device.is_meta() ? device : Device::host(), DType::f32, {amaxes},
+                     MemoryClass::workspace, "FP8 amax on the host");
   if (device.is_cuda()) {
     ids_ = Buffer(device, DType::i32,
                   {2 * config_.microbatches(), positions_.view().elements()},
@@ -216,7 +232,7 @@ std::size_t Engine::communication_bytes() const {
 
 std::size_t Engine::workspace_bytes() const {
   std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
-                    loads_.bytes() + store_->workspace_bytes();
+                    loads_.bytes() + amaxes_.bytes() + store_->workspace_bytes();
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
 }

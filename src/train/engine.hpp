@@ -13,6 +13,7 @@
 
 #include "model/stage.hpp"
 #include "optim/parameter_store.hpp"
+#include "parallel/amax_region.hpp"
 #include "parallel/attention_core.hpp"
 #include "train/device_clock.hpp"
 #include "train/run_config.hpp"
@@ -38,10 +39,12 @@ class Engine {
 
   // Runs one step's schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32 on
   // the host, T = B times the positions of this context rank). Gradients of loss sum *
-  // scale are added in the store, whose buckets are reduced as they fill. Returns the sum
-  // of the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
+  // scale * loss_scale are added in the store, whose buckets are reduced as they fill.
+  // Returns the sum of the losses of this rank's tokens, which is 0 but on the last
+  // stage; 0 on meta.
   double run(const std::vector<TensorView>& inputs,
-             const std::vector<TensorView>& targets, double scale);
+             const std::vector<TensorView>& targets, double scale,
+             double loss_scale = 1.0);
   // The same sum for one microbatch, without gradients. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                   const nn::Head::EachChunk& each = {});
@@ -54,6 +57,8 @@ class Engine {
   void update(double learning_rate, double gradient_scale, std::int64_t step);
 
   optim::ParameterStore& store() { return *store_; }
+  // Scales of FP8 follow what was loaded into states().
+  void refresh_scales();
   // Tensors of the model without gradients that this rank holds.
   std::vector<StateTensor*> states();
   // Of the last step, the same on every rank: tokens that chose each expert [layers, E],
@@ -109,6 +114,7 @@ class Engine {
     double scale = 0;
     bool training = true;
     const nn::Head::EachChunk* each = nullptr;
+    double loss_scale = 1.0;
   };
 
   void build_chunks(Device device);
@@ -118,6 +124,7 @@ class Engine {
   void allocate(Device device);
   static ActivationDemand measure(Engine& engine);
   void sum_expert_loads();
+  void finish_scales();
 
   double execute(const Schedule& schedule, const Work& work);
   void perform(const Action& action, const Work& work, Stream& stream);
@@ -140,6 +147,7 @@ class Engine {
   comm::Mesh& mesh_;
   comm::Group& pipeline_;
   parallel::TensorRegion region_;
+  parallel::AmaxRegion amax_region_;
   PipelineShape shape_;
   Schedule schedule_, forward_schedule_;
   std::vector<Chunk> chunks_;
@@ -151,6 +159,9 @@ class Engine {
   Buffer loss_;   // f64 [1]
   Buffer loads_;  // f64 [layers * E + 2]: loads of all layers and the routers' losses
   std::vector<double> loads_on_host_;
+  Buffer amaxes_;            // on the host: f32, those of the widest chunk
+  double loss_scale_ = 1.0;  // of the run in progress
+  bool training_ = true;
   ActivationDemand demand_;
   std::optional<Arena> scratch_, remade_;
   // What an action took, between two marks of the clock; kind is empty for a wait.

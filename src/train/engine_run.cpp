@@ -1,6 +1,8 @@
 // Engine: executing a schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/device_memory.hpp"
 #include "base/trace_range.hpp"
@@ -30,11 +32,16 @@ void Engine::begin_step() {
   store_->begin_step(config_.microbatches());
   for (Chunk& chunk : chunks_) {
     for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->clear_step();
+    if (nn::Fp8State* scales = chunk.stage->scales()) {
+      Stream stream(device_);
+      scales->begin_step(stream);
+    }
   }
 }
 
 void Engine::finish_step() {
   store_->finish_gradients();
+  finish_scales();
   if (config_.model.has_experts()) sum_expert_loads();
 }
 
@@ -66,10 +73,36 @@ void Engine::sum_expert_loads() {
   copy_bytes(stream, all, TensorView(loads_on_host_.data(), DType::f64, all.shape()));
 }
 
+// Delayed scaling: magnitudes of the whole tensors of the global batch. A reduction by
+// max may lose NaNs, so they travel as infinities, which the rule treats alike.
+void Engine::finish_scales() {
+  for (Chunk& chunk : chunks_) {
+    nn::Fp8State* scales = chunk.stage->scales();
+    if (scales == nullptr || scales->amaxes() == 0) continue;
+    const TensorView amax_N = amaxes_.view().rows(0, scales->amaxes());
+    Stream stream(device_), host(amax_N.device());
+    if (!device_.is_meta()) {
+      scales->read(stream, amax_N);
+      for (float& amax : amax_N.span<float>())
+        if (std::isnan(amax)) amax = std::numeric_limits<float>::infinity();
+    }
+    mesh_.group(comm::Axis::tensor).all_reduce(host, amax_N, comm::Reduce::max).wait();
+    mesh_.replicas().all_reduce(host, amax_N, comm::Reduce::max).wait();
+    if (!device_.is_meta()) scales->finish_step(stream, amax_N);
+  }
+}
+
+void Engine::refresh_scales() {
+  Stream stream(device_);
+  for (Chunk& chunk : chunks_)
+    if (nn::Fp8State* scales = chunk.stage->scales()) scales->refresh(stream);
+}
+
 void Engine::update(double learning_rate, double gradient_scale, std::int64_t step) {
   store_->update(config_.optimizer, learning_rate, gradient_scale, step);
   for (Chunk& chunk : chunks_) {
     for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->update_bias();
+    if (nn::Fp8State* scales = chunk.stage->scales()) scales->weights_changed();
   }
 }
 
@@ -92,8 +125,9 @@ nn::RouterLosses Engine::router_losses() const {
 }
 
 double Engine::run(const std::vector<TensorView>& inputs,
-                   const std::vector<TensorView>& targets, double scale) {
-  return execute(schedule_, {inputs, targets, scale});
+                   const std::vector<TensorView>& targets, double scale,
+                   double loss_scale) {
+  return execute(schedule_, {inputs, targets, scale, true, nullptr, loss_scale});
 }
 
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
@@ -105,6 +139,8 @@ double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
 // Returns the sum of the losses of this rank's tokens. Reading it is where the host waits
 // for a GPU.
 double Engine::execute(const Schedule& schedule, const Work& work) {
+  loss_scale_ = work.loss_scale;
+  training_ = work.training;
   Stream stream(device_);
   kernels::fill(stream, loss_.view(), 0.0);
   clock_.reset();
@@ -214,6 +250,9 @@ nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients
                 positions_.view(),
                 loss_.view()};
   pass.remade = &*remade_;
+  pass.loss_scale = loss_scale_;
+  pass.training = training_;
+  pass.amax_region = &amax_region_;
   pass.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
   pass.token_scale = pass.aux_scale / static_cast<double>(config_.model.sequence);
   return pass;
@@ -273,7 +312,7 @@ void Engine::forward(const Action& action, const Work& work, Stream& stream) {
   if (!last) return;
   const TensorView targets_T = on_device(stream, work.targets[m], m, true);
   if (work.training) {
-    chunk.stage->loss(p, targets_T, work.scale, mine.views);
+    chunk.stage->loss(p, targets_T, work.scale * work.loss_scale, mine.views);
   } else {
     chunk.stage->evaluate(p, targets_T, mine.views, *work.each);
   }

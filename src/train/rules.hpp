@@ -89,6 +89,7 @@ class Rules {
   void data_rules();
   void precision_rules();
   void layer_rules();
+  void fp8_size_rules();
   void optimizer_rules();
   void group_rules();
   void debug_rules();

@@ -14,6 +14,7 @@
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
 #include "nn/pass.hpp"
+#include "optim/loss_scaler.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/parameter_store.hpp"
 #include "parallel/context_order.hpp"
@@ -60,12 +61,6 @@ struct RecomputeSettings {
   std::int64_t layers = 0;  // the first ones; 0: all
 };
 
-struct LossScaleSettings {
-  double first = 65536;
-  std::int64_t interval = 2000;  // steps without overflow until it doubles
-  double floor = 1;              // an overflow at it ends the run
-};
-
 struct PrecisionSettings {
   Recipe recipe;                       // with the deck's changes to single classes
   DType compute = DType::f32;          // the recipe's activations
@@ -74,7 +69,7 @@ struct PrecisionSettings {
   std::int64_t first_bf16 = 0, last_bf16 = 0;  // blocks without FP8
   std::int64_t amax_history = 1024;            // steps
   int margin = 0;                              // bits
-  LossScaleSettings loss_scale;                // with fp16
+  optim::LossScaling loss_scale;               // with fp16
 };
 
 struct CheckpointSettings {

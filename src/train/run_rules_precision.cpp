@@ -70,6 +70,72 @@ void Rules::layer_rules() {
         return show("precision.first_bf16") + " and " + show("precision.last_bf16") +
                " together exceed " + show("model.layers") + ": write smaller ones";
       });
+  fp8_size_rules();
+}
+
+// Each extent of a product is a multiple of 16 on every rank.
+void Rules::fp8_size_rules() {
+  constexpr std::int64_t multiple = 16;
+  const auto& m = config_.model;
+  const auto& mesh = config_.parallel.mesh;
+  const auto fits = [](std::int64_t extent, std::int64_t parts) {
+    return extent % parts == 0 && extent / parts % multiple == 0;
+  };
+  const auto must = [&](const std::string& what, std::int64_t parts) {
+    return what + format(" must be a multiple of {} with precision.compute = \"fp8\"",
+                         multiple * parts);
+  };
+  rule(
+      {"model.hidden", "precision.compute"}, [&] { return fits(m.hidden, 1); },
+      [&] {
+        return must(show("model.hidden"), 1) +
+               format(": write model.hidden = {}", next_multiple(m.hidden, multiple));
+      });
+  rule(
+      {"model.feed_forward", "parallel.tensor", "precision.compute"},
+      [&] { return fits(m.feed_forward, mesh.tensor); },
+      [&] {
+        const std::int64_t of = multiple * mesh.tensor;
+        return must(show("model.feed_forward", m.feed_forward), mesh.tensor) +
+               format(": write model.feed_forward = {}",
+                      next_multiple(m.feed_forward, of));
+      });
+  rule(
+      {"model.heads", "model.kv_heads", "model.hidden", "parallel.tensor"},
+      [&] {
+        if (m.hidden % m.heads != 0 || m.heads % m.kv_heads != 0) return true;
+        // Query heads, and with them key and value heads, of every rank.
+        const std::int64_t per = m.heads / m.kv_heads;
+        for (int rank = 0; rank < mesh.tensor; ++rank) {
+          const Range heads = split_range(m.heads, mesh.tensor, rank);
+          if (heads.count() == 0) continue;
+          const std::int64_t kv = (heads.end - 1) / per + 1 - heads.begin / per;
+          if (heads.count() * m.head_width() % multiple != 0 ||
+              (heads.count() + 2 * kv) * m.head_width() % multiple != 0)
+            return false;
+        }
+        return true;
+      },
+      [&] {
+        return show("model.heads") + " of width " + std::to_string(m.head_width()) +
+               " and " + show("model.kv_heads", m.kv_heads) + " over " +
+               show("parallel.tensor") +
+               format(
+                   ": the width on each rank must be a multiple of {} with "
+                   "precision.compute = \"fp8\": write model.heads = {}",
+                   multiple, std::max<std::int64_t>(m.hidden / multiple, 1));
+      });
+  rule(
+      {"batch.micro", "model.sequence", "parallel.context", "precision.compute"},
+      [&] { return fits(config_.batch.micro * m.sequence, mesh.context); },
+      [&] {
+        return show("batch.micro") + " x " + show("model.sequence") + " tokens over " +
+               show("parallel.context") +
+               format(
+                   " must be a multiple of {} on each rank with precision.compute = "
+                   "\"fp8\": write batch.micro = {}",
+                   multiple, next_multiple(config_.batch.micro, multiple));
+      });
 }
 
 }  // namespace trireme::train

@@ -57,6 +57,8 @@ void StepGuard::remember(std::int64_t step, double loss, double norm, bool skipp
     skips_.push_back(step);
     return;
   }
+  // A step of fp16 that overflowed: the loss scale has dealt with it.
+  if (!std::isfinite(loss) || !std::isfinite(norm)) return;
   const auto push = [&](std::deque<double>& window, double x) {
     window.push_back(x);
     if (std::ssize(window) > rules_.spike_window) window.pop_front();

@@ -71,6 +71,8 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
                                                  config_.run.directory + "/flight"});
   watchdog_->beat_slow("starting");
   engine_.emplace(config_, mesh_, mesh_.device());
+  if (config_.precision.compute == DType::f16)
+    scaler_.emplace(config_.precision.loss_scale);
   live_microbatches_ = live_microbatches(engine_->schedule());
   idle_sums_.resize(totals_.idle_shares().size());
   stage_sums_.assign(totals_.stage_seconds().size(), StageCost{0, 0, 0, 1});
@@ -172,6 +174,7 @@ Status Trainer::run() {
 void Trainer::step() {
   StepTimes times;
   double loss = 0, own_loss = 0, norm = 0, rate = 0;
+  const double scale = scaler_ ? scaler_->scale() : 1.0;
   {
     const Timer total(times.total, "step");
     enter("training step");
@@ -194,7 +197,7 @@ void Trainer::step() {
     {
       const Timer timer(times.compute, "forward and backward");
       engine_->begin_step();
-      loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid) / valid;
+      loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid, scale) / valid;
     }
     // 3. what is left of the reductions
     {
@@ -207,13 +210,14 @@ void Trainer::step() {
     }
     // 4. clip and update
     const Timer timer(times.optimizer, "optimizer");
-    norm = store.gradient_norm();
+    norm = store.gradient_norm() / scale;
     dump_gradients();
-    rate = optim::learning_rate(config_.optimizer, step_ + 1);
-    if (step_is_sound(loss, own_loss, norm)) {
+    const std::int64_t update = updates() + 1;
+    rate = optim::learning_rate(config_.optimizer, update);
+    if (in_range(loss, norm) && step_is_sound(loss, own_loss, norm)) {
       const double clip = config_.optimizer.clip;
       const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
-      engine_->update(rate, factor, step_ + 1);
+      engine_->update(rate, factor / scale, update);
     } else {
       store.clear_gradients();
     }
@@ -262,6 +266,26 @@ TimeNeeded Trainer::time_needed() const {
   const std::int64_t every = config_.metrics.validate_every;
   const bool validates = every > 0 && (step_ + 2) % every <= 1;  // this step or the next
   return {usual_seconds_, save_seconds_, validates ? validation_seconds_ : 0.0};
+}
+
+bool Trainer::in_range(double loss, double norm) {
+  if (!scaler_) return true;
+  if (std::isfinite(loss) && std::isfinite(norm)) {
+    scaler_->succeeded();
+    return true;
+  }
+  const double scale = scaler_->scale();
+  if (!scaler_->overflowed())
+    throw comm::Agreed(
+        Status::diverged,
+        format(
+            "step {}: fp16 overflows (loss {}, gradient norm {}) at a loss scale of {}, "
+            "the lowest: train with precision.compute = \"bf16\", or resume from the "
+            "last checkpoint with a lower optimizer.learning_rate",
+            step_ + 1, loss, norm, scale));
+  log::info("step {}: overflow at a loss scale of {}; the update is skipped", step_ + 1,
+            scale);
+  return false;
 }
 
 }  // namespace trireme::train

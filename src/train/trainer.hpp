@@ -62,6 +62,10 @@ class Trainer {
   void compare_replicas();
   void remember_steps();
   void enter(const char* phase);
+  // With fp16: whether the step may be used. Moves the loss scale.
+  bool in_range(double loss, double norm);
+  // Updates done: what the optimizer and its schedule count.
+  std::int64_t updates() const { return step_ - (scaler_ ? scaler_->skipped() : 0); }
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
   double tokens_of_rank() const;
@@ -82,6 +86,7 @@ class Trainer {
   std::string deck_;
   std::unique_ptr<io::SampleSource> source_, validation_source_;
   std::optional<Engine> engine_;
+  std::optional<optim::LossScaler> scaler_;  // with fp16
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<comm::Watchdog> watchdog_;

@@ -9,6 +9,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
+#include "kernels/elementwise.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -23,6 +24,12 @@ std::string scientific(double value) {
 
 std::string pad(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+io::Record loss_scale_record(const std::optional<optim::LossScaler>& scaler) {
+  io::Record record;
+  if (scaler) record.set("loss_scale", scaler->scale()).set("overflows", scaler->skipped());
+  return record;
 }
 
 }  // namespace
@@ -55,7 +62,8 @@ void Trainer::record(double loss, double norm, double rate, const StepTimes& tim
                         .set("optimizer_seconds", times.optimizer)
                         .append(accounts())
                         .append(skipped_ ? io::Record().set("skipped", std::int64_t{1})
-                                         : io::Record()));
+                                         : io::Record())
+                        .append(loss_scale_record(scaler_)));
   }
   if (step_ % config_.metrics.every == 0 || step_ == config_.run.steps) {
     print(loss, norm, rate, times);
@@ -147,6 +155,10 @@ void Trainer::dump_gradients() {
     const Buffer whole(Device::host(), config_.precision.accumulate, shape,
                        MemoryClass::workspace, "gradient dump");
     gather_whole(mesh_, boxes, name, whole.view());
+    if (scaler_) {
+      Stream stream;
+      kernels::scale(stream, whole.view(), 1.0 / scaler_->scale());
+    }
     world_.agree([&, &name = name] {
       if (file) file->write(name.substr(name.find('/') + 1), whole.view());
     });

@@ -88,6 +88,9 @@ std::vector<io::TensorBox> Trainer::checkpoint_boxes() {
     boxes.push_back(
         {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
   }
+  if (scaler_)
+    boxes.push_back(
+        {"optimizer/loss_scale", {3}, {0}, scaler_->state(), world_.rank() == 0});
   for (const StateTensor* state : engine_->states()) {
     const bool first = state->slab.owned && mesh_.replicas().rank() == 0;
     boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
@@ -115,6 +118,7 @@ void Trainer::load(const std::string& from, const std::string& newest) {
             from, info.step, config_.run.directory, own);
   });
   engine_->store().refresh_weights();
+  engine_->refresh_scales();
   step_ = info.step;
   tokens_ = info.tokens;
   saved_step_ = step_;

@@ -148,7 +148,10 @@ add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
 add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet.
-add fp8 'not available yet; write precision.compute' 'precision.compute = "fp8"'
+add blocks 'scales of blocks are not available yet|te_current' 'precision.compute = "fp8"' \
+  'precision.recipe = "te_blocks"'
+add fp8_moments 'first moments in e4m3, second moments in e4m3: not available yet' \
+  'precision.moments = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
 add background 'not available yet; write checkpoint.async = false' 'checkpoint.async = true'
@@ -224,6 +227,16 @@ rule recipe 65 1 'precision.recipe = "bf16"|precision.compute = "fp32"' \
 rule moments 65 1 'precision.moments = "fp8"|not available yet' precision.moments=fp8
 rule narrow_offload 65 1 'parallel.offload = "optimizer"|precision.recipe' \
   precision.moments=bf16 parallel.offload=optimizer
+rule fp8_width 65 1 'model.hidden = 40|a multiple of 16|write model.hidden = 48' \
+  precision.compute=fp8 model.hidden=40 model.feed_forward=64
+rule fp8_feed_forward 65 4 'model.feed_forward = 96|a multiple of 64|write model.feed_forward = 128' \
+  precision.compute=fp8 parallel.tensor=4 model.feed_forward=96 batch.micro=8
+rule fp8_tokens 65 1 'batch.micro = 1 x model.sequence = 24|a multiple of 16' \
+  precision.compute=fp8 model.sequence=24
+rule fp8_layers 65 1 'precision.first_bf16 = 2|precision.last_bf16 = 1|model.layers = 2' \
+  precision.compute=fp8 precision.first_bf16=2 precision.last_bf16=1
+rule bf16_layers 65 1 'precision.last_bf16 = 1 has no meaning|precision.compute = "fp32"' \
+  precision.last_bf16=1
 rule dump 65 1 'debug.dump_gradients = [11]|run.steps = 10' 'debug.dump_gradients=[11]'
 rule fault 65 1 'debug.fault = "burn@1@0"|kind@step@rank' debug.fault=burn@1@0
 rule late_fault 65 1 'debug.fault = "kill@11@0"|run.steps = 10' debug.fault=kill@11@0

@@ -44,6 +44,24 @@ run 4 train $deck run.directory="$work/half_whole" $half
 check "bf16, undisturbed" test "$status" = 0
 check "bf16: the same losses and tensors" identical half half_whole
 
+# The scale of the loss, and the histories of scales, are part of the state.
+fits="$short model.hidden=64 model.feed_forward=64 precision.amax_history=3"
+for precision in "fp16 precision.loss_scale=1e9 precision.loss_scale_interval=2" \
+  "fp8 precision.recipe=te_delayed" "fp8 precision.recipe=te_current"; do
+  name=${precision// /_}
+  half="$fits precision.compute=$precision"
+  run 4 train $deck run.directory="$work/$name" $half debug.fault=kill@4@3
+  check "$precision, killed before step 4: not a success" test "$status" != 0
+  run 4 train $deck run.directory="$work/$name" $half
+  check "$precision, killed before step 4: resumed" test "$status" = 0
+  run 4 train $deck run.directory="$work/whole_$name" $half
+  check "$precision, undisturbed" test "$status" = 0
+  check "$precision: the same losses and tensors" identical "$name" "whole_$name"
+done
+field "$work/fp16_precision.loss_scale=1e9_precision.loss_scale_interval=2/metrics.jsonl" \
+  overflows >"$work/a"
+check "fp16 at a scale that is too large: steps were skipped" grep -q '[1-9]' "$work/a"
+
 # A signal: checkpoint, status 75, and the same command again goes on.
 "$MPIRUN" -n 4 "$TRIREME" train $deck run.directory="$work/signal" $short \
   run.steps=2000 optimizer.schedule.name=constant checkpoint.every=0 >"$work/out" 2>&1 &

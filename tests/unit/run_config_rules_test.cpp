@@ -288,8 +288,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"data.tokenizer", "tokenizer.json", "\"\""},
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
       {"comm.deterministic", "false", "true"},
-      {"precision.compute", "fp16", "\"bf16\""},
-      {"precision.compute", "fp8", "\"bf16\""},
       {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
       {"checkpoint.async", "true", "false"},
       {"metrics.tensorboard", "true", "false"},

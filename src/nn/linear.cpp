@@ -1,0 +1,154 @@
+// Linear: the three products, in the activations' type or in FP8.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/linear.hpp"
+
+#include "kernels/quantize.hpp"
+#include "parallel/amax_region.hpp"
+
+namespace trireme::nn {
+namespace {
+
+using kernels::Fp8Matrix;
+
+const Precision& of_operand(const LinearPrecision& precision, Operand what) {
+  return what == Operand::output_gradient ? precision.backward : precision.forward;
+}
+
+kernels::Fp8Format format_of(const Precision& precision) {
+  return precision.type == DType::e5m2 ? kernels::Fp8Format::e5m2
+                                       : kernels::Fp8Format::e4m3;
+}
+
+TensorView row_of(const TensorView& rows_3, Operand what) {
+  return rows_3.rows(static_cast<std::int64_t>(what), 1);
+}
+
+}  // namespace
+
+TensorView in_type(Pass& pass, const TensorView& weight, DType type) {
+  if (weight.empty() || weight.dtype() == type) return weight;
+  const TensorView converted = pass.scratch.take(type, weight.shape(), "weight");
+  kernels::copy(pass.stream, weight, converted);
+  return converted;
+}
+
+// Delayed scaling has a scale from earlier steps, but for the first; otherwise it is made
+// of the values themselves, in room_1.
+TensorView Linear::scale_of(Pass& pass, Operand what, const TensorView& values,
+                            const TensorView& room_1) const {
+  require(scales_ != nullptr, "a linear layer in FP8 has no scales");
+  const Precision& precision = of_operand(precision_, what);
+  const bool delayed = precision.scaling == Scaling::delayed;
+  if (delayed && pass.training)
+    kernels::amax_so_far(pass.stream, values, row_of(scales_->amax_3, what));
+  if (delayed && scales_->from_history[static_cast<std::size_t>(what)])
+    return row_of(scales_->scale_3, what);
+  const ArenaScope scope(pass.scratch);
+  const TensorView amax_1 = pass.scratch.take(DType::f32, {1}, "linear.amax");
+  kernels::amax(pass.stream, values, amax_1);
+  if (pass.amax_region != nullptr)
+    pass.amax_region->agree(pass.stream, pass.scratch, amax_1);
+  kernels::scale_of_amax(pass.stream, amax_1, format_of(precision), room_1);
+  return room_1;
+}
+
+// Made once for each change of the weights.
+TensorView Linear::weight_scale(Pass& pass) const {
+  const TensorView scale_1 = row_of(scales_->scale_3, Operand::weight);
+  if (!scales_->weight_scaled) scale_of(pass, Operand::weight, weight.value, scale_1);
+  scales_->weight_scaled = true;
+  return scale_1;
+}
+
+Fp8Matrix Linear::quantized(Pass& pass, Arena& arena, Operand what,
+                            const TensorView& values, const TensorView& scale_1) const {
+  const Fp8Matrix result{arena.take(DType::u8, values.shape(), "linear.codes"),
+                         format_of(of_operand(precision_, what)),
+                         kernels::Fp8Scaling::tensor, scale_1};
+  kernels::quantize(pass.stream, values, result);
+  return result;
+}
+
+Fp8Matrix Linear::transposed(Pass& pass, Arena& arena, const Fp8Matrix& x) const {
+  Fp8Matrix result = x;
+  result.codes =
+      arena.take(DType::u8, {x.codes.dim(1), x.codes.dim(0)}, "linear.transposed");
+  kernels::transpose_codes(pass.stream, x.codes, result.codes);
+  return result;
+}
+
+void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+                     const TensorView& y_TO, Saved& saved) const {
+  using kernels::Accumulate, kernels::Transpose;
+  const DType type = x_TI.dtype();
+  if (!precision_.fp8()) {
+    const ArenaScope scope(pass.scratch);
+    linear(pass.stream, x_TI, in_type(pass, weight.value, type),
+           in_type(pass, bias_O, type), y_TO);
+    return;
+  }
+  saved.input_scale_1 = pass.saved.take(DType::f32, {1}, "linear.scale");
+  const ArenaScope scope(pass.scratch);
+  saved.input_scale_1 = scale_of(pass, Operand::input, x_TI, saved.input_scale_1);
+  const TensorView weight_scale_1 = weight_scale(pass);
+  const Fp8Matrix x =
+      quantized(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
+  const Fp8Matrix w =
+      quantized(pass, pass.scratch, Operand::weight, weight.value, weight_scale_1);
+  if (!bias_O.empty()) {  // on every row: a product of no columns
+    const TensorView none_O1 = pass.scratch.take(type, {y_TO.dim(1), 1}, "linear.none");
+    kernels::gemm(pass.stream, y_TO, x_TI.columns(0, 0), Transpose::no,
+                  none_O1.columns(0, 0), Transpose::yes, Accumulate::no,
+                  in_type(pass, bias_O, type));
+  }
+  kernels::gemm_fp8(pass.stream, y_TO, x, w,
+                    bias_O.empty() ? Accumulate::no : Accumulate::yes);
+}
+
+Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
+  if (!precision_.fp8()) return {dy_TO, {}};
+  const TensorView room_1 = pass.kept().take(DType::f32, {1}, "linear.scale");
+  const TensorView scale_1 = scale_of(pass, Operand::output_gradient, dy_TO, room_1);
+  return {dy_TO, quantized(pass, pass.kept(), Operand::output_gradient, dy_TO, scale_1)};
+}
+
+void Linear::input_gradient(Pass& pass, const Gradient& dy,
+                            const TensorView& dx_TI) const {
+  const ArenaScope scope(pass.scratch);
+  if (!precision_.fp8()) {
+    linear_input_gradient(pass.stream, dy.dy_TO,
+                          in_type(pass, weight.value, dy.dy_TO.dtype()), dx_TI);
+    return;
+  }
+  const TensorView weight_scale_1 = weight_scale(pass);
+  const Fp8Matrix w =
+      quantized(pass, pass.scratch, Operand::weight, weight.value, weight_scale_1);
+  kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8, transposed(pass, pass.scratch, w));
+}
+
+void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorView& x_TI,
+                                  const Saved& saved) {
+  if (weight.frozen) return;
+  if (!precision_.fp8()) {
+    pass.weight_gradients.post(pass.stream, weight,
+                               [this, dy_TO = dy.dy_TO, x_TI](Stream& on) {
+                                 linear_weight_gradient(on, dy_TO, x_TI, weight.gradient);
+                               });
+    return;
+  }
+  const Fp8Matrix dy_OT = transposed(pass, pass.kept(), dy.fp8);
+  Fp8Matrix x_IT{pass.kept().take(DType::u8, {x_TI.dim(1), x_TI.dim(0)}, "linear.x"),
+                 format_of(precision_.forward), kernels::Fp8Scaling::tensor,
+                 saved.input_scale_1};
+  {
+    const ArenaScope scope(pass.scratch);
+    const Fp8Matrix x =
+        quantized(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
+    kernels::transpose_codes(pass.stream, x.codes, x_IT.codes);
+  }
+  pass.weight_gradients.post(pass.stream, weight, [this, dy_OT, x_IT](Stream& on) {
+    kernels::gemm_fp8(on, weight.gradient, dy_OT, x_IT, kernels::Accumulate::yes);
+  });
+}
+
+}  // namespace trireme::nn

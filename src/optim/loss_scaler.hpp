@@ -1,0 +1,43 @@
+// LossScaler: the factor of the loss that keeps the gradients of fp16 in range.
+// Source: Micikevicius et al., "Mixed precision training", 2018, section 3.2.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/tensor_view.hpp"
+
+namespace trireme::optim {
+
+struct LossScaling {
+  double first = 65536;
+  std::int64_t interval = 2000;  // steps without overflow after which it doubles
+  double floor = 1;              // it never falls below
+};
+
+// Its state is a tensor [3] f32 (scale, steps since it changed, steps skipped so far),
+// the same on every rank. Powers of two times `first`, and counts below 2^24: all exact.
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScaling& settings);
+  LossScaler(const LossScaler&) = delete;
+  LossScaler& operator=(const LossScaler&) = delete;
+
+  double scale() const { return values_[0]; }
+  // Steps that overflowed, which neither the optimizer nor its schedule has seen.
+  std::int64_t skipped() const { return static_cast<std::int64_t>(values_[2]); }
+
+  // After a step without overflow.
+  void succeeded();
+  // After an overflow, which is no update: halves the scale. False: it was at the floor.
+  bool overflowed();
+
+  TensorView state() { return {values_.data(), DType::f32, {3}}; }
+
+ private:
+  LossScaling settings_;
+  std::array<float, 3> values_{};
+};
+
+}  // namespace trireme::optim
