@@ -132,8 +132,8 @@ void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
                          in.v_TGK, saved.o_TE, saved.lse_TH);
 }
 
-void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-                        const TensorView& y_TD, Saved& saved) const {
+void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+                        Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
@@ -158,7 +158,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& re
   // 6. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 7. residual and bias
-  kernels::add_bias(stream, residual_TD, sum_TD, output_bias_.value, y_TD);
+  skip.join(pass, sum_TD, output_bias_.value);
   if (again.norm) saved.x_TD = {};
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
@@ -202,15 +202,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   // dW
   linear_input_gradient(stream, dqkv_TE, qkv_.value, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  pass.weight_gradients.post(stream, qkv_,
-                             [this, dqkv_TE, x_TD = saved.x_TD](Stream& on) {
-                               linear_weight_gradient(on, dqkv_TE, x_TD, qkv_.gradient);
-                             });
-  if (config_.bias) {
-    pass.weight_gradients.post(stream, qkv_bias_, [this, dqkv_TE](Stream& on) {
-      kernels::add_column_sums(on, dqkv_TE, qkv_bias_.gradient);
-    });
-  }
+  post_linear_gradients(pass, dqkv_TE, saved.x_TD, qkv_, qkv_bias_);
   return dx.wait();
 }
 
