@@ -8,40 +8,12 @@
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"
 #include "kernels/gemm/converted.hpp"
+#include "kernels/gemm/extents.hpp"
 #include "kernels/gemm/onednn.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
-
-struct Extents {
-  std::int64_t m, n, k;
-};
-
-Extents check(const TensorView& c, const TensorView& a, Transpose transpose_a,
-              const TensorView& b, Transpose transpose_b, Accumulate accumulate,
-              const TensorView& bias) {
-  require(c.shape().rank() == 2 && a.shape().rank() == 2 && b.shape().rank() == 2,
-          "gemm takes matrices, not {} = {} x {}", c.shape(), a.shape(), b.shape());
-  const bool swap_a = transpose_a == Transpose::yes,
-             swap_b = transpose_b == Transpose::yes;
-  const Extents extents{c.dim(0), c.dim(1), a.dim(swap_a ? 0 : 1)};
-  require(a.dim(swap_a ? 1 : 0) == extents.m && b.dim(swap_b ? 0 : 1) == extents.n &&
-              b.dim(swap_b ? 1 : 0) == extents.k,
-          "gemm: {} = {}{} x {}{} does not fit", c.shape(), a.shape(), swap_a ? "^T" : "",
-          b.shape(), swap_b ? "^T" : "");
-  const DType type = a.dtype();
-  require(b.dtype() == type && (c.dtype() == type || c.dtype() == accumulator_of(type)),
-          "gemm: {} = {} x {} is not provided", name_of(c.dtype()), name_of(type),
-          name_of(b.dtype()));
-  if (!bias.empty()) {
-    require(accumulate == Accumulate::no, "gemm: a bias cannot be added to a sum");
-    require(bias.shape().rank() == 1 && bias.dim(0) == extents.n && bias.dtype() == type,
-            "gemm: bias {} of {} for {} of {}", bias.shape(), name_of(bias.dtype()),
-            c.shape(), name_of(type));
-  }
-  return extents;
-}
 
 // K = 0: the empty sum.
 void write_empty_sums(const TensorView& c, const TensorView& bias) {
@@ -69,9 +41,10 @@ void write_empty_sums(const TensorView& c, const TensorView& bias) {
 }
 
 // The product of the operands as they lie.
-Product direct_product(const Extents& extents, const TensorView& c, const TensorView& a,
-                       Transpose transpose_a, const TensorView& b, Transpose transpose_b,
-                       Accumulate accumulate, const TensorView& bias) {
+Product direct_product(const GemmExtents& extents, const TensorView& c,
+                       const TensorView& a, Transpose transpose_a, const TensorView& b,
+                       Transpose transpose_b, Accumulate accumulate,
+                       const TensorView& bias) {
   Product p;
   p.m = extents.m;
   p.n = extents.n;
@@ -149,7 +122,8 @@ bool gemm_search() { return search_enabled; }
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,
           const TensorView& bias) {
-  const Extents extents = check(c, a, transpose_a, b, transpose_b, accumulate, bias);
+  const GemmExtents extents =
+      check_gemm(c, a, transpose_a, b, transpose_b, accumulate, bias);
   if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())

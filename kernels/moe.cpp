@@ -3,9 +3,11 @@
 #include "kernels/moe.hpp"
 
 #include <limits>
+#include <numeric>
 #include <span>
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/grouped.hpp"
 #include "kernels/cuda/moe.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/kokkos/moe.hpp"
@@ -14,7 +16,7 @@
 namespace trireme::kernels {
 namespace {
 
-ProfileFamily family("expert rows");
+ProfileFamily family("expert rows"), products("gemm, experts");
 
 void check_pairs(const Checks& check, Argument argument, std::int64_t tokens) {
   const std::int64_t K = argument.view.shape().rank() == 2 ? argument.view.dim(1) : 0;
@@ -30,10 +32,12 @@ void check_rows(const Checks& check, Argument x, Argument y, const TensorView& b
   check.tensor({"index", index_R}, DType::i32, {by_row.dim(0)});
 }
 
-// Rows and weights of expert e of E: f(e, first row, rows), in the order of experts.
-template <class F>
+// All experts at once, if a GPU can: at_once() says whether it did. Else the weights and
+// rows of each expert with rows: f(weights, first row, rows), in the order of experts.
+template <class A, class F>
 void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
-                 const TensorView& x_RI, const TensorView& weights_EOI, const F& f) {
+                 const TensorView& x_RI, const TensorView& weights_EOI, const A& at_once,
+                 const F& f) {
   const Checks check("grouped_linear", stream);
   check.matrix({"x", x_RI});
   check.matrix({"weights", weights_EOI});
@@ -41,6 +45,13 @@ void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
   const auto experts = static_cast<std::int64_t>(rows_E.size());
   require(experts > 0 && weights_EOI.dim(0) % experts == 0,
           "weights {} are not those of {} experts", weights_EOI.shape(), experts);
+  const auto total = std::accumulate(rows_E.begin(), rows_E.end(), std::int64_t{0});
+  require(total == x_RI.dim(0), "{} rows were given to experts that have {}", x_RI.dim(0),
+          total);
+  if (stream.device().is_cuda()) {
+    const ProfileScope scope(products);
+    if (at_once()) return;
+  }
   const std::int64_t O = weights_EOI.dim(0) / experts;
   std::int64_t first = 0, e = 0;
   for (const std::int64_t rows : rows_E) {
@@ -48,8 +59,6 @@ void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
     first += rows;
     ++e;
   }
-  require(first == x_RI.dim(0), "{} rows were given to experts that have {}", x_RI.dim(0),
-          first);
 }
 
 }  // namespace
@@ -140,31 +149,57 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
 void grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,
                     const TensorView& x_RI, const TensorView& weights_EOI,
                     const TensorView& y_RO) {
-  for_experts(stream, rows_E, x_RI, weights_EOI,
-              [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
-                gemm(stream, y_RO.rows(first, rows), x_RI.rows(first, rows),
-                     Transpose::no, weight_OI, Transpose::yes);
-              });
+  for_experts(
+      stream, rows_E, x_RI, weights_EOI,
+      [&] {
+        if constexpr (has_cuda) {
+          return cuda::grouped_linear(stream, rows_E, x_RI, weights_EOI, y_RO);
+        } else {
+          return false;
+        }
+      },
+      [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
+        gemm(stream, y_RO.rows(first, rows), x_RI.rows(first, rows), Transpose::no,
+             weight_OI, Transpose::yes);
+      });
 }
 
 void grouped_linear_input_gradient(Stream& stream, std::span<const std::int32_t> rows_E,
                                    const TensorView& dy_RO, const TensorView& weights_EOI,
                                    const TensorView& dx_RI) {
-  for_experts(stream, rows_E, dy_RO, weights_EOI,
-              [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
-                gemm(stream, dx_RI.rows(first, rows), dy_RO.rows(first, rows),
-                     Transpose::no, weight_OI, Transpose::no);
-              });
+  for_experts(
+      stream, rows_E, dy_RO, weights_EOI,
+      [&] {
+        if constexpr (has_cuda) {
+          return cuda::grouped_linear_input_gradient(stream, rows_E, dy_RO, weights_EOI,
+                                                     dx_RI);
+        } else {
+          return false;
+        }
+      },
+      [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
+        gemm(stream, dx_RI.rows(first, rows), dy_RO.rows(first, rows), Transpose::no,
+             weight_OI, Transpose::no);
+      });
 }
 
 void grouped_linear_weight_gradient(Stream& stream, std::span<const std::int32_t> rows_E,
                                     const TensorView& dy_RO, const TensorView& x_RI,
                                     const TensorView& dweights_EOI) {
-  for_experts(stream, rows_E, x_RI, dweights_EOI,
-              [&](const TensorView& dweight_OI, std::int64_t first, std::int64_t rows) {
-                gemm(stream, dweight_OI, dy_RO.rows(first, rows), Transpose::yes,
-                     x_RI.rows(first, rows), Transpose::no, Accumulate::yes);
-              });
+  for_experts(
+      stream, rows_E, x_RI, dweights_EOI,
+      [&] {
+        if constexpr (has_cuda) {
+          return cuda::grouped_linear_weight_gradient(stream, rows_E, dy_RO, x_RI,
+                                                      dweights_EOI);
+        } else {
+          return false;
+        }
+      },
+      [&](const TensorView& dweight_OI, std::int64_t first, std::int64_t rows) {
+        gemm(stream, dweight_OI, dy_RO.rows(first, rows), Transpose::yes,
+             x_RI.rows(first, rows), Transpose::no, Accumulate::yes);
+      });
 }
 
 }  // namespace trireme::kernels

@@ -22,6 +22,14 @@ void check_forward(const Checks& check, const TensorView& x_TD, const TensorView
   check.tensor({"rstd", rstd_T}, accumulator_of(x_TD.dtype()), {T});
 }
 
+void check_addends(const Checks& check, const Addends& addends, const TensorView& x_TD) {
+  check.matrix({"x", x_TD});
+  check.tensor({"residual", addends.residual_TD}, x_TD.dtype(), x_TD.shape());
+  check.tensor({"branch", addends.branch_TD}, x_TD.dtype(), x_TD.shape());
+  if (!addends.bias_D.empty())
+    check.tensor({"bias", addends.bias_D}, x_TD.dtype(), {x_TD.dim(1)});
+}
+
 // What both backward passes demand.
 void check_backward(const Checks& check, const TensorView& dy_TD, const TensorView& x_TD,
                     const TensorView& gain_D, const TensorView& rstd_T,
@@ -50,6 +58,21 @@ void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
       return cuda::rms_norm(stream, x_TD, gain_D, eps, y_TD, rstd_T);
   }
   host::rms_norm(x_TD, gain_D, eps, y_TD, rstd_T);
+}
+
+void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
+                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const TensorView& rstd_T) {
+  const Checks check("add_rms_norm", stream);
+  check_addends(check, addends, x_TD);
+  check_forward(check, x_TD, gain_D, y_TD, rstd_T);
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::add_rms_norm(stream, addends, x_TD, gain_D, eps, y_TD, rstd_T);
+  }
+  host::add_rms_norm(addends, x_TD, gain_D, eps, y_TD, rstd_T);
 }
 
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
@@ -82,6 +105,25 @@ void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D
       return cuda::layer_norm(stream, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
   }
   host::layer_norm(x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
+}
+
+void add_layer_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
+                    const TensorView& gain_D, const TensorView& shift_D, double eps,
+                    const TensorView& y_TD, const TensorView& mean_T,
+                    const TensorView& rstd_T) {
+  const Checks check("add_layer_norm", stream);
+  check_addends(check, addends, x_TD);
+  check_forward(check, x_TD, gain_D, y_TD, rstd_T);
+  check.tensor({"shift", shift_D}, x_TD.dtype(), gain_D.shape());
+  check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::add_layer_norm(stream, addends, x_TD, gain_D, shift_D, eps, y_TD,
+                                  mean_T, rstd_T);
+  }
+  host::add_layer_norm(addends, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
 }
 
 void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,

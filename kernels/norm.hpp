@@ -14,6 +14,18 @@ namespace trireme::kernels {
 void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
               double eps, const TensorView& y_TD, const TensorView& rstd_T);
 
+// What the residual stream becomes before a norm: residual + branch (+ bias, which may be
+// empty).
+struct Addends {
+  TensorView residual_TD, branch_TD, bias_D;
+};
+
+// x_TD (written) = the addends' sum, with the bits of add_bias(); then as rms_norm(). One
+// pass over memory: a row is summed where it is normed. x_TD may be one of the addends.
+void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
+                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const TensorView& rstd_T);
+
 // dx_TD is written; dgain_D (accumulation dtype) is added to. With `residual_TD` (may be
 // empty, may be dx_TD itself) dx = residual + the norm's input gradient: the gradient
 // that arrives over the skip connection is added in the same pass. The sum over rows has
@@ -30,6 +42,12 @@ void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView
 void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
                 const TensorView& shift_D, double eps, const TensorView& y_TD,
                 const TensorView& mean_T, const TensorView& rstd_T);
+
+// As add_rms_norm, before layer_norm().
+void add_layer_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
+                    const TensorView& gain_D, const TensorView& shift_D, double eps,
+                    const TensorView& y_TD, const TensorView& mean_T,
+                    const TensorView& rstd_T);
 
 // As rms_norm_backward; dgain_D and dshift_D are added to.
 void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,

@@ -11,6 +11,22 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,
           const TensorView& bias);
 
+// What a product's kernel does besides, after cuBLASLt's epilogues.
+struct GemmEpilogue {
+  enum class Kind {
+    gelu,           // other (written) = product + vector (may be empty), c = gelu(other)
+    gelu_backward,  // c = product times the derivative of GELU at other
+    column_sums,    // vector += column sums of A, which is transposed
+  };
+  Kind kind;
+  TensorView vector, other;
+};
+// As gemm() with an epilogue. False, and nothing is queued, where the library has no such
+// kernel for these types, shapes and alignments; the emulated device never has.
+bool gemm_with(Stream& stream, const TensorView& c, const TensorView& a,
+               Transpose transpose_a, const TensorView& b, Transpose transpose_b,
+               Accumulate accumulate, const GemmEpilogue& epilogue);
+
 // As kernels::gemm_fp8(), with M, N and K above 0.
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
               const Fp8Matrix& b_NK, Accumulate accumulate);

@@ -21,15 +21,26 @@ struct Forward {
   A *mean, *rstd;
   A eps;
   std::int64_t rows, D;
+  SumOfRows<T> sum;  // what x is made of, if the kernel makes it
 };
 
+// This thread's part of row t of x, which `adds` makes first.
+template <bool adds, class Threads, int W, int G, class T>
+__device__ TeamRow<T, W, G> row_of(const Forward<T>& of, std::int64_t t) {
+  if constexpr (adds) {
+    return TeamRow<T, W, G>(Threads{}, of.sum, t, of.x[t], of.D);
+  } else {
+    return TeamRow<T, W, G>(Threads{}, of.x[t], of.D);
+  }
+}
+
 // centered: LayerNorm, else RMSNorm.
-template <bool centered, bool by_warp, int W, int G, class T>
+template <bool centered, bool adds, bool by_warp, int W, int G, class T>
 __global__ void __launch_bounds__(by_warp ? 256 : most_threads) norm_rows(Forward<T> of) {
   using A = Wide<T>;
   using Threads = Team<by_warp>;
   for (std::int64_t t = Threads::first_row(); t < of.rows; t += Threads::row_step()) {
-    const TeamRow<T, W, G> x(Threads{}, of.x[t], of.D);
+    const auto x = row_of<adds, Threads, W, G>(of, t);
     A mean = 0;
     if constexpr (centered) {
       A sum = 0;
@@ -72,28 +83,28 @@ __global__ void __launch_bounds__(by_warp ? 256 : most_threads) norm_rows(Forwar
   }
 }
 
-template <bool centered, int W, class T>
+template <bool centered, bool adds, int W, class T>
 void launch_norm(Stream& stream, const Forward<T>& of) {
   Grid grid;
   if (of.D <= std::int64_t{warp_size} * W * held_groups) {
     grid.threads = dim3(warp_size, team_warps);
     grid.blocks = dim3(striding_blocks(stream, of.rows, team_warps));
-    launch(stream, grid, norm_rows<centered, true, W, held_groups, T>, of);
+    launch(stream, grid, norm_rows<centered, adds, true, W, held_groups, T>, of);
     return;
   }
   const std::int64_t threads = team_threads(of.D, W, held_groups);
   grid.blocks = dim3(striding_blocks(stream, of.rows, 1));
   grid.threads = dim3(extent(threads <= most_threads ? threads : wide_threads));
   launch(stream, grid,
-         threads <= most_threads ? norm_rows<centered, false, W, held_groups, T>
-                                 : norm_rows<centered, false, W, 0, T>,
+         threads <= most_threads ? norm_rows<centered, adds, false, W, held_groups, T>
+                                 : norm_rows<centered, adds, false, W, 0, T>,
          of);
 }
 
-template <bool centered>
-void forward(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
-             const TensorView& shift_D, double eps, const TensorView& y_TD,
-             const TensorView& mean_T, const TensorView& rstd_T) {
+template <bool centered, bool adds>
+void forward(Stream& stream, const Addends& addends, const TensorView& x_TD,
+             const TensorView& gain_D, const TensorView& shift_D, double eps,
+             const TensorView& y_TD, const TensorView& mean_T, const TensorView& rstd_T) {
   if (x_TD.elements() == 0) return;
   visit_floating(x_TD.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
@@ -106,13 +117,16 @@ void forward(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
                         elements_of<A>(rstd_T),
                         static_cast<A>(eps),
                         x_TD.dim(0),
-                        x_TD.dim(1)};
-    const bool packed =
-        is_packed(x_TD) && is_packed(y_TD) && is_packed(gain_D) && is_packed(shift_D);
+                        x_TD.dim(1),
+                        {rows_of<H>(addends.residual_TD), rows_of<H>(addends.branch_TD),
+                         elements_of<H>(addends.bias_D)}};
+    const bool packed = is_packed(addends.residual_TD) && is_packed(addends.branch_TD) &&
+                        is_packed(addends.bias_D) && is_packed(x_TD) && is_packed(y_TD) &&
+                        is_packed(gain_D) && is_packed(shift_D);
     if (packed) {
-      launch_norm<centered, pack_elements<T>>(stream, of);
+      launch_norm<centered, adds, pack_elements<T>>(stream, of);
     } else {
-      launch_norm<centered, 1>(stream, of);
+      launch_norm<centered, adds, 1>(stream, of);
     }
   });
 }
@@ -121,13 +135,26 @@ void forward(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
 
 void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
               double eps, const TensorView& y_TD, const TensorView& rstd_T) {
-  forward<false>(stream, x_TD, gain_D, {}, eps, y_TD, {}, rstd_T);
+  forward<false, false>(stream, {}, x_TD, gain_D, {}, eps, y_TD, {}, rstd_T);
 }
 
 void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
                 const TensorView& shift_D, double eps, const TensorView& y_TD,
                 const TensorView& mean_T, const TensorView& rstd_T) {
-  forward<true>(stream, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
+  forward<true, false>(stream, {}, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
+}
+
+void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
+                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const TensorView& rstd_T) {
+  forward<false, true>(stream, addends, x_TD, gain_D, {}, eps, y_TD, {}, rstd_T);
+}
+
+void add_layer_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
+                    const TensorView& gain_D, const TensorView& shift_D, double eps,
+                    const TensorView& y_TD, const TensorView& mean_T,
+                    const TensorView& rstd_T) {
+  forward<true, true>(stream, addends, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
 }
 
 }  // namespace trireme::kernels::cuda

@@ -52,6 +52,29 @@ struct Team {
   }
 };
 
+// The sum of rows that a norm makes before it begins. bias may be null.
+template <class T>
+struct SumOfRows {
+  Rows<T> residual, branch;
+  const T* bias = nullptr;
+
+  // Added as AddBias (elementwise.cu) does it.
+  template <int W>
+  __device__ Group<T, W> at(std::int64_t t, std::int64_t c) const {
+    auto sum = load_group<W>(residual[t] + c);
+    const auto other = load_group<W>(branch[t] + c);
+    Group<T, W> third{};
+    if (bias != nullptr) third = load_group<W>(bias + c);
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      Wide<T> x = widen(sum.x[i]) + widen(other.x[i]);
+      if (bias != nullptr) x += widen(third.x[i]);
+      sum.x[i] = narrow<T>(x);
+    }
+    return sum;
+  }
+};
+
 // This thread's groups of a row: kept in registers, or read again each time if G is 0.
 template <class T, int W, int G>
 class TeamRow {
@@ -61,6 +84,17 @@ class TeamRow {
     if constexpr (G > 0)
       Team::template for_groups<W, G>(
           D, [&](std::int64_t c, int g) { groups_[g] = load_group<W>(row + c); });
+  }
+  // Row t of a sum, which is also written to `row`.
+  template <class Team>
+  __device__ TeamRow(Team, const SumOfRows<T>& sum, std::int64_t t, T* row,
+                     std::int64_t D)
+      : row_(row) {
+    Team::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
+      const auto group = sum.template at<W>(t, c);
+      store_group(row + c, group);
+      if constexpr (G > 0) groups_[g] = group;
+    });
   }
   __device__ Group<T, W> at(std::int64_t c, int g) const {
     if constexpr (G > 0) {

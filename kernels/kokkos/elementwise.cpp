@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "kernels/kokkos/add_rows.hpp"
 #include "kernels/kokkos/rows.hpp"
 #include "kernels/kokkos/vector_math.hpp"
 
@@ -16,19 +17,6 @@ constexpr std::int64_t block = 512;
 constexpr std::size_t most_parts = 32;  // of reduction_parts()
 
 thread_local Scratch partial_sums("partial column sums");
-
-template <class T>
-void add_rows(const T* a, const T* b, const T* bias, T* y, std::int64_t begin,
-              std::int64_t end) {
-  if (bias == nullptr) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) y[i] = store<T>(load(a[i]) + load(b[i]));
-  } else {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i)
-      y[i] = store<T>(load(a[i]) + load(b[i]) + load(bias[i]));
-  }
-}
 
 // out[i] = parts[0][i] combined with parts[p][i] for p = 1, 2, ... Blocks are read whole
 // before they are written, since `out` may be one of the parts.

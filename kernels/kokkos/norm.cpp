@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "kernels/kokkos/add_rows.hpp"
 #include "kernels/kokkos/rows.hpp"
 #include "kernels/kokkos/vector_math.hpp"
 
@@ -129,29 +130,90 @@ Backward<T> backward_of(const TensorView& dy_TD, const TensorView& x_TD,
           x_TD.dim(1)};
 }
 
+// A sum of rows before a norm, or none.
+template <class T>
+struct Sum {
+  Rows<const T> residual, branch;
+  Rows<T> x;
+  const T* bias = nullptr;
+
+  Sum() = default;
+  Sum(const Addends& of, const TensorView& x_TD)
+      : residual(rows_of<const T>(of.residual_TD)),
+        branch(rows_of<const T>(of.branch_TD)),
+        x(rows_of<T>(x_TD)),
+        bias(of.bias_D.empty() ? nullptr : of.bias_D.data<T>()) {}
+  void make(std::int64_t t, std::int64_t D) const {
+    if (x.data != nullptr) add_rows(residual[t], branch[t], bias, x[t], 0, D);
+  }
+};
+
+template <class T>
+void rms_norm_rows(const char* label, const Sum<T>& sum_before, const TensorView& x_TD,
+                   const TensorView& gain_D, double eps, const TensorView& y_TD,
+                   const TensorView& rstd_T) {
+  using A = Accumulator<T>;
+  const auto x = rows_of<const T>(x_TD);
+  const auto y = rows_of<T>(y_TD);
+  const T* const gain = gain_D.data<T>();
+  A* const rstd = rstd_T.data<A>();
+  const std::int64_t D = x_TD.dim(1);
+  for_rows(label, x_TD.dim(0), D, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      sum_before.make(t, D);
+      const T* x_D = x[t];
+      T* y_D = y[t];
+      const A r = reciprocal_root(sum_of_squares(x_D, A(0), D) / static_cast<A>(D), eps);
+      rstd[t] = r;
+#pragma omp simd
+      for (std::int64_t d = 0; d < D; ++d)
+        y_D[d] = store<T>(load(x_D[d]) * r * load(gain[d]));
+    }
+  });
+}
+
+template <class T>
+void layer_norm_rows(const char* label, const Sum<T>& sum_before, const TensorView& x_TD,
+                     const TensorView& gain_D, const TensorView& shift_D, double eps,
+                     const TensorView& y_TD, const TensorView& mean_T,
+                     const TensorView& rstd_T) {
+  using A = Accumulator<T>;
+  const auto x = rows_of<const T>(x_TD);
+  const auto y = rows_of<T>(y_TD);
+  const T *const gain = gain_D.data<T>(), *const shift = shift_D.data<T>();
+  A *const mean = mean_T.data<A>(), *const rstd = rstd_T.data<A>();
+  const std::int64_t D = x_TD.dim(1);
+  for_rows(label, x_TD.dim(0), D, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      sum_before.make(t, D);
+      const T* x_D = x[t];
+      T* y_D = y[t];
+      // Two passes: the variance from squares alone would cancel for large means.
+      const A m = sum(x_D, D) / static_cast<A>(D);
+      const A r = reciprocal_root(sum_of_squares(x_D, m, D) / static_cast<A>(D), eps);
+      mean[t] = m;
+      rstd[t] = r;
+#pragma omp simd
+      for (std::int64_t d = 0; d < D; ++d)
+        y_D[d] = store<T>((load(x_D[d]) - m) * r * load(gain[d]) + load(shift[d]));
+    }
+  });
+}
+
 }  // namespace
 
 void rms_norm(const TensorView& x_TD, const TensorView& gain_D, double eps,
               const TensorView& y_TD, const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
-    using A = Accumulator<T>;
-    const auto x = rows_of<const T>(x_TD);
-    const auto y = rows_of<T>(y_TD);
-    const T* const gain = gain_D.data<T>();
-    A* const rstd = rstd_T.data<A>();
-    const std::int64_t D = x_TD.dim(1);
-    for_rows("rms_norm", x_TD.dim(0), D, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        const T* x_D = x[t];
-        T* y_D = y[t];
-        const A r =
-            reciprocal_root(sum_of_squares(x_D, A(0), D) / static_cast<A>(D), eps);
-        rstd[t] = r;
-#pragma omp simd
-        for (std::int64_t d = 0; d < D; ++d)
-          y_D[d] = store<T>(load(x_D[d]) * r * load(gain[d]));
-      }
-    });
+    rms_norm_rows<T>("rms_norm", {}, x_TD, gain_D, eps, y_TD, rstd_T);
+  });
+}
+
+void add_rms_norm(const Addends& addends, const TensorView& x_TD,
+                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const TensorView& rstd_T) {
+  visit_floating(x_TD.dtype(), [&]<class T>(T) {
+    rms_norm_rows<T>("add_rms_norm", {addends, x_TD}, x_TD, gain_D, eps, y_TD, rstd_T);
   });
 }
 
@@ -170,26 +232,18 @@ void layer_norm(const TensorView& x_TD, const TensorView& gain_D,
                 const TensorView& shift_D, double eps, const TensorView& y_TD,
                 const TensorView& mean_T, const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
-    using A = Accumulator<T>;
-    const auto x = rows_of<const T>(x_TD);
-    const auto y = rows_of<T>(y_TD);
-    const T *const gain = gain_D.data<T>(), *const shift = shift_D.data<T>();
-    A *const mean = mean_T.data<A>(), *const rstd = rstd_T.data<A>();
-    const std::int64_t D = x_TD.dim(1);
-    for_rows("layer_norm", x_TD.dim(0), D, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        const T* x_D = x[t];
-        T* y_D = y[t];
-        // Two passes: the variance from squares alone would cancel for large means.
-        const A m = sum(x_D, D) / static_cast<A>(D);
-        const A r = reciprocal_root(sum_of_squares(x_D, m, D) / static_cast<A>(D), eps);
-        mean[t] = m;
-        rstd[t] = r;
-#pragma omp simd
-        for (std::int64_t d = 0; d < D; ++d)
-          y_D[d] = store<T>((load(x_D[d]) - m) * r * load(gain[d]) + load(shift[d]));
-      }
-    });
+    layer_norm_rows<T>("layer_norm", {}, x_TD, gain_D, shift_D, eps, y_TD, mean_T,
+                       rstd_T);
+  });
+}
+
+void add_layer_norm(const Addends& addends, const TensorView& x_TD,
+                    const TensorView& gain_D, const TensorView& shift_D, double eps,
+                    const TensorView& y_TD, const TensorView& mean_T,
+                    const TensorView& rstd_T) {
+  visit_floating(x_TD.dtype(), [&]<class T>(T) {
+    layer_norm_rows<T>("add_layer_norm", {addends, x_TD}, x_TD, gain_D, shift_D, eps,
+                       y_TD, mean_T, rstd_T);
   });
 }
 

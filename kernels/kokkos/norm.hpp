@@ -3,11 +3,15 @@
 #pragma once
 
 #include "base/tensor_view.hpp"
+#include "kernels/norm.hpp"
 
 namespace trireme::kernels::host {
 
 void rms_norm(const TensorView& x_TD, const TensorView& gain_D, double eps,
               const TensorView& y_TD, const TensorView& rstd_T);
+void add_rms_norm(const Addends& addends, const TensorView& x_TD,
+                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const TensorView& rstd_T);
 void rms_norm_backward(const TensorView& dy_TD, const TensorView& x_TD,
                        const TensorView& gain_D, const TensorView& rstd_T,
                        const TensorView& residual_TD, const TensorView& dx_TD,
@@ -15,6 +19,10 @@ void rms_norm_backward(const TensorView& dy_TD, const TensorView& x_TD,
 void layer_norm(const TensorView& x_TD, const TensorView& gain_D,
                 const TensorView& shift_D, double eps, const TensorView& y_TD,
                 const TensorView& mean_T, const TensorView& rstd_T);
+void add_layer_norm(const Addends& addends, const TensorView& x_TD,
+                    const TensorView& gain_D, const TensorView& shift_D, double eps,
+                    const TensorView& y_TD, const TensorView& mean_T,
+                    const TensorView& rstd_T);
 void layer_norm_backward(const TensorView& dy_TD, const TensorView& x_TD,
                          const TensorView& gain_D, const TensorView& mean_T,
                          const TensorView& rstd_T, const TensorView& residual_TD,

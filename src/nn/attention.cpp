@@ -134,8 +134,8 @@ void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
                          in.v_TGK, saved.o_TE, saved.lse_TH);
 }
 
-void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-                        const TensorView& y_TD, Saved& saved) const {
+void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+                        Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
@@ -160,8 +160,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const TensorView& re
   // 6. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 7. residual and bias
-  kernels::add_bias(stream, residual_TD, sum_TD, in_type(pass, output_bias_.value, dtype),
-                    y_TD);
+  skip.join(pass, sum_TD, output_bias_.value);
   if (again.norm) saved.x_TD = {};
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
@@ -204,12 +203,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
   qkv_.input_gradient(pass, dqkv, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  qkv_.post_weight_gradient(pass, dqkv, saved.x_TD, saved.qkv);
-  if (config_.bias) {
-    pass.weight_gradients.post(stream, qkv_bias_, [this, dqkv_TE](Stream& on) {
-      kernels::add_column_sums(on, dqkv_TE, qkv_bias_.gradient);
-    });
-  }
+  qkv_.post_gradients(pass, dqkv, saved.x_TD, saved.qkv, qkv_bias_);
   return dx.wait();
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nn/linear.hpp"
-#include "nn/pass.hpp"
+#include "nn/skip.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
@@ -43,10 +43,9 @@ class Attention {
   Attention(const AttentionConfig& config, const parallel::TensorRegion& region,
             const TensorView& cos_sin);
 
-  // y_TD (written) = residual_TD + attention(x_TD), all outside the region. A view of
-  // x_TD is kept unless entering the region gathers it.
-  void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-               const TensorView& y_TD, Saved& saved) const;
+  // attention(x_TD) joins the residual stream, all outside the region. A view of x_TD is
+  // kept unless entering the region gathers it.
+  void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
   // dx from dy, both outside; dx is taken from pass.scratch. dy lives in pass.kept() and
   // is left as it is. saved.x_TD is there, kept or made again by the caller.
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);

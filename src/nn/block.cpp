@@ -39,14 +39,14 @@ void Block::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
   const TensorView x1_TD = pass.saved.take(dtype, x_TD.shape(), "block.x1");
   const TensorView h1_TD = normed_arena(pass).take(dtype, x_TD.shape(), "block.h1");
   norm1_.forward(pass, x_TD, h1_TD, saved.norm1);
-  attention_.forward(pass, h1_TD, x_TD, x1_TD, saved.attention);
-  // 2. feed-forward
   const TensorView h2_TD = normed_arena(pass).take(dtype, x_TD.shape(), "block.h2");
-  norm2_.forward(pass, x1_TD, h2_TD, saved.norm2);
+  attention_.forward(pass, h1_TD, {x_TD, x1_TD, &norm2_, h2_TD, &saved.norm2},
+                     saved.attention);
+  // 2. feed-forward, whose norm was made with the sum before it
   if (moe_) {
-    moe_->forward(pass, h2_TD, x1_TD, y_TD, saved.moe);
+    moe_->forward(pass, h2_TD, {x1_TD, y_TD}, saved.moe);
   } else {
-    mlp_->forward(pass, h2_TD, x1_TD, y_TD, saved.mlp);
+    mlp_->forward(pass, h2_TD, {x1_TD, y_TD}, saved.mlp);
   }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/linear.hpp"
 
+#include "kernels/activation.hpp"
 #include "kernels/quantize.hpp"
 #include "parallel/amax_region.hpp"
 
@@ -105,6 +106,20 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
                     bias_O.empty() ? Accumulate::no : Accumulate::yes);
 }
 
+void Linear::forward_gelu(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+                          const TensorView& u_TO, const TensorView& y_TO,
+                          Saved& saved) const {
+  if (precision_.fp8()) {
+    forward(pass, x_TI, bias_O, u_TO, saved);
+    kernels::gelu(pass.stream, u_TO, y_TO);
+    return;
+  }
+  const ArenaScope scope(pass.scratch);
+  const DType type = x_TI.dtype();
+  linear_gelu(pass.stream, x_TI, in_type(pass, weight.value, type),
+              in_type(pass, bias_O, type), u_TO, y_TO);
+}
+
 Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
   if (!precision_.fp8()) return {dy_TO, {}};
   const TensorView room_1 = pass.kept().take(DType::f32, {1}, "linear.scale");
@@ -124,6 +139,38 @@ void Linear::input_gradient(Pass& pass, const Gradient& dy,
   const Fp8Matrix w =
       quantized(pass, pass.scratch, Operand::weight, weight.value, weight_scale_1);
   kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8, transposed(pass, pass.scratch, w));
+}
+
+void Linear::gelu_input_gradient(Pass& pass, const Gradient& dy, const TensorView& u_TI,
+                                 const TensorView& du_TI) const {
+  if (precision_.fp8()) {
+    input_gradient(pass, dy, du_TI);
+    kernels::gelu_backward(pass.stream, du_TI, u_TI, du_TI);
+    return;
+  }
+  const ArenaScope scope(pass.scratch);
+  linear_gelu_input_gradient(pass.stream, dy.dy_TO,
+                             in_type(pass, weight.value, dy.dy_TO.dtype()), u_TI, du_TI);
+}
+
+void Linear::post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_TI,
+                            const Saved& saved, Param& bias) {
+  const bool has_bias = bias.shape.rank() > 0;
+  const bool together = has_bias && !weight.frozen && !bias.frozen && !precision_.fp8();
+  if (together) {
+    pass.weight_gradients.post(
+        pass.stream, weight, [this, dy_TO = dy.dy_TO, x_TI, &bias](Stream& on) {
+          kernels::gemm_column_sums(on, weight.gradient, bias.gradient, dy_TO, x_TI);
+        });
+  } else {
+    post_weight_gradient(pass, dy, x_TI, saved);
+  }
+  if (!has_bias) return;
+  pass.weight_gradients.post(pass.stream, bias,
+                             [dy_TO = dy.dy_TO, together, &bias](Stream& on) {
+                               if (!together)
+                                 kernels::add_column_sums(on, dy_TO, bias.gradient);
+                             });
 }
 
 void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorView& x_TI,

@@ -47,8 +47,8 @@ void Mlp::activate(Pass& pass, const Saved& saved) const {
   }
 }
 
-void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-                  const TensorView& y_TD, Saved& saved) const {
+void Mlp::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+                  Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
@@ -58,10 +58,15 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual
   saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
   // 2. u = x W^T + b
   saved.u_TU = pass.kept_unless(again.up).take(dtype, {T, up_.weight.shape[0]}, "mlp.u");
-  project_up(pass, saved);
-  // 3. activation
   saved.a_TF = pass.kept_unless(again.activation).take(dtype, {T, width_}, "mlp.a");
-  activate(pass, saved);
+  // 3. activation; made with the product unless backward makes it from u alone: on a GPU
+  // the bits may differ
+  if (config_.activation == Activation::gelu && !again.activation) {
+    up_.forward_gelu(pass, saved.x_TD, up_bias_.value, saved.u_TU, saved.a_TF, saved.up);
+  } else {
+    project_up(pass, saved);
+    activate(pass, saved);
+  }
   // 4. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");
@@ -69,8 +74,7 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual and bias
-  kernels::add_bias(stream, residual_TD, sum_TD, in_type(pass, down_bias_.value, dtype),
-                    y_TD);
+  skip.join(pass, sum_TD, down_bias_.value);
   if (again.norm) saved.x_TD = {};
   if (again.up) saved.u_TU = {};
   if (again.activation) saved.a_TF = {};
@@ -101,26 +105,24 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   // 4. down projection
   const TensorView da_TF = pass.kept().take(dtype, {T, width_}, "mlp.da");
   const Linear::Gradient dy = down_.output_gradient(pass, dy_all_TD);
-  down_.input_gradient(pass, dy, da_TF);
+  const bool gelu = config_.activation == Activation::gelu;
+  if (gelu) {  // 3. with it
+    down_.gelu_input_gradient(pass, dy, saved.u_TU, da_TF);
+  } else {
+    down_.input_gradient(pass, dy, da_TF);
+  }
   down_.post_weight_gradient(pass, dy, saved.a_TF, saved.down);
   // 3. activation
   TensorView du_TU = da_TF;
-  if (config_.activation == Activation::swiglu) {
+  if (!gelu) {
     du_TU = pass.kept().take(dtype, saved.u_TU.shape(), "mlp.du");
     kernels::swiglu_backward(stream, da_TF, saved.u_TU, du_TU);
-  } else {
-    kernels::gelu_backward(stream, da_TF, saved.u_TU, du_TU);
   }
   // 2. up projection: the input gradient first, so that 1. its communication overlaps
   const Linear::Gradient du = up_.output_gradient(pass, du_TU);
   up_.input_gradient(pass, du, dx_all_TD);
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  up_.post_weight_gradient(pass, du, saved.x_TD, saved.up);
-  if (config_.bias) {
-    pass.weight_gradients.post(stream, up_bias_, [this, du_TU](Stream& on) {
-      kernels::add_column_sums(on, du_TU, up_bias_.gradient);
-    });
-  }
+  up_.post_gradients(pass, du, saved.x_TD, saved.up, up_bias_);
   return dx.wait();
 }
 

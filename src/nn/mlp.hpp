@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nn/linear.hpp"
-#include "nn/pass.hpp"
+#include "nn/skip.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
@@ -37,8 +37,7 @@ class Mlp {
   Mlp(const MlpConfig& config, const parallel::TensorRegion& region);
 
   // As Attention::forward and backward.
-  void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-               const TensorView& y_TD, Saved& saved) const;
+  void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);

@@ -103,8 +103,8 @@ std::int64_t Moe::capacity(const Pass& pass) const {
   return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));
 }
 
-void Moe::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-                  const TensorView& y_TD, Saved& saved) const {
+void Moe::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+                  Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
   const TensorView partial_TD =
@@ -120,7 +120,7 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const TensorView& residual
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual
-  kernels::add_bias(stream, residual_TD, sum_TD, {}, y_TD);
+  skip.join(pass, sum_TD, {});
   if (again.norm) saved.x_TD = {};
   if (again.up) saved.u_RU = saved.shared_u_TU = {};
   if (again.activation) saved.a_RF = saved.shared_a_TF = {};

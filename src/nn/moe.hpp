@@ -9,7 +9,7 @@
 
 #include "base/memory.hpp"
 #include "kernels/router.hpp"
-#include "nn/pass.hpp"
+#include "nn/skip.hpp"
 #include "parallel/expert_dispatch.hpp"
 #include "parallel/tensor_region.hpp"
 
@@ -78,8 +78,7 @@ class Moe {
   // same. Backward adds the gradients of both losses, by pass.aux_scale and
   // pass.token_scale, and counts the step's load and losses: it runs once for each
   // microbatch of training, also under recomputation.
-  void forward(Pass& pass, const TensorView& x_TD, const TensorView& residual_TD,
-               const TensorView& y_TD, Saved& saved) const;
+  void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);

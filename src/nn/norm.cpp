@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/norm.hpp"
 
-#include "kernels/norm.hpp"
 #include "nn/layout.hpp"
 #include "nn/linear.hpp"
 
@@ -17,14 +16,33 @@ Norm::Norm(const NormConfig& config, const parallel::TensorRegion& region)
   }
 }
 
-void Norm::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
-                   Saved& saved) const {
+void Norm::keep(Pass& pass, const TensorView& x_TD, Saved& saved) const {
   const DType statistics = accumulator_of(x_TD.dtype());
   saved.x_TD = x_TD;
   saved.rstd_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.rstd");
   if (config_.kind == NormKind::layer)
     saved.mean_T = pass.saved.take(statistics, {x_TD.dim(0)}, "norm.mean");
+}
+
+void Norm::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
+                   Saved& saved) const {
+  keep(pass, x_TD, saved);
   again(pass, saved, y_TD);
+}
+
+void Norm::forward(Pass& pass, const kernels::Addends& addends, const TensorView& x_TD,
+                   const TensorView& y_TD, Saved& saved) const {
+  keep(pass, x_TD, saved);
+  const ArenaScope scope(pass.scratch);
+  const TensorView gain_D = in_type(pass, gain_.value, x_TD.dtype());
+  if (config_.kind == NormKind::rms) {
+    kernels::add_rms_norm(pass.stream, addends, x_TD, gain_D, config_.eps, y_TD,
+                          saved.rstd_T);
+  } else {
+    kernels::add_layer_norm(pass.stream, addends, x_TD, gain_D,
+                            in_type(pass, shift_.value, x_TD.dtype()), config_.eps, y_TD,
+                            saved.mean_T, saved.rstd_T);
+  }
 }
 
 void Norm::again(Pass& pass, const Saved& saved, const TensorView& y_TD) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/norm.hpp"
 #include "nn/pass.hpp"
 #include "parallel/tensor_region.hpp"
 
@@ -30,6 +31,9 @@ class Norm {
   // y_TD (written) = norm(x_TD). Keeps a view of x: it must live in pass.saved.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
                Saved& saved) const;
+  // The same of a sum, which is written to x_TD.
+  void forward(Pass& pass, const kernels::Addends& addends, const TensorView& x_TD,
+               const TensorView& y_TD, Saved& saved) const;
   // y_TD (written) once more, the same to the bit.
   void again(Pass& pass, const Saved& saved, const TensorView& y_TD) const;
   // dx_TD (written) = residual_TD + the norm's input gradient; residual may be empty or
@@ -40,6 +44,9 @@ class Norm {
   void collect(std::vector<Param*>& params);
 
  private:
+  // What forward keeps of x_TD.
+  void keep(Pass& pass, const TensorView& x_TD, Saved& saved) const;
+
   NormConfig config_;
   Param gain_, shift_;
 };

@@ -14,7 +14,8 @@
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
-#include "kernels/gemm.hpp"
+#include "kernels/gemm_epilogue.hpp"
+#include "kernels/moe.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/quantize.hpp"
@@ -51,7 +52,14 @@ class KernelBench {
   explicit KernelBench(const Settings& settings) : s(settings), table(settings) {}
 
   void run() {
-    for (const Model& m : models(s)) products(m);
+    for (const Model& m : models(s)) {
+      products(m);
+      if (m.gated) {
+        experts(m);
+      } else {
+        epilogues(m);
+      }
+    }
     table.print();
     for (const Model& m : models(s)) fp8(m);
     table.print();
@@ -89,6 +97,8 @@ class KernelBench {
   void products(const Model& m);
   void product(const std::string& name, std::int64_t T, std::int64_t N, std::int64_t K,
                bool bias);
+  void epilogues(const Model& m);
+  void experts(const Model& m);
   void fp8(const Model& m);
   void norms(const Model& m);
   void activations(const Model& m);
@@ -145,6 +155,58 @@ void KernelBench::products(const Model& m) {
           !m.gated);
   product(m.name + " down", m.T, m.D, m.F, !m.gated);
   product(m.name + " head", m.C, m.V, m.D, false);
+}
+
+// The MLP's products with GELU, and with the gradient of the bias.
+void KernelBench::epilogues(const Model& m) {
+  const std::int64_t T = m.T, D = m.D, F = m.F;
+  const double flops = 2.0 * double(T) * double(D) * double(F);
+  const std::string shape = format(" {} {} x {} x {}", m.name, T, F, D);
+  table.add("gemm up, gelu" + shape, {0, flops}, [&]() -> Call {
+    return [x = normal({T, D}), w = normal({F, D}, 0.02), bias = normal({F}),
+            u = normal({T, F}), y = normal({T, F})](Stream& stream) {
+      kernels::gemm_gelu(stream, y, u, x, Transpose::no, w, Transpose::yes, bias);
+    };
+  });
+  table.add("gemm down, input gradient, gelu" + shape, {0, flops}, [&]() -> Call {
+    return [dy = normal({T, D}), w = normal({D, F}, 0.02), u = normal({T, F}),
+            du = normal({T, F})](Stream& stream) {
+      kernels::gemm_gelu_backward(stream, du, u, dy, Transpose::no, w, Transpose::no);
+    };
+  });
+  table.add("gemm up, weight and bias gradient" + shape, {0, flops}, [&]() -> Call {
+    return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}), db = wide({F})](
+               Stream& stream) { kernels::gemm_column_sums(stream, dw, db, du, x); };
+  });
+}
+
+// A mixture of 8 experts, 2 for each token, and one of 64.
+void KernelBench::experts(const Model& m) {
+  const std::int64_t R = 2 * m.T, D = m.D;
+  for (const std::int64_t E : {8, 64}) {
+    const std::int64_t F = 8 * m.F / E / 8 * 8;
+    const std::vector<std::int32_t> rows(static_cast<std::size_t>(E),
+                                         static_cast<std::int32_t>(R / E));
+    if (R % E != 0 || F == 0) continue;
+    const double flops = 2.0 * double(R) * double(D) * double(F);
+    const std::string shape = format(" {} E {} {} x {} x {}", m.name, E, R, F, D);
+    table.add("gemm experts forward" + shape, {0, flops}, [&]() -> Call {
+      return [=, x = normal({R, D}), w = normal({E * F, D}, 0.02), y = normal({R, F})](
+                 Stream& stream) { kernels::grouped_linear(stream, rows, x, w, y); };
+    });
+    table.add("gemm experts input gradient" + shape, {0, flops}, [&]() -> Call {
+      return [=, dy = normal({R, F}), w = normal({E * F, D}, 0.02),
+              dx = normal({R, D})](Stream& stream) {
+        kernels::grouped_linear_input_gradient(stream, rows, dy, w, dx);
+      };
+    });
+    table.add("gemm experts weight gradient" + shape, {0, flops}, [&]() -> Call {
+      return [=, dy = normal({R, F}), x = normal({R, D}),
+              dw = wide({E * F, D})](Stream& stream) {
+        kernels::grouped_linear_weight_gradient(stream, rows, dy, x, dw);
+      };
+    });
+  }
 }
 
 void KernelBench::fp8(const Model& m) {
@@ -206,6 +268,12 @@ void KernelBench::norms(const Model& m) {
         kernels::rms_norm(stream, x, gain, 1e-5, y, rstd);
       };
     });
+    table.add("residual + rms_norm " + m.name, {4 * unit}, [&]() -> Call {
+      return [a = normal(shape), b = normal(shape), x = normal(shape), gain = normal(row),
+              y = normal(shape), rstd = wide(column)](Stream& stream) {
+        kernels::add_rms_norm(stream, {a, b, {}}, x, gain, 1e-5, y, rstd);
+      };
+    });
     table.add("rms_norm backward " + m.name, {4 * unit}, [&]() -> Call {
       return [dy = normal(shape), x = normal(shape), gain = normal(row),
               rstd = Tensor::positive(s, DType::f32, column), skip = normal(shape),
@@ -219,6 +287,13 @@ void KernelBench::norms(const Model& m) {
     return [x = normal(shape), gain = normal(row), shift = normal(row), y = normal(shape),
             mean = wide(column), rstd = wide(column)](Stream& stream) {
       kernels::layer_norm(stream, x, gain, shift, 1e-5, y, mean, rstd);
+    };
+  });
+  table.add("residual + layer_norm " + m.name, {4 * unit}, [&]() -> Call {
+    return [a = normal(shape), b = normal(shape), bias = normal(row), x = normal(shape),
+            gain = normal(row), shift = normal(row), y = normal(shape),
+            mean = wide(column), rstd = wide(column)](Stream& stream) {
+      kernels::add_layer_norm(stream, {a, b, bias}, x, gain, shift, 1e-5, y, mean, rstd);
     };
   });
   table.add("layer_norm backward " + m.name, {4 * unit}, [&]() -> Call {

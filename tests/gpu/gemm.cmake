@@ -1,4 +1,5 @@
 # Matrix products and FP8.
 # SPDX-License-Identifier: Apache-2.0
 trireme_gpu_test(gemm_test)
+trireme_gpu_test(gemm_epilogue_test)
 trireme_gpu_test(quantize_test)

@@ -280,7 +280,7 @@ TEST(MoeRanks, TrafficIsPlannedForAnEvenLoad) {
   const std::int64_t T = pass.tokens();
   const TensorView x = arena.take(DType::f32, {T, config.hidden}, "x");
   nn::Moe::Saved saved;
-  moe.forward(pass, x, x, x, saved);
+  moe.forward(pass, x, {x, x}, saved);
   const std::int64_t one_way = T * 2 / 4 * 3 * config.hidden * 4, counts = E / 4 * 3 * 4;
   EXPECT_EQ(group.bytes_sent(), 2 * one_way + counts);
   moe.backward(pass, x, saved);

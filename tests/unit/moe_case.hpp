@@ -77,7 +77,7 @@ class MoeCase {
     saved_->reset();
     Stream stream;
     nn::Pass pass = make_pass(stream, *saved_, *scratch_);
-    moe.forward(pass, x, residual, y, views);
+    moe.forward(pass, x, {residual, y}, views);
     EXPECT_EQ(scratch_->mark(), 0u);
   }
   void backward() {
@@ -206,7 +206,7 @@ class MoeCase {
     nn::Pass pass = make_pass(stream, saved, scratch);
     const TensorView rows(nullptr, dtype_, outside({tokens(), config.hidden}), meta);
     nn::Moe::Saved unused;
-    moe.forward(pass, rows, rows, rows, unused);
+    moe.forward(pass, rows, {rows, rows}, unused);
     moe.backward(pass, rows, unused);
     saved_bytes = saved.peak_bytes();
     scratch_bytes = scratch.peak_bytes();

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm.hpp"
 
+#include "kernels/elementwise.hpp"
 #include "kernels/reference/norm.hpp"
 #include "unit/elementwise_tensors.hpp"
 
@@ -32,6 +33,12 @@ struct Norm {
       kernels::layer_norm(stream, x, gain, shift, eps, y, mean, rstd);
     else
       kernels::rms_norm(stream, x, gain, eps, y, rstd);
+  }
+  void add_forward(const kernels::Addends& addends, const TensorView& sum) {
+    if (centered)
+      kernels::add_layer_norm(stream, addends, sum, gain, shift, eps, y, mean, rstd);
+    else
+      kernels::add_rms_norm(stream, addends, sum, gain, eps, y, rstd);
   }
   void backward(const TensorView& residual) {
     if (centered)
@@ -171,6 +178,40 @@ TEST_P(NormTest, RowsOfEveryLengthMatchTheReference) {
   });
 }
 
+// The sum and the norm in one kernel give the bits of add_bias() and the norm.
+void expect_fused_equals_two(DType dtype, bool centered, std::int64_t T, std::int64_t D,
+                             std::int64_t padding, bool with_bias, bool in_place) {
+  const std::string what =
+      format("{} T = {}, D = {}, padding = {}, bias {}, in place {}",
+             centered ? "layer_norm" : "rms_norm", T, D, padding, with_bias, in_place);
+  Norm two(dtype, centered, T, D, padding), one(dtype, centered, T, D, padding);
+  const Tensor residual = Tensor::normal(dtype, {T, D}, 6, padding);
+  const Tensor branch = Tensor::normal(dtype, {T, D}, 7, padding);
+  const Tensor bias = Tensor::normal(dtype, {D}, 8);
+  const TensorView third = with_bias ? bias.view() : TensorView();
+  kernels::add_bias(two.stream, residual, branch, third, two.x);
+  two.forward();
+  if (in_place) one.x.set(residual.values());
+  one.add_forward({in_place ? one.x.view() : residual.view(), branch, third}, one.x);
+  EXPECT_EQ(one.x.values(), two.x.values()) << what;
+  EXPECT_EQ(one.y.values(), two.y.values()) << what;
+  EXPECT_EQ(one.rstd.values(), two.rstd.values()) << what;
+  EXPECT_EQ(one.mean.values(), two.mean.values()) << what;
+  EXPECT_TRUE(one.padding_is_intact()) << what;
+}
+
+TEST_P(NormTest, SumAndNormInOneKernelGiveTheBitsOfTwo) {
+  for (const bool centered : {false, true}) {
+    bool odd = false;  // each choice with each kind of row
+    for (const std::int64_t D : {1, 17, 64, 257, 1030, 4097, 16400}) {
+      for (const std::int64_t padding : {0, 5})
+        expect_fused_equals_two(GetParam(), centered, 3, D, padding, odd, padding > 0);
+      expect_fused_equals_two(GetParam(), centered, 19, D / 8 * 8 + 8, 8, !odd, odd);
+      odd = !odd;
+    }
+  }
+}
+
 TEST_P(NormTest, BackwardTwiceWritesInputAndAddsWeightGradients) {
   for (const bool centered : {false, true}) {
     Norm norm(GetParam(), centered, 17, 127, 0);
@@ -232,6 +273,8 @@ TEST(Norm, RefusesWrongShapesAndTypes) {
                Error);
   EXPECT_THROW(kernels::rms_norm(norm.stream, norm.x, norm.gain, eps, norm.y, wrong_type),
                Error);
+  EXPECT_THROW(norm.add_forward({norm.x, norm.dy, short_gain}, norm.x), Error);
+  EXPECT_THROW(norm.add_forward({norm.x, {}, {}}, norm.x), Error);
 }
 
 TEST(Norm, MetaTouchesNothing) {

@@ -114,6 +114,13 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   });
 }
 
+bool gemm_with(Stream& /*stream*/, const TensorView& /*c*/, const TensorView& /*a*/,
+               Transpose /*transpose_a*/, const TensorView& /*b*/,
+               Transpose /*transpose_b*/, Accumulate /*accumulate*/,
+               const GemmEpilogue& /*epilogue*/) {
+  return false;
+}
+
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
               const Fp8Matrix& b_NK, Accumulate accumulate) {
   visit_floating(c.dtype(), [&]<class C>(C) {

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/cuda/check.hpp"
 #include "base/event.hpp"
 #include "base/memory.hpp"
+#include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/nvidia/lt_plan.hpp"
+#include "kernels/cuda/workspace.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -25,6 +28,7 @@ struct Library {
   int major = 0, minor = 0;  // compute capability
   Buffer workspace;
   std::unordered_map<LtProblem, LtPlan, LtProblemHash> plans;
+  std::unordered_set<LtProblem, LtProblemHash> without_plan;
 
   LtWorkspace working_memory() const {
     return {workspace.view().raw(), workspace.bytes()};
@@ -126,41 +130,53 @@ cublasLtMatmulAlgo_t fastest(Library& library, LtPlan& plan, LtOperands operands
   return proposals[best];
 }
 
-LtPlan& find(Library& library, const LtProblem& p, const LtOperands& operands,
+// Null where the library has no kernel for it.
+LtPlan* find(Library& library, const LtProblem& p, const LtOperands& operands,
              DType result, Stream& stream) {
   const auto found = library.plans.find(p);
-  if (found != library.plans.end()) return found->second;
+  if (found != library.plans.end()) return &found->second;
+  if (library.without_plan.contains(p)) return nullptr;
   constexpr std::size_t most_plans = 4096;  // a bound on memory, not met in training
   if (library.plans.size() >= most_plans) library.plans.clear();
+  if (library.without_plan.size() >= most_plans) library.without_plan.clear();
   LtPlan plan(p);
   const auto proposals = plan.proposals(
       library.handle, operands, library.workspace.bytes(), gemm_search() ? searched : 1);
-  require(
-      !proposals.empty(), p.fp8 ? Status::resources : Status::transport,
-      "cuBLASLt {} has no product [{}, {}] x [{}, {}] of CUDA types {} and {} into {} "
-      "{}on this GPU (compute capability {}.{})",
-      cublasLtGetVersion(), p.m, p.k, p.k, p.n, static_cast<int>(p.a),
-      static_cast<int>(p.b), static_cast<int>(p.c),
-      p.a_scaling == Fp8Scaling::tensor ? "" : "with scales by blocks ", library.major,
-      library.minor);
+  if (proposals.empty()) {
+    library.without_plan.insert(p);
+    return nullptr;
+  }
   plan.choose(proposals.size() == 1
                   ? proposals[0]
                   : fastest(library, plan, operands, p, result, stream, proposals));
-  return library.plans.emplace(p, std::move(plan)).first->second;
+  return &library.plans.emplace(p, std::move(plan)).first->second;
+}
+
+// False where the library has no kernel for it.
+bool try_to_run(const LtProblem& p, const LtOperands& operands, DType result,
+                Stream& stream) {
+  Library& one = library(stream.device());
+  LtPlan* const plan = find(one, p, operands, result, stream);
+  if (plan == nullptr) return false;
+  plan->run(one.handle, operands, one.working_memory(),
+            static_cast<cudaStream_t>(stream.native()));
+  return true;
 }
 
 void run(const LtProblem& p, const LtOperands& operands, DType result, Stream& stream) {
-  Library& one = library(stream.device());
-  find(one, p, operands, result, stream)
-      .run(one.handle, operands, one.working_memory(),
-           static_cast<cudaStream_t>(stream.native()));
+  if (try_to_run(p, operands, result, stream)) return;
+  const Library& one = library(stream.device());
+  fail(p.fp8 ? Status::resources : Status::transport,
+       "cuBLASLt {} has no product [{}, {}] x [{}, {}] of CUDA types {} and {} into {} "
+       "{}on this GPU (compute capability {}.{})",
+       cublasLtGetVersion(), p.m, p.k, p.k, p.n, static_cast<int>(p.a),
+       static_cast<int>(p.b), static_cast<int>(p.c),
+       p.a_scaling == Fp8Scaling::tensor ? "" : "with scales by blocks ", one.major,
+       one.minor);
 }
 
-}  // namespace
-
-void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
-          const TensorView& b, Transpose transpose_b, Accumulate accumulate,
-          const TensorView& bias) {
+LtProblem problem_of(const TensorView& c, const TensorView& a, Transpose transpose_a,
+                     const TensorView& b, Transpose transpose_b, Accumulate accumulate) {
   const DType type = a.dtype();
   LtProblem p = problem_of(c, a, b, a.dim(transpose_a == Transpose::yes ? 0 : 1));
   p.a = p.b = type_of(type);
@@ -169,12 +185,31 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   p.accumulate = accumulate == Accumulate::yes;
   if (type == DType::f64) p.compute = CUBLAS_COMPUTE_64F;
   if (type == DType::f32 && tf32()) p.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  return p;
+}
+
+// The second matrix of an epilogue: false if the library cannot take it.
+bool add_aux(const TensorView& aux, LtProblem& p, LtOperands& operands) {
+  constexpr std::int64_t multiple = 8;  // of which the library wants row lengths to be
+  if (aux.stride(0) % multiple != 0 || alignment_of(aux.raw()) < 16) return false;
+  p.aux_stride = aux.stride(0);
+  operands.aux = aux.raw();
+  return true;
+}
+
+}  // namespace
+
+void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
+          const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+          const TensorView& bias) {
+  const DType type = a.dtype();
+  LtProblem p = problem_of(c, a, transpose_a, b, transpose_b, accumulate);
   LtOperands operands{.a = a.raw(), .b = b.raw(), .c = c.raw()};
   if (!bias.empty()) {
     // The library adds a bias of the result's type, and none to f64. Elsewhere the bias
     // is written first and added to: c has the type of the sums then.
     if (c.dtype() == type && type != DType::f64) {
-      p.bias = true;
+      p.epilogue = CUBLASLT_EPILOGUE_BIAS;
       p.bias_alignment = alignment_of(bias.raw());
       operands.bias = bias.raw();
     } else {
@@ -183,6 +218,36 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
     }
   }
   run(p, operands, c.dtype(), stream);
+}
+
+bool gemm_with(Stream& stream, const TensorView& c, const TensorView& a,
+               Transpose transpose_a, const TensorView& b, Transpose transpose_b,
+               Accumulate accumulate, const GemmEpilogue& epilogue) {
+  using Kind = GemmEpilogue::Kind;
+  if (a.dtype() == DType::f64) return false;
+  LtProblem p = problem_of(c, a, transpose_a, b, transpose_b, accumulate);
+  LtOperands operands{.a = a.raw(), .b = b.raw(), .c = c.raw()};
+  if (epilogue.kind == Kind::column_sums) {
+    // Sums have the result's type, and are written; ours are f32, and added to.
+    if (c.dtype() != DType::f32) return false;
+    const TensorView sums = workspace(stream, DType::f32, epilogue.vector.shape());
+    p.epilogue = CUBLASLT_EPILOGUE_BGRADB;  // the library's right operand is our left one
+    operands.bias = sums.raw();
+    if (!try_to_run(p, operands, c.dtype(), stream)) return false;
+    cuda::accumulate(stream, sums, epilogue.vector);
+    return true;
+  }
+  if (c.dtype() != a.dtype() || !add_aux(epilogue.other, p, operands)) return false;
+  if (epilogue.kind == Kind::gelu_backward) {
+    p.epilogue = CUBLASLT_EPILOGUE_DGELU;
+  } else if (epilogue.vector.empty()) {
+    p.epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
+  } else {
+    p.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    p.bias_alignment = alignment_of(epilogue.vector.raw());
+    operands.bias = epilogue.vector.raw();
+  }
+  return try_to_run(p, operands, c.dtype(), stream);
 }
 
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,

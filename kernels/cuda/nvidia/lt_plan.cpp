@@ -9,6 +9,18 @@ void check_lt(cublasStatus_t status, const char* call) {
           cublasLtGetStatusString(status), cublasLtGetStatusName(status));
 }
 
+bool LtProblem::has_bias() const {
+  return epilogue == CUBLASLT_EPILOGUE_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+bool LtProblem::has_aux() const {
+  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+         epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
 std::size_t LtProblemHash::operator()(const LtProblem& p) const {
   std::uint64_t h = 1469598103934665603u;
   const auto mix = [&](auto value) {
@@ -17,11 +29,13 @@ std::size_t LtProblemHash::operator()(const LtProblem& p) const {
   for (const auto value : {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride}) mix(value);
   for (const auto type : {p.a, p.b, p.c}) mix(type);
   mix(p.compute);
-  for (const bool flag : {p.transpose_a, p.transpose_b, p.accumulate, p.bias, p.fp8})
-    mix(flag);
+  for (const bool flag : {p.transpose_a, p.transpose_b, p.accumulate, p.fp8}) mix(flag);
+  mix(p.epilogue);
+  mix(p.aux_stride);
   mix(p.a_scaling);
   mix(p.b_scaling);
-  for (const auto bytes : {p.a_alignment, p.b_alignment, p.c_alignment, p.bias_alignment})
+  for (const auto bytes :
+       {p.a_alignment, p.b_alignment, p.c_alignment, p.bias_alignment, p.aux_alignment})
     mix(bytes);
   return h ^ (h >> 29);
 }
@@ -59,7 +73,9 @@ LtPlan::LtPlan(const LtProblem& p) : problem_(p) {
   set(CUBLASLT_MATMUL_DESC_TRANSA, orientation(p.transpose_b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, orientation(p.transpose_a));
   // A bias of the library has an element for each of its rows, which are our columns.
-  if (p.bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (p.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
+  if (p.has_aux()) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.aux_stride);
   if (p.fp8) set_scaling();
   a_ = p.transpose_a ? make_layout(p.a, p.k, p.m, p.a_stride)
                      : make_layout(p.a, p.m, p.k, p.a_stride);
@@ -91,7 +107,8 @@ void LtPlan::set_scaling() {
 #endif
 
 void LtPlan::set_pointers(const LtOperands& operands) {
-  if (problem_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (problem_.has_bias()) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (problem_.has_aux()) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
   if (!problem_.fp8) return;
   set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.b_scale);
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.a_scale);

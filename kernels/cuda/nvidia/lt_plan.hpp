@@ -25,11 +25,18 @@ struct LtProblem {
   cudaDataType_t a = CUDA_R_32F, b = CUDA_R_32F, c = CUDA_R_32F;
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false, bias = false, fp8 = false;
+  bool accumulate = false, fp8 = false;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  std::int64_t aux_stride = 0;  // of the epilogue's second matrix
   Fp8Scaling a_scaling = Fp8Scaling::tensor, b_scaling = Fp8Scaling::tensor;
   // Powers of two, at most 16, beyond which no kernel asks: how memory happens to lie
   // must not choose the algorithm.
-  std::uint32_t a_alignment = 16, b_alignment = 16, c_alignment = 16, bias_alignment = 16;
+  std::uint32_t a_alignment = 16, b_alignment = 16, c_alignment = 16, bias_alignment = 16,
+                aux_alignment = 16;
+
+  // Whether the epilogue reads or writes a vector and a second matrix.
+  bool has_bias() const;
+  bool has_aux() const;
 
   bool operator==(const LtProblem&) const = default;
 };
@@ -43,7 +50,8 @@ struct LtOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
-  const void* bias = nullptr;
+  const void* bias = nullptr;  // written by an epilogue that sums
+  const void* aux = nullptr;   // written by an epilogue that keeps what it is given
   const void* a_scale = nullptr;
   const void* b_scale = nullptr;
 };

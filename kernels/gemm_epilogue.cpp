@@ -1,0 +1,85 @@
+// Fused products: the library's kernel if it has one, else one kernel after another.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm_epilogue.hpp"
+
+#include "kernels/activation.hpp"
+#include "kernels/checks.hpp"
+#include "kernels/cuda/gemm.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/gemm/extents.hpp"
+#include "kernels/profile.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+ProfileFamily family("gemm, fused");
+
+// Whether a GPU did the whole at once. A product of no elements is not asked for.
+bool at_once([[maybe_unused]] Stream& stream, [[maybe_unused]] const TensorView& c,
+             [[maybe_unused]] const TensorView& a, [[maybe_unused]] Transpose transpose_a,
+             [[maybe_unused]] const TensorView& b, [[maybe_unused]] Transpose transpose_b,
+             [[maybe_unused]] Accumulate accumulate,
+             [[maybe_unused]] const cuda::GemmEpilogue& epilogue) {
+  if constexpr (has_cuda) {
+    if (!stream.device().is_cuda()) return false;
+    if (c.elements() == 0 || a.elements() == 0 || b.elements() == 0) return false;
+    const ProfileScope scope(family);
+    return cuda::gemm_with(stream, c, a, transpose_a, b, transpose_b, accumulate,
+                           epilogue);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace
+
+void gemm_gelu(Stream& stream, const TensorView& y_MN, const TensorView& u_MN,
+               const TensorView& a, Transpose transpose_a, const TensorView& b,
+               Transpose transpose_b, const TensorView& bias_N) {
+  const Checks check("gemm_gelu", stream);
+  check.matrix({"a", a});
+  check.matrix({"b", b});
+  check.matrix({"y", y_MN});
+  check.tensor({"y", y_MN}, a.dtype(), y_MN.shape());
+  check.tensor({"u", u_MN}, y_MN.dtype(), y_MN.shape());
+  check_gemm(y_MN, a, transpose_a, b, transpose_b, Accumulate::no, bias_N);
+  if (at_once(stream, y_MN, a, transpose_a, b, transpose_b, Accumulate::no,
+              {cuda::GemmEpilogue::Kind::gelu, bias_N, u_MN}))
+    return;
+  gemm(stream, u_MN, a, transpose_a, b, transpose_b, Accumulate::no, bias_N);
+  gelu(stream, u_MN, y_MN);
+}
+
+void gemm_gelu_backward(Stream& stream, const TensorView& du_MN, const TensorView& u_MN,
+                        const TensorView& a, Transpose transpose_a, const TensorView& b,
+                        Transpose transpose_b) {
+  const Checks check("gemm_gelu_backward", stream);
+  check.matrix({"a", a});
+  check.matrix({"b", b});
+  check.matrix({"du", du_MN});
+  check.tensor({"du", du_MN}, a.dtype(), du_MN.shape());
+  check.tensor({"u", u_MN}, du_MN.dtype(), du_MN.shape());
+  check_gemm(du_MN, a, transpose_a, b, transpose_b, Accumulate::no, {});
+  if (at_once(stream, du_MN, a, transpose_a, b, transpose_b, Accumulate::no,
+              {cuda::GemmEpilogue::Kind::gelu_backward, {}, u_MN}))
+    return;
+  gemm(stream, du_MN, a, transpose_a, b, transpose_b);
+  gelu_backward(stream, du_MN, u_MN, du_MN);
+}
+
+void gemm_column_sums(Stream& stream, const TensorView& c_ON, const TensorView& sums_O,
+                      const TensorView& a_TO, const TensorView& b_TN) {
+  const Checks check("gemm_column_sums", stream);
+  check.matrix({"a", a_TO});
+  check.matrix({"b", b_TN});
+  check.matrix({"c", c_ON});
+  check.tensor({"sums", sums_O}, accumulator_of(a_TO.dtype()), {a_TO.dim(1)});
+  check_gemm(c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, Accumulate::yes, {});
+  if (at_once(stream, c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, Accumulate::yes,
+              {cuda::GemmEpilogue::Kind::column_sums, sums_O, {}}))
+    return;
+  gemm(stream, c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, Accumulate::yes);
+  add_column_sums(stream, a_TO, sums_O);
+}
+
+}  // namespace trireme::kernels

@@ -1,0 +1,17 @@
+// Skip: the sum, and the norm behind it.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/skip.hpp"
+
+#include "kernels/elementwise.hpp"
+
+namespace trireme::nn {
+
+void Skip::join(Pass& pass, const TensorView& output_TD, const TensorView& bias_D) const {
+  if (norm == nullptr) {
+    kernels::add_bias(pass.stream, residual_TD, output_TD, bias_D, y_TD);
+  } else {
+    norm->forward(pass, {residual_TD, output_TD, bias_D}, y_TD, normed_TD, *saved);
+  }
+}
+
+}  // namespace trireme::nn

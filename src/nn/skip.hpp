@@ -1,0 +1,23 @@
+// Skip: where the output of a block's half joins the residual stream.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "nn/norm.hpp"
+
+namespace trireme::nn {
+
+// y = residual + output (+ bias), all outside the tensor region. If what follows on the
+// stream is a norm, it is made with the sum, in one pass over memory and with the same
+// bits: `norm`, `normed_TD` (written) and `saved` are its own, and all three or none are
+// given.
+struct Skip {
+  TensorView residual_TD, y_TD;
+  const Norm* norm = nullptr;
+  TensorView normed_TD{};
+  Norm::Saved* saved = nullptr;
+
+  // bias_D may be empty.
+  void join(Pass& pass, const TensorView& output_TD, const TensorView& bias_D) const;
+};
+
+}  // namespace trireme::nn
