@@ -46,7 +46,7 @@ test_main() {
 # The sanitizers watch the unit tests and the tests on two ranks.
 test_sanitize() {
   heading "address and undefined-behaviour sanitizers"
-  if ! cmake/setup.sh asan-ubsan; then
+  if ! cmake/setup.sh asan-ubsan unit_and_pair_tests; then
     report "sanitizers" 1 "the build failed"
     return
   fi

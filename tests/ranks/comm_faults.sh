@@ -12,6 +12,12 @@ ulimit -c 0
 
 # fault ranks status lines text: the status, how many lines of ours, and a part of one
 expect() {
+  if [ -n "${TRIREME_TEST_DEVICE:-}" ]; then
+    case $1 in  # the others never look at where a tensor lies
+      none | in_flight | late | swapped | short | watchdog | gpu | gpu_asleep) ;;
+      *) return ;;
+    esac
+  fi
   timeout 40 "$mpiexec" -n "$2" "$program" "$1" >"$output" 2>&1
   status=$?
   lines=$(grep -c '^trireme: error: ' "$output")

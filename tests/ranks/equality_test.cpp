@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ranks/equality.hpp"
 
+#include "support/device.hpp"
+
 namespace trireme::test {
 namespace {
 
@@ -14,7 +16,7 @@ std::string microbatches(int count) {
   return "batch.micro=" + std::to_string(12 / world().size() / count);
 }
 
-const Words types = {"fp32", "bf16"};
+const Words types = is_watched ? Words{"bf16"} : Words{"fp32", "bf16"};
 
 // ZERO1 reduces the sum over microbatches once, like NO_SHARD; a reduce-scatter sums each
 // element over the same ranks in the same order as an all-reduce, whoever keeps it.

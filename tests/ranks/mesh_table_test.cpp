@@ -36,7 +36,8 @@ void compare(const MeshLine& line, const std::string& compute, const Limits& lim
   SCOPED_TRACE(line.text + " in " + compute);
   const auto config = mesh_config(line, compute);
   comm::Mesh mesh = test_mesh(config);
-  const Outcome outcome = train_steps(config, mesh, steps_of(line, compute));
+  const Outcome outcome =
+      train_steps(config, mesh, steps_of(line, compute), true, {}, {}, false);
   if (world().rank() == 0) expect_equal(outcome, alone(line, compute), limits);
 }
 
@@ -65,7 +66,7 @@ TEST(MeshTable, Bf16ErrsLikeOneRank) {
     const auto config = mesh_config(line, "bf16");
     ASSERT_FALSE(config.model.has_experts()) << "tokens would change experts";
     comm::Mesh mesh = test_mesh(config);
-    const Outcome outcome = train_steps(config, mesh, 1);
+    const Outcome outcome = train_steps(config, mesh, 1, true, {}, {}, false);
     if (world().rank() != 0) continue;
     const Outcome& exact = alone(line, "fp64");
     const Outcome& one = alone(line, "bf16");

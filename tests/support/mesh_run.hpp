@@ -27,8 +27,9 @@ comm::Mesh test_mesh(const train::RunConfig& config);
 // Trains on the mesh's device. Token ids of the global batch are a pure function of
 // (sequence, position); some targets are ignored, so that ranks have different numbers of
 // real tokens. Every step trains on the same batch. Collective over the world, unless the
-// mesh is of one rank; tensors are left empty if whole = false. `inspect` sees the engine
-// after the last step. `resume` loads the state before step `first`, 1 without it.
+// mesh is of one rank; tensors are left empty if whole = false, those of the last state
+// if state = false. `inspect` sees the engine after the last step. `resume` loads the
+// state before step `first`, 1 without it.
 struct Resume {
   std::function<void(train::Engine&)> load;
   int first = 1;
@@ -36,7 +37,7 @@ struct Resume {
 Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole = true,
                     const std::function<void(train::Engine&)>& inspect = {},
-                    const Resume& resume = {});
+                    const Resume& resume = {}, bool state = true);
 // The same without a mesh, on this process alone and the host.
 Outcome train_alone(train::RunConfig config, int steps);
 
