@@ -22,11 +22,15 @@ if(TRIREME_WERROR)
   string(APPEND CMAKE_CUDA_FLAGS " -Werror=all-warnings")
 endif()
 
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
-find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
-add_library(nccl::nccl UNKNOWN IMPORTED)
-set_target_properties(nccl::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
-                      INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+set(TRIREME_CUDA_LIBRARIES_comm CUDA::cudart)
+if(TRIREME_NCCL)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
+  add_library(nccl::nccl UNKNOWN IMPORTED)
+  set_target_properties(nccl::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+  list(APPEND TRIREME_CUDA_LIBRARIES_comm nccl::nccl)
+endif()
 
 # cuDNN is optional: without it, our own kernels do all attention. Older headers lack what
 # kernels/cuda/cudnn asks of the graph interface.
@@ -58,4 +62,3 @@ set(TRIREME_CUDA_LIBRARIES_kernels CUDA::cudart CUDA::cublasLt)
 if(TRIREME_CUDNN)
   list(APPEND TRIREME_CUDA_LIBRARIES_kernels cudnn::cudnn)
 endif()
-set(TRIREME_CUDA_LIBRARIES_comm CUDA::cudart nccl::nccl)

@@ -12,8 +12,9 @@ bool nccl_is_built() { return false; }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup&, Device, Links) {
   fail(Status::resources,
-       "this program was built without NCCL: build it with -DTRIREME_CUDA=ON, or set "
-       "comm.backend = mpi");
+       "this program was built without NCCL: build it with -DTRIREME_CUDA=ON "
+       "-DTRIREME_NCCL=ON, or "
+       "set comm.backend = mpi");
 }
 
 }  // namespace trireme::comm

@@ -1,0 +1,171 @@
+// RunLock: one job at a time writes into a run's directory.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/run_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include "base/error.hpp"
+#include "io/deck_toml.hpp"
+
+namespace trireme::io {
+namespace {
+
+std::string lock_path(const std::string& directory) { return directory + "/lock"; }
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string job_name() {
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  if (!array.empty()) return array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  for (const char* const name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
+    if (const std::string job = variable(name); !job.empty()) return job;
+  return "";
+}
+
+std::string text_of(const ProcessName& who) {
+  return format("host = {}\npid = {}\njob = {}\nsince = {}\n", quote_toml(who.host),
+                who.pid, quote_toml(who.job), quote_toml(who.since));
+}
+
+// What the file says; fields that it does not have stay empty, for a holder may be
+// writing it.
+ProcessName read_holder(int file) {
+  std::array<char, 4096> text{};
+  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
+  ProcessName who;
+  try {
+    const auto size = static_cast<std::size_t>(got > 0 ? got : 0);
+    for (const auto& [name, line, column, value] :
+         parse_toml(std::string(text.data(), size)).members) {
+      if (name == "host") who.host = value.text;
+      if (name == "pid") who.pid = value.whole;
+      if (name == "job") who.job = value.text;
+      if (name == "since") who.since = value.text;
+    }
+  } catch (const TomlError&) {
+  }
+  return who;
+}
+
+// Whether the lock was had. Throws Error(status) when the file system has none.
+bool try_lock(int file, int how, const std::string& path, Status status) {
+  while (::flock(file, how | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return false;
+    fail(status,
+         "{}: cannot be locked: {}; put run.directory on a file system with flock "
+         "(Lustre: "
+         "mounted with \"flock\")",
+         path, std::strerror(errno));
+  }
+  return true;
+}
+
+// Whether `file` is still what lies at `path`: its holder may have removed it between our
+// open and our lock.
+bool is_current(int file, const std::string& path) {
+  struct stat opened {
+  }, there{};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
+}
+
+void write_holder(int file, const std::string& path) {
+  const std::string text = text_of(this_process());
+  const bool written =
+      ::ftruncate(file, 0) == 0 &&
+      ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (!written) fail(Status::io, "{}: write failed: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+std::string ProcessName::describe() const {
+  std::string text = format("process {} on {}", pid, host.empty() ? "?" : host);
+  if (!job.empty()) text += ", job " + job;
+  return since.empty() ? text : text + ", since " + since;
+}
+
+std::string utc_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+ProcessName this_process() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return {host.data(), ::getpid(), job_name(), utc_time()};
+}
+
+RunLock::RunLock(const std::string& directory) : path_(lock_path(directory)) {
+  constexpr int tries = 40;
+  for (int i = 0; i < tries; ++i) {
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0)
+      fail(Status::cannot_create, "{}: cannot be created: {}", path_,
+           std::strerror(errno));
+    try {
+      const bool mine = try_lock(file_, LOCK_EX, path_, Status::cannot_create);
+      if (mine && is_current(file_, path_)) {
+        write_holder(file_, path_);
+        return;
+      }
+      if (!mine && i + 1 == tries)
+        fail(Status::cannot_create,
+             "{} is held by {}: another job writes into this run.directory; wait for it, "
+             "or give this run another",
+             path_, read_holder(file_).describe());
+    } catch (...) {
+      ::close(file_);
+      throw;
+    }
+    ::close(file_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  fail(Status::cannot_create, "{}: is removed by another process again and again", path_);
+}
+
+RunLock::~RunLock() {
+  if (is_current(file_, path_)) ::unlink(path_.c_str());
+  ::close(file_);
+}
+
+std::optional<ProcessName> RunLock::holder(const std::string& directory) {
+  const std::string path = lock_path(directory);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    const int error = errno;
+    require(error == ENOENT || error == ENOTDIR, Status::io, "{}: cannot be read: {}",
+            path, std::strerror(error));
+    return {};
+  }
+  std::optional<ProcessName> who;
+  try {
+    if (!try_lock(file, LOCK_SH, path, Status::io)) who = read_holder(file);
+  } catch (...) {
+    ::close(file);
+    throw;
+  }
+  ::close(file);
+  return who;
+}
+
+}  // namespace trireme::io
