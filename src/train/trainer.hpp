@@ -16,6 +16,7 @@
 #include "io/sample_source.hpp"
 #include "train/batch_loader.hpp"
 #include "train/engine.hpp"
+#include "train/pipeline_times.hpp"
 #include "train/step_totals.hpp"
 
 namespace trireme::train {
@@ -58,7 +59,7 @@ class Trainer {
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
   double tokens_of_rank() const;
-  void report() const;
+  void report();
   void print(double loss, double norm, double rate, const StepTimes& times) const;
   void validate();
   double validation_loss();
@@ -77,6 +78,7 @@ class Trainer {
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<comm::Watchdog> watchdog_;
   StepTotals totals_;
+  PipelineTimes pipeline_times_;
   comm::TrafficMeter meter_;         // of the steps
   optim::OffloadTraffic offloaded_;  // before this step
   Buffer validation_batch_;          // inputs and targets of one microbatch
@@ -87,17 +89,15 @@ class Trainer {
   std::int64_t skipped_ = 0;  // steps in a row
   bool stop_ = false;
   std::int64_t live_microbatches_ = 0;
-  std::vector<double> idle_sums_;      // of each pipeline rank, over the steps
-  std::vector<StageCost> stage_sums_;  // seconds of each stage, over the steps
-  double memory_peak_ = 0;             // bytes, of the rank that held most
-  double peak_flops_ = 0;              // of all ranks
-  double gemm_flops_ = 0;              // of all ranks, measured
-  bool peak_is_dense_ = false;         // by the data sheet of all their GPUs
-  CudaDevice gpu_;                     // of this rank, if it computes on one
-  EnergyMeter energy_;                 // of that GPU
-  std::optional<double> joules_;       // its counter before this step
-  double save_seconds_ = 0;            // of the last checkpoint
-  double usual_seconds_ = 0;           // of a step, smoothed
+  double memory_peak_ = 0;        // bytes, of the rank that held most
+  double peak_flops_ = 0;         // of all ranks
+  double gemm_flops_ = 0;         // of all ranks, measured
+  bool peak_is_dense_ = false;    // by the data sheet of all their GPUs
+  CudaDevice gpu_;                // of this rank, if it computes on one
+  EnergyMeter energy_;            // of that GPU
+  std::optional<double> joules_;  // its counter before this step
+  double save_seconds_ = 0;       // of the last checkpoint
+  double usual_seconds_ = 0;      // of a step, smoothed
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
