@@ -73,7 +73,7 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
 Plan make_plan(const train::RunConfig& config, int rank) {
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding);
   train::Engine engine(config, mesh, Device::meta());
-  train::StepTotals totals(mesh, stages(train::pipeline_shape(config)), Device::meta());
+  train::StepTotals totals(mesh, Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
   run_step(engine, totals, config);
   comm::TrafficMeter meter(mesh);

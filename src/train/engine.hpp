@@ -18,7 +18,6 @@
 #include "train/device_clock.hpp"
 #include "train/run_config.hpp"
 #include "train/schedule.hpp"
-#include "train/schedule_simulation.hpp"
 
 namespace trireme::train {
 
@@ -68,6 +67,7 @@ class Engine {
   int chunks() const { return static_cast<int>(chunks_.size()); }
   model::Stage& stage(int chunk = 0) { return *chunks_[to_size(chunk)].stage; }
   const Schedule& schedule() const { return schedule_; }
+  Shape activation_shape() const;  // of what goes from stage to stage
   // Positions, in the whole sequence, of the tokens that this rank holds of each.
   const std::vector<std::int64_t>& positions() const { return sequence_positions_; }
 
@@ -79,8 +79,9 @@ class Engine {
   // Of the last run(): seconds in all, and without waiting for other stages.
   double run_seconds() const { return run_seconds_; }
   double busy_seconds() const { return run_seconds_ - idle_seconds_; }
-  // Of the last run(): mean seconds of one microbatch in each stage of this rank.
-  std::vector<std::pair<int, StageCost>> stage_seconds() const;
+  // Of the last run(): seconds of each action of the schedule, without waiting for other
+  // stages.
+  const std::vector<double>& action_seconds() const { return action_seconds_; }
 
  private:
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -106,7 +107,6 @@ class Engine {
     std::vector<std::int64_t> slots;  // of each microbatch, in live
     std::vector<GradientIn> gradients_in;
     std::vector<std::int64_t> gradient_slots;  // of each microbatch, in gradients_in
-    StageCost seconds;                         // summed over the last run's microbatches
   };
   struct Work {
     const std::vector<TensorView>& inputs;
@@ -140,7 +140,6 @@ class Engine {
   void wait_for_peer(Stream& stream, comm::Handle& handle);
   void sum_times(std::size_t start, std::size_t end);
   nn::Pass pass(Stream& stream, Live& live, nn::WeightGradients& gradients);
-  Shape activation_shape() const;  // of what goes from stage to stage
 
   RunConfig config_;
   Device device_;
@@ -164,14 +163,14 @@ class Engine {
   bool training_ = true;
   ActivationDemand demand_;
   std::optional<Arena> scratch_, remade_;
-  // What an action took, between two marks of the clock; kind is empty for a wait.
+  // An action, or a wait inside the next one, between two marks of the clock.
   struct Span {
-    int chunk = 0;
-    std::optional<ActionKind> kind;
+    bool is_wait = false;
     std::size_t begin = 0, end = 0;
   };
   DeviceClock clock_;
   std::vector<Span> spans_;  // of the last run
+  std::vector<double> action_seconds_;
   double run_seconds_ = 0, idle_seconds_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/device_memory.hpp"
 #include "base/trace_range.hpp"
@@ -161,39 +162,19 @@ double Engine::execute(const Schedule& schedule, const Work& work) {
 
 // A wait lies inside an action, right before that action's span in the list.
 void Engine::sum_times(std::size_t start, std::size_t end) {
-  for (Chunk& chunk : chunks_) chunk.seconds = {0, 0, 0, 0};
+  action_seconds_.clear();
   idle_seconds_ = 0;
   double waited = 0;
   for (const Span& span : spans_) {
     const double seconds = clock_.seconds(span.begin, span.end);
-    if (!span.kind) {
+    if (span.is_wait) {
       waited += seconds;
-      idle_seconds_ += seconds;
       continue;
     }
-    StageCost& sum = chunks_[to_size(span.chunk)].seconds;
-    switch (*span.kind) {
-      case ActionKind::forward: sum.forward += seconds - waited; break;
-      case ActionKind::backward:
-      case ActionKind::backward_input: sum.backward_input += seconds - waited; break;
-      case ActionKind::backward_weight: sum.backward_weight += seconds - waited; break;
-      default: break;
-    }
-    waited = 0;
+    action_seconds_.push_back(seconds - waited);
+    idle_seconds_ += std::exchange(waited, 0.0);
   }
   run_seconds_ = clock_.seconds(start, end);
-}
-
-std::vector<std::pair<int, StageCost>> Engine::stage_seconds() const {
-  std::vector<std::pair<int, StageCost>> all;
-  const auto microbatches = static_cast<double>(shape_.microbatches);
-  for (const Chunk& chunk : chunks_) {
-    StageCost mean = chunk.seconds;
-    for (double* sum : {&mean.forward, &mean.backward_input, &mean.backward_weight})
-      *sum /= microbatches;
-    all.emplace_back(chunk.number, mean);
-  }
-  return all;
 }
 
 void Engine::perform(const Action& action, const Work& work, Stream& stream) {
@@ -201,7 +182,7 @@ void Engine::perform(const Action& action, const Work& work, Stream& stream) {
   store_->progress();
   const std::size_t begin = clock_.mark(stream);
   dispatch(action, work, stream);
-  spans_.push_back({action.chunk, action.kind, begin, clock_.mark(stream)});
+  spans_.push_back({false, begin, clock_.mark(stream)});
 }
 
 void Engine::dispatch(const Action& action, const Work& work, Stream& stream) {
@@ -236,7 +217,7 @@ void Engine::wait_for_peer(Stream& stream, comm::Handle& handle) {
   if (handle.empty()) return;
   const std::size_t begin = clock_.mark(stream);
   handle.wait();
-  spans_.push_back({0, std::nullopt, begin, clock_.mark(stream)});
+  spans_.push_back({true, begin, clock_.mark(stream)});
 }
 
 nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients) {

@@ -14,8 +14,8 @@ namespace trireme::train {
 namespace {
 
 // Random numbers in any floating type: zeros would cost a GPU less power than real data.
-Buffer random_matrix(Stream& stream, DType dtype, std::int64_t rows,
-                     std::int64_t columns, std::uint64_t which) {
+Buffer random_matrix(Stream& stream, DType dtype, std::int64_t rows, std::int64_t columns,
+                     std::uint64_t which) {
   const auto buffer = [&](DType type) {
     return Buffer(stream.device(), type, {rows, columns}, MemoryClass::workspace,
                   "gemm rate");

@@ -38,12 +38,11 @@ PipelineShape pipeline_shape(const RunConfig& config) {
           config.parallel.virtual_stages, config.microbatches()};
 }
 
-std::vector<PipelineRank> pipeline_outlook(const RunConfig& config,
-                                           const std::vector<StageCost>& costs) {
+std::vector<PipelineRank> pipeline_outlook(const RunConfig& config) {
   const PipelineShape shape = pipeline_shape(config);
   const auto cut = cut_stages(config.model, stages(shape), config.parallel.stage_layers);
   const std::vector<Schedule> schedules = make_schedules(shape);
-  const Simulation simulation = simulate(shape, schedules, {.stages = costs});
+  const Simulation simulation = simulate(shape, schedules);
   std::vector<PipelineRank> ranks;
   for (int rank = 0; rank < shape.ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);

@@ -22,11 +22,10 @@ struct PipelineRank {
 
 PipelineShape pipeline_shape(const RunConfig& config);
 
-// One entry for each rank of the pipeline. costs: of each stage; if empty, forward,
-// backward for the input and backward for the weights take one unit of time each. Cost:
-// linear in the number of actions.
-std::vector<PipelineRank> pipeline_outlook(const RunConfig& config,
-                                           const std::vector<StageCost>& costs = {});
+// One entry for each rank of the pipeline, where forward, backward for the input and
+// backward for the weights take one unit of time each. Cost: linear in the number of
+// actions.
+std::vector<PipelineRank> pipeline_outlook(const RunConfig& config);
 
 // "0-3 and 12-15": the blocks of a rank, counted from 0.
 std::string describe_blocks(const PipelineRank& rank);

@@ -70,6 +70,7 @@ class Simulator {
   // False if the action has to wait; otherwise it is done and the clock moves.
   bool step(int rank);
   bool compute(int rank, const Action& action);
+  double duration(int rank, const Action& action);
   bool send(int rank, const Action& action);
   void receive(int rank, const Action& action);
   void match(int from, int to);
@@ -128,6 +129,14 @@ Simulator::Simulator(const PipelineShape& shape, const std::vector<Schedule>& sc
   if (costs_.size() == 1) costs_.resize(stage_count, costs_.front());
   require(costs_.size() == stage_count, "costs of {} stages for {} stages", costs_.size(),
           stage_count);
+  require(options_.actions.empty() || options_.actions.size() == schedules.size(),
+          "times of {} ranks' actions for {} ranks", options_.actions.size(),
+          shape.ranks);
+  for (std::size_t r = 0; r < options_.actions.size(); ++r) {
+    require(options_.actions[r].size() == schedules[r].size(),
+            "rank {}: times of {} actions for {} actions", r, options_.actions[r].size(),
+            schedules[r].size());
+  }
   ranks_.resize(schedules.size());
   simulation_.ranks.resize(schedules.size());
   for (int r = 0; r < shape.ranks; ++r) {
@@ -185,22 +194,29 @@ bool Simulator::compute(int rank, const Action& action) {
   if (input == never) return false;
   Rank& state = at(rank);
   Run& run = run_of(rank, action);
-  const StageCost& stage = cost(rank, action.chunk);
   const double start = std::max(state.now, input);
+  state.now = start + duration(rank, action);
   switch (action.kind) {
-    case ActionKind::forward: run.forward = state.now = start + stage.forward; break;
-    case ActionKind::backward_input:
-      run.backward_input = state.now = start + stage.backward_input;
-      break;
-    case ActionKind::backward_weight:
-      run.backward_weight = state.now = start + stage.backward_weight;
-      break;
-    default:
-      state.now = start + stage.backward_input + stage.backward_weight;
-      run.backward_input = run.backward_weight = state.now;
+    case ActionKind::forward: run.forward = state.now; break;
+    case ActionKind::backward_input: run.backward_input = state.now; break;
+    case ActionKind::backward_weight: run.backward_weight = state.now; break;
+    default: run.backward_input = run.backward_weight = state.now;
   }
   result(rank).actions[state.next] = {start, state.now};
   return true;
+}
+
+// Of the rank's next action.
+double Simulator::duration(int rank, const Action& action) {
+  if (!options_.actions.empty())
+    return options_.actions[static_cast<std::size_t>(rank)][at(rank).next];
+  const StageCost& stage = cost(rank, action.chunk);
+  switch (action.kind) {
+    case ActionKind::forward: return stage.forward;
+    case ActionKind::backward_input: return stage.backward_input;
+    case ActionKind::backward_weight: return stage.backward_weight;
+    default: return stage.backward_input + stage.backward_weight;
+  }
 }
 
 double Simulator::ready(int rank, const Action& action) {

@@ -31,9 +31,13 @@ enum class SendMode : std::uint8_t {
 };
 
 struct SimulationOptions {
-  std::vector<StageCost> stages;  // of each stage; one entry: of all; empty: unit costs
-  double latency = 0.0;           // of a message, in the unit of the costs
+  std::vector<StageCost> stages =
+      {};                // of each stage; one entry: of all; empty: unit costs
+  double latency = 0.0;  // of a message, in the unit of the costs
   SendMode sends = SendMode::rendezvous;
+  // If not empty: what each action of each rank's schedule takes, in place of `stages`;
+  // entries of sends and receives are not read.
+  std::vector<std::vector<double>> actions = {};
 };
 
 struct ActionTime {

@@ -20,16 +20,15 @@ double take(const Buffer& x, std::size_t i, double on_meta) {
 
 }  // namespace
 
-StepTotals::StepTotals(comm::Mesh& mesh, int stages, Device device)
+StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
       stream_(device),
       values_(device, DType::f64, {3}, MemoryClass::communication, "loss") {
   const int ranks = mesh.shape().pipeline;
   if (ranks == 1) return;
-  work_ = Buffer(device, DType::f64, {ranks + 3 * stages}, MemoryClass::communication,
-                 "work of stages");
+  work_ = Buffer(device, DType::f64, {ranks}, MemoryClass::communication,
+                 "work of the pipeline's ranks");
   idle_shares_.resize(static_cast<std::size_t>(ranks));
-  stage_seconds_.resize(static_cast<std::size_t>(stages));
 }
 
 double StepTotals::tokens(double mine) {
@@ -67,20 +66,9 @@ void StepTotals::sum_work(const Work& work, double slowest) {
   kernels::fill(stream_, work_.view(), 0.0);
   put(work_, static_cast<std::size_t>(mesh_.coordinate(comm::Axis::pipeline)),
       work.busy / beside);
-  for (const auto& [stage, seconds] : work.stages) {
-    const std::size_t at = ranks + 3 * static_cast<std::size_t>(stage);
-    put(work_, at, seconds.forward / beside);
-    put(work_, at + 1, seconds.backward_input / beside);
-    put(work_, at + 2, seconds.backward_weight / beside);
-  }
   mesh_.everyone().all_reduce(stream_, work_.view()).wait();
   for (std::size_t r = 0; r < ranks; ++r)
     idle_shares_[r] = slowest > 0 ? 1.0 - take(work_, r, 0.0) / slowest : 0.0;
-  for (std::size_t stage = 0; stage < stage_seconds_.size(); ++stage) {
-    const std::size_t at = ranks + 3 * stage;
-    stage_seconds_[stage] = {take(work_, at, 0.0), take(work_, at + 1, 0.0),
-                             take(work_, at + 2, 0.0), 1.0};
-  }
 }
 
 void StepTotals::sum_validation(double& loss, double& tokens) {

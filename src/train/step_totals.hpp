@@ -2,13 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
 #include "train/interruptions.hpp"
-#include "train/schedule_simulation.hpp"
 
 namespace trireme::train {
 
@@ -23,16 +21,14 @@ class StepTotals {
   };
 
   // The mesh outlives this.
-  // stages: of the whole pipeline.
-  StepTotals(comm::Mesh& mesh, int stages, Device device);
+  StepTotals(comm::Mesh& mesh, Device device);
 
   // Number of real tokens of the global batch, from this rank's. At least 1.
   double tokens(double mine);
-  // What a rank did in a step's schedule, in seconds: in all, not waiting for another
-  // stage, and for a microbatch in each of its stages.
+  // What a rank did in a step's schedule, in seconds: in all, and not waiting for another
+  // stage.
   struct Work {
     double run = 0, busy = 0;
-    std::vector<std::pair<int, StageCost>> stages;
   };
   // The outcome of a step from each rank's.
   Outcome finish(const Outcome& mine, const Work& work);
@@ -43,8 +39,6 @@ class StepTotals {
   // it: the share of the time of the slowest rank's schedule in which it did not work.
   // Empty without a pipeline.
   const std::vector<double>& idle_shares() const { return idle_shares_; }
-  // Seconds of a microbatch in each stage, as a mean over the ranks that hold it.
-  const std::vector<StageCost>& stage_seconds() const { return stage_seconds_; }
   std::size_t bytes() const { return values_.bytes() + work_.bytes(); }
 
  private:
@@ -55,9 +49,8 @@ class StepTotals {
   void sum_work(const Work& work, double slowest);
 
   Buffer values_;  // f64 [3]
-  Buffer work_;    // f64 [pipeline ranks + 3 stages], if there is a pipeline
+  Buffer work_;    // f64 [pipeline ranks], if there is a pipeline
   std::vector<double> idle_shares_;
-  std::vector<StageCost> stage_seconds_;
 };
 
 }  // namespace trireme::train

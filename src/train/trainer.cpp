@@ -55,7 +55,8 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
       mesh_(mesh),
       config_(config),
       deck_(deck),
-      totals_(mesh, stages(pipeline_shape(config)), Device::host()),
+      totals_(mesh, Device::host()),
+      pipeline_times_(mesh, pipeline_shape(config)),
       meter_(mesh),
       guard_(config.health.steps),
       job_(world.rank() == 0 ? batch_job() : BatchJob{}),
@@ -74,8 +75,6 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
   if (config_.precision.compute == DType::f16)
     scaler_.emplace(config_.precision.loss_scale);
   live_microbatches_ = live_microbatches(engine_->schedule());
-  idle_sums_.resize(totals_.idle_shares().size());
-  stage_sums_.assign(totals_.stage_seconds().size(), StageCost{0, 0, 0, 1});
   measure_peak();
   start_or_resume();
   first_step_ = step_;
@@ -240,15 +239,9 @@ double Trainer::reduce_loss(double loss) {
     mine.memory_peak +=
         static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
   }
-  const auto all = totals_.finish(
-      mine, {engine_->run_seconds(), engine_->busy_seconds(), engine_->stage_seconds()});
-  for (std::size_t r = 0; r < idle_sums_.size(); ++r)
-    idle_sums_[r] += totals_.idle_shares()[r];
-  for (std::size_t s = 0; s < stage_sums_.size(); ++s) {
-    stage_sums_[s].forward += totals_.stage_seconds()[s].forward;
-    stage_sums_[s].backward_input += totals_.stage_seconds()[s].backward_input;
-    stage_sums_[s].backward_weight += totals_.stage_seconds()[s].backward_weight;
-  }
+  const auto all =
+      totals_.finish(mine, {engine_->run_seconds(), engine_->busy_seconds()});
+  pipeline_times_.add(engine_->action_seconds(), totals_.idle_shares());
   wish_ = all.wish;
   memory_peak_ = all.memory_peak;
   return all.loss;

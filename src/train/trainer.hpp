@@ -16,6 +16,7 @@
 #include "train/batch_loader.hpp"
 #include "train/engine.hpp"
 #include "train/interruptions.hpp"
+#include "train/pipeline_times.hpp"
 #include "train/step_guard.hpp"
 #include "train/step_totals.hpp"
 
@@ -69,7 +70,7 @@ class Trainer {
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
   double tokens_of_rank() const;
-  void report() const;
+  void report();
   void print(double loss, double norm, double rate, const StepTimes& times) const;
   void validate();
   double validation_loss();
@@ -91,6 +92,7 @@ class Trainer {
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<comm::Watchdog> watchdog_;
   StepTotals totals_;
+  PipelineTimes pipeline_times_;
   comm::TrafficMeter meter_;         // of the steps
   optim::OffloadTraffic offloaded_;  // before this step
   Buffer validation_batch_;          // inputs and targets of one microbatch
@@ -105,18 +107,16 @@ class Trainer {
   Interruptions interruptions_;
   Wish wish_ = Wish::none;  // of the last step
   std::int64_t live_microbatches_ = 0;
-  std::vector<double> idle_sums_;      // of each pipeline rank, over the steps
-  std::vector<StageCost> stage_sums_;  // seconds of each stage, over the steps
-  double memory_peak_ = 0;             // bytes, of the rank that held most
-  double peak_flops_ = 0;              // of all ranks
-  double gemm_flops_ = 0;              // of all ranks, measured
-  bool peak_is_dense_ = false;         // by the data sheet of all their GPUs
-  CudaDevice gpu_;                     // of this rank, if it computes on one
-  EnergyMeter energy_;                 // of that GPU
-  std::optional<double> joules_;       // its counter before this step
-  double save_seconds_ = 0;            // of the last checkpoint, or predicted
-  double validation_seconds_ = 0;      // of the last validation
-  double usual_seconds_ = 0;           // of a step, smoothed
+  double memory_peak_ = 0;         // bytes, of the rank that held most
+  double peak_flops_ = 0;          // of all ranks
+  double gemm_flops_ = 0;          // of all ranks, measured
+  bool peak_is_dense_ = false;     // by the data sheet of all their GPUs
+  CudaDevice gpu_;                 // of this rank, if it computes on one
+  EnergyMeter energy_;             // of that GPU
+  std::optional<double> joules_;   // its counter before this step
+  double save_seconds_ = 0;        // of the last checkpoint, or predicted
+  double validation_seconds_ = 0;  // of the last validation
+  double usual_seconds_ = 0;       // of a step, smoothed
 };
 
 }  // namespace trireme::train

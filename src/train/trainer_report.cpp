@@ -79,9 +79,12 @@ io::Record Trainer::accounts() {
   return record;
 }
 
-// At the end of the run: means over its steps.
-void Trainer::report() const {
-  if (!log::speaks() || meter_.laps() == 0) return;
+// At the end of the run: means over its steps. Collective.
+void Trainer::report() {
+  if (meter_.laps() == 0) return;
+  const IdleShares idle =
+      pipeline_times_.compare(engine_->activation_shape(), config_.precision.compute);
+  if (!log::speaks()) return;
   const auto print = [](const std::string& title, std::string table) {
     if (table.empty()) return;
     table.pop_back();
@@ -89,17 +92,17 @@ void Trainer::report() const {
   };
   print("traffic   a step of rank 0",
         traffic_table(all_laps(meter_), meter_.laps(), true));
-  if (idle_sums_.empty()) return;
+  if (idle.measured.empty()) return;
   std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
-  // The same schedule on a clock on which every stage takes the time it took here.
-  const auto outlook = pipeline_outlook(config_, stage_sums_);
+  const auto outlook = pipeline_outlook(config_);
   for (std::size_t r = 0; r < outlook.size(); ++r) {
-    const double idle = idle_sums_[r] / static_cast<double>(meter_.laps());
-    rows.push_back({std::to_string(r), describe_blocks(outlook[r]), percent(idle),
-                    percent(outlook[r].idle_share),
+    rows.push_back({std::to_string(r), describe_blocks(outlook[r]),
+                    percent(idle.measured[r]), percent(idle.simulated[r]),
                     std::to_string(outlook[r].live_microbatches)});
   }
-  print("pipeline  idle share of a step, and microbatches held", text_table(rows, 2, 2));
+  print("pipeline  idle share of a step (of the last " +
+            std::to_string(PipelineTimes::most_steps) + "), and microbatches held",
+        text_table(rows, 2, 2));
 }
 
 }  // namespace trireme::train

@@ -37,8 +37,7 @@ Bytes measure(const train::RunConfig& config) {
   Bytes with{};
   {
     comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
-    const train::StepTotals totals(mesh, stages(train::pipeline_shape(config)),
-                                   Device::host());
+    const train::StepTotals totals(mesh, Device::host());
     train_steps(config, mesh, 2, false, [&](train::Engine&) { with = ledger(); });
   }
   const Bytes kept = minus(ledger(), before);

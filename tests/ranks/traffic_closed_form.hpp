@@ -56,7 +56,6 @@ class ClosedForm {
     }
     T_ = config.batch.micro * config.model.sequence / mesh.shape().context;
     w_ = static_cast<std::int64_t>(size_of(config.precision.compute));
-    stages_ = stages;
     totals();
     tensor();
     context();
@@ -94,14 +93,14 @@ class ClosedForm {
     add(group, kind, times, times * sent * width);
   }
 
-  // Tokens, loss, what ranks agree on, norm, work of pipeline ranks and stages.
+  // Tokens, loss, what ranks agree on, norm, work of pipeline ranks.
   void totals() {
     all_reduce(mesh_.replicas(), 2, 1, 8);
     all_reduce(mesh_.group(Axis::pipeline), 1, 1, 8);
     all_reduce(mesh_.everyone(), 1, 3, 8);
     all_reduce(mesh_.everyone(), 1, 1, 8);
     if (mesh_.shape().pipeline > 1)
-      all_reduce(mesh_.everyone(), 1, mesh_.shape().pipeline + 3 * stages_, 8);
+      all_reduce(mesh_.everyone(), 1, mesh_.shape().pipeline, 8);
   }
 
   // Two all-reduces forward and two backward a block; with sequence parallelism as many
@@ -190,7 +189,6 @@ class ClosedForm {
   const comm::Mesh& mesh_;
   const std::vector<optim::Unit>& units_;
   std::int64_t M_, T_ = 0, w_ = 0, layers_ = 0, sends_ = 0;
-  int stages_ = 1;
   bool first_ = false, last_ = false;
   Table table_;
 };

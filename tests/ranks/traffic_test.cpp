@@ -69,7 +69,7 @@ Measured run_two_steps(const train::RunConfig& config,
   Measured measured;
   comm::Mesh mesh(test::world(), config.parallel.mesh, config.parallel.folding);
   train::Engine engine(config, mesh, Device::host());
-  train::StepTotals totals(mesh, stages(train::pipeline_shape(config)), Device::host());
+  train::StepTotals totals(mesh, Device::host());
   optim::ParameterStore& store = engine.store();
   store.initialize(3);
   const auto positions = static_cast<std::int64_t>(engine.positions().size());

@@ -261,6 +261,38 @@ TEST(ScheduleSimulation, LatencyAndUnequalStagesAreOnTheCriticalPath) {
   EXPECT_EQ(actions[2].end, 16.5);
 }
 
+// Rank 0: F0, F1, B0, B1. Rank 1: F0, B0, F1, B1. The times of an action are its own:
+// with their means both ranks of the first case would wait less.
+TEST(ScheduleSimulation, EachActionTakesItsOwnTime) {
+  const PipelineShape shape = shape_of(ScheduleKind::one_f_one_b, 2, 2);
+  const auto schedules = make_schedules(shape);
+  const auto run = [&](const std::vector<std::vector<double>>& computations) {
+    SimulationOptions options{.stages = {{100, 100, 100, 1}}, .latency = 0.5};
+    for (std::size_t r = 0; r < schedules.size(); ++r) {
+      auto next = computations[r].begin();
+      for (const Action& action : schedules[r]) {
+        const bool message =
+            action.kind == ActionKind::send || action.kind == ActionKind::receive;
+        options.actions.resize(r + 1);
+        options.actions[r].push_back(message ? 1000 : *next++);
+      }
+    }
+    return simulate(shape, schedules, options);
+  };
+  // Rank 0: F0 0-1, F1 1-8, B0 8-10 (its gradient came at 6), B1 from 15.5.
+  // Rank 1: F0 1.5-3.5, B0 3.5-5.5, F1 8.5-11, B1 11-15.
+  const Simulation uneven = run({{1, 7, 2, 3}, {2, 2, 2.5, 4}});
+  EXPECT_EQ(uneven.total, 15 + 0.5 + 3);
+  EXPECT_EQ(uneven.ranks[0].busy, 13);
+  EXPECT_EQ(uneven.ranks[1].busy, 10.5);
+  EXPECT_DOUBLE_EQ(uneven.ranks[1].idle_share, 1 - 10.5 / 18.5);
+  // Rank 0: F 4 each, B 2.5 each. Rank 1: F 2.25, B 3: F0 4.5-6.75, B0 -9.75, F1 -12, B1
+  // -15.
+  const Simulation even = run({{4, 4, 2.5, 2.5}, {2.25, 3, 2.25, 3}});
+  EXPECT_EQ(even.total, 15 + 0.5 + 2.5);
+  EXPECT_THROW(simulate(shape, schedules, {.actions = {{1.0}}}), Error);
+}
+
 TEST(ScheduleSimulation, CountsLiveActivationsByChunk) {
   const PipelineShape shape = shape_of(ScheduleKind::interleaved, 2, 2);
   SimulationOptions options;
