@@ -86,7 +86,7 @@ class Trainer {
   std::int64_t tokens_ = 0;  // trained on
   std::int64_t saved_step_ = -1;
   std::int64_t skipped_ = 0;  // steps in a row
-  BatchJob job_;  // on rank 0
+  BatchJob job_;              // on rank 0
   Interruptions interruptions_;
   Wish wish_ = Wish::none;  // of the last step
   std::int64_t live_microbatches_ = 0;
