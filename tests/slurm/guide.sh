@@ -16,7 +16,7 @@ timeout 300 bash -euo pipefail "$work/guide" >"$work/out" 2>&1 </dev/null
 status=$?
 sed -n '/ranks     4 on/,/^  3 /p' "$work/out"
 check "every command of the page" test "$status" = 0
-check "all steps were done" test "$(wc -l <"$HOME/first-hour/runs/first/metrics.jsonl")" = 60
-check "the chain did its steps" test "$(wc -l <"$HOME/first-hour/runs/chained/metrics.jsonl")" = 60
+check "all steps were done" test "$(steps "$HOME/first-hour/runs/first")" = 40
+check "the chain did its steps" test "$(steps "$HOME/first-hour/runs/chained")" = 40
 check "in one job of three" test "$(cat "$HOME/first-hour"/trireme.*.out | grep -c 'run chained')" = 1
 finish

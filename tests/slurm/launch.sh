@@ -40,10 +40,12 @@ timeout 120 srun -N 1 -n 2 --time=3 --mpi=pmix --kill-on-bad-exit=1 "$TRIREME" t
   run.directory="$work/limit" $some >"$work/out" 2>&1
 check "the job's end is known" grep -qE '^job .* ends in [23] min' "$work/out"
 
-# Without PMIx each process believes to be alone.
-timeout 60 srun -N 1 -n 2 --mpi=none "$TRIREME" train $deck run.directory="$work/alone" \
+# Each process believes to be alone where its MPI knows nothing of srun.
+timeout 60 srun -N 1 -n 2 --mpi=none env -u SLURM_JOBID -u SLURM_JOB_ID -u SLURM_STEPID \
+  -u SLURM_STEP_ID -u SLURM_NODELIST "$TRIREME" train $deck run.directory="$work/alone" \
   $some >"$work/out" 2>&1
 status=$?
 check "two singletons: refused" test "$status" = 78
 check "with the remedy" grep -q -- '--mpi=pmix' "$work/out"
+check "nothing was written" test ! -e "$work/alone"
 finish

@@ -30,7 +30,7 @@ restarts() { scontrol show job "$1" | grep -o 'Restarts=[0-9]*' | cut -d= -f2; }
 exit_status() { scontrol show job "$1" | grep -o ' ExitCode=[0-9]*' | cut -d= -f2; }
 
 # steps DIRECTORY: that the run in it has done.
-steps() { cat "$1/metrics.jsonl" 2>/dev/null | wc -l; }
+steps() { field "$1/metrics.jsonl" loss 2>/dev/null | wc -l; }
 has_steps() { [ "$(steps "$1")" -ge "$2" ]; }
 
 tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }

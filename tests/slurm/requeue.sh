@@ -13,7 +13,7 @@ cat >"$work/program" <<'END'
 restart=${SLURM_RESTART_COUNT:-0}
 arguments=("$@")
 if [ "$restart" -ge "$INTERRUPTIONS" ]; then
-  arguments+=("run.steps=$(($(wc -l <"$RUN/metrics.jsonl") + 3))")
+  arguments+=("run.steps=$(($(grep -c '"loss":' "$RUN/metrics.jsonl") + 3))")
 elif [ "$LIMIT" = run.time_limit ] && [ "$restart" = 0 ]; then
   arguments+=(run.time_limit=3)
 elif [ "$LIMIT" = job_end ] && [ "$restart" = 0 ]; then
@@ -31,7 +31,7 @@ submit() {
   TRIREME="$work/program" RUN="$work/$name" INTERRUPTIONS=$interruptions LIMIT=$limit \
     sbatch --parsable --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 --signal=USR1@10 \
     --output="$work/$name.out" "$@" jobs/train.sbatch $deck run.directory="$work/$name" $short \
-    run.steps=1000000 checkpoint.every=0
+    run.steps=1000000 checkpoint.every=1000000
 }
 
 restarted() { [ "$(restarts "$1")" -ge "$2" ]; }
@@ -42,8 +42,8 @@ running_again() { [ "$(starts "$1")" -ge "$2" ] && grep -q '^step' <(tail -n 3 "
 done_like_undisturbed() {
   cp "$work/$1.out" "$work/out" 2>/dev/null
   check "$1: completed" in_state "$2" COMPLETED
-  run 4 train $deck run.directory="$work/$1-whole" $short checkpoint.every=0 \
-    run.steps="$(steps "$work/$1")" checkpoint.every="$(steps "$work/$1")"
+  run 4 train $deck run.directory="$work/$1-whole" $short checkpoint.every=1000000 \
+    run.steps="$(steps "$work/$1")"
   check "$1: as undisturbed" identical "$work/$1" "$work/$1-whole"
 }
 

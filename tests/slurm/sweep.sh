@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A sweep of twelve points as a job array: a task that fails is found and resubmitted, and no
+# other point runs twice.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+
+run 1 sweep $deck precision.compute=fp32 run.steps=2 --directory "$work/sweep" \
+  --grid optimizer.learning_rate=1e-3,2e-3,3e-3 --grid run.seed=1,2 --grid model.layers=1,2
+check "twelve points" test "$status" = 0 -a "$(grep -c '^\[\[point' "$work/sweep/sweep.toml")" = 12
+
+# The program of the tasks: that of point 7 dies once.
+cat >"$work/program" <<'END'
+#!/bin/bash
+echo "$SLURM_ARRAY_TASK_ID" >>"$STARTS"
+if [ "$SLURM_ARRAY_TASK_ID" = 7 ] && mkdir "$STARTS.died" 2>/dev/null; then kill -9 $$; fi
+exec "$TRIREME_PROGRAM" "$@"
+END
+chmod +x "$work/program"
+export TRIREME_PROGRAM STARTS=$work/starts
+
+# array INDICES: submits them and waits for all.
+array() {
+  local job
+  job=$(TRIREME="$work/program" sbatch --parsable --array="$1%4" --nodes=1 \
+    --ntasks-per-node=1 --cpus-per-task=1 --signal=USR1@10 --output="$work/task.%a.out" \
+    jobs/sweep.sbatch "$work/sweep/sweep.toml")
+  soon 200 none_left "$job"
+}
+none_left() { ! squeue -h -j "$1" 2>/dev/null | grep -q .; }
+
+check "the array ends" array 0-11
+run 1 sweep --status "$work/sweep/sweep.toml"
+check "eleven points are done" test "$(grep -cw done "$work/out")" = 11
+run 1 sweep --resubmit "$work/sweep/sweep.toml"
+left=$(grep -o -- '--array=[^ ]*' "$work/out" | cut -d= -f2)
+check "point 7 is left" test "$left" = 7
+check "it is submitted again" array "$left"
+run 1 sweep --status "$work/sweep/sweep.toml"
+check "all are done" test "$(grep -cw done "$work/out")" = 12
+check "thirteen tasks in all" test "$(wc -l <"$STARTS")" = 13
+check "point 7 twice" test "$(grep -cx 7 "$STARTS")" = 2
+
+# A point in the array is the run that its overrides say.
+run 1 train $deck precision.compute=fp32 run.steps=2 optimizer.learning_rate=3e-3 run.seed=2 \
+  model.layers=2 run.directory="$work/alone"
+field "$work/alone/metrics.jsonl" loss >"$work/a"
+field "$work/sweep/point-0011/metrics.jsonl" loss >"$work/b"
+check "the last point's losses are those of its deck" cmp "$work/a" "$work/b"
+finish
