@@ -12,6 +12,7 @@
 #include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
 #include "io/checkpoint.hpp"
+#include "io/event_file.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_source.hpp"
 #include "train/batch_loader.hpp"
@@ -43,6 +44,7 @@ class Trainer {
   Status run();
 
   Engine& engine() { return *engine_; }
+  std::int64_t steps_done() const { return step_; }
 
  private:
   void open_data();
@@ -55,6 +57,7 @@ class Trainer {
   void step();
   double reduce_loss(double loss);
   bool healthy(double loss, double norm);
+  void write_metrics(const io::Record& record);
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
   double tokens_of_rank() const;
@@ -75,6 +78,7 @@ class Trainer {
   std::optional<Engine> engine_;
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
+  std::optional<io::EventFile> events_;     // on rank 0, for TensorBoard
   std::optional<comm::Watchdog> watchdog_;
   StepTotals totals_;
   comm::TrafficMeter meter_;         // of the steps

@@ -75,6 +75,8 @@ void Trainer::start_or_resume() {
     if (world_.rank() != 0) return;
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
+    if (config_.metrics.tensorboard)
+      events_.emplace(config_.run.directory + "/tensorboard", step_);
   });
 }
 

@@ -10,6 +10,9 @@ trireme_add_test(style COMMAND style_test)
 trireme_add_test(style.format COMMAND
                  ${CMAKE_CURRENT_SOURCE_DIR}/check_format.sh ${PROJECT_SOURCE_DIR})
 
+trireme_add_test(style.spack COMMAND
+                 bash ${CMAKE_CURRENT_SOURCE_DIR}/spack_options.sh ${PROJECT_SOURCE_DIR})
+
 # Each header compiles alone: one file that includes it and nothing else.
 if(TRIREME_CHECK_HEADERS)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}

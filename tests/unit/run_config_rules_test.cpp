@@ -280,7 +280,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"precision.recipe", "delayed", "\"none\""},
       {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
       {"checkpoint.async", "true", "false"},
-      {"metrics.tensorboard", "true", "false"},
       {"health.check_replicas_every", "10", "0"},
   };
   for (const auto& [key, value, instead] : wishes) {
