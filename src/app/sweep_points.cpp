@@ -13,7 +13,7 @@ namespace {
 
 using Points = std::vector<std::vector<std::string>>;
 
-constexpr std::size_t most_points = 1000000;
+constexpr std::size_t most_points = 100000;
 
 std::string trimmed(const std::string& text) {
   const auto begin = text.find_first_not_of(" \t\r");
