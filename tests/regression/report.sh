@@ -5,7 +5,7 @@
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
 one=$work/one
-more="run.directory=$one metrics.tensorboard=true checkpoint.every=2 optimizer.schedule.name=constant"
+more="run.directory=$one metrics.tensorboard=true checkpoint.every=2 optimizer.schedule.name=constant optimizer.schedule.warmup=0"
 
 run 2 train $deck $more run.steps=2
 check "training" test "$status" = 0
@@ -50,7 +50,8 @@ check "no place for the page" expect 73 "$work/file"
 # An event file that cannot be made ends the run on every rank, and the status says so.
 mkdir "$work/full"
 : >"$work/full/tensorboard"
-run 2 train $deck run.directory="$work/full" metrics.tensorboard=true run.steps=2
+run 2 train $deck run.directory="$work/full" metrics.tensorboard=true run.steps=2 \
+  optimizer.schedule.warmup=0
 check "no place for events" expect 73 "$work/full/tensorboard"
 check "is in the status" grep -q '^status = 73' "$work/full/status.toml"
 finish

@@ -109,6 +109,7 @@ class Trireme(CMakePackage, CudaPackage):
             "model.sequence=16",
             "batch.global=4",
             "batch.micro=1",
+            "optimizer.schedule.warmup=0",
             "run.device=cpu",
             "run.directory={0}".format(directory),
         ]
