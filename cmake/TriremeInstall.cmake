@@ -1,11 +1,17 @@
-# cmake --install: a relocatable tree with the program, the example decks and the job scripts.
+# cmake --install: a relocatable tree with the program, example decks, job scripts, the deck's
+# schema, the man page and the completion for bash.
 # SPDX-License-Identifier: Apache-2.0
 include(GNUInstallDirs)
 
 if(TARGET trireme)
   install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set(pages ${PROJECT_BINARY_DIR}/pages)
+  install(FILES ${pages}/deck.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme)
+  install(FILES ${pages}/trireme.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${pages}/trireme.bash RENAME trireme
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
 install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme/inputs)
 install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme/jobs
-        FILES_MATCHING PATTERN "*.sbatch")
+        FILES_MATCHING PATTERN "*.sbatch" PATTERN "*.sh" PATTERN "*.md")
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -109,6 +110,17 @@ Record& Record::set(const std::string& key, const Record& value) {
 Record& Record::append(const Record& other) {
   fields_.insert(fields_.end(), other.fields_.begin(), other.fields_.end());
   return *this;
+}
+
+std::vector<std::pair<std::string, double>> Record::numbers() const {
+  std::vector<std::pair<std::string, double>> out;
+  for (const auto& [key, text] : fields_) {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end) out.emplace_back(key, value);
+  }
+  return out;
 }
 
 std::string Record::json() const {

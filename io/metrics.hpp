@@ -21,6 +21,8 @@ class Record {
   // The fields of another record, after those here.
   Record& append(const Record& other);
   bool empty() const { return fields_.empty(); }
+  // The fields that are finite numbers, in order.
+  std::vector<std::pair<std::string, double>> numbers() const;
   std::string json() const;
 
  private:

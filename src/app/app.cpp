@@ -19,6 +19,7 @@ constexpr std::array commands = {
     Command{"train", train},       Command{"plan", plan},
     Command{"generate", generate}, Command{"evaluate", evaluate},
     Command{"inspect", inspect},   Command{"bench", bench},
+    Command{"sweep", sweep},       Command{"report", report},
     Command{"help", help},         Command{"--help", help},
     Command{"--version", version},
 };

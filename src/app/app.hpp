@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
+
 #include "app/arguments.hpp"
 #include "comm/world.hpp"
 
@@ -17,7 +19,13 @@ int generate(comm::World& world, const Arguments& arguments);
 int evaluate(comm::World& world, const Arguments& arguments);
 int inspect(comm::World& world, const Arguments& arguments);
 int bench(comm::World& world, const Arguments& arguments);
+int sweep(comm::World& world, const Arguments& arguments);
+int report(comm::World& world, const Arguments& arguments);
 int help(comm::World& world, const Arguments& arguments);
 int version(comm::World& world, const Arguments& arguments);
+
+// Commands and their options: the text of `trireme help`, from which the completion and
+// the man page are made (help_text.hpp).
+std::string_view overview();
 
 }  // namespace trireme::app

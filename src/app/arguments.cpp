@@ -42,13 +42,13 @@ void Arguments::parse(std::string_view usage, std::span<const Option> options,
     if (!known->takes_value) {
       require(equals == std::string::npos, Status::command_line, "{} takes no value",
               name);
-      values_[name] = "";
+      values_[name].emplace_back();
     } else if (equals != std::string::npos) {
-      values_[name] = word.substr(equals + 1);
+      values_[name].push_back(word.substr(equals + 1));
     } else {
       require(i + 1 < words_.size(), Status::command_line, "{} needs a value\nusage: {}",
               name, usage);
-      values_[name] = words_[++i];
+      values_[name].push_back(words_[++i]);
     }
   }
   require(rest.size() >= least && rest.size() <= most, Status::command_line,
@@ -58,19 +58,26 @@ void Arguments::parse(std::string_view usage, std::span<const Option> options,
 
 std::string Arguments::text(std::string_view option, std::string_view fallback) const {
   const auto found = values_.find(option);
-  return found == values_.end() ? std::string(fallback) : found->second;
+  return found == values_.end() ? std::string(fallback) : found->second.back();
+}
+
+std::vector<std::string> Arguments::texts(std::string_view option) const {
+  const auto found = values_.find(option);
+  return found == values_.end() ? std::vector<std::string>() : found->second;
 }
 
 std::int64_t Arguments::integer(std::string_view option, std::int64_t fallback,
                                 std::int64_t least, std::int64_t most) const {
   const auto found = values_.find(option);
-  return found == values_.end() ? fallback : number(option, found->second, least, most);
+  return found == values_.end() ? fallback
+                                : number(option, found->second.back(), least, most);
 }
 
 double Arguments::real(std::string_view option, double fallback, double least,
                        double most) const {
   const auto found = values_.find(option);
-  return found == values_.end() ? fallback : number(option, found->second, least, most);
+  return found == values_.end() ? fallback
+                                : number(option, found->second.back(), least, most);
 }
 
 }  // namespace trireme::app

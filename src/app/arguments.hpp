@@ -31,6 +31,8 @@ class Arguments {
   const std::vector<std::string>& words() const { return words_; }
   bool has(std::string_view option) const { return values_.contains(option); }
   std::string text(std::string_view option, std::string_view fallback) const;
+  // Every value of an option that may be given more than once, in order.
+  std::vector<std::string> texts(std::string_view option) const;
   // Throw Error(command_line) when the value is no number or outside [least, most].
   std::int64_t integer(std::string_view option, std::int64_t fallback, std::int64_t least,
                        std::int64_t most) const;
@@ -38,7 +40,7 @@ class Arguments {
 
  private:
   std::vector<std::string> words_;
-  std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };
 
 }  // namespace trireme::app

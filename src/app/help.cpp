@@ -1,6 +1,7 @@
-// `trireme help [deck]`.
+// `trireme help`: the overview, and pages made from the tables of commands and keys.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/app.hpp"
+#include "app/help_text.hpp"
 #include "base/log.hpp"
 #include "io/deck.hpp"
 #include "train/deck_table.hpp"
@@ -8,11 +9,12 @@
 namespace trireme::app {
 namespace {
 
-constexpr std::string_view overview =
+constexpr std::string_view overview_text =
     R"(usage: trireme COMMAND ...      under srun or mpirun, or alone for one rank
 
   train    DECK [section.key=value ...]     run, or resume, a training job
            --check [--ranks N]              only check the deck and print the plan
+           --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N]
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run or checkpoint
@@ -21,9 +23,15 @@ constexpr std::string_view overview =
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--device auto|cpu|cuda]
   inspect  CHECKPOINT                       list tensors, verify digests
+  sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
+           [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
+           --status FILE                    the state of every point, and the best
+           --resubmit FILE                  how to run again what is not finished
+  report   RUN ... [--output FILE]          a page with plots of one or more runs
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N]
-  help deck [--markdown]                    every key of a deck
+  help     deck [--markdown]                every key of a deck
+           schema|completion|man            JSON Schema of decks; for bash; the man page
   --version                                 versions of the program and its libraries
 
 Exit status: 0 done; 64 command line wrong; 65 deck, data or checkpoint content wrong;
@@ -33,23 +41,31 @@ again; 78 resources do not fit the deck; 80 training diverged; 82 hang found.)";
 
 }  // namespace
 
+std::string_view overview() { return overview_text; }
+
 int help(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
-  bool deck = false;
+  std::string topic;
   world.agree([&] {
     constexpr Option options[] = {{"--markdown", false}};
-    arguments.parse("trireme help [deck [--markdown]]", options, 0, 1);
-    deck = !arguments.words().empty();
-    require(!deck || arguments.words().front() == "deck", Status::command_line,
-            "no help on '{}'; there is 'trireme help deck'", arguments.words().front());
+    arguments.parse("trireme help [deck [--markdown] | schema | completion | man]",
+                    options, 0, 1);
+    if (!arguments.words().empty()) topic = arguments.words().front();
+    require(
+        topic.empty() || topic == "deck" || help_page(topic), Status::command_line,
+        "no help on '{}'; there is 'trireme help' with deck, schema, completion or man",
+        topic);
+    require(topic == "deck" || !arguments.has("--markdown"), Status::command_line,
+            "--markdown goes with 'trireme help deck'");
   });
-  if (!deck) {
-    log::line(overview);
-  } else if (arguments.has("--markdown")) {
+  if (topic.empty())
+    log::line(overview_text);
+  else if (topic != "deck")
+    log::line(*help_page(topic));
+  else if (arguments.has("--markdown"))
     log::line(io::describe_keys_markdown(train::deck_table()));
-  } else {
+  else
     log::line(io::describe_keys(train::deck_table()));
-  }
   return 0;
 }
 

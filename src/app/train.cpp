@@ -4,6 +4,8 @@
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/run_record.hpp"
+#include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "kernels/runtime.hpp"
@@ -15,6 +17,21 @@
 
 namespace trireme::app {
 namespace {
+
+// DECK and overrides: as given, or those of a sweep's point.
+std::vector<std::string> deck_words(const Arguments& arguments) {
+  const bool point = arguments.has("--manifest");
+  require(point == arguments.has("--index"), Status::command_line,
+          "--manifest FILE and --index N go together");
+  require(point == arguments.words().empty(), Status::command_line, "{}",
+          point
+              ? "a point of a sweep takes no deck and no overrides: its manifest has them"
+              : "which deck? usage: trireme train DECK [section.key=value ...]");
+  if (!point) return arguments.words();
+  const auto manifest = SweepManifest::read(arguments.text("--manifest", ""));
+  const auto last = static_cast<std::int64_t>(manifest.points.size()) - 1;
+  return manifest.deck_words(arguments.integer("--index", 0, 0, last));
+}
 
 // Every problem that can be found without training: the deck's, then the data's.
 int check(comm::World& world, const LoadedDeck& deck) {
@@ -36,13 +53,16 @@ int train(comm::World& world, const Arguments& given) {
   // Every rank must resolve the deck alike: the smallest node decides.
   const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
   world.agree([&] {
-    constexpr Option options[] = {{"--check", false}, {"--ranks", true}};
-    arguments.parse("trireme train DECK [section.key=value ...] [--check [--ranks N]]",
-                    options, 1, 10000);
+    constexpr Option options[] = {
+        {"--check", false}, {"--ranks", true}, {"--manifest", true}, {"--index", true}};
+    arguments.parse(
+        "trireme train DECK [section.key=value ...] [--check [--ranks N]], or "
+        "trireme train --manifest FILE --index N",
+        options, 0, 10000);
     require(arguments.has("--check") || !arguments.has("--ranks"), Status::command_line,
             "--ranks goes with --check; a run has the ranks that srun or mpirun started");
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
-    deck = load_deck(arguments.words(), static_cast<int>(ranks),
+    deck = load_deck(deck_words(arguments), static_cast<int>(ranks),
                      arguments.has("--ranks") ? 0 : on_node);
   });
   train::check_same_everywhere(world, deck.effective);
@@ -60,10 +80,14 @@ int train(comm::World& world, const Arguments& given) {
     if (log::speaks())
       log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
   });
-  comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
-                  on.device, on.transport);
-  train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu);
-  return static_cast<int>(trainer.run());
+  RunRecord record(world, run);
+  return static_cast<int>(recorded(record, [&] {
+    comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
+                    on.device, on.transport);
+    train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu);
+    record.started(trainer.steps_done());
+    return trainer.run();
+  }));
 }
 
 }  // namespace trireme::app

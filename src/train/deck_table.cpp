@@ -326,7 +326,7 @@ constexpr std::array other_keys = {
     integer("metrics", "every", "steps", "1", 1, most_steps,
             "Steps between printed lines; metrics.jsonl has every step."),
     boolean("metrics", "tensorboard", "false",
-            "Write TensorBoard event files; true is not available yet."),
+            "Write TensorBoard event files to tensorboard/ under run.directory."),
     integer("metrics", "validate_every", "steps", "0", 0, most_steps,
             "Steps between validations; 0: none."),
     integer("metrics", "validate_sequences", "sequences", "64", 0, 1e12,

@@ -213,6 +213,7 @@ void read_output(const io::Deck& deck, RunConfig& config) {
   config.checkpoint.one_reads = deck.text("checkpoint.load") == "one";
   config.checkpoint.load_on_mesh_change = deck.boolean("checkpoint.load_on_mesh_change");
   config.metrics.every = deck.integer("metrics.every");
+  config.metrics.tensorboard = deck.boolean("metrics.tensorboard");
   config.metrics.validate_every = deck.integer("metrics.validate_every");
   config.metrics.validate_sequences = deck.integer("metrics.validate_sequences");
   config.health.steps = read_step_rules(deck);

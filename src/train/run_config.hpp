@@ -82,6 +82,7 @@ struct CheckpointSettings {
 
 struct MetricsSettings {
   std::int64_t every = 1;
+  bool tensorboard = false;
   std::int64_t validate_every = 0;
   std::int64_t validate_sequences = 0;  // 0: the whole validation source
 };

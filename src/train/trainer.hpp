@@ -11,6 +11,7 @@
 #include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
 #include "io/checkpoint.hpp"
+#include "io/event_file.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_source.hpp"
 #include "train/batch_loader.hpp"
@@ -45,6 +46,7 @@ class Trainer {
   Status run();
 
   Engine& engine() { return *engine_; }
+  std::int64_t steps_done() const { return step_; }
 
  private:
   void open_data();
@@ -67,6 +69,7 @@ class Trainer {
   bool in_range(double loss, double norm);
   // Updates done: what the optimizer and its schedule count.
   std::int64_t updates() const { return step_ - (scaler_ ? scaler_->skipped() : 0); }
+  void write_metrics(const io::Record& record);
   void record(double loss, double norm, double rate, const StepTimes& times);
   io::Record accounts();
   double tokens_of_rank() const;
@@ -90,6 +93,7 @@ class Trainer {
   std::optional<optim::LossScaler> scaler_;  // with fp16
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
+  std::optional<io::EventFile> events_;     // on rank 0, for TensorBoard
   std::optional<comm::Watchdog> watchdog_;
   StepTotals totals_;
   PipelineTimes pipeline_times_;

@@ -28,11 +28,17 @@ std::string pad(const std::string& text, std::size_t width) {
 
 io::Record loss_scale_record(const std::optional<optim::LossScaler>& scaler) {
   io::Record record;
-  if (scaler) record.set("loss_scale", scaler->scale()).set("overflows", scaler->skipped());
+  if (scaler)
+    record.set("loss_scale", scaler->scale()).set("overflows", scaler->skipped());
   return record;
 }
 
 }  // namespace
+
+void Trainer::write_metrics(const io::Record& record) {
+  metrics_->write(record);
+  if (events_) events_->write(record);
+}
 
 void Trainer::record(double loss, double norm, double rate, const StepTimes& times) {
   const auto flops = model::flops_per_token(config_.model);
@@ -42,28 +48,28 @@ void Trainer::record(double loss, double norm, double rate, const StepTimes& tim
   usual_seconds_ =
       usual_seconds_ == 0 ? times.total : 0.9 * usual_seconds_ + 0.1 * times.total;
   if (metrics_) {
-    metrics_->write(io::Record()
-                        .set("step", step_)
-                        .set("loss", loss)
-                        .set("grad_norm", norm)
-                        .set("learning_rate", rate)
-                        .set("tokens", tokens_)
-                        .set("step_seconds", times.total)
-                        .set("tokens_per_second", tokens_per_second)
-                        .set("mfu", tokens_per_second * flops.full / peak_flops_)
-                        .set("mfu_causal", tokens_per_second * flops.causal / peak_flops_)
-                        .set("model_tflops", tokens_per_second * flops.full * 1e-12)
-                        .set("memory_peak_bytes", memory_peak_)
-                        .set("allocations", memory_allocations())
-                        .set("resident_bytes", resident_bytes())
-                        .set("data_seconds", times.data)
-                        .set("compute_seconds", times.compute)
-                        .set("communication_seconds", times.communication)
-                        .set("optimizer_seconds", times.optimizer)
-                        .append(accounts())
-                        .append(skipped_ ? io::Record().set("skipped", std::int64_t{1})
-                                         : io::Record())
-                        .append(loss_scale_record(scaler_)));
+    write_metrics(io::Record()
+                      .set("step", step_)
+                      .set("loss", loss)
+                      .set("grad_norm", norm)
+                      .set("learning_rate", rate)
+                      .set("tokens", tokens_)
+                      .set("step_seconds", times.total)
+                      .set("tokens_per_second", tokens_per_second)
+                      .set("mfu", tokens_per_second * flops.full / peak_flops_)
+                      .set("mfu_causal", tokens_per_second * flops.causal / peak_flops_)
+                      .set("model_tflops", tokens_per_second * flops.full * 1e-12)
+                      .set("memory_peak_bytes", memory_peak_)
+                      .set("allocations", memory_allocations())
+                      .set("resident_bytes", resident_bytes())
+                      .set("data_seconds", times.data)
+                      .set("compute_seconds", times.compute)
+                      .set("communication_seconds", times.communication)
+                      .set("optimizer_seconds", times.optimizer)
+                      .append(accounts())
+                      .append(skipped_ ? io::Record().set("skipped", std::int64_t{1})
+                                       : io::Record())
+                      .append(loss_scale_record(scaler_)));
   }
   if (step_ % config_.metrics.every == 0 || step_ == config_.run.steps) {
     print(loss, norm, rate, times);
@@ -92,10 +98,10 @@ void Trainer::validate() {
   log::info("step {}  validation loss {}  perplexity {}", step_, fixed(loss, 4),
             fixed(std::exp(loss), 2));
   if (metrics_) {
-    metrics_->write(io::Record()
-                        .set("step", step_)
-                        .set("validation_loss", loss)
-                        .set("validation_perplexity", std::exp(loss)));
+    write_metrics(io::Record()
+                      .set("step", step_)
+                      .set("validation_loss", loss)
+                      .set("validation_perplexity", std::exp(loss)));
   }
 }
 

@@ -69,6 +69,8 @@ void Trainer::start_or_resume() {
     if (step_ < config_.run.steps) note_start(config_.run.directory, job_, step_);
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
+    if (config_.metrics.tensorboard)
+      events_.emplace(config_.run.directory + "/tensorboard", step_);
   });
 }
 

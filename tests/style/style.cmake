@@ -10,6 +10,9 @@ trireme_add_test(style COMMAND style_test)
 trireme_add_test(style.format COMMAND
                  ${CMAKE_CURRENT_SOURCE_DIR}/check_format.sh ${PROJECT_SOURCE_DIR})
 
+trireme_add_test(style.spack COMMAND
+                 bash ${CMAKE_CURRENT_SOURCE_DIR}/spack_options.sh ${PROJECT_SOURCE_DIR})
+
 # Each header compiles alone. Where a source file of this build includes it before anything
 # else, that file has shown it; for the others, one file each that includes it and nothing
 # else.

@@ -290,7 +290,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"comm.deterministic", "false", "true"},
       {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
       {"checkpoint.async", "true", "false"},
-      {"metrics.tensorboard", "true", "false"},
   };
   for (const auto& [key, value, instead] : wishes) {
     std::vector<std::string> overrides = {key + "=" + value};

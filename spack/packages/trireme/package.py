@@ -8,8 +8,10 @@ from spack.package import *
 try:  # Spack 1.0 and later keep the build systems in the repository of packages
     from spack_repo.builtin.build_systems.cmake import CMakePackage
     from spack_repo.builtin.build_systems.cuda import CudaPackage
-except ImportError:
-    pass  # before, spack.package has them
+
+    compilers_are_packages = True
+except ImportError:  # before, spack.package has them
+    compilers_are_packages = False
 
 
 class Trireme(CMakePackage, CudaPackage):
@@ -29,8 +31,9 @@ class Trireme(CMakePackage, CudaPackage):
     variant("openmp", default=True, description="Threads in portable kernels: Kokkos with OpenMP")
     variant("tests", default=False, description="Build the tests, and keep them in the build")
 
-    depends_on("c", type="build")  # FindMPI and FindHDF5 ask for C
-    depends_on("cxx", type="build")
+    if compilers_are_packages:
+        depends_on("c", type="build")  # FindMPI and FindHDF5 ask for C
+        depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("ninja", type="build")
 
@@ -106,6 +109,7 @@ class Trireme(CMakePackage, CudaPackage):
             "model.sequence=16",
             "batch.global=4",
             "batch.micro=1",
+            "optimizer.schedule.warmup=0",
             "run.device=cpu",
             "run.directory={0}".format(directory),
         ]

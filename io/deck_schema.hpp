@@ -1,0 +1,16 @@
+// The table of deck keys as a JSON Schema, for editors and tools.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "io/deck.hpp"
+
+namespace trireme::io {
+
+// JSON Schema (draft 2020-12) of a deck. It knows keys, types, ranges and choices; rules
+// between keys are the program's (`trireme train --check`).
+std::string deck_schema(std::span<const DeckKey> table);
+
+}  // namespace trireme::io

@@ -1,0 +1,25 @@
+// MetricsHistory: what metrics.jsonl says, whatever state the file is in.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace trireme::io {
+
+using Series = std::map<std::int64_t, double>;  // step, value
+
+struct MetricsHistory {
+  std::map<std::string, Series> series;  // by key; the last record of a step wins
+  std::int64_t damaged = 0;              // lines that are no record of a step
+
+  // The series of a key; an empty one if there is none.
+  const Series& of(const std::string& key) const;
+  std::int64_t last_step() const;  // 0 if there is none
+};
+
+// A missing or empty file is an empty history. Throws Error(io) when it cannot be read.
+MetricsHistory read_metrics(const std::string& path);
+
+}  // namespace trireme::io

@@ -1,0 +1,68 @@
+// status.toml of a run's directory: how it was started, and how it ended.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/run_status.hpp"
+
+#include <unistd.h>
+
+#include "io/deck_toml.hpp"
+#include "io/files.hpp"
+
+namespace trireme::io {
+namespace {
+
+constexpr std::int64_t most_bytes = 16 << 20;
+
+std::string path_in(const std::string& directory) { return directory + "/status.toml"; }
+
+RunStart read_start(const TomlValue& table) {
+  RunStart start;
+  for (const auto& [name, line, column, value] : table.members) {
+    if (name == "step") start.step = value.whole;
+    if (name == "ranks") start.ranks = value.whole;
+    if (name == "time") start.process.since = value.text;
+    if (name == "host") start.process.host = value.text;
+    if (name == "pid") start.process.pid = value.whole;
+    if (name == "job") start.process.job = value.text;
+  }
+  return start;
+}
+
+}  // namespace
+
+void write_run_status(const std::string& directory, const RunStatus& status) {
+  std::string text = format(
+      "# State of this run, as of its last start or end.\n"
+      "state = {}\nstatus = {}\nmessage = {}\nended = {}\nsteps = {}\n",
+      status.running ? "\"running\"" : "\"ended\"", static_cast<int>(status.status),
+      quote_toml(status.message), quote_toml(status.ended), status.steps);
+  for (const RunStart& start : status.starts)
+    text += format(
+        "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n",
+        start.step, start.ranks, quote_toml(start.process.since),
+        quote_toml(start.process.host), start.process.pid, quote_toml(start.process.job));
+  write_text_atomically(path_in(directory), text);
+}
+
+std::optional<RunStatus> read_run_status(const std::string& directory) {
+  const std::string path = path_in(directory);
+  if (::access(path.c_str(), F_OK) != 0) return {};
+  RunStatus status;
+  try {
+    for (const auto& [name, line, column, value] :
+         parse_toml(read_text(path, most_bytes)).members) {
+      if (name == "state") status.running = value.text == "running";
+      if (name == "status") status.status = static_cast<Status>(value.whole);
+      if (name == "message") status.message = value.text;
+      if (name == "ended") status.ended = value.text;
+      if (name == "steps") status.steps = value.whole;
+      if (name != "starts") continue;
+      for (const auto& item : value.items) status.starts.push_back(read_start(item));
+    }
+  } catch (const TomlError& error) {
+    fail(Status::bad_content, "{}:{}: {}; remove it, the next start writes it anew", path,
+         error.line, error.what());
+  }
+  return status;
+}
+
+}  // namespace trireme::io

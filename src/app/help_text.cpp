@@ -1,0 +1,150 @@
+// Pages made from the overview of commands and the table of deck keys.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/help_text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "app/app.hpp"
+#include "base/version.hpp"
+#include "io/deck_schema.hpp"
+#include "train/deck_table.hpp"
+
+namespace trireme::app {
+namespace {
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
+
+void add_options(const std::string& line, std::vector<std::string>& options) {
+  for (auto at = line.find("--"); at != std::string::npos; at = line.find("--", at)) {
+    auto end = at + 2;
+    while (end < line.size() && is_name(line[end])) ++end;
+    const std::string name = line.substr(at, end - at);
+    if (name.size() > 2 &&
+        std::find(options.begin(), options.end(), name) == options.end())
+      options.push_back(name);
+    at = end;
+  }
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string full_name(const io::DeckKey& key) {
+  return std::string(key.section) + "." + std::string(key.name);
+}
+
+// Text for roff: backslashes and leading dots are not commands, dashes are dashes.
+std::string roff(std::string_view text) {
+  std::string out;
+  bool line_begins = true;
+  for (const char c : text) {
+    if (line_begins && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+    line_begins = c == '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<CommandText> commands_of(std::string_view overview) {
+  std::vector<CommandText> commands;
+  std::istringstream lines{std::string(overview)};
+  for (std::string line; std::getline(lines, line);) {
+    const bool head = line.size() > 2 && line.starts_with("  ") && line[2] != ' ';
+    if (head) {
+      const auto end = std::min(line.find(' ', 2), line.size());
+      commands.push_back({line.substr(2, end - 2), {}});
+      line = line.substr(end);
+    } else if (!line.starts_with("   ") || commands.empty()) {
+      continue;
+    }
+    add_options(line, commands.back().options);
+  }
+  return commands;
+}
+
+std::string bash_completion(std::string_view overview,
+                            std::span<const io::DeckKey> table) {
+  const auto commands = commands_of(overview);
+  std::vector<std::string> names, keys;
+  for (const auto& command : commands) names.push_back(command.name);
+  for (const auto& key : table) keys.push_back(full_name(key) + "=");
+  std::string out =
+      "# Completion of trireme for bash; made by `trireme help completion`.\n"
+      "_trireme() {\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} options=\n"
+      "  COMPREPLY=()\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W \"" +
+      joined(names) +
+      "\" -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case ${COMP_WORDS[1]} in\n";
+  for (const auto& command : commands)
+    out += "    " + command.name + ") options=\"" + joined(command.options) + "\" ;;\n";
+  out +=
+      "  esac\n"
+      "  if [ \"${COMP_WORDS[1]}\" = help ]; then\n"
+      "    options=\"$options deck schema completion man\"\n"
+      "  fi\n"
+      "  case $word in\n"
+      "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
+      "    *.*)\n"
+      "      compopt -o nospace 2>/dev/null\n"
+      "      COMPREPLY=($(compgen -W \"$_trireme_keys\" -- \"$word\") "
+      "$(compgen -f -- \"$word\"))\n"
+      "      ;;\n"
+      "    *)\n"
+      "      compopt -o filenames 2>/dev/null\n"
+      "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
+      "      if [ \"${COMP_WORDS[1]}\" = help ]; then\n"
+      "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+      "      fi\n"
+      "      ;;\n"
+      "  esac\n"
+      "}\n"
+      "_trireme_keys=\"\n";
+  for (const auto& key : keys) out += "  " + key + "\n";
+  return out + "\"\ncomplete -F _trireme trireme";
+}
+
+std::string man_page(std::string_view overview, std::span<const io::DeckKey> table,
+                     std::string_view version) {
+  return ".TH TRIREME 1 \"\" \"trireme " + std::string(version) +
+         "\" \"User Commands\"\n"
+         ".SH NAME\ntrireme \\- train large language models on many processors\n"
+         ".SH SYNOPSIS\n.B trireme\n.I COMMAND\n[...]\n"
+         ".SH DESCRIPTION\n"
+         "Reads an input deck, a TOML file, and trains on the ranks that\n.BR srun (1)\n"
+         "or\n.BR mpirun (1)\nstarted. A value of the deck is replaced by an argument\n"
+         ".IR section.key=value ,\nwhose right side is TOML; a bare word is a text.\n"
+         ".SH COMMANDS\n.nf\n" +
+         roff(overview) + "\n.fi\n.SH DECK\n.nf\n" + roff(io::describe_keys(table)) +
+         ".fi\n"
+         ".SH FILES\n"
+         "A run writes below\n.IR run.directory :\nthe deck in force (deck.toml), "
+         "metrics.jsonl, status.toml and checkpoints/.\n"
+         ".SH SEE ALSO\n.BR srun (1),\n.BR sbatch (1),\n.BR mpirun (1),\n.BR h5ls (1)";
+}
+
+std::optional<std::string> help_page(std::string_view name) {
+  const auto table = train::deck_table();
+  if (name == "schema") return io::deck_schema(table);
+  if (name == "completion") return bash_completion(overview(), table);
+  if (name == "man") return man_page(overview(), table, build_info().version);
+  return {};
+}
+
+}  // namespace trireme::app

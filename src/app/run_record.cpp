@@ -1,0 +1,73 @@
+// RunRecord: the lock and the status of a run, from its start to its end.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/run_record.hpp"
+
+#include "base/log.hpp"
+#include "io/files.hpp"
+
+namespace trireme::app {
+
+RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
+    : world_(world), directory_(run.directory) {
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    io::make_directories(directory_);
+    lock_.emplace(directory_);
+    try {
+      if (auto before = io::read_run_status(directory_))
+        status_.starts = std::move(before->starts);
+    } catch (const Error& error) {
+      log::warn("{}", error.what());
+    }
+    status_.steps = run.steps;
+    status_.starts.push_back({0, world_.size(), io::this_process()});
+  });
+}
+
+void RunRecord::started(std::int64_t step) {
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    if (step == 0) status_.starts.erase(status_.starts.begin(), status_.starts.end() - 1);
+    status_.starts.back().step = step;
+    io::write_run_status(directory_, status_);
+  });
+}
+
+void RunRecord::ended(Status status) {
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    status_.running = false;
+    status_.status = status;
+    status_.ended = io::utc_time();
+    io::write_run_status(directory_, status_);
+  });
+}
+
+void RunRecord::failed(Status status, const std::string& message) noexcept {
+  if (world_.rank() != 0) return;
+  try {
+    status_.running = false;
+    status_.status = status;
+    status_.message = message;
+    status_.ended = io::utc_time();
+    io::write_run_status(directory_, status_);
+  } catch (const std::exception& error) {
+    log::error(std::string("trireme: ") + error.what());
+  }
+}
+
+Status recorded(RunRecord& record, const std::function<Status()>& work) {
+  try {
+    const Status status = work();
+    record.ended(status);
+    return status;
+  } catch (const Error& error) {
+    record.failed(error.status(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    record.failed(Status::internal, error.what());
+    throw;
+  }
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,40 @@
+// RunRecord: the lock and the status of a run, from its start to its end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "comm/world.hpp"
+#include "io/run_status.hpp"
+#include "train/run_config.hpp"
+
+namespace trireme::app {
+
+// Holds the lock of the run's directory while it lives, and keeps status.toml there. All
+// ranks make one; rank 0 does the work.
+class RunRecord {
+ public:
+  // Makes the directory and takes its lock. Collective. Throws Error(cannot_create), on
+  // all ranks alike, when another job holds it.
+  RunRecord(comm::World& world, const train::RunSettings& run);
+
+  // Once it is known how many steps were done before. Collective.
+  void started(std::int64_t step);
+  // With the status that the program will leave with. Collective.
+  void ended(Status status);
+  // Before an exception leaves: by one rank alone. What cannot be written is said, for
+  // the error that is under way matters more.
+  void failed(Status status, const std::string& message) noexcept;
+
+ private:
+  comm::World& world_;
+  std::string directory_;
+  std::optional<io::RunLock> lock_;  // on rank 0
+  io::RunStatus status_;
+};
+
+// Calls work(record) and records how it ends.
+Status recorded(RunRecord& record, const std::function<Status()>& work);
+
+}  // namespace trireme::app

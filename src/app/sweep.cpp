@@ -1,0 +1,228 @@
+// `trireme sweep`: a manifest and a job array of a parameter sweep, and its state.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "app/app.hpp"
+#include "app/deck_arguments.hpp"
+#include "app/shell.hpp"
+#include "app/sweep_manifest.hpp"
+#include "app/sweep_points.hpp"
+#include "app/sweep_status.hpp"
+#include "base/log.hpp"
+#include "io/digest.hpp"
+#include "io/files.hpp"
+
+namespace trireme::app {
+namespace {
+
+constexpr std::string_view usage =
+    "trireme sweep DECK [section.key=value ...] [--grid key=a,b,c ...] [--list FILE] "
+    "[--directory DIR] [--ranks N], or trireme sweep --status FILE, or trireme sweep "
+    "--resubmit FILE";
+constexpr std::int64_t most_bytes = 64 << 20;
+
+// Every point's problems; one that several points have is said once.
+class Problems {
+ public:
+  void add(std::size_t point, const Error& error) {
+    auto& seen = points_[error.what()];
+    if (seen.empty()) order_.emplace_back(error.what());
+    seen.push_back(static_cast<std::int64_t>(point));
+    statuses_.insert(error.status());
+  }
+  void require_none(std::size_t count) const {
+    if (order_.empty()) return;
+    std::string text;
+    for (const auto& message : order_) {
+      const auto& seen = points_.at(message);
+      text += text.empty() ? "" : "\n";
+      text += seen.size() == count ? "every point: "
+                                   : format("point {}: ", array_expression(seen));
+      text += message;
+    }
+    throw Error(statuses_.size() == 1 ? *statuses_.begin() : Status::bad_content, text);
+  }
+
+ private:
+  std::map<std::string, std::vector<std::int64_t>> points_;
+  std::vector<std::string> order_;
+  std::set<Status> statuses_;
+};
+
+std::string absolute(const std::string& path) {
+  std::array<char, PATH_MAX> real{};
+  require(::realpath(path.c_str(), real.data()) != nullptr, Status::missing_input,
+          "{}: cannot be resolved", path);
+  return real.data();
+}
+
+std::string this_program() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length))
+                    : "trireme";
+}
+
+// Checks every point's deck, in the file that the user names, and fills in the digests.
+void check_points(SweepManifest& manifest, const std::string& deck) {
+  Problems problems;
+  std::map<std::string, std::size_t> first_with;
+  for (std::size_t i = 0; i < manifest.points.size(); ++i) {
+    auto& point = manifest.points[i];
+    std::vector<std::string> words = {deck};
+    words.insert(words.end(), manifest.base.begin(), manifest.base.end());
+    words.insert(words.end(), point.overrides.begin(), point.overrides.end());
+    try {
+      load_deck(words, static_cast<int>(manifest.ranks));
+      words.erase(words.begin());
+      point.digest = point_digest(deck, words, "point");
+      const auto [same, is_new] = first_with.emplace(point.digest, i);
+      require(is_new, Status::command_line, "is the same run as point {}", same->second);
+    } catch (const Error& error) {
+      problems.add(i, error);
+    }
+  }
+  problems.require_none(manifest.points.size());
+}
+
+// An override of all points that a point gives too would be a trap.
+void check_base(const SweepManifest& manifest) {
+  const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
+  std::set<std::string> swept;
+  for (const auto& point : manifest.points)
+    for (const auto& word : point.overrides) swept.insert(key(word));
+  for (const auto& word : manifest.base)
+    require(!swept.contains(key(word)) && key(word) != "run.directory",
+            Status::command_line, "{}: the sweep itself gives {}", word, key(word));
+}
+
+std::string script(const SweepManifest& manifest, const std::string& manifest_path) {
+  const std::int64_t last = static_cast<std::int64_t>(manifest.points.size()) - 1;
+  const std::string here = absolute(manifest.directory);
+  return format(
+      "#!/bin/bash\n"
+      "# The points of {} as a job array; written by `trireme sweep`.\n"
+      "# Usage: sbatch [--array=...] sweep.sbatch [OFFSET], as `trireme sweep "
+      "--resubmit` "
+      "prints it.\n"
+      "# Change nodes, tasks, cores and times to what a point needs: {} ranks were "
+      "checked.\n"
+      "#SBATCH --job-name=sweep\n"
+      "#SBATCH --array=0-{}\n"
+      "#SBATCH --ntasks={}\n"
+      "#SBATCH --cpus-per-task=1\n"
+      "#SBATCH --time=04:00:00\n"
+      "#SBATCH --signal=USR1@300\n"
+      "#SBATCH --requeue\n"
+      "#SBATCH --open-mode=append\n"
+      "#SBATCH --output={}\n\n"
+      "cd {} || exit 66  # paths in the deck are relative to here\n"
+      "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK "
+      "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n"
+      "index=$((${1:-0} + SLURM_ARRAY_TASK_ID))\n"
+      "srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores "
+      "\"${TRIREME:-{}}\" \\\n"
+      "  train --manifest {} --index \"$index\"\n"
+      "status=$?\n"
+      "# 75: a checkpoint was written; this point alone goes on later.\n"
+      "if [ $status -eq 75 ]; then\n"
+      "  scontrol requeue \"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n"
+      "fi\n"
+      "exit $status\n",
+      manifest_path, manifest.ranks, std::min<std::int64_t>(last, 999), manifest.ranks,
+      shell_quoted(here + "/slurm-%a.out"), shell_quoted(absolute(".")), this_program(),
+      shell_quoted(here + "/sweep.toml"));
+}
+
+// Whether the file is there with another content than this.
+void require_same_or_new(const std::string& path, const std::string& text) {
+  if (::access(path.c_str(), F_OK) != 0) return;
+  require(io::read_text(path, most_bytes) == text, Status::cannot_create,
+          "{}: belongs to another sweep; give this one another --directory", path);
+}
+
+void make(const Arguments& arguments, int ranks) {
+  // 1. The points
+  SweepManifest manifest;
+  const std::string deck = arguments.words().front();
+  manifest.directory = arguments.text("--directory", "sweep");
+  manifest.deck = "deck.toml";
+  manifest.ranks = arguments.integer("--ranks", ranks, 1, 1 << 24);
+  manifest.base.assign(arguments.words().begin() + 1, arguments.words().end());
+  const std::string list = arguments.text("--list", "");
+  const auto grids = arguments.texts("--grid");
+  require(!grids.empty() || !list.empty(), Status::command_line,
+          "a sweep needs --grid key=a,b,c or --list FILE");
+  for (auto& overrides :
+       sweep_points(grids, list.empty() ? "" : io::read_text(list, most_bytes), list))
+    manifest.points.push_back(
+        {point_name(static_cast<std::int64_t>(manifest.points.size())),
+         std::move(overrides), ""});
+  // 2. Whether they can run
+  check_base(manifest);
+  check_points(manifest, deck);
+  // 3. The files
+  const std::string text = io::read_text(deck, most_bytes);
+  manifest.deck_digest = io::digest_of(text);
+  const std::string path = manifest.directory + "/sweep.toml";
+  const std::string toml = manifest.toml();
+  require_same_or_new(path, toml);
+  require_same_or_new(manifest.directory + "/deck.toml", text);
+  io::make_directories(manifest.directory);
+  io::write_text_atomically(manifest.directory + "/deck.toml", text);
+  io::write_text_atomically(manifest.directory + "/sweep.sbatch", script(manifest, path));
+  io::write_text_atomically(path, toml);
+  log::info("{} points in {}", manifest.points.size(), path);
+  std::vector<std::int64_t> all(manifest.points.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  std::string commands = submit_commands(all, manifest.directory + "/sweep.sbatch");
+  commands.pop_back();
+  log::info("submit them all:\n{}", commands);
+}
+
+void print_status(const std::string& path) {
+  const auto manifest = SweepManifest::read(path);
+  log::line(status_table(manifest, point_states(manifest)));
+}
+
+void print_resubmission(const std::string& path) {
+  const auto manifest = SweepManifest::read(path);
+  std::string commands = submit_commands(unfinished(point_states(manifest)),
+                                         manifest.directory + "/sweep.sbatch");
+  if (commands.empty()) return log::info("# every point is done or running");
+  commands.pop_back();
+  log::line(commands);
+}
+
+}  // namespace
+
+int sweep(comm::World& world, const Arguments& given) {
+  Arguments arguments = given;
+  world.agree([&] {
+    constexpr Option options[] = {{"--grid", true},      {"--list", true},
+                                  {"--directory", true}, {"--ranks", true},
+                                  {"--status", true},    {"--resubmit", true}};
+    arguments.parse(usage, options, 0, 10000);
+    const bool asks = arguments.has("--status") || arguments.has("--resubmit");
+    require(asks == arguments.words().empty() &&
+                !(arguments.has("--status") && arguments.has("--resubmit")) &&
+                !(asks && (arguments.has("--grid") || arguments.has("--list") ||
+                           arguments.has("--directory") || arguments.has("--ranks"))),
+            Status::command_line, "usage: {}", usage);
+    if (world.rank() != 0) return;
+    if (arguments.has("--status")) return print_status(arguments.text("--status", ""));
+    if (arguments.has("--resubmit"))
+      return print_resubmission(arguments.text("--resubmit", ""));
+    make(arguments, world.size());
+  });
+  return 0;
+}
+
+}  // namespace trireme::app

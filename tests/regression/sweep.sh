@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# A parameter sweep from its grid to its best point, without a batch system.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+sweep=$work/sweep
+short="run.steps=3 optimizer.schedule.warmup=0"
+grids=(--grid 'debug.fault="",nan@2@0' --grid optimizer.learning_rate=1e-3,3e-3,1e-2
+  --grid run.seed=1,2)
+
+# Mistakes in any point are found before anything is written, all at once.
+run 1 sweep $deck --directory "$sweep" --grid optimizer.learning_rat=1e-3,2e-3
+check "an unknown key" expect 64 "did you mean 'optimizer.learning_rate'"
+run 1 sweep $deck --directory "$sweep" --grid model.heads=4,5,3 --grid run.seed=1,2
+check "a rule broken in some points" expect 65 'point 2,3: '
+check "and in others" grep -q 'point 4,5: ' "$work/out"
+run 1 sweep $deck --directory "$sweep" --grid optimizer.learning_rate=1e-3,0.001
+check "the same run twice" expect 64 'point 1: is the same run as point 0'
+run 1 sweep $deck --directory "$sweep" run.seed=4 --grid run.seed=1,2
+check "a key given for all and for each" expect 64 'the sweep itself gives run.seed'
+run 1 sweep $deck --directory "$sweep"
+check "no grid" expect 64 'needs --grid'
+check "nothing was written" test ! -e "$sweep"
+
+run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
+check "12 points" grep -q '12 points in' "$work/out"
+check "and how to submit them" grep -q "sbatch --array=0-11 $sweep/sweep.sbatch" "$work/out"
+check "a script that bash can read" bash -n "$sweep/sweep.sbatch"
+check "for the whole array" grep -q '^#SBATCH --array=0-11$' "$sweep/sweep.sbatch"
+cp "$sweep/sweep.toml" "$work/before"
+run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
+check "the same sweep again changes nothing" cmp "$sweep/sweep.toml" "$work/before"
+run 1 sweep $deck $short batch.micro=2 --directory "$sweep" "${grids[@]}"
+check "another one is refused" expect 73 'belongs to another sweep'
+check "and leaves the first" cmp "$sweep/sweep.toml" "$work/before"
+
+run 1 sweep --status "$sweep/sweep.toml"
+check "all points wait" grep -q '^12 waiting' "$work/out"
+run 1 train --manifest "$sweep/sweep.toml" --index 12
+check "an index too high" expect 64 'a number from 0 to 11'
+run 1 train $deck --manifest "$sweep/sweep.toml" --index 1
+check "a deck besides" expect 64 'takes no deck'
+run 1 train --manifest "$sweep/sweep.toml"
+check "no index" expect 64 'go together'
+run 1 train --manifest "$sweep/sweep.toml" --index 7 --check
+check "a point is checked" grep -q 'the deck is good' "$work/out"
+check "without writing" test ! -e "$sweep/point-0007"
+
+# A task that trains; one that diverges; one whose directory another process holds.
+run 1 train --manifest "$sweep/sweep.toml" --index 5
+check "a point trains" test "$status" = 0
+run 1 train $deck $short optimizer.learning_rate=1e-2 run.seed=2 \
+  run.directory="$work/alone"
+field "$work/alone/metrics.jsonl" loss >"$work/a"
+field "$sweep/point-0005/metrics.jsonl" loss >"$work/b"
+check "as the same deck alone, to the bit" cmp "$work/a" "$work/b"
+run 2 train --manifest "$sweep/sweep.toml" --index 0
+check "another, on two ranks" test "$status" = 0
+run 1 train --manifest "$sweep/sweep.toml" --index 8
+check "a point diverges" expect 80 'not finite'
+
+mkdir -p "$sweep/point-0003"
+exec 9>"$sweep/point-0003/lock"
+flock 9
+run 2 train --manifest "$sweep/sweep.toml" --index 3
+check "a second task on a point" expect 73 'is held by'
+check "writes nothing" test ! -e "$sweep/point-0003/metrics.jsonl"
+run 1 sweep --status "$sweep/sweep.toml"
+cp "$work/out" "$work/table"
+check "what is held is running" grep -q 'running .* 3 ' "$work/table"
+check "states are counted" grep -q '8 waiting  1 running  2 done  1 failed' "$work/table"
+check "a failure is explained" grep -q '^8: status 80: ' "$work/table"
+check "the best is marked" grep -qE '^\*  done .*  (0|5)  3/3' "$work/table"
+check "and named" grep -qE 'best: point (0|5) in ' "$work/table"
+run 1 sweep --resubmit "$sweep/sweep.toml"
+check "neither done nor running" grep -qx "sbatch --array=1,2,4,6-11 $sweep/sweep.sbatch" \
+  "$work/out"
+exec 9>&-
+
+# The tree may move; its deck may not change.
+mv "$sweep" "$work/moved"
+run 1 train --manifest "$work/moved/sweep.toml" --index 3
+check "a moved sweep goes on" test "$status" = 0
+run 1 sweep --status "$work/moved/sweep.toml"
+check "and sees what was done" grep -q '3 done' "$work/out"
+echo '# edited' >>"$work/moved/deck.toml"
+run 1 train --manifest "$work/moved/sweep.toml" --index 4
+check "an edited deck is refused" expect 65 'is not the deck that'
+
+printf '%s\n' '# pairs' 'model.layers=1 optimizer.clip=0.5' 'model.layers=2 # and its clip' \
+  >"$work/points"
+run 2 sweep $deck --directory "$work/list" --list "$work/points" --grid run.seed=1,2
+check "a list times a grid" grep -q '4 points in' "$work/out"
+finish

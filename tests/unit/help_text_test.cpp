@@ -1,0 +1,127 @@
+// Help, completion, man page and schema: made from the commands and the table of keys.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/help_text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "app/app.hpp"
+#include "io/deck_schema.hpp"
+#include "io/files.hpp"
+#include "train/deck_table.hpp"
+
+namespace trireme::app {
+namespace {
+
+std::string source(const std::string& path) {
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  return (root ? std::string(root) : std::string(".")) + "/" + path;
+}
+
+std::string text_of(const std::string& path) { return io::read_text(path, 1 << 22); }
+
+TEST(HelpText, CommandsAreFoundInTheOverview) {
+  const auto commands = commands_of(
+      "usage: x --no\n\n  train    DECK [a.b=c]   run\n           --check [--ranks N]\n"
+      "  bench    [--steps N]\n\nExit --status 0\n");
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_EQ(commands[0].name, "train");
+  EXPECT_EQ(commands[0].options, (std::vector<std::string>{"--check", "--ranks"}));
+  EXPECT_EQ(commands[1].options, (std::vector<std::string>{"--steps"}));
+}
+
+// The overview against the commands' own lists: rows Option{"--name", ...} in src/app.
+TEST(HelpText, OverviewHasEveryOptionAndNoOther) {
+  std::set<std::string> shown, parsed;
+  for (const auto& command : commands_of(overview()))
+    for (const auto& option : command.options) shown.insert(command.name + " " + option);
+  const std::regex row(R"re(\{"(--[a-z-]+)", (?:true|false)\})re");
+  for (const auto& entry : std::filesystem::directory_iterator(source("src/app"))) {
+    const std::string name = entry.path().stem().string();
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string text = text_of(entry.path().string());
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), row);
+         it != std::sregex_iterator(); ++it)
+      parsed.insert(name + " " + (*it)[1].str());
+  }
+  EXPECT_EQ(shown, parsed) << "src/app/help.cpp shows what the commands' files parse";
+}
+
+TEST(HelpText, OverviewHasEveryCommand) {
+  std::set<std::string> shown, known;
+  for (const auto& command : commands_of(overview())) shown.insert(command.name);
+  const std::string text = text_of(source("src/app/app.cpp"));
+  const std::regex row(R"re(Command\{"([a-z-]+)")re");
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), row);
+       it != std::sregex_iterator(); ++it)
+    known.insert((*it)[1].str());
+  known.erase("--help");
+  EXPECT_EQ(shown, known);
+}
+
+TEST(HelpText, CompletionHasCommandsOptionsAndKeys) {
+  const std::string text = bash_completion(overview(), train::deck_table());
+  EXPECT_NE(text.find("\n    sweep) options=\"--grid --list --directory"),
+            std::string::npos);
+  for (const auto& key : train::deck_table())
+    EXPECT_NE(text.find("\n  " + std::string(key.section) + "." + std::string(key.name) +
+                        "=\n"),
+              std::string::npos);
+}
+
+TEST(HelpText, ManPageIsSafeRoff) {
+  const std::string text =
+      man_page("  train    x\n.SH evil\n'x \\n\n", train::deck_table(), "1.2");
+  EXPECT_TRUE(text.starts_with(".TH TRIREME 1 \"\" \"trireme 1.2\""));
+  EXPECT_NE(text.find("\n\\&.SH evil\n\\&'x \\en\n"), std::string::npos) << text;
+  for (const auto& key : train::deck_table())
+    EXPECT_NE(text.find(std::string(key.name)), std::string::npos);
+}
+
+TEST(DeckSchema, HasEveryKey) {
+  const std::string text = io::deck_schema(train::deck_table());
+  for (const auto& key : train::deck_table()) {
+    EXPECT_NE(text.find("\"" + std::string(key.name) + "\": {"), std::string::npos)
+        << key.name;
+    std::string doc(key.doc);
+    if (doc.find('"') != std::string::npos) continue;
+    EXPECT_NE(text.find("\"description\": \"" + doc), std::string::npos) << key.name;
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '{'),
+            std::count(text.begin(), text.end(), '}'));
+}
+
+TEST(DeckSchema, SaysTypesRangesAndWhatIsRequired) {
+  const io::DeckKey table[] = {
+      {"a.b", "n", io::KeyType::integer, "steps", "3", 0, 9, "", "A number."},
+      {"a.b", "x", io::KeyType::real, "", "", 0, 1e300, "", "A rate.", true},
+      {"a", "t", io::KeyType::text, "", "\"p\"", 0, 0, "p|q", "A word."},
+      {"a", "s", io::KeyType::bytes, "", "1", 0, 9, "", "A size."},
+      {"a", "l", io::KeyType::integers, "", "[1, 2]", 0, 9, "", "A list."}};
+  std::string text = io::deck_schema(table);
+  text.erase(std::remove_if(text.begin(), text.end(),
+                            [](char c) { return c == ' ' || c == '\n'; }),
+             text.end());
+  const auto has = [&](const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  };
+  has(R"("n":{"type":"integer","minimum":0,"maximum":9,)");
+  has(R"("description":"Anumber.Unit:steps.","default":3})");
+  has(R"("x":{"type":"number","exclusiveMinimum":0,"maximum":1e+300,)");
+  has(R"("required":["x"])");
+  has(R"("required":["b"])");
+  has(R"("required":["a"])");
+  has(R"("t":{"type":"string","enum":["p","q"],)");
+  has(R"("s":{"anyOf":[{"type":"integer","minimum":0,"maximum":9},{"type":"string"}],)");
+  has(R"("l":{"type":"array","items":{"type":"integer","minimum":0,"maximum":9},)");
+  has(R"("default":[1,2])");
+}
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,113 @@
+// Files of a run as others read them: status, metrics in any state, the state of a run.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "app/run_state.hpp"
+#include "base/error.hpp"
+#include "io/metrics_history.hpp"
+#include "io/run_status.hpp"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using app::RunPhase;
+
+class RunFiles : public testing::Test {
+ protected:
+  RunFiles() {
+    std::string name = fs::temp_directory_path() / "trireme-run-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~RunFiles() override { fs::remove_all(folder_); }
+  void put(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << text;
+  }
+  std::string folder_;
+};
+
+TEST_F(RunFiles, StatusReadsBack) {
+  EXPECT_FALSE(io::read_run_status(folder_));
+  io::RunStatus status;
+  status.running = false;
+  status.status = Status::diverged;
+  status.message = "a \"quoted\"\nline";
+  status.ended = "2026-01-31T23:59:59Z";
+  status.steps = 30;
+  status.starts = {{0, 4, {"n1", 12, "77_3", "2026-01-31T22:00:00Z"}}, {10, 8, {}}};
+  io::write_run_status(folder_, status);
+  const auto back = io::read_run_status(folder_);
+  ASSERT_TRUE(back);
+  EXPECT_FALSE(back->running);
+  EXPECT_EQ(back->status, Status::diverged);
+  EXPECT_EQ(back->message, status.message);
+  EXPECT_EQ(back->ended, status.ended);
+  EXPECT_EQ(back->steps, 30);
+  ASSERT_EQ(back->starts.size(), 2u);
+  EXPECT_EQ(back->starts[0].process.describe(), status.starts[0].process.describe());
+  EXPECT_EQ(back->starts[1].step, 10);
+  EXPECT_EQ(back->starts[1].ranks, 8);
+}
+
+TEST_F(RunFiles, MetricsAreReadInAnyState) {
+  const std::string path = folder_ + "/metrics.jsonl";
+  EXPECT_TRUE(io::read_metrics(path).series.empty());
+  put("metrics.jsonl", "");
+  EXPECT_EQ(io::read_metrics(path).last_step(), 0);
+  put("metrics.jsonl",
+      "{\"step\": 2, \"loss\": 1.5, \"text\": \"x\", \"more\": {\"a\": 1}}\n"
+      "{\"step\": 1, \"loss\": 2.5}\n"
+      "no json\n[1]\n{\"loss\": 1}\n{\"step\": 1.5}\n{\"step\": 1e300}\n\xff\xfe\n\n"
+      "{\"step\": 2, \"loss\": 1.25}\n"
+      "{\"step\": 3, \"loss\": null}\n"
+      "{\"step\": 4, \"lo");
+  const auto history = io::read_metrics(path);
+  EXPECT_EQ(history.damaged, 7);
+  EXPECT_EQ(history.of("loss"), (io::Series{{1, 2.5}, {2, 1.25}}));
+  EXPECT_TRUE(history.of("text").empty());
+}
+
+TEST_F(RunFiles, StateComesFromTheFiles) {
+  const auto phase = [&] { return app::run_state(folder_).phase; };
+  EXPECT_EQ(app::run_state(folder_ + "/none").phase, RunPhase::waiting);
+  EXPECT_EQ(phase(), RunPhase::waiting);
+  std::optional<io::RunLock> lock;
+  lock.emplace(folder_);
+  EXPECT_EQ(phase(), RunPhase::running) << "from the moment it holds the lock";
+  io::RunStatus status;
+  status.steps = 5;
+  io::write_run_status(folder_, status);
+  EXPECT_EQ(phase(), RunPhase::running);
+  lock.reset();
+  EXPECT_EQ(phase(), RunPhase::failed)
+      << "killed: it says that it runs, but holds no lock";
+  status.running = false;
+  io::write_run_status(folder_, status);
+  EXPECT_EQ(phase(), RunPhase::done);
+  status.status = Status::run_again;
+  io::write_run_status(folder_, status);
+  EXPECT_EQ(phase(), RunPhase::stopped);
+  status.status = Status::diverged;
+  status.message = "the loss\nis gone";
+  io::write_run_status(folder_, status);
+  put("metrics.jsonl",
+      "{\"step\": 3, \"loss\": 1.5}\n{\"step\": 2, \"validation_loss\": 2}\n");
+  const auto state = app::run_state(folder_);
+  EXPECT_EQ(state.phase, RunPhase::failed);
+  EXPECT_EQ(state.note, "status 80: the loss");
+  EXPECT_EQ(state.step, 3);
+  EXPECT_EQ(state.steps, 5);
+  EXPECT_EQ(state.loss, 1.5);
+  EXPECT_EQ(state.validation_loss, 2);
+  put("status.toml", "state = [");
+  EXPECT_EQ(phase(), RunPhase::failed) << "a damaged file is no crash";
+}
+
+}  // namespace
+}  // namespace trireme
