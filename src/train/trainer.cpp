@@ -3,6 +3,7 @@
 #include "train/trainer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/log.hpp"
 #include "base/trace_range.hpp"

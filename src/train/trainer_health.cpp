@@ -119,7 +119,9 @@ std::string Trainer::find_culprits(double own_loss) {
 std::vector<io::TensorBox> Trainer::replicated_boxes() {
   auto boxes = checkpoint_boxes();
   const auto& store = engine_->store().config();
-  if (store.sharding == optim::Sharding::weights || store.compute == store.accumulate)
+  const DType weight = store.type(TensorClass::weight);
+  if (store.sharding == optim::Sharding::weights || weight != store.module_type() ||
+      weight == store.type(TensorClass::master))
     return boxes;
   for (const Param* param : engine_->store().params()) {
     if (param->value.empty()) continue;
