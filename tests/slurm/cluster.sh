@@ -8,6 +8,8 @@
 # cluster_stop                      ends the daemons and what they started.
 # Nothing outside of DIRECTORY is touched.
 
+declare -A slurmd_pid=()
+
 cluster_skip() {
   echo "skipped: $1"
   exit 77
@@ -90,7 +92,6 @@ cluster_start() {
   for tool in munged mungekey slurmctld slurmd srun sbatch; do
     command -v $tool >/dev/null || cluster_skip "$tool is not installed (Debian: slurm-wlm)"
   done
-  declare -gA slurmd_pid=()
   mkdir -p "$cluster/state"
   chmod 755 "$cluster"
   for node in $(seq "$nodes"); do mkdir -p "$cluster/tmp-n$node" "$cluster/spool-n$node"; done
@@ -120,9 +121,15 @@ cluster_start() {
 }
 
 cluster_stop() {
+  local daemons=("${slurmd_pid[@]}" ${slurmctld_pid:-} ${munged_pid:-})
+  [ ${#daemons[@]} -gt 0 ] || return
   scancel --user=root >/dev/null 2>&1
   sleep 1
-  kill "${slurmd_pid[@]}" 2>/dev/null
-  kill "$slurmctld_pid" "$munged_pid" 2>/dev/null
-  wait "${slurmd_pid[@]}" "$slurmctld_pid" "$munged_pid" 2>/dev/null
+  kill "${daemons[@]}" 2>/dev/null
+  for _ in $(seq 50); do  # a slurmd may wait for a controller that is gone
+    kill -0 "${daemons[@]}" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -9 "${daemons[@]}" 2>/dev/null
+  wait "${daemons[@]}" 2>/dev/null
 }

@@ -40,6 +40,25 @@ timeout 120 srun -N 1 -n 2 --time=3 --mpi=pmix --kill-on-bad-exit=1 "$TRIREME" t
   run.directory="$work/limit" $some >"$work/out" 2>&1
 check "the job's end is known" grep -qE '^job .* ends in [23] min' "$work/out"
 
+# The other scripts of jobs/.
+timeout 120 bash jobs/interactive.sh --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 -- $deck \
+  run.directory="$work/interactive" $some >"$work/out" 2>&1
+status=$?
+check "at the terminal" test "$status" = 0
+check "at the terminal: the same bits" identical "$work/interactive" "$work/mpirun"
+timeout 120 sbatch --wait --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 --hint=multithread \
+  --output="$work/cpu.out" jobs/multi-node-cpu.sbatch $deck run.directory="$work/cpu" $some \
+  >"$work/out" 2>&1
+status=$?
+check "a job for CPUs" test "$status" = 0
+check "a job for CPUs: the same bits" identical "$work/cpu" "$work/mpirun"
+timeout 120 sbatch --wait --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --gpus-per-node=0 \
+  --output="$work/gpu.out" jobs/multi-node-gpu.sbatch $deck run.directory="$work/gpu" $some \
+  run.device=cpu >"$work/out" 2>&1
+status=$?
+check "a job for GPUs, without them" test "$status" = 0
+for script in jobs/*; do check "$script is a script" bash -n "$script"; done
+
 # Each process believes to be alone where its MPI knows nothing of srun.
 timeout 60 srun -N 1 -n 2 --mpi=none env -u SLURM_JOBID -u SLURM_JOB_ID -u SLURM_STEPID \
   -u SLURM_STEP_ID -u SLURM_NODELIST "$TRIREME" train $deck run.directory="$work/alone" \
