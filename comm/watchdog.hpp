@@ -69,6 +69,7 @@ class Watchdog {
   void read_positions(double elapsed);
   bool someone_gets_on() const;
   void raise_alarm();
+  void await_recorders() const;
   void join_alarm();
   std::string file(const char* kind, int rank) const;
 

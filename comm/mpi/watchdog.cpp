@@ -56,7 +56,17 @@ std::string read_whole(const std::string& path) {
   return text.str();
 }
 
-// Makes it, and removes what a run that ended in a hang has left for its peers.
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::string recorder(const std::string& directory, int rank) {
+  return directory + "/recorder-" + number(rank) + ".jsonl";
+}
+
+// Makes it. What a run that ended in a hang has left for its peers goes away; what it has
+// left for people moves to before/.
 void prepare(const std::string& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
@@ -66,14 +76,16 @@ void prepare(const std::string& directory) {
     const std::string name = entry.path().filename();
     if (name.starts_with("position-") || name.starts_with("hang-"))
       fs::remove(entry.path(), error);
+    if (!name.starts_with("recorder-") && name != "report.txt") continue;
+    fs::create_directories(directory + "/before", error);
+    fs::rename(entry.path(), directory + "/before/" + name, error);
   }
 }
 
 }  // namespace
 
 bool dump_flight(const std::string& directory, int rank) noexcept try {
-  return replace_text(directory + "/recorder-" + number(rank) + ".jsonl",
-                      trace().json_lines(rank));
+  return replace_text(recorder(directory, rank), trace().json_lines(rank));
 } catch (...) {
   return false;
 }
@@ -140,7 +152,7 @@ void Watchdog::look(double elapsed) {
   silent_ = progress == last_progress_ ? silent_ + elapsed : 0;
   last_progress_ = progress;
   publish();
-  if (fs::exists(config_.directory + "/hang-" + token_)) join_alarm();
+  if (exists(config_.directory + "/hang-" + token_)) join_alarm();
   if (phase_ == nullptr || silent_ < config_.seconds / 2) return;
   // Reading starts early, for what does not change is known by looking twice.
   read_positions(elapsed);
@@ -200,8 +212,7 @@ void Watchdog::raise_alarm() {
   if (made >= 0) ::close(made);
   // 1. The others see the file and write where they are.
   dump_flight();
-  std::this_thread::sleep_for(
-      std::chrono::duration<double>(std::min(2 * interval_, 3.0)));
+  await_recorders();
   publish();
   read_positions(0);
   // 2. The report: the whole in a file, the gist on standard error.
@@ -222,10 +233,21 @@ void Watchdog::raise_alarm() {
   abort_job(Status::hang);
 }
 
+// Until all ranks have written theirs, or as long as those can take that are not stopped.
+void Watchdog::await_recorders() const {
+  const auto end =
+      Clock::now() + std::chrono::duration<double>(std::max(2 * interval_, 3.0));
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    while (!exists(recorder(config_.directory, rank)) && Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 void Watchdog::join_alarm() {
+  publish();
   dump_flight();
   // The reporter's abort ends this rank; should it fail, this rank still ends.
-  std::this_thread::sleep_for(std::chrono::seconds(8));
+  std::this_thread::sleep_for(std::chrono::duration<double>(2 * interval_ + 5));
   abort_job(Status::hang);
 }
 
