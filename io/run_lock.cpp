@@ -95,7 +95,8 @@ void write_holder(int file, const std::string& path) {
 }  // namespace
 
 std::string ProcessName::describe() const {
-  std::string text = format("process {} on {}", pid, host.empty() ? "?" : host);
+  if (pid == 0) return "a process that has not given its name";
+  std::string text = format("process {} on {}", pid, host);
   if (!job.empty()) text += ", job " + job;
   return since.empty() ? text : text + ", since " + since;
 }

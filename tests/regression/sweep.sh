@@ -71,7 +71,7 @@ cp "$work/out" "$work/table"
 check "what is held is running" grep -q 'running .* 3 ' "$work/table"
 check "states are counted" grep -q '8 waiting  1 running  2 done  1 failed' "$work/table"
 check "a failure is explained" grep -q '^8: status 80: ' "$work/table"
-check "the best is marked" grep -qE '^\*  done .*  (0|5)  3/3' "$work/table"
+check "the best is marked" grep -qE '^\*  done .* (0|5) +3/3' "$work/table"
 check "and named" grep -qE 'best: point (0|5) in ' "$work/table"
 run 1 sweep --resubmit "$sweep/sweep.toml"
 check "neither done nor running" grep -qx "sbatch --array=1,2,4,6-11 $sweep/sweep.sbatch" \
