@@ -16,10 +16,12 @@ namespace trireme::kernels {
 // and weights). e5m2: up to 57344, with infinities and NaNs (gradients).
 enum class Fp8Format : std::uint8_t { e4m3, e5m2 };
 
-// What one scale covers: the tensor; 128 elements of a row; a square of 128 x 128.
-enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128 };
+// What one scale covers: the tensor; 128 elements of a row; a square of 128 x 128; 32
+// elements of a row, as a power of two (OCP MX).
+enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128, row_32 };
 
 constexpr std::int64_t fp8_block = 128;
+constexpr std::int64_t mx_block = 32;
 
 constexpr const char* name_of(Fp8Format format) {
   return format == Fp8Format::e4m3 ? "E4M3" : "E5M2";
@@ -30,10 +32,11 @@ constexpr const char* name_of(Fp8Format format) {
 // scales  f32, dense, of shape fp8_scales_shape(scaling, M, K):
 //         tensor     [1]
 //         row_128    [ceil(K / 128), M]: of block k of row m at [k, m]
+//         row_32     [ceil(K / 32), M]: the same with blocks of 32
 //         block_128  [ceil(M / 128), L]: L is ceil(K / 128) rounded up to a multiple of
 //         4;
 //                    columns beyond ceil(K / 128) are zeros that nothing reads
-// These are the layouts that cuBLASLt reads.
+// These are the layouts that cuBLASLt reads, but for row_32, which hosts alone have.
 struct Fp8Matrix {
   TensorView codes;
   Fp8Format format = Fp8Format::e4m3;
@@ -46,6 +49,7 @@ inline Shape fp8_scales_shape(Fp8Scaling scaling, std::int64_t M, std::int64_t K
   switch (scaling) {
     case Fp8Scaling::tensor: return {1};
     case Fp8Scaling::row_128: return {blocks(K), M};
+    case Fp8Scaling::row_32: return {(K + mx_block - 1) / mx_block, M};
     case Fp8Scaling::block_128: return {blocks(M), (blocks(K) + 3) / 4 * 4};
   }
   return {};
@@ -56,6 +60,7 @@ constexpr std::int64_t fp8_scale_at(Fp8Scaling scaling, std::int64_t M, std::int
                                     std::int64_t row, std::int64_t column) {
   if (scaling == Fp8Scaling::tensor) return 0;
   if (scaling == Fp8Scaling::row_128) return column / fp8_block * M + row;
+  if (scaling == Fp8Scaling::row_32) return column / mx_block * M + row;
   const std::int64_t across = (K + fp8_block - 1) / fp8_block;
   return row / fp8_block * ((across + 3) / 4 * 4) + column / fp8_block;
 }
@@ -73,6 +78,14 @@ constexpr float fp8_scale(float amax, Fp8Format format) {
   if (!(amax > 0.0f && amax <= largest)) return 1.0f;
   const float scale = amax / fp8_max(format);
   return scale < least_normal ? least_normal : scale;
+}
+
+// The smallest power of two that is not below fp8_scale(): what row_32 scales by.
+// Source: Mishra et al., "Recipes for pre-training LLMs with MXFP8", 2025, section 3.
+constexpr float fp8_power_scale(float amax, Fp8Format format) {
+  const auto bits = std::bit_cast<std::uint32_t>(fp8_scale(amax, format));
+  constexpr std::uint32_t mantissa = 0x7fffffu;
+  return std::bit_cast<float>((bits + mantissa) & ~mantissa);
 }
 
 constexpr float fp8_decode(std::uint8_t code, Fp8Format format) {

@@ -34,7 +34,7 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
 //
 // c  f32, bf16 or f16, rows may be strided; written, or added to under Accumulate::yes
 // a  codes [M, K]; b  codes [N, K]; not both E5M2. Scaling either tensor for both, or by
-//    blocks for both, but not block_128 for both
+//    blocks for both, but not block_128 for both, or row_32 for both
 //
 // K and N are multiples of 16 (of 4 is M, with scales by blocks), rows of a, b and c and
 // all starts, of scales too with scales by blocks, are aligned to 16 bytes: what cuBLASLt

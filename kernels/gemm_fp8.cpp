@@ -40,6 +40,8 @@ void check_scaling(const Fp8Matrix& a, const Fp8Matrix& b) {
           "gemm_fp8: E5M2 x E5M2 is not provided: one of a and b must be E4M3");
   require((a.scaling == Fp8Scaling::tensor) == (b.scaling == Fp8Scaling::tensor),
           "gemm_fp8: one of a and b has one scale, the other one has scales by blocks");
+  require((a.scaling == Fp8Scaling::row_32) == (b.scaling == Fp8Scaling::row_32),
+          "gemm_fp8: one of a and b has a scale for 32 elements, the other one has not");
   require(a.scaling != Fp8Scaling::block_128 || b.scaling != Fp8Scaling::block_128,
           "gemm_fp8: a and b both have a scale for each 128 x 128: give one of them a "
           "scale for each 1 x 128");
@@ -53,6 +55,8 @@ void check_extents(const TensorView& c, const Fp8Matrix& a, const Fp8Matrix& b) 
   check_alignment("a", a.codes);
   check_alignment("b", b.codes);
   if (a.scaling == Fp8Scaling::tensor) return;
+  require(a.scaling != Fp8Scaling::row_32 || K % mx_block == 0,
+          "gemm_fp8: with a scale for 32 elements K = {} must be a multiple of 32", K);
   require(M % 4 == 0, "gemm_fp8: with scales by blocks M = {} must be a multiple of 4",
           M);
   check_alignment("a's scales", a.scales);
@@ -107,6 +111,8 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
   if constexpr (has_cuda) {
+    require(!stream.device().is_cuda() || a_MK.scaling != Fp8Scaling::row_32,
+            Status::resources, "gemm_fp8: MXFP8 is not provided on a GPU");
     if (stream.device().is_cuda()) {
       const ProfileScope scope(family);
       if (K > 0) return cuda::gemm_fp8(stream, c, a_MK, b_NK, accumulate);

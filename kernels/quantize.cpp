@@ -47,18 +47,19 @@ void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1) 
   checked_amax("amax_so_far", stream, x, amax_1, true);
 }
 
-void transpose_codes(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
-  const Checks check("transpose_codes", stream);
-  check.tensor({"x", x_MK}, DType::u8, x_MK.shape());
-  check.tensor({"y", y_KM}, DType::u8, {x_MK.dim(1), x_MK.dim(0)});
-  check.dense({"x", x_MK});
+void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
+  const Checks check("transpose", stream);
+  require(x_MK.shape().rank() == 2 && size_of(x_MK.dtype()) <= 4,
+          "transpose takes matrices of up to 4 bytes an element");
+  check.tensor({"x", x_MK}, x_MK.dtype(), x_MK.shape());
+  check.tensor({"y", y_KM}, x_MK.dtype(), {x_MK.dim(1), x_MK.dim(0)});
   check.dense({"y", y_KM});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::transpose_codes(stream, x_MK, y_KM);
+    if (stream.device().is_cuda()) return cuda::transpose(stream, x_MK, y_KM);
   }
-  host::transpose_codes(x_MK, y_KM);
+  host::transpose(x_MK, y_KM);
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
@@ -81,6 +82,10 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
+    require(!stream.device().is_cuda() || y.scaling != Fp8Scaling::row_32,
+            Status::resources,
+            "MXFP8 on a GPU needs compute capability 10 and is not provided: write "
+            "precision.recipe = \"te_current\"");
     if (stream.device().is_cuda()) return cuda::quantize(stream, x_MK, y);
   }
   host::quantize(x_MK, y);

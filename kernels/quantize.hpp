@@ -15,9 +15,9 @@ void amax(Stream& stream, const TensorView& x, const TensorView& amax_1);
 // The same, but amax_1 stays where it is larger, or NaN: the largest so far.
 void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1);
 
-// y_KM = x_MK transposed; both u8, dense. For products along the other dimension of a
-// matrix with one scale.
-void transpose_codes(Stream& stream, const TensorView& x_MK, const TensorView& y_KM);
+// y_KM = x_MK transposed, bit for bit, for products along the other dimension of a
+// matrix. One type of 1, 2 or 4 bytes (codes are u8); y dense.
+void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM);
 
 // scale_1 [1] f32 = fp8_scale(amax_1, format).
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
@@ -29,7 +29,7 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
 // u8, written y.scales   Fp8Scaling::tensor: [1], read. Otherwise written, each
 // fp8_scale() of its
 //            block's largest magnitude
-// A code is the same on every device.
+// A code is the same on every device. Throws Error(resources) for row_32 on a GPU.
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 
 // y_MK = code * scale, in f32 (f64 for a y of f64), rounded to y's type.

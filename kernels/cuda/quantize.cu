@@ -129,12 +129,13 @@ __global__ void scale_kernel(const float* amax, Fp8Format format, float* scale) 
 }
 
 // Neighbouring threads write neighbours.
-__global__ void transpose_kernel(const unsigned char* x_MK, std::int64_t M,
-                                 std::int64_t K, unsigned char* y_KM) {
+template <class Bits>
+__global__ void transpose_kernel(const Bits* x_MK, std::int64_t stride, std::int64_t M,
+                                 std::int64_t K, Bits* y_KM) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < M * K;
        i += step)
-    y_KM[i] = x_MK[i % M * K + i / M];
+    y_KM[i] = x_MK[i % M * stride + i / M];
 }
 
 template <class T>
@@ -243,14 +244,21 @@ void amax(Stream& stream, const TensorView& x, const TensorView& amax_1, bool so
   });
 }
 
-void transpose_codes(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
+void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
   if (M == 0 || K == 0) return;
   Grid grid;
   grid.blocks.x = striding_blocks(stream, M * K, threads_per_block);
   grid.threads.x = threads_per_block;
-  launch(stream, grid, &transpose_kernel, static_cast<const unsigned char*>(x_MK.raw()),
-         M, K, static_cast<unsigned char*>(y_KM.raw()));
+  const auto move = [&]<class Bits>(Bits) {
+    launch(stream, grid, &transpose_kernel<Bits>, static_cast<const Bits*>(x_MK.raw()),
+           x_MK.stride(0), M, K, static_cast<Bits*>(y_KM.raw()));
+  };
+  switch (size_of(x_MK.dtype())) {
+    case 1: return move(std::uint8_t{});
+    case 2: return move(std::uint16_t{});
+    default: return move(std::uint32_t{});
+  }
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
@@ -279,6 +287,7 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
         grid.blocks = dim3(extent(y.scales.dim(1)), extent(y.scales.dim(0)));
         return launch(stream, grid, &quantize_squares_kernel<D>, from, to, y.format,
                       scales, y.scales.dim(1));
+      case Fp8Scaling::row_32: break;  // refused by the caller
     }
   });
 }

@@ -46,13 +46,16 @@ template <class T>
 void quantize_blocks(const Rows<const T>& x, const Rows<std::uint8_t>& codes,
                      const Fp8Matrix& y, std::int64_t first, std::int64_t count) {
   const std::int64_t M = y.codes.dim(0), K = y.codes.dim(1);
+  const bool mx = y.scaling == Fp8Scaling::row_32;
+  const std::int64_t span = mx ? mx_block : fp8_block;
   auto* const scales = y.scales.data<float>();
-  for (std::int64_t begin = 0; begin < K; begin += fp8_block) {
-    const std::int64_t width = std::min(fp8_block, K - begin);
+  for (std::int64_t begin = 0; begin < K; begin += span) {
+    const std::int64_t width = std::min(span, K - begin);
     std::uint32_t most = 0;
     for (std::int64_t row = first; row < first + count; ++row)
       most = std::max(most, largest(x[row] + begin, width));
-    const float scale = fp8_scale(as_amax(most), y.format);
+    const float scale = mx ? fp8_power_scale(as_amax(most), y.format)
+                           : fp8_scale(as_amax(most), y.format);
     scales[fp8_scale_at(y.scaling, M, K, first, begin)] = scale;
     for (std::int64_t row = first; row < first + count; ++row)
       encode(x[row] + begin, width, scale, y.format, codes[row] + begin);
@@ -75,22 +78,28 @@ void amax(const TensorView& x, const TensorView& amax_1, bool so_far) {
   *amax_1.data<float>() = as_amax(most.load());
 }
 
-void transpose_codes(const TensorView& x_MK, const TensorView& y_KM) {
+void transpose(const TensorView& x_MK, const TensorView& y_KM) {
   constexpr std::int64_t tile = 64;
-  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
-  const auto* const x = static_cast<const std::uint8_t*>(x_MK.raw());
-  auto* const y = static_cast<std::uint8_t*>(y_KM.raw());
-  for_rows("transpose_codes", divide_up(K, tile), M * tile,
-           [&](std::int64_t begin, std::int64_t end) {
-             for (std::int64_t t = begin; t < end; ++t) {
+  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1), stride = x_MK.stride(0);
+  const auto move = [&]<class Bits>(Bits) {
+    const auto* const x = static_cast<const Bits*>(x_MK.raw());
+    auto* const y = static_cast<Bits*>(y_KM.raw());
+    for_rows("transpose", divide_up(K, tile), M * tile,
+             [&](std::int64_t begin, std::int64_t end) {
                for (std::int64_t first = 0; first < M; first += tile) {
-                 for (std::int64_t k = t * tile; k < std::min((t + 1) * tile, K); ++k) {
-                   for (std::int64_t m = first; m < std::min(first + tile, M); ++m)
-                     y[k * M + m] = x[m * K + k];
+                 const std::int64_t last = std::min(first + tile, M);
+                 for (std::int64_t k = begin * tile; k < std::min(end * tile, K); ++k) {
+                   for (std::int64_t m = first; m < last; ++m)
+                     y[k * M + m] = x[m * stride + k];
                  }
                }
-             }
-           });
+             });
+  };
+  switch (size_of(x_MK.dtype())) {
+    case 1: return move(std::uint8_t{});
+    case 2: return move(std::uint16_t{});
+    default: return move(std::uint32_t{});
+  }
 }
 
 void quantize(const TensorView& x_MK, const Fp8Matrix& y) {
@@ -107,7 +116,7 @@ void quantize(const TensorView& x_MK, const Fp8Matrix& y) {
       });
       return;
     }
-    const std::int64_t height = y.scaling == Fp8Scaling::row_128 ? 1 : fp8_block;
+    const std::int64_t height = y.scaling == Fp8Scaling::block_128 ? fp8_block : 1;
     if (y.scaling == Fp8Scaling::block_128)
       std::fill_n(y.scales.data<float>(), y.scales.elements(), 0.0f);
     for_rows("quantize", divide_up(M, height), K * height,

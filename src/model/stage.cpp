@@ -38,7 +38,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
       block.attention.products = block.mlp.products = config.products;
     blocks_.push_back(
         std::make_unique<nn::Block>(block, region, cos_sin, axes, config.dtype, device));
-    if (block.attention.products.fp8()) blocks_.back()->collect(layers);
+    if (block.attention.products.one_scale()) blocks_.back()->collect(layers);
   }
   if (!layers.empty()) scales_.emplace(layers, config.scaling, region, device);
   if (config.last) {

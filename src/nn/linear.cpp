@@ -20,6 +20,13 @@ kernels::Fp8Format format_of(const Precision& precision) {
                                        : kernels::Fp8Format::e4m3;
 }
 
+kernels::Fp8Scaling scaling_of(const Precision& precision, Operand what) {
+  using kernels::Fp8Scaling;
+  if (precision.scaling == Scaling::mx) return Fp8Scaling::row_32;
+  if (precision.scaling != Scaling::blocks) return Fp8Scaling::tensor;
+  return what == Operand::weight ? Fp8Scaling::block_128 : Fp8Scaling::row_128;
+}
+
 TensorView row_of(const TensorView& rows_3, Operand what) {
   return rows_3.rows(static_cast<std::int64_t>(what), 1);
 }
@@ -55,26 +62,51 @@ TensorView Linear::scale_of(Pass& pass, Operand what, const TensorView& values,
 
 // Made once for each change of the weights.
 TensorView Linear::weight_scale(Pass& pass) const {
+  if (!precision_.one_scale()) return {};
   const TensorView scale_1 = row_of(scales_->scale_3, Operand::weight);
   if (!scales_->weight_scaled) scale_of(pass, Operand::weight, weight.value, scale_1);
   scales_->weight_scaled = true;
   return scale_1;
 }
 
+Fp8Matrix Linear::room(Arena& arena, Operand what, const Shape& shape,
+                       const TensorView& scale_1) const {
+  const Precision& precision = of_operand(precision_, what);
+  Fp8Matrix x;
+  x.format = format_of(precision);
+  x.scaling = scaling_of(precision, what);
+  x.codes = arena.take(DType::u8, shape, "linear.codes");
+  x.scales = precision_.one_scale()
+                 ? scale_1
+                 : arena.take(DType::f32,
+                              kernels::fp8_scales_shape(x.scaling, shape[0], shape[1]),
+                              "linear.scales");
+  return x;
+}
+
 Fp8Matrix Linear::quantized(Pass& pass, Arena& arena, Operand what,
                             const TensorView& values, const TensorView& scale_1) const {
-  const Fp8Matrix result{arena.take(DType::u8, values.shape(), "linear.codes"),
-                         format_of(of_operand(precision_, what)),
-                         kernels::Fp8Scaling::tensor, scale_1};
+  const Fp8Matrix result = room(arena, what, values.shape(), scale_1);
   kernels::quantize(pass.stream, values, result);
   return result;
 }
 
-Fp8Matrix Linear::transposed(Pass& pass, Arena& arena, const Fp8Matrix& x) const {
-  Fp8Matrix result = x;
-  result.codes =
-      arena.take(DType::u8, {x.codes.dim(1), x.codes.dim(0)}, "linear.transposed");
-  kernels::transpose_codes(pass.stream, x.codes, result.codes);
+// With one scale the codes are transposed, otherwise the values: their blocks lie the
+// other way.
+Fp8Matrix Linear::quantized_transposed(Pass& pass, Arena& arena, Operand what,
+                                       const TensorView& values,
+                                       const TensorView& scale_1) const {
+  const Shape shape = {values.dim(1), values.dim(0)};
+  const Fp8Matrix result = room(arena, what, shape, scale_1);
+  const ArenaScope scope(pass.scratch);
+  if (precision_.one_scale()) {
+    const Fp8Matrix codes = quantized(pass, pass.scratch, what, values, scale_1);
+    kernels::transpose(pass.stream, codes.codes, result.codes);
+    return result;
+  }
+  const TensorView turned = pass.scratch.take(values.dtype(), shape, "linear.turned");
+  kernels::transpose(pass.stream, values, turned);
+  kernels::quantize(pass.stream, turned, result);
   return result;
 }
 
@@ -88,9 +120,10 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
            in_type(pass, bias_O, type), y_TO);
     return;
   }
-  saved.input_scale_1 = pass.saved.take(DType::f32, {1}, "linear.scale");
+  if (precision_.one_scale())
+    saved.input_scale_1 = scale_of(pass, Operand::input, x_TI,
+                                   pass.saved.take(DType::f32, {1}, "linear.scale"));
   const ArenaScope scope(pass.scratch);
-  saved.input_scale_1 = scale_of(pass, Operand::input, x_TI, saved.input_scale_1);
   const TensorView weight_scale_1 = weight_scale(pass);
   const Fp8Matrix x =
       quantized(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
@@ -121,10 +154,13 @@ void Linear::forward_gelu(Pass& pass, const TensorView& x_TI, const TensorView& 
 }
 
 Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
-  if (!precision_.fp8()) return {dy_TO, {}};
-  const TensorView room_1 = pass.kept().take(DType::f32, {1}, "linear.scale");
-  const TensorView scale_1 = scale_of(pass, Operand::output_gradient, dy_TO, room_1);
-  return {dy_TO, quantized(pass, pass.kept(), Operand::output_gradient, dy_TO, scale_1)};
+  Gradient dy{dy_TO, {}, {}};
+  if (!precision_.fp8()) return dy;
+  if (precision_.one_scale())
+    dy.scale_1 = scale_of(pass, Operand::output_gradient, dy_TO,
+                          pass.kept().take(DType::f32, {1}, "linear.scale"));
+  dy.fp8 = quantized(pass, pass.kept(), Operand::output_gradient, dy_TO, dy.scale_1);
+  return dy;
 }
 
 void Linear::input_gradient(Pass& pass, const Gradient& dy,
@@ -135,10 +171,9 @@ void Linear::input_gradient(Pass& pass, const Gradient& dy,
                           in_type(pass, weight.value, dy.dy_TO.dtype()), dx_TI);
     return;
   }
-  const TensorView weight_scale_1 = weight_scale(pass);
-  const Fp8Matrix w =
-      quantized(pass, pass.scratch, Operand::weight, weight.value, weight_scale_1);
-  kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8, transposed(pass, pass.scratch, w));
+  kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8,
+                    quantized_transposed(pass, pass.scratch, Operand::weight,
+                                         weight.value, weight_scale(pass)));
 }
 
 void Linear::gelu_input_gradient(Pass& pass, const Gradient& dy, const TensorView& u_TI,
@@ -183,16 +218,11 @@ void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorVi
                                });
     return;
   }
-  const Fp8Matrix dy_OT = transposed(pass, pass.kept(), dy.fp8);
-  Fp8Matrix x_IT{pass.kept().take(DType::u8, {x_TI.dim(1), x_TI.dim(0)}, "linear.x"),
-                 format_of(precision_.forward), kernels::Fp8Scaling::tensor,
-                 saved.input_scale_1};
-  {
-    const ArenaScope scope(pass.scratch);
-    const Fp8Matrix x =
-        quantized(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
-    kernels::transpose_codes(pass.stream, x.codes, x_IT.codes);
-  }
+  Arena& kept = pass.kept();
+  const Fp8Matrix dy_OT =
+      quantized_transposed(pass, kept, Operand::output_gradient, dy.dy_TO, dy.scale_1);
+  const Fp8Matrix x_IT =
+      quantized_transposed(pass, kept, Operand::input, x_TI, saved.input_scale_1);
   pass.weight_gradients.post(pass.stream, weight, [this, dy_OT, x_IT](Stream& on) {
     kernels::gemm_fp8(on, weight.gradient, dy_OT, x_IT, kernels::Accumulate::yes);
   });

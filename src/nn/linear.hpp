@@ -62,6 +62,10 @@ TensorView in_type(Pass& pass, const TensorView& weight, DType type);
 struct LinearPrecision {
   Precision forward, backward;
   bool fp8() const { return forward.scaling != Scaling::none; }
+  // One scale for each tensor, which Fp8State keeps.
+  bool one_scale() const {
+    return forward.scaling == Scaling::delayed || forward.scaling == Scaling::current;
+  }
 };
 
 // The scales of one linear layer's operands, which nn/fp8_state.hpp keeps.
@@ -74,11 +78,17 @@ struct LinearScales {
 
 // With FP8 and one scale for a tensor: y = Q(x) Q(W)^T, dx = Q(dy) Q(W),
 // dW += Q(dy)^T Q(x), where the three Q(.) are the same numbers wherever they occur. Sums
-// are f32. T, I and O are multiples of 16 (T in backward only).
-// Source: Micikevicius et al., "FP8 formats for deep learning", 2022.
+// are f32. T, I and O are multiples of 16 (T in backward only), of 32 with Scaling::mx.
+//
+// With scales of blocks these lie along the inner dimension of each product, and x and dy
+// are quantized anew for dW: 1 x 128 of x and dy along I, O and, for dW, T; 128 x 128 of
+// W, which has the same numbers in both products. Scaling::mx: 1 x 32 of each operand
+// along the inner dimension. Blocks are those of this rank's part. Source: Micikevicius
+// et al., "FP8 formats for deep learning", 2022; DeepSeek-AI, "DeepSeek-V3", 2024,
+// section 3.3.2.
 class Linear {
  public:
-  // Of one forward: the scale of x. Empty without FP8.
+  // Of one forward: the scale of x, if there is one.
   struct Saved {
     TensorView input_scale_1;
   };
@@ -86,6 +96,7 @@ class Linear {
   struct Gradient {
     TensorView dy_TO;
     kernels::Fp8Matrix fp8;
+    TensorView scale_1;
   };
 
   Param weight;
@@ -121,8 +132,12 @@ class Linear {
   TensorView weight_scale(Pass& pass) const;
   kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
                                const TensorView& values, const TensorView& scale_1) const;
-  kernels::Fp8Matrix transposed(Pass& pass, Arena& arena,
-                                const kernels::Fp8Matrix& x) const;
+  // Of a matrix as it is, or transposed; scale_1 is read if there is one scale.
+  kernels::Fp8Matrix quantized_transposed(Pass& pass, Arena& arena, Operand what,
+                                          const TensorView& values,
+                                          const TensorView& scale_1) const;
+  kernels::Fp8Matrix room(Arena& arena, Operand what, const Shape& shape,
+                          const TensorView& scale_1) const;
 
   LinearPrecision precision_;
   LinearScales* scales_ = nullptr;

@@ -43,16 +43,6 @@ constexpr std::array kept_classes = {
 // The classes of the deck's recipe that cannot be had, by the key that asks for them.
 void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
   const Recipe recipe = read_precision(deck).recipe;
-  const auto whole = [](Scaling scaling) {
-    return scaling == Scaling::delayed || scaling == Scaling::current;
-  };
-  if (recipe.fp8() && !whole(recipe[TensorClass::forward_operand].scaling)) {
-    out.push_back({deck.where("precision.recipe"), "precision.recipe",
-                   deck.value_text("precision.recipe"),
-                   "scales of blocks are not available yet; write precision.recipe = "
-                   "\"te_current\" or \"te_delayed\""});
-    return;
-  }
   if (recipe.fp8() && deck.integer("model.moe.experts") > 0) {
     out.push_back({deck.where("precision.compute"), "precision.compute",
                    deck.value_text("precision.compute"),

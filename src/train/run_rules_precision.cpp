@@ -1,5 +1,6 @@
 // Rules about the deck's precision section.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/fp8.hpp"
 #include "optim/stored_numbers.hpp"
 #include "train/rules.hpp"
 #include "train/run_precision.hpp"
@@ -73,12 +74,13 @@ void Rules::layer_rules() {
   fp8_size_rules();
 }
 
-// Each extent of a product is a multiple of 16 on every rank.
+// Each extent of a product is a multiple of 16, or of MXFP8's blocks, on every rank.
 void Rules::fp8_size_rules() {
-  constexpr std::int64_t multiple = 16;
+  const Scaling scaling = config_.precision.recipe[TensorClass::forward_operand].scaling;
+  const std::int64_t multiple = scaling == Scaling::mx ? kernels::mx_block : 16;
   const auto& m = config_.model;
   const auto& mesh = config_.parallel.mesh;
-  const auto fits = [](std::int64_t extent, std::int64_t parts) {
+  const auto fits = [multiple](std::int64_t extent, std::int64_t parts) {
     return extent % parts == 0 && extent / parts % multiple == 0;
   };
   const auto must = [&](const std::string& what, std::int64_t parts) {

@@ -148,8 +148,8 @@ add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
 add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet.
-add blocks 'scales of blocks are not available yet|te_current' 'precision.compute = "fp8"' \
-  'precision.recipe = "te_blocks"'
+add fp8_weights 'weights in e4m3|not available yet; write precision.recipe' \
+  'precision.compute = "fp8"' 'precision.recipe = "deepseek_v3"'
 add fp8_moments 'first moments in e4m3, second moments in e4m3: not available yet' \
   'precision.moments = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'

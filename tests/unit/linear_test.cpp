@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "comm/mesh.hpp"
@@ -18,24 +19,49 @@ namespace {
 using test::Tensor;
 using test::Vector;
 
-constexpr std::int64_t T = 48, I = 64, O = 80;
+constexpr std::int64_t T = 64, I = 160, O = 96;
 
 LinearPrecision fp8(Scaling scaling) {
-  return {{DType::e4m3, scaling}, {DType::e5m2, scaling}};
+  const bool blocks = scaling == Scaling::blocks || scaling == Scaling::mx;
+  return {{DType::e4m3, scaling}, {blocks ? DType::e4m3 : DType::e5m2, scaling}};
 }
 
-// A matrix of FP8 numbers with one scale, in double, by the definition.
-Vector quantized(const Vector& x, DType type) {
+// Which elements share a scale: those of one (row / rows, column / columns).
+struct Group {
+  std::int64_t rows, columns;
+};
+constexpr Group all{1 << 20, 1 << 20};
+
+// x of width `width` in FP8, in double, by the definition.
+Vector quantized(const Vector& x, std::int64_t width, DType type, Scaling scaling,
+                 Group group) {
   const auto format =
       type == DType::e5m2 ? kernels::Fp8Format::e5m2 : kernels::Fp8Format::e4m3;
-  const float scale = kernels::fp8_scale(static_cast<float>(test::largest(x)), format);
+  const auto group_of = [&](std::size_t i) {
+    const auto at = static_cast<std::int64_t>(i);
+    return std::pair{at / width / group.rows, at % width / group.columns};
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, double> amax;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    amax[group_of(i)] = std::max(amax[group_of(i)], std::abs(x[i]));
   Vector result;
-  for (const double value : x) {
-    const float scaled = static_cast<float>(value) * (1.0f / scale);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = amax[group_of(i)] / kernels::fp8_max(format);
+    const float scale = static_cast<float>(
+        scaling == Scaling::mx ? std::exp2(std::ceil(std::log2(exact))) : exact);
+    const float scaled = static_cast<float>(x[i]) * (1.0f / scale);
     result.push_back(double{scale} *
                      kernels::fp8_decode(kernels::fp8_encode(scaled, format), format));
   }
   return result;
+}
+
+// Of an operand whose rows or columns are the inner dimension of a product.
+Group group_of(Scaling scaling, bool weight, bool inner_columns) {
+  if (scaling == Scaling::blocks && weight) return {128, 128};
+  if (scaling == Scaling::blocks) return inner_columns ? Group{1, 128} : Group{128, 1};
+  if (scaling == Scaling::mx) return inner_columns ? Group{1, 32} : Group{32, 1};
+  return all;
 }
 
 // C [m, n] = A B of element functions, with the sums of magnitudes.
@@ -85,7 +111,7 @@ struct Bench {
     layer.weight.value = w;
     layer.weight.gradient = dw;
     layer.set_precision(scaling == Scaling::none ? LinearPrecision{} : fp8(scaling));
-    if (layer.precision().fp8()) {
+    if (layer.precision().one_scale()) {
       state.emplace(std::vector<Linear*>{&layer}, DelayedScaling{4, 0}, region,
                     test::test_device());
       Stream stream(test::test_device());
@@ -127,10 +153,17 @@ void expect_products(Bench& bench, DType type, bool bias, bool deferred) {
   const Vector before = bench.dw.values();
   DeferredGradients later;
   bench.run(x, bias ? b.view() : TensorView(), dy, y, dx, deferred ? &later : nullptr);
-  const Vector xq = quantized(x.values(), DType::e4m3),
-               wq = quantized(bench.w.values(), DType::e4m3),
-               dyq = quantized(dy.values(), DType::e5m2), bv = b.values();
+  const LinearPrecision& precision = bench.layer.precision();
+  const Scaling scaling = precision.forward.scaling;
+  const auto of = [&](const Tensor& values, std::int64_t width, DType format, bool weight,
+                      bool inner_columns) {
+    return quantized(values.values(), width, format, scaling,
+                     group_of(scaling, weight, inner_columns));
+  };
+  const DType e4m3 = DType::e4m3, back = precision.backward.type;
+  const Vector bv = b.values();
   const double rounding = bias ? 2 * test::roundoff(type) : test::roundoff(type);
+  Vector xq = of(x, I, e4m3, false, true), wq = of(bench.w, I, e4m3, true, true);
   auto want_y = product(
       T, O, I, [&](auto i, auto l) { return at(xq, i, l, I); },
       [&](auto l, auto j) { return at(wq, j, l, I); });
@@ -138,11 +171,15 @@ void expect_products(Bench& bench, DType type, bool bias, bool deferred) {
     for (std::size_t i = 0; i < want_y.first.size(); ++i)
       want_y.first[i] += bv[i % static_cast<std::size_t>(O)];
   expect_close(y.values(), want_y, rounding);
+  Vector dyq = of(dy, O, back, false, true);
+  wq = of(bench.w, I, e4m3, true, false);
   expect_close(dx.values(),
                product(
                    T, I, O, [&](auto i, auto l) { return at(dyq, i, l, O); },
                    [&](auto l, auto j) { return at(wq, l, j, I); }),
                test::roundoff(type));
+  xq = of(x, I, e4m3, false, false);
+  dyq = of(dy, O, back, false, false);
   auto want_dw = product(
       O, I, T, [&](auto i, auto l) { return at(dyq, l, i, O); },
       [&](auto l, auto j) { return at(xq, l, j, I); });
@@ -151,7 +188,9 @@ void expect_products(Bench& bench, DType type, bool bias, bool deferred) {
 }
 
 TEST(LinearFp8, IsTheProductOfTheQuantizedOperands) {
-  for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
+  for (const Scaling scaling :
+       {Scaling::current, Scaling::delayed, Scaling::blocks, Scaling::mx}) {
+    if (test::test_device().is_cuda() && !fp8(scaling).one_scale()) continue;
     for (const DType weights : {DType::f32, DType::bf16}) {
       Bench bench(scaling, weights);
       expect_products(bench, DType::bf16, false, false);
