@@ -20,7 +20,7 @@ constexpr std::string_view overview =
            [--prompt-tokens 1,2,3] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--device auto|cpu|cuda]
-  inspect  CHECKPOINT                       list tensors, verify digests
+  inspect  CHECKPOINT [--verify]            list tensors, or only verify digests
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N]
   help deck [--markdown]                    every key of a deck

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "train/engine.hpp"
+#include "train/saver.hpp"
 #include "train/step_totals.hpp"
 #include "train/text_table.hpp"
 
@@ -35,7 +36,7 @@ void run_step(train::Engine& engine, train::StepTotals& totals,
 }
 
 void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& totals,
-                 const comm::Mesh& mesh, const train::RunConfig& config) {
+                 comm::Mesh& mesh, const train::RunConfig& config) {
   const optim::ParameterStore& store = engine.store();
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
@@ -58,6 +59,8 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
   std::size_t communication =
       store.communication_bytes() + engine.communication_bytes() + totals.bytes();
   for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
+  if (config.checkpoint.async)
+    offloaded += static_cast<std::size_t>(train::snapshot_bytes(engine, mesh));
   set(MemoryClass::weights, weights);
   set(MemoryClass::gradients, store.gradient_bytes());
   set(MemoryClass::optimizer, optimizer);

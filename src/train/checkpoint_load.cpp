@@ -3,6 +3,7 @@
 #include "train/checkpoint_load.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <sstream>
 
@@ -30,7 +31,7 @@ io::CheckpointInfo from_text(const std::string& text) {
   return info;
 }
 
-// "path dtype rank extents", a line each.
+// "path rank extents", a line each.
 std::string to_text(const std::vector<io::TensorEntry>& tensors) {
   std::ostringstream text;
   for (const auto& entry : tensors) {
@@ -42,25 +43,40 @@ std::string to_text(const std::vector<io::TensorEntry>& tensors) {
 }
 
 std::vector<io::TensorEntry> tensors_from_text(const std::string& text) {
+  const std::array<Shape, Shape::max_rank + 1> of_rank = {
+      Shape{}, Shape{0}, Shape{0, 0}, Shape{0, 0, 0}, Shape{0, 0, 0, 0}};
   std::vector<io::TensorEntry> tensors;
   std::istringstream lines(text);
   std::string path;
-  int rank = 0;
+  std::size_t rank = 0;
   while (lines >> path >> rank) {
-    std::int64_t first = 0, second = 0;
-    lines >> first;
-    if (rank == 2) lines >> second;
-    tensors.push_back({path, {}, rank == 2 ? Shape{first, second} : Shape{first}, {}});
+    Shape shape = of_rank.at(rank);
+    for (int i = 0; i < shape.rank(); ++i) lines >> shape[i];
+    tensors.push_back({path, {}, shape, {}});
   }
   return tensors;
+}
+
+// The type in which any rank wants the tensor; all that want it agree. None: nobody does.
+std::optional<DType> wanted_type(comm::World& world,
+                                 const std::vector<io::TensorBox>& boxes,
+                                 const std::string& path) {
+  double type = -1;
+  for (const auto& box : boxes)
+    if (box.path == path) type = static_cast<double>(box.data.dtype());
+  type = world.max(type);
+  if (type < 0) return {};
+  return static_cast<DType>(static_cast<int>(type));
 }
 
 }  // namespace
 
 io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
-                               const std::vector<io::TensorBox>& boxes) {
+                               const std::vector<io::TensorBox>& boxes, bool verified) {
   std::optional<io::CheckpointReader> reader;
-  world.agree([&] { reader.emplace(path, world.rank(), world.size()); });
+  world.agree([&] {
+    reader.emplace(path, verified ? 0 : world.rank(), verified ? 0 : world.size());
+  });
   world.agree([&] {
     for (const auto& box : boxes) reader->read(box.path, box.whole, box.begin, box.data);
   });
@@ -69,10 +85,10 @@ io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
 
 io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
                                const std::string& path,
-                               const std::vector<io::TensorBox>& boxes) {
+                               const std::vector<io::TensorBox>& boxes, bool verified) {
   std::optional<io::CheckpointReader> reader;
   world.agree([&] {
-    if (world.rank() == 0) reader.emplace(path);
+    if (world.rank() == 0) reader.emplace(path, 0, verified ? 0 : 1);
   });
   const auto info = from_text(world.broadcast(reader ? to_text(reader->info()) : ""));
   const auto tensors =
@@ -89,21 +105,24 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
               found->shape, box.whole);
     }
   });
-  if (boxes.empty()) return info;
   std::int64_t most = 0;
   for (const auto& entry : tensors) most = std::max(most, entry.shape.elements());
-  const DType dtype = boxes.front().data.dtype();
-  const Buffer room(Device::host(), dtype, {most}, MemoryClass::data, "loaded tensor");
+  const Buffer room(Device::host(), DType::f64, {most}, MemoryClass::data,
+                    "loaded tensor");
   Stream stream;
   for (const auto& entry : tensors) {
-    const TensorView whole =
-        room.view().rows(0, entry.shape.elements()).reshape(entry.shape);
+    const auto dtype = wanted_type(world, boxes, entry.path);
+    if (!dtype) continue;
+    const TensorView whole(room.view().raw(), *dtype, entry.shape);
     Shape begin = entry.shape;
     for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
     world.agree([&] {
       if (reader) reader->read(entry.path, entry.shape, begin, whole);
     });
-    mesh.everyone().broadcast(stream, whole, 0).wait();
+    // As bytes, for there are types in which no collective computes.
+    const TensorView bytes(room.view().raw(), DType::u8,
+                           {static_cast<std::int64_t>(whole.bytes())});
+    mesh.everyone().broadcast(stream, bytes, 0).wait();
     for (const auto& box : boxes) {
       if (box.path != entry.path) continue;
       TensorView part = whole.rows(box.begin[0], box.data.dim(0));

@@ -38,7 +38,6 @@ struct BooleanChoice {
 };
 constexpr std::array unavailable_booleans = {
     BooleanChoice{"comm.deterministic", true, "summing in any order is"},
-    BooleanChoice{"checkpoint.async", false, "writing in the background is"},
     BooleanChoice{"metrics.tensorboard", false, "TensorBoard output is"},
 };
 

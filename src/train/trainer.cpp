@@ -136,15 +136,11 @@ Status Trainer::run() {
     log::info("nothing to do: {} of {} steps are done", step_, config_.run.steps);
     return Status::done;
   }
-  while (step_ < config_.run.steps && !stop_) {
-    step();
-    const bool last = step_ == config_.run.steps;
-    const auto& every = config_.checkpoint.every;
-    if (config_.metrics.validate_every > 0 &&
-        (last || step_ % config_.metrics.validate_every == 0)) {
-      validate();
-    }
-    if (stop_ || (every > 0 && (last || step_ % every == 0))) save();
+  try {
+    train();
+  } catch (const comm::Agreed&) {  // the checkpoint under way is as good as before
+    saver_->finish_quietly();
+    throw;
   }
   log_memory("peak     ", [](const MemoryUse& use) { return use.peak_bytes; });
   report();
@@ -154,6 +150,22 @@ Status Trainer::run() {
     return Status::run_again;
   }
   return Status::done;
+}
+
+void Trainer::train() {
+  while (step_ < config_.run.steps && !stop_) {
+    step();
+    report(saver_->poll());
+    const bool last = step_ == config_.run.steps;
+    const auto& every = config_.checkpoint.every;
+    if (config_.metrics.validate_every > 0 &&
+        (last || step_ % config_.metrics.validate_every == 0)) {
+      validate();
+    }
+    if (stop_ || (every > 0 && (last || step_ % every == 0))) save();
+  }
+  watchdog_->pause();
+  report(saver_->finish());
 }
 
 void Trainer::step() {

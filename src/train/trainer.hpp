@@ -11,11 +11,11 @@
 #include "base/energy_meter.hpp"
 #include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
-#include "io/checkpoint.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_source.hpp"
 #include "train/batch_loader.hpp"
 #include "train/engine.hpp"
+#include "train/saver.hpp"
 #include "train/step_totals.hpp"
 
 namespace trireme::train {
@@ -47,8 +47,7 @@ class Trainer {
  private:
   void open_data();
   void start_or_resume();
-  void load(const std::string& from, const std::string& newest);
-  std::vector<io::TensorBox> checkpoint_boxes();
+  void load(const std::string& from, bool verified, std::int64_t newest = -1);
   void announce();
   void measure_peak();
 
@@ -59,9 +58,11 @@ class Trainer {
   io::Record accounts();
   double tokens_of_rank() const;
   void report() const;
+  void report(const std::vector<Saved>& saved);
   void print(double loss, double norm, double rate, const StepTimes& times) const;
   void validate();
   double validation_loss();
+  void train();
   void save();
   void dump_gradients();
   bool out_of_time() const;
@@ -73,6 +74,7 @@ class Trainer {
   std::string deck_;
   std::unique_ptr<io::SampleSource> source_, validation_source_;
   std::optional<Engine> engine_;
+  std::optional<Saver> saver_;
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<comm::Watchdog> watchdog_;

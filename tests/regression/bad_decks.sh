@@ -151,7 +151,6 @@ add control 'control characters' 'run.name = "a\u0007"'
 add fp8 'not available yet; write precision.compute' 'precision.compute = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
-add background 'not available yet; write checkpoint.async = false' 'checkpoint.async = true'
 add tensorboard 'not available yet' 'metrics.tensorboard = true'
 add megatron 'not available yet; write data.source' 'data.source = "megatron"'
 

@@ -279,7 +279,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"precision.compute", "fp8", "\"bf16\""},
       {"precision.recipe", "delayed", "\"none\""},
       {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
-      {"checkpoint.async", "true", "false"},
       {"metrics.tensorboard", "true", "false"},
       {"health.check_replicas_every", "10", "0"},
   };
