@@ -32,6 +32,15 @@ void rename_path(const std::string& from, const std::string& to) {
          std::strerror(errno));
 }
 
+// Of a newer program's no more is known, and they are not ours to remove.
+bool is_complete(const std::string& path) {
+  try {
+    return why_incomplete(path, 0, 0).empty();
+  } catch (const NewerFormat&) {
+    return false;
+  }
+}
+
 bool stays(std::int64_t step, const Retention& retention) {
   return step == retention.started_from ||
          (retention.keep_every > 0 && step % retention.keep_every == 0);
@@ -100,7 +109,7 @@ void remove_old(const std::string& directory, std::int64_t step,
   if (retention.keep <= 0) return;
   std::vector<std::int64_t> complete;
   for (const std::int64_t other : steps_in(directory))
-    if (other != step && why_incomplete(directory + "/" + step_name(other), 0, 0).empty())
+    if (other != step && is_complete(directory + "/" + step_name(other)))
       complete.push_back(other);
   const auto kept = static_cast<std::size_t>(retention.keep - 1);
   for (std::size_t i = 0; i + kept < complete.size(); ++i) {

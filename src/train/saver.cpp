@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
