@@ -50,6 +50,11 @@ void write_checkpoint(comm::World& world, const std::string& directory,
 // has another size than the manifest says; digests are left to CheckpointReader.
 std::string latest_checkpoint(const std::string& directory);
 
+// The step directory that `path` means: itself, or the newest below it, as
+// CheckpointReader takes it. Throws Error(missing_input), and what latest_checkpoint()
+// throws.
+std::string find_checkpoint(const std::string& path);
+
 // One tensor as `inspect` lists it.
 struct TensorEntry {
   std::string path;
@@ -64,10 +69,10 @@ struct TensorEntry {
 class CheckpointReader {
  public:
   // `path`: a step directory, or a checkpoints directory (its latest is taken), or a run
-  // directory. verify: check the digests of the files [part, part + 1) of `parts` only,
-  // so that ranks can share the work. Throws Error(missing_input) when there is none,
-  // Error(bad_content) naming the file when one is missing, truncated, altered, swapped,
-  // or of a newer format version.
+  // directory. Compares share `part` of `parts` of the bytes of all files with their
+  // digests, so that ranks can share the work; none with parts = 0. Throws
+  // Error(missing_input) when there is none, Error(bad_content) naming the file when one
+  // is missing, truncated, altered, swapped, or of a newer format version.
   explicit CheckpointReader(const std::string& path, int part = 0, int parts = 1);
   ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;

@@ -99,12 +99,15 @@ void check_coverage(const std::string& path, const TensorLayout& tensor) {
 }  // namespace
 
 std::string ShardReport::text() const {
-  Json json{{"name", file.name}, {"bytes", file.bytes}, {"digest", file.digest}};
+  Json json{{"name", file.name},
+            {"bytes", file.bytes},
+            {"digest", file.digest},
+            {"frame", file.frame}};
   json["boxes"] = Json::array();
   for (const auto& box : boxes)
     json["boxes"].push_back({box.path, box.source, static_cast<int>(box.dtype),
-                             to_json(box.whole), to_json(box.begin),
-                             to_json(box.extent)});
+                             to_json(box.whole), to_json(box.begin), to_json(box.extent),
+                             box.offset, box.digest});
   return json.dump();
 }
 
@@ -114,12 +117,14 @@ ShardReport ShardReport::parse(const std::string& text) {
   json.at("name").get_to(report.file.name);
   json.at("bytes").get_to(report.file.bytes);
   json.at("digest").get_to(report.file.digest);
+  json.at("frame").get_to(report.file.frame);
   for (const auto& box : json.at("boxes")) {
     const Shape like = of_rank(box.at(3).size());
     report.boxes.push_back({box.at(0).get<std::string>(), box.at(1).get<std::string>(),
                             static_cast<DType>(box.at(2).get<int>()),
                             shape_of(box.at(3), like), shape_of(box.at(4), like),
-                            shape_of(box.at(5), like)});
+                            shape_of(box.at(5), like), box.at(6).get<std::int64_t>(),
+                            box.at(7).get<std::string>()});
   }
   return report;
 }
@@ -138,8 +143,10 @@ std::map<std::string, TensorLayout> make_layout(const std::vector<ShardReport>& 
               "checkpoint: '{}' is {} of {} in {}, but {} of {} elsewhere", box.path,
               name_of(box.dtype), box.whole, report.file.name, name_of(tensor.dtype),
               tensor.whole);
-      if (!box.source.empty())
-        tensor.pieces.push_back({report.file.name, box.source, box.begin, box.extent});
+      if (box.source.empty()) continue;
+      tensor.pieces.push_back({report.file.name, box.source, box.begin, box.extent});
+      tensor.boxes.push_back(
+          {report.file.name, box.offset, box.begin, box.extent, box.digest});
     }
   }
   for (const auto& [path, tensor] : layout) check_coverage(path, tensor);

@@ -18,6 +18,8 @@ struct ShardReport {
     std::string source;  // the dataset in the shard
     DType dtype{};
     Shape whole, begin, extent;
+    std::int64_t offset = 0;  // in the shard, in bytes
+    std::string digest;       // of its bytes in memory
   };
   FileEntry file;  // no name: the rank wrote no shard
   std::vector<Box> boxes;
@@ -30,6 +32,7 @@ struct TensorLayout {
   DType dtype{};
   Shape whole;
   std::vector<Hdf5File::Piece> pieces;
+  std::vector<BoxEntry> boxes;  // the same, as the manifest lists them
 };
 
 // The layout of every tensor, by path. Throws Error(internal) naming tensor and shards

@@ -15,6 +15,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 
@@ -28,8 +29,9 @@ constexpr std::size_t digest_digits = 32;
 constexpr std::string_view before_digest = ",\n \"digest\": \"";
 constexpr std::string_view after_digest = "\"\n}\n";
 
-constexpr std::array dtypes = {DType::f64, DType::f32, DType::bf16, DType::f16,
-                               DType::i64, DType::i32, DType::u16,  DType::u8};
+constexpr std::array dtypes = {DType::f64,  DType::f32, DType::bf16, DType::f16,
+                               DType::i64,  DType::i32, DType::u16,  DType::u8,
+                               DType::e4m3, DType::e5m2};
 
 DType dtype_named(const std::string& name) {
   for (const DType dtype : dtypes)
@@ -37,7 +39,8 @@ DType dtype_named(const std::string& name) {
   fail(Status::bad_content, "unknown element type '{}'", name);
 }
 
-Shape shape_of(const std::vector<std::int64_t>& extents) {
+Shape shape_of(const Json& json) {
+  const auto extents = json.get<std::vector<std::int64_t>>();
   switch (extents.size()) {
     case 1: return {extents[0]};
     case 2: return {extents[0], extents[1]};
@@ -67,14 +70,27 @@ Json to_json(const Manifest& manifest) {
                   {"tensor", info.mesh.tensor}};
   json["deck"] = info.deck;
   json["files"] = Json::array();
-  for (const auto& file : manifest.files)
-    json["files"].push_back(
-        {{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.digest}});
+  for (const auto& file : manifest.files) {
+    Json& entry = json["files"].emplace_back();
+    entry = {{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.digest}};
+    if (!file.frame.empty()) entry["frame_xxh3_128"] = file.frame;
+  }
   json["tensors"] = Json::array();
-  for (const auto& tensor : manifest.tensors)
-    json["tensors"].push_back({{"path", tensor.path},
-                               {"dtype", name_of(tensor.dtype)},
-                               {"shape", to_json(tensor.shape)}});
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    const TensorEntry& tensor = manifest.tensors[i];
+    Json& entry = json["tensors"].emplace_back();
+    entry = {{"path", tensor.path},
+             {"dtype", name_of(tensor.dtype)},
+             {"shape", to_json(tensor.shape)}};
+    entry["boxes"] = Json::array();
+    if (i >= manifest.boxes.size()) continue;
+    for (const auto& box : manifest.boxes[i])
+      entry["boxes"].push_back({{"file", box.file},
+                                {"offset", box.offset},
+                                {"begin", to_json(box.begin)},
+                                {"shape", to_json(box.extent)},
+                                {"xxh3_128", box.digest}});
+  }
   return json;
 }
 
@@ -93,6 +109,17 @@ CheckpointInfo info_of(const Json& json) {
   return info;
 }
 
+// Checkpoints of the first programs do not list boxes.
+std::vector<BoxEntry> boxes_of(const Json& tensor) {
+  std::vector<BoxEntry> boxes;
+  if (!tensor.contains("boxes")) return boxes;
+  for (const auto& box : tensor.at("boxes"))
+    boxes.push_back({box.at("file").get<std::string>(),
+                     box.at("offset").get<std::int64_t>(), shape_of(box.at("begin")),
+                     shape_of(box.at("shape")), box.at("xxh3_128").get<std::string>()});
+  return boxes;
+}
+
 Manifest manifest_of(const Json& json) {
   Manifest manifest;
   manifest.info = info_of(json);
@@ -101,14 +128,16 @@ Manifest manifest_of(const Json& json) {
     file.at("name").get_to(entry.name);
     file.at("bytes").get_to(entry.bytes);
     file.at("xxh3_128").get_to(entry.digest);
+    entry.frame = file.value("frame_xxh3_128", "");
     require(!entry.name.empty() && entry.name.find('/') == std::string::npos,
             Status::bad_content, "a file named '{}'", entry.name);
   }
-  for (const auto& tensor : json.at("tensors"))
-    manifest.tensors.push_back(
-        {tensor.at("path").get<std::string>(),
-         dtype_named(tensor.at("dtype").get<std::string>()),
-         shape_of(tensor.at("shape").get<std::vector<std::int64_t>>()), ""});
+  for (const auto& tensor : json.at("tensors")) {
+    manifest.tensors.push_back({tensor.at("path").get<std::string>(),
+                                dtype_named(tensor.at("dtype").get<std::string>()),
+                                shape_of(tensor.at("shape")), ""});
+    manifest.boxes.push_back(boxes_of(tensor));
+  }
   return manifest;
 }
 
@@ -130,12 +159,14 @@ void refuse_newer(const std::string& path, const Json& json) {
       version->get<std::int64_t>() <= checkpoint_format)
     return;
   const auto program = json.find("program_version");
-  fail(Status::bad_content,
-       "{}: format version {} was written by Trireme {}; this program reads versions up "
-       "to {}",
-       path, version->get<std::int64_t>(),
-       program != json.end() && program->is_string() ? program->get<std::string>() : "?",
-       checkpoint_format);
+  throw NewerFormat(
+      Status::bad_content,
+      format("{}: format version {} was written by Trireme {}; this program reads "
+             "versions up to {}",
+             path, version->get<std::int64_t>(),
+             program != json.end() && program->is_string() ? program->get<std::string>()
+                                                           : "?",
+             checkpoint_format));
 }
 
 bool is_shard(std::string_view name) {
@@ -206,21 +237,14 @@ Manifest read_manifest(const std::string& directory) {
   }
 }
 
-void check_digest(const std::string& directory, const FileEntry& file) {
-  const std::string path = directory + "/" + file.name;
-  const std::string found = file_digest(path);
-  require(found == file.digest, Status::bad_content,
-          "{}: damaged: its XXH3-128 is {}, but {} was written", path, found,
-          file.digest);
-}
-
 std::string why_incomplete(const std::string& directory, int part, int parts) {
   try {
     const Manifest manifest = read_manifest(directory);
-    for (std::size_t i = 0; parts > 0 && i < manifest.files.size(); ++i)
-      if (i % static_cast<std::size_t>(parts) == static_cast<std::size_t>(part))
-        check_digest(directory, manifest.files[i]);
-    return "";
+    if (parts == 0) return "";
+    const Verification found = verify_share(directory, manifest, part, parts);
+    return found.damage.empty() ? "" : found.damage.front();
+  } catch (const NewerFormat&) {
+    throw;
   } catch (const Error& error) {
     return error.what();
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,13 +20,37 @@ inline constexpr auto latest_name = "latest";
 struct FileEntry {
   std::string name;  // in the checkpoint's directory
   std::int64_t bytes = 0;
-  std::string digest;
+  std::string digest;  // of the whole file
+  std::string frame;   // of all its bytes that lie in no box; "": it has no boxes
+};
+
+// A box of a tensor, as it lies in a shard: dense, its elements one after the other.
+struct BoxEntry {
+  std::string file;
+  std::int64_t offset = 0;  // of its first byte in the file
+  Shape begin, extent;      // in the tensor
+  std::string digest;       // of its bytes as they were in memory
+};
+
+// Written by a program with a newer format. Not damage: no older checkpoint is taken
+// instead.
+class NewerFormat : public Error {
+ public:
+  using Error::Error;
+};
+
+// Which checkpoints stay when a new one stands.
+struct Retention {
+  int keep = 0;                    // of the newest; 0: all
+  std::int64_t keep_every = 0;     // and steps that this divides; 0: none
+  std::int64_t started_from = -1;  // and this step
 };
 
 struct Manifest {
   CheckpointInfo info;
-  std::vector<FileEntry> files;      // all but the manifest itself, sorted
-  std::vector<TensorEntry> tensors;  // sorted by path; digests are empty
+  std::vector<FileEntry> files;              // all but the manifest itself, sorted
+  std::vector<TensorEntry> tensors;          // sorted by path; digests are empty
+  std::vector<std::vector<BoxEntry>> boxes;  // of each tensor; empty: not known
 };
 
 // JSON that ends with a digest of everything before it.
@@ -35,11 +60,9 @@ std::string manifest_text(const Manifest& manifest);
 // with these sizes, and no other shard. Throws Error(bad_content) naming the file.
 Manifest read_manifest(const std::string& directory);
 
-// Throws Error(bad_content) when the file's content has changed.
-void check_digest(const std::string& directory, const FileEntry& file);
-
-// "" if the directory holds a complete checkpoint, or what is wrong. Digests of the files
-// [part, part + 1) of `parts` are checked; with parts = 0 none.
+// "" if the directory holds a complete checkpoint, or what is wrong. Share `part`
+// of `parts` of its bytes is checked (io/checkpoint_verify.hpp); with parts = 0 none.
+// Throws NewerFormat.
 std::string why_incomplete(const std::string& directory, int part, int parts);
 
 // Names in a directory, sorted; none if it cannot be read.

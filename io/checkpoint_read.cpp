@@ -7,6 +7,7 @@
 
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
@@ -32,7 +33,8 @@ bool is_step_directory(const std::string& path) {
          step_of(path.substr(path.find_last_of('/') + 1)).has_value();
 }
 
-// The step directory that `path` means.
+}  // namespace
+
 std::string find_checkpoint(const std::string& given) {
   const std::string path = without_trailing_slash(given);
   require(exists(path), Status::missing_input, "{}: there is no checkpoint here", path);
@@ -43,8 +45,6 @@ std::string find_checkpoint(const std::string& given) {
   }
   fail(Status::missing_input, "{}: there is no checkpoint here", path);
 }
-
-}  // namespace
 
 // A directory with a step's name was complete when it got it, so the highest step is the
 // newest. Damage to it is reported, not passed over: going back in silence would lose
@@ -84,13 +84,15 @@ struct CheckpointReader::Impl {
 
 CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
     : impl_(std::make_unique<Impl>()) {
-  require(parts >= 1 && part >= 0 && part < parts, "part {} of {}", part, parts);
+  require(part >= 0 && part < std::max(parts, 1), "part {} of {}", part, parts);
   impl_->directory = find_checkpoint(path);
   impl_->manifest = read_manifest(impl_->directory);
-  const auto& files = impl_->manifest.files;
-  for (auto i = static_cast<std::size_t>(part); i < files.size();
-       i += static_cast<std::size_t>(parts))
-    check_digest(impl_->directory, files[i]);
+  if (parts > 0) {
+    const Verification found =
+        verify_share(impl_->directory, impl_->manifest, part, parts);
+    require(found.damage.empty(), Status::bad_content, "{}",
+            found.damage.empty() ? "" : found.damage.front());
+  }
   impl_->file = std::make_unique<Hdf5File>(impl_->directory + "/" + whole_name,
                                            Hdf5File::Mode::read);
 }

@@ -1,111 +1,23 @@
 // Writing a checkpoint: shards by all ranks, then one rank makes it whole and visible.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <map>
+#include <thread>
+#include <utility>
 
-#include "base/log.hpp"
-#include "io/checkpoint.hpp"
+#include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_layout.hpp"
-#include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_writer.hpp"
 #include "io/files.hpp"
-#include "io/host_copy.hpp"
 
 namespace trireme::io {
 namespace {
 
-// What is not complete, or not any more, has a name that starts with a dot.
-constexpr std::string_view temporary_prefix = ".step-";
-constexpr std::string_view trash_prefix = ".trash-";
-constexpr std::string_view new_latest_name = ".latest.tmp";
+using Clock = std::chrono::steady_clock;
 
 bool exists(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
-}
-
-std::int64_t size_of_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    fail(Status::io, "{}: {}", path, std::strerror(errno));
-  return status.st_size;
-}
-
-std::string shard_name(int rank) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "shard-%05d.h5", rank);
-  return text.data();
-}
-
-// False when something could not be removed.
-bool remove_tree(const std::string& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return !error;
-}
-
-void rename_path(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    fail(Status::cannot_create, "{}: cannot be renamed to '{}': {}", from, to,
-         std::strerror(errno));
-}
-
-// What earlier crashes left behind.
-void remove_leftovers(const std::string& directory) {
-  std::vector<std::string> names;
-  for (const auto& name : names_in(directory))
-    if (name.starts_with(temporary_prefix) || name.starts_with(trash_prefix) ||
-        name == new_latest_name)
-      names.push_back(directory + "/" + name);
-  for (const auto& name : names)
-    require(remove_tree(name), Status::cannot_create,
-            "{}: left by an earlier run, cannot be removed", name);
-}
-
-FileEntry entry_of(const std::string& directory, const std::string& name) {
-  const std::string path = directory + "/" + name;
-  return {name, size_of_file(path), file_digest(path)};
-}
-
-// Checks a box and lists it; a box that this rank writes gets a dataset in the shard.
-void add_box(ShardReport& report, std::map<std::string, int>& uses,
-             const TensorBox& box) {
-  const Shape& extent = box.data.shape();
-  require(box.whole.rank() > 0 && box.whole.rank() == extent.rank() &&
-              box.begin.rank() == extent.rank(),
-          "checkpoint: '{}' of {} has a box of {} at {}", box.path, box.whole, extent,
-          box.begin);
-  std::string source;
-  if (box.write && extent.elements() > 0) {
-    const int use = uses[box.path]++;
-    source = "/" + box.path + (use == 0 ? "" : format("@{}", use));
-  }
-  report.boxes.push_back(
-      {box.path, source, box.data.dtype(), box.whole, box.begin, extent});
-}
-
-ShardReport write_shard(const std::string& directory, int rank,
-                        const std::vector<TensorBox>& boxes) {
-  ShardReport report;
-  std::map<std::string, int> uses;
-  for (const auto& box : boxes) add_box(report, uses, box);
-  if (uses.empty()) return report;
-  const std::string name = shard_name(rank);
-  Hdf5File file(directory + "/" + name, Hdf5File::Mode::create);
-  HostCopy host;
-  for (std::size_t i = 0; i < boxes.size(); ++i)
-    if (!report.boxes[i].source.empty())
-      file.write(report.boxes[i].source, host.read(boxes[i].data));
-  file.close();
-  report.file = entry_of(directory, name);
-  return report;
 }
 
 void write_whole(const std::string& path, const CheckpointInfo& info,
@@ -123,62 +35,25 @@ void write_whole(const std::string& path, const CheckpointInfo& info,
 }
 
 // The files that make the shards one checkpoint; everything is on disk when it returns.
-void complete(const std::string& directory, const CheckpointInfo& info,
-              const std::vector<ShardReport>& reports) {
+// Returns the bytes of all files.
+std::int64_t complete(const std::string& directory, const CheckpointInfo& info,
+                      const std::vector<ShardReport>& reports) {
   const auto layout = make_layout(reports);
   write_whole(directory + "/" + whole_name, info, layout);
   Manifest manifest;
   manifest.info = info;
-  manifest.files.push_back(entry_of(directory, whole_name));
+  manifest.files.push_back(file_entry(directory, whole_name));
   for (const auto& report : reports)
     if (!report.file.name.empty()) manifest.files.push_back(report.file);
-  for (const auto& [tensor, part] : layout)
+  std::int64_t bytes = 0;
+  for (const auto& file : manifest.files) bytes += file.bytes;
+  for (const auto& [tensor, part] : layout) {
     manifest.tensors.push_back({tensor, part.dtype, part.whole, ""});
-  write_text_atomically(directory + "/" + manifest_name, manifest_text(manifest));
-}
-
-// Gives the checkpoint its name. A damaged one that bore it is set aside first.
-void publish(const std::string& directory, const std::string& temporary,
-             const std::string& name) {
-  const std::string path = directory + "/" + name;
-  const std::string trash = format("{}/{}{}", directory, trash_prefix, name);
-  const bool replaces = exists(path);
-  if (replaces) rename_path(path, trash);
-  rename_path(temporary, path);
-  sync_directory(directory);
-  if (replaces && !remove_tree(trash))
-    log::warn("{}: what stood here before cannot be removed", trash);
-}
-
-void point_latest(const std::string& directory, const std::string& name) {
-  if (latest_target(directory) == name) return;
-  const std::string path = directory + "/" + latest_name;
-  const std::string temporary = format("{}/{}", directory, new_latest_name);
-  if (::symlink(name.c_str(), temporary.c_str()) != 0)
-    fail(Status::cannot_create, "{}: cannot be made: {}", path, std::strerror(errno));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    fail(Status::cannot_create, "{}: cannot be replaced: {}", path, std::strerror(error));
+    manifest.boxes.push_back(part.boxes);
   }
-  sync_directory(directory);
-}
-
-// The new checkpoint stands, so that a failure here is no reason to end the run.
-void remove_oldest(const std::string& directory, std::int64_t step, int keep) {
-  std::vector<std::int64_t> complete;
-  for (const std::int64_t other : steps_in(directory))
-    if (other != step && why_incomplete(directory + "/" + step_name(other), 0, 0).empty())
-      complete.push_back(other);
-  const auto kept = static_cast<std::size_t>(keep - 1);
-  for (std::size_t i = 0; i + kept < complete.size(); ++i) {
-    const std::string name = step_name(complete[i]);
-    const std::string path = directory + "/" + name;
-    const std::string trash = format("{}/{}{}", directory, trash_prefix, name);
-    if (::rename(path.c_str(), trash.c_str()) != 0 || !remove_tree(trash))
-      log::warn("{}: this old checkpoint cannot be removed: {}", path,
-                std::strerror(errno));
-  }
+  const std::string text = manifest_text(manifest);
+  write_text_atomically(directory + "/" + manifest_name, text);
+  return bytes + static_cast<std::int64_t>(text.size());
 }
 
 // Is the step there already, every file as it was written? All ranks share the work and
@@ -186,57 +61,119 @@ void remove_oldest(const std::string& directory, std::int64_t step, int keep) {
 bool stands_already(comm::World& world, const std::string& path) {
   const bool found = world.rank() == 0 && exists(path);
   if (world.max(found ? 1 : 0) == 0) return false;
-  const std::string wrong = why_incomplete(path, world.rank(), world.size());
-  return world.max(wrong.empty() ? 0 : 1) == 0;
-}
-
-// 1. a directory for what is written; 2. the shards; 3. what makes them whole; 4. its
-// name.
-void write_step(comm::World& world, const std::string& directory,
-                const std::string& temporary, const CheckpointInfo& info,
-                const std::vector<TensorBox>& boxes) {
-  world.agree([&] {
-    if (world.rank() == 0) make_directories(temporary);
-  });
-  ShardReport report;
-  world.agree([&] { report = write_shard(temporary, world.rank(), boxes); });
-  const auto texts = world.gather_text(report.text());
-  world.agree([&] {
-    if (world.rank() != 0) return;
-    std::vector<ShardReport> reports;
-    for (const auto& text : texts) reports.push_back(ShardReport::parse(text));
-    complete(temporary, info, reports);
-    publish(directory, temporary, step_name(info.step));
-  });
+  bool whole = false;
+  world.agree([&] { whole = why_incomplete(path, world.rank(), world.size()).empty(); });
+  return world.max(whole ? 0 : 1) == 0;
 }
 
 }  // namespace
 
+CheckpointWriter::CheckpointWriter(comm::World& world, std::string directory,
+                                   const Retention& retention)
+    : world_(world), directory_(std::move(directory)), retention_(retention) {}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> boxes,
+                             bool background) {
+  require(phase_ == Phase::idle, "a checkpoint is begun before the last is finished");
+  require(info.step >= 0 && retention_.keep >= 0, "checkpoint of step {}, keep {}",
+          info.step, retention_.keep);
+  begun_ = Clock::now();
+  info_ = info;
+  boxes_ = std::move(boxes);
+  background_ = background;
+  bytes_ = 0;
+  temporary_ = directory_ + "/" + temporary_name(info.step);
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    make_directories(directory_);
+    remove_leftovers(directory_);
+  });
+  if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
+    boxes_.clear();
+    start_naming({});
+    return;
+  }
+  const double needed = world_.sum(static_cast<double>(shard_bytes(boxes_)));
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    require_space(directory_, static_cast<std::int64_t>(needed));
+    make_directories(temporary_);
+  });
+  phase_ = Phase::shards;
+  work_.start([this] { report_ = write_shard(temporary_, world_.rank(), boxes_); },
+              background_);
+}
+
+std::optional<WrittenCheckpoint> CheckpointWriter::poll() {
+  while (phase_ != Phase::idle) {
+    if (world_.max(work_.busy() ? 1 : 0) > 0) return {};
+    try {
+      if (advance()) break;
+    } catch (const comm::Agreed&) {
+      phase_ = Phase::idle;
+      if (world_.rank() == 0) remove_tree(temporary_);
+      world_.barrier();  // no rank reports before that is done
+      throw;
+    }
+    if (phase_ == Phase::idle) return {};
+  }
+  if (!done_) return {};
+  return std::exchange(done_, {});
+}
+
+std::optional<WrittenCheckpoint> CheckpointWriter::finish() {
+  // Short waits instead of one long collective: a slow disk is no hang.
+  while (phase_ != Phase::idle) {
+    if (auto done = poll()) return done;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return {};
+}
+
+// From one phase to the next. True at the end.
+bool CheckpointWriter::advance() {
+  world_.agree([&] { work_.finish(); });
+  if (phase_ == Phase::naming) {
+    phase_ = Phase::idle;
+    boxes_.clear();
+    const std::chrono::duration<double> seconds = Clock::now() - begun_;
+    done_ = WrittenCheckpoint{info_.step, bytes_, seconds.count()};
+    return true;
+  }
+  std::vector<ShardReport> reports;
+  const auto texts = world_.gather_text(report_.text());
+  for (const auto& text : texts) reports.push_back(ShardReport::parse(text));
+  start_naming(std::move(reports));
+  return false;
+}
+
+// Rank 0 gives the checkpoint its name; without reports it has it already.
+void CheckpointWriter::start_naming(std::vector<ShardReport> reports) {
+  phase_ = Phase::naming;
+  if (world_.rank() != 0) return;
+  work_.start(
+      [this, reports = std::move(reports)] {
+        const std::string name = step_name(info_.step);
+        if (!reports.empty()) {
+          bytes_ = complete(temporary_, info_, reports);
+          publish(directory_, temporary_, name);
+        }
+        point_latest(directory_, name);
+        remove_old(directory_, info_.step, retention_);
+      },
+      background_);
+}
+
 void write_checkpoint(comm::World& world, const std::string& directory,
                       const CheckpointInfo& info, const std::vector<TensorBox>& boxes,
                       int keep) {
-  require(info.step >= 0 && keep >= 0, "checkpoint of step {}, keep {}", info.step, keep);
-  const std::string name = step_name(info.step);
-  world.agree([&] {
-    if (world.rank() != 0) return;
-    make_directories(directory);
-    remove_leftovers(directory);
-  });
-  if (!stands_already(world, directory + "/" + name)) {
-    const std::string temporary = format("{}/.{}.tmp", directory, name);
-    try {
-      write_step(world, directory, temporary, info, boxes);
-    } catch (const comm::Agreed&) {
-      if (world.rank() == 0) remove_tree(temporary);
-      world.barrier();  // no rank reports before that is done
-      throw;
-    }
-  }
-  world.agree([&] {
-    if (world.rank() != 0) return;
-    point_latest(directory, name);
-    if (keep > 0) remove_oldest(directory, info.step, keep);
-  });
+  Retention retention;
+  retention.keep = keep;
+  CheckpointWriter writer(world, directory, retention);
+  writer.begin(info, boxes, false);
+  writer.finish();
 }
 
 }  // namespace trireme::io

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
 
+std::atomic<std::int64_t> read_so_far{0};
+
 // An open file that is closed at the end of its scope.
 class Descriptor {
  public:
@@ -33,6 +36,7 @@ class Descriptor {
   int get() const { return value_; }
   // False with errno when closing tells of a failed write (as network file systems do).
   bool close() { return ::close(std::exchange(value_, -1)) == 0; }
+  int release() { return std::exchange(value_, -1); }
 
  private:
   int value_;
@@ -62,6 +66,7 @@ std::size_t read_block(const Descriptor& file, const std::string& path, char* to
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
+  count_read(static_cast<std::int64_t>(done));
   return done;
 }
 
@@ -75,7 +80,9 @@ std::string parent_of(const std::string& path) {
 // Writes, syncs and closes a new file. Errors name `path`, what the file will be.
 void write_new(const std::string& name, const std::string& path,
                const std::string& text) {
-  Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  Descriptor file(uninterrupted([&] {
+    return ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  }));
   if (file.get() < 0)
     fail(Status::cannot_create, "{}: cannot be created: {}", path, reason());
   std::size_t done = 0;
@@ -86,7 +93,8 @@ void write_new(const std::string& name, const std::string& path,
     if (put <= 0) fail(Status::io, "{}: write failed: {}", path, reason());
     done += static_cast<std::size_t>(put);
   }
-  if (::fsync(file.get()) != 0) fail(Status::io, "{}: fsync failed: {}", path, reason());
+  if (uninterrupted([&] { return ::fsync(file.get()); }) != 0)
+    fail(Status::io, "{}: fsync failed: {}", path, reason());
   if (!file.close()) fail(Status::io, "{}: close failed: {}", path, reason());
 }
 
@@ -96,7 +104,8 @@ void sync_path(const std::string& path, int flags) {
     fail(Status::io, "{}: cannot be opened to sync it: {}", path, reason());
   // Some file systems cannot sync a directory, and say so: theirs need none.
   const bool unsupported = (flags & O_DIRECTORY) != 0;
-  if (::fsync(file.get()) != 0 && !(unsupported && errno == EINVAL))
+  if (uninterrupted([&] { return ::fsync(file.get()); }) != 0 &&
+      !(unsupported && errno == EINVAL))
     fail(Status::io, "{}: fsync failed: {}", path, reason());
 }
 
@@ -186,5 +195,32 @@ std::string file_digest(const std::string& path) {
     if (got < block.size()) return digest.text();
   }
 }
+
+RangeReader::RangeReader(const std::string& path)
+    : path_(path), descriptor_(open_input(path).release()) {}
+
+RangeReader::~RangeReader() { ::close(descriptor_); }
+
+void RangeReader::digest(std::int64_t begin, std::int64_t bytes,
+                         std::initializer_list<Digest*> digests) const {
+  std::vector<char> block(
+      static_cast<std::size_t>(std::min(bytes, static_cast<std::int64_t>(block_bytes))));
+  while (bytes > 0) {
+    const auto wanted = std::min(bytes, static_cast<std::int64_t>(block.size()));
+    const ssize_t got =
+        ::pread(descriptor_, block.data(), static_cast<std::size_t>(wanted), begin);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(Status::io, "{}: read failed: {}", path_, reason());
+    require(got > 0, Status::bad_content, "{}: ends {} bytes too early", path_, bytes);
+    for (Digest* digest : digests)
+      digest->add(block.data(), static_cast<std::size_t>(got));
+    count_read(got);
+    begin += got;
+    bytes -= got;
+  }
+}
+
+std::int64_t bytes_read() { return read_so_far; }
+void count_read(std::int64_t bytes) { read_so_far += bytes; }
 
 }  // namespace trireme::io

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,38 @@ void sync_file(const std::string& path);
 void sync_directory(const std::string& path);
 // XXH3-128 of a file's content as 32 hexadecimal digits.
 std::string file_digest(const std::string& path);
+
+class Digest;
+
+// A file of which ranges are read.
+class RangeReader {
+ public:
+  // Throws Error(missing_input) when it cannot be opened.
+  explicit RangeReader(const std::string& path);
+  ~RangeReader();
+  RangeReader(const RangeReader&) = delete;
+  RangeReader& operator=(const RangeReader&) = delete;
+
+  // Adds `bytes` bytes from `begin` on to each digest. Throws Error(io), and
+  // Error(bad_content) when the file ends before.
+  void digest(std::int64_t begin, std::int64_t bytes,
+              std::initializer_list<Digest*> digests) const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+// Makes a system call again when a signal interrupted it.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// Bytes that this process has read from files through this module, HDF5's included.
+std::int64_t bytes_read();
+void count_read(std::int64_t bytes);
 
 }  // namespace trireme::io

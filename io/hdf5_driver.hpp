@@ -28,6 +28,7 @@ struct Hdf5Output {
   const char* call = "";   // the system call that failed
   bool opened = false;     // the file itself could be opened
   std::int64_t bytes = 0;  // size at close
+  bool sync_at_close = true;
 };
 
 // Opens through the driver, with `output` taking the failures; the caller holds the lock

@@ -58,6 +58,9 @@ Hdf5Id make_dataset(hid_t file, const std::string& path, const std::string& name
                  H5Dclose);
   if (!dataset.valid())
     fail(Status::io, "{}: cannot create the dataset '{}': {}", path, name, hdf5_reason());
+  if (is_fp8(dtype) && !name_type(dataset.get(), dtype))
+    fail(Status::io, "{}: cannot name the type of the dataset '{}': {}", path, name,
+         hdf5_reason());
   return dataset;
 }
 
@@ -65,7 +68,8 @@ std::pair<DType, Shape> description(hid_t dataset, const std::string& path,
                                     const std::string& name) {
   const Hdf5Id type(H5Dget_type(dataset), H5Tclose);
   const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
-  const auto dtype = dtype_of_hdf5(type.get());
+  auto dtype = dtype_of_hdf5(type.get());
+  if (dtype == DType::u8) dtype = named_type(dataset);
   require(dtype.has_value(), Status::bad_content,
           "{}: the dataset '{}' holds elements of a type that this program does not read",
           path, name);
@@ -247,7 +251,9 @@ void Hdf5File::read_box(std::int64_t dataset, const std::string& name, const Sha
                         const TensorView& out) const {
   const auto [dtype, shape] = description(dataset, path_, name);
   check_box(path_, name, shape, begin, out.shape());
-  require(is_floating(dtype) == is_floating(out.dtype()), Status::bad_content,
+  const bool codes = is_fp8(dtype) || is_fp8(out.dtype());  // mean nothing without scales
+  require(codes ? dtype == out.dtype() : is_floating(dtype) == is_floating(out.dtype()),
+          Status::bad_content,
           "{}: the dataset '{}' holds {}, which does not convert to {}", path_, name,
           name_of(dtype), name_of(out.dtype()));
   // HDF5 converts integers; floats pass as they are stored and are converted here.
@@ -292,9 +298,18 @@ void Hdf5File::create_virtual(const std::string& name, DType dtype, const Shape&
   check_output(name);
 }
 
-void Hdf5File::close() {
+std::int64_t Hdf5File::offset(const std::string& name) const {
+  const Hdf5Lock lock;
+  const haddr_t at = H5Dget_offset(open_dataset(file_, path_, name).get());
+  require(at != HADDR_UNDEF, "{}: the dataset '{}' has no place in the file", path_,
+          name);
+  return static_cast<std::int64_t>(at);
+}
+
+void Hdf5File::close(bool sync) {
   if (file_ < 0) return;
   const Hdf5Lock lock;
+  output_->sync_at_close = sync;
   const herr_t result = H5Fclose(std::exchange(file_, -1));
   check_output("");
   if (result < 0) fail(Status::io, "{}: cannot be closed: {}", path_, hdf5_reason());

@@ -63,8 +63,13 @@ class Hdf5File {
   void create_virtual(const std::string& name, DType dtype, const Shape& shape,
                       const std::vector<Piece>& pieces);
 
-  // Flushes, closes and syncs to disk. Throws Error(io). The destructor closes silently.
-  void close();
+  // Byte of the file at which the elements of a dataset begin, one after the other.
+  // Throws Error(internal) for a dataset that is not stored so, or not yet.
+  std::int64_t offset(const std::string& name) const;
+
+  // Flushes, closes and syncs to disk (or leaves the sync to the caller). Throws
+  // Error(io). The destructor closes silently.
+  void close(bool sync = true);
 
  private:
   void write_box(std::int64_t dataset, const std::string& name, const Shape& begin,

@@ -4,10 +4,15 @@
 
 #include <array>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace trireme::io {
 namespace {
+
+// Of datasets of FP8 codes: their type's name.
+constexpr auto type_attribute = "element_type";
 
 // A float of 16 bits: sign, exponent, mantissa from the top bit down. `base` gives the
 // byte order.
@@ -124,6 +129,32 @@ std::optional<DType> dtype_of_hdf5(hid_t type) {
     case H5T_FLOAT: return floating_of(type);
     default: return {};
   }
+}
+
+bool name_type(hid_t dataset, DType dtype) {
+  const std::string_view text = name_of(dtype);
+  const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), text.size());
+  H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+  const Hdf5Id space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Id attribute(H5Acreate2(dataset, type_attribute, type.get(), space.get(),
+                                    H5P_DEFAULT, H5P_DEFAULT),
+                         H5Aclose);
+  return attribute.valid() && H5Awrite(attribute.get(), type.get(), text.data()) >= 0;
+}
+
+std::optional<DType> named_type(hid_t dataset) {
+  if (H5Aexists(dataset, type_attribute) <= 0) return DType::u8;
+  const Hdf5Id attribute(H5Aopen(dataset, type_attribute, H5P_DEFAULT), H5Aclose);
+  const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose);
+  std::string text(4, '\0');
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tget_size(type.get()) != text.size() ||
+      H5Tis_variable_str(type.get()) > 0 ||
+      H5Aread(attribute.get(), type.get(), text.data()) < 0)
+    return {};
+  for (const DType dtype : {DType::e4m3, DType::e5m2})
+    if (name_of(dtype) == text) return dtype;
+  return {};
 }
 
 bool is_floating(DType dtype) {

@@ -37,6 +37,12 @@ Hdf5Id memory_type(DType dtype);
 // The type of ours that holds every value of `type`; none when there is no such type.
 std::optional<DType> dtype_of_hdf5(hid_t type);
 
+// Codes of FP8 numbers are stored as bytes; an attribute of the dataset says what they
+// are. name_type() writes it (false: it could not); named_type() gives the type of a
+// dataset of bytes, none when the attribute names an unknown one.
+bool name_type(hid_t dataset, DType dtype);
+std::optional<DType> named_type(hid_t dataset);
+
 bool is_floating(DType dtype);
 
 Hdf5Id dense_space(const Shape& shape);

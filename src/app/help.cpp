@@ -22,7 +22,7 @@ constexpr std::string_view overview_text =
            [--prompt-tokens 1,2,3] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--device auto|cpu|cuda]
-  inspect  CHECKPOINT                       list tensors, verify digests
+  inspect  CHECKPOINT [--verify]            list tensors, or only verify digests
   sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
            --status FILE                    the state of every point, and the best

@@ -1,35 +1,99 @@
-// `trireme inspect CHECKPOINT`.
+// `trireme inspect CHECKPOINT [--verify]`.
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <optional>
 
 #include "app/app.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checkpoint_verify.hpp"
 
 namespace trireme::app {
+namespace {
+
+void describe(const io::CheckpointInfo& info, const std::string& directory) {
+  log::info("checkpoint {}", directory);
+  log::info("format {}, written by trireme {}, step {}, {} tokens", info.format_version,
+            info.program_version, info.step, info.tokens);
+  log::info("mesh pipeline {} data {} context {} tensor {}", info.mesh.pipeline,
+            info.mesh.data, info.mesh.context, info.mesh.tensor);
+}
+
+// Compares every byte with its digest, shared out over the ranks, and names every part
+// that is damaged.
+void verify(comm::World& world, const std::string& given) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string path, damaged;
+  io::Manifest manifest;
+  io::Verification found;
+  world.agree([&] {
+    path = io::find_checkpoint(given);
+    manifest = io::read_manifest(path);
+    found = io::verify_share(path, manifest, world.rank(), world.size());
+  });
+  for (const auto& message : found.damage) damaged += message + "\n";
+  const double bytes = world.sum(static_cast<double>(found.bytes));
+  const double regions = world.sum(static_cast<double>(found.damage.size()));
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  std::string all;
+  for (const auto& text : world.gather_text(damaged)) all += text;
+  all = world.broadcast(all);
+  if (!all.empty()) {
+    all.pop_back();
+    throw comm::Agreed(Status::bad_content,
+                       regions > 1 ? format("{} parts of the checkpoint are damaged:\n{}",
+                                            static_cast<int>(regions), all)
+                                   : all);
+  }
+  describe(manifest.info, path);
+  log::info(
+      "{} files of {} in {} tensors are as they were written: {} s, {} GB/s on {} "
+      "ranks",
+      manifest.files.size() + 1, human_bytes(bytes), manifest.tensors.size(),
+      fixed(time.count(), 2), fixed(bytes / time.count() * 1e-9, 2), world.size());
+}
+
+// Lists the tensors with their digests, each taken by one rank.
+void list(comm::World& world, const std::string& path) {
+  std::optional<io::CheckpointReader> reader;
+  world.agree([&] { reader.emplace(path, world.rank(), world.size()); });
+  std::string own;
+  world.agree([&] {
+    const auto& tensors = reader->tensors();
+    for (auto i = static_cast<std::size_t>(world.rank()); i < tensors.size();
+         i += static_cast<std::size_t>(world.size()))
+      own += reader->digest(tensors[i].path) + "\n";
+  });
+  const auto digests = world.gather_text(own);
+  if (world.rank() != 0) return;
+  describe(reader->info(), reader->directory());
+  std::int64_t elements = 0;
+  constexpr std::size_t digits = 32;
+  for (std::size_t i = 0; i < reader->tensors().size(); ++i) {
+    const auto& tensor = reader->tensors()[i];
+    const std::string& of_rank = digests[i % digests.size()];
+    log::info("{}  {} {}  {}", of_rank.substr(i / digests.size() * (digits + 1), digits),
+              name_of(tensor.dtype), tensor.shape, tensor.path);
+    elements += tensor.shape.elements();
+  }
+  log::info("{} tensors, {} elements; the digests of all files are right",
+            reader->tensors().size(), elements);
+}
+
+}  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    arguments.parse("trireme inspect CHECKPOINT", {}, 1, 1);
-    const io::CheckpointReader reader(arguments.words().front(), world.rank(),
-                                      world.size());
-    if (world.rank() != 0) return;
-    const io::CheckpointInfo& info = reader.info();
-    log::info("checkpoint {}", reader.directory());
-    log::info("format {}, written by trireme {}, step {}, {} tokens", info.format_version,
-              info.program_version, info.step, info.tokens);
-    log::info("mesh pipeline {} data {} context {} tensor {}", info.mesh.pipeline,
-              info.mesh.data, info.mesh.context, info.mesh.tensor);
-    std::int64_t elements = 0;
-    for (const auto& tensor : reader.tensors()) {
-      log::info("{}  {} {}  {}", reader.digest(tensor.path), name_of(tensor.dtype),
-                tensor.shape, tensor.path);
-      elements += tensor.shape.elements();
-    }
-    log::info("{} tensors, {} elements; the digests of all files are right",
-              reader.tensors().size(), elements);
+    constexpr Option options[] = {{"--verify", false}};
+    arguments.parse("trireme inspect CHECKPOINT [--verify]", options, 1, 1);
   });
+  const std::string& path = arguments.words().front();
+  if (arguments.has("--verify")) {
+    verify(world, path);
+  } else {
+    list(world, path);
+  }
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "train/engine.hpp"
+#include "train/saver.hpp"
 #include "train/step_totals.hpp"
 #include "train/text_table.hpp"
 
@@ -35,7 +36,7 @@ void run_step(train::Engine& engine, train::StepTotals& totals,
 }
 
 void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& totals,
-                 const comm::Mesh& mesh, const train::RunConfig& config) {
+                 comm::Mesh& mesh, const train::RunConfig& config) {
   const optim::ParameterStore& store = engine.store();
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
@@ -50,15 +51,20 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;
     for (const optim::Unit& unit : store.units()) elements += unit.share_elements();
-    const std::size_t shares =
-        static_cast<std::size_t>(elements) *
-        size_of(store.config().type(TensorClass::weight));
+    const std::size_t shares = static_cast<std::size_t>(elements) *
+                               size_of(store.config().type(TensorClass::weight));
     weights -= shares;
     offloaded += shares;
   }
   std::size_t communication =
       store.communication_bytes() + engine.communication_bytes() + totals.bytes();
   for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
+  if (config.checkpoint.async) {
+    optim::LossScaler scaler(config.precision.loss_scale);
+    offloaded += static_cast<std::size_t>(
+        io::CheckpointSnapshot::bytes_for(train::checkpoint_boxes(
+            engine, mesh, config.precision.compute == DType::f16 ? &scaler : nullptr)));
+  }
   set(MemoryClass::weights, weights);
   set(MemoryClass::gradients, store.gradient_bytes());
   set(MemoryClass::optimizer, optimizer);

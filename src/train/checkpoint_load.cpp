@@ -3,12 +3,12 @@
 #include "train/checkpoint_load.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <sstream>
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
-#include "kernels/elementwise.hpp"
 
 namespace trireme::train {
 namespace {
@@ -31,12 +31,11 @@ io::CheckpointInfo from_text(const std::string& text) {
   return info;
 }
 
-// "path dtype rank extents", a line each; the dtype as a number.
+// "path rank extents", a line each.
 std::string to_text(const std::vector<io::TensorEntry>& tensors) {
   std::ostringstream text;
   for (const auto& entry : tensors) {
-    text << entry.path << ' ' << static_cast<int>(entry.dtype) << ' '
-         << entry.shape.rank();
+    text << entry.path << ' ' << entry.shape.rank();
     for (int i = 0; i < entry.shape.rank(); ++i) text << ' ' << entry.shape[i];
     text << '\n';
   }
@@ -44,48 +43,40 @@ std::string to_text(const std::vector<io::TensorEntry>& tensors) {
 }
 
 std::vector<io::TensorEntry> tensors_from_text(const std::string& text) {
+  const std::array<Shape, Shape::max_rank + 1> of_rank = {
+      Shape{}, Shape{0}, Shape{0, 0}, Shape{0, 0, 0}, Shape{0, 0, 0, 0}};
   std::vector<io::TensorEntry> tensors;
   std::istringstream lines(text);
   std::string path;
-  int dtype = 0, rank = 0;
-  while (lines >> path >> dtype >> rank) {
-    std::int64_t first = 0, second = 0;
-    lines >> first;
-    if (rank == 2) lines >> second;
-    tensors.push_back({path,
-                       static_cast<DType>(dtype),
-                       rank == 2 ? Shape{first, second} : Shape{first},
-                       {}});
+  std::size_t rank = 0;
+  while (lines >> path >> rank) {
+    Shape shape = of_rank.at(rank);
+    for (int i = 0; i < shape.rank(); ++i) lines >> shape[i];
+    tensors.push_back({path, {}, shape, {}});
   }
   return tensors;
 }
 
-// The box's part of the whole tensor on the host, converted as a reader would.
-void copy_box(const TensorView& whole, const io::TensorBox& box) {
-  const DType wanted = box.data.dtype();
-  const bool codes = is_fp8(wanted), stored_codes = whole.dtype() == DType::u8;
-  require(codes == stored_codes, Status::bad_content,
-          "the tensor '{}' holds {}, which does not convert to {}", box.path,
-          name_of(whole.dtype()), name_of(wanted));
-  TensorView part(whole.raw(), codes ? wanted : whole.dtype(), whole.shape());
-  part = part.rows(box.begin[0], box.data.dim(0));
-  if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
-  Stream device(box.data.device());
-  if (part.dtype() == wanted) return copy_bytes(device, part, box.data);
-  const Buffer converted(Device::host(), wanted, box.data.shape(), MemoryClass::data,
-                         "loaded box");
-  Stream host;
-  kernels::copy(host, part, converted.view());
-  copy_bytes(device, converted.view(), box.data);
-  device.synchronize();
+// The type in which any rank wants the tensor; all that want it agree. None: nobody does.
+std::optional<DType> wanted_type(comm::World& world,
+                                 const std::vector<io::TensorBox>& boxes,
+                                 const std::string& path) {
+  double type = -1;
+  for (const auto& box : boxes)
+    if (box.path == path) type = static_cast<double>(box.data.dtype());
+  type = world.max(type);
+  if (type < 0) return {};
+  return static_cast<DType>(static_cast<int>(type));
 }
 
 }  // namespace
 
 io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
-                               const std::vector<io::TensorBox>& boxes) {
+                               const std::vector<io::TensorBox>& boxes, bool verified) {
   std::optional<io::CheckpointReader> reader;
-  world.agree([&] { reader.emplace(path, world.rank(), world.size()); });
+  world.agree([&] {
+    reader.emplace(path, verified ? 0 : world.rank(), verified ? 0 : world.size());
+  });
   world.agree([&] {
     for (const auto& box : boxes) reader->read(box.path, box.whole, box.begin, box.data);
   });
@@ -94,10 +85,10 @@ io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
 
 io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
                                const std::string& path,
-                               const std::vector<io::TensorBox>& boxes) {
+                               const std::vector<io::TensorBox>& boxes, bool verified) {
   std::optional<io::CheckpointReader> reader;
   world.agree([&] {
-    if (world.rank() == 0) reader.emplace(path);
+    if (world.rank() == 0) reader.emplace(path, 0, verified ? 0 : 1);
   });
   const auto info = from_text(world.broadcast(reader ? to_text(reader->info()) : ""));
   const auto tensors =
@@ -114,25 +105,30 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
               found->shape, box.whole);
     }
   });
-  if (boxes.empty()) return info;
   std::int64_t most = 0;
-  for (const auto& entry : tensors)
-    most = std::max(
-        most, static_cast<std::int64_t>(size_of(entry.dtype)) * entry.shape.elements());
-  const Buffer room(Device::host(), DType::u8, {most}, MemoryClass::data,
+  for (const auto& entry : tensors) most = std::max(most, entry.shape.elements());
+  const Buffer room(Device::host(), DType::f64, {most}, MemoryClass::data,
                     "loaded tensor");
   Stream stream;
   for (const auto& entry : tensors) {
-    const TensorView whole(room.view().raw(), entry.dtype, entry.shape);
+    const auto dtype = wanted_type(world, boxes, entry.path);
+    if (!dtype) continue;
+    const TensorView whole(room.view().raw(), *dtype, entry.shape);
     Shape begin = entry.shape;
     for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
     world.agree([&] {
       if (reader) reader->read(entry.path, entry.shape, begin, whole);
     });
-    mesh.everyone().broadcast(stream, whole, 0).wait();
+    // As bytes, for there are types in which no collective computes.
+    const TensorView bytes(room.view().raw(), DType::u8,
+                           {static_cast<std::int64_t>(whole.bytes())});
+    mesh.everyone().broadcast(stream, bytes, 0).wait();
     for (const auto& box : boxes) {
       if (box.path != entry.path) continue;
-      copy_box(whole, box);
+      TensorView part = whole.rows(box.begin[0], box.data.dim(0));
+      if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
+      Stream device(box.data.device());
+      copy_bytes(device, part, box.data);
     }
   }
   return info;

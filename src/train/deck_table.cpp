@@ -310,8 +310,11 @@ constexpr std::array checkpoint_keys = {
             "Steps between checkpoints, and one at the end; 0: none."),
     integer("checkpoint", "keep", "checkpoints", "2", 0, 1e6,
             "How many of the newest are kept; 0: all."),
+    integer("checkpoint", "keep_every", "steps", "0", 0, most_steps,
+            "Checkpoints of multiples of this many steps are kept for ever; 0: none."),
     boolean("checkpoint", "async", "false",
-            "Write while training goes on; true is not available yet."),
+            "Write a copy while training goes on; the copy takes as much memory of the "
+            "host as the rank writes."),
     text("checkpoint", "resume", "\"auto\"", "",
          "auto: go on from the newest checkpoint if there is one; never: start anew; or "
          "the path of a checkpoint."),

@@ -31,7 +31,6 @@ struct BooleanChoice {
 };
 constexpr std::array unavailable_booleans = {
     BooleanChoice{"comm.deterministic", true, "summing in any order is"},
-    BooleanChoice{"checkpoint.async", false, "writing in the background is"},
 };
 
 // Classes of tensors that the store keeps or sends.

@@ -209,6 +209,8 @@ StepRules read_step_rules(const io::Deck& deck) {
 void read_output(const io::Deck& deck, RunConfig& config) {
   config.checkpoint.every = deck.integer("checkpoint.every");
   config.checkpoint.keep = static_cast<int>(deck.integer("checkpoint.keep"));
+  config.checkpoint.keep_every = deck.integer("checkpoint.keep_every");
+  config.checkpoint.async = deck.boolean("checkpoint.async");
   config.checkpoint.resume = deck.text("checkpoint.resume");
   config.checkpoint.one_reads = deck.text("checkpoint.load") == "one";
   config.checkpoint.load_on_mesh_change = deck.boolean("checkpoint.load_on_mesh_change");

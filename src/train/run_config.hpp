@@ -73,10 +73,12 @@ struct PrecisionSettings {
 };
 
 struct CheckpointSettings {
-  std::int64_t every = 0;  // steps; 0: none
-  int keep = 0;            // 0: all
-  std::string resume;      // "auto", "never", or a path
-  bool one_reads = false;  // one rank reads and hands out
+  std::int64_t every = 0;       // steps; 0: none
+  int keep = 0;                 // 0: all
+  std::int64_t keep_every = 0;  // steps; 0: none
+  bool async = false;           // written while training goes on
+  std::string resume;           // "auto", "never", or a path
+  bool one_reads = false;       // one rank reads and hands out
   bool load_on_mesh_change = true;
 };
 

@@ -64,6 +64,13 @@ void Rules::run_rules() {
         return show("checkpoint.resume") +
                " says nothing: write \"auto\", \"never\" or the path of a checkpoint";
       });
+  rule(
+      {"checkpoint.keep_every", "checkpoint.keep"},
+      [&] { return config_.checkpoint.keep_every == 0 || config_.checkpoint.keep > 0; },
+      [&] {
+        return show("checkpoint.keep_every") + " has no meaning with " +
+               show("checkpoint.keep") + ", which keeps all: drop one of them";
+      });
 }
 
 void Rules::model_rules() {

@@ -147,16 +147,11 @@ Status Trainer::run() {
     log::info("nothing to do: {} of {} steps are done", step_, config_.run.steps);
     return Status::done;
   }
-  while (step_ < config_.run.steps && !stops(wish_)) {
-    step();
-    const bool last = step_ == config_.run.steps;
-    const auto& every = config_.checkpoint.every;
-    if (config_.metrics.validate_every > 0 &&
-        (last || step_ % config_.metrics.validate_every == 0)) {
-      validate();
-    }
-    if (wish_ != Wish::none || (every > 0 && (last || step_ % every == 0))) save();
-    interruptions_.fulfilled(wish_);
+  try {
+    train();
+  } catch (const comm::Agreed&) {  // the checkpoint under way is as good as before
+    saver_->finish_quietly();
+    throw;
   }
   log_memory("peak     ", [](const MemoryUse& use) { return use.peak_bytes; });
   report();
@@ -169,6 +164,23 @@ Status Trainer::run() {
     return Status::run_again;
   }
   return Status::done;
+}
+
+void Trainer::train() {
+  while (step_ < config_.run.steps && !stops(wish_)) {
+    step();
+    report_saved(saver_->poll());
+    const bool last = step_ == config_.run.steps;
+    const auto& every = config_.checkpoint.every;
+    if (config_.metrics.validate_every > 0 &&
+        (last || step_ % config_.metrics.validate_every == 0)) {
+      validate();
+    }
+    if (wish_ != Wish::none || (every > 0 && (last || step_ % every == 0))) save();
+    interruptions_.fulfilled(wish_);
+  }
+  watchdog_->beat_slow("saving a checkpoint", step_);
+  report_saved(saver_->finish());
 }
 
 void Trainer::step() {

@@ -10,7 +10,6 @@
 #include "base/energy_meter.hpp"
 #include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
-#include "io/checkpoint.hpp"
 #include "io/event_file.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_source.hpp"
@@ -18,6 +17,7 @@
 #include "train/engine.hpp"
 #include "train/interruptions.hpp"
 #include "train/pipeline_times.hpp"
+#include "train/saver.hpp"
 #include "train/step_guard.hpp"
 #include "train/step_totals.hpp"
 
@@ -52,8 +52,8 @@ class Trainer {
   void open_data();
   void start_or_resume();
   void predict_save();
-  void load(const std::string& from, const std::string& newest);
-  std::vector<io::TensorBox> checkpoint_boxes();
+  void load(const std::string& from, bool verified, std::int64_t newest = -1);
+  std::vector<io::TensorBox> boxes();
   void announce();
   void measure_peak();
 
@@ -74,9 +74,11 @@ class Trainer {
   io::Record accounts();
   double tokens_of_rank() const;
   void report();
+  void report_saved(const std::vector<Saved>& saved);
   void print(double loss, double norm, double rate, const StepTimes& times) const;
   void validate();
   double validation_loss();
+  void train();
   void save();
   void dump_gradients();
   TimeNeeded time_needed() const;
@@ -91,6 +93,7 @@ class Trainer {
   std::unique_ptr<io::SampleSource> source_, validation_source_;
   std::optional<Engine> engine_;
   std::optional<optim::LossScaler> scaler_;  // with fp16
+  std::optional<Saver> saver_;
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<io::EventFile> events_;     // on rank 0, for TensorBoard

@@ -117,7 +117,7 @@ std::string Trainer::find_culprits(double own_loss) {
 
 // What a checkpoint holds, and the weights in use where they are a copy of their own.
 std::vector<io::TensorBox> Trainer::replicated_boxes() {
-  auto boxes = checkpoint_boxes();
+  auto boxes = boxes();
   const auto& store = engine_->store().config();
   const DType weight = store.type(TensorClass::weight);
   if (store.sharding == optim::Sharding::weights || weight != store.module_type() ||
@@ -163,7 +163,7 @@ void Trainer::inject_fault() {
   if (!kind.starts_with("flip_")) return;
   const std::string which = kind.substr(5);
   const char* section = which == "moment" ? "optimizer/moment1/" : "model/";
-  for (const auto& box : checkpoint_boxes()) {
+  for (const auto& box : boxes()) {
     if (!box.path.starts_with(section)) continue;
     return flip(box.data, which == "moment" ? "mantissa" : which);
   }

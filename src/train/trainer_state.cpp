@@ -3,10 +3,10 @@
 #include <sstream>
 
 #include "base/log.hpp"
-#include "base/version.hpp"
 #include "comm/one_time.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
+#include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
 #include "train/restarts.hpp"
@@ -45,24 +45,26 @@ void warn_of_changes(const std::string& before, const std::string& now) {
 void Trainer::start_or_resume() {
   const std::string checkpoints = config_.run.directory + "/checkpoints";
   const std::string& resume = config_.checkpoint.resume;
-  std::string from = resume, newest;
+  std::vector<std::int64_t> steps;
   world_.agree([&] {
-    newest = io::latest_checkpoint(checkpoints);
+    steps = io::steps_in(checkpoints);
     require(
-        resume != "never" || newest.empty(), Status::cannot_create,
+        resume != "never" || steps.empty(), Status::cannot_create,
         "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
         "use \"auto\" to go on with it, or another run.directory",
         checkpoints);
-    if (resume == "auto" || resume == "never") from = newest;
   });
   const double patience = config_.health.timeout_seconds;
   comm::first_rank_then_others(world_, patience,
                                [&] { io::make_directories(config_.run.directory); });
-  if (from.empty()) {
-    engine_->store().initialize(config_.run.seed);
-  } else {
-    load(from, newest);
+  saver_.emplace(world_, config_, deck_, [this] { return boxes(); });
+  if (resume == "auto") {
+    const std::string newest = newest_whole_checkpoint(world_, checkpoints);
+    if (!newest.empty()) load(newest, true);
+  } else if (resume != "never") {
+    load(resume, false, steps.empty() ? -1 : steps.back());
   }
+  if (saved_step_ < 0) engine_->store().initialize(config_.run.seed);
   predict_save();
   remember_steps();
   comm::first_rank_then_others(world_, patience, [&] {
@@ -76,54 +78,40 @@ void Trainer::start_or_resume() {
 
 void Trainer::predict_save() {
   double bytes = 0;
-  for (const io::TensorBox& box : checkpoint_boxes())
+  for (const io::TensorBox& box : boxes())
     if (box.write) bytes += static_cast<double>(box.data.bytes());
   const double nodes = world_.sum(1.0 / world_.ranks_on_node());
   save_seconds_ = predicted_save_seconds(world_.sum(bytes), nodes);
 }
 
-// All that a checkpoint holds of this rank: its shares of weights and moments, and the
-// tensors that are not trained by gradients.
-std::vector<io::TensorBox> Trainer::checkpoint_boxes() {
-  std::vector<io::TensorBox> boxes;
-  for (const auto& box : engine_->store().state_boxes()) {
-    boxes.push_back(
-        {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
-  }
-  if (scaler_)
-    boxes.push_back(
-        {"optimizer/loss_scale", {3}, {0}, scaler_->state(), world_.rank() == 0});
-  for (const StateTensor* state : engine_->states()) {
-    const bool first = state->slab.owned && mesh_.replicas().rank() == 0;
-    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
-                     state->slab.global_begin, state->value, first});
-  }
-  return boxes;
+std::vector<io::TensorBox> Trainer::boxes() {
+  return checkpoint_boxes(*engine_, mesh_, scaler_ ? &*scaler_ : nullptr);
 }
 
-// newest: the last checkpoint in the run's own directory, or "".
-void Trainer::load(const std::string& from, const std::string& newest) {
-  const auto boxes = checkpoint_boxes();
+// verified: the digests have just been compared. newest: the last step in the run's own
+// directory, if it must not be later than this one.
+void Trainer::load(const std::string& from, bool verified, std::int64_t newest) {
+  const auto boxes = this->boxes();
   const io::CheckpointInfo info = config_.checkpoint.one_reads
-                                      ? load_by_one(world_, mesh_, from, boxes)
-                                      : load_by_all(world_, from, boxes);
+                                      ? load_by_one(world_, mesh_, from, boxes, verified)
+                                      : load_by_all(world_, from, boxes, verified);
   world_.agree([&] {
     require(
         config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,
         Status::bad_content,
         "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = false",
         from);
-    const std::string own = newest.substr(newest.rfind('/') + 1);
-    require(own <= io::step_name(info.step), Status::cannot_create,
+    require(newest <= info.step, Status::cannot_create,
             "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
             "another run.directory, or remove those",
-            from, info.step, config_.run.directory, own);
+            from, info.step, config_.run.directory, io::step_name(newest));
   });
   engine_->store().refresh_weights();
   engine_->refresh_scales();
   step_ = info.step;
   tokens_ = info.tokens;
   saved_step_ = step_;
+  saver_->started_from(step_);
   log::info("resume    from {} (step {}, {} tokens)", from, step_, tokens_);
   warn_of_changes(info.deck, deck_);
 }
@@ -131,21 +119,29 @@ void Trainer::load(const std::string& from, const std::string& newest) {
 void Trainer::save() {
   if (saved_step_ == step_) return;
   watchdog_->beat_slow("saving a checkpoint", step_);
-  const auto begin = std::chrono::steady_clock::now();
-  io::CheckpointInfo info;
-  info.program_version = build_info().version;
-  info.step = step_;
-  info.tokens = tokens_;
-  info.mesh = config_.parallel.mesh;
-  info.deck = deck_;
-  const std::string directory = config_.run.directory + "/checkpoints";
-  io::write_checkpoint(world_, directory, info, checkpoint_boxes(),
-                       config_.checkpoint.keep);
+  report_saved(saver_->save(step_, tokens_));
   saved_step_ = step_;
-  save_seconds_ =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  log::info("step {}  checkpoint in {} ({})", step_, directory,
-            human_seconds(save_seconds_));
+}
+
+// Of checkpoints that stand: what they took.
+void Trainer::report_saved(const std::vector<Saved>& saved) {
+  for (const Saved& one : saved) {
+    save_seconds_ = one.seconds;
+    const double rate = static_cast<double>(one.bytes) / one.seconds;
+    log::info("step {}  checkpoint in {} ({}{}{})", one.step,
+              config_.run.directory + "/checkpoints", human_seconds(one.seconds),
+              one.bytes > 0 ? format(", {}/s", human_bytes(rate)) : std::string(),
+              config_.checkpoint.async
+                  ? format(", training waited {}", human_seconds(one.blocking_seconds))
+                  : std::string());
+    if (!metrics_) continue;
+    write_metrics(io::Record()
+                      .set("step", one.step)
+                      .set("checkpoint_seconds", one.seconds)
+                      .set("checkpoint_blocking_seconds", one.blocking_seconds)
+                      .set("checkpoint_bytes", one.bytes)
+                      .set("checkpoint_bytes_per_second", rate));
+  }
 }
 
 // What the guard has seen before this start: the metrics have every step.

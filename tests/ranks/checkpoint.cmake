@@ -7,3 +7,16 @@ trireme_test(checkpoint_kill_test USES io LIBRARIES ${CMAKE_DL_LIBS}
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_kill_test.cpp ${_faults})
 trireme_test(checkpoint_error_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 1 2
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_error_test.cpp ${_faults})
+trireme_test(checkpoint_writer_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 1 3
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_writer_test.cpp ${_faults})
+
+# Every pair of meshes: the script starts the program once a mesh to save, once to load.
+add_executable(checkpoint_mesh_test checkpoint_mesh_test.cpp
+               ${CMAKE_CURRENT_SOURCE_DIR}/../support/mesh_run.cpp)
+target_link_libraries(checkpoint_mesh_test PRIVATE trireme_test_main trireme_train)
+target_compile_definitions(checkpoint_mesh_test PRIVATE
+  CHECKPOINT_MESHES="${CMAKE_CURRENT_SOURCE_DIR}/checkpoint_meshes.txt")
+trireme_add_test(checkpoint_meshes RANKS 8
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.sh
+          $<TARGET_FILE:checkpoint_mesh_test> ${MPIEXEC_EXECUTABLE}
+          ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.txt)

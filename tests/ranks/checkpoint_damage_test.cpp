@@ -69,7 +69,7 @@ TEST_F(DamageTest, EveryFlippedBitIsFound) {
   ASSERT_EQ(names_, (std::vector<std::string>{"checkpoint.h5", "manifest.json",
                                               "shard-00000.h5"}));
   std::mt19937_64 random(1);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     const auto& name = names_[static_cast<std::size_t>(i) % names_.size()];
     const std::string before = get(name);
     std::string text = before;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "io/checkpoint_writer.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/io_faults.h"
 
@@ -18,15 +19,20 @@ using test::fake_info;
 using test::Memory;
 using test::world;
 
-void write_fake(const std::string& directory, std::int64_t step) {
+void write_fake(const std::string& directory, std::int64_t step,
+                bool background = false) {
   Memory memory;
-  write_checkpoint(world(), directory, fake_info(step),
-                   test::fake_boxes(memory, 1, world().size()), 1);
+  Retention retention;
+  retention.keep = 1;
+  CheckpointWriter writer(world(), directory, retention);
+  writer.begin(fake_info(step), test::fake_boxes(memory, 1, world().size()), background);
+  writer.finish();
 }
 
 struct Fault {
   io_fault kind;
   int error;
+  bool background = false;
 };
 
 // Writes step 2 over step 1 with the fault at call `at` of `rank`. Number of calls.
@@ -36,7 +42,7 @@ int write_with(const std::string& directory, Fault fault, int rank, int at,
     io_faults_arm(directory.c_str(), fault.kind, at, fault.error);
   failed = false;
   try {
-    write_fake(directory, 2);
+    write_fake(directory, 2, fault.background);
   } catch (const comm::Agreed& error) {
     failed = true;
     EXPECT_TRUE(error.status() == Status::io || error.status() == Status::cannot_create)
@@ -49,7 +55,9 @@ int write_with(const std::string& directory, Fault fault, int rank, int at,
 
 // May a write succeed although this call failed? Only when it makes a folder that is
 // there, or removes the old checkpoint after the new one stands.
-bool may_fail(const std::string& call) {
+bool may_fail(const std::string& call, const Fault& fault) {
+  // Interrupted calls are made again.
+  if (fault.error == EINTR) return true;
   return call == "mkdir" || call == "rename" || call == "unlinkat" || call == "unlink" ||
          call == "rmdir";
 }
@@ -65,7 +73,8 @@ void sweep(const std::string& directory, Fault fault, int rank) {
     write_fake(directory, 1);
     bool failed = false;
     if (at == 0) {  // counts the calls
-      calls = write_with(directory, {io_fault_none, 0}, rank, 0, failed);
+      calls =
+          write_with(directory, {io_fault_none, 0, fault.background}, rank, 0, failed);
       ASSERT_FALSE(failed);
       continue;
     }
@@ -74,7 +83,12 @@ void sweep(const std::string& directory, Fault fault, int rank) {
     const std::string call =
         world().broadcast(world().rank() == rank ? io_faults_struck() : "", rank);
     EXPECT_NE(call, "");
-    EXPECT_TRUE(failed || may_fail(call)) << call << " is call " << at;
+    EXPECT_TRUE(failed || may_fail(call, fault)) << call << " is call " << at;
+    if (fault.error == EINTR) {
+      const bool interruptible = call == "open" || call == "fsync" ||
+                                 call == "ftruncate" || call.find("write") != call.npos;
+      EXPECT_FALSE(failed && interruptible) << call << " is call " << at;
+    }
     const CheckpointReader reader(directory);  // verifies every file
     // An error after the rename leaves both complete, and `latest` as it was or not.
     if (!failed) {
@@ -96,7 +110,9 @@ void sweep(const std::string& directory, Fault fault, int rank) {
 TEST(CheckpointError, AnyCallOnAnyRank) {
   const test::SharedFolder folder;
   for (int rank = 0; rank < world().size(); ++rank)
-    for (const Fault fault : {Fault{io_fault_once, EIO}, Fault{io_fault_after, ENOSPC}})
+    for (const Fault fault :
+         {Fault{io_fault_once, EIO}, Fault{io_fault_after, ENOSPC},
+          Fault{io_fault_after, EDQUOT, true}, Fault{io_fault_once, EINTR}})
       sweep(folder.path() + "/c", fault, rank);
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "io/checkpoint_writer.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/io_faults.h"
 
@@ -20,19 +21,23 @@ using test::fake_info;
 using test::Memory;
 using test::world;
 
-void write_fake(const std::string& directory, std::int64_t step, int keep) {
+void write_fake(const std::string& directory, std::int64_t step, int keep,
+                bool background = false) {
   Memory memory;
-  write_checkpoint(world(), directory, fake_info(step), test::fake_boxes(memory, 1, 1),
-                   keep);
+  Retention retention;
+  retention.keep = keep;
+  CheckpointWriter writer(world(), directory, retention);
+  writer.begin(fake_info(step), test::fake_boxes(memory, 1, 1), background);
+  writer.finish();
 }
 
 // Writes step 2 in a child process that is killed at call `at`. True: it came to its end
 // before.
-bool write_and_die(const std::string& directory, int keep, int at) {
+bool write_and_die(const std::string& directory, int keep, bool background, int at) {
   const pid_t child = ::fork();
   if (child == 0) {
     io_faults_arm(directory.c_str(), io_fault_kill, at, 0);
-    write_fake(directory, 2, keep);
+    write_fake(directory, 2, keep, background);
     ::_exit(0);
   }
   int status = 0;
@@ -42,7 +47,7 @@ bool write_and_die(const std::string& directory, int keep, int at) {
   return WIFEXITED(status);
 }
 
-void sweep(int keep) {
+void sweep(int keep, bool background) {
   const test::SharedFolder folder;
   const std::string directory = folder.path() + "/c";
   bool seen_old = false, seen_new = false, finished = false;
@@ -51,7 +56,7 @@ void sweep(int keep) {
     ASSERT_LT(at, 1000);
     fs::remove_all(directory);
     write_fake(directory, 1, 0);
-    finished = write_and_die(directory, keep, at);
+    finished = write_and_die(directory, keep, background, at);
     const std::string found = latest_checkpoint(directory);
     ASSERT_FALSE(found.empty()) << "killed at call " << at;
     const CheckpointReader reader(found);  // verifies every file
@@ -68,8 +73,9 @@ void sweep(int keep) {
   std::printf("killed at each of %d calls\n", calls - 1);
 }
 
-TEST(CheckpointKill, AnyCallKeepingAll) { sweep(0); }
-TEST(CheckpointKill, AnyCallKeepingOne) { sweep(1); }
+TEST(CheckpointKill, AnyCallKeepingAll) { sweep(0, false); }
+TEST(CheckpointKill, AnyCallKeepingOne) { sweep(1, false); }
+TEST(CheckpointKill, AnyCallInTheBackground) { sweep(1, true); }
 
 }  // namespace
 }  // namespace trireme::io

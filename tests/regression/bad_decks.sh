@@ -154,7 +154,6 @@ add fp8_moments 'first moments in e4m3, second moments in e4m3: not available ye
   'precision.moments = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
-add background 'not available yet; write checkpoint.async = false' 'checkpoint.async = true'
 add megatron 'not available yet; write data.source' 'data.source = "megatron"'
 
 # 7. The command line.

@@ -48,7 +48,16 @@ check "an unknown command" expect 64 wrong
 run 1 generate "$work/run" --tokens 5
 check "no prompt" expect 64 prompt
 
-# Damage to a copy of the newest checkpoint, byte by byte.
+# passed_over STATUS NAME: the run went on from the checkpoint before, and said why.
+passed_over() {
+  [ "$status" = 0 ] || { echo "status $status"; return 1; }
+  grep -q "warning.*$1.*going back to the checkpoint before it" "$work/out" &&
+    grep -q '(step 2,' "$work/out"
+}
+
+# Damage to a copy of the newest checkpoint, byte by byte: the run goes on from the one
+# before, but a checkpoint that was named is never replaced by another.
+cp -r "$work/run" "$work/good"
 latest="$work/run/checkpoints/step-00000004"
 for file in "$latest"/*; do
   name=$(basename "$file")
@@ -57,20 +66,48 @@ for file in "$latest"/*; do
   printf '\377' | dd of="$file" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
   printf '\000' | dd of="$file" bs=1 seek=$((size / 3)) conv=notrunc 2>/dev/null
   if ! cmp -s "$file" "$work/saved"; then
-    run 2 train $deck run.directory="$work/run" $base run.steps=9
+    run 2 train $deck run.directory="$work/new" $base checkpoint.resume="$latest"
     check "flipped bytes in $name" expect 65 "$name"
+    run 2 inspect "$latest" --verify
+    check "flipped bytes in $name, found by inspect" expect 65 "$name"
+    run 2 train $deck run.directory="$work/run" $base
+    check "flipped bytes in $name, passed over" passed_over "$name"
   fi
+  cp "$work/saved" "$file"
   head -c $((size - 1)) "$work/saved" >"$file"
-  run 2 train $deck run.directory="$work/run" $base run.steps=9
+  run 2 train $deck run.directory="$work/new" $base checkpoint.resume="$work/run"
   check "$name cut short" expect 65 "$name"
   rm "$file"
-  run 2 train $deck run.directory="$work/run" $base run.steps=9
-  check "$name missing" expect 65 "$name"
-  cp "$work/saved" "$file"
+  run 2 train $deck run.directory="$work/run" $base
+  check "$name missing, passed over" passed_over "$name"
+  run 2 inspect "$latest" --verify
+  check "and written anew" test "$status" = 0
 done
+cp -r "$work/run" "$work/none"
+for file in "$work"/none/checkpoints/step-*/shard-00001.h5; do
+  printf 'x' >>"$file"
+done
+run 2 train $deck run.directory="$work/none" $base
+check "none whole" expect 65 "no checkpoint of"
 check "the earlier checkpoint is still whole" good
 run 2 train $deck run.directory="$work/run" $base run.steps=6
 check "and the run goes on" test "$status" = 0
+
+# Two jobs in one directory: the second refuses; a killed one's lock is gone.
+"$TRIREME" train $deck run.directory="$work/lock" $base run.steps=100000 checkpoint.every=0 \
+  optimizer.schedule.name=constant >"$work/first" 2>&1 &
+first=$!
+for _ in $(seq 300); do
+  [ -s "$work/lock/metrics.jsonl" ] && break
+  sleep 0.1
+done
+run 1 train $deck run.directory="$work/lock" $base
+check "a second job on one directory" expect 73 "is held by process $first on"
+kill -KILL $first
+wait $first 2>/dev/null
+run 1 train $deck run.directory="$work/lock" $base
+check "a killed one's lock is gone" test "$status" = 0
+check "and leaves no lock" test ! -e "$work/lock/lock"
 
 # A full disk, where a small one can be mounted.
 mkdir "$work/disk"

@@ -2,8 +2,16 @@ add_executable(h5_compare ${PROJECT_SOURCE_DIR}/tests/support/h5_compare.cpp)
 target_link_libraries(h5_compare PRIVATE trireme_io)
 set_target_properties(h5_compare PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
-foreach(script accounts health installed interruptions parity report resume sharded_resume
-        use faults mesh_faults steady sweep)
+# The whole program with faults beneath it.
+add_library(io_faults SHARED ${PROJECT_SOURCE_DIR}/tests/support/io_faults.c)
+target_include_directories(io_faults PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
+target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
+
+foreach(script accounts checkpoint_kill health installed interruptions parity report resume
+        sharded_resume use faults mesh_faults steady sweep)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
+set_property(TEST regression.checkpoint_kill APPEND PROPERTY
+             ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)

@@ -10,13 +10,15 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static char armed_folder[4096];
 static enum io_fault armed_fault;
-static int armed_at, armed_error, calls;
+static int armed_at, armed_error;
+static _Atomic int calls; /* a second thread may write */
 static const char* struck_call = "";
 
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
@@ -113,3 +115,33 @@ int open(const char* path, int flags, ...) {
   }
   return REAL(open)(path, flags, mode);
 }
+
+#ifdef IO_FAULTS_PRELOAD
+/* As a library for LD_PRELOAD, one rank of a program is armed by its environment:
+ * IO_FAULTS=FOLDER:KIND:AT:ERROR, IO_FAULTS_RANK; IO_FAULTS_REPORT names a file that gets
+ * the number of calls at the end. */
+static int is_this_rank(void) {
+  const char* wanted = getenv("IO_FAULTS_RANK");
+  const char* rank = getenv("OMPI_COMM_WORLD_RANK");
+  if (rank == NULL) rank = getenv("PMI_RANK");
+  return wanted == NULL || (rank != NULL && strcmp(wanted, rank) == 0);
+}
+
+__attribute__((constructor)) static void arm_from_environment(void) {
+  const char* text = getenv("IO_FAULTS");
+  char folder[4096];
+  int kind = 0, at = 0, error = 0;
+  if (text == NULL || !is_this_rank()) return;
+  if (sscanf(text, "%4095[^:]:%d:%d:%d", folder, &kind, &at, &error) == 4)
+    io_faults_arm(folder, (enum io_fault)kind, at, error);
+}
+
+__attribute__((destructor)) static void report_calls(void) {
+  const char* path = getenv("IO_FAULTS_REPORT");
+  FILE* file;
+  const int count = io_faults_disarm();
+  if (path == NULL || count == 0 || (file = fopen(path, "w")) == NULL) return;
+  fprintf(file, "%d\n", count);
+  fclose(file);
+}
+#endif

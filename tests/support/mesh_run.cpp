@@ -113,6 +113,19 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   return tensors;
 }
 
+// Forward, backward and the reductions; the mean loss of the global batch.
+double run_step(train::Engine& engine, comm::Mesh& mesh, const Batch& batch,
+                double valid) {
+  engine.begin_step();
+  double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
+  engine.finish_step();
+  Stream stream;
+  const TensorView sum(&loss, DType::f64, {1});
+  mesh.replicas().all_reduce(stream, sum).wait();
+  mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
+  return loss / valid;
+}
+
 }  // namespace
 
 comm::Mesh test_mesh(const train::RunConfig& config) {
@@ -133,15 +146,8 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
   const double valid = valid_targets(config);
   Outcome outcome;
-  Stream stream;
   for (int step = resume.first; step < resume.first + steps; ++step) {
-    engine.begin_step();
-    double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
-    engine.finish_step();
-    const TensorView sum(&loss, DType::f64, {1});
-    mesh.replicas().all_reduce(stream, sum).wait();
-    mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
-    outcome.losses.push_back(loss / valid);
+    outcome.losses.push_back(run_step(engine, mesh, batch, valid));
     outcome.norms.push_back(engine.store().gradient_norm());
     if (step == resume.first && whole)
       outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
@@ -152,6 +158,13 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
   if (whole && state) outcome.state = gather(engine.store().state_boxes(), mesh);
   if (inspect) inspect(engine);
   return outcome;
+}
+
+double loss_of_step(train::Engine& engine, const train::RunConfig& config,
+                    comm::Mesh& mesh) {
+  const Batch batch =
+      make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
+  return run_step(engine, mesh, batch, valid_targets(config));
 }
 
 Outcome train_alone(train::RunConfig config, int steps) {

@@ -38,7 +38,11 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole = true,
                     const std::function<void(train::Engine&)>& inspect = {},
                     const Resume& resume = {}, bool state = true);
-// The same without a mesh, on this process alone and the host.
+// Mean loss of the whole batch under the engine's weights; leaves its gradients, reduced.
+// Collective over the mesh.
+double loss_of_step(train::Engine& engine, const train::RunConfig& config,
+                    comm::Mesh& mesh);
+// The same as train_steps() without a mesh, on this process alone and the host.
 Outcome train_alone(train::RunConfig config, int steps);
 
 // Whether a step takes ten times as long as elsewhere: this program watches every access

@@ -255,6 +255,9 @@ const std::vector<Case> cases = {
     {{"run.name=a/b"}, 1, {"run.name = \"a/b\"", "run.directory = \"\"", "write"}},
     {{"run.name=\"\""}, 1, {"run.name = \"\"", "run.directory"}},
     {{"checkpoint.resume=\"\""}, 1, {"checkpoint.resume = \"\"", "never"}},
+    {{"checkpoint.keep=0", "checkpoint.keep_every=10"},
+     1,
+     {"checkpoint.keep_every = 10", "checkpoint.keep = 0"}},
     {{"debug.dump_gradients=[1, 11]"},
      1,
      {"debug.dump_gradients = [1, 11]", "run.steps = 10"}},
@@ -289,7 +292,6 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
       {"comm.deterministic", "false", "true"},
       {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
-      {"checkpoint.async", "true", "false"},
   };
   for (const auto& [key, value, instead] : wishes) {
     std::vector<std::string> overrides = {key + "=" + value};

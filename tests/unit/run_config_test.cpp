@@ -77,6 +77,8 @@ TEST(RunConfig, EveryValueArrives) {
                                  "optimizer.schedule.final_fraction=0.25",
                                  "checkpoint.every=5",
                                  "checkpoint.keep=6",
+                                 "checkpoint.keep_every=50",
+                                 "checkpoint.async=true",
                                  "checkpoint.resume=never",
                                  "checkpoint.load_on_mesh_change=false",
                                  "metrics.every=2",
@@ -128,6 +130,8 @@ TEST(RunConfig, EveryValueArrives) {
   EXPECT_EQ(c.optimizer.schedule.final_fraction, 0.25);
   EXPECT_EQ(c.checkpoint.every, 5);
   EXPECT_EQ(c.checkpoint.keep, 6);
+  EXPECT_EQ(c.checkpoint.keep_every, 50);
+  EXPECT_TRUE(c.checkpoint.async);
   EXPECT_EQ(c.checkpoint.resume, "never");
   EXPECT_FALSE(c.checkpoint.load_on_mesh_change);
   EXPECT_EQ(c.metrics.every, 2);

@@ -1,0 +1,52 @@
+// One piece of work at a time in a thread of its own.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/background.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace trireme::io {
+namespace {
+
+// On Linux the priority is the thread's, elsewhere the process's.
+void yield_to_training() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+#ifdef __linux__
+  constexpr int nice = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
+#endif
+}
+
+}  // namespace
+
+void Background::start(std::function<void()> work, bool own_thread) {
+  require(!work_.valid(), "background work is started before the last was finished");
+  if (!own_thread) {
+    work_ = std::async(std::launch::deferred, std::move(work));
+    return;
+  }
+  work_ = std::async(std::launch::async, [work = std::move(work)] {
+    yield_to_training();
+    work();
+  });
+}
+
+bool Background::busy() const {
+  return work_.valid() &&
+         work_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+}
+
+void Background::finish() {
+  if (work_.valid()) work_.get();
+}
+
+}  // namespace trireme::io

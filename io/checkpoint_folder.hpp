@@ -1,0 +1,34 @@
+// The folder of a run's checkpoints: names, old ones, and room on the disk.
+// No call here is collective. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/checkpoint_manifest.hpp"
+
+namespace trireme::io {
+
+// Where the checkpoint of a step is written before it gets its name.
+std::string temporary_name(std::int64_t step);
+
+// Removes what earlier crashes left. Throws Error(cannot_create).
+void remove_leftovers(const std::string& directory);
+// False when something could not be removed.
+bool remove_tree(const std::string& path);
+
+// Throws Error(io) naming the folder, what is free and what is needed.
+void require_space(const std::string& directory, std::int64_t bytes);
+
+// Gives a checkpoint its name, and makes `latest` point at a name. A damaged checkpoint
+// that bore the name is set aside first. Throw Error(cannot_create) or Error(io).
+void publish(const std::string& directory, const std::string& temporary,
+             const std::string& name);
+void point_latest(const std::string& directory, const std::string& name);
+
+// Removes complete checkpoints that `retention` does not keep, after that of `step` was
+// written and read back. Failing is a warning: the new one stands.
+void remove_old(const std::string& directory, std::int64_t step,
+                const Retention& retention);
+
+}  // namespace trireme::io

@@ -1,0 +1,67 @@
+// A copy of what a checkpoint holds, so that training can go on while it is written.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/checkpoint_snapshot.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/device_memory.hpp"
+
+namespace trireme::io {
+namespace {
+
+constexpr std::int64_t alignment = 64;
+
+std::int64_t room_of(const TensorBox& box) {
+  if (!box.write) return 0;
+  const auto bytes =
+      box.data.elements() * static_cast<std::int64_t>(size_of(box.data.dtype()));
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+std::int64_t CheckpointSnapshot::bytes_for(const std::vector<TensorBox>& boxes) {
+  std::int64_t bytes = 0;
+  for (const auto& box : boxes) bytes += room_of(box);
+  return bytes;
+}
+
+CheckpointSnapshot::CheckpointSnapshot(const std::vector<TensorBox>& boxes) {
+  const std::int64_t bytes = bytes_for(boxes);
+  if (bytes == 0) return;
+  const bool on_gpu = std::any_of(boxes.begin(), boxes.end(), [](const TensorBox& box) {
+    return box.data.device().is_cuda();
+  });
+  constexpr auto use = MemoryClass::offloaded;
+  constexpr auto label = "copy for a checkpoint";
+  memory_ = on_gpu ? Buffer::pinned(DType::u8, {bytes}, use, label)
+                   : Buffer(Device::host(), DType::u8, {bytes}, use, label);
+}
+
+std::vector<TensorBox> CheckpointSnapshot::take(const std::vector<TensorBox>& boxes) {
+  require(bytes_for(boxes) == static_cast<std::int64_t>(memory_.bytes()),
+          "a copy of {} bytes for boxes of {}", memory_.bytes(), bytes_for(boxes));
+  std::vector<TensorBox> copies = boxes;
+  std::optional<Stream> device;
+  Stream host;
+  std::int64_t at = 0;
+  for (auto& box : copies) {
+    const std::int64_t room = room_of(box);
+    if (room == 0) continue;
+    const TensorView copy(memory_.view().rows(at, room).raw(), box.data.dtype(),
+                          box.data.shape());
+    if (box.data.device().is_cuda()) {
+      if (!device) device.emplace(box.data.device());
+      copy_bytes_later(*device, box.data, copy);
+    } else {
+      copy_bytes(host, box.data, copy);
+    }
+    box.data = copy;
+    at += room;
+  }
+  if (device) device->synchronize();
+  return copies;
+}
+
+}  // namespace trireme::io

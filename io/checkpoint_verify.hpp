@@ -1,0 +1,45 @@
+// Comparing the files of a checkpoint with the digests that its manifest holds.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint_manifest.hpp"
+
+namespace trireme::io {
+
+// A part of a file that has a digest of its own: a box of a tensor, all that is in no
+// box, or a file without boxes. Every byte of every file is in one region.
+struct Region {
+  struct Range {
+    std::int64_t begin = 0, bytes = 0;
+  };
+  std::string file;
+  std::vector<Range> ranges;
+  std::string digest;
+  std::string tensor;  // "": no box
+
+  std::int64_t bytes() const;
+};
+
+// In the order of the files and of the bytes in them. Throws Error(bad_content) when
+// boxes of the manifest overlap or lie outside their file.
+std::vector<Region> regions(const std::string& directory, const Manifest& manifest);
+
+struct Verification {
+  std::vector<std::string> damage;  // a message for each region that differs
+  std::int64_t bytes = 0;           // that were compared
+};
+
+// Compares share `part` of `parts` of the bytes: about as many for each part, cut between
+// regions, so that the parts together compare every byte once.
+Verification verify_share(const std::string& directory, const Manifest& manifest,
+                          int part, int parts);
+
+// The parts of a file of `bytes` bytes that lie outside `boxes` (sorted, disjoint).
+std::vector<Region::Range> outside(std::int64_t bytes,
+                                   const std::vector<Region::Range>& boxes);
+
+}  // namespace trireme::io

@@ -1,0 +1,71 @@
+// Writing checkpoints while training goes on, or while it waits.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/background.hpp"
+#include "io/checkpoint.hpp"
+#include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_shard.hpp"
+
+namespace trireme::io {
+
+struct WrittenCheckpoint {
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;  // of all files, on rank 0; 0 when it stood already
+  double seconds = 0;      // from begin() to its name
+};
+
+// The checkpoints of one run, one at a time, each in two phases: every rank writes its
+// shard, then rank 0 makes them whole and gives them their name (io/checkpoint.hpp says
+// what that guarantees). In the background a thread of each rank does both, and is alone
+// with HDF5's write calls; MPI is called by the caller's thread only. All calls are
+// collective over the world, made in the same order by every rank.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(comm::World& world, std::string directory, const Retention& retention);
+  // Waits for the thread; a checkpoint that is not finished is left without a name.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // What the next checkpoint removes.
+  void set_retention(const Retention& retention) { retention_ = retention; }
+
+  // Removes leftovers, checks that the disk has room, and starts. The data of boxes that
+  // this rank writes must stay as it is until the end. Throws as write_checkpoint() does.
+  void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background);
+  // Goes on without waiting for a disk (unless the work is not in the background). The
+  // checkpoint that this call brought to its end, if it did. Throws an Agreed
+  // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as
+  // they were, and another may be begun.
+  std::optional<WrittenCheckpoint> poll();
+  // The same, but waits for the end.
+  std::optional<WrittenCheckpoint> finish();
+  bool idle() const { return phase_ == Phase::idle; }
+
+ private:
+  enum class Phase : std::uint8_t { idle, shards, naming };
+  bool advance();
+  void start_naming(std::vector<ShardReport> reports);
+
+  comm::World& world_;
+  std::string directory_, temporary_;
+  Retention retention_;
+  Phase phase_ = Phase::idle;
+  bool background_ = false;
+  CheckpointInfo info_;
+  std::vector<TensorBox> boxes_;
+  ShardReport report_;
+  std::int64_t bytes_ = 0;
+  std::optional<WrittenCheckpoint> done_;
+  std::chrono::steady_clock::time_point begun_;
+  Background work_;  // last: its thread uses the others
+};
+
+}  // namespace trireme::io

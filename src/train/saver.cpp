@@ -1,0 +1,121 @@
+// The checkpoints that a training run writes.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saver.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "train/whole_tensors.hpp"
+
+namespace trireme::train {
+namespace {
+
+// Adds the seconds of its life to a sum.
+class Timer {
+ public:
+  explicit Timer(double& sum) : sum_(sum) {}
+  ~Timer() {
+    sum_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
+                                            optim::LossScaler* scaler) {
+  std::vector<io::TensorBox> boxes;
+  for (const auto& box : engine.store().state_boxes()) {
+    boxes.push_back(
+        {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
+  }
+  if (scaler != nullptr)
+    boxes.push_back(
+        {"optimizer/loss_scale", {3}, {0}, scaler->state(), mesh.everyone().rank() == 0});
+  for (const StateTensor* state : engine.states()) {
+    const bool first = state->slab.owned && mesh.replicas().rank() == 0;
+    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
+                     state->slab.global_begin, state->value, first});
+  }
+  return boxes;
+}
+
+Saver::Saver(comm::World& world, const RunConfig& config, const std::string& deck,
+             std::function<std::vector<io::TensorBox>()> boxes)
+    : world_(world), boxes_(std::move(boxes)) {
+  info_.program_version = build_info().version;
+  info_.mesh = config.parallel.mesh;
+  info_.deck = deck;
+  retention_.keep = config.checkpoint.keep;
+  retention_.keep_every = config.checkpoint.keep_every;
+  writer_.emplace(world_, config.run.directory + "/checkpoints", retention_);
+  if (config.checkpoint.async) snapshot_.emplace(boxes_());
+}
+
+void Saver::started_from(std::int64_t step) {
+  retention_.started_from = step;
+  writer_->set_retention(retention_);
+}
+
+void Saver::add(std::vector<Saved>& saved,
+                const std::optional<io::WrittenCheckpoint>& done) {
+  if (done)
+    saved.push_back(
+        {done->step, done->bytes, done->seconds, std::exchange(blocking_seconds_, 0)});
+}
+
+std::vector<Saved> Saver::save(std::int64_t step, std::int64_t tokens) {
+  std::vector<Saved> saved = finish();
+  std::optional<io::WrittenCheckpoint> done;
+  {
+    const Timer timer(blocking_seconds_);
+    info_.step = step;
+    info_.tokens = tokens;
+    auto boxes = boxes_();
+    if (snapshot_) boxes = snapshot_->take(boxes);
+    writer_->begin(info_, std::move(boxes), snapshot_.has_value());
+    done = snapshot_ ? writer_->poll() : writer_->finish();
+  }
+  add(saved, done);
+  return saved;
+}
+
+std::vector<Saved> Saver::poll() {
+  std::vector<Saved> saved;
+  std::optional<io::WrittenCheckpoint> done;
+  {
+    const Timer timer(blocking_seconds_);
+    done = writer_->poll();
+  }
+  add(saved, done);
+  return saved;
+}
+
+std::vector<Saved> Saver::finish() {
+  std::vector<Saved> saved;
+  std::optional<io::WrittenCheckpoint> done;
+  {
+    const Timer timer(blocking_seconds_);
+    done = writer_->finish();
+  }
+  add(saved, done);
+  return saved;
+}
+
+void Saver::finish_quietly() {
+  try {
+    writer_->finish();
+  } catch (const comm::Agreed& error) {
+    log::warn("{}", error.what());
+  }
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,66 @@
+// The checkpoints that a training run writes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "io/checkpoint_snapshot.hpp"
+#include "io/checkpoint_writer.hpp"
+#include "optim/loss_scaler.hpp"
+#include "train/engine.hpp"
+#include "train/run_config.hpp"
+
+namespace trireme::train {
+
+// All that a checkpoint holds of this rank: its shares of weights and moments, and the
+// tensors that are not trained by gradients. On meta: the same without memory. With
+// fp16: the scaler of the loss.
+std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
+                                            optim::LossScaler* scaler = nullptr);
+
+// A checkpoint that stands.
+struct Saved {
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;       // of its files; 0: it stood before
+  double seconds = 0;           // from its beginning until it stood
+  double blocking_seconds = 0;  // of them training waited for it
+};
+
+// Writes checkpoints. All calls are collective over the world.
+class Saver {
+ public:
+  // boxes: what a checkpoint holds of this rank, at the time of the call. With
+  // checkpoint.async allocates room for a copy of what this rank writes.
+  Saver(comm::World& world, const RunConfig& config, const std::string& deck,
+        std::function<std::vector<io::TensorBox>()> boxes);
+
+  // The run went on from this step, whose checkpoint it keeps.
+  void started_from(std::int64_t step);
+  // Begins a checkpoint, after the end of the last one. What it returns stands: the last
+  // one if it was under way, and this one unless checkpoint.async.
+  std::vector<Saved> save(std::int64_t step, std::int64_t tokens);
+  // At the end of a step: what stands by now. Throws an Agreed error when it failed.
+  std::vector<Saved> poll();
+  // Waits for the one under way.
+  std::vector<Saved> finish();
+  // Without throwing, because another error is under way: a failure becomes a warning.
+  void finish_quietly();
+
+ private:
+  void add(std::vector<Saved>& saved, const std::optional<io::WrittenCheckpoint>& done);
+
+  comm::World& world_;
+  std::function<std::vector<io::TensorBox>()> boxes_;
+  io::CheckpointInfo info_;
+  io::Retention retention_;
+  std::optional<io::CheckpointSnapshot> snapshot_;
+  std::optional<io::CheckpointWriter> writer_;
+  double blocking_seconds_ = 0;  // of the one under way
+};
+
+}  // namespace trireme::train

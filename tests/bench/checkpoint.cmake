@@ -1,0 +1,5 @@
+# The cost of checkpoints. As a test it runs on a small one, to see that it runs.
+# SPDX-License-Identifier: Apache-2.0
+add_executable(checkpoint_bench ${CMAKE_CURRENT_LIST_DIR}/checkpoint_bench.cpp)
+target_link_libraries(checkpoint_bench PRIVATE trireme_io trireme_comm trireme_base)
+trireme_add_test(checkpoint_bench COMMAND checkpoint_bench --mib 4 --saves 2)

@@ -1,0 +1,238 @@
+// Checkpoints in the background: the copy that is written, what fails, what stays, and
+// how much is read. SPDX-License-Identifier: Apache-2.0
+#include "io/checkpoint_writer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "io/checkpoint_folder.hpp"
+#include "io/checkpoint_snapshot.hpp"
+#include "io/checkpoint_verify.hpp"
+#include "io/files.hpp"
+#include "support/checkpoint_tensors.hpp"
+#include "support/io_faults.h"
+
+namespace trireme::io {
+namespace {
+
+namespace fs = std::filesystem;
+using test::fake_info;
+using test::FakeTensor;
+using test::Memory;
+using test::SharedFolder;
+using test::world;
+
+struct Model {
+  Memory memory;
+  std::vector<TensorBox> boxes = test::fake_boxes(memory, world().size(), 1, 0);
+};
+
+void overwrite(const std::vector<TensorBox>& boxes) {
+  for (const auto& box : boxes) std::memset(box.data.raw(), 0xa5, box.data.bytes());
+}
+
+void expect_fake(const std::string& directory) {
+  const CheckpointReader reader(directory);
+  for (const auto& tensor : test::fake_model()) {
+    Memory memory;
+    const auto right = test::make_box(memory, tensor, 1, 1, 0);
+    const auto read = test::make_view(memory, tensor.dtype, tensor.shape, 0);
+    reader.read(tensor.path, tensor.shape, right.begin, read);
+    EXPECT_EQ(std::memcmp(read.raw(), right.data.raw(), read.bytes()), 0) << tensor.path;
+  }
+}
+
+TEST(CheckpointWriter, WhatIsWrittenIsTheCopy) {
+  const SharedFolder folder;
+  CheckpointWriter writer(world(), folder.path(), {});
+  Model model;
+  CheckpointSnapshot snapshot(model.boxes);
+  const std::int64_t before = memory_allocations();
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    Model now;
+    writer.begin(fake_info(step), snapshot.take(now.boxes), true);
+    overwrite(now.boxes);
+    EXPECT_FALSE(writer.idle());
+    const auto done = writer.finish();
+    ASSERT_TRUE(done.has_value());
+    EXPECT_EQ(done->step, step);
+    EXPECT_TRUE(writer.idle());
+    EXPECT_FALSE(writer.finish().has_value());
+    expect_fake(folder.path() + "/" + step_name(step));
+  }
+  EXPECT_EQ(memory_allocations(), before);
+}
+
+TEST(CheckpointWriter, PollsToTheEndAndBeginsOnlyThen) {
+  const SharedFolder folder;
+  CheckpointWriter writer(world(), folder.path(), {});
+  Model model;
+  writer.begin(fake_info(1), model.boxes, true);
+  EXPECT_THROW(writer.begin(fake_info(2), model.boxes, true), Error);
+  std::optional<WrittenCheckpoint> done;
+  while (!done) done = writer.poll();
+  EXPECT_EQ(done->step, 1);
+  EXPECT_FALSE(writer.poll().has_value());
+  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000001");
+}
+
+// The main thread learns of it at its next call, and may go on.
+TEST(CheckpointWriter, AFailureInTheThreadComesOutOnEveryRank) {
+  const SharedFolder folder;
+  const std::string directory = folder.path() + "/c";
+  CheckpointWriter writer(world(), directory, {});
+  Model model;
+  writer.begin(fake_info(1), model.boxes, true);
+  writer.finish();
+  const int rank = world().size() - 1;
+  const std::string shard = directory + "/" + temporary_name(2) + "/shard";
+  if (world().rank() == rank) io_faults_arm(shard.c_str(), io_fault_after, 2, ENOSPC);
+  Model next;
+  writer.begin(fake_info(2), next.boxes, true);
+  try {
+    while (!writer.idle()) writer.poll();
+    ADD_FAILURE() << "nothing failed";
+  } catch (const comm::Agreed& error) {
+    EXPECT_EQ(error.status(), Status::io);
+    EXPECT_NE(std::string(error.what()).find("shard-0000"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("No space"), std::string::npos)
+        << error.what();
+  }
+  if (world().rank() == rank) io_faults_disarm();
+  world().barrier();
+  EXPECT_FALSE(fs::exists(directory + "/" + temporary_name(2)));
+  EXPECT_EQ(CheckpointReader(directory).info().step, 1);
+  world().barrier();
+  writer.begin(fake_info(2), next.boxes, true);
+  writer.finish();
+  EXPECT_EQ(CheckpointReader(directory).info().step, 2);
+}
+
+TEST(CheckpointWriter, KeepsWhatItIsToldTo) {
+  const SharedFolder folder;
+  Retention retention;
+  retention.keep = 2;
+  retention.keep_every = 4;
+  retention.started_from = 1;
+  CheckpointWriter writer(world(), folder.path(), retention);
+  Model model;
+  std::vector<std::string> names;
+  for (std::int64_t step = 1; step <= 11; ++step) {
+    writer.begin(fake_info(step), model.boxes, step % 2 == 0);
+    writer.finish();
+    world().barrier();
+    EXPECT_TRUE(why_incomplete(latest_checkpoint(folder.path()), 0, 1).empty());
+    world().barrier();
+  }
+  EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{1, 4, 8, 10, 11}));
+}
+
+TEST(CheckpointWriter, MayLoseTheRightToPublish) {
+  const SharedFolder folder;
+  Retention retention;
+  retention.may_publish = [] { fail(Status::io, "another job is here"); };
+  CheckpointWriter writer(world(), folder.path(), retention);
+  Model model;
+  writer.begin(fake_info(1), model.boxes, true);
+  EXPECT_THROW(writer.finish(), comm::Agreed);
+  EXPECT_EQ(latest_checkpoint(folder.path()), "");
+}
+
+TEST(CheckpointWriter, AsksForRoomFirst) {
+  const SharedFolder folder;
+  require_space(folder.path(), 1);
+  try {
+    require_space(folder.path(), std::int64_t{1} << 60);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::io);
+    EXPECT_EQ(std::string(error.what()).find(folder.path()), 0U) << error.what();
+    EXPECT_NE(std::string(error.what()).find("free"), std::string::npos);
+  }
+}
+
+TEST(CheckpointWriter, KeepsTypesOfOneByte) {
+  const SharedFolder folder;
+  const int ranks = world().size(), rank = world().rank();
+  std::vector<std::uint8_t> codes(6);
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    codes[i] = static_cast<std::uint8_t>(40 * rank + static_cast<int>(i));
+  std::vector<TensorBox> boxes;
+  for (const DType dtype : {DType::e4m3, DType::e5m2, DType::u8})
+    boxes.push_back({"model/" + std::string(name_of(dtype)),
+                     {2 * ranks, 3},
+                     {2 * rank, 0},
+                     TensorView(codes.data(), dtype, {2, 3})});
+  CheckpointWriter writer(world(), folder.path(), {});
+  writer.begin(fake_info(1), boxes, true);
+  writer.finish();
+  const CheckpointReader reader(folder.path());
+  ASSERT_EQ(reader.tensors().size(), 3U);
+  std::vector<std::uint8_t> back(6);
+  for (const auto& box : boxes) {
+    std::fill(back.begin(), back.end(), std::uint8_t{0});
+    reader.read(box.path, box.whole, box.begin,
+                TensorView(back.data(), box.data.dtype(), {2, 3}));
+    EXPECT_EQ(back, codes) << box.path;
+  }
+  EXPECT_EQ(reader.tensors()[0].dtype, DType::e4m3);
+  std::vector<float> numbers(6);
+  EXPECT_THROW(reader.read("model/e4m3", boxes[0].whole, boxes[0].begin,
+                           TensorView(numbers.data(), DType::f32, {2, 3})),
+               Error);
+}
+
+// A rank reads its part of the bytes for the digests, and its own boxes.
+TEST(CheckpointWriter, ReadsTheBytesItNeeds) {
+  const SharedFolder folder;
+  const int ranks = world().size(), rank = world().rank();
+  const FakeTensor matrix{"model/matrix", DType::f32, {600, 512}};
+  Memory memory;
+  const std::vector<TensorBox> rows = {test::make_box(memory, matrix, ranks, 1, rank)};
+  write_checkpoint(world(), folder.path(), fake_info(1), rows, 0);
+  constexpr std::int64_t whole = 600 * 512 * 4, slack = 40000;
+  std::int64_t before = bytes_read();
+  const CheckpointReader reader(folder.path(), rank, ranks);
+  EXPECT_LE(bytes_read() - before, whole / ranks + slack);
+  EXPECT_GE(world().sum(static_cast<double>(bytes_read() - before)), double{whole});
+  // Columns, of which every shard holds a part.
+  const std::int64_t columns = 512 / 4;
+  const TensorView part = test::make_view(memory, DType::f32, {600, columns}, 0);
+  before = bytes_read();
+  reader.read(matrix.path, matrix.shape, {0, columns}, part);
+  EXPECT_GE(bytes_read() - before, whole / 4);
+  EXPECT_LE(bytes_read() - before, whole / 4 + slack);
+  test::for_each_element(part, matrix.shape, {0, columns},
+                         [&](std::byte* at, std::int64_t index) {
+                           float value = 0;
+                           std::memcpy(&value, at, sizeof value);
+                           ASSERT_EQ(value, matrix.value(index));
+                         });
+}
+
+// Each byte by one part, whatever the number of parts.
+TEST(CheckpointWriter, PartsVerifyEveryByteOnce) {
+  const SharedFolder folder;
+  Model model;
+  write_checkpoint(world(), folder.path(), fake_info(1), model.boxes, 0);
+  const std::string path = folder.path() + "/step-00000001";
+  const Manifest manifest = read_manifest(path);
+  std::int64_t bytes = 0;
+  for (const auto& file : manifest.files) bytes += file.bytes;
+  for (const int parts : {1, 2, 3, 7, 100}) {
+    std::int64_t sum = 0;
+    for (int part = 0; part < parts; ++part) {
+      const Verification found = verify_share(path, manifest, part, parts);
+      EXPECT_TRUE(found.damage.empty());
+      sum += found.bytes;
+    }
+    EXPECT_EQ(sum, bytes) << parts;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::io
