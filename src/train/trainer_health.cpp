@@ -117,7 +117,7 @@ std::string Trainer::find_culprits(double own_loss) {
 
 // What a checkpoint holds, and the weights in use where they are a copy of their own.
 std::vector<io::TensorBox> Trainer::replicated_boxes() {
-  auto boxes = boxes();
+  auto boxes = this->boxes();
   const auto& store = engine_->store().config();
   const DType weight = store.type(TensorClass::weight);
   if (store.sharding == optim::Sharding::weights || weight != store.module_type() ||
