@@ -165,6 +165,7 @@ std::string axes(const Plot& plot, const Frame& frame) {
   constexpr auto grid = "stroke=\"#dddddd\"";
   std::string out;
   for (const double x : ticks(frame.x.low, frame.x.high, 8)) {
+    if (x != std::floor(x)) continue;  // steps are whole
     out += line_from(frame.to_x(x), top, frame.to_x(x), top + inner_height, grid);
     out += text_at(frame.to_x(x), top + inner_height + 18, "middle", tick_text(x));
   }
@@ -174,6 +175,11 @@ std::string axes(const Plot& plot, const Frame& frame) {
   }
   out += text_at(left + inner_width / 2, top + inner_height + 38, "middle", plot.x_label);
   out += text_at(left, top - 10, "start", plot.y_label);
+  return out;
+}
+
+std::string marks(const Plot& plot, const Frame& frame) {
+  std::string out;
   for (const double mark : plot.marks)
     if (mark >= frame.x.low && mark <= frame.x.high)
       out += line_from(frame.to_x(mark), top, frame.to_x(mark), top + inner_height,
@@ -251,6 +257,7 @@ std::string svg(const Plot& plot) {
     const std::size_t index = plot.stacked ? lines.size() - 1 - i : i;
     out += curve(plot, frame, lines[index], index);
   }
+  out += marks(plot, frame);
   out += format(
       "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" "
       "stroke=\"#444444\"/>\n",

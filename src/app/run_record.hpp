@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "comm/world.hpp"
+#include "io/run_lock.hpp"
 #include "io/run_status.hpp"
 #include "train/run_config.hpp"
 

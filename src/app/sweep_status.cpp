@@ -77,11 +77,13 @@ std::string status_table(const SweepManifest& manifest,
                     number(state.validation_loss)});
     if (!state.note.empty()) notes += format("{}: {}\n", i, state.note);
   }
-  std::string text = train::text_table(rows, 3, 0) + notes;
+  std::string text =
+      train::text_table(rows, 3, 0) + notes +
+      format("{} points: {} finished", states.size(), count[RunPhase::done]);
   for (const auto& [phase, points] : count)
-    text += format("{} {}  ", points, name_of(phase));
+    if (phase != RunPhase::done) text += format(", {} {}", points, name_of(phase));
   if (best >= 0)
-    text += format("best: point {} in {}, loss {}", best, manifest.run_directory(best),
+    text += format("\nbest: point {} in {}, loss {}", best, manifest.run_directory(best),
                    number(states[static_cast<std::size_t>(best)].loss));
   return text;
 }

@@ -28,6 +28,16 @@ check "12 points" grep -q '12 points in' "$work/out"
 check "and how to submit them" grep -q "sbatch --array=0-11 $sweep/sweep.sbatch" "$work/out"
 check "a script that bash can read" bash -n "$sweep/sweep.sbatch"
 check "for the whole array" grep -q '^#SBATCH --array=0-11$' "$sweep/sweep.sbatch"
+# The script, with stand-ins for Slurm's commands: which point runs, and what 75 leads to.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "$@" >%s/srun\nexit 75\n' "$work" >"$work/bin/srun"
+printf '#!/bin/sh\necho "$@" >%s/scontrol\n' "$work" >"$work/bin/scontrol"
+chmod +x "$work/bin/"*
+PATH=$work/bin:$PATH SLURM_ARRAY_TASK_ID=3 SLURM_JOB_ID=9 bash "$sweep/sweep.sbatch" 1000
+check "the script's status" test $? = 75
+check "it runs the point at an offset" grep -q -- "--manifest $sweep/sweep.toml --index 1003" \
+  "$work/srun"
+check "and requeues its task" grep -qx 'requeue 9' "$work/scontrol"
 cp "$sweep/sweep.toml" "$work/before"
 run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
 check "the same sweep again changes nothing" cmp "$sweep/sweep.toml" "$work/before"
@@ -36,7 +46,7 @@ check "another one is refused" expect 73 'belongs to another sweep'
 check "and leaves the first" cmp "$sweep/sweep.toml" "$work/before"
 
 run 1 sweep --status "$sweep/sweep.toml"
-check "all points wait" grep -q '^12 waiting' "$work/out"
+check "all points wait" grep -q '^12 points: 0 finished, 12 waiting$' "$work/out"
 run 1 train --manifest "$sweep/sweep.toml" --index 12
 check "an index too high" expect 64 'a number from 0 to 11'
 run 1 train $deck --manifest "$sweep/sweep.toml" --index 1
@@ -64,15 +74,15 @@ mkdir -p "$sweep/point-0003"
 exec 9>"$sweep/point-0003/lock"
 flock 9
 run 2 train --manifest "$sweep/sweep.toml" --index 3
-check "a second task on a point" expect 73 'is held by'
+check "a second task on a point" expect 73 'in use by'
 check "writes nothing" test ! -e "$sweep/point-0003/metrics.jsonl"
 run 1 sweep --status "$sweep/sweep.toml"
 cp "$work/out" "$work/table"
 check "what is held is running" grep -q 'running .* 3 ' "$work/table"
-check "states are counted" grep -q '8 waiting  1 running  2 done  1 failed' "$work/table"
+check "states are counted" grep -q '^12 points: 2 finished, 8 waiting, 1 running, 1 failed$' "$work/table"
 check "a failure is explained" grep -q '^8: status 80: ' "$work/table"
 check "the best is marked" grep -qE '^\*  done .* (0|5) +3/3' "$work/table"
-check "and named" grep -qE 'best: point (0|5) in ' "$work/table"
+check "and named" grep -qE '^best: point (0|5) in ' "$work/table"
 run 1 sweep --resubmit "$sweep/sweep.toml"
 check "neither done nor running" grep -qx "sbatch --array=1,2,4,6-11 $sweep/sweep.sbatch" \
   "$work/out"
@@ -83,7 +93,7 @@ mv "$sweep" "$work/moved"
 run 1 train --manifest "$work/moved/sweep.toml" --index 3
 check "a moved sweep goes on" test "$status" = 0
 run 1 sweep --status "$work/moved/sweep.toml"
-check "and sees what was done" grep -q '3 done' "$work/out"
+check "and sees what was done" grep -q ': 3 finished' "$work/out"
 echo '# edited' >>"$work/moved/deck.toml"
 run 1 train --manifest "$work/moved/sweep.toml" --index 4
 check "an edited deck is refused" expect 65 'is not the deck that'
