@@ -16,7 +16,7 @@
 
 #include "base/error.hpp"
 #include "io/files.hpp"
-#include "io/run_holder.hpp"
+#include "io/run_lock.hpp"
 
 namespace trireme::io {
 namespace {

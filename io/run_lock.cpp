@@ -1,176 +1,172 @@
-// One job at a time in a run's directory.
+// RunLock: one job at a time writes into a run's directory.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/run_lock.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <nlohmann/json.hpp>
-#include <utility>
+#include <thread>
 
 #include "base/error.hpp"
-#include "base/log.hpp"
-#include "io/files.hpp"
+#include "io/deck_toml.hpp"
 
 namespace trireme::io {
 namespace {
 
-using Json = nlohmann::ordered_json;
+std::string lock_path(const std::string& directory) { return directory + "/lock"; }
 
-constexpr std::int64_t refresh_seconds = 30, silent_seconds = 600;
-constexpr std::int64_t most_bytes = 65536;
-
-struct Holder {
-  std::string host, job, started;
-  std::int64_t process = 0;
-};
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-  return name.data();
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
-// Which of the processes that had this number: field 22 of Linux's stat file, the time
-// of its start. "" where there is no such file.
-std::string start_of(std::int64_t process) {
-  std::string text;
-  try {
-    text = read_text(format("/proc/{}/stat", process), most_bytes);
-  } catch (const Error&) {
-    return "";
-  }
-  const auto name_end = text.rfind(')');
-  std::size_t at = name_end == std::string::npos ? 0 : name_end + 2;
-  for (int field = 3; field < 22 && at < text.size(); ++field)
-    at = text.find(' ', at) + 1;
-  return text.substr(at, text.find(' ', at) - at);
-}
-
-std::string job_id() {
-  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"})
-    if (const char* value = std::getenv(name)) return value;
+std::string job_name() {
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  if (!array.empty()) return array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  for (const char* const name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
+    if (const std::string job = variable(name); !job.empty()) return job;
   return "";
 }
 
-Holder this_process() {
-  return {host_name(), job_id(), start_of(::getpid()), ::getpid()};
+std::string text_of(const ProcessName& who) {
+  return format("host = {}\npid = {}\njob = {}\nsince = {}\n", quote_toml(who.host),
+                who.pid, quote_toml(who.job), quote_toml(who.since));
 }
 
-std::string to_text(const Holder& holder) {
-  return Json{{"host", holder.host},
-              {"process", holder.process},
-              {"started", holder.started},
-              {"job", holder.job}}
-             .dump() +
-         "\n";
-}
-
-Holder holder_of(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return {};
+// What the file says; fields that it does not have stay empty, for a holder may be
+// writing it.
+ProcessName read_holder(int file) {
+  std::array<char, 4096> text{};
+  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
+  ProcessName who;
   try {
-    return {json.at("host").get<std::string>(), json.at("job").get<std::string>(),
-            json.at("started").get<std::string>(),
-            json.at("process").get<std::int64_t>()};
-  } catch (const nlohmann::json::exception&) {
-    return {};
+    const auto size = static_cast<std::size_t>(got > 0 ? got : 0);
+    for (const auto& [name, line, column, value] :
+         parse_toml(std::string(text.data(), size)).members) {
+      if (name == "host") who.host = value.text;
+      if (name == "pid") who.pid = value.whole;
+      if (name == "job") who.job = value.text;
+      if (name == "since") who.since = value.text;
+    }
+  } catch (const TomlError&) {
   }
+  return who;
 }
 
-std::string describe(const Holder& holder) {
-  return format("process {} on {}{}", holder.process, holder.host,
-                holder.job.empty() ? "" : " (job " + holder.job + ")");
+// Whether the lock was had. Throws Error(status) when the file system has none.
+bool try_lock(int file, int how, const std::string& path, Status status) {
+  while (::flock(file, how | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return false;
+    fail(status,
+         "{}: cannot be locked: {}; put run.directory on a file system with flock "
+         "(Lustre: "
+         "mounted with \"flock\")",
+         path, std::strerror(errno));
+  }
+  return true;
 }
 
-// Why the holder cannot be at work any more, or "".
-std::string why_stale(const Holder& holder, std::int64_t silent) {
-  const Holder here = this_process();
-  if (holder.host.empty()) return "names nobody";
-  if (holder.host == here.host) {
-    const bool lives =
-        ::kill(static_cast<pid_t>(holder.process), 0) == 0 || errno == EPERM;
-    if (!lives) return "has ended";
-    const std::string started = start_of(holder.process);
-    if (!started.empty() && started != holder.started) return "has ended";
-    return holder.process == here.process ? "is this one" : "";
-  }
-  if (!here.job.empty() && holder.job == here.job)
-    return "was this job before its requeue";
-  if (silent > silent_seconds) return format("has been silent for {} s", silent);
-  return "";
+// Whether `file` is still what lies at `path`: its holder may have removed it between our
+// open and our lock.
+bool is_current(int file, const std::string& path) {
+  struct stat opened {
+  }, there{};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
+}
+
+void write_holder(int file, const std::string& path) {
+  const std::string text = text_of(this_process());
+  const bool written =
+      ::ftruncate(file, 0) == 0 &&
+      ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (!written) fail(Status::io, "{}: write failed: {}", path, std::strerror(errno));
 }
 
 }  // namespace
 
-RunLock::RunLock(const std::string& directory)
-    : path_(directory + "/lock"), text_(to_text(this_process())) {
-  const auto reason = [] { return std::string(std::strerror(errno)); };
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) fail(Status::cannot_create, "{}: {}", path_, reason());
-  try {
-    // Some file systems have no such locks; the file itself must do there.
-    const bool held = ::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    const std::string before = read_text(path_, most_bytes);
-    const Holder holder = holder_of(before);
-    struct stat status {};
-    ::fstat(file_, &status);
-    const std::string stale =
-        before.empty() ? "names nobody"
-                       : why_stale(holder, std::time(nullptr) - status.st_mtime);
-    require(!held && !stale.empty(), Status::cannot_create,
-            "{}: this run's directory is in use by {}; wait for its end, or give another "
-            "run.directory{}",
-            path_, holder.host.empty() ? "another process" : describe(holder),
-            held ? "" : "; if it is gone for good, remove this file");
-    if (!before.empty())
-      log::warn("{}: left by {}, which {}; taken over", path_, describe(holder), stale);
-    const auto bytes = static_cast<ssize_t>(text_.size());
-    require(::ftruncate(file_, 0) == 0 &&
-                ::pwrite(file_, text_.data(), text_.size(), 0) == bytes,
-            Status::io, "{}: cannot be written: {}", path_, reason());
-  } catch (...) {
+std::string ProcessName::describe() const {
+  if (pid == 0) return "a process that has not given its name";
+  std::string text = format("process {} on {}", pid, host);
+  if (!job.empty()) text += ", job " + job;
+  return since.empty() ? text : text + ", since " + since;
+}
+
+std::string utc_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+ProcessName this_process() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return {host.data(), ::getpid(), job_name(), utc_time()};
+}
+
+RunLock::RunLock(const std::string& directory) : path_(lock_path(directory)) {
+  constexpr int tries = 40;
+  for (int i = 0; i < tries; ++i) {
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0)
+      fail(Status::cannot_create, "{}: cannot be created: {}", path_,
+           std::strerror(errno));
+    try {
+      const bool mine = try_lock(file_, LOCK_EX, path_, Status::cannot_create);
+      if (mine && is_current(file_, path_)) {
+        write_holder(file_, path_);
+        return;
+      }
+      if (!mine && i + 1 == tries)
+        fail(Status::cannot_create,
+             "{} is held by {}: another job writes into this run.directory; wait for it, "
+             "or give this run another",
+             path_, read_holder(file_).describe());
+    } catch (...) {
+      ::close(file_);
+      throw;
+    }
     ::close(file_);
-    throw;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  refreshed_ = std::time(nullptr);
+  fail(Status::cannot_create, "{}: is removed by another process again and again", path_);
 }
 
 RunLock::~RunLock() {
-  try {
-    check();
-    ::unlink(path_.c_str());
-  } catch (const Error&) {  // it is another's
-  }
+  if (is_current(file_, path_)) ::unlink(path_.c_str());
   ::close(file_);
 }
 
-void RunLock::refresh() {
-  const std::int64_t now = std::time(nullptr);
-  if (now - refreshed_ < refresh_seconds) return;
-  refreshed_ = now;
-  ::futimens(file_, nullptr);
-}
-
-void RunLock::check() const {
-  std::string text;
-  try {
-    text = read_text(path_, most_bytes);
-  } catch (const Error&) {  // removed: nobody's
+std::optional<ProcessName> RunLock::holder(const std::string& directory) {
+  const std::string path = lock_path(directory);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    const int error = errno;
+    require(error == ENOENT || error == ENOTDIR, Status::io, "{}: cannot be read: {}",
+            path, std::strerror(error));
+    return {};
   }
-  require(text == text_, Status::io,
-          "{}: this run's directory has been taken over by {}; nothing more is written "
-          "here",
-          path_,
-          text.empty() ? "somebody who removed this file" : describe(holder_of(text)));
+  std::optional<ProcessName> who;
+  try {
+    if (!try_lock(file, LOCK_SH, path, Status::io)) who = read_holder(file);
+  } catch (...) {
+    ::close(file);
+    throw;
+  }
+  ::close(file);
+  return who;
 }
 
 }  // namespace trireme::io

@@ -1,34 +1,47 @@
-// One job at a time in a run's directory.
+// RunLock: one job at a time writes into a run's directory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace trireme::io {
 
-// Held by one process of a job: the file `lock` in the directory, which says who holds
-// it (host, process, job of the batch system), and the system's lock on that file. Of a
-// process that died without removing the file the lock is taken over, with a warning:
-// it is known to be dead on this host, or it was this very batch job before a requeue, or
-// it has not been heard of for ten minutes.
+// A process and the job it belongs to.
+struct ProcessName {
+  std::string host;
+  std::int64_t pid = 0;
+  std::string job;    // of the batch system, "" if none: "1234", "1234_7" in an array
+  std::string since;  // UTC, "2026-01-31T23:59:59Z"
+  std::string describe() const;
+};
+
+// This process, now.
+ProcessName this_process();
+// "2026-01-31T23:59:59Z", now.
+std::string utc_time();
+
+// Holds "<directory>/lock" from construction to destruction. The lock is the kernel's
+// (flock), so that it goes with its process however that ends; the file's text names the
+// holder. Between nodes it holds where the file system carries flock (NFS, GPFS, Lustre
+// mounted with "flock").
 class RunLock {
  public:
-  // Throws Error(cannot_create) naming the holder when there is one.
+  // For rank 0, once the directory exists. Waits up to two seconds for a holder that is
+  // just leaving. Throws Error(cannot_create) naming the holder, or what failed.
   explicit RunLock(const std::string& directory);
-  ~RunLock();
+  ~RunLock();  // removes the file
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  // Says that this process lives, at most every half minute. Call it often.
-  void refresh();
-  // Throws Error(io) if another process holds the lock by now. Safe in any thread.
-  void check() const;
+  // Who holds the lock of a directory now; nobody if there is no file, or one that a dead
+  // process left. Throws Error(io) when that cannot be told.
+  static std::optional<ProcessName> holder(const std::string& directory);
 
  private:
-  std::string path_, text_;
+  std::string path_;
   int file_ = -1;
-  std::int64_t refreshed_ = 0;  // seconds of the system's clock
 };
 
 }  // namespace trireme::io

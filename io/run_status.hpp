@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "io/run_holder.hpp"
+#include "io/run_lock.hpp"
 
 namespace trireme::io {
 

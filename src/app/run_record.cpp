@@ -47,7 +47,7 @@ void RunRecord::failed(Status status, const std::string& message) noexcept {
   if (world_.rank() != 0) return;
   try {
     // The status in the directory is another job's, if that is why this one has failed.
-    const auto holder = io::run_holder(directory_);
+    const auto holder = io::RunLock::holder(directory_);
     if (holder && holder->pid != io::this_process().pid) return;
     status_.running = false;
     status_.status = status;

@@ -20,7 +20,7 @@ std::string first_line(const std::string& text) {
 
 // Phase and note, from the lock and status.toml.
 void judge(const std::string& directory, RunState& state) {
-  if (const auto holder = io::run_holder(directory)) {
+  if (const auto holder = io::RunLock::holder(directory)) {
     state.phase = RunPhase::running;
     state.note = holder->describe();
   }

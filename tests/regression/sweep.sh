@@ -74,7 +74,7 @@ mkdir -p "$sweep/point-0003"
 exec 9>"$sweep/point-0003/lock"
 flock 9
 run 2 train --manifest "$sweep/sweep.toml" --index 3
-check "a second task on a point" expect 73 'in use by'
+check "a second task on a point" expect 73 'is held by'
 check "writes nothing" test ! -e "$sweep/point-0003/metrics.jsonl"
 run 1 sweep --status "$sweep/sweep.toml"
 cp "$work/out" "$work/table"

@@ -11,7 +11,6 @@
 #include "app/run_state.hpp"
 #include "base/error.hpp"
 #include "io/metrics_history.hpp"
-#include "io/run_lock.hpp"
 #include "io/run_status.hpp"
 
 namespace trireme {
