@@ -28,8 +28,9 @@ constexpr std::size_t digest_digits = 32;
 constexpr std::string_view before_digest = ",\n \"digest\": \"";
 constexpr std::string_view after_digest = "\"\n}\n";
 
-constexpr std::array dtypes = {DType::f64, DType::f32, DType::bf16, DType::f16,
-                               DType::i64, DType::i32, DType::u16,  DType::u8};
+constexpr std::array dtypes = {DType::f64,  DType::f32, DType::bf16, DType::f16,
+                               DType::i64,  DType::i32, DType::u16,  DType::u8,
+                               DType::e4m3, DType::e5m2};
 
 DType dtype_named(const std::string& name) {
   for (const DType dtype : dtypes)

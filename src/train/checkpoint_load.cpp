@@ -63,12 +63,10 @@ std::vector<io::TensorEntry> tensors_from_text(const std::string& text) {
 // The box's part of the whole tensor on the host, converted as a reader would.
 void copy_box(const TensorView& whole, const io::TensorBox& box) {
   const DType wanted = box.data.dtype();
-  const bool codes = is_fp8(wanted), stored_codes = whole.dtype() == DType::u8;
-  require(codes == stored_codes, Status::bad_content,
-          "the tensor '{}' holds {}, which does not convert to {}", box.path,
-          name_of(whole.dtype()), name_of(wanted));
-  TensorView part(whole.raw(), codes ? wanted : whole.dtype(), whole.shape());
-  part = part.rows(box.begin[0], box.data.dim(0));
+  require(is_fp8(wanted) ? whole.dtype() == wanted : !is_fp8(whole.dtype()),
+          Status::bad_content, "the tensor '{}' holds {}, which does not convert to {}",
+          box.path, name_of(whole.dtype()), name_of(wanted));
+  TensorView part = whole.rows(box.begin[0], box.data.dim(0));
   if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
   Stream device(box.data.device());
   if (part.dtype() == wanted) return copy_bytes(device, part, box.data);
