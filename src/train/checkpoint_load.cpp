@@ -8,7 +8,6 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
-#include "kernels/elementwise.hpp"
 
 namespace trireme::train {
 namespace {
@@ -31,12 +30,11 @@ io::CheckpointInfo from_text(const std::string& text) {
   return info;
 }
 
-// "path dtype rank extents", a line each; the dtype as a number.
+// "path dtype rank extents", a line each.
 std::string to_text(const std::vector<io::TensorEntry>& tensors) {
   std::ostringstream text;
   for (const auto& entry : tensors) {
-    text << entry.path << ' ' << static_cast<int>(entry.dtype) << ' '
-         << entry.shape.rank();
+    text << entry.path << ' ' << entry.shape.rank();
     for (int i = 0; i < entry.shape.rank(); ++i) text << ' ' << entry.shape[i];
     text << '\n';
   }
@@ -47,35 +45,14 @@ std::vector<io::TensorEntry> tensors_from_text(const std::string& text) {
   std::vector<io::TensorEntry> tensors;
   std::istringstream lines(text);
   std::string path;
-  int dtype = 0, rank = 0;
-  while (lines >> path >> dtype >> rank) {
+  int rank = 0;
+  while (lines >> path >> rank) {
     std::int64_t first = 0, second = 0;
     lines >> first;
     if (rank == 2) lines >> second;
-    tensors.push_back({path,
-                       static_cast<DType>(dtype),
-                       rank == 2 ? Shape{first, second} : Shape{first},
-                       {}});
+    tensors.push_back({path, {}, rank == 2 ? Shape{first, second} : Shape{first}, {}});
   }
   return tensors;
-}
-
-// The box's part of the whole tensor on the host, converted as a reader would.
-void copy_box(const TensorView& whole, const io::TensorBox& box) {
-  const DType wanted = box.data.dtype();
-  require(is_fp8(wanted) ? whole.dtype() == wanted : !is_fp8(whole.dtype()),
-          Status::bad_content, "the tensor '{}' holds {}, which does not convert to {}",
-          box.path, name_of(whole.dtype()), name_of(wanted));
-  TensorView part = whole.rows(box.begin[0], box.data.dim(0));
-  if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
-  Stream device(box.data.device());
-  if (part.dtype() == wanted) return copy_bytes(device, part, box.data);
-  const Buffer converted(Device::host(), wanted, box.data.shape(), MemoryClass::data,
-                         "loaded box");
-  Stream host;
-  kernels::copy(host, part, converted.view());
-  copy_bytes(device, converted.view(), box.data);
-  device.synchronize();
 }
 
 }  // namespace
@@ -114,14 +91,13 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
   });
   if (boxes.empty()) return info;
   std::int64_t most = 0;
-  for (const auto& entry : tensors)
-    most = std::max(
-        most, static_cast<std::int64_t>(size_of(entry.dtype)) * entry.shape.elements());
-  const Buffer room(Device::host(), DType::u8, {most}, MemoryClass::data,
-                    "loaded tensor");
+  for (const auto& entry : tensors) most = std::max(most, entry.shape.elements());
+  const DType dtype = boxes.front().data.dtype();
+  const Buffer room(Device::host(), dtype, {most}, MemoryClass::data, "loaded tensor");
   Stream stream;
   for (const auto& entry : tensors) {
-    const TensorView whole(room.view().raw(), entry.dtype, entry.shape);
+    const TensorView whole =
+        room.view().rows(0, entry.shape.elements()).reshape(entry.shape);
     Shape begin = entry.shape;
     for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
     world.agree([&] {
@@ -130,7 +106,10 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
     mesh.everyone().broadcast(stream, whole, 0).wait();
     for (const auto& box : boxes) {
       if (box.path != entry.path) continue;
-      copy_box(whole, box);
+      TensorView part = whole.rows(box.begin[0], box.data.dim(0));
+      if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
+      Stream device(box.data.device());
+      copy_bytes(device, part, box.data);
     }
   }
   return info;
