@@ -46,7 +46,7 @@ Digests digests_of(train::Engine& engine, comm::Mesh& mesh) {
   for (const auto& [name, shape] : train::all_tensors(world(), boxes)) {
     const Buffer whole(Device::host(), DType::f64, shape, MemoryClass::workspace, "");
     train::gather_whole(mesh, boxes, name, whole.view());
-    Digest digest;
+    io::Digest digest;
     digest.add(whole.view().raw(), whole.bytes());
     digests[name] = digest.text();
   }

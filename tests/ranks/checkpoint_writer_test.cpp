@@ -120,7 +120,6 @@ TEST(CheckpointWriter, KeepsWhatItIsToldTo) {
   retention.started_from = 1;
   CheckpointWriter writer(world(), folder.path(), retention);
   Model model;
-  std::vector<std::string> names;
   for (std::int64_t step = 1; step <= 11; ++step) {
     writer.begin(fake_info(step), model.boxes, step % 2 == 0);
     writer.finish();

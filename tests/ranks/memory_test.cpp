@@ -7,6 +7,7 @@
 #include "model/stage.hpp"
 #include "plan/plan.hpp"
 #include "ranks/equality.hpp"
+#include "train/saver.hpp"
 #include "train/step_totals.hpp"
 
 namespace trireme::test {
@@ -205,6 +206,22 @@ TEST(Memory, InitialisingHoldsTheShareAlone) {
       EXPECT_LE(of(more, MemoryClass::communication), full ? 0 : 1 << 20);
     }
   }
+}
+
+// checkpoint.async: the plan counts the copy, to the byte.
+TEST(Memory, TheCopyForCheckpointsIsPlanned) {
+  auto config = equality_config("llama", "bf16",
+                                {"parallel.sharding_strategy=ZERO1", "batch.micro=1"});
+  const plan::Plan without = plan::make_plan(config, world().rank());
+  config.checkpoint.async = true;
+  const plan::Plan with = plan::make_plan(config, world().rank());
+  comm::Mesh mesh = test_mesh(config);
+  train::Engine engine(config, mesh, mesh.device());
+  const Bytes before = ledger();
+  const io::CheckpointSnapshot snapshot(train::checkpoint_boxes(engine, mesh));
+  const std::int64_t held = of(minus(ledger(), before), MemoryClass::offloaded);
+  EXPECT_GT(held, 0);
+  EXPECT_EQ(held, with.total_memory() - without.total_memory());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ if [ -z "${TRIREME_IO_FAULTS:-}" ]; then
   exit 77
 fi
 base="run.steps=4 precision.compute=fp32 checkpoint.every=2 checkpoint.keep=1
-      model.layers=1 model.vocabulary=53 data.source=synthetic data.paths=[]"
+      model.layers=1"
 
 # faulty RANKS NAME KIND AT ERROR RANK WORDS: a run with a fault at a call of a rank. Kinds:
 # 0 count, 1 once, 2 from there on, 4 kill.

@@ -57,7 +57,6 @@ passed_over() {
 
 # Damage to a copy of the newest checkpoint, byte by byte: the run goes on from the one
 # before, but a checkpoint that was named is never replaced by another.
-cp -r "$work/run" "$work/good"
 latest="$work/run/checkpoints/step-00000004"
 for file in "$latest"/*; do
   name=$(basename "$file")
