@@ -86,8 +86,10 @@ check "the job's end" test "$status" = 75
 check "is named as the reason" grep -q "by the job's end" "$work/out"
 
 # Four starts of one job from step 1; the last is refused.
-run 1 train $deck run.directory="$work/vain" $short parallel.tensor=1 run.steps=1 \
-  checkpoint.every=1
+mkdir -p "$work/vain"
+touch "$work/vain/stop"
+run 1 train $deck run.directory="$work/vain" $short parallel.tensor=1
+check "one step" test "$status" = 75
 for restart in 0 1 2 3; do
   SLURM_JOB_ID=17 SLURM_RESTART_COUNT=$restart SLURM_JOB_END_TIME=99999999999 \
     run 1 train $deck run.directory="$work/vain" $short parallel.tensor=1 \

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/lib.sh"
 
-run 1 sweep $deck precision.compute=fp32 run.steps=2 --directory "$work/sweep" \
+run 1 sweep $deck precision.compute=fp32 run.steps=4 --directory "$work/sweep" \
   --grid optimizer.learning_rate=1e-3,2e-3,3e-3 --grid run.seed=1,2 --grid model.layers=1,2
 check "twelve points" test "$status" = 0 -a "$(grep -c '^\[\[point' "$work/sweep/sweep.toml")" = 12
 
@@ -41,7 +41,7 @@ check "thirteen tasks in all" test "$(wc -l <"$STARTS")" = 13
 check "point 7 twice" test "$(grep -cx 7 "$STARTS")" = 2
 
 # A point in the array is the run that its overrides say.
-run 1 train $deck precision.compute=fp32 run.steps=2 optimizer.learning_rate=3e-3 run.seed=2 \
+run 1 train $deck precision.compute=fp32 run.steps=4 optimizer.learning_rate=3e-3 run.seed=2 \
   model.layers=2 run.directory="$work/alone"
 field "$work/alone/metrics.jsonl" loss >"$work/a"
 field "$work/sweep/point-0011/metrics.jsonl" loss >"$work/b"
