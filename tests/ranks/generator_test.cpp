@@ -37,7 +37,9 @@ void write_model(comm::World& world, const model::ModelConfig& model,
                  const std::string& directory) {
   train::RunConfig config;
   config.model = model;
-  config.precision = {DType::f64, DType::f64, DType::f64};
+  config.precision.recipe = recipe_named("fp64");
+  config.precision.compute = config.precision.accumulate = DType::f64;
+  config.precision.gradient_reduce = DType::f64;
   config.batch = {world.size(), 1};
   config.parallel.mesh = {.data = world.size()};
   config.parallel.bucket_bytes = 1 << 20;

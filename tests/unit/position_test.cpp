@@ -22,7 +22,9 @@ Positions all_waiting(int ranks) {
                .beat = 9,
                .silent = 2.5,
                .allowed = 2,
-               .waiting = true};
+               .waiting = true,
+               .groups = {},
+               .calls = {}};
     p.groups.push_back({"data", members, 3});
     p.calls.push_back({"data", members, 3, "all_reduce", "fp32[8]", 32, false});
     positions.emplace_back(p);

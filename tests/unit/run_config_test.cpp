@@ -11,6 +11,7 @@ namespace {
 
 using train::make_run_config;
 using train::RunConfig;
+using train::StepRules;
 
 RunConfig config_of(const std::vector<std::string>& overrides = {}, int ranks = 1) {
   return make_run_config(parse_sample(overrides), ranks);
