@@ -9,12 +9,15 @@ set -euo pipefail
 count=${1:?usage: jobs/chain.sh COUNT [OPTION ...] SCRIPT DECK [section.key=value ...]}
 shift
 
-# afternotok: after any status but 0, so after 75. A job whose turn can no longer come, as
-# the one before has done all steps, is removed by --kill-on-invalid-dep.
-after=()
+# afternotok: after any status but 0, so after 75. Once a job has done all steps, those that
+# wait can never start, and --kill-on-invalid-dep removes them; each waits for all before it,
+# as a job that was removed does not count as done.
+before=
 for ((i = 0; i < count; ++i)); do
+  after=()
+  [ -z "$before" ] || after=("--dependency=afternotok$before" --kill-on-invalid-dep=yes)
   job=$(sbatch --parsable --no-requeue "${after[@]}" "$@")
   job=${job%%;*}
   echo "$job"
-  after=("--dependency=afternotok:$job" --kill-on-invalid-dep=yes)
+  before+=:$job
 done

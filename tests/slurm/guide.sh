@@ -18,5 +18,5 @@ sed -n '/ranks     4 on/,/^  3 /p' "$work/out"
 check "every command of the page" test "$status" = 0
 check "all steps were done" test "$(steps "$HOME/first-hour/runs/first")" = 40
 check "the chain did its steps" test "$(steps "$HOME/first-hour/runs/chained")" = 40
-check "in one job of three" test "$(cat "$HOME/first-hour"/trireme.*.out | grep -c 'run chained')" = 1
+check "in one job of three" test "$(cat "$HOME/first-hour"/trireme.*.out | grep -c '  run chained in')" = 1
 finish
