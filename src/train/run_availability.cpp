@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
+#include "train/rules.hpp"
 #include "train/run_precision.hpp"
-#include "train/run_rules.hpp"
 
 namespace trireme::train {
 
@@ -52,6 +52,7 @@ constexpr std::array accumulated_classes = {
 bool is_available(const Recipe& recipe, TensorClass what) {
   const DType activation = recipe[TensorClass::activation].type;
   const DType type = recipe[what].type;
+  if ((type == DType::f64) != (activation == DType::f64)) return true;  // a rule's matter
   if (what == TensorClass::weight_traffic)
     return recipe[what] == recipe[TensorClass::weight];
   return type == accumulator_of(activation) ||
@@ -84,16 +85,6 @@ void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
   if (wanted.empty()) return;
   out.push_back({deck.where(key), key, deck.value_text(key),
                  format("{}: not available yet; write {} = \"auto\"", wanted, key)});
-}
-
-// "a|b" holds "b".
-bool among(std::string_view choices, std::string_view value) {
-  while (true) {
-    const auto bar = choices.find('|');
-    if (choices.substr(0, bar) == value) return true;
-    if (bar == std::string_view::npos) return false;
-    choices.remove_prefix(bar + 1);
-  }
 }
 
 // a|b as "a" or "b".
