@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "optim/stored_numbers.hpp"
+#include "train/rules.hpp"
 #include "train/run_precision.hpp"
-#include "train/run_rules.hpp"
 
 namespace trireme::train {
 
@@ -67,16 +67,6 @@ void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
   if (wanted.empty()) return;
   out.push_back({deck.where(key), key, deck.value_text(key),
                  format("{}: not available yet; write {} = \"auto\"", wanted, key)});
-}
-
-// "a|b" holds "b".
-bool among(std::string_view choices, std::string_view value) {
-  while (true) {
-    const auto bar = choices.find('|');
-    if (choices.substr(0, bar) == value) return true;
-    if (bar == std::string_view::npos) return false;
-    choices.remove_prefix(bar + 1);
-  }
 }
 
 // a|b as "a" or "b".
