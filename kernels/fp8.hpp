@@ -88,6 +88,15 @@ constexpr float fp8_power_scale(float amax, Fp8Format format) {
   return std::bit_cast<float>((bits + mantissa) & ~mantissa);
 }
 
+// Of a scale that is made from an amax: fp8_scale() or fp8_power_scale(). What was
+// quantized by a power of two has the same codes when it is quantized so once more.
+enum class ScaleSteps : std::uint8_t { any, powers_of_two };
+
+constexpr float fp8_scale(float amax, Fp8Format format, ScaleSteps steps) {
+  return steps == ScaleSteps::any ? fp8_scale(amax, format)
+                                  : fp8_power_scale(amax, format);
+}
+
 constexpr float fp8_decode(std::uint8_t code, Fp8Format format) {
   const int mantissa_bits = format == Fp8Format::e4m3 ? 3 : 2;
   const int bias = format == Fp8Format::e4m3 ? 7 : 15;

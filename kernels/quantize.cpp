@@ -63,16 +63,16 @@ void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
-                   const TensorView& scale_1) {
+                   const TensorView& scale_1, ScaleSteps steps) {
   const Checks check("scale_of_amax", stream);
   check.tensor({"amax", amax_1}, DType::f32, {1});
   check.tensor({"scale", scale_1}, DType::f32, {1});
   if (stream.device().is_meta()) return;
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
-      return cuda::scale_of_amax(stream, amax_1, format, scale_1);
+      return cuda::scale_of_amax(stream, amax_1, format, scale_1, steps);
   }
-  *scale_1.data<float>() = fp8_scale(*amax_1.data<float>(), format);
+  *scale_1.data<float>() = fp8_scale(*amax_1.data<float>(), format, steps);
 }
 
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {

@@ -19,17 +19,19 @@ void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1);
 // matrix. One type of 1, 2 or 4 bytes (codes are u8); y dense.
 void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM);
 
-// scale_1 [1] f32 = fp8_scale(amax_1, format).
+// scale_1 [1] f32 = fp8_scale(amax_1, format, steps).
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
-                   const TensorView& scale_1);
+                   const TensorView& scale_1, ScaleSteps steps = ScaleSteps::any);
 
 // y = x_MK in FP8: code = round(x * (1 / scale)), where inverse and product are made in
 // f32 (f64 for an x of f64) and rounding is fp8_encode's: to nearest even, saturating,
-// NaN stays NaN. x_MK       f64, f32, bf16 or f16; rows may be strided y.codes    [M, K]
-// u8, written y.scales   Fp8Scaling::tensor: [1], read. Otherwise written, each
-// fp8_scale() of its
-//            block's largest magnitude
-// A code is the same on every device. Throws Error(resources) for row_32 on a GPU.
+// NaN stays NaN. A code is the same on every device. Throws Error(resources) for row_32 on
+// a GPU.
+//
+// x_MK       f64, f32, bf16 or f16; rows may be strided
+// y.codes    [M, K] u8, written
+// y.scales   read with Fp8Scaling::tensor, [1]; otherwise written: of each block's
+//            largest magnitude fp8_scale(), or with row_32 fp8_power_scale()
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 
 // y_MK = code * scale, in f32 (f64 for a y of f64), rounded to y's type.

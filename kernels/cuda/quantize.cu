@@ -124,8 +124,9 @@ __global__ void amax_kernel(MatrixOf<const T> x, unsigned* bits_of_amax) {
   if (threadIdx.x == 0) atomicMax(bits_of_amax, most);
 }
 
-__global__ void scale_kernel(const float* amax, Fp8Format format, float* scale) {
-  *scale = fp8_scale(*amax, format);
+__global__ void scale_kernel(const float* amax, Fp8Format format, ScaleSteps steps,
+                             float* scale) {
+  *scale = fp8_scale(*amax, format, steps);
 }
 
 // Neighbouring threads write neighbours.
@@ -262,8 +263,8 @@ void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
-                   const TensorView& scale_1) {
-  launch(stream, Grid{}, &scale_kernel, amax_1.data<float>(), format,
+                   const TensorView& scale_1, ScaleSteps steps) {
+  launch(stream, Grid{}, &scale_kernel, amax_1.data<float>(), format, steps,
          scale_1.data<float>());
 }
 

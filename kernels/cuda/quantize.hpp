@@ -10,7 +10,7 @@ namespace trireme::kernels::cuda {
 void amax(Stream& stream, const TensorView& x, const TensorView& amax_1, bool so_far);
 void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM);
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
-                   const TensorView& scale_1);
+                   const TensorView& scale_1, ScaleSteps steps);
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK);
 

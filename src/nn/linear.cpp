@@ -56,7 +56,10 @@ TensorView Linear::scale_of(Pass& pass, Operand what, const TensorView& values,
   kernels::amax(pass.stream, values, amax_1);
   if (pass.amax_region != nullptr)
     pass.amax_region->agree(pass.stream, pass.scratch, amax_1);
-  kernels::scale_of_amax(pass.stream, amax_1, format_of(precision), room_1);
+  const bool codes = what == Operand::weight && precision_.weight_was_fp8;
+  kernels::scale_of_amax(
+      pass.stream, amax_1, format_of(precision), room_1,
+      codes ? kernels::ScaleSteps::powers_of_two : kernels::ScaleSteps::any);
   return room_1;
 }
 

@@ -61,6 +61,8 @@ TensorView in_type(Pass& pass, const TensorView& weight, DType type);
 // activations' type; otherwise FP8, x and W as `forward` says and dy as `backward` says.
 struct LinearPrecision {
   Precision forward, backward;
+  // The weight has been FP8 before, scaled by powers of two: its codes are kept.
+  bool weight_was_fp8 = false;
   bool fp8() const { return forward.scaling != Scaling::none; }
   // One scale for each tensor, which Fp8State keeps.
   bool one_scale() const {

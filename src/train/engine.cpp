@@ -92,7 +92,8 @@ void Engine::build_chunks(Device device) {
   nn::LinearPrecision products;
   if (precision.recipe.fp8())
     products = {precision.recipe[TensorClass::forward_operand],
-                precision.recipe[TensorClass::backward_operand]};
+                precision.recipe[TensorClass::backward_operand],
+                is_fp8(precision.recipe[TensorClass::weight].type)};
   int modules = 0;
   chunks_.resize(to_size(shape_.chunks));
   Param* table = nullptr;

@@ -197,6 +197,32 @@ TEST(Amax, ScaleBringsItToTheLargestCode) {
   }
 }
 
+TEST(Amax, APowerOfTwoKeepsCodes) {
+  Stream stream(test::test_device());
+  for (const Fp8Format format : formats) {
+    // Every positive code times a power of two, the largest of which may be missing.
+    for (const int last : {0x7e, 0x70, 0x41}) {
+      Vector values;
+      for (int code = 0; code <= last; ++code) {
+        const double value = fp8_decode(static_cast<std::uint8_t>(code), format);
+        if (std::isfinite(value)) values.push_back(value * 0x1p-9);
+      }
+      const auto n = static_cast<std::int64_t>(values.size());
+      const Tensor x(DType::bf16, {1, n}, values), back(DType::bf16, {1, n});
+      const Tensor amax_1(DType::f32, {1}), scale(DType::f32, {1});
+      amax(stream, x, amax_1);
+      scale_of_amax(stream, amax_1, format, scale, ScaleSteps::powers_of_two);
+      const Buffer codes(test::test_device(), DType::u8, {1, n}, MemoryClass::workspace,
+                         "codes");
+      const Fp8Matrix y{codes.view(), format, Fp8Scaling::tensor, scale};
+      quantize(stream, x, y);
+      dequantize(stream, y, back);
+      EXPECT_EQ(back.values(), values);
+      EXPECT_EQ(std::exp2(std::round(std::log2(scale.values()[0]))), scale.values()[0]);
+    }
+  }
+}
+
 // Codes, scales and the way back of blocks against their definition.
 void expect_blocks(DType type, Fp8Format format, Fp8Scaling scaling, std::int64_t M,
                    std::int64_t K, std::int64_t padding) {
