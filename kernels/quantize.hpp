@@ -25,8 +25,8 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
 
 // y = x_MK in FP8: code = round(x * (1 / scale)), where inverse and product are made in
 // f32 (f64 for an x of f64) and rounding is fp8_encode's: to nearest even, saturating,
-// NaN stays NaN. A code is the same on every device. Throws Error(resources) for row_32 on
-// a GPU.
+// NaN stays NaN. A code is the same on every device. Throws Error(resources) for row_32
+// on a GPU.
 //
 // x_MK       f64, f32, bf16 or f16; rows may be strided
 // y.codes    [M, K] u8, written
