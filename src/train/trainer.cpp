@@ -177,10 +177,11 @@ void Trainer::train() {
       validate();
     }
     if (wish_ != Wish::none || (every > 0 && (last || step_ % every == 0))) save();
-    interruptions_.fulfilled(wish_);
+    if (!stops(wish_)) interruptions_.fulfilled(wish_);
   }
   watchdog_->beat_slow("saving a checkpoint", step_);
   report_saved(saver_->finish());
+  if (stops(wish_)) interruptions_.fulfilled(wish_);
 }
 
 void Trainer::step() {
