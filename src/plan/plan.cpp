@@ -50,9 +50,8 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;
     for (const optim::Unit& unit : store.units()) elements += unit.share_elements();
-    const std::size_t shares =
-        static_cast<std::size_t>(elements) *
-        size_of(store.config().type(TensorClass::weight));
+    const std::size_t shares = static_cast<std::size_t>(elements) *
+                               size_of(store.config().type(TensorClass::weight));
     weights -= shares;
     offloaded += shares;
   }
