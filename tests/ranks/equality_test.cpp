@@ -171,7 +171,8 @@ optim::OffloadTraffic expected_traffic(train::Engine& engine, int steps) {
   const optim::ParameterStore& store = engine.store();
   const auto& config = store.config();
   const auto w = static_cast<std::int64_t>(size_of(config.type(TensorClass::weight)));
-  const auto a = static_cast<std::int64_t>(size_of(config.type(TensorClass::gradient_sum)));
+  const auto a =
+      static_cast<std::int64_t>(size_of(config.type(TensorClass::gradient_sum)));
   std::int64_t trained = 0, shares = 0;
   for (const optim::Unit& unit : store.units()) {
     shares += unit.share_elements();
