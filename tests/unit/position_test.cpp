@@ -22,9 +22,9 @@ Positions all_waiting(int ranks) {
                .beat = 9,
                .silent = 2.5,
                .allowed = 2,
-               .waiting = true};
-    p.groups.push_back({"data", members, 3});
-    p.calls.push_back({"data", members, 3, "all_reduce", "fp32[8]", 32, false});
+               .waiting = true,
+               .groups = {{"data", members, 3}},
+               .calls = {{"data", members, 3, "all_reduce", "fp32[8]", 32, false}}};
     positions.emplace_back(p);
   }
   return positions;
