@@ -155,7 +155,7 @@ class Faults {
     if (const pid_t child = ::fork(); child == 0) {
       ::usleep(400000);
       ::kill(::getppid(), SIGCONT);
-      ::_exit(0);
+      ::raise(SIGKILL);
     }
     ::raise(SIGSTOP);
     ::usleep(700000);

@@ -26,7 +26,8 @@ train 3 model.layers=3 parallel.pipeline=3 debug.fault=hang@3@1 health.watchdog_
 check "a rank amid a pipeline" expect 82 "rank 1 (host"
 train 2 debug.fault=hang@1@1 health.watchdog_seconds=1 health.slow_factor=2
 check "the first step" expect 82 "rank 1 (host"
-train 2 checkpoint.every=1 metrics.validate_every=1 health.watchdog_seconds=1
+train 2 checkpoint.every=1 metrics.validate_every=1 'data.validation_paths=["LICENSE"]' \
+  health.watchdog_seconds=2
 check "no false alarm" test "$status" = 0
 
 # 2. Replicas: each kind of flip is found, on meshes that replicate in different ways.

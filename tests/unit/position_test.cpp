@@ -23,10 +23,8 @@ Positions all_waiting(int ranks) {
                .silent = 2.5,
                .allowed = 2,
                .waiting = true,
-               .groups = {},
-               .calls = {}};
-    p.groups.push_back({"data", members, 3});
-    p.calls.push_back({"data", members, 3, "all_reduce", "fp32[8]", 32, false});
+               .groups = {{"data", members, 3}},
+               .calls = {{"data", members, 3, "all_reduce", "fp32[8]", 32, false}}};
     positions.emplace_back(p);
   }
   return positions;
