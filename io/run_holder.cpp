@@ -9,10 +9,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/error.hpp"
 
@@ -98,6 +100,13 @@ std::optional<ProcessName> run_holder(const std::string& directory) {
   const auto who = holder_in(file);
   ::close(file);
   return who;
+}
+
+void wait_for_leaving_holder(const std::string& directory, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (run_holder(directory) && Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
 }  // namespace trireme::io

@@ -27,4 +27,8 @@ std::string utc_time();
 // that a dead process left. Throws Error(io) when the file cannot be read.
 std::optional<ProcessName> run_holder(const std::string& directory);
 
+// Waits until nobody holds it, at most `seconds`: a job that was aborted may return to
+// its launcher before its last process has gone.
+void wait_for_leaving_holder(const std::string& directory, double seconds);
+
 }  // namespace trireme::io

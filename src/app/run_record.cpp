@@ -12,6 +12,7 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::make_directories(directory_);
+    io::wait_for_leaving_holder(directory_, 10);
     lock_.emplace(directory_);
     try {
       if (auto before = io::read_run_status(directory_))
