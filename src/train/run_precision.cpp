@@ -41,18 +41,23 @@ std::string_view compute_of(const Recipe& recipe) {
   return recipe.fp8() ? "fp8" : name_of(recipe[TensorClass::forward_operand].type);
 }
 
-PrecisionSettings read_precision(const io::Deck& deck) {
+PrecisionSettings precision_of(const Recipe& recipe) {
   PrecisionSettings precision;
-  precision.recipe = recipe_of(deck);
+  precision.recipe = recipe;
+  precision.compute = recipe[TensorClass::activation].type;
+  precision.accumulate = accumulator_of(precision.compute);
+  precision.gradient_reduce = precision.accumulate;
+  return precision;
+}
+
+PrecisionSettings read_precision(const io::Deck& deck) {
+  Recipe recipe = recipe_of(deck);
   for (const ClassKey& key : keys) {
     const std::string& name = deck.text(key.key);
     if (name == "auto") continue;
-    for (const TensorClass what : key.classes)
-      precision.recipe[what] = precision_named(name);
+    for (const TensorClass what : key.classes) recipe[what] = precision_named(name);
   }
-  precision.compute = precision.recipe[TensorClass::activation].type;
-  precision.accumulate = accumulator_of(precision.compute);
-  precision.gradient_reduce = precision.accumulate;
+  PrecisionSettings precision = precision_of(recipe);
   precision.first_bf16 = deck.integer("precision.first_bf16");
   precision.last_bf16 = deck.integer("precision.last_bf16");
   precision.amax_history = deck.integer("precision.amax_history");

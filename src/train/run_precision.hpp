@@ -20,6 +20,9 @@ std::span<const ClassKey> class_keys();
 // the rules.
 PrecisionSettings read_precision(const io::Deck& deck);
 
+// The settings of a recipe as it stands in the table, the rest as by default.
+PrecisionSettings precision_of(const Recipe& recipe);
+
 // precision.compute as the recipe has it: "fp64", "fp32", "bf16", "fp16" or "fp8".
 std::string_view compute_of(const Recipe& recipe);
 

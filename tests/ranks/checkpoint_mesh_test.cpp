@@ -139,7 +139,9 @@ TEST(CheckpointMesh, Read) {
     const double loss = loss_of_step(engine, config, mesh);
     engine.store().clear_gradients();
     EXPECT_NEAR(loss, record.loss, eq64.loss);
-    if (source == line) EXPECT_EQ(loss, record.loss);
+    if (source == line) {
+      EXPECT_EQ(loss, record.loss);
+    }
     ++pairs;
   }
   if (world().rank() == 0) std::printf("%d pairs\n", pairs);

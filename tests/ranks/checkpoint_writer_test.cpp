@@ -130,17 +130,6 @@ TEST(CheckpointWriter, KeepsWhatItIsToldTo) {
   EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{1, 4, 8, 10, 11}));
 }
 
-TEST(CheckpointWriter, MayLoseTheRightToPublish) {
-  const SharedFolder folder;
-  Retention retention;
-  retention.may_publish = [] { fail(Status::io, "another job is here"); };
-  CheckpointWriter writer(world(), folder.path(), retention);
-  Model model;
-  writer.begin(fake_info(1), model.boxes, true);
-  EXPECT_THROW(writer.finish(), comm::Agreed);
-  EXPECT_EQ(latest_checkpoint(folder.path()), "");
-}
-
 TEST(CheckpointWriter, AsksForRoomFirst) {
   const SharedFolder folder;
   require_space(folder.path(), 1);

@@ -13,6 +13,7 @@
 #include "infer/evaluation.hpp"
 #include "support/world.hpp"
 #include "train/engine.hpp"
+#include "train/run_precision.hpp"
 
 namespace trireme {
 namespace {
@@ -37,9 +38,7 @@ void write_model(comm::World& world, const model::ModelConfig& model,
                  const std::string& directory) {
   train::RunConfig config;
   config.model = model;
-  config.precision.recipe = recipe_named("fp64");
-  config.precision.compute = config.precision.accumulate = DType::f64;
-  config.precision.gradient_reduce = DType::f64;
+  config.precision = train::precision_of(recipe_named("fp64"));
   config.batch = {world.size(), 1};
   config.parallel.mesh = {.data = world.size()};
   config.parallel.bucket_bytes = 1 << 20;

@@ -6,6 +6,7 @@
 
 #include "support/mesh_run.hpp"
 #include "support/world.hpp"
+#include "train/run_precision.hpp"
 
 namespace trireme {
 namespace {
@@ -68,7 +69,7 @@ train::RunConfig run_config(const model::ModelConfig& model, DType dtype,
                             optim::OptimizerKind optimizer) {
   train::RunConfig config;
   config.model = model;
-  config.precision = {dtype, accumulator_of(dtype), accumulator_of(dtype)};
+  config.precision = train::precision_of(recipe_named(name_of(dtype)));
   config.batch = {24, 1};
   config.parallel.bucket_bytes = 4096;  // several buckets
   config.optimizer.kind = optimizer;

@@ -16,6 +16,7 @@
 #include "io/hdf5_file.hpp"
 #include "support/world.hpp"
 #include "train/engine.hpp"
+#include "train/run_precision.hpp"
 
 namespace trireme::train {
 namespace {
@@ -152,7 +153,7 @@ class Model {
     c.parallel.bucket_bytes = 4096;
     c.batch.global = integer("batch");
     c.batch.micro = c.batch.global / c.parallel.mesh.data;
-    c.precision = {dtype, dtype, dtype};
+    c.precision = train::precision_of(recipe_named(name_of(dtype)));
     c.optimizer.learning_rate = real("learning_rate");
     c.optimizer.beta1 = real("beta1");
     c.optimizer.beta2 = real("beta2");

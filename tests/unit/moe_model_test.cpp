@@ -8,6 +8,7 @@
 
 #include "base/philox.hpp"
 #include "train/engine.hpp"
+#include "train/run_precision.hpp"
 
 namespace trireme {
 namespace {
@@ -41,9 +42,7 @@ train::RunConfig tiny(Architecture architecture) {
     moe.bias_update_rate = 0.01;
     moe.aux_loss = 0.1;
   }
-  config.precision.recipe = recipe_named("fp64");
-  config.precision.compute = config.precision.accumulate = DType::f64;
-  config.precision.gradient_reduce = DType::f64;
+  config.precision = train::precision_of(recipe_named("fp64"));
   config.batch = {2, 2};
   config.parallel.bucket_bytes = 1 << 20;
   return config;

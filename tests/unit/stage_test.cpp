@@ -9,6 +9,7 @@
 
 #include "base/philox.hpp"
 #include "train/engine.hpp"
+#include "train/run_precision.hpp"
 
 namespace trireme {
 namespace {
@@ -27,9 +28,7 @@ train::RunConfig tiny(model::Architecture architecture, bool tied) {
                   .norm_eps = 1e-5,
                   .tie_embeddings = tied,
                   .initializer_range = 0.3};
-  config.precision.recipe = recipe_named("fp64");
-  config.precision.compute = config.precision.accumulate = DType::f64;
-  config.precision.gradient_reduce = DType::f64;
+  config.precision = train::precision_of(recipe_named("fp64"));
   config.batch = {2, 2};
   config.parallel.bucket_bytes = 1 << 20;
   config.z_loss = 0.01;
