@@ -55,6 +55,18 @@ std::string start_of(std::int64_t process) {
   return text.substr(at, text.find(' ', at) - at);
 }
 
+// A process that has ended but that its parent has not waited for still has its number.
+bool is_zombie(std::int64_t process) {
+  try {
+    const std::string text = read_text(format("/proc/{}/stat", process), most_bytes);
+    const auto name_end = text.rfind(") ");
+    return name_end != std::string::npos && name_end + 2 < text.size() &&
+           (text[name_end + 2] == 'Z' || text[name_end + 2] == 'X');
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string job_id() {
   for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"})
     if (const char* value = std::getenv(name)) return value;
@@ -98,7 +110,7 @@ std::string why_stale(const Holder& holder, std::int64_t silent) {
   if (holder.host == here.host) {
     const bool lives =
         ::kill(static_cast<pid_t>(holder.process), 0) == 0 || errno == EPERM;
-    if (!lives) return "has ended";
+    if (!lives || is_zombie(holder.process)) return "has ended";
     const std::string started = start_of(holder.process);
     if (!started.empty() && started != holder.started) return "has ended";
     return holder.process == here.process ? "is this one" : "";
