@@ -124,9 +124,11 @@ TEST(CheckpointMesh, Read) {
     const Record record = read_record(source);
     engine.store().initialize(100 + source);
     const Digests fresh = digests_of(engine, mesh);
-    for (const auto& [name, digest] : fresh)
-      if (name.starts_with("model/") && name.find("norm") == name.npos)
+    for (const auto& [name, digest] : fresh) {
+      if (name.starts_with("model/") && name.find("norm") == name.npos) {
         EXPECT_NE(digest, record.digests.at(name)) << name;
+      }
+    }
     const auto boxes = train::checkpoint_boxes(engine, mesh);
     const auto info = source % 2 == 0
                           ? train::load_by_all(world(), stem(source), boxes)
