@@ -1,5 +1,7 @@
 // FP8 on meshes: scales are those of whole tensors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "base/device_memory.hpp"
 #include "parallel/amax_region.hpp"
 #include "ranks/equality.hpp"
