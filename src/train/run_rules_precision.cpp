@@ -34,6 +34,13 @@ void Rules::precision_rules() {
                  (proof ? " would spoil the proof" : " is of no use") +
                  format(": write {} = \"auto\"", row.key);
         });
+  state_rules();
+  layer_rules();
+}
+
+// What lives on the host is updated there, by kernels of the wide types.
+void Rules::state_rules() {
+  const PrecisionSettings& precision = config_.precision;
   rule(
       {"parallel.offload", "precision.recipe", "precision.gradient_reduce",
        "precision.master", "precision.moments"},
@@ -48,7 +55,6 @@ void Rules::precision_rules() {
                "parallel.offload = \"none\", or a recipe and types that keep " +
                std::string(name_of(precision.accumulate)) + " state";
       });
-  layer_rules();
 }
 
 // Blocks that stay in bf16, and sizes that tensor cores can multiply.

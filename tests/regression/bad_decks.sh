@@ -150,7 +150,7 @@ add control 'control characters' 'run.name = "a\u0007"'
 # 6. Known, but not available yet.
 add fp8_weights 'weights in e4m3|not available yet; write precision.recipe' \
   'precision.compute = "fp8"' 'precision.recipe = "deepseek_v3"'
-add fp8_moments 'first moments in e4m3, second moments in e4m3: not available yet' \
+add fp8_moments 'second moments in e4m3|not available yet' \
   'precision.moments = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/cuda_devices.hpp"
-#include "base/device_memory.hpp"
 #include "base/philox.hpp"
+#include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "support/device.hpp"
 #include "support/world.hpp"
@@ -69,14 +69,13 @@ double valid_targets(const train::RunConfig& config) {
   return valid;
 }
 
-std::vector<double> in_double(const TensorView& x) {
+std::vector<double> in_double(const TensorView& of) {
+  io::HostCopy host;
+  const TensorView x = host.read(of);
   if (is_fp8(x.dtype())) {
-    const Buffer codes(Device::host(), x.dtype(), x.shape(), MemoryClass::workspace, "");
-    Stream device(x.device());
-    copy_bytes(device, x, codes.view());
     std::vector<double> values;
     for (std::int64_t i = 0; i < x.elements(); ++i)
-      values.push_back(1.0 + static_cast<std::uint8_t*>(codes.view().raw())[i]);
+      values.push_back(1.0 + static_cast<const std::uint8_t*>(x.raw())[i]);
     return values;
   }
   const Buffer wide(Device::host(), DType::f64, x.shape(), MemoryClass::workspace, "");
