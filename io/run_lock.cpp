@@ -117,7 +117,7 @@ ProcessName this_process() {
 }
 
 RunLock::RunLock(const std::string& directory) : path_(lock_path(directory)) {
-  constexpr int tries = 100;
+  constexpr int tries = 40;
   for (int i = 0; i < tries; ++i) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file_ < 0)

@@ -28,7 +28,7 @@ std::string utc_time();
 // mounted with "flock").
 class RunLock {
  public:
-  // For rank 0, once the directory exists. Waits up to five seconds for a holder that is
+  // For rank 0, once the directory exists. Waits up to two seconds for a holder that is
   // just leaving. Throws Error(cannot_create) naming the holder, or what failed.
   explicit RunLock(const std::string& directory);
   ~RunLock();  // removes the file

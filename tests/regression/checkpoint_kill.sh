@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A run that is killed at any system call of its saves goes on from a whole checkpoint and
 # ends with the bits of the undisturbed one; a save that fails ends it with its status.
-# Every TRIREME_KILL_STRIDE-th call is tried (default 23; 1: all of them).
+# Every TRIREME_KILL_STRIDE-th call is tried (default 61; 1: all of them).
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
-stride=${TRIREME_KILL_STRIDE:-23}
+stride=${TRIREME_KILL_STRIDE:-61}
 if [ -z "${TRIREME_IO_FAULTS:-}" ]; then
   echo "skipped: TRIREME_IO_FAULTS names no library"
   exit 77
@@ -76,7 +76,8 @@ sweep 2 true 1
 for error in 28 122 5; do
   for async in false true; do
     rm -rf "$work/run"
-    run 2 train $deck run.directory="$work/run" $base run.steps=2
+    run 2 train $deck run.directory="$work/run" $base run.steps=2 \
+      optimizer.schedule.warmup=2
     faulty 2 run 2 9 "$error" 1 checkpoint.async="$async"
     check "errno $error, async $async" expect 74 "run/checkpoints/"
     run 1 inspect "$work/run" --verify
