@@ -6,6 +6,25 @@
 #include "train/run_precision.hpp"
 
 namespace trireme::train {
+namespace {
+
+// Whether query heads, and with them key and value heads, have a width on each tensor
+// rank that `multiple` divides. True where heads are not sound: other rules say so.
+bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
+  if (m.hidden % m.heads != 0 || m.heads % m.kv_heads != 0) return true;
+  const std::int64_t per = m.heads / m.kv_heads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Range heads = split_range(m.heads, ranks, rank);
+    if (heads.count() == 0) continue;
+    const std::int64_t kv = (heads.end - 1) / per + 1 - heads.begin / per;
+    if (heads.count() * m.head_width() % multiple != 0 ||
+        (heads.count() + 2 * kv) * m.head_width() % multiple != 0)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void Rules::precision_rules() {
   const PrecisionSettings& precision = config_.precision;
@@ -110,20 +129,7 @@ void Rules::fp8_size_rules() {
       });
   rule(
       {"model.heads", "model.kv_heads", "model.hidden", "parallel.tensor"},
-      [&] {
-        if (m.hidden % m.heads != 0 || m.heads % m.kv_heads != 0) return true;
-        // Query heads, and with them key and value heads, of every rank.
-        const std::int64_t per = m.heads / m.kv_heads;
-        for (int rank = 0; rank < mesh.tensor; ++rank) {
-          const Range heads = split_range(m.heads, mesh.tensor, rank);
-          if (heads.count() == 0) continue;
-          const std::int64_t kv = (heads.end - 1) / per + 1 - heads.begin / per;
-          if (heads.count() * m.head_width() % multiple != 0 ||
-              (heads.count() + 2 * kv) * m.head_width() % multiple != 0)
-            return false;
-        }
-        return true;
-      },
+      [&] { return heads_fit(m, mesh.tensor, multiple); },
       [&] {
         return show("model.heads") + " of width " + std::to_string(m.head_width()) +
                " and " + show("model.kv_heads", m.kv_heads) + " over " +
