@@ -8,9 +8,13 @@ target_include_directories(io_faults PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
 
-foreach(script accounts checkpoint_kill health installed interruptions parity report resume
-        sharded_resume use faults mesh_faults steady sweep)
+foreach(script accounts parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
+                   COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
+endforeach()
+foreach(script checkpoint_kill faults health installed interruptions mesh_faults report resume
+        sharded_resume sweep use)
+  trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 set_property(TEST regression.checkpoint_kill APPEND PROPERTY
