@@ -15,13 +15,14 @@ if(TRIREME_WERROR)
     list(APPEND _cxx_options -Wno-restrict)  # false alarms on std::string: GCC bug 105651
   endif()
 endif()
+set(_sanitizers)
 if(TRIREME_SANITIZE)
-  list(APPEND _cxx_options -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
+  list(APPEND _sanitizers -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
        -fno-omit-frame-pointer)
   if(TRIREME_SANITIZE MATCHES "undefined")
     # A check at each access would triple the time to compile; a null access stops the
     # program anyhow, with the address sanitizer's report.
-    list(APPEND _cxx_options -fno-sanitize=null,alignment,object-size,vptr)
+    list(APPEND _sanitizers -fno-sanitize=null,alignment,object-size,vptr)
   endif()
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
@@ -29,14 +30,22 @@ endif()
 target_link_options(trireme_options INTERFACE LINKER:--as-needed)
 target_compile_options(trireme_options INTERFACE
                        "$<$<COMPILE_LANGUAGE:CXX>:${_cxx_options}>")
-string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options})  # for trireme --version
+string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options} ${_sanitizers})  # trireme --version
 
-# 1: code for CUDA devices is built, for real ones or the emulated one.
+# Apart from the rest, so that test programs can be compiled without (TRIREME_SANITIZE_TESTS).
+add_library(trireme_sanitizers INTERFACE)
+target_compile_options(trireme_sanitizers INTERFACE
+                       "$<$<COMPILE_LANGUAGE:CXX>:${_sanitizers}>")
+
+# What only modules are compiled with. 1: code for CUDA devices is built, for real ones or
+# the emulated one.
 set(_has_cuda 0)
 if(TRIREME_CUDA)
   set(_has_cuda 1)
 endif()
-target_compile_definitions(trireme_options INTERFACE TRIREME_HAS_CUDA=${_has_cuda})
+add_library(trireme_module_options INTERFACE)
+target_link_libraries(trireme_module_options INTERFACE trireme_sanitizers)
+target_compile_definitions(trireme_module_options INTERFACE TRIREME_HAS_CUDA=${_has_cuda})
 
 # A back end is a file, not an #if. A module's folder cuda/ holds what every CUDA build
 # compiles, cuda/nvidia/ what calls NVIDIA's libraries, cuda/emulated/ what takes its place
@@ -77,7 +86,7 @@ function(trireme_backend_sources result)
     foreach(source IN LISTS sources)
       if(source MATCHES "\\.cu$")
         set_source_files_properties(${source} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
-                                    "-xc++;-fno-strict-aliasing")
+                                    "-xc++;-fno-strict-aliasing;-Wno-unknown-pragmas")
       endif()
     endforeach()
   endif()
@@ -99,5 +108,5 @@ function(trireme_module name)
   endif()
   add_library(trireme_${name} STATIC ${arg_SOURCES})
   target_link_libraries(trireme_${name} PUBLIC trireme_options ${arg_USES}
-    PRIVATE ${arg_LIBRARIES} ${TRIREME_CUDA_LIBRARIES_${name}})
+    PRIVATE trireme_module_options ${arg_LIBRARIES} ${TRIREME_CUDA_LIBRARIES_${name}})
 endfunction()

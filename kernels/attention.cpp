@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/attention.hpp"
 #include "kernels/kokkos/attention.hpp"

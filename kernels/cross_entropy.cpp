@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cross_entropy.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/kokkos/cross_entropy.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/kokkos/elementwise.hpp"

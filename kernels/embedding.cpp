@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/kokkos/embedding.hpp"

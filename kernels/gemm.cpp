@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/has_cuda.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_epilogue.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm.hpp"

@@ -1,6 +1,7 @@
 // gemm_fp8(): checks, and the product on a host through f32, in which FP8 numbers times
 // their scales are kept to 24 bits.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/gemm.hpp"

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/grouped.hpp"
 #include "kernels/cuda/moe.hpp"

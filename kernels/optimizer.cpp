@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/cuda/optimizer.hpp"
 #include "kernels/kokkos/optimizer.hpp"
 #include "kernels/profile.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rope.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/rope.hpp"
 #include "kernels/kokkos/rope.hpp"

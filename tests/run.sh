@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: tests/run.sh [main] [sanitize] [cuda]     default: all three
-#   TRIREME_TEST_JOBS=<n>   tests at a time (default: 2)
+#   TRIREME_TEST_JOBS=<n>   half cores for tests (default: twice the cores)
 # Fails if any part fails; the last lines say how each went.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 70
 
 parts=("$@")
 [ ${#parts[@]} -eq 0 ] && parts=(main sanitize cuda)
-jobs=${TRIREME_TEST_JOBS:-2}
+jobs=${TRIREME_TEST_JOBS:-$((2 * $(nproc)))}
 summary=()  # a line for each part; the main suite's comes last
 failed=0
 
@@ -46,11 +46,11 @@ test_main() {
 # The sanitizers watch the unit tests and the tests on two ranks.
 test_sanitize() {
   heading "address and undefined-behaviour sanitizers"
-  if ! cmake/setup.sh asan-ubsan unit_and_pair_tests; then
+  if ! cmake/setup.sh ci-sanitize unit_and_pair_tests; then
     report "sanitizers" 1 "the build failed"
     return
   fi
-  run_ctest "sanitizers" asan-ubsan -L '^(unit|ranks-2)$' -LE '^(regression|reference)$'
+  run_ctest "sanitizers" ci-sanitize -L '^(unit|ranks-2)$' -LE '^(regression|reference)$'
 }
 
 # on_cpus PROGRAM: the parity test of the main suite with another program.

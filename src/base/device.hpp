@@ -6,11 +6,6 @@
 
 namespace trireme {
 
-// Whether this build can compute on CUDA devices: real ones, or the emulated one of
-// TRIREME_CUDA=EMULATED. Code for them stands behind `if constexpr (has_cuda)`, so that a
-// build without them needs no stand-ins.
-inline constexpr bool has_cuda = TRIREME_HAS_CUDA != 0;
-
 // host: this process's memory. cuda: a GPU's. meta: shapes only; nothing is allocated,
 // kernels and collectives return at once, so that a planner can run the real model and
 // read off sizes.

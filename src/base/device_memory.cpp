@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/has_cuda.hpp"
+
 namespace trireme {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/has_cuda.hpp"
 #include "comm/nccl_version.hpp"
 
 namespace trireme::train {

@@ -39,7 +39,7 @@ struct Model {
 std::vector<Model> models(const Settings& s) {
   if (s.quick) {
     return {{"gpt2", false, 32, 16, 128, 256, 2, 64, 500, 10001},
-            {"llama", true, 32, 16, 256, 320, 2, 128, 512, 10000}};
+            {"llama", true, 32, 16, 128, 192, 1, 128, 512, 10000}};
   }
   const std::int64_t T = s.device.is_cuda() ? 8192 : 1024;
   const std::int64_t n = s.device.is_cuda() ? 124'475'904 : 16'000'000;
@@ -183,7 +183,8 @@ void KernelBench::epilogues(const Model& m) {
 // A mixture of 8 experts, 2 for each token, and one of 64.
 void KernelBench::experts(const Model& m) {
   const std::int64_t R = 2 * m.T, D = m.D;
-  for (const std::int64_t E : {8, 64}) {
+  for (const std::int64_t E :
+       s.quick ? std::vector<std::int64_t>{8} : std::vector<std::int64_t>{8, 64}) {
     const std::int64_t F = 8 * m.F / E / 8 * 8;
     const std::vector<std::int32_t> rows(static_cast<std::size_t>(E),
                                          static_cast<std::int32_t>(R / E));

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 if(TRIREME_CUDA)
   add_executable(gpu_engine_test engine_test.cpp ../support/mesh_run.cpp)
-  target_link_libraries(gpu_engine_test PRIVATE trireme_test_main trireme_train)
+  target_link_libraries(gpu_engine_test PRIVATE trireme_test_main trireme_train
+                        trireme_test_options)
   trireme_gpu_test(gpu_engine_test)
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)
   if(NOT TRIREME_CUDA STREQUAL "EMULATED")  # there they take ten minutes

@@ -134,7 +134,7 @@ std::vector<AttentionShape> shapes() {
   all.push_back(attention_shape(1, 24, 20, 3, {1, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0}));
   all.push_back(attention_shape(3, 48, 33, 5, {4, 4, 4, 0, 1, 2, 0, 2, 1, 2, 0, 4}));
   all.push_back(attention_shape(3, 120, 8, 12, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
-  all.push_back(attention_shape(1, is_watched ? 240 : 1200, 16, 1,
+  all.push_back(attention_shape(1, is_watched() ? 240 : 1200, 16, 1,
                                 {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   return all;
 }
@@ -321,7 +321,7 @@ TEST(ContextAttentionDouble, AgreesWithFiniteDifferences) {
 
 // What the ring computes is what context_pairs() says, for forward and for backward.
 TEST(RingAttention, ComputesThePairsItShould) {
-  const AttentionShape shape = attention_shape(2, is_watched ? 720 : 2400, 4, 1, {0});
+  const AttentionShape shape = attention_shape(2, is_watched() ? 720 : 2400, 4, 1, {0});
   for (const ContextOrder order : {ContextOrder::contiguous, ContextOrder::zigzag}) {
     parallel::RingAttention ring(context(), order);
     AttentionCase<float> x(local_shape(shape));

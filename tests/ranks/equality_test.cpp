@@ -16,7 +16,7 @@ std::string microbatches(int count) {
   return "batch.micro=" + std::to_string(12 / world().size() / count);
 }
 
-const Words types = is_watched ? Words{"bf16"} : Words{"fp32", "bf16"};
+const Words types = is_watched() ? Words{"bf16"} : Words{"fp32", "bf16"};
 
 // ZERO1 reduces the sum over microbatches once, like NO_SHARD; a reduce-scatter sums each
 // element over the same ranks in the same order as an all-reduce, whoever keeps it.
@@ -129,7 +129,7 @@ TEST(Equality, PrefetchAndBounds) {
 TEST(Equality, Units) {
   for (const char* name : {"ZERO1", "SHARD_GRAD_OP", "FULL_SHARD"}) {
     for (const char* model : {"llama-tied", "groups", "mixtral"}) {
-      if (is_watched && std::string(name) != "FULL_SHARD") continue;
+      if (is_watched() && std::string(name) != "FULL_SHARD") continue;
       const Words base = {strategy(name), microbatches(world().size() == 3 ? 2 : 3)};
       const Outcome expected = train(model, "fp32", base);
       for (const int size : {3000, 30000, 10000000}) {
@@ -231,7 +231,7 @@ TEST(Equality, Offload) {
   for (const std::string& compute : types) {
     for (const char* model : {"llama", "llama-tied", "groups"}) {
       for (const char* name : {"NO_SHARD", "ZERO1", "SHARD_GRAD_OP", "FULL_SHARD"}) {
-        if (is_watched && std::string(model) == "llama-tied") continue;
+        if (is_watched() && std::string(model) == "llama-tied") continue;
         const bool full = std::string(name) == "FULL_SHARD";
         for (const char* prefetch : {"0", "1"}) {
           if (!full && *prefetch == '0') continue;

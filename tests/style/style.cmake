@@ -45,8 +45,8 @@ if(TRIREME_CHECK_HEADERS)
     list(APPEND alone ${file})
   endforeach()
   add_library(style_headers OBJECT ${alone})
-  target_link_libraries(style_headers PRIVATE trireme_options Kokkos::kokkos MPI::MPI_C
-    HDF5::HDF5 tomlplusplus::tomlplusplus DNNL::dnnl nlohmann_json::nlohmann_json
+  target_link_libraries(style_headers PRIVATE trireme_options trireme_module_options
+    Kokkos::kokkos MPI::MPI_C HDF5::HDF5 tomlplusplus::tomlplusplus DNNL::dnnl nlohmann_json::nlohmann_json
     xxhash::xxhash)
   if(TRIREME_CUDA STREQUAL "EMULATED")
     target_link_libraries(style_headers PRIVATE trireme_cuda_emulation)

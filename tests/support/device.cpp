@@ -5,6 +5,13 @@
 #include <cstdlib>
 #include <string>
 
+// What the run-time libraries of the sanitizers define; null where none is linked. Not a
+// macro of the compiler: the program of a test may be compiled without its sanitizer.
+extern "C" {
+[[gnu::weak]] void __asan_init();
+[[gnu::weak]] void __tsan_init();
+}
+
 namespace trireme::test {
 
 Device test_device() {
@@ -12,5 +19,7 @@ Device test_device() {
   return wanted != nullptr && std::string(wanted) == "cuda" ? Device::cuda(0)
                                                             : Device::host();
 }
+
+bool is_watched() { return __asan_init != nullptr || __tsan_init != nullptr; }
 
 }  // namespace trireme::test

@@ -13,10 +13,6 @@ Device test_device();
 
 // Whether a sanitizer watches every access to memory, so that all takes ten times as
 // long. Tests then take smaller sizes and fewer cases, of the same kinds.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_watched = true;
-#else
-inline constexpr bool is_watched = false;
-#endif
+bool is_watched();
 
 }  // namespace trireme::test

@@ -177,7 +177,7 @@ Outcome train_alone(train::RunConfig config, int steps) {
 }
 
 bool is_slow() {
-  return is_watched || (test_device().is_cuda() && cuda_devices().front().emulated);
+  return is_watched() || (test_device().is_cuda() && cuda_devices().front().emulated);
 }
 
 double relative(const std::vector<double>& a, const std::vector<double>& b) {

@@ -281,7 +281,7 @@ inline std::vector<kernels::AttentionShape> awkward_shapes() {
   for (const std::int64_t K : {1, 3, 16, 32, 64, 80, 128})
     shapes.push_back(attention_shape(1, 65, K, 3, {0, 2, 2, 0, 1}));
   shapes.push_back(attention_shape(3, 33, 8, 3, {2, 0, 2}));
-  const std::int64_t longest = test_device().is_host() && !is_watched ? 1000 : 400;
+  const std::int64_t longest = test_device().is_host() && !is_watched() ? 1000 : 400;
   shapes.push_back(attention_shape(1, longest, 64, 1, {0, 0}));
   shapes.push_back(attention_shape(1, 320, 128, 1, {0}));
   return shapes;

@@ -26,7 +26,7 @@ struct Documents {
 std::vector<Documents> awkward_documents() {
   std::vector<Documents> all;
   const std::int64_t S =
-      test_device().is_host() && !is_watched ? 700 : 300;  // others are slow
+      test_device().is_host() && !is_watched() ? 700 : 300;  // others are slow
   for (const std::int64_t longest : {1, 3, 20, 64, 150, 700})
     all.push_back({attention_shape(2, S, 20, 2, {1, 0, 1}), longest});
   for (const std::int64_t K : {1, 33, 128})

@@ -8,6 +8,7 @@
 #include "attention_bounds.hpp"
 #include "attention_case.hpp"
 #include "attention_part_case.hpp"
+#include "base/has_cuda.hpp"
 #include "kernels/cuda/attention.hpp"
 
 namespace trireme::test {

@@ -35,7 +35,7 @@ inline std::string name_of(const PipelineShape& shape) {
 template <class Test>
 void for_each_shape(Test test) {
   for (const int p : {1, 2, 3, 4, 5, 7, 8, 16, 32, 64}) {
-    if (test::is_watched && p > 8) break;
+    if (test::is_watched() && p > 8) break;
     std::set<std::int64_t> counts = {1,     2,         3,     p - 1,    p,
                                      p + 1, 2 * p - 1, 2 * p, 2 * p + 1};
     if (p <= 8) counts.insert({4, 5, 6, 7, 9, 10, 3 * p + 1, 64});
