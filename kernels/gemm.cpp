@@ -3,6 +3,7 @@
 #include "kernels/gemm.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/gemm/blas.hpp"
@@ -10,6 +11,7 @@
 #include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/extents.hpp"
 #include "kernels/gemm/onednn.hpp"
+#include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
@@ -125,6 +127,8 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   const GemmExtents extents =
       check_gemm(c, a, transpose_a, b, transpose_b, accumulate, bias);
   if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
+  std::optional<CountedProduct> counted;
+  if (extents.k > 0) counted.emplace(a.dtype(), b.dtype());
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
       return gemm_on_gpu(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "kernels/checks.hpp"
@@ -11,6 +12,7 @@
 #include "kernels/cuda/moe.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/kokkos/moe.hpp"
+#include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
@@ -50,7 +52,11 @@ void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
           total);
   if (stream.device().is_cuda()) {
     const ProfileScope scope(products);
-    if (at_once()) return;
+    if (at_once()) {
+      std::optional<CountedProduct> counted;
+      if (total > 0) counted.emplace(x_RI.dtype(), x_RI.dtype());
+      return;
+    }
   }
   const std::int64_t O = weights_EOI.dim(0) / experts;
   std::int64_t first = 0, e = 0;
