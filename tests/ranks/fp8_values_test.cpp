@@ -89,15 +89,14 @@ class Run {
     mesh_.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
     seen.loss = loss;
     seen.norm = engine_.store().gradient_norm();
+    engine_.store().clear_gradients();
     return seen;
   }
   // A step with `value` on the last rank that has the tensor; its weights stay as they
   // were.
   Seen spoilt(const Case& c) {
     if (std::string_view(c.where) == "dy") {
-      const Seen seen = step(is_last(true) ? c.value : 1.0);
-      engine_.store().clear_gradients();
-      return seen;
+      return step(is_last(true) ? c.value : 1.0);
     }
     float* const element = first_of(c.where);
     const bool mine = is_last(element != nullptr);
@@ -105,7 +104,6 @@ class Run {
     if (mine) *element = static_cast<float>(c.value);
     const Seen seen = step();
     if (mine) *element = before;
-    engine_.store().clear_gradients();
     return seen;
   }
   // Whether all ranks have the same number, NaNs and all.

@@ -24,18 +24,18 @@ using test::Vector;
 
 constexpr std::int64_t T = 64, D = 64, F = 96, V = 80;
 
-// What a recipe means to a module.
+// What a recipe means to a module: weights come to it in the type of activations, however
+// they are kept.
 struct Types {
   std::string_view name;
-  DType activation, weight;
+  DType activation;
   LinearPrecision products;
 };
-constexpr Types fp64{"fp64", DType::f64, DType::f64, {}};
+constexpr Types fp64{"fp64", DType::f64, {}};
 
 Types types_of(std::string_view name) {
   const Recipe& recipe = recipe_named(name);
-  Types types{
-      name, recipe[TensorClass::activation].type, recipe[TensorClass::weight].type, {}};
+  Types types{name, recipe[TensorClass::activation].type, {}};
   if (recipe.fp8())
     types.products = {recipe[TensorClass::forward_operand],
                       recipe[TensorClass::backward_operand], false};
@@ -100,7 +100,8 @@ struct Bench {
       const bool matrix = param->shape.rank() == 2;
       const double size =
           matrix ? 1 / std::sqrt(static_cast<double>(param->shape[1])) : 1.0;
-      weights.push_back(numbers(types.weight, param->shape, 100 + weights.size(), size));
+      weights.push_back(
+          numbers(types.activation, param->shape, 100 + weights.size(), size));
       gradients.emplace_back(sums, param->shape);
       param->value = weights.back();
       param->gradient = gradients.back();
@@ -338,27 +339,26 @@ TEST(ModulePrecision, RoundingsBoundTheError) {
       for (const auto& [name, values] : exact) {
         const double error = relative(got.at(name), values);
         const double most = limit(types, name == "y" ? row.forward : row.backward);
-        if (std::getenv("VERBOSE"))
-          std::printf("%s %s %s %.2g of %.2g = %.2f\n", row.module, recipe, name.c_str(),
-                      error, most, error / most);
         EXPECT_LE(error, most) << name;
+        // Nor do operands of FP8 stay wide.
+        const bool fp8 = types.products.fp8() && row.forward.forward > 0;
+        EXPECT_TRUE(!fp8 || error > most / 10) << name << ": " << error;
       }
     }
   }
 }
 
-// The bounds would notice a type that is one bit coarser: products in E5M2 forward are
-// worse than E4M3 allows in some result of each module that has such products.
-TEST(ModulePrecision, NoticesACoarserType) {
+// Gradients in E5M2, with one bit less, are worse than in E4M3: what is compared depends
+// on the types.
+TEST(ModulePrecision, SeesTheTypeOfGradients) {
   for (const Row& row : rows) {
     if (row.backward.backward == 0) continue;
-    const Types types = types_of("te_current");
-    Types coarse = types;
-    coarse.products.forward.type = DType::e5m2;
-    coarse.products.backward.type = DType::e4m3;
-    const Results exact = row.run(fp64), got = row.run(coarse), good = row.run(types);
-    EXPECT_GT(relative(got.at("y"), exact.at("y")),
-              1.5 * relative(good.at("y"), exact.at("y")))
+    const Types coarse = types_of("te_current");
+    Types fine = coarse;
+    fine.products.backward.type = DType::e4m3;
+    const Vector exact = row.run(fp64).at("dx");
+    EXPECT_GT(relative(row.run(coarse).at("dx"), exact),
+              1.1 * relative(row.run(fine).at("dx"), exact))
         << row.module;
   }
 }
