@@ -157,7 +157,7 @@ TEST(Fp8Meshes, Blocks) {
       {"parallel.tensor=2", "parallel.sequence=true"},
       {"parallel.context=2", "parallel.context_order=contiguous"}};
   expect_mesh_parity("llama", "te_blocks",
-                     block_sizes(128) + Words{"model.layers=2", "batch.global=1"}, split);
+                     block_sizes(128) + Words{"model.layers=2", "batch.global=2"}, split);
 }
 
 // In bf16 too every number and so every scale is the same where no sum is split.

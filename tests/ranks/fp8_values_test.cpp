@@ -143,14 +143,18 @@ class Run {
   std::vector<TensorView> inputs_, targets_;
 };
 
-// After a step that is skipped histories and scales are those of the steps around it.
-bool recovers_to_the_bit(const std::string& recipe, const Case& c) {
-  return recipe != "te_delayed" || c.want == Verdict::spoilt;
+// Without a history, or where the bad step adds nothing to those of x and W that a sound
+// one would not have added, the next step has the same loss to the bit; without one also
+// the same gradients.
+bool same_loss(const std::string& recipe, const Case& c) {
+  return recipe != "te_delayed" ||
+         (std::string_view(c.where) == "dy" && c.want == Verdict::spoilt);
 }
 
 void expect_rules(const std::string& recipe, const Words& mesh) {
   const train::RunConfig config = config_of(recipe, mesh);
   std::optional<Run> clean(std::in_place, config);
+  clean->step();
   clean->step();
   const Seen want = clean->step();
   clean.reset();
@@ -169,9 +173,8 @@ void expect_rules(const std::string& recipe, const Words& mesh) {
     }
     const Seen after = run.step();
     EXPECT_TRUE(after.finite()) << after.loss << " " << after.norm;
-    if (!recovers_to_the_bit(recipe, c)) continue;
-    EXPECT_EQ(after.loss, want.loss);
-    EXPECT_EQ(after.norm, want.norm);
+    if (same_loss(recipe, c)) EXPECT_EQ(after.loss, want.loss);
+    if (recipe != "te_delayed") EXPECT_EQ(after.norm, want.norm);
   }
 }
 

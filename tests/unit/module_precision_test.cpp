@@ -341,7 +341,8 @@ TEST(ModulePrecision, RoundingsBoundTheError) {
         const double most = limit(types, name == "y" ? row.forward : row.backward);
         EXPECT_LE(error, most) << name;
         // Nor do operands of FP8 stay wide.
-        const bool fp8 = types.products.fp8() && row.forward.forward > 0;
+        const bool fp8 = types.products.fp8() && row.forward.forward > 0 &&
+                         (name == "y" || name == "dx");
         EXPECT_TRUE(!fp8 || error > most / 10) << name << ": " << error;
       }
     }
