@@ -3,7 +3,6 @@
 #include "kernels/gemm.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/gemm/blas.hpp"
@@ -127,8 +126,7 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   const GemmExtents extents =
       check_gemm(c, a, transpose_a, b, transpose_b, accumulate, bias);
   if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
-  std::optional<CountedProduct> counted;
-  if (extents.k > 0) counted.emplace(a.dtype(), b.dtype());
+  const CountedProduct counted(a.dtype(), b.dtype(), extents.k > 0);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
       return gemm_on_gpu(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);

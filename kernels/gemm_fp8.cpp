@@ -1,8 +1,6 @@
 // gemm_fp8(): checks, and the product on a host through f32, in which FP8 numbers times
 // their scales are kept to 24 bits; through f64 for results of f64.
 // SPDX-License-Identifier: Apache-2.0
-#include <optional>
-
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/gemm.hpp"
@@ -123,8 +121,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   if (stream.device().is_meta()) return;
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
-  std::optional<CountedProduct> counted;
-  if (K > 0) counted.emplace(type_of(a_MK.format), type_of(b_NK.format));
+  const CountedProduct counted(type_of(a_MK.format), type_of(b_NK.format), K > 0);
   if constexpr (has_cuda) {
     require(!stream.device().is_cuda() || a_MK.scaling != Fp8Scaling::row_32,
             Status::resources, "gemm_fp8: MXFP8 is not provided on a GPU");

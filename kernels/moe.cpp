@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <span>
 
 #include "kernels/checks.hpp"
@@ -53,8 +52,7 @@ void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
   if (stream.device().is_cuda()) {
     const ProfileScope scope(products);
     if (at_once()) {
-      std::optional<CountedProduct> counted;
-      if (total > 0) counted.emplace(x_RI.dtype(), x_RI.dtype());
+      const CountedProduct counted(x_RI.dtype(), x_RI.dtype(), total > 0);
       return;
     }
   }

@@ -13,8 +13,8 @@ int depth = 0;
 const std::map<ProductTypes, std::int64_t>& product_counts() { return counts; }
 void reset_product_counts() { counts.clear(); }
 
-CountedProduct::CountedProduct(DType left, DType right) {
-  if (depth++ == 0) ++counts[{left, right}];
+CountedProduct::CountedProduct(DType left, DType right, bool any) {
+  if (depth++ == 0 && any) ++counts[{left, right}];
 }
 
 CountedProduct::~CountedProduct() { --depth; }

@@ -25,7 +25,8 @@ void reset_product_counts();
 // for concurrent use: kernels of a process are started by one thread.
 class CountedProduct {
  public:
-  CountedProduct(DType left, DType right);
+  // `any`: whether there is something to add up.
+  CountedProduct(DType left, DType right, bool any = true);
   ~CountedProduct();
   CountedProduct(const CountedProduct&) = delete;
   CountedProduct& operator=(const CountedProduct&) = delete;

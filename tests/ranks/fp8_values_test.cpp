@@ -173,8 +173,12 @@ void expect_rules(const std::string& recipe, const Words& mesh) {
     }
     const Seen after = run.step();
     EXPECT_TRUE(after.finite()) << after.loss << " " << after.norm;
-    if (same_loss(recipe, c)) EXPECT_EQ(after.loss, want.loss);
-    if (recipe != "te_delayed") EXPECT_EQ(after.norm, want.norm);
+    if (same_loss(recipe, c)) {
+      EXPECT_EQ(after.loss, want.loss);
+    }
+    if (recipe != "te_delayed") {
+      EXPECT_EQ(after.norm, want.norm);
+    }
   }
 }
 
