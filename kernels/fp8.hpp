@@ -70,6 +70,14 @@ constexpr float fp8_max(Fp8Format format) {
   return format == Fp8Format::e4m3 ? 448.0f : 57344.0f;
 }
 
+// Whether x is beyond the largest finite number by more than half the distance to the
+// next one that there would be, so that saturating is no rounding. Not so of a NaN.
+template <class F>
+constexpr bool fp8_saturates(F x, Fp8Format format) {
+  const F middle = format == Fp8Format::e4m3 ? F(464) : F(61440);
+  return x > middle || x < -middle;
+}
+
 // The scale that brings `amax` to the largest finite number. 1 where amax is 0 or not
 // finite, so that the codes of the tensor's NaNs and zeros stay what they are; never so
 // small that its inverse overflows.

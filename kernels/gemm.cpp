@@ -11,6 +11,7 @@
 #include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/extents.hpp"
 #include "kernels/gemm/onednn.hpp"
+#include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
@@ -126,6 +127,7 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   const GemmExtents extents =
       check_gemm(c, a, transpose_a, b, transpose_b, accumulate, bias);
   if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
+  const CountedProduct counted(a.dtype(), b.dtype(), extents.k > 0);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
       return gemm_on_gpu(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);

@@ -32,7 +32,8 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
 // C [M, N] = A [M, K] B^T [K, N] (+ C) of FP8 matrices, the one layout that every tensor
 // core has. Each product of elements is scaled by both scales.
 //
-// c  f32, bf16 or f16, rows may be strided; written, or added to under Accumulate::yes
+// c  f32, bf16 or f16, on a host also f64 (with sums in f64, for proofs); rows may be
+//    strided; written, or added to under Accumulate::yes
 // a  codes [M, K]; b  codes [N, K]; not both E5M2. Scaling either tensor for both, or by
 //    blocks for both, but not block_128 for both, or row_32 for both
 //

@@ -8,6 +8,7 @@
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm/extents.hpp"
+#include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
@@ -25,8 +26,10 @@ bool at_once([[maybe_unused]] Stream& stream, [[maybe_unused]] const TensorView&
     if (!stream.device().is_cuda()) return false;
     if (c.elements() == 0 || a.elements() == 0 || b.elements() == 0) return false;
     const ProfileScope scope(family);
-    return cuda::gemm_with(stream, c, a, transpose_a, b, transpose_b, accumulate,
-                           epilogue);
+    if (!cuda::gemm_with(stream, c, a, transpose_a, b, transpose_b, accumulate, epilogue))
+      return false;
+    const CountedProduct counted(a.dtype(), b.dtype());
+    return true;
   } else {
     return false;
   }

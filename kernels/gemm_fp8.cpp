@@ -1,5 +1,5 @@
 // gemm_fp8(): checks, and the product on a host through f32, in which FP8 numbers times
-// their scales are kept to 24 bits.
+// their scales are kept to 24 bits; through f64 for results of f64.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
@@ -7,12 +7,18 @@
 #include "kernels/gemm.hpp"
 #include "kernels/kokkos/quantize.hpp"
 #include "kernels/kokkos/rows.hpp"
+#include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
 namespace {
 
 ProfileFamily family("gemm, fp8");
+
+DType type_of(Fp8Format format) {
+  return format == Fp8Format::e4m3 ? DType::e4m3 : DType::e5m2;
+}
+
 Scratch left("gemm_fp8 left"), right("gemm_fp8 right"), sums("gemm_fp8 sums");
 
 constexpr std::int64_t alignment = 16;  // bytes
@@ -64,17 +70,21 @@ void check_extents(const TensorView& c, const Fp8Matrix& a, const Fp8Matrix& b) 
   check_alignment("b's scales", b.scales);
 }
 
-// The matrix as it is meant, in f32.
+// The matrix as it is meant, in T.
+template <class T>
 TensorView decoded(Scratch& scratch, const Fp8Matrix& x) {
   const Shape& shape = x.codes.shape();
-  const TensorView y(scratch.take<float>(shape.elements()), DType::f32, shape);
+  const TensorView y(scratch.take<T>(shape.elements()), dtype_of<T>, shape);
   host::dequantize(x, y);
   return y;
 }
 
 void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
                   const Fp8Matrix& b_NK, Accumulate accumulate) {
-  const TensorView a = decoded(left, a_MK), b = decoded(right, b_NK);
+  if (c.dtype() == DType::f64)
+    return gemm(stream, c, decoded<double>(left, a_MK), Transpose::no,
+                decoded<double>(right, b_NK), Transpose::yes, accumulate);
+  const TensorView a = decoded<float>(left, a_MK), b = decoded<float>(right, b_NK);
   if (c.dtype() == DType::f32)
     return gemm(stream, c, a, Transpose::no, b, Transpose::yes, accumulate);
   const TensorView result(sums.take<float>(c.elements()), DType::f32, c.shape());
@@ -101,7 +111,8 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
               const Fp8Matrix& b_NK, Accumulate accumulate) {
   const Checks check("gemm_fp8", stream);
   check.matrix({"c", c});
-  require(c.dtype() != DType::f64, "gemm_fp8: results are fp32, bf16 or fp16, not fp64");
+  require(c.dtype() != DType::f64 || !stream.device().is_cuda(),
+          "gemm_fp8: results on a GPU are fp32, bf16 or fp16, not fp64");
   require(a_MK.codes.shape().rank() == 2 && b_NK.codes.shape().rank() == 2,
           "gemm_fp8 takes matrices, not {} x {}", a_MK.codes.shape(), b_NK.codes.shape());
   const std::int64_t M = c.dim(0), N = c.dim(1), K = a_MK.codes.dim(1);
@@ -111,6 +122,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   if (stream.device().is_meta()) return;
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
+  const CountedProduct counted(type_of(a_MK.format), type_of(b_NK.format), K > 0);
   if constexpr (has_cuda) {
     require(!stream.device().is_cuda() || a_MK.scaling != Fp8Scaling::row_32,
             Status::resources, "gemm_fp8: MXFP8 is not provided on a GPU");

@@ -12,6 +12,7 @@
 #include "kernels/cuda/moe.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/kokkos/moe.hpp"
+#include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
 
 namespace trireme::kernels {
@@ -51,7 +52,10 @@ void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
           total);
   if (stream.device().is_cuda()) {
     const ProfileScope scope(products);
-    if (at_once()) return;
+    if (at_once()) {
+      const CountedProduct counted(x_RI.dtype(), x_RI.dtype(), total > 0);
+      return;
+    }
   }
   const std::int64_t O = weights_EOI.dim(0) / experts;
   std::int64_t first = 0, e = 0;

@@ -50,8 +50,7 @@ void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1) 
 
 void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
   const Checks check("transpose", stream);
-  require(x_MK.shape().rank() == 2 && size_of(x_MK.dtype()) <= 4,
-          "transpose takes matrices of up to 4 bytes an element");
+  require(x_MK.shape().rank() == 2, "transpose takes matrices, not {}", x_MK.shape());
   check.tensor({"x", x_MK}, x_MK.dtype(), x_MK.shape());
   check.tensor({"y", y_KM}, x_MK.dtype(), {x_MK.dim(1), x_MK.dim(0)});
   check.dense({"y", y_KM});
@@ -90,6 +89,20 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
     if (stream.device().is_cuda()) return cuda::quantize(stream, x_MK, y);
   }
   host::quantize(x_MK, y);
+}
+
+void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
+                  const TensorView& counts_2) {
+  const Checks check("count_losses", stream);
+  check.matrix({"x", x_MK});
+  check_fp8(check, y, x_MK.shape());
+  check.tensor({"counts", counts_2}, DType::f64, {2});
+  if (stream.device().is_meta()) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return cuda::count_losses(stream, x_MK, y, counts_2);
+  }
+  host::count_losses(x_MK, y, counts_2);
 }
 
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK) {

@@ -16,7 +16,7 @@ void amax(Stream& stream, const TensorView& x, const TensorView& amax_1);
 void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1);
 
 // y_KM = x_MK transposed, bit for bit, for products along the other dimension of a
-// matrix. One type of 1, 2 or 4 bytes (codes are u8); y dense.
+// matrix. One type (codes are u8); y dense.
 void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM);
 
 // scale_1 [1] f32 = fp8_scale(amax_1, format, steps).
@@ -33,6 +33,11 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
 // y.scales   read with Fp8Scaling::tensor, [1]; otherwise written: of each block's
 //            largest magnitude fp8_scale(), or with row_32 fp8_power_scale()
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
+
+// What quantize(x, y) lost: adds to counts_2 (f64 [2]) how many elements saturated
+// (fp8_saturates(); infinities do) and how many that were not 0 have a code of 0.
+void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
+                  const TensorView& counts_2);
 
 // y_MK = code * scale, in f32 (f64 for a y of f64), rounded to y's type.
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK);

@@ -201,6 +201,31 @@ __global__ void quantize_squares_kernel(MatrixOf<const T> x,
   }
 }
 
+// Whole numbers: their sums in f64 do not depend on the order.
+template <class T>
+__global__ void count_losses_kernel(MatrixOf<const T> x,
+                                    MatrixOf<const unsigned char> codes, Fp8Format format,
+                                    Fp8Scaling scaling, const float* scales,
+                                    double* counts) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  int saturated = 0, flushed = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+       i < x.rows * x.columns; i += step) {
+    const std::int64_t row = i / x.columns, column = i % x.columns;
+    const auto scale = static_cast<Wide<T>>(
+        scales[fp8_scale_at(scaling, x.rows, x.columns, row, column)]);
+    const Wide<T> value = widen(x.data[row * x.stride + column]);
+    saturated += fp8_saturates(value * (Wide<T>(1) / scale), format) ? 1 : 0;
+    const unsigned code = codes.data[row * codes.stride + column];
+    flushed += value != Wide<T>(0) && (code & 0x7fu) == 0 ? 1 : 0;
+  }
+  saturated = block_sum(saturated);
+  flushed = block_sum(flushed);
+  if (threadIdx.x != 0) return;
+  if (saturated > 0) atomicAdd(&counts[0], static_cast<double>(saturated));
+  if (flushed > 0) atomicAdd(&counts[1], static_cast<double>(flushed));
+}
+
 template <class T>
 __global__ void dequantize_kernel(MatrixOf<const unsigned char> codes, MatrixOf<T> y,
                                   Fp8Format format, Fp8Scaling scaling,
@@ -258,7 +283,8 @@ void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
   switch (size_of(x_MK.dtype())) {
     case 1: return move(std::uint8_t{});
     case 2: return move(std::uint16_t{});
-    default: return move(std::uint32_t{});
+    case 4: return move(std::uint32_t{});
+    default: return move(std::uint64_t{});
   }
 }
 
@@ -290,6 +316,20 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
                       scales, y.scales.dim(1));
       case Fp8Scaling::row_32: break;  // refused by the caller
     }
+  });
+}
+
+void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
+                  const TensorView& counts_2) {
+  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
+  if (M == 0 || K == 0) return;
+  const auto codes = rows_as_given<const unsigned char>(
+      y.codes, static_cast<const unsigned char*>(y.codes.raw()));
+  visit_floating(x_MK.dtype(), [&]<class T>(T) {
+    using D = DeviceType<T>;
+    launch(stream, striding_grid(stream, M, K), &count_losses_kernel<D>,
+           rows_as_given<const D>(x_MK, elements_of<T>(x_MK)), codes, y.format, y.scaling,
+           y.scales.data<float>(), counts_2.data<double>());
   });
 }
 

@@ -98,7 +98,8 @@ void transpose(const TensorView& x_MK, const TensorView& y_KM) {
   switch (size_of(x_MK.dtype())) {
     case 1: return move(std::uint8_t{});
     case 2: return move(std::uint16_t{});
-    default: return move(std::uint32_t{});
+    case 4: return move(std::uint32_t{});
+    default: return move(std::uint64_t{});
   }
 }
 
@@ -126,6 +127,34 @@ void quantize(const TensorView& x_MK, const Fp8Matrix& y) {
                                  std::min(height, M - block * height));
              });
   });
+}
+
+void count_losses(const TensorView& x_MK, const Fp8Matrix& y,
+                  const TensorView& counts_2) {
+  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
+  const Rows<const std::uint8_t> codes{static_cast<const std::uint8_t*>(y.codes.raw()),
+                                       y.codes.stride(0)};
+  const auto* const scales = y.scales.data<float>();
+  std::atomic<std::int64_t> saturated{0}, flushed{0};
+  visit_floating(x_MK.dtype(), [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const auto x = rows_of<const T>(x_MK);
+    for_rows("count losses", M, K, [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t beyond = 0, zeros = 0;
+      for (std::int64_t row = begin; row < end; ++row) {
+        for (std::int64_t j = 0; j < K; ++j) {
+          const A scale = scales[fp8_scale_at(y.scaling, M, K, row, j)];
+          const A value = static_cast<A>(x[row][j]);
+          beyond += fp8_saturates(value * (A{1} / scale), y.format) ? 1 : 0;
+          zeros += value != A{0} && (codes[row][j] & 0x7f) == 0 ? 1 : 0;
+        }
+      }
+      saturated += beyond;
+      flushed += zeros;
+    });
+  });
+  counts_2.data<double>()[0] += static_cast<double>(saturated.load());
+  counts_2.data<double>()[1] += static_cast<double>(flushed.load());
 }
 
 void dequantize(const Fp8Matrix& x, const TensorView& y_MK) {

@@ -34,8 +34,10 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
   std::vector<nn::Linear*> layers;
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
     nn::BlockConfig block = block_config(m, layer);
-    if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end)
+    if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end) {
       block.attention.products = block.mlp.products = config.products;
+      if (block.moe) block.moe->products = config.products;
+    }
     blocks_.push_back(
         std::make_unique<nn::Block>(block, region, cos_sin, axes, config.dtype, device));
     if (block.attention.products.one_scale()) blocks_.back()->collect(layers);

@@ -18,6 +18,21 @@ int rank_of_head(std::int64_t head, std::int64_t heads, int ranks) {
   return rank;
 }
 
+// The first of the ranks that have key/value head `g`.
+int owner_of_kv_head(std::int64_t g, const AttentionConfig& config, int ranks) {
+  return rank_of_head(g * (config.heads / config.kv_heads), config.heads, ranks);
+}
+
+// Whether some key/value head lies on more than one rank.
+bool shares_kv_heads(const AttentionConfig& config, int ranks) {
+  const std::int64_t queries = config.heads / config.kv_heads;  // per key/value head
+  for (std::int64_t g = 0; g < config.kv_heads; ++g)
+    if (owner_of_kv_head(g, config, ranks) !=
+        rank_of_head((g + 1) * queries - 1, config.heads, ranks))
+      return true;
+  return false;
+}
+
 // Builds the slabs of the fused rows [q; k; v] of a rank, for the weight and for the
 // bias.
 class FusedRows {
@@ -62,17 +77,10 @@ Param fused_param(const AttentionConfig& config, const parallel::TensorRegion& r
   if (matrix) param.initializer = {Initializer::Kind::normal, config.deviation};
   FusedRows fused(config, suffix, matrix);
   fused.add(param, 0, heads, config.heads, false, true);
-  const std::int64_t queries = config.heads / config.kv_heads;  // per key/value head
-  const auto holder = [&](std::int64_t head) {
-    return rank_of_head(head, config.heads, region.size());
-  };
-  bool shared = false;  // some key/value head lies on more than one rank
-  for (std::int64_t g = 0; g < config.kv_heads; ++g) {
-    shared = shared || holder(g * queries) != holder((g + 1) * queries - 1);
-  }
+  const bool shared = shares_kv_heads(config, region.size());
   for (int part = 1; part <= 2; ++part) {
     for (std::int64_t g = kv_heads.begin; g < kv_heads.end; ++g) {
-      const bool owned = holder(g * queries) == region.rank();
+      const bool owned = owner_of_kv_head(g, config, region.size()) == region.rank();
       fused.add(param, part, {g, g + 1}, config.kv_heads, shared, owned);
     }
   }
@@ -95,6 +103,7 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
       heads_(split_range(config.heads, region.size(), region.rank())) {
   const std::int64_t queries = config.heads / config.kv_heads;
   kv_heads_ = {heads_.begin / queries, (heads_.end - 1) / queries + 1};
+  shared_kv_heads_ = shares_kv_heads(config, region.size());
   for (std::int64_t h = heads_.begin; h < heads_.end; ++h) {
     kv_head_.push_back(static_cast<std::int32_t>(h / queries - kv_heads_.begin));
   }
@@ -165,6 +174,36 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
 
+void Attention::sum_shared_heads(Pass& pass, const TensorView& dqkv_TE) const {
+  Stream& stream = pass.stream;
+  const ArenaScope scope(pass.scratch);
+  const std::int64_t T = pass.tokens(), K = head_width_, G = config_.kv_heads;
+  const auto take = [&](std::int64_t width) {
+    const TensorView zeros =
+        pass.scratch.take(dqkv_TE.dtype(), {T, width}, "attention.shared");
+    kernels::fill(stream, zeros, 0.0);
+    return zeros;
+  };
+  const TensorView all_T2GK = take(2 * G * K), none_TK = take(K);
+  const auto for_each_head = [&](const auto& body) {
+    for (std::int64_t part = 0; part < 2; ++part)  // of k and of v
+      for (std::int64_t g = kv_heads_.begin; g < kv_heads_.end; ++g)
+        body(
+            g,
+            dqkv_TE.columns(
+                (heads_.count() + part * kv_heads_.count() + g - kv_heads_.begin) * K, K),
+            all_T2GK.columns((part * G + g) * K, K));
+  };
+  for_each_head([&](std::int64_t, const TensorView& mine, const TensorView& whole) {
+    kernels::copy(stream, mine, whole);
+  });
+  region_.sum(stream, all_T2GK);
+  for_each_head([&](std::int64_t g, const TensorView& mine, const TensorView& whole) {
+    const bool owned = owner_of_kv_head(g, config_, region_.size()) == region_.rank();
+    kernels::copy(stream, owned ? whole : none_TK, mine);
+  });
+}
+
 TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   Stream& stream = pass.stream;
   const DType dtype = dy_TD.dtype();
@@ -198,6 +237,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
     kernels::rope(stream, dqkv_TE.columns(0, rotated * head_width_), rotated,
                   pass.positions_T, cos_sin_, kernels::Direction::backward);
   }
+  if (shared_kv_heads_ && qkv_.precision().fp8()) sum_shared_heads(pass, dqkv_TE);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);

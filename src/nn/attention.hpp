@@ -59,12 +59,16 @@ class Attention {
   kernels::AttentionShape shape(const Pass& pass) const;
   // qkv -> o, lse, which are taken from `arena`.
   void attend(Pass& pass, Arena& arena, Saved& saved) const;
+  // The parts of dk and dv that ranks with one key/value head have, summed at its owner
+  // and 0 at the others: what is quantized is then the same on any mesh.
+  void sum_shared_heads(Pass& pass, const TensorView& dqkv_TE) const;
 
   AttentionConfig config_;
   const parallel::TensorRegion& region_;
   TensorView cos_sin_;
   std::int64_t head_width_;            // K
   Range heads_, kv_heads_;             // of this rank
+  bool shared_kv_heads_ = false;       // one of them, on any rank, lies on several
   std::vector<std::int32_t> kv_head_;  // local key/value head of each local query head
   Linear qkv_, output_;
   Param qkv_bias_, output_bias_;

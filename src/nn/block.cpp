@@ -91,6 +91,7 @@ void Block::collect(std::vector<Param*>& params) {
 void Block::collect(std::vector<Linear*>& layers) {
   attention_.collect(layers);
   if (mlp_) mlp_->collect(layers);
+  if (moe_) moe_->collect(layers);
 }
 
 }  // namespace trireme::nn

@@ -21,10 +21,14 @@ kernels::Fp8Format format_of(const Linear& layer, std::int64_t operand) {
                                        : kernels::Fp8Format::e4m3;
 }
 
-// "model.layers.0.mlp.up_proj", of the first of the tensors in the layer's storage.
+// "model.layers.0.mlp.up_proj", of the first of the tensors in the layer's storage. One
+// of all experts, on any rank: "model.layers.0.mlp.experts.up_proj", without a number.
 std::string base_name(const Linear& layer) {
-  const std::string& tensor = layer.weight.slabs.front().tensor;
-  return tensor.substr(0, tensor.rfind(".weight"));
+  std::string name = layer.weight.slabs.front().tensor;
+  name.erase(name.rfind(".weight"));
+  if (!layer.weight.expert) return name;
+  const auto last = name.rfind('.'), index = name.rfind('.', last - 1);
+  return name.erase(index, last - index);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/quantize.hpp"
+#include "nn/fp8_report.hpp"
 #include "parallel/amax_region.hpp"
 
 namespace trireme::nn {
@@ -13,11 +14,6 @@ using kernels::Fp8Matrix;
 
 const Precision& of_operand(const LinearPrecision& precision, Operand what) {
   return what == Operand::output_gradient ? precision.backward : precision.forward;
-}
-
-kernels::Fp8Format format_of(const Precision& precision) {
-  return precision.type == DType::e5m2 ? kernels::Fp8Format::e5m2
-                                       : kernels::Fp8Format::e4m3;
 }
 
 kernels::Fp8Scaling scaling_of(const Precision& precision, Operand what) {
@@ -40,25 +36,38 @@ TensorView in_type(Pass& pass, const TensorView& weight, DType type) {
   return converted;
 }
 
-// Delayed scaling has a scale from earlier steps, but for the first; otherwise it is made
-// of the values themselves, in room_1.
+kernels::Fp8Format Linear::format_of(Operand what) const {
+  return of_operand(precision_, what).type == DType::e5m2 ? kernels::Fp8Format::e5m2
+                                                          : kernels::Fp8Format::e4m3;
+}
+
+void Linear::agree(Pass& pass, const TensorView& amax_1) const {
+  if (pass.amax_region != nullptr)
+    pass.amax_region->agree(pass.stream, pass.scratch, amax_1);
+}
+
+TensorView Linear::scale_from_history(Pass& pass, Operand what,
+                                      const TensorView& values) const {
+  require(scales_ != nullptr, "a linear layer in FP8 has no scales");
+  if (of_operand(precision_, what).scaling != Scaling::delayed) return {};
+  if (pass.training)
+    kernels::amax_so_far(pass.stream, values, row_of(scales_->amax_3, what));
+  if (!scales_->from_history[static_cast<std::size_t>(what)]) return {};
+  return row_of(scales_->scale_3, what);
+}
+
+// From the history, or else of the values themselves, in room_1.
 TensorView Linear::scale_of(Pass& pass, Operand what, const TensorView& values,
                             const TensorView& room_1) const {
-  require(scales_ != nullptr, "a linear layer in FP8 has no scales");
-  const Precision& precision = of_operand(precision_, what);
-  const bool delayed = precision.scaling == Scaling::delayed;
-  if (delayed && pass.training)
-    kernels::amax_so_far(pass.stream, values, row_of(scales_->amax_3, what));
-  if (delayed && scales_->from_history[static_cast<std::size_t>(what)])
-    return row_of(scales_->scale_3, what);
+  const TensorView known_1 = scale_from_history(pass, what, values);
+  if (!known_1.empty()) return known_1;
   const ArenaScope scope(pass.scratch);
   const TensorView amax_1 = pass.scratch.take(DType::f32, {1}, "linear.amax");
   kernels::amax(pass.stream, values, amax_1);
-  if (pass.amax_region != nullptr)
-    pass.amax_region->agree(pass.stream, pass.scratch, amax_1);
+  agree(pass, amax_1);
   const bool codes = what == Operand::weight && precision_.weight_was_fp8;
   kernels::scale_of_amax(
-      pass.stream, amax_1, format_of(precision), room_1,
+      pass.stream, amax_1, format_of(what), room_1,
       codes ? kernels::ScaleSteps::powers_of_two : kernels::ScaleSteps::any);
   return room_1;
 }
@@ -74,10 +83,9 @@ TensorView Linear::weight_scale(Pass& pass) const {
 
 Fp8Matrix Linear::room(Arena& arena, Operand what, const Shape& shape,
                        const TensorView& scale_1) const {
-  const Precision& precision = of_operand(precision_, what);
   Fp8Matrix x;
-  x.format = format_of(precision);
-  x.scaling = scaling_of(precision, what);
+  x.format = format_of(what);
+  x.scaling = scaling_of(of_operand(precision_, what), what);
   x.codes = arena.take(DType::u8, shape, "linear.codes");
   x.scales = precision_.one_scale()
                  ? scale_1
@@ -91,6 +99,13 @@ Fp8Matrix Linear::quantized(Pass& pass, Arena& arena, Operand what,
                             const TensorView& values, const TensorView& scale_1) const {
   const Fp8Matrix result = room(arena, what, values.shape(), scale_1);
   kernels::quantize(pass.stream, values, result);
+  return result;
+}
+
+Fp8Matrix Linear::reported(Pass& pass, Arena& arena, Operand what,
+                           const TensorView& values, const TensorView& scale_1) const {
+  const Fp8Matrix result = quantized(pass, arena, what, values, scale_1);
+  if (pass.fp8_report != nullptr) pass.fp8_report->add(pass.stream, what, values, result);
   return result;
 }
 
@@ -129,9 +144,9 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
   const ArenaScope scope(pass.scratch);
   const TensorView weight_scale_1 = weight_scale(pass);
   const Fp8Matrix x =
-      quantized(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
+      reported(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
   const Fp8Matrix w =
-      quantized(pass, pass.scratch, Operand::weight, weight.value, weight_scale_1);
+      reported(pass, pass.scratch, Operand::weight, weight.value, weight_scale_1);
   if (!bias_O.empty()) {  // on every row: a product of no columns
     const TensorView none_O1 = pass.scratch.take(type, {y_TO.dim(1), 1}, "linear.none");
     kernels::gemm(pass.stream, y_TO, x_TI.columns(0, 0), Transpose::no,
@@ -162,21 +177,24 @@ Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) co
   if (precision_.one_scale())
     dy.scale_1 = scale_of(pass, Operand::output_gradient, dy_TO,
                           pass.kept().take(DType::f32, {1}, "linear.scale"));
-  dy.fp8 = quantized(pass, pass.kept(), Operand::output_gradient, dy_TO, dy.scale_1);
+  dy.fp8 = reported(pass, pass.kept(), Operand::output_gradient, dy_TO, dy.scale_1);
   return dy;
 }
 
-void Linear::input_gradient(Pass& pass, const Gradient& dy,
-                            const TensorView& dx_TI) const {
+void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
+                            kernels::Accumulate accumulate) const {
+  using kernels::Transpose;
   const ArenaScope scope(pass.scratch);
   if (!precision_.fp8()) {
-    linear_input_gradient(pass.stream, dy.dy_TO,
-                          in_type(pass, weight.value, dy.dy_TO.dtype()), dx_TI);
+    kernels::gemm(pass.stream, dx_TI, dy.dy_TO, Transpose::no,
+                  in_type(pass, weight.value, dy.dy_TO.dtype()), Transpose::no,
+                  accumulate);
     return;
   }
   kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8,
                     quantized_transposed(pass, pass.scratch, Operand::weight,
-                                         weight.value, weight_scale(pass)));
+                                         weight.value, weight_scale(pass)),
+                    accumulate);
 }
 
 void Linear::gelu_input_gradient(Pass& pass, const Gradient& dy, const TensorView& u_TI,

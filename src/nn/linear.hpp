@@ -90,6 +90,11 @@ struct LinearScales {
 // section 3.3.2.
 class Linear {
  public:
+  Linear() = default;
+  virtual ~Linear() = default;
+  Linear(const Linear&) = delete;
+  Linear& operator=(const Linear&) = delete;
+
   // Of one forward: the scale of x, if there is one.
   struct Saved {
     TensorView input_scale_1;
@@ -115,8 +120,9 @@ class Linear {
                     const TensorView& u_TO, const TensorView& y_TO, Saved& saved) const;
   // With FP8 taken from pass.kept(), and collective as forward().
   Gradient output_gradient(Pass& pass, const TensorView& dy_TO) const;
-  // dx_TI = dy W, written.
-  void input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI) const;
+  // dx_TI = dy W, written, or added to.
+  void input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
+                      kernels::Accumulate accumulate = kernels::Accumulate::no) const;
   // du_TI = dy W times the derivative of GELU at u_TI, written.
   void gelu_input_gradient(Pass& pass, const Gradient& dy, const TensorView& u_TI,
                            const TensorView& du_TI) const;
@@ -128,16 +134,27 @@ class Linear {
   void post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_TI,
                       const Saved& saved, Param& bias);
 
- private:
+ protected:
+  // amax_1 (in place) = the largest of all ranks that have parts of the tensor.
+  virtual void agree(Pass& pass, const TensorView& amax_1) const;
+  kernels::Fp8Format format_of(Operand what) const;
+  // Delayed scaling: takes the values' magnitudes down and returns the scale that earlier
+  // steps have left; empty if there is none.
+  TensorView scale_from_history(Pass& pass, Operand what, const TensorView& values) const;
   TensorView scale_of(Pass& pass, Operand what, const TensorView& values,
                       const TensorView& room_1) const;
   TensorView weight_scale(Pass& pass) const;
   kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
                                const TensorView& values, const TensorView& scale_1) const;
+  // The same, counted by pass.fp8_report.
+  kernels::Fp8Matrix reported(Pass& pass, Arena& arena, Operand what,
+                              const TensorView& values, const TensorView& scale_1) const;
   // Of a matrix as it is, or transposed; scale_1 is read if there is one scale.
   kernels::Fp8Matrix quantized_transposed(Pass& pass, Arena& arena, Operand what,
                                           const TensorView& values,
                                           const TensorView& scale_1) const;
+
+ private:
   kernels::Fp8Matrix room(Arena& arena, Operand what, const Shape& shape,
                           const TensorView& scale_1) const;
 

@@ -70,20 +70,28 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
   for (std::int64_t e = experts_.begin; e < experts_.end; ++e) {
     const std::string at = tensor_name(config.expert_name, std::to_string(e));
     const auto& names = config.expert_names;
-    append_expert(up_, gate_up_param(tensor_name(at, names.gate),
-                                     tensor_name(at, names.up), {F, D}, units, normal));
-    append_expert(down_, column_split_param(tensor_name(at, names.down) + ".weight",
-                                            {D, F}, units, output));
+    append_expert(up_.weight,
+                  gate_up_param(tensor_name(at, names.gate), tensor_name(at, names.up),
+                                {F, D}, units, normal));
+    append_expert(down_.weight,
+                  column_split_param(tensor_name(at, names.down) + ".weight", {D, F},
+                                     units, output));
   }
+  for (ExpertLinear* layer : {&up_, &down_}) {
+    layer->bind(axes_.dispatch, experts_.count());
+    layer->set_precision(config.products);
+  }
+  shared_up_.set_precision(config.products);
+  shared_down_.set_precision(config.products);
   if (has_shared()) {
     const Shape whole = {config.shared_feed_forward, D};
     const Range mine = split_range(whole[0], region.size(), region.rank());
     const auto& names = config.shared_names;
     shared_width_ = mine.count();
-    shared_up_ =
+    shared_up_.weight =
         gate_up_param(tensor_name(config.shared_name, names.gate),
                       tensor_name(config.shared_name, names.up), whole, mine, normal);
-    shared_down_ =
+    shared_down_.weight =
         column_split_param(tensor_name(config.shared_name, names.down) + ".weight",
                            {D, whole[0]}, mine, output);
   }
@@ -132,8 +140,7 @@ void Moe::make_again(Pass& pass, Saved& saved) const {
   const std::int64_t R = saved.route.rows, T = pass.tokens();
   if (saved.u_RU.empty()) {
     saved.u_RU = pass.scratch.take(dtype, {R, 2 * width_}, "moe.u");
-    kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD,
-                            in_type(pass, up_.value, dtype), saved.u_RU);
+    up_.forward(pass, saved.route, saved.rows_RD, saved.u_RU, saved.up);
   }
   if (saved.a_RF.empty()) {
     saved.a_RF = pass.kept().take(dtype, {R, width_}, "moe.a");
@@ -142,8 +149,7 @@ void Moe::make_again(Pass& pass, Saved& saved) const {
   if (!has_shared()) return;
   if (saved.shared_u_TU.empty()) {
     saved.shared_u_TU = pass.scratch.take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
-    linear(stream, saved.x_TD, in_type(pass, shared_up_.value, dtype), {},
-           saved.shared_u_TU);
+    shared_up_.forward(pass, saved.x_TD, {}, saved.shared_u_TU, saved.shared_up);
   }
   if (saved.shared_a_TF.empty()) {
     saved.shared_a_TF = pass.kept().take(dtype, {T, shared_width_}, "moe.shared_a");
@@ -165,12 +171,12 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const TensorView dout_RD = axes_.dispatch.combine_backward(
       stream, pass.kept(), pass.scratch, saved.route, dy_all_TD, saved.home_ND,
       saved.weights_TK, dweights_TK);
-  TensorView du_RU;
+  ExpertLinear::Gradient du_RU;
   const TensorView drows_RD = experts_backward(pass, dout_RD, saved, du_RU);
   axes_.dispatch.dispatch_backward(stream, pass.scratch, saved.route, drows_RD,
                                    dx_all_TD);
   // 3. shared expert
-  TensorView dshared_TU;
+  Linear::Gradient dshared_TU;
   if (has_shared()) dshared_TU = shared_backward(pass, dy_all_TD, saved, dx_all_TD);
   // 2. router
   const TensorView dlogits_TE = router_backward(pass, dweights_TK, saved);
@@ -179,17 +185,9 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
                 kernels::Accumulate::yes);
   // 1. enter: its communication overlaps with the weight gradients
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  pass.weight_gradients.post(
-      stream, up_,
-      [this, rows_L = saved.route.rows_L, du_RU, rows_RD = saved.rows_RD](Stream& on) {
-        kernels::grouped_linear_weight_gradient(on, rows_L, du_RU, rows_RD, up_.gradient);
-      });
-  if (has_shared()) {
-    pass.weight_gradients.post(
-        stream, shared_up_, [this, dshared_TU, x_TD = saved.x_TD](Stream& on) {
-          linear_weight_gradient(on, dshared_TU, x_TD, shared_up_.gradient);
-        });
-  }
+  up_.post_weight_gradient(pass, saved.route, du_RU, saved.rows_RD, saved.up);
+  if (has_shared())
+    shared_up_.post_weight_gradient(pass, dshared_TU, saved.x_TD, saved.shared_up);
   pass.weight_gradients.post(
       stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
         linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);
@@ -302,36 +300,29 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
   // On one rank these rows are already home, where they are kept.
   Arena& arena = dispatch.size() == 1 ? pass.saved : pass.scratch;
   const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
-  kernels::grouped_linear(stream, saved.route.rows_L, saved.rows_RD,
-                          in_type(pass, up_.value, dtype), saved.u_RU);
+  up_.forward(pass, saved.route, saved.rows_RD, saved.u_RU, saved.up);
   kernels::swiglu(stream, saved.u_RU, saved.a_RF);
-  kernels::grouped_linear(stream, saved.route.rows_L, saved.a_RF,
-                          in_type(pass, down_.value, dtype), out_RD);
+  down_.forward(pass, saved.route, saved.a_RF, out_RD, saved.down);
   // 3. and home again
   saved.home_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route, out_RD,
                                    saved.weights_TK, has_shared(), y_TD);
 }
 
-// 2. of experts_forward; du_RU is for the gradient of up_, which is posted later.
+// 2. of experts_forward; du is for the gradient of up_, which is posted later.
 TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
-                                 const Saved& saved, TensorView& du_RU) {
+                                 const Saved& saved, ExpertLinear::Gradient& du) {
   Stream& stream = pass.stream;
   const DType dtype = dout_RD.dtype();
   const TensorView da_RF = pass.scratch.take(dtype, saved.a_RF.shape(), "moe.da");
-  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, dout_RD,
-                                         in_type(pass, down_.value, dtype), da_RF);
-  pass.weight_gradients.post(
-      stream, down_,
-      [this, rows_L = saved.route.rows_L, dout_RD, a_RF = saved.a_RF](Stream& on) {
-        kernels::grouped_linear_weight_gradient(on, rows_L, dout_RD, a_RF,
-                                                down_.gradient);
-      });
-  du_RU = pass.kept().take(dtype, saved.u_RU.shape(), "moe.du");
+  const auto dout = down_.output_gradient(pass, saved.route, dout_RD);
+  down_.input_gradient(pass, saved.route, dout, da_RF);
+  down_.post_weight_gradient(pass, saved.route, dout, saved.a_RF, saved.down);
+  const TensorView du_RU = pass.kept().take(dtype, saved.u_RU.shape(), "moe.du");
   kernels::swiglu_backward(stream, da_RF, saved.u_RU, du_RU);
   const TensorView drows_RD =
       pass.scratch.take(dtype, saved.rows_RD.shape(), "moe.drows");
-  kernels::grouped_linear_input_gradient(stream, saved.route.rows_L, du_RU,
-                                         in_type(pass, up_.value, dtype), drows_RD);
+  du = up_.output_gradient(pass, saved.route, du_RU);
+  up_.input_gradient(pass, saved.route, du, drows_RD);
   return drows_RD;
 }
 
@@ -343,33 +334,27 @@ void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
                           .take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
   saved.shared_a_TF = pass.kept_unless(pass.recompute.activation)
                           .take(dtype, {T, shared_width_}, "moe.shared_a");
-  linear(stream, saved.x_TD, in_type(pass, shared_up_.value, dtype), {},
-         saved.shared_u_TU);
+  shared_up_.forward(pass, saved.x_TD, {}, saved.shared_u_TU, saved.shared_up);
   kernels::swiglu(stream, saved.shared_u_TU, saved.shared_a_TF);
-  linear(stream, saved.shared_a_TF, in_type(pass, shared_down_.value, dtype), {}, y_TD);
+  shared_down_.forward(pass, saved.shared_a_TF, {}, y_TD, saved.shared_down);
 }
 
 // dx_TD is added to; returns the gradient of u.
-TensorView Moe::shared_backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
-                                const TensorView& dx_TD) {
-  using kernels::Transpose;
+Linear::Gradient Moe::shared_backward(Pass& pass, const TensorView& dy_TD,
+                                      const Saved& saved, const TensorView& dx_TD) {
   Stream& stream = pass.stream;
   const DType dtype = dy_TD.dtype();
   const TensorView du_TU =
       pass.kept().take(dtype, saved.shared_u_TU.shape(), "moe.shared_du");
-  const ArenaScope scope(pass.scratch);
   const TensorView da_TF =
       pass.scratch.take(dtype, saved.shared_a_TF.shape(), "moe.shared_da");
-  linear_input_gradient(stream, dy_TD, in_type(pass, shared_down_.value, dtype), da_TF);
-  pass.weight_gradients.post(
-      stream, shared_down_, [this, dy_TD, a_TF = saved.shared_a_TF](Stream& on) {
-        linear_weight_gradient(on, dy_TD, a_TF, shared_down_.gradient);
-      });
+  const Linear::Gradient dy = shared_down_.output_gradient(pass, dy_TD);
+  shared_down_.input_gradient(pass, dy, da_TF);
+  shared_down_.post_weight_gradient(pass, dy, saved.shared_a_TF, saved.shared_down);
   kernels::swiglu_backward(stream, da_TF, saved.shared_u_TU, du_TU);
-  kernels::gemm(stream, dx_TD, du_TU, Transpose::no,
-                in_type(pass, shared_up_.value, dtype), Transpose::no,
-                kernels::Accumulate::yes);
-  return du_TU;
+  const Linear::Gradient du = shared_up_.output_gradient(pass, du_TU);
+  shared_up_.input_gradient(pass, du, dx_TD, kernels::Accumulate::yes);
+  return du;
 }
 
 void Moe::clear_step() {
@@ -404,11 +389,19 @@ void Moe::update_bias() {
 
 void Moe::collect(std::vector<Param*>& params) {
   params.push_back(&router_);
-  params.push_back(&up_);
-  params.push_back(&down_);
+  params.push_back(&up_.weight);
+  params.push_back(&down_.weight);
   if (!has_shared()) return;
-  params.push_back(&shared_up_);
-  params.push_back(&shared_down_);
+  params.push_back(&shared_up_.weight);
+  params.push_back(&shared_down_.weight);
+}
+
+void Moe::collect(std::vector<Linear*>& layers) {
+  layers.push_back(&up_);
+  layers.push_back(&down_);
+  if (!has_shared()) return;
+  layers.push_back(&shared_up_);
+  layers.push_back(&shared_down_);
 }
 
 void Moe::collect(std::vector<StateTensor*>& states) {

@@ -9,6 +9,7 @@
 
 #include "base/memory.hpp"
 #include "kernels/router.hpp"
+#include "nn/expert_linear.hpp"
 #include "nn/skip.hpp"
 #include "parallel/expert_dispatch.hpp"
 #include "parallel/tensor_region.hpp"
@@ -39,6 +40,8 @@ struct MoeConfig {
   double bias_update_rate = 0;
   double deviation = 0.02, output_deviation = 0.02;  // of the initial weights
 
+  LinearPrecision products{};  // of the experts' projections
+
   std::string router_name;  // of the router without ".weight"; its bias is
                             // router_name.e_score_correction_bias
   std::string expert_name;  // experts are expert_name.<index>.<name>.weight
@@ -67,6 +70,8 @@ class Moe {
     parallel::ExpertDispatch::Route route;
     TensorView rows_RD, u_RU, a_RF, home_ND;  // home: what the experts made
     TensorView shared_u_TU, shared_a_TF;
+    ExpertLinear::Saved up, down;
+    Linear::Saved shared_up, shared_down;
   };
 
   // dtype: of activations. The group behind `axes` and `region` outlive this.
@@ -82,6 +87,7 @@ class Moe {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
+  void collect(std::vector<Linear*>& layers);
   // The bias of the choice, f32 (f64 where the model is); none without one.
   void collect(std::vector<StateTensor*>& states);
 
@@ -115,9 +121,9 @@ class Moe {
   // What was not kept, once more.
   void make_again(Pass& pass, Saved& saved) const;
   TensorView experts_backward(Pass& pass, const TensorView& drows_RD, const Saved& saved,
-                              TensorView& du_RU);
-  TensorView shared_backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
-                             const TensorView& dx_TD);
+                              ExpertLinear::Gradient& du_RU);
+  Linear::Gradient shared_backward(Pass& pass, const TensorView& dy_TD,
+                                   const Saved& saved, const TensorView& dx_TD);
   TensorView router_backward(Pass& pass, const TensorView& dweights_TK,
                              const Saved& saved);
 
@@ -126,8 +132,9 @@ class Moe {
   parallel::ExpertAxes axes_;
   Range experts_;                          // of this rank
   std::int64_t width_, shared_width_ = 0;  // F on this rank
-  Param router_, up_, down_;               // experts one below the other
-  Param shared_up_, shared_down_;
+  Param router_;
+  ExpertLinear up_, down_;  // experts one below the other
+  Linear shared_up_, shared_down_;
   Buffer bias_, load_, losses_;
   StateTensor bias_state_;
 };

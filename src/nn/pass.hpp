@@ -16,6 +16,8 @@ class AmaxRegion;
 
 namespace trireme::nn {
 
+class Fp8Report;
+
 // Weight gradients of a microbatch that are made later than its input gradients, as
 // zero-bubble schedules want it (Qi et al., 2023). Everything the work reads lies in the
 // microbatch's saved arena.
@@ -102,13 +104,14 @@ struct Pass {
   double loss_scale = 1;    // of the gradients of routers' losses (the head's has it)
   bool training = true;     // magnitudes count for the scales of later steps
   const parallel::AmaxRegion* amax_region = nullptr;  // null: tensors are whole here
+  Fp8Report* fp8_report = nullptr;  // null: nobody wants to know what FP8 loses
 
   std::int64_t tokens() const { return batch * sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
     return {stream,    arena,       scratch,  weight_gradients, attention,   batch,
             sequence,  positions_T, loss_1,   aux_scale,        token_scale, remade,
-            recompute, loss_scale,  training, amax_region};
+            recompute, loss_scale,  training, amax_region,      fp8_report};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

@@ -137,6 +137,18 @@ void ExpertDispatch::exchange_evenly(Stream& stream, const TensorView& from,
   }
 }
 
+void ExpertDispatch::to_each(Stream& stream, const TensorView& from_P,
+                             const TensorView& to_P) const {
+  if (size() == 1) return kernels::copy(stream, from_P, to_P);
+  group_->all_to_all(stream, from_P, to_P).wait();
+}
+
+void ExpertDispatch::from_each(Stream& stream, const TensorView& x_1,
+                               const TensorView& all_P) const {
+  if (size() == 1) return kernels::copy(stream, x_1, all_P);
+  group_->all_gather(stream, x_1, all_P).wait();
+}
+
 void ExpertDispatch::to_experts(Stream& stream, Arena& scratch, const Route& route,
                                 const TensorView& home_ND,
                                 const TensorView& rows_RD) const {

@@ -72,6 +72,11 @@ class ExpertDispatch {
                               const TensorView& home_ND, const TensorView& weights_TK,
                               const TensorView& dweights_TK) const;
 
+  // One element for each rank: to_P (written) [P] of from_P [P]. Collective.
+  void to_each(Stream& stream, const TensorView& from_P, const TensorView& to_P) const;
+  // all_P (written) [P]: the x_1 of each. Collective.
+  void from_each(Stream& stream, const TensorView& x_1, const TensorView& all_P) const;
+
  private:
   void to_experts(Stream& stream, Arena& scratch, const Route& route,
                   const TensorView& home_ND, const TensorView& rows_RD) const;

@@ -53,6 +53,10 @@ class TensorRegion {
   }
   // The x of every rank, in rank order: [size, x's shape]. No gradient passes through.
   TensorView gather(Stream& stream, Arena& arena, const TensorView& x) const;
+  // x = the sum of every rank's, in place. No gradient passes through.
+  void sum(Stream& stream, const TensorView& x) const {
+    group_.all_reduce(stream, x).wait();
+  }
 
  private:
   comm::Group& group_;

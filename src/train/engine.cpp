@@ -160,6 +160,8 @@ void Engine::allocate(Device device) {
   for (Chunk& chunk : chunks_)
     if (const nn::Fp8State* scales = chunk.stage->scales())
       amaxes = std::max(amaxes, scales->amaxes());
+  if (config_.precision.recipe.fp8() && config_.precision.report_every > 0)
+    fp8_report_.emplace(device);
   if (amaxes > 0)
     amaxes_ = Buffer(device.is_meta() ? device : Device::host(), DType::f32, {amaxes},
                      MemoryClass::workspace, "FP8 amax on the host");
@@ -233,7 +235,8 @@ std::size_t Engine::communication_bytes() const {
 
 std::size_t Engine::workspace_bytes() const {
   std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
-                    loads_.bytes() + amaxes_.bytes() + store_->workspace_bytes();
+                    loads_.bytes() + amaxes_.bytes() + store_->workspace_bytes() +
+                    (fp8_report_ ? fp8_report_->bytes() : 0);
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
 }

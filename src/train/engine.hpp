@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/stage.hpp"
+#include "nn/fp8_report.hpp"
 #include "optim/parameter_store.hpp"
 #include "parallel/amax_region.hpp"
 #include "parallel/attention_core.hpp"
@@ -50,7 +51,8 @@ class Engine {
 
   // Around run(): a step's gradients and expert loads from zero; their sums over the
   // mesh.
-  void begin_step();
+  // `report`: count what FP8 loses in this one.
+  void begin_step(bool report = false);
   void finish_step();
   // One optimizer step, and of the routers' biases.
   void update(double learning_rate, double gradient_scale, std::int64_t step);
@@ -58,6 +60,9 @@ class Engine {
   optim::ParameterStore& store() { return *store_; }
   // Scales of FP8 follow what was loaded into states().
   void refresh_scales();
+  // What FP8 lost in the last step that was begun with a report, over all ranks: of x, W
+  // and dy of the linear layers. Empty if the last step had none.
+  std::span<const nn::Fp8Losses> fp8_losses() const { return fp8_losses_; }
   // Tensors of the model without gradients that this rank holds.
   std::vector<StateTensor*> states();
   // Of the last step, the same on every rank: tokens that chose each expert [layers, E],
@@ -125,6 +130,7 @@ class Engine {
   static ActivationDemand measure(Engine& engine);
   void sum_expert_loads();
   void finish_scales();
+  void finish_report();
 
   double execute(const Schedule& schedule, const Work& work);
   void perform(const Action& action, const Work& work, Stream& stream);
@@ -161,6 +167,9 @@ class Engine {
   Buffer amaxes_;            // on the host: f32, those of the widest chunk
   double loss_scale_ = 1.0;  // of the run in progress
   bool training_ = true;
+  std::optional<nn::Fp8Report> fp8_report_;  // with FP8
+  bool reporting_ = false;                   // in this step
+  std::vector<nn::Fp8Losses> fp8_losses_;
   ActivationDemand demand_;
   std::optional<Arena> scratch_, remade_;
   // An action, or a wait inside the next one, between two marks of the clock.

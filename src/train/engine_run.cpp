@@ -1,6 +1,7 @@
 // Engine: executing a schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -29,8 +30,13 @@ const char* range_name(ActionKind kind) {
 
 }  // namespace
 
-void Engine::begin_step() {
+void Engine::begin_step(bool report) {
   store_->begin_step(config_.microbatches());
+  reporting_ = report && fp8_report_.has_value();
+  if (reporting_) {
+    Stream stream(device_);
+    fp8_report_->clear(stream);
+  }
   for (Chunk& chunk : chunks_) {
     for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->clear_step();
     if (nn::Fp8State* scales = chunk.stage->scales()) {
@@ -43,6 +49,7 @@ void Engine::begin_step() {
 void Engine::finish_step() {
   store_->finish_gradients();
   finish_scales();
+  finish_report();
   if (config_.model.has_experts()) sum_expert_loads();
 }
 
@@ -91,6 +98,29 @@ void Engine::finish_scales() {
     mesh_.replicas().all_reduce(host, amax_N, comm::Reduce::max).wait();
     if (!device_.is_meta()) scales->finish_step(stream, amax_N);
   }
+}
+
+void Engine::finish_report() {
+  fp8_losses_.clear();
+  if (!reporting_) return;
+  reporting_ = false;
+  Stream stream(device_), host;
+  const auto mine = fp8_report_->read(stream);
+  constexpr std::size_t n = nn::Fp8Report::classes;
+  std::array<double, 3 * n> sums{};
+  std::array<double, n> scales{};
+  for (std::size_t i = 0; i < n; ++i) {
+    sums[3 * i] = mine[i].elements;
+    sums[3 * i + 1] = mine[i].saturated;
+    sums[3 * i + 2] = mine[i].flushed;
+    scales[i] = mine[i].scale;
+  }
+  comm::Group& everyone = mesh_.everyone();
+  everyone.all_reduce(host, TensorView(sums.data(), DType::f64, {3 * n})).wait();
+  everyone.all_reduce(host, TensorView(scales.data(), DType::f64, {n}), comm::Reduce::max)
+      .wait();
+  for (std::size_t i = 0; i < n; ++i)
+    fp8_losses_.push_back({sums[3 * i], sums[3 * i + 1], sums[3 * i + 2], scales[i]});
 }
 
 void Engine::refresh_scales() {
@@ -234,6 +264,7 @@ nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients
   pass.loss_scale = loss_scale_;
   pass.training = training_;
   pass.amax_region = &amax_region_;
+  if (reporting_ && training_) pass.fp8_report = &*fp8_report_;
   pass.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
   pass.token_scale = pass.aux_scale / static_cast<double>(config_.model.sequence);
   return pass;

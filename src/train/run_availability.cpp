@@ -42,13 +42,6 @@ constexpr std::array kept_classes = {
 // The classes of the deck's recipe that cannot be had, by the key that asks for them.
 void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
   const Recipe recipe = read_precision(deck).recipe;
-  if (recipe.fp8() && deck.integer("model.moe.experts") > 0) {
-    out.push_back({deck.where("precision.compute"), "precision.compute",
-                   deck.value_text("precision.compute"),
-                   "experts in fp8 are not available yet; write precision.compute = "
-                   "\"bf16\""});
-    return;
-  }
   std::string key, wanted;
   const bool adamw = deck.text("optimizer.name") == "adamw";
   for (const TensorClass what : kept_classes) {

@@ -62,6 +62,7 @@ PrecisionSettings read_precision(const io::Deck& deck) {
   precision.last_bf16 = deck.integer("precision.last_bf16");
   precision.amax_history = deck.integer("precision.amax_history");
   precision.margin = static_cast<int>(deck.integer("precision.margin"));
+  precision.report_every = deck.integer("precision.report_every");
   precision.loss_scale = {deck.real("precision.loss_scale"),
                           deck.integer("precision.loss_scale_interval"),
                           deck.real("precision.loss_scale_floor")};

@@ -26,4 +26,9 @@ PrecisionSettings precision_of(const Recipe& recipe);
 // precision.compute as the recipe has it: "fp64", "fp32", "bf16", "fp16" or "fp8".
 std::string_view compute_of(const Recipe& recipe);
 
+// Whether step `step`, from 1 on, records what FP8 loses.
+inline bool fp8_report_due(const PrecisionSettings& precision, std::int64_t step) {
+  return precision.report_every > 0 && step % precision.report_every == 0;
+}
+
 }  // namespace trireme::train

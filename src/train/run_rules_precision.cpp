@@ -127,6 +127,23 @@ void Rules::fp8_size_rules() {
                format(": write model.feed_forward = {}",
                       next_multiple(m.feed_forward, of));
       });
+  if (m.has_experts()) {
+    const std::int64_t shared = m.moe.shared_experts;
+    rule(
+        {"model.moe.expert_feed_forward", "model.moe.shared_experts", "parallel.tensor",
+         "precision.compute"},
+        [&] {
+          return fits(m.expert_width(), mesh.tensor) &&
+                 fits(shared * m.expert_width(), mesh.tensor);
+        },
+        [&] {
+          const std::int64_t of = multiple * mesh.tensor;
+          return must(show("model.moe.expert_feed_forward", m.expert_width()),
+                      mesh.tensor) +
+                 format(": write model.moe.expert_feed_forward = {}",
+                        next_multiple(m.expert_width(), of));
+        });
+  }
   rule(
       {"model.heads", "model.kv_heads", "model.hidden", "parallel.tensor"},
       [&] { return heads_fit(m, mesh.tensor, multiple); },

@@ -12,6 +12,7 @@
 #include "train/device_peak.hpp"
 #include "train/machine_peak.hpp"
 #include "train/run_outlook.hpp"
+#include "train/run_precision.hpp"
 
 namespace trireme::train {
 namespace {
@@ -209,7 +210,7 @@ void Trainer::step() {
     optim::ParameterStore& store = engine_->store();
     {
       const Timer timer(times.compute, "forward and backward");
-      engine_->begin_step();
+      engine_->begin_step(fp8_report_due(config_.precision, step_ + 1));
       loss = engine_->run(batch->inputs, batch->targets, 1.0 / valid, scale) / valid;
     }
     // 3. what is left of the reductions

@@ -1,5 +1,8 @@
 // Trainer: where time and bytes went, each step and at the end.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "train/run_outlook.hpp"
@@ -40,6 +43,26 @@ io::Record expert_load(const model::ModelConfig& model, std::span<const double> 
   return layers;
 }
 
+// {"x": {"type": "e4m3", "bytes": n, "saturated": share, "flushed": share, "scale": s}}
+io::Record fp8_record(const Recipe& recipe, std::span<const nn::Fp8Losses> losses) {
+  constexpr std::array<const char*, nn::Fp8Report::classes> names = {"x", "w", "dy"};
+  io::Record all;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const bool backward = i == static_cast<std::size_t>(nn::Operand::output_gradient);
+    const auto what =
+        backward ? TensorClass::backward_operand : TensorClass::forward_operand;
+    const nn::Fp8Losses& lost = losses[i];
+    const double elements = std::max(lost.elements, 1.0);
+    all.set(names[i], io::Record()
+                          .set("type", std::string(name_of(recipe[what].type)))
+                          .set("bytes", static_cast<std::int64_t>(lost.elements))
+                          .set("saturated", lost.saturated / elements)
+                          .set("flushed", lost.flushed / elements)
+                          .set("scale", lost.scale));
+  }
+  return all;
+}
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 }  // namespace
@@ -71,6 +94,8 @@ io::Record Trainer::accounts() {
   }
   if (const auto joules = energy_.joules(); joules && joules_)
     record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
+  if (!engine_->fp8_losses().empty())
+    record.set("fp8", fp8_record(config_.precision.recipe, engine_->fp8_losses()));
   if (config_.model.has_experts()) {
     const nn::RouterLosses losses = engine_->router_losses();
     record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);

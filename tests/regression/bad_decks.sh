@@ -229,6 +229,10 @@ rule fp8_width 65 1 'model.hidden = 40|a multiple of 16|write model.hidden = 48'
   precision.compute=fp8 model.hidden=40 model.feed_forward=64
 rule fp8_feed_forward 65 4 'model.feed_forward = 96|a multiple of 64|write model.feed_forward = 128' \
   precision.compute=fp8 parallel.tensor=4 model.feed_forward=96 batch.micro=8
+rule fp8_experts 65 1 \
+  'model.moe.expert_feed_forward = 40|a multiple of 16|write model.moe.expert_feed_forward = 48' \
+  precision.compute=fp8 model.architecture=mixtral model.moe.experts=4 model.moe.top_k=2 \
+  model.moe.expert_feed_forward=40
 rule fp8_tokens 65 1 'batch.micro = 1 x model.sequence = 24|a multiple of 16' \
   precision.compute=fp8 model.sequence=24
 rule fp8_layers 65 1 'precision.first_bf16 = 2|precision.last_bf16 = 1|model.layers = 2' \

@@ -1,0 +1,219 @@
+// ExpertLinear: grouped products, or FP8 products part by part.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/expert_linear.hpp"
+
+#include "base/split.hpp"
+#include "kernels/moe.hpp"
+#include "kernels/quantize.hpp"
+
+namespace trireme::nn {
+namespace {
+
+using kernels::Fp8Matrix;
+
+// Of every extent of a product of FP8 matrices, for any scaling.
+constexpr std::int64_t multiple = kernels::mx_block;
+
+TensorView part_of(const TensorView& x_P, std::int64_t source) {
+  return x_P.empty() ? x_P : x_P.rows(source, 1);
+}
+
+}  // namespace
+
+TensorView ExpertLinear::weight_of(std::int64_t expert) const {
+  const std::int64_t O = weight.shape[0] / experts_;
+  return weight.value.rows(expert * O, O);
+}
+
+// On meta there are no counts: one part with all rows, and what padding may add to any.
+ExpertLinear::Parts ExpertLinear::parts(const Route& route, bool meta) const {
+  const std::int64_t P = dispatch_->size();
+  Parts all;
+  std::int64_t first = 0, padded_first = 0;
+  const auto add = [&](std::int64_t expert, std::int64_t source, std::int64_t rows,
+                       std::int64_t padded_rows) {
+    all.push_back({expert, source, first, rows, padded_first, padded_rows});
+    first += rows;
+    padded_first += padded_rows;
+  };
+  if (meta) {
+    add(0, 0, route.rows, divide_up(route.rows, multiple) * multiple);
+    for (std::int64_t i = 0; i < 2 * experts_ * P; ++i) add(0, 0, 0, multiple);
+    return all;
+  }
+  for (std::int64_t l = 0; l < experts_; ++l) {
+    for (std::int64_t p = 0; p < P; ++p) {
+      const auto at = static_cast<std::size_t>(p * experts_ + l);
+      const std::int64_t rows =
+          P == 1 ? route.rows_L[static_cast<std::size_t>(l)] : route.arriving_E[at];
+      if (rows > 0) add(l, p, rows, divide_up(rows, multiple) * multiple);
+    }
+  }
+  return all;
+}
+
+TensorView ExpertLinear::padded(Pass& pass, const Parts& parts,
+                                const TensorView& x_RI) const {
+  const std::int64_t rows =
+      parts.empty() ? 0 : parts.back().padded_first + parts.back().padded_rows;
+  const TensorView x =
+      pass.scratch.take(x_RI.dtype(), {rows, x_RI.dim(1)}, "experts.padded");
+  kernels::fill(pass.stream, x, 0.0);
+  for (const Part& part : parts)
+    kernels::copy(pass.stream, x_RI.rows(part.first, part.rows),
+                  x.rows(part.padded_first, part.rows));
+  return x;
+}
+
+// All experts have the layer's scale.
+void ExpertLinear::agree(Pass& pass, const TensorView& amax_1) const {
+  Linear::agree(pass, amax_1);
+  const ArenaScope scope(pass.scratch);
+  const TensorView all_P =
+      pass.scratch.take(DType::f32, {dispatch_->size()}, "experts.amax");
+  dispatch_->from_each(pass.stream, amax_1, all_P);
+  kernels::amax(pass.stream, all_P, amax_1);
+}
+
+// Largest magnitudes by source go home, where a microbatch's are agreed on, and back to
+// all that have rows of it.
+TensorView ExpertLinear::scales_of(Pass& pass, const Parts& parts, Operand what,
+                                   const TensorView& x_RI,
+                                   const TensorView& room_P) const {
+  Stream& stream = pass.stream;
+  const std::int64_t P = dispatch_->size();
+  if (const TensorView known_1 = scale_from_history(pass, what, x_RI); !known_1.empty()) {
+    for (std::int64_t p = 0; p < P; ++p)
+      kernels::copy(stream, known_1, room_P.rows(p, 1));
+    return room_P;
+  }
+  const ArenaScope scope(pass.scratch);
+  const TensorView amax_P = pass.scratch.take(DType::f32, {P}, "experts.amax");
+  const TensorView home_P = pass.scratch.take(DType::f32, {P}, "experts.home");
+  const TensorView amax_1 = pass.scratch.take(DType::f32, {1}, "experts.mine");
+  kernels::fill(stream, amax_P, 0.0);
+  for (const Part& part : parts)
+    kernels::amax_so_far(stream, x_RI.rows(part.first, part.rows),
+                         amax_P.rows(part.source, 1));
+  dispatch_->to_each(stream, amax_P, home_P);
+  kernels::amax(stream, home_P, amax_1);
+  Linear::agree(pass, amax_1);
+  dispatch_->from_each(stream, amax_1, amax_P);
+  for (std::int64_t p = 0; p < P; ++p)
+    kernels::scale_of_amax(stream, amax_P.rows(p, 1), format_of(what), room_P.rows(p, 1));
+  return room_P;
+}
+
+void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
+                            const TensorView& x_RI, const TensorView& scale_P,
+                            bool transposed, const TensorView& y_RO) const {
+  const ArenaScope scope(pass.scratch);
+  const Parts all = parts(route, pass.stream.device().is_meta());
+  const TensorView x = padded(pass, all, x_RI);
+  const TensorView y =
+      pass.scratch.take(y_RO.dtype(), {x.dim(0), y_RO.dim(1)}, "experts.product");
+  const TensorView weight_scale_1 = weight_scale(pass);
+  Fp8Matrix w;
+  std::int64_t expert = -1;
+  const std::size_t empty = pass.scratch.mark();
+  for (const Part& part : all) {
+    if (part.expert != expert) {  // its weight lies below what its parts take
+      pass.scratch.release(empty);
+      expert = part.expert;
+      w = transposed ? quantized_transposed(pass, pass.scratch, Operand::weight,
+                                            weight_of(expert), weight_scale_1)
+                     : reported(pass, pass.scratch, Operand::weight, weight_of(expert),
+                                weight_scale_1);
+    }
+    const ArenaScope codes(pass.scratch);
+    const Fp8Matrix a =
+        reported(pass, pass.scratch, what, x.rows(part.padded_first, part.padded_rows),
+                 part_of(scale_P, part.source));
+    kernels::gemm_fp8(pass.stream, y.rows(part.padded_first, part.padded_rows), a, w);
+  }
+  for (const Part& part : all)
+    kernels::copy(pass.stream, y.rows(part.padded_first, part.rows),
+                  y_RO.rows(part.first, part.rows));
+}
+
+void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_RI,
+                           const TensorView& y_RO, Saved& saved) const {
+  if (!precision().fp8()) {
+    const ArenaScope scope(pass.scratch);
+    kernels::grouped_linear(pass.stream, route.rows_L, x_RI,
+                            in_type(pass, weight.value, x_RI.dtype()), y_RO);
+    return;
+  }
+  if (precision().one_scale()) {
+    const TensorView room_P =
+        pass.saved.take(DType::f32, {dispatch_->size()}, "experts.scale");
+    saved.input_scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
+                                    Operand::input, x_RI, room_P);
+  }
+  multiply(pass, route, Operand::input, x_RI, saved.input_scale_P, false, y_RO);
+}
+
+ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& route,
+                                                     const TensorView& dy_RO) const {
+  Gradient dy{dy_RO, {}};
+  if (!precision().one_scale()) return dy;
+  const TensorView room_P =
+      pass.kept().take(DType::f32, {dispatch_->size()}, "experts.scale");
+  dy.scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
+                         Operand::output_gradient, dy_RO, room_P);
+  return dy;
+}
+
+void ExpertLinear::input_gradient(Pass& pass, const Route& route, const Gradient& dy,
+                                  const TensorView& dx_RI) const {
+  if (!precision().fp8()) {
+    const ArenaScope scope(pass.scratch);
+    kernels::grouped_linear_input_gradient(pass.stream, route.rows_L, dy.dy_RO,
+                                           in_type(pass, weight.value, dy.dy_RO.dtype()),
+                                           dx_RI);
+    return;
+  }
+  multiply(pass, route, Operand::output_gradient, dy.dy_RO, dy.scale_P, true, dx_RI);
+}
+
+void ExpertLinear::post_weight_gradient(Pass& pass, const Route& route,
+                                        const Gradient& dy, const TensorView& x_RI,
+                                        const Saved& saved) {
+  if (weight.frozen) return;
+  if (!precision().fp8()) {
+    pass.weight_gradients.post(
+        pass.stream, weight,
+        [this, rows_L = route.rows_L, dy_RO = dy.dy_RO, x_RI](Stream& on) {
+          kernels::grouped_linear_weight_gradient(on, rows_L, dy_RO, x_RI,
+                                                  weight.gradient);
+        });
+    return;
+  }
+  struct Product {
+    std::int64_t expert;
+    Fp8Matrix dy_OT, x_IT;
+  };
+  const Parts all = parts(route, pass.stream.device().is_meta());
+  const TensorView x = padded(pass, all, x_RI), dy_all = padded(pass, all, dy.dy_RO);
+  std::vector<Product> products;
+  for (const Part& part : all) {
+    const auto codes = [&](Operand what, const TensorView& values,
+                           const TensorView& scale_P) {
+      return quantized_transposed(pass, pass.kept(), what,
+                                  values.rows(part.padded_first, part.padded_rows),
+                                  part_of(scale_P, part.source));
+    };
+    const Fp8Matrix dy_OT = codes(Operand::output_gradient, dy_all, dy.scale_P);
+    products.push_back(
+        {part.expert, dy_OT, codes(Operand::input, x, saved.input_scale_P)});
+  }
+  pass.weight_gradients.post(
+      pass.stream, weight, [this, products = std::move(products)](Stream& on) {
+        const std::int64_t O = weight.shape[0] / experts_;
+        for (const Product& p : products)
+          kernels::gemm_fp8(on, weight.gradient.rows(p.expert * O, O), p.dy_OT, p.x_IT,
+                            kernels::Accumulate::yes);
+      });
+}
+
+}  // namespace trireme::nn

@@ -1,0 +1,70 @@
+// ExpertLinear: one linear layer of each of several experts, in the types of a recipe.
+// Legend: R rows, sorted by expert and then by the rank that they come from; L experts
+// here, P ranks of the expert axis, I input width, O output width.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "nn/linear.hpp"
+#include "parallel/expert_dispatch.hpp"
+
+namespace trireme::nn {
+
+// The experts' weights lie one below the other, [L O, I]. With FP8 the products are those
+// of Linear, an expert and a source at a time, so that they do not depend on how many
+// ranks share the experts out:
+// - one scale for a tensor: of x and dy for all rows of one rank's microbatch, whichever
+//   expert they go to (delayed: of all microbatches); of W for all experts of the layer;
+// - scales of blocks: along tokens (for dW) of one expert's rows from one rank.
+// Rows are padded with zeros to the multiples that FP8 products want.
+class ExpertLinear : public Linear {
+ public:
+  using Route = parallel::ExpertDispatch::Route;
+  // Scales of x by source, if there is one for a tensor.
+  struct Saved {
+    TensorView input_scale_P;
+  };
+  struct Gradient {
+    TensorView dy_RO, scale_P;
+  };
+
+  // The dispatch outlives this.
+  void bind(const parallel::ExpertDispatch& dispatch, std::int64_t experts) {
+    dispatch_ = &dispatch;
+    experts_ = experts;
+  }
+  using Linear::bind;
+
+  // As Linear's; with FP8 and one scale for a tensor also collective over the expert
+  // axis. y_RO, dx_RI: written.
+  void forward(Pass& pass, const Route& route, const TensorView& x_RI,
+               const TensorView& y_RO, Saved& saved) const;
+  Gradient output_gradient(Pass& pass, const Route& route, const TensorView& dy_RO) const;
+  void input_gradient(Pass& pass, const Route& route, const Gradient& dy,
+                      const TensorView& dx_RI) const;
+  void post_weight_gradient(Pass& pass, const Route& route, const Gradient& dy,
+                            const TensorView& x_RI, const Saved& saved);
+
+ private:
+  // Rows of one expert that come from one rank, and where they lie in padded matrices.
+  struct Part {
+    std::int64_t expert = 0, source = 0, first = 0, rows = 0;
+    std::int64_t padded_first = 0, padded_rows = 0;
+  };
+  using Parts = std::vector<Part>;
+
+  void agree(Pass& pass, const TensorView& amax_1) const override;
+  Parts parts(const Route& route, bool meta) const;
+  TensorView padded(Pass& pass, const Parts& parts, const TensorView& x_RI) const;
+  TensorView scales_of(Pass& pass, const Parts& parts, Operand what,
+                       const TensorView& x_RI, const TensorView& room_P) const;
+  TensorView weight_of(std::int64_t expert) const;
+  // y_RO (written) = the products of padded rows, quantized as `what`, with each expert's
+  // weight, transposed or not.
+  void multiply(Pass& pass, const Route& route, Operand what, const TensorView& x_RI,
+                const TensorView& scale_P, bool transposed, const TensorView& y_RO) const;
+
+  const parallel::ExpertDispatch* dispatch_ = nullptr;
+  std::int64_t experts_ = 0;  // L
+};
+
+}  // namespace trireme::nn
