@@ -47,7 +47,8 @@ class Trireme(CMakePackage, CudaPackage):
     depends_on("tomlplusplus@3.3:", type="build")
     depends_on("nlohmann-json@3.11:", type="build")
     depends_on("xxhash@0.8:", type="build")
-    depends_on("googletest@1.12:", type=("build", "test"), when="+tests")
+    depends_on("googletest@1.12:", type="test")  # of install --test=root
+    depends_on("googletest@1.12:", type="build", when="+tests")
 
     with when("+cuda"):
         depends_on("cuda@12.4:")
@@ -67,14 +68,15 @@ class Trireme(CMakePackage, CudaPackage):
 
     def cmake_args(self):
         spec = self.spec
+        tests = self.run_tests or spec.satisfies("+tests")
         args = [
             self.define_from_variant("TRIREME_CUDA", "cuda"),
             self.define("TRIREME_NCCL", spec.satisfies("+nccl")),
-            self.define("BUILD_TESTING", self.run_tests or spec.satisfies("+tests")),
+            self.define("BUILD_TESTING", tests),
             self.define("TRIREME_NATIVE", False),  # Spack's wrapper names the processor
             self.define("TRIREME_WERROR", False),
             self.define("TRIREME_CHECK_HEADERS", False),
-            self.define("TRIREME_PRECOMPILE", False),
+            self.define("TRIREME_PRECOMPILE", tests),
             self.define("TRIREME_SANITIZE", ""),
             self.define("TRIREME_FETCH_DEPENDENCIES", False),  # no network while building
         ]
