@@ -21,8 +21,9 @@ void yield_to_training() {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 #ifdef __linux__
-  constexpr int nice = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
+  constexpr int nicer = 10;  // than the training threads, however they were started
+  const auto thread = static_cast<id_t>(::gettid());
+  ::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + nicer);
 #endif
 }
 

@@ -3,6 +3,7 @@
 #include "io/checkpoint_snapshot.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "base/device_memory.hpp"
@@ -37,6 +38,9 @@ CheckpointSnapshot::CheckpointSnapshot(const std::vector<TensorBox>& boxes) {
   constexpr auto label = "copy for a checkpoint";
   memory_ = on_gpu ? Buffer::pinned(DType::u8, {bytes}, use, label)
                    : Buffer(Device::host(), DType::u8, {bytes}, use, label);
+  // The system hands out pages when they are first written to, at less than half the rate
+  // of a copy: now, not in the first save.
+  if (!on_gpu) std::memset(memory_.view().raw(), 0, static_cast<std::size_t>(bytes));
 }
 
 std::vector<TensorBox> CheckpointSnapshot::take(const std::vector<TensorBox>& boxes) {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ std::string file_digest(const std::string& path);
 
 class Digest;
 
-// A file of which ranges are read.
+// A file of which ranges are read, by one thread at a time.
 class RangeReader {
  public:
   // Throws Error(missing_input) when it cannot be opened.
@@ -46,6 +47,7 @@ class RangeReader {
  private:
   std::string path_;
   int descriptor_ = -1;
+  std::unique_ptr<char[]> block_;
 };
 
 // Makes a system call again when a signal interrupted it.

@@ -46,7 +46,7 @@ void MpiGroup::compare(const Call& call) {
             "MPI_Iallgather");
   Patience patience(state_, [&] {
     return Awaited{.group = std::string(name()),
-                   .operation = format("the comparison before {}", name_of(call.kind)),
+                   .operation = format("the check before {}", name_of(call.kind)),
                    .tensor = tensor_text(call.dtype, call.plan.elements),
                    .sequence = call.sequence,
                    .members = members_,

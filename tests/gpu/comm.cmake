@@ -15,9 +15,8 @@ if(TRIREME_CUDA STREQUAL "EMULATED")
                  TRIREME_EMULATION_STREAMS=eager)
   endforeach()
 
-  trireme_add_test(gpu.comm_faults RANKS 3
+  trireme_add_test(gpu.comm_faults RANKS 3 WAITS
                    COMMAND ${CMAKE_CURRENT_LIST_DIR}/../ranks/comm_faults.sh
                            $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})
-  set_tests_properties(gpu.comm_faults PROPERTIES RUN_SERIAL ON)
   set_property(TEST gpu.comm_faults APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda)
 endif()

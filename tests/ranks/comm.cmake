@@ -9,4 +9,3 @@ target_link_libraries(comm_faults PRIVATE trireme_comm trireme_base trireme_test
 trireme_add_test(comm_faults RANKS 3 WAITS
                  COMMAND ${CMAKE_CURRENT_LIST_DIR}/comm_faults.sh
                          $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})
-set_tests_properties(comm_faults PROPERTIES RUN_SERIAL ON)

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/memory.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/group.hpp"
 #include "comm/mesh.hpp"
 #include "comm/one_time.hpp"
 #include "comm/watchdog.hpp"
@@ -73,6 +74,7 @@ class Faults {
     if (fault == "killed" && last) ::raise(SIGKILL);
     if (fault == "segv" && last) ::raise(SIGSEGV);
     if (watched(fault)) return watch(fault, last);
+    if (fault.starts_with("compared_")) return compared(fault, last);
     if (fault == "gpu" || fault == "gpu_asleep") gpu(fault, last);
     reduce(1000);
     log::info("done");
@@ -122,6 +124,27 @@ class Faults {
     reduce(1000);
     dog.beat("training step", 8);
     world_.barrier();
+    log::info("done");
+    return 0;
+  }
+
+  // Collectives that are compared before they start. The last rank's would go through
+  // unseen, or hang, without that.
+  int compared(const std::string& fault, bool last) {
+    check_collectives(true);
+    Group& everyone = mesh_.everyone();
+    reduce(1000);
+    const TensorView x = x_.view().rows(0, 1000);
+    const TensorView same_bytes(x.raw(), DType::bf16, {2000});
+    if (fault == "compared_type") {
+      everyone.all_reduce(stream_, last ? same_bytes : x).wait();
+    }
+    if (fault == "compared_count") count("short", last);
+    if (fault == "compared_order") swapped(last);
+    if (fault == "compared_root") everyone.broadcast(stream_, x, last ? 1 : 0).wait();
+    if (fault == "compared_sum")
+      everyone.all_reduce(stream_, x, last ? Reduce::max : Reduce::sum).wait();
+    if (fault == "compared_axis") other_axis(last);
     log::info("done");
     return 0;
   }

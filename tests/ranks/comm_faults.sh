@@ -65,6 +65,16 @@ for ranks in 3; do
   expect watch_slow $ranks 0 0 'done'
   expect watch_save $ranks 0 0 'done'
   expect watch_continued $ranks 0 0 'done'
+  # Compared before they start: each is named, with what both sides want.
+  compared="out of step on axis 'everyone' (debug.check_collectives)"
+  expect compared_none $ranks 0 0 'done'
+  expect compared_type $ranks 82 1 "$compared: .*rank $last wants all_reduce #3 bf16\[2000\]"
+  expect compared_type $ranks 82 1 "ranks 0, 1 want all_reduce #3 fp32\[1000\]"
+  expect compared_count $ranks 82 1 "$compared: .*rank $last wants all_reduce #3 fp32\[900\]"
+  expect compared_order $ranks 82 1 "$compared: .*rank $last wants broadcast #3"
+  expect compared_root $ranks 82 1 "$compared: .*rank $last wants broadcast #3 fp32\[1000\] from 1"
+  expect compared_sum $ranks 82 1 "$compared: .*rank $last wants all_reduce #3 .* of the maximum"
+  expect compared_axis $ranks 82 1 "rank $last in the check before all_reduce #1 fp32"
   expect gpu $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
   expect gpu_asleep $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
 done

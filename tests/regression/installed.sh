@@ -45,4 +45,10 @@ small="model.layers=1 model.sequence=16 batch.global=4 batch.micro=1 optimizer.s
 run 2 train "$deck" data.paths="[\"$deck\"]" $small run.steps=2 checkpoint.every=2
 check "two steps with an installed deck" test "$status" = 0
 check "and their checkpoint" test -e "$work/runs/quickstart/checkpoints/latest"
+
+# What `spack test run` does with this tree.
+if command -v python3 >/dev/null; then
+  check "the smoke tests of the Spack package" python3 "$SOURCE/tests/support/spack_smoke.py" \
+    "$SOURCE/spack/packages/trireme/package.py" "$here" "$MPIRUN"
+fi
 finish
