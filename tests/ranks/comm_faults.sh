@@ -10,7 +10,7 @@ export TRIREME_TEST_FOLDER
 trap 'rm -rf "$output" "$TRIREME_TEST_FOLDER"' EXIT
 ulimit -c 0
 
-# fault ranks status lines text: the status, how many lines of ours, and a part of one
+# fault ranks status lines text...: the status, how many lines of ours, and parts of lines
 expect() {
   if [ -n "${TRIREME_TEST_DEVICE:-}" ]; then
     case $1 in  # the others never look at where a tensor lies
@@ -18,15 +18,22 @@ expect() {
       *) return ;;
     esac
   fi
-  timeout 40 "$mpiexec" -n "$2" "$program" "$1" >"$output" 2>&1
+  fault=$1 ranks=$2 want=$3 want_lines=$4
+  shift 4
+  timeout 40 "$mpiexec" -n "$ranks" "$program" "$fault" >"$output" 2>&1
   status=$?
   lines=$(grep -c '^trireme: error: ' "$output")
-  if [ "$status" -ne "$3" ] || [ "$lines" -ne "$4" ] || ! grep -q -e "$5" "$output"; then
+  missing=
+  for text; do
+    grep -q -e "$text" "$output" || missing="$missing, want '$text'"
+  done
+  if [ "$status" -ne "$want" ] || [ "$lines" -ne "$want_lines" ] || [ -n "$missing" ]; then
     failures=$((failures + 1))
-    echo "FAILED: $1 on $2 ranks: status $status (want $3), $lines lines (want $4), want '$5'"
+    echo "FAILED: $fault on $ranks ranks: status $status (want $want)," \
+      "$lines lines (want $want_lines)$missing"
     cat "$output"
   else
-    echo "ok: $1 on $2 ranks"
+    echo "ok: $fault on $ranks ranks"
   fi
 }
 
@@ -51,9 +58,9 @@ for ranks in 3; do
   expect slow_worker $ranks 82 1 'late: rank 0 (host'
   # The watchdog: who is named, where, and no false alarm.
   late="rank $last (host .*) has not entered all_reduce #2 fp32\[1000\] (4000 bytes) on axis 'everyone' of ranks 0-$last"
-  expect watch_sleep $ranks 82 1 "$late"
-  expect watch_sleep $ranks 82 1 "^  rank $last (host .*): 'training step', 7 steps done, .* in no collective"
-  expect watch_sleep $ranks 82 1 "^  rank 0 (host .*): .* in all_reduce #2"
+  expect watch_sleep $ranks 82 1 "$late" \
+    "^  rank $last (host .*): 'training step', 7 steps done, .* in no collective" \
+    "^  rank 0 (host .*): .* in all_reduce #2"
   expect watch_stop $ranks 82 1 "$late"
   expect watch_skip $ranks 82 1 "rank $last (host .*) has not entered all_reduce #2\|out of step: rank $last"
   expect watch_swap $ranks 82 1 "out of step: rank $last (host .*) in broadcast #2 .*; rank 0 .* in all_reduce #2 fp32\[1000\]"
@@ -68,8 +75,8 @@ for ranks in 3; do
   # Compared before they start: each is named, with what both sides want.
   compared="out of step on axis 'everyone' (debug.check_collectives)"
   expect compared_none $ranks 0 0 'done'
-  expect compared_type $ranks 82 1 "$compared: .*rank $last wants all_reduce #3 bf16\[2000\]"
-  expect compared_type $ranks 82 1 "ranks 0, 1 want all_reduce #3 fp32\[1000\]"
+  expect compared_type $ranks 82 1 "$compared: .*rank $last wants all_reduce #3 bf16\[2000\]" \
+    "ranks 0, 1 want all_reduce #3 fp32\[1000\]"
   expect compared_count $ranks 82 1 "$compared: .*rank $last wants all_reduce #3 fp32\[900\]"
   expect compared_order $ranks 82 1 "$compared: .*rank $last wants broadcast #3"
   expect compared_root $ranks 82 1 "$compared: .*rank $last wants broadcast #3 fp32\[1000\] from 1"
