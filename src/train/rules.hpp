@@ -91,6 +91,7 @@ class Rules {
   void state_rules();
   void layer_rules();
   void fp8_size_rules();
+  void fp8_expert_rules(std::int64_t multiple);
   void optimizer_rules();
   void group_rules();
   void debug_rules();

@@ -24,6 +24,16 @@ bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
   return true;
 }
 
+// Whether each part is a multiple of `multiple`.
+bool splits(std::int64_t extent, std::int64_t parts, std::int64_t multiple) {
+  return extent % parts == 0 && extent / parts % multiple == 0;
+}
+
+std::string must_be(const std::string& what, std::int64_t multiple) {
+  return what +
+         format(" must be a multiple of {} with precision.compute = \"fp8\"", multiple);
+}
+
 }  // namespace
 
 void Rules::precision_rules() {
@@ -106,11 +116,10 @@ void Rules::fp8_size_rules() {
   const auto& m = config_.model;
   const auto& mesh = config_.parallel.mesh;
   const auto fits = [multiple](std::int64_t extent, std::int64_t parts) {
-    return extent % parts == 0 && extent / parts % multiple == 0;
+    return splits(extent, parts, multiple);
   };
   const auto must = [&](const std::string& what, std::int64_t parts) {
-    return what + format(" must be a multiple of {} with precision.compute = \"fp8\"",
-                         multiple * parts);
+    return must_be(what, multiple * parts);
   };
   rule(
       {"model.hidden", "precision.compute"}, [&] { return fits(m.hidden, 1); },
@@ -127,23 +136,7 @@ void Rules::fp8_size_rules() {
                format(": write model.feed_forward = {}",
                       next_multiple(m.feed_forward, of));
       });
-  if (m.has_experts()) {
-    const std::int64_t shared = m.moe.shared_experts;
-    rule(
-        {"model.moe.expert_feed_forward", "model.moe.shared_experts", "parallel.tensor",
-         "precision.compute"},
-        [&] {
-          return fits(m.expert_width(), mesh.tensor) &&
-                 fits(shared * m.expert_width(), mesh.tensor);
-        },
-        [&] {
-          const std::int64_t of = multiple * mesh.tensor;
-          return must(show("model.moe.expert_feed_forward", m.expert_width()),
-                      mesh.tensor) +
-                 format(": write model.moe.expert_feed_forward = {}",
-                        next_multiple(m.expert_width(), of));
-        });
-  }
+  if (m.has_experts()) fp8_expert_rules(multiple);
   rule(
       {"model.heads", "model.kv_heads", "model.hidden", "parallel.tensor"},
       [&] { return heads_fit(m, mesh.tensor, multiple); },
@@ -166,6 +159,25 @@ void Rules::fp8_size_rules() {
                    " must be a multiple of {} on each rank with precision.compute = "
                    "\"fp8\": write batch.micro = {}",
                    multiple, next_multiple(config_.batch.micro, multiple));
+      });
+}
+
+// The same of experts, which have a width of their own.
+void Rules::fp8_expert_rules(std::int64_t multiple) {
+  const auto& m = config_.model;
+  const std::int64_t parts = config_.parallel.mesh.tensor;
+  rule(
+      {"model.moe.expert_feed_forward", "model.moe.shared_experts", "parallel.tensor",
+       "precision.compute"},
+      [&] {
+        return splits(m.expert_width(), parts, multiple) &&
+               splits(m.moe.shared_experts * m.expert_width(), parts, multiple);
+      },
+      [&] {
+        return must_be(show("model.moe.expert_feed_forward", m.expert_width()),
+                       multiple * parts) +
+               format(": write model.moe.expert_feed_forward = {}",
+                      next_multiple(m.expert_width(), multiple * parts));
       });
 }
 
