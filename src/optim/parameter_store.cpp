@@ -66,6 +66,7 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
   allocate_narrow(device);
   bind_whole();
   if (!config_.training) return;
+  allocate_feedback(device);
   if (config_.sharding == Sharding::none) cut_buckets();
   find_partial_tensors();
 }

@@ -53,8 +53,50 @@ void Rules::precision_rules() {
                  (proof ? " would spoil the proof" : " is of no use") +
                  format(": write {} = \"auto\"", row.key);
         });
+  rule(
+      {"precision.rounding", "precision.recipe", "precision.master"},
+      [&] {
+        return deck_.text("precision.rounding") != "stochastic" ||
+               size_of(precision.recipe[TensorClass::master].type) == 2;
+      },
+      [&] {
+        return show("precision.rounding") + " with " + show("precision.recipe") +
+               ": the optimizer updates weights in " +
+               std::string(name_of(precision.recipe[TensorClass::master].type)) +
+               ", which loses no small step: write precision.rounding = \"auto\", or "
+               "precision.master = \"bf16\"";
+      });
+  feedback_rules();
   state_rules();
   layer_rules();
+}
+
+// Residuals are in the unit of the gradients, which a loss scale changes as it goes.
+void Rules::feedback_rules() {
+  const Recipe& recipe = config_.precision.recipe;
+  rule(
+      {"precision.error_feedback", "precision.gradient_reduce", "precision.recipe"},
+      [&] {
+        return !config_.precision.error_feedback ||
+               size_of(recipe[TensorClass::gradient_traffic].type) <= 2;
+      },
+      [&] {
+        return show("precision.error_feedback") + " with gradients that travel in " +
+               std::string(name_of(recipe[TensorClass::gradient_traffic].type)) +
+               ": nothing is rounded: write precision.error_feedback = false, or "
+               "precision.gradient_reduce = \"bf16\" or \"fp8\"";
+      });
+  rule(
+      {"precision.error_feedback", "precision.compute"},
+      [&] {
+        return !config_.precision.error_feedback ||
+               recipe[TensorClass::activation].type != DType::f16;
+      },
+      [&] {
+        return show("precision.error_feedback") + " with " + show("precision.compute") +
+               ": a changed loss scale would change what is carried over: write "
+               "precision.error_feedback = false, or precision.compute = \"bf16\"";
+      });
 }
 
 // What lives on the host is updated there, by kernels of the wide types.
