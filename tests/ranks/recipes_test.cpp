@@ -183,7 +183,7 @@ TEST(Recipes, WeightsBySquares) {
   }
   for (const Words& mesh : meshes) {
     SCOPED_TRACE(mesh.back());
-    const Words size = {"model.hidden=160", "model.feed_forward=208"};
+    const Words size = {"model.hidden=192", "model.feed_forward=208"};
     // Of this rank: the tensor's name, the element's place in it, and its value.
     std::vector<std::tuple<std::string, std::int64_t, double>> used;
     const auto collect = [&](train::Engine& engine) {
