@@ -64,8 +64,7 @@ void ParameterStore::load_part(const Unit& unit, std::size_t tensor, Range part)
   if (keeps_roots()) kernels::square(stream_, wide_room(3, count));
 }
 
-// Room 0, new master weights, as they are kept, and room 3, second moments, up to their
-// rounding. The same bits each time.
+// Room 0, the new master weights, as they will be kept: the same bits in both passes.
 void ParameterStore::round_part(const Segment& segment, Range part, std::int64_t step) {
   const TensorView master = wide_room(0, part.count());
   const DType type = config_.type(TensorClass::master);
