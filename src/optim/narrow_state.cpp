@@ -24,18 +24,12 @@ std::int64_t squares_of(const Shape& whole) {
 
 // What cannot be had is an error here, whatever a deck's rules let through.
 void ParameterStore::check_recipe() const {
-  const bool adamw = config_.optimizer == OptimizerKind::adamw;
   for (std::size_t c = 0; c < tensor_classes; ++c) {
     const auto what = static_cast<TensorClass>(c);
     const std::string_view why = cannot_keep(config_.recipe, what);
     require(why.empty(), Status::bad_content, "the recipe {} has {} in {}: {}",
             config_.recipe.name, name_of(what), name_of(config_.type(what)), why);
   }
-  require(
-      config_.offload == Offload::none || keeps_wide(config_.recipe, adamw),
-      Status::bad_content,
-      "parallel.offload cannot be had with the recipe {}: the host updates fp32 state",
-      config_.recipe.name);
 }
 
 bool ParameterStore::narrow_state() const {
@@ -109,6 +103,9 @@ void ParameterStore::allocate_narrow(Device device) {
                       {static_cast<std::int64_t>(scaled_classes * tensors_.size()) + 1},
                       MemoryClass::workspace, "largest magnitudes");
   if (!config_.training) return;
+  if (config_.offload != Offload::none && narrow_state())
+    staged_state_ = Buffer(device, DType::u8, {static_cast<std::int64_t>(wide_.bytes())},
+                           MemoryClass::workspace, "offloaded state");
   moment1_scales_ = scales(TensorClass::moment1, "scales of first moments");
   next_moment1_scales_ = scales(TensorClass::moment1, "next scales of first moments");
   if (config_.optimizer == OptimizerKind::adamw) {
@@ -133,7 +130,8 @@ void ParameterStore::allocate_narrow(Device device) {
 
 std::size_t ParameterStore::workspace_bytes() const {
   std::size_t bytes = wide_.bytes() + wide_sum_.bytes() + sent_.bytes() +
-                      amax_room_.bytes() + dump_.bytes() + square_amaxes_.bytes();
+                      amax_room_.bytes() + dump_.bytes() + square_amaxes_.bytes() +
+                      staged_state_.bytes();
   for (const Scales* scales :
        {&weight_scales_, &moment1_scales_, &moment2_scales_, &next_weight_scales_,
         &next_moment1_scales_, &next_moment2_scales_, &sum_scales_, &microbatch_scales_,

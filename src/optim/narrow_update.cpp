@@ -50,17 +50,35 @@ void ParameterStore::agree_on_scales() {
       next_moment2_scales_);
 }
 
+TensorView ParameterStore::room_for(int i, const TensorView& kept, bool away) const {
+  if (!away) return kept;
+  const std::int64_t room = staged_state_.view().elements() / wide_rooms;
+  return memory_as(staged_state_.view().rows(i * room, room), kept.dtype(),
+                   kept.elements());
+}
+
+TensorView ParameterStore::brought(int i, const TensorView& kept) {
+  const TensorView room = room_for(i, kept, config_.offload != Offload::none);
+  if (room.raw() != kept.raw()) move(kept, room, traffic_.to_device);
+  return room;
+}
+
+void ParameterStore::give_back(const TensorView& room, const TensorView& kept) {
+  if (room.raw() != kept.raw()) move(room, kept, traffic_.to_host);
+}
+
 // Master weights, gradient and moments of a part of this rank's share, in rooms 0 to 3.
 void ParameterStore::load_part(const Unit& unit, std::size_t tensor, Range part) {
   const std::int64_t at = part.begin - unit.share().begin, count = part.count();
-  kernels::copy(stream_, master_share(unit).rows(at, count), wide_room(0, count));
+  kernels::copy(stream_, brought(0, master_share(unit).rows(at, count)),
+                wide_room(0, count));
   decode(stream_, gradient_share(unit).rows(at, count), sum_scales_, tensor,
          wide_room(1, count));
-  decode(stream_, share_in(moment1_, unit).rows(at, count), moment1_scales_, tensor,
-         wide_room(2, count));
+  decode(stream_, brought(1, share_in(moment1_, unit).rows(at, count)), moment1_scales_,
+         tensor, wide_room(2, count));
   if (!moment2_.view().empty())
-    decode(stream_, share_in(moment2_, unit).rows(at, count), moment2_scales_, tensor,
-           wide_room(3, count));
+    decode(stream_, brought(2, share_in(moment2_, unit).rows(at, count)), moment2_scales_,
+           tensor, wide_room(3, count));
   if (keeps_roots()) kernels::square(stream_, wide_room(3, count));
 }
 
@@ -96,27 +114,40 @@ void ParameterStore::note_amaxes(const Segment& segment, Range part) {
 void ParameterStore::store_part(const Unit& unit, const Segment& segment, Range part,
                                 std::int64_t step) {
   const std::int64_t at = part.begin - unit.share().begin, count = part.count();
-  const std::size_t tensor = segment.tensor;
+  const bool away = config_.offload != Offload::none;
+  const auto store = [&](int i, const TensorView& kept, bool elsewhere,
+                         const auto& write) {
+    const TensorView room = room_for(i, kept, elsewhere);
+    write(room);
+    give_back(room, kept);
+  };
   const TensorView master = wide_room(0, count);
-  kernels::copy(stream_, master, master_share(unit).rows(at, count));
+  store(0, master_share(unit).rows(at, count), away,
+        [&](const TensorView& room) { kernels::copy(stream_, master, room); });
   if (owns_master())
-    encode_weight(segment, part, master, next_weight_scales_,
-                  weight_share(unit).rows(at, count));
-  encode(stream_, wide_room(2, count), next_moment1_scales_, tensor,
-         share_in(moment1_, unit).rows(at, count));
+    store(3, weight_share(unit).rows(at, count), config_.offload == Offload::weights,
+          [&](const TensorView& room) {
+            encode_weight(segment, part, master, next_weight_scales_, room);
+          });
+  store(1, share_in(moment1_, unit).rows(at, count), away, [&](const TensorView& room) {
+    encode(stream_, wide_room(2, count), next_moment1_scales_, segment.tensor, room);
+  });
   if (moment2_.view().empty()) return;
-  const TensorView second = wide_room(3, count);
-  if (keeps_roots()) {
-    // No root becomes 0 that was not: the first moment would be divided by epsilon.
-    const DType type = config_.type(TensorClass::moment2);
-    const float scale = next_moment2_scales_.at(tensor);
-    kernels::square_root(stream_, second,
-                         scale * kernels::fp8_decode(1, fp8_format(type)));
-    kernels::round_stochastic(stream_, second, run_of(segment, part), type, scale,
-                              key_of(segment, RoundedBy::moment2, step));
-  }
-  encode(stream_, second, next_moment2_scales_, tensor,
-         share_in(moment2_, unit).rows(at, count));
+  if (keeps_roots()) round_roots(segment, part, step);
+  store(2, share_in(moment2_, unit).rows(at, count), away, [&](const TensorView& room) {
+    encode(stream_, wide_room(3, count), next_moment2_scales_, segment.tensor, room);
+  });
+}
+
+// Room 3, second moments, as their roots will be kept. None becomes 0 that was not: the
+// first moment would be divided by epsilon.
+void ParameterStore::round_roots(const Segment& segment, Range part, std::int64_t step) {
+  const TensorView second = wide_room(3, part.count());
+  const DType type = config_.type(TensorClass::moment2);
+  const float scale = next_moment2_scales_.at(segment.tensor);
+  kernels::square_root(stream_, second, scale * kernels::fp8_decode(1, fp8_format(type)));
+  kernels::round_stochastic(stream_, second, run_of(segment, part), type, scale,
+                            key_of(segment, RoundedBy::moment2, step));
 }
 
 // Where there are scales the update is made twice: once for the largest magnitudes, which

@@ -85,8 +85,9 @@ void ParameterStore::encode_weights() {
       const std::int64_t first = unit.share().begin;
       for_each_part(unit, unit.share(), [&](const Segment& segment, Range part) {
         const TensorView wide = wide_room(0, part.count());
-        kernels::copy(stream_, master_share(unit).rows(part.begin - first, part.count()),
-                      wide);
+        kernels::copy(
+            stream_,
+            brought(0, master_share(unit).rows(part.begin - first, part.count())), wide);
         body(unit, segment, part, wide);
       });
     }
@@ -96,11 +97,14 @@ void ParameterStore::encode_weights() {
   });
   agree_on_scales();
   std::swap(weight_scales_, next_weight_scales_);
-  each_part([&](const Unit& unit, const Segment& segment, Range part,
-                const TensorView& wide) {
-    encode_weight(segment, part, wide, weight_scales_,
-                  weight_share(unit).rows(part.begin - unit.share().begin, part.count()));
-  });
+  each_part(
+      [&](const Unit& unit, const Segment& segment, Range part, const TensorView& wide) {
+        const TensorView kept =
+            weight_share(unit).rows(part.begin - unit.share().begin, part.count());
+        const TensorView room = room_for(3, kept, config_.offload == Offload::weights);
+        encode_weight(segment, part, wide, weight_scales_, room);
+        give_back(room, kept);
+      });
 }
 
 // The largest over all ranks among which tensors are spread; the first `dense` numbers

@@ -105,7 +105,8 @@ void ParameterStore::allocate(Device device) {
     moment2_ = flat(config_.type(TensorClass::moment2), trained, state, "second moments");
   if (!offloads) return;
   const std::int64_t room = std::min(staged_elements, std::max<std::int64_t>(trained, 1));
-  staged_gradient_ = flat(sum, room, MemoryClass::offloaded, "staged gradients");
+  if (!narrow_state())
+    staged_gradient_ = flat(sum, room, MemoryClass::offloaded, "staged gradients");
   staged_weight_ = flat(weight, room, MemoryClass::offloaded, "staged weights");
 }
 

@@ -307,6 +307,11 @@ class ParameterStore final : public WeightAccess {
   void max_over_holders(const TensorView& room, std::int64_t dense);
   void update_narrow(const OptimizerConfig& config, double learning_rate,
                      double gradient_scale, std::int64_t step);
+  // State that is offloaded passes through rooms on the device, part by part; other state
+  // is its own room. brought: as it is kept; room_for: to be written, then given back.
+  TensorView brought(int i, const TensorView& kept);
+  TensorView room_for(int i, const TensorView& kept, bool away) const;
+  void give_back(const TensorView& room, const TensorView& kept);
   void load_part(const Unit& unit, std::size_t tensor, Range part);
   // Second moments of FP8 are kept as square roots.
   bool keeps_roots() const {
@@ -317,6 +322,7 @@ class ParameterStore final : public WeightAccess {
   kernels::RoundingKey key_of(const Segment& segment, RoundedBy use,
                               std::int64_t step) const;
   void round_part(const Segment& segment, Range part, std::int64_t step);
+  void round_roots(const Segment& segment, Range part, std::int64_t step);
   void note_amaxes(const Segment& segment, Range part);
   void store_part(const Unit& unit, const Segment& segment, Range part,
                   std::int64_t step);
@@ -405,6 +411,7 @@ class ParameterStore final : public WeightAccess {
   Buffer wide_sum_;            // a unit's whole gradient
   Buffer sent_;                // the same as it is sent, and as it comes
   Buffer dump_;                // gradients as they are shown
+  Buffer staged_state_;        // parts of offloaded state, as it is kept
   Feedback shards_feedback_, copies_feedback_;
   std::vector<Slot> weight_slots_, gradient_slots_;
   std::size_t next_gradient_slot_ = 0;

@@ -59,15 +59,6 @@ std::string_view cannot_keep(const Recipe& recipe, TensorClass what) {
   }
 }
 
-bool keeps_wide(const Recipe& recipe, bool adamw) {
-  const DType wide = accumulator_of(recipe[TensorClass::activation].type);
-  const auto is_wide = [&](TensorClass what) { return recipe[what].type == wide; };
-  return !is_fp8(recipe[TensorClass::weight].type) && is_wide(TensorClass::master) &&
-         is_wide(TensorClass::gradient) && is_wide(TensorClass::gradient_sum) &&
-         is_wide(TensorClass::moment1) && (!adamw || is_wide(TensorClass::moment2)) &&
-         is_wide(TensorClass::gradient_traffic);
-}
-
 float power_scale(float amax, DType type, float previous) {
   if (!(amax > 0.0f) || std::isinf(amax)) return previous;
   int exponent = 0;

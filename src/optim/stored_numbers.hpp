@@ -19,8 +19,6 @@ constexpr bool has_scale(DType type) { return type == DType::f16 || is_fp8(type)
 
 // Why numbers of a class cannot be kept, or sent, as the recipe says; "" if they can.
 std::string_view cannot_keep(const Recipe& recipe, TensorClass what);
-// Whether all state and traffic is in the type of sums, but weights in use.
-bool keeps_wide(const Recipe& recipe, bool adamw);
 
 // The least power of two s with amax <= s * the largest number of `type`: a stored number
 // is value / s, which loses nothing but what rounding to the type loses. `previous` where

@@ -89,7 +89,6 @@ class Rules {
   void data_rules();
   void precision_rules();
   void feedback_rules();
-  void state_rules();
   void layer_rules();
   void fp8_size_rules();
   void optimizer_rules();

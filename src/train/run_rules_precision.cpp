@@ -67,7 +67,6 @@ void Rules::precision_rules() {
                "precision.master = \"bf16\"";
       });
   feedback_rules();
-  state_rules();
   layer_rules();
 }
 
@@ -96,25 +95,6 @@ void Rules::feedback_rules() {
         return show("precision.error_feedback") + " with " + show("precision.compute") +
                ": a changed loss scale would change what is carried over: write "
                "precision.error_feedback = false, or precision.compute = \"bf16\"";
-      });
-}
-
-// What lives on the host is updated there, by kernels of the wide types.
-void Rules::state_rules() {
-  const PrecisionSettings& precision = config_.precision;
-  rule(
-      {"parallel.offload", "precision.recipe", "precision.gradient_reduce",
-       "precision.master", "precision.moments"},
-      [&] {
-        const bool adamw = config_.optimizer.kind == optim::OptimizerKind::adamw;
-        return config_.parallel.offload == optim::Offload::none ||
-               optim::keeps_wide(precision.recipe, adamw);
-      },
-      [&] {
-        return show("parallel.offload") + " with " + show("precision.recipe") +
-               ": the host updates state of the type of sums alone: write "
-               "parallel.offload = \"none\", or a recipe and types that keep " +
-               std::string(name_of(precision.accumulate)) + " state";
       });
 }
 

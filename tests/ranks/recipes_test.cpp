@@ -300,6 +300,29 @@ TEST(Recipes, CheckpointsGoOn) {
   }
 }
 
+// State on the host takes the same numbers, and lies there; its bytes are counted.
+TEST(Recipes, OffloadedState) {
+  for (const char* recipe : {"bf16_pure", "fp8_lm", "deepseek_v3", "nanotron_fp8"}) {
+    const bool full = is_fp8(recipe_named(recipe)[TensorClass::gradient].type);
+    const Words words = strategy(full ? "FULL_SHARD" : "ZERO1", 1);
+    const Outcome home = train_recipe("llama-tied", recipe, words, 2);
+    for (const char* what : {"optimizer", "weights"}) {
+      if (!full && *what == 'w') continue;
+      SCOPED_TRACE(format("{} {}", recipe, what));
+      const std::int64_t before = memory_use(MemoryClass::optimizer).bytes;
+      optim::OffloadTraffic traffic;
+      const auto inspect = [&](train::Engine& engine) {
+        traffic = engine.store().offload_traffic();
+        EXPECT_EQ(memory_use(MemoryClass::optimizer).bytes, before);
+      };
+      const Words away = words + Words{format("parallel.offload={}", what)};
+      expect_same_bits(train_recipe("llama-tied", recipe, away, 2, inspect), home);
+      EXPECT_GT(traffic.to_host, 0);
+      EXPECT_GT(traffic.to_device, 0);
+    }
+  }
+}
+
 // Bytes per parameter of the published recipes: Megatron-LM's and nanotron's fp32 sums
 // 20, none 16, Transformer Engine 16, FP8-LM 9, DeepSeek-V3 15, nanotron 10.
 TEST(Recipes, BytesPerParameter) {

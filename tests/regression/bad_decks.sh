@@ -224,8 +224,6 @@ rule feedback 65 1 'precision.error_feedback = true|nothing is rounded' \
   precision.error_feedback=true
 rule feedback_fp16 65 1 'precision.error_feedback = true|a changed loss scale' \
   precision.error_feedback=true precision.compute=fp16 precision.gradient_reduce=bf16
-rule narrow_offload 65 1 'parallel.offload = "optimizer"|precision.recipe' \
-  precision.moments=bf16 parallel.offload=optimizer
 rule fp8_width 65 1 'model.hidden = 40|a multiple of 16|write model.hidden = 48' \
   precision.compute=fp8 model.hidden=40 model.feed_forward=64
 rule fp8_feed_forward 65 4 'model.feed_forward = 96|a multiple of 64|write model.feed_forward = 128' \

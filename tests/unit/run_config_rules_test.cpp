@@ -230,10 +230,6 @@ const std::vector<Case> cases = {
      1,
      {"precision.error_feedback = true with precision.compute = \"fp16\"",
       "write precision.error_feedback = false"}},
-    {{"parallel.offload=optimizer", "precision.moments=bf16"},
-     1,
-     {"parallel.offload = \"optimizer\" with precision.recipe",
-      "write parallel.offload = \"none\""}},
     {{"precision.recipe=bf16"},
      1,
      {"precision.recipe = \"bf16\" multiplies in bf16, which contradicts "
