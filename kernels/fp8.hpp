@@ -23,6 +23,10 @@ enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128, row_32 };
 constexpr std::int64_t fp8_block = 128;
 constexpr std::int64_t mx_block = 32;
 
+// Of a scale that is made from an amax: fp8_scale() or fp8_power_scale(). What was
+// quantized by a power of two has the same codes when it is quantized so once more.
+enum class ScaleSteps : std::uint8_t { any, powers_of_two };
+
 constexpr const char* name_of(Fp8Format format) {
   return format == Fp8Format::e4m3 ? "E4M3" : "E5M2";
 }
@@ -42,6 +46,7 @@ struct Fp8Matrix {
   Fp8Format format = Fp8Format::e4m3;
   Fp8Scaling scaling = Fp8Scaling::tensor;
   TensorView scales;
+  ScaleSteps steps = ScaleSteps::any;  // of block_128's scales as they are written
 };
 
 inline Shape fp8_scales_shape(Fp8Scaling scaling, std::int64_t M, std::int64_t K) {
@@ -95,10 +100,6 @@ constexpr float fp8_power_scale(float amax, Fp8Format format) {
   constexpr std::uint32_t mantissa = 0x7fffffu;
   return std::bit_cast<float>((bits + mantissa) & ~mantissa);
 }
-
-// Of a scale that is made from an amax: fp8_scale() or fp8_power_scale(). What was
-// quantized by a power of two has the same codes when it is quantized so once more.
-enum class ScaleSteps : std::uint8_t { any, powers_of_two };
 
 constexpr float fp8_scale(float amax, Fp8Format format, ScaleSteps steps) {
   return steps == ScaleSteps::any ? fp8_scale(amax, format)

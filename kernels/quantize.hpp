@@ -31,7 +31,8 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
 // x_MK       f64, f32, bf16 or f16; rows may be strided
 // y.codes    [M, K] u8, written
 // y.scales   read with Fp8Scaling::tensor, [1]; otherwise written: of each block's
-//            largest magnitude fp8_scale(), or with row_32 fp8_power_scale()
+//            largest magnitude fp8_scale(), or with row_32, and with y.steps,
+//            fp8_power_scale()
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 
 // What quantize(x, y) lost: adds to counts_2 (f64 [2]) how many elements saturated

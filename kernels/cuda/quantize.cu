@@ -178,7 +178,8 @@ __global__ void quantize_rows_kernel(MatrixOf<const T> x, MatrixOf<unsigned char
 template <class T>
 __global__ void quantize_squares_kernel(MatrixOf<const T> x,
                                         MatrixOf<unsigned char> codes, Fp8Format format,
-                                        float* scales, std::int64_t scale_stride) {
+                                        ScaleSteps steps, float* scales,
+                                        std::int64_t scale_stride) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const int warp = static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t first = std::int64_t{blockIdx.y} * fp8_block;
@@ -192,7 +193,7 @@ __global__ void quantize_squares_kernel(MatrixOf<const T> x,
   unsigned most = 0;
   for (std::int64_t row = first + warp; row < end; row += warps_per_block)
     if (column < x.columns) most = max(most, magnitude(load_group(x, row, column)));
-  const float scale = fp8_scale(__uint_as_float(block_max(most)), format);
+  const float scale = fp8_scale(__uint_as_float(block_max(most)), format, steps);
   if (threadIdx.x == 0) *scale_of_block = scale;
   const Wide<T> inverse = Wide<T>(1) / static_cast<Wide<T>>(scale);
   for (std::int64_t row = first + warp; row < end; row += warps_per_block) {
@@ -313,7 +314,7 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
       case Fp8Scaling::block_128:
         grid.blocks = dim3(extent(y.scales.dim(1)), extent(y.scales.dim(0)));
         return launch(stream, grid, &quantize_squares_kernel<D>, from, to, y.format,
-                      scales, y.scales.dim(1));
+                      y.steps, scales, y.scales.dim(1));
       case Fp8Scaling::row_32: break;  // refused by the caller
     }
   });

@@ -55,7 +55,7 @@ void quantize_blocks(const Rows<const T>& x, const Rows<std::uint8_t>& codes,
     for (std::int64_t row = first; row < first + count; ++row)
       most = std::max(most, largest(x[row] + begin, width));
     const float scale = mx ? fp8_power_scale(as_amax(most), y.format)
-                           : fp8_scale(as_amax(most), y.format);
+                           : fp8_scale(as_amax(most), y.format, y.steps);
     scales[fp8_scale_at(y.scaling, M, K, first, begin)] = scale;
     for (std::int64_t row = first; row < first + count; ++row)
       encode(x[row] + begin, width, scale, y.format, codes[row] + begin);

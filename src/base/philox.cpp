@@ -8,42 +8,12 @@
 namespace trireme {
 namespace {
 
-std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
-std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
-
 // (0, 1]: never zero, so that its logarithm is finite.
 double open_uniform(std::uint64_t bits) {
   return (static_cast<double>(bits >> 11) + 1.0) * 0x1p-53;
 }
 
 }  // namespace
-
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                        std::array<std::uint32_t, 2> key) {
-  constexpr std::uint64_t multiplier_0 = 0xD2511F53u, multiplier_1 = 0xCD9E8D57u;
-  constexpr std::uint32_t weyl_0 = 0x9E3779B9u, weyl_1 = 0xBB67AE85u;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = multiplier_0 * counter[0];
-    const std::uint64_t p1 = multiplier_1 * counter[2];
-    counter = {high(p1) ^ counter[1] ^ key[0], low(p1), high(p0) ^ counter[3] ^ key[1],
-               low(p0)};
-    key[0] += weyl_0;
-    key[1] += weyl_1;
-  }
-  return counter;
-}
-
-std::array<std::uint32_t, 4> Random::block(std::uint64_t index) const {
-  // The counter has no room for a 64-bit index, a 64-bit stream and the step: the
-  // stream's upper half is mixed into the key.
-  return philox4x32({low(index), high(index), low(stream_), step_},
-                    {low(seed_) ^ high(stream_), high(seed_)});
-}
-
-std::uint64_t Random::bits(std::uint64_t index) const {
-  const auto b = block(index);
-  return static_cast<std::uint64_t>(b[1]) << 32 | b[0];
-}
 
 double Random::uniform(std::uint64_t index) const {
   return static_cast<double>(bits(index) >> 11) * 0x1p-53;

@@ -22,7 +22,8 @@ constexpr Precision e4m3_mx = e4m3(Scaling::mx);
 
 // Columns: activation, forward operand, backward operand, weight, master, gradient,
 // gradient sum, moment 1, moment 2, gradient traffic, weight traffic. Gradients of FP8
-// (MS-AMP, FP8-LM, nanotron) and moments carry one scale for each tensor.
+// (MS-AMP, FP8-LM, nanotron) and moments carry one scale for each tensor; nanotron's
+// master weights, of 8 bits, are rounded by chance.
 constexpr std::array table = {
     Recipe{"fp64",
            "everything in fp64, for proofs",
@@ -83,7 +84,8 @@ constexpr std::array table = {
     Recipe{"nanotron_fp8",
            "FP8 weights, gradients and moments, bf16 master weights",
            {bf16, e4m3_current, e5m2_current, e4m3_current, bf16, e4m3_current, f32,
-            e4m3_current, e4m3_current, bf16, e4m3_current}},
+            e4m3_current, e4m3_current, bf16, e4m3_current},
+           true},
 };
 
 }  // namespace

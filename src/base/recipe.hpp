@@ -50,6 +50,8 @@ struct Recipe {
   std::string_view name;  // precision.recipe
   std::string_view doc;   // one line, with the source
   std::array<Precision, tensor_classes> of{};
+  // Master weights are rounded to their type by chance, not to nearest.
+  bool stochastic = false;
 
   const Precision& operator[](TensorClass what) const {
     return of[static_cast<std::size_t>(what)];

@@ -86,6 +86,8 @@ Fp8Matrix Linear::room(Arena& arena, Operand what, const Shape& shape,
   Fp8Matrix x;
   x.format = format_of(what);
   x.scaling = scaling_of(of_operand(precision_, what), what);
+  if (what == Operand::weight && precision_.weight_was_fp8)
+    x.steps = kernels::ScaleSteps::powers_of_two;
   x.codes = arena.take(DType::u8, shape, "linear.codes");
   x.scales = precision_.one_scale()
                  ? scale_1

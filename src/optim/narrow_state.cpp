@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/device_memory.hpp"
+#include "base/philox.hpp"
+#include "base/split.hpp"
 #include "kernels/elementwise.hpp"
 #include "optim/parameter_store.hpp"
 
@@ -12,22 +14,22 @@ namespace {
 // Elements that are wide at a time.
 constexpr std::int64_t most_wide = 1 << 20;
 
+// Of 128 x 128 in a tensor; a vector is a column.
+std::int64_t squares_of(const Shape& whole) {
+  const std::int64_t columns = whole.rank() == 2 ? whole[1] : 1;
+  return divide_up(whole[0], kernels::fp8_block) * divide_up(columns, kernels::fp8_block);
+}
+
 }  // namespace
 
 // What cannot be had is an error here, whatever a deck's rules let through.
 void ParameterStore::check_recipe() const {
-  const bool adamw = config_.optimizer == OptimizerKind::adamw;
   for (std::size_t c = 0; c < tensor_classes; ++c) {
     const auto what = static_cast<TensorClass>(c);
-    const std::string_view why = cannot_keep(config_.recipe, what, adamw);
+    const std::string_view why = cannot_keep(config_.recipe, what);
     require(why.empty(), Status::bad_content, "the recipe {} has {} in {}: {}",
             config_.recipe.name, name_of(what), name_of(config_.type(what)), why);
   }
-  require(
-      config_.offload == Offload::none || keeps_wide(config_.recipe, adamw),
-      Status::bad_content,
-      "parallel.offload cannot be had with the recipe {}: the host updates fp32 state",
-      config_.recipe.name);
 }
 
 bool ParameterStore::narrow_state() const {
@@ -43,7 +45,10 @@ bool ParameterStore::narrow_state() const {
 void ParameterStore::find_segments() {
   segments_.resize(layout_.units.size());
   for (const bool expert : {false, true}) {
-    if (expert) dense_tensors_ = tensors_.size();
+    if (expert) {
+      dense_tensors_ = tensors_.size();
+      dense_weight_scales_ = weight_scales_count_;
+    }
     for (std::size_t u = 0; u < layout_.units.size(); ++u) {
       const Unit& unit = layout_.units[u];
       if (unit.expert != expert) continue;
@@ -55,11 +60,16 @@ void ParameterStore::find_segments() {
               tensor_index_.try_emplace(slab.tensor, tensors_.size());
           if (fresh) {
             Slab scale{slab.tensor, {1}, {0}, {0}, {1}, Place::invariant, true};
-            tensors_.push_back({&unit, std::move(scale)});
+            const std::int64_t scales = scales_squares() ? squares_of(slab.whole) : 1;
+            tensors_.push_back({&unit, std::move(scale), weight_scales_count_, scales,
+                                hash_name(slab.tensor)});
+            weight_scales_count_ += static_cast<std::size_t>(scales);
           }
           const std::int64_t begin = piece.begin + slab.local_begin[0] * width;
-          segments_[u].push_back(
-              {found->second, piece.param, {begin, begin + slab.extent[0] * width}});
+          segments_[u].push_back({found->second,
+                                  piece.param,
+                                  &slab,
+                                  {begin, begin + slab.extent[0] * width}});
         }
       }
     }
@@ -77,16 +87,25 @@ void ParameterStore::allocate_narrow(Device device) {
   };
   const bool narrow = narrow_state() || narrow_gradients() || narrow_traffic();
   if (is_fp8(config_.type(TensorClass::weight))) {
-    weight_scales_ = scales(TensorClass::weight, "scales of weights");
-    next_weight_scales_ = scales(TensorClass::weight, "next scales of weights");
+    const DType type = config_.type(TensorClass::weight);
+    weight_scales_ = Scales(device, type, weight_scales_count_, "scales of weights");
+    next_weight_scales_ =
+        Scales(device, type, weight_scales_count_, "next scales of weights");
   }
   if (!narrow) return;
+  if (scales_squares())
+    square_amaxes_ =
+        Buffer(device, DType::f32, {static_cast<std::int64_t>(weight_scales_count_)},
+               MemoryClass::workspace, "largest magnitudes of weights");
   wide_ = Buffer(device, config_.wide(), {wide_rooms * std::min(most_wide, largest)},
                  MemoryClass::workspace, "state in the type of the arithmetic");
   amax_room_ = Buffer(device, DType::f32,
                       {static_cast<std::int64_t>(scaled_classes * tensors_.size()) + 1},
                       MemoryClass::workspace, "largest magnitudes");
   if (!config_.training) return;
+  if (config_.offload != Offload::none && narrow_state())
+    staged_state_ = Buffer(device, DType::u8, {static_cast<std::int64_t>(wide_.bytes())},
+                           MemoryClass::workspace, "offloaded state");
   moment1_scales_ = scales(TensorClass::moment1, "scales of first moments");
   next_moment1_scales_ = scales(TensorClass::moment1, "next scales of first moments");
   if (config_.optimizer == OptimizerKind::adamw) {
@@ -111,7 +130,8 @@ void ParameterStore::allocate_narrow(Device device) {
 
 std::size_t ParameterStore::workspace_bytes() const {
   std::size_t bytes = wide_.bytes() + wide_sum_.bytes() + sent_.bytes() +
-                      amax_room_.bytes() + dump_.bytes();
+                      amax_room_.bytes() + dump_.bytes() + square_amaxes_.bytes() +
+                      staged_state_.bytes();
   for (const Scales* scales :
        {&weight_scales_, &moment1_scales_, &moment2_scales_, &next_weight_scales_,
         &next_moment1_scales_, &next_moment2_scales_, &sum_scales_, &microbatch_scales_,

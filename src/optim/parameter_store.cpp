@@ -66,6 +66,7 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
   allocate_narrow(device);
   bind_whole();
   if (!config_.training) return;
+  allocate_feedback(device);
   if (config_.sharding == Sharding::none) cut_buckets();
   find_partial_tensors();
 }
@@ -104,7 +105,8 @@ void ParameterStore::allocate(Device device) {
     moment2_ = flat(config_.type(TensorClass::moment2), trained, state, "second moments");
   if (!offloads) return;
   const std::int64_t room = std::min(staged_elements, std::max<std::int64_t>(trained, 1));
-  staged_gradient_ = flat(sum, room, MemoryClass::offloaded, "staged gradients");
+  if (!narrow_state())
+    staged_gradient_ = flat(sum, room, MemoryClass::offloaded, "staged gradients");
   staged_weight_ = flat(weight, room, MemoryClass::offloaded, "staged weights");
 }
 

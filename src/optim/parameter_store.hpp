@@ -15,6 +15,7 @@
 #include "base/recipe.hpp"
 #include "base/weight_access.hpp"
 #include "comm/mesh.hpp"
+#include "kernels/rounding.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/stored_numbers.hpp"
 #include "optim/unit.hpp"
@@ -40,6 +41,9 @@ struct StoreConfig {
   int prefetch = 1;                  // modules fetched ahead
   int gathered_units = 0;  // most bundles gathered at once; 0: one module and prefetch
   Offload offload = Offload::none;
+  std::uint64_t seed = 0;  // of roundings by chance
+  // What rounding takes from gradients on the wire is added to the next ones.
+  bool error_feedback = false;
 
   DType type(TensorClass what) const { return recipe[what].type; }
   // What modules compute in, and in what they hand over gradients.
@@ -113,6 +117,11 @@ class ParameterStore final : public WeightAccess {
   // The sums over the whole mesh, decoded where they are kept in a narrow type.
   std::vector<StoredBox> gradient_boxes();
 
+  // What error feedback carries over, which belongs to this rank alone and means nothing
+  // on another mesh: whole tensors under names of this layout and rank. None without it.
+  std::vector<StoredBox> feedback_boxes() const;
+  void clear_feedback();
+
   std::int64_t local_elements() const;  // parameters on this rank, without padding
   std::size_t weight_bytes() const {
     return weights_.bytes() + gathered_.bytes() + wire_.bytes();
@@ -132,7 +141,10 @@ class ParameterStore final : public WeightAccess {
   }
   // Room that narrow numbers pass through on their way to the arithmetic, and scales.
   std::size_t workspace_bytes() const;
-  std::size_t communication_bytes() const { return partial_.bytes() + scalar_.bytes(); }
+  std::size_t communication_bytes() const {
+    return partial_.bytes() + scalar_.bytes() + shards_feedback_.bytes() +
+           copies_feedback_.bytes();
+  }
   std::size_t staged_bytes() const {
     return staged_gradient_.bytes() + staged_weight_.bytes();
   }
@@ -178,12 +190,25 @@ class ParameterStore final : public WeightAccess {
   struct Segment {
     std::size_t tensor = 0;  // place in tensors_
     const Param* param = nullptr;
+    const Slab* slab = nullptr;
     Range range;  // elements of the unit
   };
-  // A tensor of the store, with one scale in each class that has scales.
+  // A tensor of the store, with one scale in each class that has scales, but for weights
+  // that have one for each 128 x 128.
   struct StoredTensor {
     const Unit* unit = nullptr;
-    Slab scale;  // of checkpoints, without the section
+    Slab scale;                   // of checkpoints, without the section
+    std::size_t first_scale = 0;  // in the weights' scales
+    std::int64_t weight_scales = 1;
+    std::uint64_t stream = 0;  // of random numbers
+  };
+  // What rounding took from gradients in the reductions over one kind of group.
+  struct Feedback {
+    Buffer sent;                          // from this rank's numbers
+    Buffer result;                        // from the sums that this rank makes
+    std::vector<std::int64_t> result_at;  // of each unit
+    Slab sent_slab, result_slab;          // of checkpoints
+    std::size_t bytes() const { return sent.bytes() + result.bytes(); }
   };
   // Of scales, one after the other for each tensor.
   enum class Scaled : std::uint8_t { weight, moment1, moment2 };
@@ -270,11 +295,37 @@ class ParameterStore final : public WeightAccess {
   // Weights.
   void convert_weights(const Unit& unit, const TensorView& kept, const TensorView& used);
   void encode_weights();
+  bool scales_squares() const {
+    return config_.recipe[TensorClass::weight].scaling == Scaling::blocks;
+  }
+  static kernels::TensorRun run_of(const Segment& segment, Range part);
+  void start_amaxes();
+  void note_weight_amax(const Segment& segment, Range part, const TensorView& wide);
+  void encode_weight(const Segment& segment, Range part, const TensorView& wide,
+                     const Scales& scales, const TensorView& codes);
+  void set_square_scales();
+  void max_over_holders(const TensorView& room, std::int64_t dense);
   void update_narrow(const OptimizerConfig& config, double learning_rate,
                      double gradient_scale, std::int64_t step);
+  // State that is offloaded passes through rooms on the device, part by part; other state
+  // is its own room. brought: as it is kept; room_for: to be written, then given back.
+  TensorView brought(int i, const TensorView& kept);
+  TensorView room_for(int i, const TensorView& kept, bool away) const;
+  void give_back(const TensorView& room, const TensorView& kept);
   void load_part(const Unit& unit, std::size_t tensor, Range part);
-  void note_amaxes(std::size_t tensor, std::int64_t count);
-  void store_part(const Unit& unit, std::size_t tensor, Range part);
+  // Second moments of FP8 are kept as square roots.
+  bool keeps_roots() const {
+    return !moment2_.view().empty() && is_fp8(config_.type(TensorClass::moment2));
+  }
+  // What a random rounding is for.
+  enum class RoundedBy : std::uint8_t { master, moment2 };
+  kernels::RoundingKey key_of(const Segment& segment, RoundedBy use,
+                              std::int64_t step) const;
+  void round_part(const Segment& segment, Range part, std::int64_t step);
+  void round_roots(const Segment& segment, Range part, std::int64_t step);
+  void note_amaxes(const Segment& segment, Range part);
+  void store_part(const Unit& unit, const Segment& segment, Range part,
+                  std::int64_t step);
   void agree_on_scales();
   // Gradients. `wide` holds elements [range) of the unit.
   std::vector<float> gradient_amaxes(const Unit& unit, Range range,
@@ -298,6 +349,19 @@ class ParameterStore final : public WeightAccess {
   void reduce_scatter_gradient(const Unit& unit, const TensorView& wide);
   void sum_codes(const Unit& unit, comm::Group& group, Range range,
                  const TensorView& wide, bool everywhere);
+  void decode_codes(const Unit& unit, Range range, const TensorView& codes,
+                    const Scales& scales, const TensorView& wide);
+  // Elements of a sum of `count` that one of the ranks makes.
+  static std::int64_t part_of_sum(std::int64_t count, std::int64_t ranks) {
+    return divide_up(divide_up(count, ranks), alignment_elements) * alignment_elements;
+  }
+  // Error feedback: optim/error_feedback.cpp.
+  void allocate_feedback(Device device);
+  TensorView sent_loss(const Unit& unit, Range range, bool everywhere) const;
+  TensorView result_loss(const Unit& unit, std::int64_t count, bool everywhere) const;
+  void keep_loss(const Unit& unit, Range range, const TensorView& wide,
+                 const TensorView& codes, const Scales& scales,
+                 const std::vector<float>& amaxes, const TensorView& loss);
   TensorView sent_room(int i, DType type, std::int64_t elements) const;
   void move_partial(const FlatBox& box, const TensorView& data, const TensorView& target,
                     bool out);
@@ -335,16 +399,20 @@ class ParameterStore final : public WeightAccess {
   std::vector<StoredTensor> tensors_;  // dense, then experts'
   std::unordered_map<std::string, std::size_t> tensor_index_;
   std::size_t dense_tensors_ = 0;
+  std::size_t dense_weight_scales_ = 0, weight_scales_count_ = 0;
   std::vector<std::vector<Segment>> segments_;  // of each unit
   Scales weight_scales_, moment1_scales_, moment2_scales_;
   Scales next_weight_scales_, next_moment1_scales_, next_moment2_scales_;
   Scales sum_scales_, microbatch_scales_, sent_scales_, result_scales_;
   std::vector<float> amaxes_;  // of each tensor and scaled class
   Buffer amax_room_;           // the same on the device, and one more
+  Buffer square_amaxes_;       // of weights that are scaled by squares
   Buffer wide_;                // parts of master weights, gradients and moments
   Buffer wide_sum_;            // a unit's whole gradient
   Buffer sent_;                // the same as it is sent, and as it comes
   Buffer dump_;                // gradients as they are shown
+  Buffer staged_state_;        // parts of offloaded state, as it is kept
+  Feedback shards_feedback_, copies_feedback_;
   std::vector<Slot> weight_slots_, gradient_slots_;
   std::size_t next_gradient_slot_ = 0;
   std::int64_t clock_ = 0, gathers_ = 0;

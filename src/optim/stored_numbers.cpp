@@ -14,18 +14,14 @@
 namespace trireme::optim {
 namespace {
 
-kernels::Fp8Format format_of(DType type) {
-  return type == DType::e5m2 ? kernels::Fp8Format::e5m2 : kernels::Fp8Format::e4m3;
-}
-
 float largest_of(DType type) {
-  return type == DType::f16 ? 65504.0f : kernels::fp8_max(format_of(type));
+  return type == DType::f16 ? 65504.0f : kernels::fp8_max(fp8_format(type));
 }
 
 TensorView row_of(const TensorView& x) { return x.reshape({1, x.elements()}); }
 
 kernels::Fp8Matrix codes_of(const TensorView& x, const TensorView& scale) {
-  return {row_of(memory_as(x, DType::u8, x.elements())), format_of(x.dtype()),
+  return {row_of(memory_as(x, DType::u8, x.elements())), fp8_format(x.dtype()),
           kernels::Fp8Scaling::tensor, scale};
 }
 
@@ -34,7 +30,11 @@ constexpr std::string_view one_scale =
 
 }  // namespace
 
-std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw) {
+kernels::Fp8Format fp8_format(DType type) {
+  return type == DType::e5m2 ? kernels::Fp8Format::e5m2 : kernels::Fp8Format::e4m3;
+}
+
+std::string_view cannot_keep(const Recipe& recipe, TensorClass what) {
   const auto [type, scaling] = recipe[what];
   const DType weight = recipe[TensorClass::weight].type;
   const bool scaled_alone = scaling == Scaling::current || scaling == Scaling::delayed;
@@ -47,25 +47,16 @@ std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw)
     case TensorClass::gradient_traffic:
       if (type == DType::f16) return "fp16 gradients would overflow on their way";
       return is_fp8(type) && !scaled_alone ? one_scale : "";
-    case TensorClass::moment2:
-      if (is_fp8(type) && adamw)
-        return "3 bits cannot hold a running mean of squares; 16 can";
-      return "";
     case TensorClass::weight:
+      return is_fp8(type) && !scaled_alone && scaling != Scaling::blocks
+                 ? "weights have one scale for each tensor, or for each 128 x 128"
+                 : "";
     case TensorClass::gradient:
     case TensorClass::gradient_sum:
-    case TensorClass::moment1: return is_fp8(type) && !scaled_alone ? one_scale : "";
+    case TensorClass::moment1:
+    case TensorClass::moment2: return is_fp8(type) && !scaled_alone ? one_scale : "";
     default: return "";
   }
-}
-
-bool keeps_wide(const Recipe& recipe, bool adamw) {
-  const DType wide = accumulator_of(recipe[TensorClass::activation].type);
-  const auto is_wide = [&](TensorClass what) { return recipe[what].type == wide; };
-  return !is_fp8(recipe[TensorClass::weight].type) && is_wide(TensorClass::master) &&
-         is_wide(TensorClass::gradient) && is_wide(TensorClass::gradient_sum) &&
-         is_wide(TensorClass::moment1) && (!adamw || is_wide(TensorClass::moment2)) &&
-         is_wide(TensorClass::gradient_traffic);
 }
 
 float power_scale(float amax, DType type, float previous) {
@@ -81,16 +72,20 @@ float gradient_scale_of(float amax, DType type) {
   return power_scale(amax, type, 1.0f);
 }
 
-Scales::Scales(Device device, DType type, std::size_t tensors, std::string_view label) {
-  if (!has_scale(type) || tensors == 0) return;
-  memory_ = Buffer(device, DType::f32, {static_cast<std::int64_t>(tensors)},
+Scales::Scales(Device device, DType type, std::size_t count, std::string_view label) {
+  if (!has_scale(type) || count == 0) return;
+  memory_ = Buffer(device, DType::f32, {static_cast<std::int64_t>(count)},
                    MemoryClass::workspace, label);
   Stream stream(device);
-  set_all(stream, std::vector<float>(tensors, 1.0f));
+  set_all(stream, std::vector<float>(count, 1.0f));
 }
 
 TensorView Scales::view(std::size_t tensor) const {
   return memory_.view().rows(static_cast<std::int64_t>(tensor), 1);
+}
+
+TensorView Scales::view(std::size_t first, std::int64_t count) const {
+  return memory_.view().rows(static_cast<std::int64_t>(first), count);
 }
 
 void Scales::set(Stream& stream, std::size_t tensor, float scale) {

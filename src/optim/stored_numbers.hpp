@@ -10,6 +10,7 @@
 #include "base/device.hpp"
 #include "base/memory.hpp"
 #include "base/recipe.hpp"
+#include "kernels/fp8.hpp"
 
 namespace trireme::optim {
 
@@ -17,10 +18,7 @@ namespace trireme::optim {
 constexpr bool has_scale(DType type) { return type == DType::f16 || is_fp8(type); }
 
 // Why numbers of a class cannot be kept, or sent, as the recipe says; "" if they can.
-// adamw: there is a running mean of squares.
-std::string_view cannot_keep(const Recipe& recipe, TensorClass what, bool adamw);
-// Whether all state and traffic is in the type of sums, but weights in use.
-bool keeps_wide(const Recipe& recipe, bool adamw);
+std::string_view cannot_keep(const Recipe& recipe, TensorClass what);
 
 // The least power of two s with amax <= s * the largest number of `type`: a stored number
 // is value / s, which loses nothing but what rounding to the type loses. `previous` where
@@ -33,16 +31,18 @@ float power_scale(float amax, DType type, float previous);
 // tells.
 float gradient_scale_of(float amax, DType type);
 
-// One scale for each tensor, on the device for its kernels and on the host.
+// Scales, mostly one for each tensor, on the device for its kernels and on the host.
 class Scales {
  public:
   Scales() = default;
   // All 1. Nothing, with at() = 1, for a type that needs none.
-  Scales(Device device, DType type, std::size_t tensors, std::string_view label);
+  Scales(Device device, DType type, std::size_t count, std::string_view label);
 
   bool empty() const { return values_.empty(); }
   float at(std::size_t tensor) const { return empty() ? 1.0f : values_[tensor]; }
   TensorView view(std::size_t tensor) const;  // [1] f32, on the device
+  // Of `count` scales from one on.
+  TensorView view(std::size_t first, std::int64_t count) const;
   void set(Stream& stream, std::size_t tensor, float scale);
   void set_all(Stream& stream, std::vector<float> scales);
   // Takes what was written on the device, by a checkpoint that was loaded.
@@ -61,6 +61,9 @@ void decode(Stream& stream, const TensorView& x, const Scales& scales, std::size
 // y = wide / scale, rounded to nearest, saturating in FP8. `wide` is left undefined.
 void encode(Stream& stream, const TensorView& wide, const Scales& scales,
             std::size_t tensor, const TensorView& y);
+
+// The FP8 format of a type.
+kernels::Fp8Format fp8_format(DType type);
 
 // Largest |x| of the dense x; NaN if one is NaN. room: [1] f32 on the device of x. Waits
 // for the stream; on meta 0.

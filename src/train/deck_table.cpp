@@ -241,11 +241,19 @@ constexpr std::array precision_keys = {
     text("precision", "gradient_reduce", "\"auto\"", "auto|fp64|fp32|bf16|fp16|fp8",
          "Type of gradients on the wire; fp8 is E4M3 with a scale for each tensor; auto: "
          "the recipe's."),
+    boolean("precision", "error_feedback", "false",
+            "Keep what rounding takes from gradients on the wire and add it to the next "
+            "ones; with gradients that travel in bf16 or fp8."),
     text("precision", "master", "\"auto\"", "auto|fp64|fp32|bf16|fp16",
          "Type of the weights that the optimizer updates; auto: the recipe's."),
     text("precision", "moments", "\"auto\"", "auto|fp64|fp32|bf16|fp16|fp8",
          "Type of the optimizer's moments; fp8 is E4M3 with a scale for each tensor; "
          "auto: the recipe's."),
+    text("precision", "rounding", "\"auto\"", "auto|nearest|stochastic",
+         "How master weights of bf16 or fp16 are rounded after an update; stochastic: up "
+         "or "
+         "down by chance, from run.seed, so that small steps are not lost; auto: the "
+         "recipe's."),
     integer("precision", "first_bf16", "blocks", "0", 0, 1e5,
             "First blocks whose products stay in bf16 with fp8."),
     integer("precision", "last_bf16", "blocks", "0", 0, 1e5,

@@ -23,7 +23,9 @@ optim::StoreConfig store_config(const RunConfig& config) {
           .wrap_parameters = parallel.wrap_parameters,
           .prefetch = parallel.prefetch,
           .gathered_units = parallel.gathered_units,
-          .offload = parallel.offload};
+          .offload = parallel.offload,
+          .seed = config.run.seed,
+          .error_feedback = config.precision.error_feedback};
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ std::string describe_recipe(const RunConfig& config) {
   std::string text = format("precision {}: {}; {} bytes a parameter\n", recipe.name,
                             recipe.doc, fixed(recipe.bytes_per_parameter(), 0)) +
                      text_table(rows, 3, 2);
+  if (precision.error_feedback)
+    text +=
+        "  what rounding takes from gradients on the wire is added to the next ones\n";
+  if (recipe.stochastic) text += "  master weights are rounded stochastically\n";
   if (recipe.fp8() && precision.first_bf16 + precision.last_bf16 > 0)
     text += format("  operands are bf16 in the first {} and the last {} blocks\n",
                    precision.first_bf16, precision.last_bf16);

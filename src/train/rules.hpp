@@ -88,7 +88,7 @@ class Rules {
   void size_rules();
   void data_rules();
   void precision_rules();
-  void state_rules();
+  void feedback_rules();
   void layer_rules();
   void fp8_size_rules();
   void fp8_expert_rules(std::int64_t multiple);

@@ -43,9 +43,8 @@ constexpr std::array kept_classes = {
 void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {
   const Recipe recipe = read_precision(deck).recipe;
   std::string key, wanted;
-  const bool adamw = deck.text("optimizer.name") == "adamw";
   for (const TensorClass what : kept_classes) {
-    const std::string_view why = optim::cannot_keep(recipe, what, adamw);
+    const std::string_view why = optim::cannot_keep(recipe, what);
     if (why.empty()) continue;
     std::string_view by = "precision.recipe";
     for (const ClassKey& row : class_keys())

@@ -66,6 +66,7 @@ struct PrecisionSettings {
   DType compute = DType::f32;          // the recipe's activations
   DType accumulate = DType::f32;       // gradients, master weights, moments
   DType gradient_reduce = DType::f32;  // on the wire
+  bool error_feedback = false;         // of what rounding to that type takes
   std::int64_t first_bf16 = 0, last_bf16 = 0;  // blocks without FP8
   std::int64_t amax_history = 1024;            // steps
   int margin = 0;                              // bits

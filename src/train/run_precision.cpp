@@ -57,7 +57,10 @@ PrecisionSettings read_precision(const io::Deck& deck) {
     if (name == "auto") continue;
     for (const TensorClass what : key.classes) recipe[what] = precision_named(name);
   }
+  if (const std::string& rounding = deck.text("precision.rounding"); rounding != "auto")
+    recipe.stochastic = rounding == "stochastic";
   PrecisionSettings precision = precision_of(recipe);
+  precision.error_feedback = deck.boolean("precision.error_feedback");
   precision.first_bf16 = deck.integer("precision.first_bf16");
   precision.last_bf16 = deck.integer("precision.last_bf16");
   precision.amax_history = deck.integer("precision.amax_history");

@@ -63,26 +63,48 @@ void Rules::precision_rules() {
                  (proof ? " would spoil the proof" : " is of no use") +
                  format(": write {} = \"auto\"", row.key);
         });
-  state_rules();
+  rule(
+      {"precision.rounding", "precision.recipe", "precision.master"},
+      [&] {
+        return deck_.text("precision.rounding") != "stochastic" ||
+               size_of(precision.recipe[TensorClass::master].type) == 2;
+      },
+      [&] {
+        return show("precision.rounding") + " with " + show("precision.recipe") +
+               ": the optimizer updates weights in " +
+               std::string(name_of(precision.recipe[TensorClass::master].type)) +
+               ", which loses no small step: write precision.rounding = \"auto\", or "
+               "precision.master = \"bf16\"";
+      });
+  feedback_rules();
   layer_rules();
 }
 
-// What lives on the host is updated there, by kernels of the wide types.
-void Rules::state_rules() {
-  const PrecisionSettings& precision = config_.precision;
+// Residuals are in the unit of the gradients, which a loss scale changes as it goes.
+void Rules::feedback_rules() {
+  const Recipe& recipe = config_.precision.recipe;
   rule(
-      {"parallel.offload", "precision.recipe", "precision.gradient_reduce",
-       "precision.master", "precision.moments"},
+      {"precision.error_feedback", "precision.gradient_reduce", "precision.recipe"},
       [&] {
-        const bool adamw = config_.optimizer.kind == optim::OptimizerKind::adamw;
-        return config_.parallel.offload == optim::Offload::none ||
-               optim::keeps_wide(precision.recipe, adamw);
+        return !config_.precision.error_feedback ||
+               size_of(recipe[TensorClass::gradient_traffic].type) <= 2;
       },
       [&] {
-        return show("parallel.offload") + " with " + show("precision.recipe") +
-               ": the host updates state of the type of sums alone: write "
-               "parallel.offload = \"none\", or a recipe and types that keep " +
-               std::string(name_of(precision.accumulate)) + " state";
+        return show("precision.error_feedback") + " with gradients that travel in " +
+               std::string(name_of(recipe[TensorClass::gradient_traffic].type)) +
+               ": nothing is rounded: write precision.error_feedback = false, or "
+               "precision.gradient_reduce = \"bf16\" or \"fp8\"";
+      });
+  rule(
+      {"precision.error_feedback", "precision.compute"},
+      [&] {
+        return !config_.precision.error_feedback ||
+               recipe[TensorClass::activation].type != DType::f16;
+      },
+      [&] {
+        return show("precision.error_feedback") + " with " + show("precision.compute") +
+               ": a changed loss scale would change what is carried over: write "
+               "precision.error_feedback = false, or precision.compute = \"bf16\"";
       });
 }
 

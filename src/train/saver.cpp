@@ -33,9 +33,11 @@ class Timer {
 std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
                                             optim::LossScaler* scaler) {
   std::vector<io::TensorBox> boxes;
-  for (const auto& box : engine.store().state_boxes()) {
-    boxes.push_back(
-        {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
+  for (const auto& all :
+       {engine.store().state_boxes(), engine.store().feedback_boxes()}) {
+    for (const auto& box : all)
+      boxes.push_back(
+          {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
   }
   if (scaler != nullptr)
     boxes.push_back(

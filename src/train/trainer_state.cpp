@@ -9,6 +9,7 @@
 #include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
+#include "train/feedback_load.hpp"
 #include "train/restarts.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
@@ -91,7 +92,8 @@ std::vector<io::TensorBox> Trainer::boxes() {
 // verified: the digests have just been compared. newest: the last step in the run's own
 // directory, if it must not be later than this one.
 void Trainer::load(const std::string& from, bool verified, std::int64_t newest) {
-  const auto boxes = this->boxes();
+  engine_->store().clear_feedback();
+  const auto boxes = boxes_to_load(world_, from, this->boxes());
   const io::CheckpointInfo info = config_.checkpoint.one_reads
                                       ? load_by_one(world_, mesh_, from, boxes, verified)
                                       : load_by_all(world_, from, boxes, verified);

@@ -5,6 +5,7 @@ foreach(topic equality equality_schedule equality_recompute)
   trireme_test(${topic}_test SOURCES ${topic}_test.cpp ${_mesh_run} USES train RANKS 2 3 4)
 endforeach()
 trireme_test(recipes_test SOURCES recipes_test.cpp ${_mesh_run} USES train RANKS 2 3 4)
+trireme_test(error_feedback_test SOURCES error_feedback_test.cpp ${_mesh_run} USES train RANKS 2 3)
 trireme_test(memory_test SOURCES memory_test.cpp ${_mesh_run} USES plan train RANKS 2 3 4)
 foreach(topic equality_schedule memory)
   target_compile_definitions(${topic}_test PRIVATE

@@ -16,15 +16,19 @@
 namespace trireme::test {
 namespace {
 
-const Words narrow = {"bf16_pure", "bf16_autocast", "bf16_fp32_sum", "bf16_no_sum",
-                      "ms_amp_o1", "ms_amp_o2",     "ms_amp_o3",     "fp8_lm"};
+const Words narrow = {"bf16_pure",   "bf16_autocast", "bf16_fp32_sum", "bf16_no_sum",
+                      "ms_amp_o1",   "ms_amp_o2",     "ms_amp_o3",     "fp8_lm",
+                      "deepseek_v3", "nanotron_fp8"};
 
 // Modules multiply in bf16: what is tested here is what the store keeps and sends.
 train::RunConfig recipe_config(const std::string& model, const std::string& recipe,
                                const Words& words) {
   train::RunConfig config =
       equality_config(model, "bf16", Words{"model.layers=2"} + words);
-  config.precision.recipe = recipe_named(recipe);
+  // A recipe's name, and "+chance" for master weights that are rounded by chance.
+  const std::string name = recipe.substr(0, recipe.find('+'));
+  config.precision.recipe = recipe_named(name);
+  if (name != recipe) config.precision.recipe.stochastic = true;
   for (const TensorClass what :
        {TensorClass::forward_operand, TensorClass::backward_operand})
     config.precision.recipe[what] = {DType::bf16, Scaling::none};
@@ -45,7 +49,7 @@ Words strategy(const std::string& name, int microbatches) {
 }
 
 TEST(Recipes, OneMicrobatchAllStrategies) {
-  for (const std::string& recipe : narrow) {
+  for (const std::string& recipe : narrow + Words{"bf16_pure+chance"}) {
     const Outcome whole = train_recipe("groups", recipe, strategy("NO_SHARD", 1), 2);
     for (const char* name : {"ZERO1", "FULL_SHARD"}) {
       SCOPED_TRACE(recipe + " " + name);
@@ -100,7 +104,8 @@ TEST(Recipes, AutocastIsMasterWeights) {
 TEST(Recipes, GradientsAreRoundedOnly) {
   const Outcome exact = train_recipe("llama", "bf16", strategy("NO_SHARD", 2), 1);
   for (const std::string& recipe : narrow) {
-    if (recipe == "ms_amp_o3" || recipe == "fp8_lm" || recipe == "bf16_pure")
+    const Recipe& table = recipe_named(recipe);
+    if (is_fp8(table[TensorClass::weight].type) || recipe == "bf16_pure")
       continue;  // other weights, and so other gradients
     const bool fp8 = is_fp8(recipe_named(recipe)[TensorClass::gradient].type);
     const Outcome outcome = train_recipe("llama", recipe, strategy("NO_SHARD", 2), 1);
@@ -157,6 +162,94 @@ TEST(Recipes, ScalesAreOfWholeTensors) {
   }
 }
 
+TEST(Recipes, ChanceIsNotNearest) {
+  const Outcome nearest = train_recipe("llama", "bf16_pure", strategy("NO_SHARD", 1), 1);
+  const Outcome chance =
+      train_recipe("llama", "bf16_pure+chance", strategy("NO_SHARD", 1), 1);
+  const std::string name = "model/model.embed_tokens.weight";
+  EXPECT_NE(nearest.state.at(name), chance.state.at(name));
+  EXPECT_LE(relative(chance.state.at(name), nearest.state.at(name)), 0x1p-7);
+}
+
+// Of this rank: a tensor's width, and what modules compute with, by place in the tensor.
+struct UsedWeights {
+  std::int64_t width = 1;
+  std::vector<std::pair<std::int64_t, float>> values;
+};
+
+std::map<std::string, UsedWeights> used_weights(train::Engine& engine, int modules) {
+  std::map<std::string, UsedWeights> used;
+  for (int module = 0; module < modules; ++module) {
+    engine.store().fetch(module, Direction::forward);
+    for (const Param* param : engine.store().params()) {
+      if (param->value.empty()) continue;
+      for (const Slab& slab : param->slabs) {
+        const bool matrix = slab.whole.rank() == 2;
+        const std::int64_t here = matrix ? slab.extent[1] : 1;
+        UsedWeights& weights = used[slab.tensor];
+        weights.width = matrix ? slab.whole[1] : 1;
+        for (std::int64_t i = 0; i < slab.extent.elements(); ++i) {
+          const std::int64_t row = slab.global_begin[0] + i / here;
+          const std::int64_t column = matrix ? slab.global_begin[1] + i % here : 0;
+          const BFloat16 value =
+              param->value.data<BFloat16>()[slab.local_begin[0] * here + i];
+          weights.values.emplace_back(row * weights.width + column,
+                                      static_cast<float>(value));
+        }
+      }
+    }
+    engine.store().release(module);
+  }
+  return used;
+}
+
+// Expects the master weights in E4M3 at the scale of their squares of 128 x 128. Returns
+// how many squares there are.
+std::size_t expect_squares(const UsedWeights& used, const std::vector<double>& master) {
+  const auto square = [&used](std::int64_t at) {
+    return at / used.width / 128 * 1000 + at % used.width / 128;
+  };
+  std::map<std::int64_t, float> amaxes;
+  for (std::size_t i = 0; i < master.size(); ++i) {
+    float& most = amaxes[square(static_cast<std::int64_t>(i))];
+    most = std::max(most, static_cast<float>(std::abs(master[i])));
+  }
+  int wrong = 0;
+  for (const auto& [at, value] : used.values) {
+    const float scale = optim::power_scale(amaxes.at(square(at)), DType::e4m3, 1);
+    const auto exact = static_cast<float>(master[static_cast<std::size_t>(at)]);
+    const auto code = kernels::fp8_encode(exact / scale, kernels::Fp8Format::e4m3);
+    if (kernels::fp8_decode(code, kernels::Fp8Format::e4m3) * scale != value) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0) << "of " << used.values.size();
+  return amaxes.size();
+}
+
+// Squares are those of the whole tensor, wherever a mesh cuts it.
+TEST(Recipes, WeightsBySquares) {
+  std::vector<Words> meshes = {{"parallel.sharding_strategy=FULL_SHARD"},
+                               {"parallel.sharding_strategy=NO_SHARD"}};
+  if (world().size() != 3) {
+    meshes.push_back({"parallel.tensor=2"});
+    meshes.push_back({"parallel.tensor=2", "parallel.sharding_strategy=FULL_SHARD"});
+  }
+  for (const Words& mesh : meshes) {
+    SCOPED_TRACE(mesh.back());
+    constexpr int modules = 4;  // embedding, two blocks, head
+    std::map<std::string, UsedWeights> used;
+    const Outcome outcome = train_recipe(
+        "llama", "deepseek_v3",
+        mesh + Words{"model.hidden=192", "model.feed_forward=144"}, 2,
+        [&](train::Engine& engine) { used = used_weights(engine, modules); });
+    std::size_t most = 0;
+    for (const auto& [tensor, weights] : used) {
+      SCOPED_TRACE(tensor);
+      most = std::max(most, expect_squares(weights, outcome.state.at("model/" + tensor)));
+    }
+    EXPECT_GE(most, 4);
+  }
+}
+
 std::vector<io::TensorBox> boxes_of(train::Engine& engine) {
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine.store().state_boxes()) {
@@ -172,7 +265,8 @@ TEST(Recipes, CheckpointsGoOn) {
   const std::string directory =
       world().broadcast(std::filesystem::temp_directory_path().string() +
                         format("/trireme-recipes-{}", ::getpid()));
-  for (const char* recipe : {"ms_amp_o3", "bf16_pure"}) {
+  for (const char* recipe :
+       {"ms_amp_o3", "bf16_pure+chance", "deepseek_v3", "nanotron_fp8"}) {
     SCOPED_TRACE(recipe);
     const Words home = strategy("FULL_SHARD", 2);
     const auto save = [&](train::Engine& engine) {
@@ -206,12 +300,36 @@ TEST(Recipes, CheckpointsGoOn) {
   }
 }
 
+// State on the host takes the same numbers, and lies there; its bytes are counted.
+TEST(Recipes, OffloadedState) {
+  for (const char* recipe : {"bf16_pure", "fp8_lm", "deepseek_v3", "nanotron_fp8"}) {
+    const bool full = is_fp8(recipe_named(recipe)[TensorClass::gradient].type);
+    const Words words = strategy(full ? "FULL_SHARD" : "ZERO1", 1);
+    const Outcome home = train_recipe("llama-tied", recipe, words, 2);
+    for (const char* what : {"optimizer", "weights"}) {
+      if (!full && *what == 'w') continue;
+      SCOPED_TRACE(format("{} {}", recipe, what));
+      const std::int64_t before = memory_use(MemoryClass::optimizer).bytes;
+      optim::OffloadTraffic traffic;
+      const auto inspect = [&](train::Engine& engine) {
+        traffic = engine.store().offload_traffic();
+        EXPECT_EQ(memory_use(MemoryClass::optimizer).bytes, before);
+      };
+      const Words away = words + Words{format("parallel.offload={}", what)};
+      expect_same_bits(train_recipe("llama-tied", recipe, away, 2, inspect), home);
+      EXPECT_GT(traffic.to_host, 0);
+      EXPECT_GT(traffic.to_device, 0);
+    }
+  }
+}
+
 // Bytes per parameter of the published recipes: Megatron-LM's and nanotron's fp32 sums
-// 20, none 16, Transformer Engine 16, FP8-LM 9.
+// 20, none 16, Transformer Engine 16, FP8-LM 9, DeepSeek-V3 15, nanotron 10.
 TEST(Recipes, BytesPerParameter) {
   const std::map<std::string, double> published = {
-      {"bf16", 18},  {"bf16_fp32_sum", 20}, {"bf16_no_sum", 16},  {"te_current", 16},
-      {"fp8_lm", 9}, {"bf16_pure", 8},      {"bf16_autocast", 16}};
+      {"bf16", 18},          {"bf16_fp32_sum", 20}, {"bf16_no_sum", 16},
+      {"te_current", 16},    {"fp8_lm", 9},         {"bf16_pure", 8},
+      {"bf16_autocast", 16}, {"deepseek_v3", 15},   {"nanotron_fp8", 10}};
   Words all = narrow;
   for (const char* name : {"bf16", "te_current", "te_delayed"}) all.push_back(name);
   for (const std::string& name : all) {

@@ -148,10 +148,6 @@ add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
 add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet.
-add fp8_weights 'weights in e4m3|not available yet; write precision.recipe' \
-  'precision.compute = "fp8"' 'precision.recipe = "deepseek_v3"'
-add fp8_moments 'second moments in e4m3|not available yet' \
-  'precision.moments = "fp8"'
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
 add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
 add megatron 'not available yet; write data.source' 'data.source = "megatron"'
@@ -222,9 +218,12 @@ rule proof 65 1 'precision.gradient_reduce = "fp32"|precision.compute = "fp64"' 
   precision.compute=fp64 precision.gradient_reduce=fp32
 rule recipe 65 1 'precision.recipe = "bf16"|precision.compute = "fp32"' \
   precision.recipe=bf16
-rule moments 65 1 'precision.moments = "fp8"|not available yet' precision.moments=fp8
-rule narrow_offload 65 1 'parallel.offload = "optimizer"|precision.recipe' \
-  precision.moments=bf16 parallel.offload=optimizer
+rule rounding 65 1 'precision.rounding = "stochastic"|loses no small step' \
+  precision.rounding=stochastic
+rule feedback 65 1 'precision.error_feedback = true|nothing is rounded' \
+  precision.error_feedback=true
+rule feedback_fp16 65 1 'precision.error_feedback = true|a changed loss scale' \
+  precision.error_feedback=true precision.compute=fp16 precision.gradient_reduce=bf16
 rule fp8_width 65 1 'model.hidden = 40|a multiple of 16|write model.hidden = 48' \
   precision.compute=fp8 model.hidden=40 model.feed_forward=64
 rule fp8_feed_forward 65 4 'model.feed_forward = 96|a multiple of 64|write model.feed_forward = 128' \

@@ -219,6 +219,12 @@ TEST(Amax, APowerOfTwoKeepsCodes) {
       dequantize(stream, y, back);
       EXPECT_EQ(back.values(), values);
       EXPECT_EQ(std::exp2(std::round(std::log2(scale.values()[0]))), scale.values()[0]);
+      const Tensor scales(DType::f32, fp8_scales_shape(Fp8Scaling::block_128, 1, n));
+      const Fp8Matrix squares{codes.view(), format, Fp8Scaling::block_128, scales,
+                              ScaleSteps::powers_of_two};
+      quantize(stream, x, squares);
+      dequantize(stream, squares, back);
+      EXPECT_EQ(back.values(), values);
     }
   }
 }

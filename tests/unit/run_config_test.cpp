@@ -179,10 +179,10 @@ TEST(RunConfig, DecksCanNameEveryRecipe) {
 }
 
 TEST(RunConfig, KeysReplaceClassesOfARecipe) {
-  const io::Deck deck =
-      parse_sample({"precision.compute=fp8", "precision.recipe=te_delayed",
-                    "precision.weights=bf16", "precision.moments=fp8",
-                    "precision.master=fp16", "precision.gradient_reduce=bf16"});
+  const io::Deck deck = parse_sample(
+      {"precision.compute=fp8", "precision.recipe=te_delayed", "precision.weights=bf16",
+       "precision.moments=fp8", "precision.master=fp16", "precision.gradient_reduce=bf16",
+       "precision.rounding=stochastic"});
   const Recipe recipe = train::read_precision(deck).recipe;
   EXPECT_EQ(recipe[TensorClass::weight].type, DType::bf16);
   EXPECT_EQ(recipe[TensorClass::weight_traffic].type, DType::bf16);
@@ -192,6 +192,15 @@ TEST(RunConfig, KeysReplaceClassesOfARecipe) {
   EXPECT_EQ(recipe[TensorClass::gradient_traffic].type, DType::bf16);
   EXPECT_EQ(recipe[TensorClass::forward_operand],
             (Precision{DType::e4m3, Scaling::delayed}));
+  EXPECT_TRUE(recipe.stochastic);
+  const auto chance = [](const std::vector<std::string>& words) {
+    return train::read_precision(parse_sample(words)).recipe.stochastic;
+  };
+  const std::vector<std::string> nanotron = {"precision.compute=fp8",
+                                             "precision.recipe=nanotron_fp8"};
+  EXPECT_TRUE(chance(nanotron));
+  EXPECT_FALSE(chance({nanotron[0], nanotron[1], "precision.rounding=nearest"}));
+  EXPECT_FALSE(chance({"precision.compute=bf16", "precision.recipe=bf16_pure"}));
 }
 
 // The effective deck is as legal as the deck it was made from, for both architectures.

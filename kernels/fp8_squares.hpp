@@ -1,0 +1,28 @@
+// Tensors in FP8 with a scale for each square of 128 x 128, of which a rank has any run
+// of elements: squares are those of the whole tensor, so that codes and scales do not
+// depend on who holds what.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/device.hpp"
+#include "base/tensor_view.hpp"
+#include "kernels/tensor_run.hpp"
+
+namespace trireme::kernels {
+
+// amaxes_S, f32, of the tensor's squares, row by row: the larger of what is there and the
+// largest |x| of the run in it; a NaN counts as infinity, which survives a maximum over
+// ranks. x_N f32.
+void amax_of_squares(Stream& stream, const TensorView& x_N, const TensorRun& run,
+                     const TensorView& amaxes_S);
+
+// codes_N, u8, = fp8_encode(x / scale of the square); x_N and scales_S f32.
+void encode_squares(Stream& stream, const TensorView& x_N, const TensorRun& run,
+                    Fp8Format format, const TensorView& scales_S,
+                    const TensorView& codes_N);
+
+// y_N = code * scale of the square, rounded to y's type (f64, f32, bf16 or f16).
+void decode_squares(Stream& stream, const TensorView& codes_N, const TensorRun& run,
+                    Fp8Format format, const TensorView& scales_S, const TensorView& y_N);
+
+}  // namespace trireme::kernels

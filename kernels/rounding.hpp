@@ -1,0 +1,34 @@
+// Roundings of state that is kept in few bits: by chance, and as square roots.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/device.hpp"
+#include "base/dtype.hpp"
+#include "base/tensor_view.hpp"
+#include "kernels/tensor_run.hpp"
+
+namespace trireme::kernels {
+
+// What a random number belongs to, beside an element of a tensor.
+struct RoundingKey {
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;  // a tensor and a use
+  std::uint32_t step = 0;
+};
+
+// x = scale * round_stochastic(x / scale) in bf16, f16, E4M3 or E5M2, in place: the same
+// bits for the same element of the tensor on every mesh and device. x_N f32, dense; scale
+// a power of two.
+void round_stochastic(Stream& stream, const TensorView& x_N, const TensorRun& run,
+                      DType type, float scale, const RoundingKey& key);
+
+// x = x * x, in place; f32, dense.
+void square(Stream& stream, const TensorView& x);
+
+// x = the larger of sqrt(x) and `least`, in place; zeros, NaN and what is below zero
+// (NaN) are sqrt(x). f32, dense.
+void square_root(Stream& stream, const TensorView& x, float least);
+
+}  // namespace trireme::kernels

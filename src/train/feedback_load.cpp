@@ -1,0 +1,48 @@
+// Error feedback in checkpoints.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/feedback_load.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/log.hpp"
+
+namespace trireme::train {
+namespace {
+
+bool is_feedback(const std::string& path) {
+  return path.starts_with("optimizer/feedback/");
+}
+
+}  // namespace
+
+std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& path,
+                                         std::vector<io::TensorBox> boxes) {
+  const bool mine = std::any_of(boxes.begin(), boxes.end(),
+                                [](const auto& box) { return is_feedback(box.path); });
+  if (world.max(mine ? 1 : 0) == 0) return boxes;
+  std::string names;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    const io::CheckpointReader reader(path, 0, 0);
+    for (const auto& entry : reader.tensors())
+      if (is_feedback(entry.path))
+        names += format("{} {}\n", entry.path, entry.shape.elements());
+  });
+  std::set<std::string> there;
+  std::istringstream lines(world.broadcast(names));
+  for (std::string line; std::getline(lines, line);) there.insert(line);
+  const bool lacks = std::any_of(boxes.begin(), boxes.end(), [&](const auto& box) {
+    return is_feedback(box.path) &&
+           !there.contains(format("{} {}", box.path, box.whole.elements()));
+  });
+  if (world.max(lacks ? 1 : 0) == 0) return boxes;
+  std::erase_if(boxes, [](const auto& box) { return is_feedback(box.path); });
+  log::info(
+      "resume    error feedback starts from zero: the checkpoint has none of this mesh");
+  return boxes;
+}
+
+}  // namespace trireme::train
