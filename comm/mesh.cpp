@@ -132,7 +132,8 @@ Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device 
   });
 }
 
-Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding) {
+Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding, Device device,
+                Transport transport) {
   check_shape(shape, folding, shape.size());
   require(rank >= 0 && rank < shape.size(), "rank {} of a mesh of {}", rank,
           shape.size());
@@ -140,8 +141,10 @@ Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding) {
   mesh.shape_ = shape;
   mesh.folding_ = folding;
   mesh.rank_ = rank;
-  mesh.make_groups([](const std::string& name, int, int rank_in_group, int size) {
-    return make_meta_group(name, rank_in_group, size);
+  mesh.device_ = device;
+  mesh.make_groups([&](const std::string& name, int, int rank_in_group, int size) {
+    return device.is_cuda() ? make_planned_group(name, rank_in_group, size, transport)
+                            : make_meta_group(name, rank_in_group, size);
   });
   return mesh;
 }

@@ -53,7 +53,9 @@ class Mesh {
   Mesh(World& world, const MeshShape& shape, const Folding& folding = {},
        Device device = Device::host(), Transport transport = Transport::mpi);
   // As rank `rank` of a mesh that does not exist: for planning. Collectives do nothing.
-  static Mesh meta(const MeshShape& shape, int rank, const Folding& folding = {});
+  // device and transport: what is planned for.
+  static Mesh meta(const MeshShape& shape, int rank, const Folding& folding = {},
+                   Device device = Device::host(), Transport transport = Transport::mpi);
 
   const MeshShape& shape() const { return shape_; }
   const Folding& folding() const { return folding_; }

@@ -13,32 +13,51 @@ namespace {
 
 class MetaGroup final : public Group {
  public:
-  MetaGroup(std::string name, int rank, int size)
+  // What tensors that do not lie on the host need beside the messages' staging.
+  enum class Way { host, pinned, direct };
+
+  MetaGroup(std::string name, int rank, int size, Way way = Way::host)
       : Group(std::move(name), rank, size),
-        staging_(Device::meta(), std::string(this->name())) {}
+        way_(way),
+        staging_(Device::meta(), std::string(this->name())),
+        pinned_(Device::meta(), std::string(this->name())) {}
 
   void progress() override {}
-  std::size_t staging_bytes() const override { return staging_.bytes(); }
+  std::size_t staging_bytes() const override {
+    return staging_.bytes() + pinned_.bytes();
+  }
 
  private:
   // Holds its staging block until it is waited on, as on a real transport.
   class Operation final : public Handle::Operation {
    public:
     explicit Operation(MetaGroup& group) : group_(group) {}
-    void start(int block) { block_ = block; }
+    void start(int block, int pinned) {
+      block_ = block;
+      pinned_ = pinned;
+    }
     bool progress() override { return true; }
     void wait() override {
       group_.staging_.release(block_);
+      group_.pinned_.release(pinned_);
       group_.free_.push_back(this);
     }
     void abandon() noexcept override { wait(); }
 
    private:
     MetaGroup& group_;
-    int block_ = StagingPool::none;
+    int block_ = StagingPool::none, pinned_ = StagingPool::none;
   };
 
-  Handle start(const Call& call, Stream&, const TensorView&, const TensorView&) override {
+  // As StagedTransport: the whole tensor, of an exchange both.
+  static std::int64_t pinned_bytes(const Call& call) {
+    const auto whole =
+        call.plan.elements * static_cast<std::int64_t>(size_of(call.dtype));
+    return call.kind == Collective::all_to_all ? 2 * whole : whole;
+  }
+
+  Handle start(const Call& call, Stream&, const TensorView& from,
+               const TensorView&) override {
     if (free_.empty()) {
       operations_.push_back(std::make_unique<Operation>(*this));
       free_.reserve(operations_.size());
@@ -47,11 +66,14 @@ class MetaGroup final : public Group {
     Operation* operation = free_.back();
     free_.pop_back();
     trace().end(call.trace);
-    operation->start(staging_.acquire(call.plan.staging_bytes()));
+    const Way way = from.device() == planned_host ? Way::host : way_;
+    operation->start(staging_.acquire(way == Way::direct ? 0 : call.plan.staging_bytes()),
+                     pinned_.acquire(way == Way::pinned ? pinned_bytes(call) : 0));
     return Handle(operation);
   }
 
-  StagingPool staging_;
+  Way way_;
+  StagingPool staging_, pinned_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_;
 };
@@ -60,6 +82,13 @@ class MetaGroup final : public Group {
 
 std::unique_ptr<Group> make_meta_group(std::string name, int rank, int size) {
   return std::make_unique<MetaGroup>(std::move(name), rank, size);
+}
+
+std::unique_ptr<Group> make_planned_group(std::string name, int rank, int size,
+                                          Transport transport) {
+  return std::make_unique<MetaGroup>(
+      std::move(name), rank, size,
+      transport == Transport::nccl ? MetaGroup::Way::direct : MetaGroup::Way::pinned);
 }
 
 }  // namespace trireme::comm

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/group.hpp"
+#include "comm/transport.hpp"
 
 namespace trireme::comm {
 
@@ -13,5 +14,12 @@ namespace trireme::comm {
 // at once. Also serves groups of one rank, where it copies what a collective of one
 // copies.
 std::unique_ptr<Group> make_meta_group(std::string name, int rank, int size);
+
+// The same for a plan of a job on GPUs: where their messages pass through the host, the
+// pinned memory that each collective of a GPU's tensor takes there is counted too; where
+// they do not, nothing of theirs is. Tensors on `planned_host` stand for the host's.
+std::unique_ptr<Group> make_planned_group(std::string name, int rank, int size,
+                                          Transport transport);
+inline constexpr Device planned_host{DeviceKind::meta, 1};
 
 }  // namespace trireme::comm

@@ -11,6 +11,7 @@
 #include "kernels/kokkos/attention.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/runtime.hpp"
+#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -91,6 +92,9 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
       return cuda::attention_backward(stream, shape, part, d_o, q, k, v, o, lse, dq, dk,
                                       dv);
   }
+  if (stream.device().is_meta())
+    plan_working_memory(
+        [&] { return cuda::attention_backward_workspace(shape, part, lse.dtype()); });
   host::attention_backward(scratch, shape, part, threads(), d_o, q, k, v, o, lse, dq, dk,
                            dv);
 }

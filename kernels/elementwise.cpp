@@ -7,6 +7,7 @@
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/kokkos/elementwise.hpp"
 #include "kernels/profile.hpp"
+#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -99,7 +100,10 @@ void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& s
   const Checks check("add_column_sums", stream);
   check.matrix({"x", x_TN});
   check.tensor({"sums", sums_N}, accumulator_of(x_TN.dtype()), {x_TN.dim(1)});
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] { return cuda::column_sums_workspace(x_TN); });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) return cuda::add_column_sums(stream, x_TN, sums_N);
@@ -142,7 +146,10 @@ void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out
 
 double sum_of_squares(Stream& stream, const TensorView& x) {
   check_dense(Checks("sum_of_squares", stream), {"x", x});
-  if (stream.device().is_meta()) return 0.0;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] { return cuda::sum_workspace(x); });
+    return 0.0;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) return cuda::sum_of_squares(stream, x);
@@ -154,7 +161,10 @@ void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& s
   const Checks check("add_sum_of_squares", stream);
   check_dense(check, {"x", x});
   check.tensor({"sum", sum_1}, DType::f64, {1});
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] { return cuda::sum_workspace(x); });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) return cuda::add_sum_of_squares(stream, x, sum_1);
@@ -168,7 +178,10 @@ void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1) {
   require(x.dtype() == accumulator_of(x.dtype()),
           "add_sum: x is {}, but fp32 or fp64 was expected", name_of(x.dtype()));
   check.tensor({"sum", sum_1}, DType::f64, {1});
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] { return cuda::sum_workspace(x); });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) return cuda::add_sum(stream, x, sum_1);
@@ -178,7 +191,10 @@ void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1) {
 
 bool all_finite(Stream& stream, const TensorView& x) {
   check_dense(Checks("all_finite", stream), {"x", x});
-  if (stream.device().is_meta()) return true;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] { return cuda::sum_workspace(x); });
+    return true;
+  }
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) return cuda::all_finite(stream, x);
   }

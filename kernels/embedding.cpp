@@ -7,6 +7,7 @@
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/kokkos/embedding.hpp"
 #include "kernels/profile.hpp"
+#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -38,7 +39,11 @@ void embedding_backward(Stream& stream, const TensorView& dy_TD,
   check.tensor({"dtable", dtable_RD}, accumulator_of(dy_TD.dtype()),
                {dtable_RD.dim(0), dy_TD.dim(1)});
   check.tensor({"index", index_T}, DType::i32, {dy_TD.dim(0)});
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory(
+        [&] { return cuda::embedding_backward_workspace(dy_TD, dtable_RD); });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())

@@ -14,6 +14,7 @@
 #include "kernels/kokkos/moe.hpp"
 #include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
+#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -78,7 +79,12 @@ void sort_by_expert(Stream& stream, const TensorView& choice_TK, const TensorVie
   check.tensor({"token", token_N}, DType::i32, {choice_TK.elements()});
   require(choice_TK.elements() <= std::numeric_limits<std::int32_t>::max(),
           "{} rows of a microbatch are too many", choice_TK.elements());
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] {
+      return cuda::count_choices_workspace(choice_TK.elements(), rows_E.dim(0));
+    });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())

@@ -7,6 +7,7 @@
 #include "kernels/cuda/norm.hpp"
 #include "kernels/kokkos/norm.hpp"
 #include "kernels/profile.hpp"
+#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -82,7 +83,13 @@ void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView
                        const TensorView& dgain_D) {
   check_backward(Checks("rms_norm_backward", stream), dy_TD, x_TD, gain_D, rstd_T,
                  residual_TD, dx_TD, dgain_D);
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] {
+      return cuda::norm_backward_workspace(false, dy_TD, x_TD, gain_D, residual_TD,
+                                           dx_TD);
+    });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
@@ -136,7 +143,12 @@ void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorVi
   check_backward(check, dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
   check.tensor({"dshift", dshift_D}, dgain_D.dtype(), dgain_D.shape());
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] {
+      return cuda::norm_backward_workspace(true, dy_TD, x_TD, gain_D, residual_TD, dx_TD);
+    });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())

@@ -4,9 +4,11 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
+#include "kernels/cuda/moe.hpp"
 #include "kernels/cuda/router.hpp"
 #include "kernels/kokkos/router.hpp"
 #include "kernels/profile.hpp"
+#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -162,7 +164,12 @@ void count_choices(Stream& stream, const TensorView& choice_TK,
   const Checks check("count_choices", stream);
   check.tensor({"counts", counts_E}, DType::f64, {counts_E.elements()});
   check_choice(check, {"choice", choice_TK}, choice_TK.dim(0), counts_E.elements());
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory([&] {
+      return cuda::count_choices_workspace(choice_TK.elements(), counts_E.dim(0));
+    });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
@@ -177,7 +184,11 @@ void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
   check_scores(check, {"scores", scores_TE});
   check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
   check_sums(check, scores_TE, sums_B2E);
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    plan_working_memory(
+        [&] { return cuda::balance_sums_workspace(scores_TE, sums_B2E); });
+    return;
+  }
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())

@@ -118,6 +118,12 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
   });
 }
 
+std::int64_t attention_backward_workspace(const AttentionShape& shape,
+                                          const AttentionPart& part, DType sums) {
+  return shape.batch * part.queries.count() * shape.heads *
+         static_cast<std::int64_t>(size_of(sums));
+}
+
 void attention_backward(Stream& stream, const AttentionShape& shape,
                         const AttentionPart& part, const TensorView& do_THK,
                         const TensorView& q_THK, const TensorView& k_TGK,

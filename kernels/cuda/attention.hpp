@@ -23,6 +23,11 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
 
 // Backward of one part. dq, dk and dv have q's dtype where they are written, or the
 // accumulator dtype. Deterministic. Uses the device's workspace.
+// Bytes of workspace that our own kernels take in backward; the library says at its first
+// use what it takes.
+std::int64_t attention_backward_workspace(const AttentionShape& shape,
+                                          const AttentionPart& part, DType sums);
+
 void attention_backward(Stream& stream, const AttentionShape& shape,
                         const AttentionPart& part, const TensorView& do_THK,
                         const TensorView& q_THK, const TensorView& k_TGK,

@@ -3,6 +3,7 @@
 #include <cuda_machine/shared.cuh>
 
 #include "kernels/cuda/choice_segments.cuh"
+#include "kernels/cuda/moe.hpp"
 #include "kernels/cuda/workspace.hpp"
 
 namespace trireme::kernels::cuda {
@@ -22,6 +23,12 @@ __global__ void count_kernel(const std::int32_t* choice_N, std::int64_t N, std::
 }
 
 }  // namespace
+
+std::int64_t count_choices_workspace(std::int64_t choices, std::int64_t experts) {
+  return choices == 0 ? 0
+                      : experts * segments_of(choices) *
+                            static_cast<std::int64_t>(sizeof(std::int32_t));
+}
 
 TensorView count_segments(Stream& stream, const std::int32_t* choice_N, std::int64_t N,
                           std::int64_t E) {

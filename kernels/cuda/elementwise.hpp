@@ -14,6 +14,9 @@ void copy(Stream& stream, const TensorView& x, const TensorView& y);
 void fill(Stream& stream, const TensorView& y, double value);
 void scale(Stream& stream, const TensorView& x, double factor);
 void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& sums_N);
+// Bytes of workspace that add_column_sums takes, and each sum over a tensor below.
+std::int64_t column_sums_workspace(const TensorView& x_TN);
+std::int64_t sum_workspace(const TensorView& x);
 void accumulate(Stream& stream, const TensorView& x, const TensorView& y);
 void sum_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N);
 void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N);

@@ -113,6 +113,12 @@ void embedding(Stream& stream, const TensorView& index_T, const TensorView& tabl
   });
 }
 
+std::int64_t embedding_backward_workspace(const TensorView& dy_TD,
+                                          const TensorView& dtable_RD) {
+  const bool any = dy_TD.elements() > 0 && dtable_RD.dim(0) > 0;
+  return any ? sort_tokens_workspace(dy_TD.dim(0)) : 0;
+}
+
 void embedding_backward(Stream& stream, const TensorView& dy_TD,
                         const TensorView& index_T, std::int64_t first,
                         const TensorView& dtable_RD) {

@@ -12,6 +12,9 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
           const TensorView& bias);
 
 // What a product's kernel does besides, after cuBLASLt's epilogues.
+// Bytes that the library keeps for its own work on a GPU of this compute capability.
+std::int64_t gemm_workspace_bytes(int major);
+
 struct GemmEpilogue {
   enum class Kind {
     gelu,           // other (written) = product + vector (may be empty), c = gelu(other)

@@ -7,6 +7,8 @@
 
 namespace trireme::kernels::cuda {
 
+// Bytes of workspace that counting choices takes, to sort them or for their own sake.
+std::int64_t count_choices_workspace(std::int64_t choices, std::int64_t experts);
 void sort_by_expert(Stream& stream, const TensorView& choice_TK, const TensorView& rows_E,
                     const TensorView& row_TK, const TensorView& token_N);
 void gather_rows(Stream& stream, const TensorView& x_TD, const TensorView& index_R,

@@ -17,6 +17,11 @@ void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView
                        const TensorView& gain_D, const TensorView& rstd_T,
                        const TensorView& residual_TD, const TensorView& dx_TD,
                        const TensorView& dgain_D);
+// Bytes of workspace that backward takes; centered: layer_norm_backward.
+std::int64_t norm_backward_workspace(bool centered, const TensorView& dy_TD,
+                                     const TensorView& x_TD, const TensorView& gain_D,
+                                     const TensorView& residual_TD,
+                                     const TensorView& dx_TD);
 void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
                 const TensorView& shift_D, double eps, const TensorView& y_TD,
                 const TensorView& mean_T, const TensorView& rstd_T);

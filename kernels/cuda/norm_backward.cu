@@ -159,6 +159,20 @@ void launch_backward(Stream& stream, const Shares& shares, const Backward<T>& of
   launch(stream, grid, kernel, of);
 }
 
+bool all_packed(const TensorView& dy_TD, const TensorView& x_TD, const TensorView& gain_D,
+                const TensorView& residual_TD, const TensorView& dx_TD) {
+  return is_packed(dy_TD) && is_packed(x_TD) && is_packed(residual_TD) &&
+         is_packed(dx_TD) && is_packed(gain_D);
+}
+
+template <bool centered, class T>
+Shares shares_for(const TensorView& x_TD, bool packed) {
+  constexpr int W = pack_elements<T>;
+  const std::int64_t rows = x_TD.dim(0), D = x_TD.dim(1);
+  return packed ? shares_of(rows, D, W, many_groups<centered, W>)
+                : shares_of(rows, D, 1, many_groups<centered, 1>);
+}
+
 template <bool centered>
 void backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
               const TensorView& gain_D, const TensorView& mean_T,
@@ -171,10 +185,8 @@ void backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
     using A = Wide<T>;
     constexpr int W = pack_elements<T>;
     const std::int64_t rows = x_TD.dim(0), D = x_TD.dim(1);
-    const bool packed = is_packed(dy_TD) && is_packed(x_TD) && is_packed(residual_TD) &&
-                        is_packed(dx_TD) && is_packed(gain_D);
-    const Shares shares = packed ? shares_of(rows, D, W, many_groups<centered, W>)
-                                 : shares_of(rows, D, 1, many_groups<centered, 1>);
+    const bool packed = all_packed(dy_TD, x_TD, gain_D, residual_TD, dx_TD);
+    const Shares shares = shares_for<centered, T>(x_TD, packed);
     const std::int64_t parts = shares.blocks;
     A* const dgain_parts =
         workspace(stream, dgain_D.dtype(), {centered ? 2 : 1, parts, D})
@@ -203,6 +215,21 @@ void backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
 }
 
 }  // namespace
+
+std::int64_t norm_backward_workspace(bool centered, const TensorView& dy_TD,
+                                     const TensorView& x_TD, const TensorView& gain_D,
+                                     const TensorView& residual_TD,
+                                     const TensorView& dx_TD) {
+  if (x_TD.elements() == 0) return 0;
+  return visit_floating(x_TD.dtype(), [&]<class H>(H) {
+    using T = DeviceType<H>;
+    const bool packed = all_packed(dy_TD, x_TD, gain_D, residual_TD, dx_TD);
+    const Shares shares =
+        centered ? shares_for<true, T>(x_TD, packed) : shares_for<false, T>(x_TD, packed);
+    return (centered ? 2 : 1) * shares.blocks * x_TD.dim(1) *
+           static_cast<std::int64_t>(sizeof(Wide<T>));
+  });
+}
 
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
                        const TensorView& gain_D, const TensorView& rstd_T,

@@ -67,6 +67,13 @@ __global__ void sum_partial_sums(const double* partial, int count, double* out) 
   if (i == 0) *out = add ? *out + sum : sum;
 }
 
+// Partial sums of n elements: a function of n alone, several groups to each thread.
+template <class T>
+std::int64_t partial_sums_of(std::int64_t n) {
+  return std::clamp<std::int64_t>(
+      n / (block_threads * pack_elements<T> * std::int64_t{4}), 1, most_partial_sums);
+}
+
 // Queues *out = or += sum of Term over x. out == nullptr: a number in the workspace,
 // which is returned.
 template <class Term, bool add>
@@ -74,10 +81,7 @@ TensorView queue_sum(Stream& stream, const TensorView& x, double* out) {
   const std::int64_t n = x.elements();
   return visit_floating(x.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
-    constexpr int W = pack_elements<T>;
-    // A function of n alone: several groups to each thread.
-    const std::int64_t count = std::clamp<std::int64_t>(
-        n / (block_threads * W * std::int64_t{4}), 1, most_partial_sums);
+    const std::int64_t count = partial_sums_of<T>(n);
     const TensorView partial = workspace(stream, DType::f64, {count + 1});
     double* const of_blocks = partial.data<double>();
     if (out == nullptr) out = of_blocks + count;
@@ -125,7 +129,34 @@ __global__ void partial_column_sums(Rows<T> x, std::int64_t T_, std::int64_t N,
   for (int i = 0; i < W; ++i) parts_PN[blockIdx.y * N + c + i] = sum[i];
 }
 
+// Partial rows of the column sums of T rows: about four blocks to a multiprocessor, eight
+// rows or more to each thread. The order of a column's sum is that of packs also where
+// rows are not aligned.
+template <class D>
+std::int64_t partial_rows_of(std::int64_t T, std::int64_t N) {
+  const std::int64_t tiles = divide_up(N, std::int64_t{column_lanes} * pack_elements<D>);
+  return std::clamp<std::int64_t>(divide_up(2 * most_partial_rows, tiles), 1,
+                                  std::max<std::int64_t>(T / (row_lanes * 8), 1));
+}
+
 }  // namespace
+
+std::int64_t column_sums_workspace(const TensorView& x_TN) {
+  const std::int64_t T = x_TN.dim(0), N = x_TN.dim(1);
+  if (T == 0 || N == 0) return 0;
+  return visit_floating(x_TN.dtype(), [&]<class H>(H) {
+    using D = DeviceType<H>;
+    return partial_rows_of<D>(T, N) * N * static_cast<std::int64_t>(sizeof(Wide<D>));
+  });
+}
+
+std::int64_t sum_workspace(const TensorView& x) {
+  if (x.elements() == 0) return 0;
+  return visit_floating(x.dtype(), [&]<class H>(H) {
+    return (partial_sums_of<DeviceType<H>>(x.elements()) + 1) *
+           static_cast<std::int64_t>(sizeof(double));
+  });
+}
 
 void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& sums_N) {
   const std::int64_t T = x_TN.dim(0), N = x_TN.dim(1);
@@ -136,11 +167,7 @@ void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& s
     constexpr int W = pack_elements<D>;
     const bool packed = is_packed(x_TN);
     const std::int64_t tiles = divide_up(N, column_lanes * W);
-    // About four blocks to a multiprocessor, eight rows or more to each thread. The order
-    // of a column's sum is that of packs also where rows are not aligned.
-    const std::int64_t P =
-        std::clamp<std::int64_t>(divide_up(2 * most_partial_rows, tiles), 1,
-                                 std::max<std::int64_t>(T / (row_lanes * 8), 1));
+    const std::int64_t P = partial_rows_of<D>(T, N);
     A* const parts_PN = workspace(stream, sums_N.dtype(), {P, N}).template data<A>();
     Grid grid;
     grid.threads = dim3(column_lanes, row_lanes);

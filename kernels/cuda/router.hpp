@@ -23,6 +23,9 @@ void limit_choices(Stream& stream, const TensorView& choice_TK, std::int64_t exp
                    const TensorView& kept_TK);
 void count_choices(Stream& stream, const TensorView& choice_TK,
                    const TensorView& counts_E);
+// Bytes of workspace that it takes.
+std::int64_t balance_sums_workspace(const TensorView& scores_TE,
+                                    const TensorView& sums_B2E);
 void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
                   const TensorView& choice_TK, const TensorView& sums_B2E);
 double balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,

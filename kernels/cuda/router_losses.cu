@@ -182,6 +182,13 @@ double fetch(Stream& stream, const TensorView& sum_1) {
 
 }  // namespace
 
+std::int64_t balance_sums_workspace(const TensorView& scores_TE,
+                                    const TensorView& sums_B2E) {
+  const std::int64_t B = sums_B2E.dim(0);
+  return B * parts_of(scores_TE.dim(0) / B).count * 2 * scores_TE.dim(1) *
+         static_cast<std::int64_t>(size_of(scores_TE.dtype()));
+}
+
 void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
                   const TensorView& choice_TK, const TensorView& sums_B2E) {
   const std::int64_t B = sums_B2E.dim(0), E = scores_TE.dim(1);

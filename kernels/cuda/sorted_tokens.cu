@@ -147,6 +147,11 @@ __global__ void place_pairs(Pairs pairs, std::int64_t T, int shift,
 
 }  // namespace
 
+std::int64_t sort_tokens_workspace(std::int64_t T) {
+  return (4 * T + std::int64_t{digits} * divide_up(T, tile_pairs)) *
+         static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+
 SortedTokens sort_tokens(Stream& stream, const TensorView& index_T, std::int64_t first,
                          std::int64_t R) {
   const std::int64_t T = index_T.dim(0), tiles = divide_up(T, tile_pairs);

@@ -18,6 +18,8 @@ struct SortedTokens {
 
 // Token t names row index_T[t] - first (index_T is i32). The pairs lie in the GPU's
 // workspace, hence until it is asked for again. Async: nothing waits for the stream.
+// Bytes of workspace that it takes for T tokens.
+std::int64_t sort_tokens_workspace(std::int64_t T);
 SortedTokens sort_tokens(Stream& stream, const TensorView& index_T, std::int64_t first,
                          std::int64_t R);
 

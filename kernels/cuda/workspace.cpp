@@ -15,15 +15,30 @@ namespace {
 // Sizes are rounded up to this, so that a few more rows seldom mean a new buffer.
 constexpr std::int64_t granule_bytes = 1 << 20;
 
+struct Workspace {
+  Buffer buffer;
+  std::int64_t used = 0;
+};
+
 struct Workspaces {
   std::mutex mutex;
-  std::map<int, Buffer> of_device;
+  std::map<int, Workspace> of_device;
 };
 
 // Kept for the life of the process: the driver may be gone before a destructor would run.
 Workspaces& workspaces() {
   static auto& kept = *new Workspaces;
   return kept;
+}
+
+// With at least so many bytes.
+Buffer& grown(Stream& stream, Workspace& of, std::int64_t bytes) {
+  if (static_cast<std::int64_t>(of.buffer.bytes()) >= bytes) return of.buffer;
+  stream.synchronize();  // kernels may still use the old one
+  of.buffer = Buffer();
+  of.buffer = Buffer(stream.device(), DType::u8, {workspace_held(bytes)},
+                     MemoryClass::workspace, "kernel workspace");
+  return of.buffer;
 }
 
 }  // namespace
@@ -37,14 +52,32 @@ TensorView workspace(Stream& stream, DType dtype, const Shape& shape) {
                              static_cast<std::int64_t>(size_of(dtype));
   Workspaces& all = workspaces();
   const std::lock_guard lock(all.mutex);
-  Buffer& buffer = all.of_device[device.index];
-  if (static_cast<std::int64_t>(buffer.bytes()) < bytes) {
-    stream.synchronize();  // kernels may still use the old one
-    buffer = Buffer();
-    buffer = Buffer(device, DType::u8, {divide_up(bytes, granule_bytes) * granule_bytes},
-                    MemoryClass::workspace, "kernel workspace");
-  }
-  return {buffer.view().raw(), dtype, shape, device};
+  Workspace& of = all.of_device[device.index];
+  of.used = std::max(of.used, bytes);
+  return {grown(stream, of, bytes).view().raw(), dtype, shape, device};
+}
+
+std::int64_t workspace_held(std::int64_t bytes) {
+  return divide_up(bytes, granule_bytes) * granule_bytes;
+}
+
+void reserve_workspace(Stream& stream, std::int64_t bytes) {
+  Workspaces& all = workspaces();
+  const std::lock_guard lock(all.mutex);
+  grown(stream, all.of_device[stream.device().index], bytes);
+}
+
+void release_workspace(Stream& stream) {
+  stream.synchronize();
+  Workspaces& all = workspaces();
+  const std::lock_guard lock(all.mutex);
+  all.of_device[stream.device().index] = {};
+}
+
+std::int64_t workspace_used(Device device) {
+  Workspaces& all = workspaces();
+  const std::lock_guard lock(all.mutex);
+  return all.of_device[device.index].used;
 }
 
 }  // namespace trireme::kernels::cuda

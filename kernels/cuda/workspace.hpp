@@ -16,4 +16,13 @@ namespace trireme::kernels::cuda {
 // Throws Error(internal) for another stream and Error(resources) without memory.
 TensorView workspace(Stream& stream, DType dtype, const Shape& shape);
 
+// What the buffer holds once so much was asked for.
+std::int64_t workspace_held(std::int64_t bytes);
+// Makes it that large now, if it is smaller.
+void reserve_workspace(Stream& stream, std::int64_t bytes);
+// Gives it back, after waiting for the GPU.
+void release_workspace(Stream& stream);
+// The most that workspace() was asked for since the buffer of `device` was given back.
+std::int64_t workspace_used(Device device);
+
 }  // namespace trireme::kernels::cuda

@@ -39,7 +39,10 @@ int check(comm::World& world, const LoadedDeck& deck) {
     io::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
   });
-  log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
+  const train::RunSettings& run = deck.config.run;
+  const auto on = train::expected_device(run.device, run.backend, run.share_gpus);
+  log::line(plan::describe(deck.config,
+                           plan::plan_stages(deck.config, {on.device, on.transport})));
   log::line(train::describe_recipe(deck.config));
   log::info("the deck is good");
   return 0;
@@ -78,7 +81,8 @@ int train(comm::World& world, const Arguments& given) {
   train::report_placement(world, on, kernels::threads());
   world.agree([&] {
     if (log::speaks())
-      log::line(plan::describe(deck.config, plan::plan_stages(deck.config)));
+      log::line(plan::describe(
+          deck.config, plan::plan_stages(deck.config, {on.device, on.transport})));
   });
   RunRecord record(world, run);
   return static_cast<int>(recorded(record, [&] {

@@ -165,9 +165,13 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   attend(pass, pass.kept_unless(again.attention), saved);
   // 5. y = o Wo^T, a partial sum
   const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
-  output_.forward(pass, saved.o_TE, {}, partial_TD, saved.output);
-  // 6. leave the region
-  const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
+  const auto product = [&](const Range& rows, const TensorView& to_TD) {
+    output_.forward(pass, saved.o_TE.rows(rows.begin, rows.count()), {}, to_TD,
+                    saved.output);
+  };
+  // 6. leave the region with it
+  const TensorView sum_TD =
+      region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 7. residual and bias
   skip.join(pass, sum_TD, output_bias_.value);
   if (again.norm) saved.x_TD = {};
@@ -241,8 +245,10 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
-  qkv_.input_gradient(pass, dqkv, dx_all_TD);
-  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
+  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
+                                   [&](const Range& rows, const TensorView& to_TD) {
+                                     qkv_.input_gradient(pass, dqkv.rows(rows), to_TD);
+                                   });
   qkv_.post_gradients(pass, dqkv, saved.x_TD, saved.qkv, qkv_bias_);
   return dx.wait();
 }

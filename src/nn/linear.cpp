@@ -183,6 +183,12 @@ Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) co
   return dy;
 }
 
+Linear::Gradient Linear::Gradient::rows(const Range& rows) const {
+  if (rows.begin == 0 && rows.end == dy_TO.dim(0)) return *this;
+  require(fp8.codes.empty(), "an FP8 gradient is not cut by rows");
+  return {dy_TO.rows(rows.begin, rows.count()), {}, {}};
+}
+
 void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
                             kernels::Accumulate accumulate) const {
   using kernels::Transpose;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/recipe.hpp"
+#include "base/split.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm_epilogue.hpp"
 #include "nn/pass.hpp"
@@ -104,6 +105,8 @@ class Linear {
     TensorView dy_TO;
     kernels::Fp8Matrix fp8;
     TensorView scale_1;
+    // That of some rows. All of them where operands are FP8.
+    Gradient rows(const Range& rows) const;
   };
 
   Param weight;

@@ -70,9 +70,12 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   // 4. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");
-  down_.forward(pass, saved.a_TF, {}, partial_TD, saved.down);
-  // 5. leave the region
-  const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
+  const auto product = [&](const Range& rows, const TensorView& to_TD) {
+    down_.forward(pass, saved.a_TF.rows(rows.begin, rows.count()), {}, to_TD, saved.down);
+  };
+  // 5. leave the region with it
+  const TensorView sum_TD =
+      region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 6. residual and bias
   skip.join(pass, sum_TD, down_bias_.value);
   if (again.norm) saved.x_TD = {};
@@ -120,8 +123,10 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   }
   // 2. up projection: the input gradient first, so that 1. its communication overlaps
   const Linear::Gradient du = up_.output_gradient(pass, du_TU);
-  up_.input_gradient(pass, du, dx_all_TD);
-  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
+  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
+                                   [&](const Range& rows, const TensorView& to_TD) {
+                                     up_.input_gradient(pass, du.rows(rows), to_TD);
+                                   });
   up_.post_gradients(pass, du, saved.x_TD, saved.up, up_bias_);
   return dx.wait();
 }

@@ -6,6 +6,8 @@
 
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/memory.hpp"
 #include "base/place.hpp"
@@ -19,15 +21,20 @@ class Transfer {
   explicit Transfer(const TensorView& tensor) : tensor_(tensor) {}
   Transfer(const TensorView& tensor, comm::Handle handle)
       : tensor_(tensor), handle_(std::move(handle)) {}
+  // In parts, each with its collective.
+  Transfer(const TensorView& tensor, std::vector<comm::Handle> parts)
+      : tensor_(tensor), parts_(std::move(parts)) {}
   // The tensor, once it is complete.
   TensorView wait() {
     handle_.wait();
+    for (comm::Handle& part : parts_) part.wait();
     return tensor_;
   }
 
  private:
   TensorView tensor_;
   comm::Handle handle_;
+  std::vector<comm::Handle> parts_;
 };
 
 // One linear change of place along dim 0. `forward` and `backward` consume their argument

@@ -1,8 +1,44 @@
-// TensorRegion: gathering small values.
+// TensorRegion: sums in parts, and gathering small values.
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/tensor_region.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace trireme::parallel {
+
+// The chunk's rows of x lie one after the other, for a reduce-scatter those of every
+// rank: x is scratch, and its order of rows is this function's own.
+Transfer TensorRegion::sum(Edge::Change change, Stream& stream, Arena& arena,
+                           const TensorView& x_TD, const Product& product) const {
+  const std::int64_t T = x_TD.dim(0);
+  if (size() == 1 || chunks_ == 1) {
+    product({0, T}, x_TD);
+    return change(group_, stream, arena, x_TD);
+  }
+  const bool scatters = outside() == Place::varying;
+  const std::int64_t parts = scatters ? size() : 1, rows = T / parts;
+  require(T % parts == 0, "{} rows cannot be split over {} ranks of '{}'", T, parts,
+          group_.name());
+  const TensorView sum_TD =
+      scatters ? arena.take(x_TD.dtype(), {rows, x_TD.dim(1)}, "reduce_scatter") : x_TD;
+  std::vector<comm::Handle> handles;
+  for (int chunk = 0; chunk < chunks_; ++chunk) {
+    const Range range = split_range(rows, chunks_, chunk);
+    const std::int64_t count = range.count();
+    if (count == 0) continue;
+    const TensorView terms = x_TD.rows(parts * range.begin, parts * count);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t first = part * rows;
+      product({first + range.begin, first + range.end}, terms.rows(part * count, count));
+    }
+    group_.progress();
+    handles.push_back(
+        scatters ? group_.reduce_scatter(stream, terms, sum_TD.rows(range.begin, count))
+                 : group_.all_reduce(stream, terms));
+  }
+  return {sum_TD, std::move(handles)};
+}
 
 TensorView TensorRegion::gather(Stream& stream, Arena& arena, const TensorView& x) const {
   const std::int64_t n = size();

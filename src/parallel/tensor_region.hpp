@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "base/split.hpp"
 #include "parallel/edge.hpp"
 
@@ -12,10 +14,18 @@ namespace trireme::parallel {
 // al., 2019), or, with sequence parallelism, each rank has its part of the rows
 // (Korthikanti et al., 2022). Rows are the B * S tokens of a microbatch, cut into equal
 // contiguous parts.
+//
+// A sum over the region may be given the product that makes its terms. It is then made in
+// `chunks` parts of rows, and a part travels while the next is multiplied. Rows do not
+// depend on each other and the parts send the same bytes.
 class TensorRegion {
  public:
-  TensorRegion(comm::Group& tensor, bool sequence)
+  // Writes rows [begin, end) of a product to `to`.
+  using Product = std::function<void(const Range& rows, const TensorView& to)>;
+
+  TensorRegion(comm::Group& tensor, bool sequence, int chunks = 1)
       : group_(tensor),
+        chunks_(chunks),
         enter_(sequence ? edge::gather_to_replicate : edge::copy_in),
         leave_(sequence ? edge::sum_to_shard : edge::sum_to_invariant) {}
 
@@ -25,8 +35,17 @@ class TensorRegion {
   Transfer leave(Stream& stream, Arena& arena, const TensorView& y) const {
     return leave_.forward(group_, stream, arena, y);
   }
+  // The same of y_TD, which is made here.
+  Transfer leave(Stream& stream, Arena& arena, const TensorView& y_TD,
+                 const Product& product) const {
+    return sum(leave_.forward, stream, arena, y_TD, product);
+  }
   Transfer enter_backward(Stream& stream, Arena& arena, const TensorView& dx) const {
     return enter_.backward(group_, stream, arena, dx);
+  }
+  Transfer enter_backward(Stream& stream, Arena& arena, const TensorView& dx_TD,
+                          const Product& product) const {
+    return sum(enter_.backward, stream, arena, dx_TD, product);
   }
   Transfer leave_backward(Stream& stream, Arena& arena, const TensorView& dy) const {
     return leave_.backward(group_, stream, arena, dy);
@@ -59,7 +78,12 @@ class TensorRegion {
   }
 
  private:
+  // `change` is an all-reduce, or with sequence parallelism a reduce-scatter.
+  Transfer sum(Edge::Change change, Stream& stream, Arena& arena, const TensorView& x_TD,
+               const Product& product) const;
+
   comm::Group& group_;
+  int chunks_;
   Edge enter_, leave_;
 };
 

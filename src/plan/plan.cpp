@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "comm/meta_group.hpp"
 #include "train/engine.hpp"
 #include "train/saver.hpp"
 #include "train/step_totals.hpp"
@@ -70,16 +71,20 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
   set(MemoryClass::optimizer, optimizer);
   set(MemoryClass::activations, engine.activation_bytes());
   set(MemoryClass::communication, communication);
-  set(MemoryClass::workspace, engine.workspace_bytes());
+  plan.kernel_bytes = engine.kernel_bytes();
+  set(MemoryClass::workspace,
+      engine.workspace_bytes() + static_cast<std::size_t>(plan.kernel_bytes));
   set(MemoryClass::offloaded, offloaded);
 }
 
 }  // namespace
 
-Plan make_plan(const train::RunConfig& config, int rank) {
-  comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding);
+Plan make_plan(const train::RunConfig& config, int rank, const Target& target) {
+  comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
+                                     target.device, target.transport);
   train::Engine engine(config, mesh, Device::meta());
-  train::StepTotals totals(mesh, Device::meta());
+  train::StepTotals totals(mesh,
+                           target.device.is_cuda() ? comm::planned_host : Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
   run_step(engine, totals, config);
   comm::TrafficMeter meter(mesh);
@@ -103,11 +108,11 @@ Plan make_plan(const train::RunConfig& config, int rank) {
   return plan;
 }
 
-std::vector<Plan> plan_stages(const train::RunConfig& config) {
+std::vector<Plan> plan_stages(const train::RunConfig& config, const Target& target) {
   const auto& mesh = config.parallel.mesh;
   std::vector<Plan> plans;
   for (int stage = 0; stage < mesh.pipeline; ++stage)
-    plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline)));
+    plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline), target));
   return plans;
 }
 
@@ -121,8 +126,12 @@ std::string memory_text(const Plan& plan) {
     text += format(" {} {},", name_of(static_cast<MemoryClass>(i)),
                    human_bytes(static_cast<double>(bytes)));
   }
-  return text + format(" total {} on rank 0\n",
-                       human_bytes(static_cast<double>(plan.total_memory())));
+  text += format(" total {} on rank 0",
+                 human_bytes(static_cast<double>(plan.total_memory())));
+  if (plan.kernel_bytes > 0)
+    text += format("; {} of the workspace are the GPU's kernels'",
+                   human_bytes(static_cast<double>(plan.kernel_bytes)));
+  return text + "\n";
 }
 
 // Neighbours of one size stand in one line; the parameters of all add up to those of the

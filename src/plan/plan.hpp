@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "comm/transport.hpp"
 #include "train/run_outlook.hpp"
 
 namespace trireme::plan {
@@ -20,24 +21,32 @@ struct PlannedUnit {
   std::int64_t share = 0;       // elements of each rank of the shard group, with padding
 };
 
+// Where the ranks compute, and what carries the tensors of GPUs.
+struct Target {
+  Device device = Device::host();
+  comm::Transport transport = comm::Transport::mpi;
+};
+
 struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
-  std::int64_t local_parameters = 0;                  // on the rank
-  std::int64_t parameters = 0;                        // of the model
-  std::vector<train::TrafficRow> traffic;             // of one step of the rank
-  std::vector<PlannedUnit> units;                     // of the rank
-  double flops_per_step = 0;                          // of the whole job, full attention
+  std::int64_t kernel_bytes = 0;           // of the workspace: what kernels of a GPU hold
+  std::int64_t local_parameters = 0;       // on the rank
+  std::int64_t parameters = 0;             // of the model
+  std::vector<train::TrafficRow> traffic;  // of one step of the rank
+  std::vector<PlannedUnit> units;          // of the rank
+  double flops_per_step = 0;               // of the whole job, full attention
 
   std::int64_t total_memory() const;
 };
 
 // Builds rank `rank` of the mesh on the meta device and runs steps of it there: nothing
 // is allocated, nothing is sent. Memory is what the engine and the transport hold in the
-// steady state, without the batches (MemoryClass::data).
-Plan make_plan(const train::RunConfig& config, int rank);
+// steady state, without the batches (MemoryClass::data). On a GPU without what NVIDIA's
+// libraries take for themselves: the driver's context, cuDNN's plans, NCCL's channels.
+Plan make_plan(const train::RunConfig& config, int rank, const Target& target = {});
 
 // The plan of the first rank of each pipeline stage.
-std::vector<Plan> plan_stages(const train::RunConfig& config);
+std::vector<Plan> plan_stages(const train::RunConfig& config, const Target& target = {});
 
 // plan_stages() as text: mesh, memory by class and traffic of the first rank, a table of
 // the pipeline if there is one, FLOPs.

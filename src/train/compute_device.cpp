@@ -58,4 +58,19 @@ ComputeDevice choose_device(comm::World& world, const std::string& wanted,
   return chosen;
 }
 
+ComputeDevice expected_device(const std::string& wanted, const std::string& backend,
+                              bool share_gpus) {
+  ComputeDevice expected;
+  if (!has_cuda || wanted == "cpu") return expected;
+  const auto gpus = cuda_devices();
+  const bool here = !gpus.empty();
+  if (here) expected.gpu = gpus.front();
+  if (wanted == "auto" && (!here || expected.gpu.emulated)) return {};
+  expected.device = Device::cuda(0);
+  const bool direct = comm::nccl_version() != "not built in" && !share_gpus;
+  if (backend == "nccl" || (backend == "auto" && direct))
+    expected.transport = comm::Transport::nccl;
+  return expected;
+}
+
 }  // namespace trireme::train

@@ -27,4 +27,9 @@ struct ComputeDevice {
 ComputeDevice choose_device(comm::World& world, const std::string& wanted,
                             const std::string& backend, bool share_gpus);
 
+// The same for a plan, without a job: GPUs if they are asked for, or "auto" finds one
+// here. NCCL where the program has it, unless `backend` or shared GPUs rule it out.
+ComputeDevice expected_device(const std::string& wanted, const std::string& backend,
+                              bool share_gpus);
+
 }  // namespace trireme::train

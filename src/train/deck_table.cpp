@@ -165,6 +165,9 @@ constexpr std::array parallel_keys = {
             "parallelism is what remains of the ranks."),
     boolean("parallel", "sequence", "false",
             "Split norms and residuals over the tensor ranks along the sequence."),
+    integer("parallel", "tensor_chunks", "parts", "1", 1, 1024,
+            "Parts of the rows of a product whose result is summed over the tensor "
+            "ranks: one travels while the next is multiplied."),
     integer("parallel", "context", "ranks", "1", 1, 1e6,
             "Ranks that share each sequence in attention."),
     text("parallel", "context_method", "\"ring\"", "ring|ulysses",

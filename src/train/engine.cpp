@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/device_memory.hpp"
+#include "comm/meta_group.hpp"
+#include "kernels/working_memory.hpp"
 #include "optim/parameter_groups.hpp"
 #include "parallel/ring_attention.hpp"
 #include "parallel/ulysses_attention.hpp"
@@ -35,7 +37,8 @@ Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
       device_(device),
       mesh_(mesh),
       pipeline_(mesh.group(comm::Axis::pipeline)),
-      region_(mesh.group(comm::Axis::tensor), config.parallel.sequence),
+      region_(mesh.group(comm::Axis::tensor), config.parallel.sequence,
+              config.parallel.tensor_chunks),
       amax_region_(mesh.group(comm::Axis::tensor), mesh.group(comm::Axis::context)),
       shape_{config.parallel.schedule, mesh.shape().pipeline,
              config.parallel.virtual_stages, config.microbatches()},
@@ -53,7 +56,8 @@ Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
     demand_ = measure(*this);
     return;
   }
-  comm::Mesh planned = comm::Mesh::meta(mesh.shape(), mesh.rank(), mesh.folding());
+  comm::Mesh planned =
+      comm::Mesh::meta(mesh.shape(), mesh.rank(), mesh.folding(), device);
   demand_ = Engine(config, planned, Device::meta()).demand();
   allocate(device);
 }
@@ -164,13 +168,16 @@ void Engine::allocate(Device device) {
       amaxes = std::max(amaxes, scales->amaxes());
   if (config_.precision.recipe.fp8() && config_.precision.report_every > 0)
     fp8_report_.emplace(device);
+  const Device host = plans_for_gpu()    ? comm::planned_host
+                      : device.is_meta() ? device
+                                         : Device::host();
   if (amaxes > 0)
-    amaxes_ = Buffer(device.is_meta() ? device : Device::host(), DType::f32, {amaxes},
-                     MemoryClass::workspace, "FP8 amax on the host");
-  if (device.is_cuda()) {
+    amaxes_ = Buffer(host, DType::f32, {amaxes}, MemoryClass::workspace,
+                     "FP8 amax on the host");
+  if (for_gpu()) {
     ids_ = Buffer(device, DType::i32,
                   {2 * config_.microbatches(), positions_.view().elements()},
-                  MemoryClass::data, "tokens");
+                  MemoryClass::workspace, "tokens");
   }
   for (int c = 0; c < shape_.chunks; ++c) {
     Chunk& chunk = chunks_[to_size(c)];
@@ -198,6 +205,7 @@ void Engine::allocate(Device device) {
   }
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
   remade_.emplace(device, demand_.remade, MemoryClass::activations, "remade activations");
+  kernels::reserve_working_memory(device, demand_.kernels);
 }
 
 // Runs a step and an evaluation on meta arenas.
@@ -205,11 +213,14 @@ ActivationDemand Engine::measure(Engine& engine) {
   const TensorView ids_T(nullptr, DType::i32, engine.positions_.view().shape(),
                          Device::meta());
   const std::vector<TensorView> ids(to_size(engine.config_.microbatches()), ids_T);
+  const kernels::WorkingMemoryCount count;
   engine.begin_step();
   engine.run(ids, ids, 1.0);
   engine.finish_step();
+  engine.store().gradient_norm();
   engine.evaluate(ids_T, ids_T);
   ActivationDemand demand;
+  demand.kernels = count.bytes();
   for (const Chunk& chunk : engine.chunks_) {
     std::size_t most = 0;
     for (const Live& live : chunk.live) most = std::max(most, live.saved.peak_bytes());
@@ -237,10 +248,17 @@ std::size_t Engine::communication_bytes() const {
 
 std::size_t Engine::workspace_bytes() const {
   std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
-                    loads_.bytes() + amaxes_.bytes() + store_->workspace_bytes() +
+                    loads_.bytes() + amaxes_.bytes() + ids_.bytes() +
+                    store_->workspace_bytes() +
                     (fp8_report_ ? fp8_report_->bytes() : 0);
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
+}
+
+std::int64_t Engine::kernel_bytes() const {
+  if (!for_gpu()) return 0;
+  return kernels::working_memory_held(demand_.kernels) +
+         kernels::product_working_memory();
 }
 
 }  // namespace trireme::train

@@ -27,6 +27,7 @@ namespace trireme::train {
 struct ActivationDemand {
   std::vector<std::size_t> saved;       // of a microbatch, for each chunk of this rank
   std::size_t scratch = 0, remade = 0;  // of an action
+  std::int64_t kernels = 0;             // of one kernel, on a GPU
 };
 
 class Engine {
@@ -79,7 +80,9 @@ class Engine {
   const ActivationDemand& demand() const { return demand_; }
   std::size_t activation_bytes() const;     // of the saved arenas
   std::size_t communication_bytes() const;  // of buffers for received gradients
-  std::size_t workspace_bytes() const;      // of scratch and tables
+  std::size_t workspace_bytes() const;      // of scratch, tables, token ids on a GPU
+  // What the kernels of a GPU hold for themselves; 0 elsewhere.
+  std::int64_t kernel_bytes() const;
 
   // Of the last run(): seconds in all, and without waiting for other stages.
   double run_seconds() const { return run_seconds_; }
@@ -127,6 +130,9 @@ class Engine {
   void build_attention(comm::Mesh& mesh);
   void fill_positions();
   void allocate(Device device);
+  // Whether it computes on a GPU, or plans for one.
+  bool for_gpu() const { return device_.is_cuda() || plans_for_gpu(); }
+  bool plans_for_gpu() const { return device_.is_meta() && mesh_.device().is_cuda(); }
   static ActivationDemand measure(Engine& engine);
   void sum_expert_loads();
   void finish_scales();

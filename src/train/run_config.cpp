@@ -117,6 +117,7 @@ ParallelSettings read_parallel(const io::Deck& deck, int ranks, int ranks_on_nod
   parallel.folding.expert = static_cast<int>(deck.integer("parallel.expert"));
   parallel.folding.shard = shard_ranks(deck, parallel.mesh, ranks_on_node);
   parallel.sequence = deck.boolean("parallel.sequence");
+  parallel.tensor_chunks = static_cast<int>(deck.integer("parallel.tensor_chunks"));
   parallel.ulysses = deck.text("parallel.context_method") == "ulysses";
   const std::string& order = deck.text("parallel.context_order");
   parallel.order =

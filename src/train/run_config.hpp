@@ -43,7 +43,8 @@ struct ParallelSettings {
   comm::MeshShape mesh;  // data = what remains of the world
   comm::Folding folding;
   bool sequence = false;
-  bool ulysses = false;  // else ring attention
+  int tensor_chunks = 1;  // parts of a product whose result is summed over tensor ranks
+  bool ulysses = false;   // else ring attention
   parallel::ContextOrder order = parallel::ContextOrder::contiguous;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   int virtual_stages = 1;                  // chunks of a pipeline rank

@@ -32,6 +32,23 @@ void Rules::tensor_rules() {
                format(": write parallel.tensor = {} or less", m.vocabulary);
       });
   rule(
+      {"parallel.tensor", "parallel.tensor_chunks"},
+      [&] { return tensor > 1 || config_.parallel.tensor_chunks == 1; },
+      [&] {
+        return show("parallel.tensor_chunks") + " has no meaning with " +
+               show("parallel.tensor") + ": write parallel.tensor_chunks = 1";
+      });
+  rule(
+      {"parallel.tensor_chunks", "precision.compute"},
+      [&] {
+        return !config_.precision.recipe.fp8() || config_.parallel.tensor_chunks == 1;
+      },
+      [&] {
+        return show("parallel.tensor_chunks") + " cuts products whose operands " +
+               show("precision.compute") +
+               " scales as a whole: write parallel.tensor_chunks = 1";
+      });
+  rule(
       {"batch.micro", "model.sequence", "parallel.tensor", "parallel.sequence",
        "parallel.context"},
       [&] {

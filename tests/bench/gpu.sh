@@ -149,18 +149,30 @@ pack() {
   done >"$root/tests.txt"
   copy_libraries "$root/lib" "$root"/bin/*
   copy_open_mpi "$root"
-  strip "$root"/bin/* "$root"/lib/* 2>/dev/null
+  find "$root/bin" "$root/lib" -type f -exec strip {} + 2>/dev/null
   cp "$source"/inputs/*.toml "$root/inputs/"
   cp "$source"/tests/reference/*.h5 "$root/tests/reference/" 2>/dev/null
   cp "$source/tests/bench/peer_torch.py" "$root/"
   echo "emulated=$emulated" >"$root/kind"
   mkdir -p "$folder"
-  tar -C "$root" -czf "$folder/trireme-gpu.tar.gz" . || die "tar failed"
+  compress "$root" "$folder"
   cp "${BASH_SOURCE[0]}" "$folder/gpu.sh"
+  echo "packed: $(find "$root" -type f | wc -l) files," \
+    "$(du -h --apparent-size "$folder"/trireme-gpu.tar.* | cut -f1)," \
+    "$(wc -l <"$root/tests.txt") tests on a GPU"
   rm -rf "$root"
-  echo "packed: $(wc -l < <(tar -tzf "$folder/trireme-gpu.tar.gz")) files," \
-    "$(du -h "$folder/trireme-gpu.tar.gz" | cut -f1)," \
-    "$(tar -xzOf "$folder/trireme-gpu.tar.gz" ./tests.txt | wc -l) tests on a GPU"
+}
+
+# By gzip, which every machine has; by xz if that makes more than may be carried.
+compress() {
+  local root=$1 folder=$2 most=$((64 << 20))
+  rm -f "$folder"/trireme-gpu.tar.*
+  tar -C "$root" -cf - . | gzip -6 >"$folder/trireme-gpu.tar.gz" || die "tar failed"
+  [ "$(stat -c %s "$folder/trireme-gpu.tar.gz")" -gt $most ] || return 0
+  rm "$folder/trireme-gpu.tar.gz"
+  tar -C "$root" -cf - . | xz -6 -T0 >"$folder/trireme-gpu.tar.xz" || die "xz failed"
+  [ "$(stat -c %s "$folder/trireme-gpu.tar.xz")" -le $most ] ||
+    echo "gpu.sh: the pack is larger than 64 MiB" >&2
 }
 
 # ---- what the GPU machine does ----
@@ -180,7 +192,10 @@ for path in {p for p in sys.path + site.getsitepackages() if p.endswith("-packag
 
 unpack() {
   root=$(mktemp -d) || exit 73
-  tar -C "$root" -xzf "$1/trireme-gpu.tar.gz" || die "$1/trireme-gpu.tar.gz is missing"
+  local pack
+  pack=$(find "$1" -maxdepth 1 -name 'trireme-gpu.tar.*' | head -1)
+  [ -n "$pack" ] || die "$1 holds no pack: gpu.sh pack $1 makes one"
+  tar -C "$root" -xf "$pack" || die "$pack cannot be unpacked"
   # shellcheck source=/dev/null
   . "$root/kind"
   local libraries
@@ -238,7 +253,7 @@ check_start() {
 # part NAME SECONDS LOG COMMAND...: runs it, at most so long and no longer than is left, and
 # notes how it ended. Prints the status for callers that count.
 part() {
-  local name=$1 seconds=$2 log=$3 left status=0 begin=$SECONDS
+  local name=$1 seconds=$2 log=$3 left status=0 begin=$SECONDS before=0 reason=""
   shift 3
   left=$((limit - SECONDS))
   if [ $left -lt 5 ]; then
@@ -246,13 +261,18 @@ part() {
     return 124
   fi
   [ "$seconds" -lt $left ] || seconds=$left
+  [ ! -e "$log" ] || before=$(wc -l <"$log")
   printf '\n== %s\n' "$name" >>"$log"
   timeout --kill-after=10 "$seconds" "$@" </dev/null >>"$log" 2>&1 || status=$?
+  if [ $status -ne 0 ]; then  # what the part itself said last of it
+    reason=$(tail -n "+$((before + 3))" "$log" | grep -E '^skipped: |[Ee]rror' |
+      tail -1 | sed 's/^skipped: //' | cut -c1-200)
+  fi
   case $status in
     0) echo "$name: passed, $((SECONDS - begin)) s" ;;
-    77) echo "$name: skipped" ;;
+    77) echo "$name: skipped${reason:+ ($reason)}" ;;
     124 | 137) echo "$name: FAILED, stopped after $seconds s" ;;
-    *) echo "$name: FAILED with status $status" ;;
+    *) echo "$name: FAILED with status $status${reason:+ ($reason)}" ;;
   esac >>"$out/summary.txt"
   return $status
 }

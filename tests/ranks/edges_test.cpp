@@ -4,11 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/philox.hpp"
 #include "comm/mesh.hpp"
 #include "parallel/edge.hpp"
+#include "parallel/tensor_region.hpp"
 #include "support/world.hpp"
 
 namespace trireme {
@@ -97,6 +100,42 @@ TEST(Edges, ForwardMakesTheNamedPlace) {
     group.all_reduce(stream, least, comm::Reduce::max).wait();
     for (std::int64_t i = 0; i < y.elements(); ++i) {
       EXPECT_EQ(most.data<double>()[i], -least.data<double>()[i]);
+    }
+  }
+}
+
+// A sum whose terms are made in parts of rows has the bits of the whole sum, whatever the
+// parts: also of unequal rows, and more of them than rows. Both kinds of region, and both
+// ways through it; the product is asked for each row once.
+TEST(TensorRegion, SumsInPartsAreTheSum) {
+  comm::World& world = test::world();
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  comm::Group& group = mesh.group(comm::Axis::tensor);
+  Stream stream;
+  for (const bool sequence : {false, true}) {
+    const std::int64_t rows = 5 * (sequence ? group.size() : 1);
+    const auto terms = make_value(Place::partial, rows, group.rank(), 4);
+    const auto sum = [&](int chunks, bool forward) {
+      const parallel::TensorRegion region(group, sequence, chunks);
+      Arena arena(Device::host(), 1 << 20, MemoryClass::workspace, "test");
+      const TensorView x = arena.take(DType::f64, {rows, columns}, "x");
+      std::vector<int> asked(static_cast<std::size_t>(rows), 0);
+      const auto product = [&](const Range& range, const TensorView& to) {
+        EXPECT_EQ(to.dim(0), range.count());
+        std::copy_n(terms.begin() + range.begin * columns, range.count() * columns,
+                    to.data<double>());
+        for (std::int64_t row = range.begin; row < range.end; ++row)
+          ++asked[static_cast<std::size_t>(row)];
+      };
+      auto transfer = forward ? region.leave(stream, arena, x, product)
+                              : region.enter_backward(stream, arena, x, product);
+      const TensorView y = transfer.wait();
+      for (const int times : asked) EXPECT_EQ(times, 1);
+      return std::vector<double>(y.data<double>(), y.data<double>() + y.elements());
+    };
+    for (const bool forward : {true, false}) {
+      const std::vector<double> whole = sum(1, forward);
+      for (const int chunks : {2, 3, 5, 8}) EXPECT_EQ(sum(chunks, forward), whole);
     }
   }
 }

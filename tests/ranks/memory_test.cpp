@@ -2,34 +2,15 @@
 // every mesh of the table; bytes per parameter of each strategy; initialising holds no
 // more than a share.
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include "model/stage.hpp"
 #include "plan/plan.hpp"
 #include "ranks/equality.hpp"
+#include "support/ledger.hpp"
 #include "train/saver.hpp"
 #include "train/step_totals.hpp"
 
 namespace trireme::test {
 namespace {
-
-using Bytes = std::array<std::int64_t, memory_classes>;
-
-Bytes ledger() {
-  Bytes bytes{};
-  for (int c = 0; c < memory_classes; ++c)
-    bytes[static_cast<std::size_t>(c)] = memory_use(static_cast<MemoryClass>(c)).bytes;
-  return bytes;
-}
-
-Bytes minus(Bytes a, const Bytes& b) {
-  for (std::size_t c = 0; c < a.size(); ++c) a[c] -= b[c];
-  return a;
-}
-
-std::int64_t of(const Bytes& bytes, MemoryClass c) {
-  return bytes[static_cast<std::size_t>(c)];
-}
 
 // What two steps of training hold more than before, without the batch, and without
 // scratch that kernels make for themselves and keep.

@@ -104,8 +104,9 @@ class ClosedForm {
   }
 
   // Two all-reduces forward and two backward a block; with sequence parallelism as many
-  // pairs of gather and scatter. One more forward for the embedding, backward for the
-  // head. The loss gathers three numbers a token, in two chunks.
+  // pairs of gather and scatter. Their sums go in parts of rows. One more forward for the
+  // embedding, backward for the head. The loss gathers three numbers a token, in two
+  // chunks.
   void tensor() {
     const comm::Group& group = mesh_.group(Axis::tensor);
     const std::int64_t TD = T_ * config_.model.hidden;
@@ -113,14 +114,30 @@ class ClosedForm {
     if (config_.parallel.sequence) {
       const std::int64_t times = M_ * (4 * layers_ + ends);
       parts(group, Collective::all_gather, times, TD, w_);
-      parts(group, Collective::reduce_scatter, times, TD, w_);
+      parts(group, Collective::reduce_scatter, M_ * ends, TD, w_);
+      for_chunks(T_ / group.size(), [&](std::int64_t rows) {
+        parts(group, Collective::reduce_scatter, M_ * 4 * layers_,
+              rows * group.size() * config_.model.hidden, w_);
+      });
       const std::int64_t norms = (2 * layers_ + (last_ ? 1 : 0)) * config_.model.hidden;
       if (group.size() > 1) all_reduce(mesh_.spread(), 1, norms, 4);
     } else {
-      all_reduce(group, M_ * (4 * layers_ + ends), TD, w_);
+      all_reduce(group, M_ * ends, TD, w_);
+      for_chunks(T_, [&](std::int64_t rows) {
+        all_reduce(group, M_ * 4 * layers_, rows * config_.model.hidden, w_);
+      });
     }
     if (!last_) return;
     add(group, Collective::all_gather, 2 * M_, M_ * 3 * T_ * 4 * (group.size() - 1));
+  }
+
+  template <class F>
+  void for_chunks(std::int64_t rows, const F& f) {
+    const int chunks = config_.parallel.tensor_chunks;
+    for (int c = 0; c < chunks; ++c) {
+      const std::int64_t count = split_range(rows, chunks, c).count();
+      if (count > 0) f(count);
+    }
   }
 
   // Keys and values travel N - 1 times forward and backward, their gradients N times.

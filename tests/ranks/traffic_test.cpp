@@ -171,9 +171,13 @@ TEST(Traffic, Tensor) {
   const int n = test::world().size();
   for (const DType compute : {DType::f32, DType::bf16}) {
     for (const bool sequence : {false, true}) {
-      auto config = run_config({.tensor = n}, compute);
-      config.parallel.sequence = sequence;
-      check(config, format("sequence {} {}", sequence, trireme::name_of(compute)));
+      for (const int chunks : {1, 3}) {  // 3: of unequal rows; more than a rank has
+        auto config = run_config({.tensor = n}, compute);
+        config.parallel.sequence = sequence;
+        config.parallel.tensor_chunks = chunks;
+        check(config, format("sequence {} chunks {} {}", sequence, chunks,
+                             trireme::name_of(compute)));
+      }
     }
   }
 }

@@ -165,6 +165,9 @@ rule open_override 64 1 'not valid TOML' 'data.paths=["a"'
 rule heads 65 1 'model.hidden = 66|model.heads = 4|write' model.hidden=66
 rule kv_heads 65 1 'model.heads = 4|model.kv_heads = 3|write' model.kv_heads=3
 rule odd_width 65 1 'model.hidden = 20|even width|write' model.hidden=20
+rule tensor_chunks 65 1 'parallel.tensor_chunks = 2|parallel.tensor = 1|write' parallel.tensor_chunks=2
+rule tensor_chunks_fp8 65 2 'parallel.tensor_chunks = 2|precision.compute = "fp8"|write' \
+  parallel.tensor_chunks=2 parallel.tensor=2 precision.compute=fp8
 rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule ranks 78 3 'parallel.tensor = 2|the number of ranks, 3|start 2 or 4 ranks' parallel.tensor=2
 rule micro 65 1 'batch.global = 8|batch.micro = 3|write' batch.micro=3

@@ -49,8 +49,7 @@ Library& library(Device device) {
   check(cudaDeviceGetAttribute(&made.minor, cudaDevAttrComputeCapabilityMinor,
                                device.index),
         "cudaDeviceGetAttribute");
-  // NVIDIA's advice: 32 MiB from Hopper on, 4 MiB before.
-  const std::int64_t bytes = std::int64_t{made.major >= 9 ? 32 : 4} << 20;
+  const std::int64_t bytes = gemm_workspace_bytes(made.major);
   made.workspace =
       Buffer(device, DType::u8, {bytes}, MemoryClass::workspace, "cuBLASLt workspace");
   return libraries.emplace(device.index, std::move(made)).first->second;
@@ -198,6 +197,11 @@ bool add_aux(const TensorView& aux, LtProblem& p, LtOperands& operands) {
 }
 
 }  // namespace
+
+// NVIDIA's advice: 32 MiB from Hopper on, 4 MiB before.
+std::int64_t gemm_workspace_bytes(int major) {
+  return std::int64_t{major >= 9 ? 32 : 4} << 20;
+}
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,
