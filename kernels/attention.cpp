@@ -9,9 +9,9 @@
 #include "kernels/checks.hpp"
 #include "kernels/cuda/attention.hpp"
 #include "kernels/kokkos/attention.hpp"
+#include "kernels/plan_working_memory.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/runtime.hpp"
-#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -6,8 +6,8 @@
 #include "kernels/checks.hpp"
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/kokkos/embedding.hpp"
+#include "kernels/plan_working_memory.hpp"
 #include "kernels/profile.hpp"
-#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fp8_squares.hpp"
 
+#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/fp8_squares.hpp"
 #include "kernels/kokkos/fp8_squares.hpp"

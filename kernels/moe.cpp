@@ -12,9 +12,9 @@
 #include "kernels/cuda/moe.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/kokkos/moe.hpp"
+#include "kernels/plan_working_memory.hpp"
 #include "kernels/product_counts.hpp"
 #include "kernels/profile.hpp"
-#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -6,8 +6,8 @@
 #include "kernels/checks.hpp"
 #include "kernels/cuda/norm.hpp"
 #include "kernels/kokkos/norm.hpp"
+#include "kernels/plan_working_memory.hpp"
 #include "kernels/profile.hpp"
-#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {

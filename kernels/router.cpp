@@ -7,8 +7,8 @@
 #include "kernels/cuda/moe.hpp"
 #include "kernels/cuda/router.hpp"
 #include "kernels/kokkos/router.hpp"
+#include "kernels/plan_working_memory.hpp"
 #include "kernels/profile.hpp"
-#include "kernels/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {

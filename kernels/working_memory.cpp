@@ -6,6 +6,7 @@
 
 #include "base/cuda_devices.hpp"
 #include "base/error.hpp"
+#include "base/has_cuda.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/workspace.hpp"
 

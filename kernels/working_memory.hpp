@@ -27,12 +27,6 @@ class WorkingMemoryCount {
 // A kernel's demand, for the count that lives, if one does.
 void note_working_memory(std::int64_t bytes);
 
-// The same, given by bytes(), which is asked only in a build that knows GPUs.
-template <class Bytes>
-void plan_working_memory(const Bytes& bytes) {
-  if constexpr (has_cuda) note_working_memory(bytes());
-}
-
 // What the buffer of all kernels holds once a kernel asked for `bytes`: rounded up.
 std::int64_t working_memory_held(std::int64_t bytes);
 // What the library of matrix products takes for itself on a GPU of this node, or on one

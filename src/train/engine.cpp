@@ -249,8 +249,7 @@ std::size_t Engine::communication_bytes() const {
 std::size_t Engine::workspace_bytes() const {
   std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
                     loads_.bytes() + amaxes_.bytes() + ids_.bytes() +
-                    store_->workspace_bytes() +
-                    (fp8_report_ ? fp8_report_->bytes() : 0);
+                    store_->workspace_bytes() + (fp8_report_ ? fp8_report_->bytes() : 0);
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
 }
