@@ -3,7 +3,6 @@
 #include "train/feedback_load.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <sstream>
 
