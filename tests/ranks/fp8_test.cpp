@@ -245,6 +245,7 @@ TEST(Fp8Meshes, LearnsAsBf16) {
     for (const Words& words :
          {Words{}, Words{"parallel.tensor=" + ranks()}, Words{"recompute.policy=full"},
           Words{"precision.first_bf16=1", "precision.last_bf16=1"}}) {
+      if (world().size() > 2 && !words.empty()) continue;
       const auto got =
           on_mesh(config_of("llama", recipe, small + words), steps, false).outcome.losses;
       EXPECT_NEAR(got.front() - got.back(), fall, 0.38 * fall) << recipe;

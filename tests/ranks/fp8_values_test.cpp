@@ -187,12 +187,12 @@ void expect_rules(const std::string& recipe, const Words& mesh) {
 
 // Gradients and their traffic in fp32, and in FP8 with moments in FP8 and fp16.
 TEST(Fp8Values, OnEveryRankAlike) {
-  const std::vector<Words> meshes = {{"parallel.tensor=2"},
-                                     {"parallel.sharding_strategy=FULL_SHARD"},
-                                     {"parallel.pipeline=2"}};
-  for (const Words& mesh : meshes)
-    for (const char* recipe : {"te_current", "te_delayed", "te_blocks", "ms_amp_o2"})
-      expect_rules(recipe, mesh);
+  const Words tensor = {"parallel.tensor=2"}, pipeline = {"parallel.pipeline=2"},
+              shards = {"parallel.sharding_strategy=FULL_SHARD"};
+  for (const Words& mesh : {tensor, shards, pipeline}) expect_rules("te_current", mesh);
+  expect_rules("te_delayed", tensor);
+  expect_rules("te_blocks", shards);
+  expect_rules("ms_amp_o2", shards);
 }
 
 }  // namespace
