@@ -21,8 +21,7 @@ int plan(comm::World& world, const Arguments& given) {
   });
   const train::RunSettings& run = deck.config.run;
   const auto on = train::expected_device(run.device, run.backend, run.share_gpus);
-  log::line(plan::describe(deck.config,
-                           plan::plan_stages(deck.config, {on.device, on.transport})));
+  log::line(plan::describe(deck.config, plan::plan_stages(deck.config, on)));
   return 0;
 }
 

@@ -41,8 +41,7 @@ int check(comm::World& world, const LoadedDeck& deck) {
   });
   const train::RunSettings& run = deck.config.run;
   const auto on = train::expected_device(run.device, run.backend, run.share_gpus);
-  log::line(plan::describe(deck.config,
-                           plan::plan_stages(deck.config, {on.device, on.transport})));
+  log::line(plan::describe(deck.config, plan::plan_stages(deck.config, on)));
   log::line(train::describe_recipe(deck.config));
   log::info("the deck is good");
   return 0;
@@ -81,8 +80,7 @@ int train(comm::World& world, const Arguments& given) {
   train::report_placement(world, on, kernels::threads());
   world.agree([&] {
     if (log::speaks())
-      log::line(plan::describe(
-          deck.config, plan::plan_stages(deck.config, {on.device, on.transport})));
+      log::line(plan::describe(deck.config, plan::plan_stages(deck.config, on)));
   });
   RunRecord record(world, run);
   return static_cast<int>(recorded(record, [&] {

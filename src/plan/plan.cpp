@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/meta_group.hpp"
 #include "train/engine.hpp"
 #include "train/saver.hpp"
 #include "train/step_totals.hpp"
@@ -79,12 +78,11 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
 
 }  // namespace
 
-Plan make_plan(const train::RunConfig& config, int rank, const Target& target) {
+Plan make_plan(const train::RunConfig& config, int rank, const train::ComputeDevice& on) {
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
-                                     target.device, target.transport);
+                                     on.device, on.transport);
   train::Engine engine(config, mesh, Device::meta());
-  train::StepTotals totals(mesh,
-                           target.device.is_cuda() ? comm::planned_host : Device::meta());
+  train::StepTotals totals(mesh, Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
   run_step(engine, totals, config);
   comm::TrafficMeter meter(mesh);
@@ -108,11 +106,12 @@ Plan make_plan(const train::RunConfig& config, int rank, const Target& target) {
   return plan;
 }
 
-std::vector<Plan> plan_stages(const train::RunConfig& config, const Target& target) {
+std::vector<Plan> plan_stages(const train::RunConfig& config,
+                              const train::ComputeDevice& on) {
   const auto& mesh = config.parallel.mesh;
   std::vector<Plan> plans;
   for (int stage = 0; stage < mesh.pipeline; ++stage)
-    plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline), target));
+    plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline), on));
   return plans;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
-#include "comm/transport.hpp"
+#include "train/compute_device.hpp"
 #include "train/run_outlook.hpp"
 
 namespace trireme::plan {
@@ -19,12 +19,6 @@ struct PlannedUnit {
   std::string name;
   std::int64_t parameters = 0;  // without padding
   std::int64_t share = 0;       // elements of each rank of the shard group, with padding
-};
-
-// Where the ranks compute, and what carries the tensors of GPUs.
-struct Target {
-  Device device = Device::host();
-  comm::Transport transport = comm::Transport::mpi;
 };
 
 struct Plan {
@@ -41,12 +35,15 @@ struct Plan {
 
 // Builds rank `rank` of the mesh on the meta device and runs steps of it there: nothing
 // is allocated, nothing is sent. Memory is what the engine and the transport hold in the
-// steady state, without the batches (MemoryClass::data). On a GPU without what NVIDIA's
+// steady state, without the batches (MemoryClass::data). `on`: where the ranks are to
+// compute, and what carries the tensors of GPUs. On a GPU without what NVIDIA's
 // libraries take for themselves: the driver's context, cuDNN's plans, NCCL's channels.
-Plan make_plan(const train::RunConfig& config, int rank, const Target& target = {});
+Plan make_plan(const train::RunConfig& config, int rank,
+               const train::ComputeDevice& on = {});
 
 // The plan of the first rank of each pipeline stage.
-std::vector<Plan> plan_stages(const train::RunConfig& config, const Target& target = {});
+std::vector<Plan> plan_stages(const train::RunConfig& config,
+                              const train::ComputeDevice& on = {});
 
 // plan_stages() as text: mesh, memory by class and traffic of the first rank, a table of
 // the pipeline if there is one, FLOPs.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/meta_group.hpp"
 #include "kernels/elementwise.hpp"
 
 namespace trireme::train {
@@ -14,6 +15,11 @@ void put(const Buffer& x, std::size_t i, double value) {
   if (!x.view().device().is_meta()) x.view().span<double>()[i] = value;
 }
 
+// In a plan for GPUs the totals still lie on the host.
+Device place_of(const comm::Mesh& mesh, Device device) {
+  return device.is_meta() && mesh.device().is_cuda() ? comm::planned_host : device;
+}
+
 double take(const Buffer& x, std::size_t i, double on_meta) {
   return x.view().device().is_meta() ? on_meta : x.view().span<double>()[i];
 }
@@ -22,11 +28,11 @@ double take(const Buffer& x, std::size_t i, double on_meta) {
 
 StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
-      stream_(device),
-      values_(device, DType::f64, {3}, MemoryClass::communication, "loss") {
+      stream_(place_of(mesh, device)),
+      values_(stream_.device(), DType::f64, {3}, MemoryClass::communication, "loss") {
   const int ranks = mesh.shape().pipeline;
   if (ranks == 1) return;
-  work_ = Buffer(device, DType::f64, {ranks}, MemoryClass::communication,
+  work_ = Buffer(stream_.device(), DType::f64, {ranks}, MemoryClass::communication,
                  "work of the pipeline's ranks");
   idle_shares_.resize(static_cast<std::size_t>(ranks));
 }

@@ -43,8 +43,9 @@ Held measure(const train::RunConfig& config) {
 
 void expect_as_planned(const train::RunConfig& config) {
   const Held held = measure(config);
-  const plan::Plan plan =
-      plan::make_plan(config, world().rank(), {test_device(), comm::Transport::mpi});
+  train::ComputeDevice on;
+  on.device = test_device();
+  const plan::Plan plan = plan::make_plan(config, world().rank(), on);
   for (int c = 0; c < memory_classes; ++c) {
     const auto i = static_cast<std::size_t>(c);
     EXPECT_EQ(held.bytes[i], plan.memory[i]) << name_of(static_cast<MemoryClass>(c));
