@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "support/device.hpp"
@@ -18,14 +17,10 @@ namespace {
 
 // In fp32 a token whose experts score nearly alike may go elsewhere on another mesh, and
 // from then on losses part: mixtures of experts are compared at the first step.
-// Where a step takes long, for a watched or emulated machine or for the ranks of a core
-// taking turns, what happens in the first ones would only happen again.
-// TRIREME_MESH_STEPS=20 asks for as many everywhere.
+// Where a step takes long, what happens in two would only happen again.
 int steps_of(const MeshLine& line, const std::string& compute) {
-  if (compute != "fp64" && mesh_config(line, compute).model.has_experts()) return 1;
-  if (const char* wanted = std::getenv("TRIREME_MESH_STEPS")) return std::atoi(wanted);
   if (is_slow()) return 2;
-  return world().size() > 8 ? 5 : 20;
+  return compute != "fp64" && mesh_config(line, compute).model.has_experts() ? 1 : 20;
 }
 
 // What one rank makes of a model, computed by rank 0 alone, once.
