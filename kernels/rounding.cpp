@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rounding.hpp"
 
+#include <cmath>
+
 #include "base/has_cuda.hpp"
+#include "base/stochastic_rounding.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/rounding.hpp"
 #include "kernels/kokkos/rounding.hpp"
@@ -33,6 +36,37 @@ void round_stochastic(Stream& stream, const TensorView& x_N, const TensorRun& ru
       return cuda::round_stochastic(stream, x_N, run, type, scale, key);
   }
   host::round_stochastic(x_N, run, type, scale, key);
+}
+
+// Half a spacing beyond the largest number, and half of the least, which ties to zero.
+RoundingLimits rounding_limits(DType type, float scale) {
+  const NarrowFormat format = narrow_format(type);
+  const int spacing = std::ilogb(format.largest) - format.mantissa_bits;
+  const float beyond = format.largest + std::ldexp(0.5f, spacing);
+  const float least = std::ldexp(0.5f, format.least_exponent - format.mantissa_bits);
+  return {beyond * scale, least * scale};
+}
+
+void count_rounding_losses(Stream& stream, const TensorView& x_N,
+                           const RoundingLimits& limits, const TensorRun& run,
+                           const TensorView& scales_S, const TensorView& counts_2) {
+  check_numbers("count_rounding_losses", stream, x_N);
+  const Checks check("count_rounding_losses", stream);
+  check.tensor({"counts", counts_2}, DType::f64, {2});
+  const std::int64_t n = x_N.elements();
+  if (!scales_S.empty()) {
+    check.tensor({"scales", scales_S}, DType::f32, {scales_S.elements()});
+    require(n == 0 || run.square(n - 1) < scales_S.elements(),
+            "count_rounding_losses: {} scales are fewer than the squares of the run",
+            scales_S.elements());
+  }
+  if (stream.device().is_meta() || n == 0) return;
+  const ProfileScope scope(family);
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda())
+      return cuda::count_rounding_losses(stream, x_N, limits, run, scales_S, counts_2);
+  }
+  host::count_rounding_losses(x_N, limits, run, scales_S, counts_2);
 }
 
 void square(Stream& stream, const TensorView& x) {

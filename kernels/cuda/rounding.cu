@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/philox.hpp"
 #include "base/stochastic_rounding.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rounding.hpp"
 #include "kernels/cuda/rows.cuh"
 
@@ -40,6 +42,28 @@ struct SquareRoot {
   }
 };
 
+constexpr int threads_per_block = 256;
+
+// Whole numbers: their sums in f64 do not depend on the order.
+__global__ void count_rounding_losses_kernel(const float* x, std::int64_t n,
+                                             RoundingLimits limits, TensorRun run,
+                                             const float* scales, double* counts) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  int saturated = 0, flushed = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n;
+       i += step) {
+    const float scale = scales == nullptr ? 1.0f : scales[run.square(i)];
+    const float size = fabsf(x[i]);
+    saturated += size > limits.beyond * scale ? 1 : 0;
+    flushed += size > 0.0f && size <= limits.least * scale ? 1 : 0;
+  }
+  saturated = block_sum(saturated);
+  flushed = block_sum(flushed);
+  if (threadIdx.x != 0) return;
+  if (saturated > 0) atomicAdd(&counts[0], static_cast<double>(saturated));
+  if (flushed > 0) atomicAdd(&counts[1], static_cast<double>(flushed));
+}
+
 template <class F>
 void over(Stream& stream, const TensorView& x, const F& f) {
   launch_over_rows<1>(stream, {1, x.elements()}, true, f);
@@ -52,6 +76,18 @@ void round_stochastic(Stream& stream, const TensorView& x_N, const TensorRun& ru
   const Random random(key.seed, key.stream, key.step);
   over(stream, x_N,
        Round{x_N.data<float>(), run, narrow_format(type), scale, 1.0f / scale, random});
+}
+
+void count_rounding_losses(Stream& stream, const TensorView& x_N,
+                           const RoundingLimits& limits, const TensorRun& run,
+                           const TensorView& scales_S, const TensorView& counts_2) {
+  Grid grid;
+  grid.blocks.x = striding_blocks(stream, x_N.elements(), threads_per_block);
+  grid.threads.x = threads_per_block;
+  const float* const scales = scales_S.empty() ? nullptr : scales_S.data<float>();
+  launch(stream, grid, &count_rounding_losses_kernel,
+         static_cast<const float*>(x_N.data<float>()), x_N.elements(), limits, run,
+         scales, counts_2.data<double>());
 }
 
 void square(Stream& stream, const TensorView& x) {

@@ -64,7 +64,8 @@ void ParameterStore::round_gradient(const Unit& unit, const TensorView& wide) {
   for_each_segment(unit, whole, [&](const Segment& segment, Range part) {
     const TensorView numbers = wide.rows(part.begin, part.count());
     const TensorView rounded = kept.rows(part.begin, part.count());
-    encode(stream_, numbers, microbatch_scales_, segment.tensor, rounded);
+    encode_as(TensorClass::gradient, numbers, microbatch_scales_, segment.tensor,
+              rounded);
     decode(stream_, rounded, microbatch_scales_, segment.tensor, numbers);
   });
 }
@@ -121,8 +122,8 @@ void ParameterStore::encode_sum(const Unit& unit, Range range, const TensorView&
   }
   for_each_segment(unit, range, [&](const Segment& segment, Range part) {
     const std::int64_t at = part.begin - range.begin;
-    encode(stream_, wide.rows(at, part.count()), sum_scales_, segment.tensor,
-           sum.rows(at, part.count()));
+    encode_as(TensorClass::gradient_sum, wide.rows(at, part.count()), sum_scales_,
+              segment.tensor, sum.rows(at, part.count()));
   });
 }
 

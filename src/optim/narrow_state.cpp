@@ -93,6 +93,7 @@ void ParameterStore::allocate_narrow(Device device) {
         Scales(device, type, weight_scales_count_, "next scales of weights");
   }
   if (!narrow) return;
+  if (config_.reports && config_.training) report_ = StoredReport(device);
   if (scales_squares())
     square_amaxes_ =
         Buffer(device, DType::f32, {static_cast<std::int64_t>(weight_scales_count_)},
@@ -131,7 +132,7 @@ void ParameterStore::allocate_narrow(Device device) {
 std::size_t ParameterStore::workspace_bytes() const {
   std::size_t bytes = wide_.bytes() + wide_sum_.bytes() + sent_.bytes() +
                       amax_room_.bytes() + dump_.bytes() + square_amaxes_.bytes() +
-                      staged_state_.bytes();
+                      staged_state_.bytes() + report_.bytes();
   for (const Scales* scales :
        {&weight_scales_, &moment1_scales_, &moment2_scales_, &next_weight_scales_,
         &next_moment1_scales_, &next_moment2_scales_, &sum_scales_, &microbatch_scales_,

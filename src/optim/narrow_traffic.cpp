@@ -67,8 +67,8 @@ void ParameterStore::sum_codes(const Unit& unit, comm::Group& group, Range range
   clear(stream_, sent);
   for_each_segment(unit, range, [&](const Segment& segment, Range at) {
     const std::int64_t begin = at.begin - range.begin;
-    encode(stream_, wide.rows(begin, at.count()), sent_scales_, segment.tensor,
-           sent.rows(begin, at.count()));
+    encode_as(TensorClass::gradient_traffic, wide.rows(begin, at.count()), sent_scales_,
+              segment.tensor, sent.rows(begin, at.count()));
   });
   if (feeds) keep_loss(unit, range, wide, sent, sent_scales_, amaxes, lost);
   group.all_to_all(stream_, sent, received).wait();
@@ -95,7 +95,8 @@ void ParameterStore::sum_codes(const Unit& unit, comm::Group& group, Range range
   for_each_segment(unit, mine, [&](const Segment& segment, Range at) {
     const TensorView numbers = wide.rows(at.begin - range.begin, at.count());
     const TensorView codes = result.rows(at.begin - mine.begin, at.count());
-    encode(stream_, numbers, result_scales_, segment.tensor, codes);
+    encode_as(TensorClass::gradient_traffic, numbers, result_scales_, segment.tensor,
+              codes);
   });
   if (feeds) keep_loss(unit, mine, sum, result, result_scales_, amaxes, lost_here);
   if (!everywhere) return decode_codes(unit, mine, result, result_scales_, sum);

@@ -130,12 +130,14 @@ void ParameterStore::store_part(const Unit& unit, const Segment& segment, Range 
             encode_weight(segment, part, master, next_weight_scales_, room);
           });
   store(1, share_in(moment1_, unit).rows(at, count), away, [&](const TensorView& room) {
-    encode(stream_, wide_room(2, count), next_moment1_scales_, segment.tensor, room);
+    encode_as(TensorClass::moment1, wide_room(2, count), next_moment1_scales_,
+              segment.tensor, room);
   });
   if (moment2_.view().empty()) return;
   if (keeps_roots()) round_roots(segment, part, step);
   store(2, share_in(moment2_, unit).rows(at, count), away, [&](const TensorView& room) {
-    encode(stream_, wide_room(3, count), next_moment2_scales_, segment.tensor, room);
+    encode_as(TensorClass::moment2, wide_room(3, count), next_moment2_scales_,
+              segment.tensor, room);
   });
 }
 

@@ -46,14 +46,24 @@ void ParameterStore::convert_weights(const Unit& unit, const TensorView& kept,
   });
 }
 
+void ParameterStore::encode_as(TensorClass what, const TensorView& wide,
+                               const Scales& scales, std::size_t tensor,
+                               const TensorView& y) {
+  report_.add(stream_, what, wide, y.dtype(), scales.at(tensor));
+  encode(stream_, wide, scales, tensor, y);
+}
+
 // codes = wide at the given scales of weights. `wide` is left undefined.
 void ParameterStore::encode_weight(const Segment& segment, Range part,
                                    const TensorView& wide, const Scales& scales,
                                    const TensorView& codes) {
-  if (!scales_squares()) return encode(stream_, wide, scales, segment.tensor, codes);
+  if (!scales_squares())
+    return encode_as(TensorClass::weight, wide, scales, segment.tensor, codes);
   const StoredTensor& tensor = tensors_[segment.tensor];
-  kernels::encode_squares(stream_, wide, run_of(segment, part), fp8_format(codes.dtype()),
-                          scales.view(tensor.first_scale, tensor.weight_scales),
+  const TensorView scales_S = scales.view(tensor.first_scale, tensor.weight_scales);
+  const kernels::TensorRun run = run_of(segment, part);
+  report_.add(stream_, TensorClass::weight, wide, codes.dtype(), run, scales_S);
+  kernels::encode_squares(stream_, wide, run, fp8_format(codes.dtype()), scales_S,
                           memory_as(codes, DType::u8, part.count()));
 }
 

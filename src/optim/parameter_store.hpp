@@ -18,6 +18,7 @@
 #include "kernels/rounding.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/stored_numbers.hpp"
+#include "optim/stored_report.hpp"
 #include "optim/unit.hpp"
 
 namespace trireme::optim {
@@ -44,6 +45,7 @@ struct StoreConfig {
   std::uint64_t seed = 0;  // of roundings by chance
   // What rounding takes from gradients on the wire is added to the next ones.
   bool error_feedback = false;
+  bool reports = false;  // room for report()
 
   DType type(TensorClass what) const { return recipe[what].type; }
   // What modules compute in, and in what they hand over gradients.
@@ -110,6 +112,11 @@ class ParameterStore final : public WeightAccess {
               std::int64_t step);
   // Leaves the gradients at zero without an update.
   void clear_gradients();
+
+  // Counting what rounding takes, from begin(): of gradients as they are kept and sent,
+  // and in update() of moments and weights. Off without StoreConfig::reports, and where
+  // nothing is narrow but weights that are plain numbers.
+  StoredReport& report() { return report_; }
 
   // Boxes of this rank's share of all tensors: weights (master where there is one) and
   // moments.
@@ -301,6 +308,9 @@ class ParameterStore final : public WeightAccess {
   static kernels::TensorRun run_of(const Segment& segment, Range part);
   void start_amaxes();
   void note_weight_amax(const Segment& segment, Range part, const TensorView& wide);
+  // encode() of numbers of a class, which the report counts.
+  void encode_as(TensorClass what, const TensorView& wide, const Scales& scales,
+                 std::size_t tensor, const TensorView& y);
   void encode_weight(const Segment& segment, Range part, const TensorView& wide,
                      const Scales& scales, const TensorView& codes);
   void set_square_scales();
@@ -411,7 +421,8 @@ class ParameterStore final : public WeightAccess {
   Buffer wide_sum_;            // a unit's whole gradient
   Buffer sent_;                // the same as it is sent, and as it comes
   Buffer dump_;                // gradients as they are shown
-  Buffer staged_state_;        // parts of offloaded state, as it is kept
+  StoredReport report_;
+  Buffer staged_state_;  // parts of offloaded state, as it is kept
   Feedback shards_feedback_, copies_feedback_;
   std::vector<Slot> weight_slots_, gradient_slots_;
   std::size_t next_gradient_slot_ = 0;

@@ -265,9 +265,10 @@ constexpr std::array precision_keys = {
             "Steps whose largest magnitude sets the scale with delayed scaling."),
     integer("precision", "margin", "bits", "0", 0, 16,
             "Powers of two that delayed scaling leaves free above that magnitude."),
-    integer("precision", "report_every", "steps", "100", 0, 1 << 24,
-            "With fp8: steps between reports of what its codes lose (docs/metrics.md); "
-            "0: none."),
+    integer(
+        "precision", "report_every", "steps", "100", 0, 1 << 24,
+        "Steps between reports of what rounding to FP8, and of gradients and state to "
+        "16 bits, loses (docs/metrics.md); 0: none."),
     above(real("precision", "loss_scale", "65536.0", 0, 0x1p127,
                "First factor of the loss with fp16.")),
     integer("precision", "loss_scale_interval", "steps", "2000", 1, 1 << 24,

@@ -27,7 +27,8 @@ optim::StoreConfig store_config(const RunConfig& config) {
           .gathered_units = parallel.gathered_units,
           .offload = parallel.offload,
           .seed = config.run.seed,
-          .error_feedback = config.precision.error_feedback};
+          .error_feedback = config.precision.error_feedback,
+          .reports = config.precision.report_every > 0};
 }
 
 }  // namespace

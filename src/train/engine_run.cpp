@@ -1,7 +1,6 @@
 // Engine: executing a schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -28,15 +27,34 @@ const char* range_name(ActionKind kind) {
   return "action";
 }
 
+// Sums over all ranks of what one class has lost; of scales the largest.
+template <class Losses>
+std::vector<Losses> summed(comm::Group& everyone, std::span<const Losses> mine) {
+  std::vector<double> sums, scales;
+  for (const Losses& losses : mine) {
+    sums.insert(sums.end(), {losses.elements, losses.saturated, losses.flushed});
+    scales.push_back(losses.scale);
+  }
+  const auto view = [](std::vector<double>& x) {
+    return TensorView(x.data(), DType::f64, {static_cast<std::int64_t>(x.size())});
+  };
+  Stream host;
+  everyone.all_reduce(host, view(sums)).wait();
+  everyone.all_reduce(host, view(scales), comm::Reduce::max).wait();
+  std::vector<Losses> all;
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    all.push_back({sums[3 * i], sums[3 * i + 1], sums[3 * i + 2], scales[i]});
+  return all;
+}
+
 }  // namespace
 
 void Engine::begin_step(bool report) {
   store_->begin_step(config_.microbatches());
   reporting_ = report && fp8_report_.has_value();
-  if (reporting_) {
-    Stream stream(device_);
-    fp8_report_->clear(stream);
-  }
+  Stream stream(device_);
+  if (reporting_) fp8_report_->clear(stream);
+  store_->report().begin(stream, report);
   for (Chunk& chunk : chunks_) {
     for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->clear_step();
     if (nn::Fp8State* scales = chunk.stage->scales()) {
@@ -104,23 +122,17 @@ void Engine::finish_report() {
   fp8_losses_.clear();
   if (!reporting_) return;
   reporting_ = false;
-  Stream stream(device_), host;
+  Stream stream(device_);
   const auto mine = fp8_report_->read(stream);
-  constexpr std::size_t n = nn::Fp8Report::classes;
-  std::array<double, 3 * n> sums{};
-  std::array<double, n> scales{};
-  for (std::size_t i = 0; i < n; ++i) {
-    sums[3 * i] = mine[i].elements;
-    sums[3 * i + 1] = mine[i].saturated;
-    sums[3 * i + 2] = mine[i].flushed;
-    scales[i] = mine[i].scale;
-  }
-  comm::Group& everyone = mesh_.everyone();
-  everyone.all_reduce(host, TensorView(sums.data(), DType::f64, {3 * n})).wait();
-  everyone.all_reduce(host, TensorView(scales.data(), DType::f64, {n}), comm::Reduce::max)
-      .wait();
-  for (std::size_t i = 0; i < n; ++i)
-    fp8_losses_.push_back({sums[3 * i], sums[3 * i + 1], sums[3 * i + 2], scales[i]});
+  fp8_losses_ = summed<nn::Fp8Losses>(mesh_.everyone(), mine);
+}
+
+void Engine::finish_stored_report() {
+  stored_losses_.clear();
+  if (!store_->report().counting()) return;
+  Stream stream(device_);
+  const auto mine = store_->report().end(stream);
+  stored_losses_ = summed<optim::StoredLosses>(mesh_.everyone(), mine);
 }
 
 void Engine::refresh_scales() {

@@ -235,6 +235,7 @@ void Trainer::step() {
     } else {
       store.clear_gradients();
     }
+    engine_->finish_stored_report();
     Stream(mesh_.device()).synchronize();  // so that the times are the device's
     ++step_;
     tokens_ += static_cast<std::int64_t>(valid);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
@@ -43,7 +44,38 @@ io::Record expert_load(const model::ModelConfig& model, std::span<const double> 
   return layers;
 }
 
-// {"x": {"type": "e4m3", "bytes": n, "saturated": share, "flushed": share, "scale": s}}
+// {"type": "e4m3", "bytes": n, "saturated": share, "flushed": share, "scale": s}
+template <class Losses>
+io::Record losses_record(DType type, const Losses& lost) {
+  const double elements = std::max(lost.elements, 1.0);
+  const double bytes = lost.elements * static_cast<double>(size_of(type));
+  return io::Record()
+      .set("type", std::string(name_of(type)))
+      .set("bytes", static_cast<std::int64_t>(bytes))
+      .set("saturated", lost.saturated / elements)
+      .set("flushed", lost.flushed / elements)
+      .set("scale", lost.scale);
+}
+
+// {"moment1": {...}, ...}: the classes of which something was rounded.
+io::Record stored_record(const Recipe& recipe,
+                         std::span<const optim::StoredLosses> losses) {
+  constexpr std::array<std::pair<TensorClass, const char*>, 6> names = {
+      {{TensorClass::weight, "weight"},
+       {TensorClass::gradient, "gradient"},
+       {TensorClass::gradient_sum, "gradient_sum"},
+       {TensorClass::moment1, "moment1"},
+       {TensorClass::moment2, "moment2"},
+       {TensorClass::gradient_traffic, "gradient_traffic"}}};
+  io::Record all;
+  for (const auto& [what, name] : names) {
+    const optim::StoredLosses& lost = losses[static_cast<std::size_t>(what)];
+    if (lost.elements > 0) all.set(name, losses_record(recipe[what].type, lost));
+  }
+  return all;
+}
+
+// {"x": {...}, "w": {...}, "dy": {...}}
 io::Record fp8_record(const Recipe& recipe, std::span<const nn::Fp8Losses> losses) {
   constexpr std::array<const char*, nn::Fp8Report::classes> names = {"x", "w", "dy"};
   io::Record all;
@@ -51,14 +83,7 @@ io::Record fp8_record(const Recipe& recipe, std::span<const nn::Fp8Losses> losse
     const bool backward = i == static_cast<std::size_t>(nn::Operand::output_gradient);
     const auto what =
         backward ? TensorClass::backward_operand : TensorClass::forward_operand;
-    const nn::Fp8Losses& lost = losses[i];
-    const double elements = std::max(lost.elements, 1.0);
-    all.set(names[i], io::Record()
-                          .set("type", std::string(name_of(recipe[what].type)))
-                          .set("bytes", static_cast<std::int64_t>(lost.elements))
-                          .set("saturated", lost.saturated / elements)
-                          .set("flushed", lost.flushed / elements)
-                          .set("scale", lost.scale));
+    all.set(names[i], losses_record(recipe[what].type, losses[i]));
   }
   return all;
 }
@@ -96,6 +121,9 @@ io::Record Trainer::accounts() {
     record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
   if (!engine_->fp8_losses().empty())
     record.set("fp8", fp8_record(config_.precision.recipe, engine_->fp8_losses()));
+  if (!engine_->stored_losses().empty())
+    record.set("stored",
+               stored_record(config_.precision.recipe, engine_->stored_losses()));
   if (config_.model.has_experts()) {
     const nn::RouterLosses losses = engine_->router_losses();
     record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);

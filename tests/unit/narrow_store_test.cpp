@@ -50,6 +50,7 @@ struct OneWeight {
     param.initializer = {Initializer::Kind::normal, 0.02};
     StoreConfig config;
     config.recipe = recipe;
+    config.reports = true;
     store.emplace(std::vector<ParamModule>{{"m", {&param}}}, config, mesh,
                   Device::host());
     store->initialize(1);
@@ -233,6 +234,35 @@ TEST(NarrowStore, RootsDecayAndStayAboveZero) {
 
 // What comes after a gradient that is not finite, and is not applied, is as if it had
 // never come.
+// Of a gradient with one large element, what E4M3 at the scale of that element cannot
+// hold.
+TEST(NarrowStore, ReportsWhatRoundingTakes) {
+  OneWeight one("fp8_lm");
+  Stream host;
+  one.store->report().begin(host, true);
+  std::vector<float> gradient(OneWeight::elements, 3.0f);
+  gradient[0] = 448.0f * 1024;  // scale 1024: the least number is 2, and 1 ties to 0
+  gradient[1] = gradient[2] = 1.0f;
+  gradient[3] = 0.0f;
+  one.add(gradient);
+  one.store->update(one.optimizer, 1e-3, 1, 1);
+  const auto losses = one.store->report().end(host);
+  const auto& of_gradient = losses[static_cast<std::size_t>(TensorClass::gradient)];
+  EXPECT_EQ(of_gradient.elements, OneWeight::elements);
+  EXPECT_EQ(of_gradient.flushed, 2);
+  EXPECT_EQ(of_gradient.saturated, 0);
+  EXPECT_EQ(of_gradient.scale, 1024);
+  for (const TensorClass what : {TensorClass::moment1, TensorClass::moment2,
+                                 TensorClass::weight, TensorClass::gradient_sum})
+    EXPECT_EQ(losses[static_cast<std::size_t>(what)].elements, OneWeight::elements)
+        << name_of(what);
+  // Nothing is counted in a step without a report.
+  one.store->report().begin(host, false);
+  one.add(gradient);
+  one.store->update(one.optimizer, 1e-3, 1, 2);
+  EXPECT_FALSE(one.store->report().counting());
+}
+
 TEST(NarrowStore, UnusualGradients) {
   for (const char* name : {"bf16_fp32_sum", "bf16_no_sum", "ms_amp_o1", "ms_amp_o3",
                            "fp8_lm", "deepseek_v3", "nanotron_fp8"}) {

@@ -158,6 +158,69 @@ TEST(StochasticRounding, BelongsToTheElement) {
   }
 }
 
+// The counts of values that are kept divided by `scale`, or by a scale for each square.
+std::vector<double> losses(const std::vector<float>& values, DType type, float scale,
+                           const TensorRun& run, const std::vector<float>& squares) {
+  Stream stream(test::test_device());
+  const auto there = [&](const std::vector<float>& x, const char* name) {
+    Buffer buffer(stream.device(), DType::f32, {static_cast<std::int64_t>(x.size())},
+                  MemoryClass::workspace, name);
+    copy_bytes(
+        stream,
+        TensorView(const_cast<float*>(x.data()), DType::f32, buffer.view().shape()),
+        buffer.view());
+    return buffer;
+  };
+  const Buffer x = there(values, "x");
+  const Buffer scales = squares.empty() ? Buffer() : there(squares, "scales");
+  std::vector<double> counts = {1, 2};  // added to
+  const Buffer sums(stream.device(), DType::f64, {2}, MemoryClass::workspace, "counts");
+  const TensorView host(counts.data(), DType::f64, {2});
+  copy_bytes(stream, host, sums.view());
+  count_rounding_losses(stream, x.view(), rounding_limits(type, scale), run,
+                        scales.view(), sums.view());
+  copy_bytes(stream, sums.view(), host);
+  stream.synchronize();
+  return counts;
+}
+
+// On both sides of the ties, from the definitions of the types.
+TEST(RoundingLosses, AreWhatTheTypesSay) {
+  struct Edge {
+    DType type;
+    float beyond, least;
+  };
+  for (const Edge& edge :
+       {Edge{DType::e4m3, 464.0f, 0x1p-10f}, Edge{DType::e5m2, 61440.0f, 0x1p-17f},
+        Edge{DType::f16, 65520.0f, 0x1p-25f},
+        Edge{DType::bf16, 0x1.ffp127f, 0x1p-134f}}) {
+    SCOPED_TRACE(name_of(edge.type));
+    const float scale = edge.type == DType::bf16 ? 1.0f : 0x1p-7f;
+    std::vector<float> values = {0.0f, -0.0f, 1.0f * scale, std::nanf("")};
+    for (const float sign : {1.0f, -1.0f}) {
+      values.push_back(sign * edge.beyond * scale);                            // kept
+      values.push_back(sign * std::nextafter(edge.beyond * scale, infinity));  // lost
+      values.push_back(sign * infinity);                                       // lost
+      values.push_back(sign * edge.least * scale);                             // lost
+      values.push_back(sign * std::nextafter(edge.least * scale, infinity));   // kept
+      values.push_back(sign * std::numeric_limits<float>::denorm_min());       // lost
+    }
+    EXPECT_EQ(losses(values, edge.type, scale, {}, {}),
+              (std::vector<double>{1 + 4, 2 + 4}));
+  }
+}
+
+// A row of 300 columns lies in three squares.
+TEST(RoundingLosses, LookAtTheSquaresScale) {
+  std::vector<float> values(2 * 300, 1.0f);
+  values[5] = values[305] = 0x1p-9f;    // kept in the first square
+  values[130] = values[430] = 0x1p-9f;  // lost in the second
+  values[290] = 1000.0f;                // kept in the third
+  values[590] = 1.0e6f;                 // lost there
+  EXPECT_EQ(losses(values, DType::e4m3, 1, {0, 300, 0, 0, 300}, {1.0f, 2.0f, 8.0f}),
+            (std::vector<double>{1 + 1, 2 + 2}));
+}
+
 TEST(SquareRoots, StayAboveTheLeast) {
   Stream stream(test::test_device());
   std::vector<float> values = {0.0f, 1e-30f, 0.25f, 9.0f};
