@@ -31,6 +31,8 @@ struct TensorBox {
   Shape begin;        // of the box in the tensor
   TensorView data;    // the box, on the host or a GPU; rows may be strided
   bool write = true;  // exactly one rank of the mesh writes each element
+  // Changes in the update at the end of a step only: a copy may be taken until then.
+  bool until_update = false;
 };
 
 // Collective over the world. Writes `<directory>/step-XXXXXXXX` and points

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/device_memory.hpp"
 
@@ -19,6 +21,18 @@ std::int64_t room_of(const TensorBox& box) {
       box.data.elements() * static_cast<std::int64_t>(size_of(box.data.dtype()));
   return (bytes + alignment - 1) / alignment * alignment;
 }
+
+// Nothing is left to copy: when `later` ends, by an exception too, or goes.
+struct Done {
+  std::promise<void> promise;
+  struct Set {
+    explicit Set(Done& done) : done_(done) {}
+    ~Set() { done_.promise.set_value(); }
+    Set(const Set&) = delete;
+    Set& operator=(const Set&) = delete;
+    Done& done_;
+  };
+};
 
 }  // namespace
 
@@ -43,14 +57,16 @@ CheckpointSnapshot::CheckpointSnapshot(const std::vector<TensorBox>& boxes) {
   if (!on_gpu) std::memset(memory_.view().raw(), 0, static_cast<std::size_t>(bytes));
 }
 
-std::vector<TensorBox> CheckpointSnapshot::take(const std::vector<TensorBox>& boxes) {
+CheckpointSnapshot::Copies CheckpointSnapshot::begin(
+    const std::vector<TensorBox>& boxes) {
   require(bytes_for(boxes) == static_cast<std::int64_t>(memory_.bytes()),
           "a copy of {} bytes for boxes of {}", memory_.bytes(), bytes_for(boxes));
-  std::vector<TensorBox> copies = boxes;
+  Copies copies{boxes, {}};
+  std::vector<std::pair<TensorView, TensorView>> left;
   std::optional<Stream> device;
   Stream host;
   std::int64_t at = 0;
-  for (auto& box : copies) {
+  for (auto& box : copies.boxes) {
     const std::int64_t room = room_of(box);
     if (room == 0) continue;
     const TensorView copy(memory_.view().rows(at, room).raw(), box.data.dtype(),
@@ -58,6 +74,8 @@ std::vector<TensorBox> CheckpointSnapshot::take(const std::vector<TensorBox>& bo
     if (box.data.device().is_cuda()) {
       if (!device) device.emplace(box.data.device());
       copy_bytes_later(*device, box.data, copy);
+    } else if (box.until_update) {
+      left.emplace_back(box.data, copy);
     } else {
       copy_bytes(host, box.data, copy);
     }
@@ -65,7 +83,18 @@ std::vector<TensorBox> CheckpointSnapshot::take(const std::vector<TensorBox>& bo
     at += room;
   }
   if (device) device->synchronize();
+  auto done = std::make_shared<Done>();
+  copied_ = done->promise.get_future();
+  copies.later = [done = std::move(done), left = std::move(left)] {
+    const Done::Set set(*done);
+    Stream stream;
+    for (const auto& [from, to] : left) copy_bytes(stream, from, to);
+  };
   return copies;
+}
+
+void CheckpointSnapshot::wait() {
+  if (copied_.valid()) copied_.wait();
 }
 
 }  // namespace trireme::io

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <vector>
 
 #include "base/memory.hpp"
@@ -18,12 +20,20 @@ class CheckpointSnapshot {
   // What it allocates, for boxes on any device, meta too.
   static std::int64_t bytes_for(const std::vector<TensorBox>& boxes);
 
-  // Copies the data of the same boxes as at the start, and returns boxes that lie in the
-  // copy. The originals may change when it returns.
-  std::vector<TensorBox> take(const std::vector<TensorBox>& boxes);
+  // For the same boxes as at the start: where their copies lie, which the call to
+  // `later`, in any thread, completes. Boxes on a GPU and those that may change before
+  // the next update are copied when begin() returns; the others may change after wait().
+  struct Copies {
+    std::vector<TensorBox> boxes;
+    std::function<void()> later;
+  };
+  Copies begin(const std::vector<TensorBox>& boxes);
+  // Until `later` has been called, or is gone without a call.
+  void wait();
 
  private:
   Buffer memory_;
+  std::future<void> copied_;
 };
 
 }  // namespace trireme::io

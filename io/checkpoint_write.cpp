@@ -75,7 +75,7 @@ CheckpointWriter::CheckpointWriter(comm::World& world, std::string directory,
 CheckpointWriter::~CheckpointWriter() = default;
 
 void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> boxes,
-                             bool background) {
+                             bool background, std::function<void()> first) {
   require(phase_ == Phase::idle, "a checkpoint is begun before the last is finished");
   require(info.step >= 0 && retention_.keep >= 0, "checkpoint of step {}, keep {}",
           info.step, retention_.keep);
@@ -102,8 +102,12 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
     make_directories(temporary_);
   });
   phase_ = Phase::shards;
-  work_.start([this] { report_ = write_shard(temporary_, world_.rank(), boxes_); },
-              background_);
+  work_.start(
+      [this, first = std::move(first)] {
+        if (first) first();
+        report_ = write_shard(temporary_, world_.rank(), boxes_);
+      },
+      background_);
 }
 
 std::optional<WrittenCheckpoint> CheckpointWriter::poll() {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,8 +39,10 @@ class CheckpointWriter {
   void set_retention(const Retention& retention) { retention_ = retention; }
 
   // Removes leftovers, checks that the disk has room, and starts. The data of boxes that
-  // this rank writes must stay as it is until the end. Throws as write_checkpoint() does.
-  void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background);
+  // this rank writes must stay as it is until the end, from the call to `first` on, if
+  // there is one, with which the work begins. Throws as write_checkpoint() does.
+  void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background,
+             std::function<void()> first = {});
   // Goes on without waiting for a disk (unless the work is not in the background). The
   // checkpoint that this call brought to its end, if it did. Throws an Agreed
   // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as

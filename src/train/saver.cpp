@@ -33,12 +33,13 @@ class Timer {
 std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
                                             optim::LossScaler* scaler) {
   std::vector<io::TensorBox> boxes;
-  for (const auto& all :
-       {engine.store().state_boxes(), engine.store().feedback_boxes()}) {
-    for (const auto& box : all)
-      boxes.push_back(
-          {name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
-  }
+  const auto add = [&](const std::vector<optim::StoredBox>& stored, bool until_update) {
+    for (const auto& box : stored)
+      boxes.push_back({name_of(box), box.slab->whole, box.global_begin, box.data,
+                       box.write, until_update});
+  };
+  add(engine.store().state_boxes(), true);
+  add(engine.store().feedback_boxes(), false);  // changes as gradients are reduced
   if (scaler != nullptr)
     boxes.push_back(
         {"optimizer/loss_scale", {3}, {0}, scaler->state(), mesh.everyone().rank() == 0});
@@ -81,13 +82,22 @@ std::vector<Saved> Saver::save(std::int64_t step, std::int64_t tokens) {
     const Timer timer(blocking_seconds_);
     info_.step = step;
     info_.tokens = tokens;
-    auto boxes = boxes_();
-    if (snapshot_) boxes = snapshot_->take(boxes);
-    writer_->begin(info_, std::move(boxes), snapshot_.has_value());
-    done = snapshot_ ? writer_->poll() : writer_->finish();
+    if (snapshot_) {
+      auto copies = snapshot_->begin(boxes_());
+      writer_->begin(info_, std::move(copies.boxes), true, std::move(copies.later));
+      done = writer_->poll();
+    } else {
+      writer_->begin(info_, boxes_(), false);
+      done = writer_->finish();
+    }
   }
   add(saved, done);
   return saved;
+}
+
+void Saver::before_update() {
+  const Timer timer(blocking_seconds_);
+  if (snapshot_) snapshot_->wait();
 }
 
 std::vector<Saved> Saver::poll() {

@@ -44,6 +44,8 @@ class Saver {
   // Begins a checkpoint, after the end of the last one. What it returns stands: the last
   // one if it was under way, and this one unless checkpoint.async.
   std::vector<Saved> save(std::int64_t step, std::int64_t tokens);
+  // Weights and moments are about to change: waits until they have been copied.
+  void before_update();
   // At the end of a step: what stands by now. Throws an Agreed error when it failed.
   std::vector<Saved> poll();
   // Waits for the one under way.

@@ -231,6 +231,7 @@ void Trainer::step() {
     if (in_range(loss, norm) && step_is_sound(loss, own_loss, norm)) {
       const double clip = config_.optimizer.clip;
       const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
+      saver_->before_update();
       engine_->update(rate, factor / scale, update);
     } else {
       store.clear_gradients();

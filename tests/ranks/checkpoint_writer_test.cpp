@@ -54,7 +54,14 @@ TEST(CheckpointWriter, WhatIsWrittenIsTheCopy) {
   const std::int64_t before = memory_allocations();
   for (std::int64_t step = 1; step <= 3; ++step) {
     Model now;
-    writer.begin(fake_info(step), snapshot.take(now.boxes), true);
+    // Every other box may be copied later, by the thread.
+    for (std::size_t i = 0; i < now.boxes.size(); i += 2)
+      now.boxes[i].until_update = true;
+    auto copies = snapshot.begin(now.boxes);
+    for (const auto& box : now.boxes)
+      if (!box.until_update) overwrite({box});
+    writer.begin(fake_info(step), std::move(copies.boxes), true, std::move(copies.later));
+    snapshot.wait();
     overwrite(now.boxes);
     EXPECT_FALSE(writer.idle());
     const auto done = writer.finish();
@@ -65,6 +72,18 @@ TEST(CheckpointWriter, WhatIsWrittenIsTheCopy) {
     expect_fake(folder.path() + "/" + step_name(step));
   }
   EXPECT_EQ(memory_allocations(), before);
+}
+
+TEST(CheckpointSnapshot, NobodyWaitsForACopyThatWillNotBeMade) {
+  Model model;
+  for (auto& box : model.boxes) box.until_update = true;
+  CheckpointSnapshot snapshot(model.boxes);
+  snapshot.wait();  // none was begun
+  { auto dropped = snapshot.begin(model.boxes); }
+  snapshot.wait();
+  auto copies = snapshot.begin(model.boxes);
+  std::thread([later = std::move(copies.later)] { later(); }).join();
+  snapshot.wait();
 }
 
 TEST(CheckpointWriter, PollsToTheEndAndBeginsOnlyThen) {
