@@ -1,9 +1,7 @@
 // What checkpoints cost: the rate of writing against the raw rate of the same disk, and
-// how much longer the steps around a save take: checkpoint_bench [--mib N] [--saves N]
-// [--directory DIR], with N MiB a rank. A step is arithmetic in the cache, half as long
-// as a save that training waits for, and ends with an update, before which weights and
-// moments must have been copied; four such steps are measured. SPDX-License-Identifier:
-// Apache-2.0
+// how much longer the steps around a save take (Bench::run()).
+//   checkpoint_bench [--mib N] [--saves N] [--directory DIR]        N MiB a rank
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -83,6 +81,9 @@ double raw_write(const std::string& path, const std::vector<float>& data) {
 
 class Bench {
  public:
+  // A step is arithmetic in the cache, half as long as a save that training waits for. It
+  // ends with an update, before which weights and moments must have been copied. Four
+  // such steps are measured, with and without a save at their begin.
   Bench(comm::World& world, const Settings& settings)
       : world_(world),
         settings_(settings),
