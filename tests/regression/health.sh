@@ -65,6 +65,14 @@ check "names rank and tensor" \
   grep -q "step 3: .*not finite: the gradient of .* on rank 1; samples" "$work/out"
 check "the next losses are finite" \
   test "$(field "$work/run/metrics.jsonl" loss | grep -c null)" = 0
+# ... also where gradients are kept in few bits
+train 2 run.steps=6 health.nan=skip debug.fault=nan_gradient@3@1 \
+  parallel.sharding_strategy=FULL_SHARD precision.compute=fp8 precision.recipe=fp8_lm
+check "a skipped step of FP8 gradients" test "$status" = 0
+check "names rank and tensor of FP8 gradients" \
+  grep -q "step 3: .*not finite: the gradient of .* on rank 1; samples" "$work/out"
+check "the next losses of FP8 gradients are finite" \
+  test "$(field "$work/run/metrics.jsonl" loss | grep -c null)" = 0
 train 2 run.steps=6 health.nan=skip debug.fault=nan_loss@3@1
 check "the rank of a loss" grep -q "not finite: the loss of rank 1" "$work/out"
 train 2 run.steps=9 health.nan=skip health.skip_limit=2 debug.fault=nan@3@0

@@ -29,9 +29,9 @@ TEST(PowerScale, IsTheLeastThatHoldsAmax) {
   EXPECT_EQ(power_scale(3e38f, DType::e4m3, 7), 0x1p100f);
   for (const float amax : {0.0f, infinity, nan})
     EXPECT_EQ(power_scale(amax, DType::e4m3, 7), 7);
-  EXPECT_EQ(gradient_scale_of(0, DType::e4m3), 1);
-  EXPECT_TRUE(std::isnan(gradient_scale_of(infinity, DType::e4m3)));
-  EXPECT_TRUE(std::isnan(gradient_scale_of(nan, DType::f16)));
+  EXPECT_EQ(scale_or_nan(0, DType::e4m3), 1);
+  EXPECT_TRUE(std::isnan(scale_or_nan(infinity, DType::e4m3)));
+  EXPECT_TRUE(std::isnan(scale_or_nan(nan, DType::f16)));
 }
 
 // One weight of one module on this process alone.
