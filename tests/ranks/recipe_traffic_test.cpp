@@ -127,7 +127,7 @@ TEST(RecipeTraffic, RowsOfExperts) {
     SCOPED_TRACE(name);
     const Messages all = messages_of(
         config_of("mixtral", name, {"parallel.expert" + two, "model.moe.experts=4"}));
-    expect_type(all, "experts", layers,
+    expect_type(all, "experts", pairs,
                 recipe_named(name)[TensorClass::tensor_traffic].type);
   }
 }
