@@ -6,41 +6,14 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
 
-#include "kernels/fp8.hpp"
-#include "optim/parameter_store.hpp"
-#include "support/world.hpp"
+#include "ranks/two_weights.hpp"
 
 namespace trireme::test {
 namespace {
 
-using optim::ParameterStore;
-using optim::Sharding;
-
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-
-// How the ranks share the weights.
-struct Split {
-  const char* name;
-  Sharding sharding;
-  bool tensor;  // over the tensor axis, else over data
-  // Ranks whose gradients are summed.
-  int copies() const { return tensor ? 1 : world().size(); }
-};
-constexpr Split splits[] = {{"NO_SHARD", Sharding::none, false},
-                            {"ZERO1", Sharding::optimizer, false},
-                            {"FULL_SHARD", Sharding::weights, false},
-                            {"tensor", Sharding::none, true}};
-
-struct Setting {
-  std::string name;
-  Recipe recipe;
-  bool feedback = false;
-  DType operator[](TensorClass what) const { return recipe[what].type; }
-};
 
 std::vector<Setting> settings(std::initializer_list<const char*> names) {
   std::vector<Setting> all;
@@ -56,161 +29,6 @@ Setting sent_in(DType wire, bool feedback) {
       wire, is_fp8(wire) ? Scaling::current : Scaling::none};
   return setting;
 }
-
-using Numbers = std::map<std::int64_t, double>;  // by place in the whole tensor
-
-bool is_finite(const Numbers& numbers) {
-  for (const auto& [at, x] : numbers)
-    if (!std::isfinite(x)) return false;
-  return true;
-}
-
-// NaNs equal NaNs.
-bool same_numbers(const Numbers& a, const Numbers& b) {
-  if (a.size() != b.size()) return false;
-  for (const auto& [at, x] : a)
-    if (!(b.at(at) == x || (std::isnan(x) && std::isnan(b.at(at))))) return false;
-  return true;
-}
-
-std::vector<double> in_double(const TensorView& x) {
-  std::vector<double> out;
-  for (std::int64_t i = 0; i < x.elements(); ++i) {
-    if (is_fp8(x.dtype())) {
-      out.push_back(double{kernels::fp8_decode(
-          static_cast<const std::uint8_t*>(x.raw())[i], kernels::Fp8Format::e4m3)});
-    } else {
-      visit_floating(x.dtype(), [&]<class T>(T) {
-        out.push_back(static_cast<double>(static_cast<Accumulator<T>>(x.data<T>()[i])));
-      });
-    }
-  }
-  return out;
-}
-
-// Two weights of one module, of which each rank has some of w where they are split. "w"
-// gets the odd number in its last element, which the last rank has; "u" must never
-// notice.
-class Store {
- public:
-  static constexpr std::int64_t rows = 12, columns = 32, last = rows * columns - 1;
-
-  Store(const Setting& setting, const Split& split)
-      : mesh_(world(),
-              split.tensor ? comm::MeshShape{1, 1, 1, world().size()}
-                           : comm::MeshShape{1, world().size(), 1, 1},
-              {.shard = split.sharding == Sharding::none ? 1 : world().size()}) {
-    parts_ = split.tensor ? world().size() : 1;
-    for (Param* param : {&w_, &u_}) {
-      param->name = param == &w_ ? "w" : "u";
-      const std::int64_t all = param == &w_ ? rows : rows / 3;
-      param->shape = {all / parts_, columns};
-      param->slabs = {
-          {param->name, {all, columns}, {0, 0}, {first_row(*param), 0}, param->shape}};
-      param->initializer = {Initializer::Kind::normal, 0.02};
-    }
-    optim::StoreConfig config;
-    config.recipe = setting.recipe;
-    config.sharding = split.sharding;
-    config.error_feedback = setting.feedback;
-    store_.emplace(std::vector<ParamModule>{{"m", {&w_, &u_}}}, config, mesh_,
-                   Device::host());
-    store_->initialize(1);
-  }
-
-  // A microbatch's gradients, those of w made odd by `spoil` on the last rank alone or on
-  // all; up to their norm.
-  using Spoil = std::function<void(std::int64_t at, float& x)>;
-  double add(int step, const Spoil& spoil = {}, bool everywhere = true) {
-    store_->begin_step(1);
-    store_->fetch(0, Direction::forward);
-    store_->open_gradients(0);
-    for (Param* param : {&w_, &u_}) {
-      const auto x = param->gradient.span<float>();
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const auto at = first_row(*param) * columns + static_cast<std::int64_t>(i);
-        const float rank = parts_ > 1 ? 0.0f : static_cast<float>(world().rank());
-        float g = 1e-3f * std::sin(0.7f * static_cast<float>(at) +
-                                   static_cast<float>(step) + rank);
-        const bool here = everywhere || world().rank() + 1 == world().size();
-        if (spoil && param == &w_ && here) spoil(at, g);
-        x[i] += g;
-      }
-      store_->ready(*param);
-    }
-    store_->close_gradients(0);
-    store_->release(0);
-    store_->finish_gradients();
-    return store_->gradient_norm();
-  }
-  void skip() { store_->clear_gradients(); }
-  void update(int step, double factor = 1) {
-    store_->update(optimizer_, 1e-3, factor, step);
-  }
-
-  // What this rank has of a tensor's gradient, or of a section of the state, with scales.
-  Numbers gradient(const char* tensor) {
-    return numbers(store_->gradient_boxes(), "gradient", tensor);
-  }
-  Numbers state(const std::string& section, const char* tensor) const {
-    return numbers(store_->state_boxes(), section, tensor);
-  }
-  // All of the state on this rank, codes and scales as they are.
-  std::vector<double> all() const {
-    std::vector<double> out;
-    for (const auto& box : store_->state_boxes())
-      for (const double x : in_double(box.data))
-        out.push_back(std::isnan(x) ? -1e300 : x);
-    return out;
-  }
-  // What modules compute with.
-  Numbers used(const char* tensor) {
-    store_->fetch(0, Direction::forward);
-    const Param& param = tensor[0] == 'w' ? w_ : u_;
-    Numbers out;
-    std::int64_t at = first_row(param) * columns;
-    for (const double x : in_double(param.value)) out[at++] = x;
-    store_->release(0);
-    return out;
-  }
-  // The last element of w in a section of the state, where this rank has it.
-  std::optional<TensorView> last_of(const std::string& section) {
-    for (const auto& box : store_->state_boxes()) {
-      if (box.section != section || box.slab->tensor != "w") continue;
-      const std::int64_t first = box.global_begin[0] * columns + box.global_begin[1];
-      if (first + box.data.elements() != last + 1) continue;
-      const std::int64_t n = box.data.elements();
-      return box.data.reshape({n}).rows(n - 1, 1);
-    }
-    return {};
-  }
-  void refresh() { store_->refresh_weights(); }
-
- private:
-  std::int64_t first_row(const Param& param) const {
-    return parts_ > 1 ? param.shape[0] * world().rank() : 0;
-  }
-  static Numbers numbers(const std::vector<optim::StoredBox>& boxes,
-                         const std::string& section, const std::string& tensor) {
-    double scale = 1;
-    Numbers out;
-    for (const auto& box : boxes)
-      if (box.section == section + "_scale" && box.slab->tensor == tensor)
-        scale = in_double(box.data)[0];
-    for (const auto& box : boxes) {
-      if (box.section != section || box.slab->tensor != tensor) continue;
-      std::int64_t at = box.global_begin[0] * columns + box.global_begin[1];
-      for (const double x : in_double(box.data)) out[at++] = x * scale;
-    }
-    return out;
-  }
-
-  comm::Mesh mesh_;
-  Param w_, u_;
-  std::int64_t parts_ = 1;  // over the tensor axis
-  std::optional<ParameterStore> store_;
-  optim::OptimizerConfig optimizer_;
-};
 
 // Whether all ranks have the same number, or all one that is not finite.
 bool is_everyones(double x) {
@@ -244,8 +62,8 @@ std::vector<Setting> gradient_settings() {
 // state nor in the scales of the next gradients.
 TEST(StoredValues, GradientsThatAreNotFinite) {
   for_each(gradient_settings(), [](const Setting& setting, const Split& split) {
-    Store clean(setting, split), odd(setting, split);
-    for (Store* store : {&clean, &odd}) {
+    TwoWeights clean(setting, split), odd(setting, split);
+    for (TwoWeights* store : {&clean, &odd}) {
       store->add(1);
       store->update(1);
     }
@@ -254,7 +72,8 @@ TEST(StoredValues, GradientsThatAreNotFinite) {
     const Numbers want = clean.gradient("w");
     for (const float bad : {nan, inf, -inf}) {
       const double norm = odd.add(
-          2, [&](std::int64_t at, float& x) { x = at == Store::last ? bad : x; }, false);
+          2, [&](std::int64_t at, float& x) { x = at == TwoWeights::last ? bad : x; },
+          false);
       EXPECT_FALSE(std::isfinite(norm)) << bad;
       EXPECT_TRUE(on_any_rank(!is_finite(odd.gradient("w")))) << bad;
       EXPECT_TRUE(is_finite(odd.gradient("u"))) << bad;
@@ -296,14 +115,14 @@ TEST(StoredValues, GradientsThatAreOdd) {
   for_each(gradient_settings(), [](const Setting& setting, const Split& split) {
     if (setting.feedback) return;  // the next gradient holds what this one has lost
     const bool fp8 = goes_through_fp8(setting, split);
-    Store clean(setting, split), odd(setting, split);
+    TwoWeights clean(setting, split), odd(setting, split);
     clean.add(1);
     const Numbers want_u = clean.gradient("u"), want_w = clean.gradient("w");
     for (const double value : {0.0, 1e-40, 1e30, 3e38}) {
       for (const bool all : {false, true}) {
         SCOPED_TRACE(format("{} in {}", value, all ? "all" : "one"));
         const double norm = odd.add(1, [&](std::int64_t at, float& x) {
-          if (all || at == Store::last) x = static_cast<float>(value);
+          if (all || at == TwoWeights::last) x = static_cast<float>(value);
         });
         EXPECT_TRUE(is_everyones(norm)) << norm;
         const double want =
@@ -313,7 +132,7 @@ TEST(StoredValues, GradientsThatAreOdd) {
         for (const auto& [at, x] : odd.gradient("w")) {
           if (!std::isfinite(want)) break;
           EXPECT_TRUE(std::isfinite(x)) << at;
-          if (!all && at != Store::last) continue;
+          if (!all && at != TwoWeights::last) continue;
           // A denormal is below half of E4M3's least number, and some units of bf16.
           const double limit = value > 1 ? roundings * (fp8 ? 0x1p-4 : 0x1p-8) * want
                                          : (fp8 ? 0.0 : roundings * 0x1p-133);
@@ -332,10 +151,10 @@ TEST(StoredValues, GradientsThatAreOdd) {
 // moments: the next ones are finite.
 TEST(StoredValues, HugeGradientsThatAreClipped) {
   for_each(gradient_settings(), [](const Setting& setting, const Split& split) {
-    Store odd(setting, split);
+    TwoWeights odd(setting, split);
     for (int step = 1; step <= 3; ++step) {
       const double norm = odd.add(step, [&](std::int64_t at, float& x) {
-        if (step == 2 && at == Store::last) x = 1e30f;
+        if (step == 2 && at == TwoWeights::last) x = 1e30f;
       });
       ASSERT_TRUE(std::isfinite(norm)) << step;
       odd.update(step, norm > 1 ? 1 / norm : 1);
@@ -380,14 +199,14 @@ TEST(StoredValues, Moments) {
       const std::string section = first ? "optimizer/moment1" : "optimizer/moment2";
       for (const Odd what : odd_numbers) {
         SCOPED_TRACE(format("{} {}", section, static_cast<int>(what)));
-        Store clean(setting, split), odd(setting, split);
-        for (Store* store : {&clean, &odd}) {
+        TwoWeights clean(setting, split), odd(setting, split);
+        for (TwoWeights* store : {&clean, &odd}) {
           store->add(1);
           store->update(1);
         }
         const auto one = odd.last_of(section);
         if (on_any_rank(one && !put(*one, what))) continue;
-        for (Store* store : {&clean, &odd}) {
+        for (TwoWeights* store : {&clean, &odd}) {
           store->add(2);
           store->update(2);
         }
@@ -401,7 +220,7 @@ TEST(StoredValues, Moments) {
         }
         const Numbers want = clean.state(section, "w"), want_used = clean.used("w");
         for (const auto& [at, x] : kept) {
-          if (at != Store::last) {
+          if (at != TwoWeights::last) {
             if (what != Odd::most) {
               EXPECT_EQ(x, want.at(at)) << at;
             }
@@ -414,7 +233,7 @@ TEST(StoredValues, Moments) {
         }
         const bool together = spoilt && is_fp8(setting[TensorClass::weight]);
         for (const auto& [at, x] : used) {
-          if (at == Store::last) continue;
+          if (at == TwoWeights::last) continue;
           EXPECT_EQ(std::isnan(x), together) << at;
           if (!together && what != Odd::most) {
             EXPECT_EQ(x, want_used.at(at)) << at;
@@ -433,7 +252,7 @@ TEST(StoredValues, Weights) {
   const auto all = settings({"fp16", "bf16", "bf16_pure", "bf16_autocast", "ms_amp_o3",
                              "fp8_lm", "deepseek_v3", "nanotron_fp8"});
   for_each(all, [](const Setting& setting, const Split& split) {
-    Store odd(setting, split);
+    TwoWeights odd(setting, split);
     const Numbers want_w = odd.used("w"), want_u = odd.used("u");
     const DType master = setting[TensorClass::master],
                 kept = setting[TensorClass::weight];
@@ -452,10 +271,10 @@ TEST(StoredValues, Weights) {
       const Numbers used = odd.used("w");
       EXPECT_EQ(on_any_rank(!is_finite(used)), !finite);
       for (const auto& [at, x] : used) {
-        if (at == Store::last && finite) {
+        if (at == TwoWeights::last && finite) {
           const double unit = 0x1p-8 + (fp8 ? 0x1p-4 : 0);  // master and kept
           EXPECT_LE(std::abs(x - double{value}), std::abs(double{value}) * unit + 1e-40);
-        } else if (at == Store::last || fp8) {
+        } else if (at == TwoWeights::last || fp8) {
           EXPECT_EQ(std::isfinite(x), finite) << at;
         } else {
           EXPECT_EQ(x, want_w.at(at)) << at;
