@@ -4,6 +4,7 @@
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/loss_counts.cuh"
 #include "kernels/cuda/quantize.hpp"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/types.cuh"
@@ -202,29 +203,24 @@ __global__ void quantize_squares_kernel(MatrixOf<const T> x,
   }
 }
 
-// Whole numbers: their sums in f64 do not depend on the order.
 template <class T>
 __global__ void count_losses_kernel(MatrixOf<const T> x,
                                     MatrixOf<const unsigned char> codes, Fp8Format format,
                                     Fp8Scaling scaling, const float* scales,
                                     double* counts) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  int saturated = 0, flushed = 0;
+  LossCounts lost;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
        i < x.rows * x.columns; i += step) {
     const std::int64_t row = i / x.columns, column = i % x.columns;
     const auto scale = static_cast<Wide<T>>(
         scales[fp8_scale_at(scaling, x.rows, x.columns, row, column)]);
     const Wide<T> value = widen(x.data[row * x.stride + column]);
-    saturated += fp8_saturates(value * (Wide<T>(1) / scale), format) ? 1 : 0;
     const unsigned code = codes.data[row * codes.stride + column];
-    flushed += value != Wide<T>(0) && (code & 0x7fu) == 0 ? 1 : 0;
+    lost.note(fp8_saturates(value * (Wide<T>(1) / scale), format),
+              value != Wide<T>(0) && (code & 0x7fu) == 0);
   }
-  saturated = block_sum(saturated);
-  flushed = block_sum(flushed);
-  if (threadIdx.x != 0) return;
-  if (saturated > 0) atomicAdd(&counts[0], static_cast<double>(saturated));
-  if (flushed > 0) atomicAdd(&counts[1], static_cast<double>(flushed));
+  add_losses(lost, counts);
 }
 
 template <class T>

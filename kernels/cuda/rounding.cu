@@ -3,7 +3,7 @@
 #include "base/philox.hpp"
 #include "base/stochastic_rounding.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/loss_counts.cuh"
 #include "kernels/cuda/rounding.hpp"
 #include "kernels/cuda/rows.cuh"
 
@@ -44,24 +44,18 @@ struct SquareRoot {
 
 constexpr int threads_per_block = 256;
 
-// Whole numbers: their sums in f64 do not depend on the order.
 __global__ void count_rounding_losses_kernel(const float* x, std::int64_t n,
                                              RoundingLimits limits, TensorRun run,
                                              const float* scales, double* counts) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  int saturated = 0, flushed = 0;
+  LossCounts lost;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n;
        i += step) {
     const float scale = scales == nullptr ? 1.0f : scales[run.square(i)];
     const float size = fabsf(x[i]);
-    saturated += size > limits.beyond * scale ? 1 : 0;
-    flushed += size > 0.0f && size <= limits.least * scale ? 1 : 0;
+    lost.note(size > limits.beyond * scale, size > 0.0f && size <= limits.least * scale);
   }
-  saturated = block_sum(saturated);
-  flushed = block_sum(flushed);
-  if (threadIdx.x != 0) return;
-  if (saturated > 0) atomicAdd(&counts[0], static_cast<double>(saturated));
-  if (flushed > 0) atomicAdd(&counts[1], static_cast<double>(flushed));
+  add_losses(lost, counts);
 }
 
 template <class F>

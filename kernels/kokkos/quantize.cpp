@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 
+#include "kernels/kokkos/loss_counts.hpp"
 #include "kernels/kokkos/rows.hpp"
 
 namespace trireme::kernels::host {
@@ -135,26 +136,24 @@ void count_losses(const TensorView& x_MK, const Fp8Matrix& y,
   const Rows<const std::uint8_t> codes{static_cast<const std::uint8_t*>(y.codes.raw()),
                                        y.codes.stride(0)};
   const auto* const scales = y.scales.data<float>();
-  std::atomic<std::int64_t> saturated{0}, flushed{0};
+  LossCounts counts;
   visit_floating(x_MK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto x = rows_of<const T>(x_MK);
     for_rows("count losses", M, K, [&](std::int64_t begin, std::int64_t end) {
-      std::int64_t beyond = 0, zeros = 0;
+      LossCounts::Part part;
       for (std::int64_t row = begin; row < end; ++row) {
         for (std::int64_t j = 0; j < K; ++j) {
           const A scale = scales[fp8_scale_at(y.scaling, M, K, row, j)];
           const A value = static_cast<A>(x[row][j]);
-          beyond += fp8_saturates(value * (A{1} / scale), y.format) ? 1 : 0;
-          zeros += value != A{0} && (codes[row][j] & 0x7f) == 0 ? 1 : 0;
+          part.note(fp8_saturates(value * (A{1} / scale), y.format),
+                    value != A{0} && (codes[row][j] & 0x7f) == 0);
         }
       }
-      saturated += beyond;
-      flushed += zeros;
+      counts.add(part);
     });
   });
-  counts_2.data<double>()[0] += static_cast<double>(saturated.load());
-  counts_2.data<double>()[1] += static_cast<double>(flushed.load());
+  counts.add_to(counts_2);
 }
 
 void dequantize(const Fp8Matrix& x, const TensorView& y_MK) {

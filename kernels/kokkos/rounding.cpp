@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/rounding.hpp"
 
-#include <atomic>
 #include <cmath>
 
 #include "base/philox.hpp"
 #include "base/stochastic_rounding.hpp"
+#include "kernels/kokkos/loss_counts.hpp"
 #include "kernels/kokkos/rows.hpp"
 
 namespace trireme::kernels::host {
@@ -42,21 +42,19 @@ void count_rounding_losses(const TensorView& x_N, const RoundingLimits& limits,
                            const TensorView& counts_2) {
   const auto* const x = x_N.data<float>();
   const auto* const scales = scales_S.empty() ? nullptr : scales_S.data<float>();
-  std::atomic<std::int64_t> saturated{0}, flushed{0};
+  LossCounts counts;
   for_ranges("count_rounding_losses", x_N.elements(), elements_per_task, threads(),
              [&](std::int64_t begin, std::int64_t end) {
-               std::int64_t beyond = 0, zeros = 0;
+               LossCounts::Part part;
                for (std::int64_t i = begin; i < end; ++i) {
                  const float scale = scales == nullptr ? 1.0f : scales[run.square(i)];
                  const float size = std::abs(x[i]);
-                 beyond += size > limits.beyond * scale ? 1 : 0;
-                 zeros += size > 0.0f && size <= limits.least * scale ? 1 : 0;
+                 part.note(size > limits.beyond * scale,
+                           size > 0.0f && size <= limits.least * scale);
                }
-               saturated += beyond;
-               flushed += zeros;
+               counts.add(part);
              });
-  counts_2.data<double>()[0] += static_cast<double>(saturated.load());
-  counts_2.data<double>()[1] += static_cast<double>(flushed.load());
+  counts.add_to(counts_2);
 }
 
 void square(const TensorView& x) {

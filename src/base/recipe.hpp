@@ -25,9 +25,11 @@ enum class TensorClass : std::uint8_t {
   moment1,       // of the optimizer
   moment2,
   gradient_traffic,  // weight gradients on the wire between replicas
-  weight_traffic,    // gathered weights on the wire (FULL_SHARD, HYBRID_SHARD)
+  weight_traffic,    // gathered weights on the wire (every strategy but NO_SHARD)
+  pipeline_traffic,  // activations and their gradients from stage to stage
+  tensor_traffic,    // the same, and terms of their sums, among the ranks of a layer
 };
-inline constexpr std::size_t tensor_classes = 11;
+inline constexpr std::size_t tensor_classes = 13;
 std::string_view name_of(TensorClass what);
 
 // How a type with little range is scaled. The scale of a tensor is amax / largest number.

@@ -25,7 +25,7 @@ void Fp8Report::add(Stream& stream, Operand what, const TensorView& values,
   kernels::amax_so_far(stream, codes.scales, scales_.view().rows(row, 1));
 }
 
-std::array<Fp8Losses, Fp8Report::classes> Fp8Report::read(Stream& stream) const {
+std::array<RoundingLosses, Fp8Report::classes> Fp8Report::read(Stream& stream) const {
   std::array<double, 2 * classes> counts{};
   std::array<float, classes> scales{};
   copy_bytes(stream, counts_.view(),
@@ -33,7 +33,7 @@ std::array<Fp8Losses, Fp8Report::classes> Fp8Report::read(Stream& stream) const 
   copy_bytes(stream, scales_.view(),
              TensorView(scales.data(), DType::f32, scales_.view().shape()));
   stream.synchronize();
-  std::array<Fp8Losses, classes> losses;
+  std::array<RoundingLosses, classes> losses;
   for (std::size_t i = 0; i < classes; ++i)
     losses[i] = {elements_[i], counts[2 * i], counts[2 * i + 1], double{scales[i]}};
   return losses;

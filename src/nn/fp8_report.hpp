@@ -4,19 +4,13 @@
 
 #include <array>
 
+#include "base/rounding_losses.hpp"
 #include "nn/linear.hpp"
 
 namespace trireme::nn {
 
-// Of the codes of one class of operands that were made in a step: those that forward and
-// backward ask for first, not copies of them in another order.
-struct Fp8Losses {
-  double elements = 0;
-  double saturated = 0;  // of them were beyond the largest number, infinities too
-  double flushed = 0;    // of them became 0 and were not
-  double scale = 0;      // the largest that was used
-};
-
+// Of the codes that were made in a step: those that forward and backward ask for first,
+// not copies of them in another order.
 class Fp8Report {
  public:
   static constexpr std::size_t classes = 3;  // x, W and dy: see Operand
@@ -28,7 +22,7 @@ class Fp8Report {
   void add(Stream& stream, Operand what, const TensorView& values,
            const kernels::Fp8Matrix& codes);
   // Since clear(), on this rank. Waits for the device.
-  std::array<Fp8Losses, classes> read(Stream& stream) const;
+  std::array<RoundingLosses, classes> read(Stream& stream) const;
   std::size_t bytes() const { return counts_.bytes() + scales_.bytes(); }
 
  private:

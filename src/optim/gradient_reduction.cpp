@@ -284,10 +284,9 @@ void ParameterStore::sum_partial_range(std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < last; ++i) {
       const Slab& slab = *partial_tensors_[i].any;
       const std::int64_t count = slab.whole.elements();
-      sum_scales_.set(
-          stream_, tensor_of(slab),
-          gradient_scale_of(amax_of(stream_, used.rows(begin, count), amax_one()),
-                            config_.type(TensorClass::gradient_sum)));
+      sum_scales_.set(stream_, tensor_of(slab),
+                      scale_or_nan(amax_of(stream_, used.rows(begin, count), amax_one()),
+                                   config_.type(TensorClass::gradient_sum)));
       begin += count;
     }
   }

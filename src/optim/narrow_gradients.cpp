@@ -44,7 +44,7 @@ void ParameterStore::set_gradient_scales(const Unit& unit,
                                          const std::vector<float>& amaxes, DType type,
                                          double room, Scales& scales) {
   for_each_segment(unit, {0, unit.elements}, [&](const Segment& segment, Range) {
-    const float scale = gradient_scale_of(amaxes[segment.tensor], type);
+    const float scale = scale_or_nan(amaxes[segment.tensor], type);
     scales.set(stream_, segment.tensor, static_cast<float>(scale * room));
   });
 }

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/device_memory.hpp"
@@ -34,7 +33,8 @@ void ParameterStore::agree_on_scales() {
     std::vector<float> scales(tensors_.size());
     for (std::size_t t = 0; t < scales.size(); ++t) {
       const float amax = amaxes_[scaled_classes * t + static_cast<std::size_t>(what)];
-      scales[t] = power_scale(amax, type, now.at(t));
+      scales[t] = what == Scaled::weight ? scale_or_nan(amax, type)
+                                         : power_scale(amax, type, now.at(t));
     }
     next.set_all(stream_, std::move(scales));
   };
@@ -102,9 +102,7 @@ void ParameterStore::note_amaxes(const Segment& segment, Range part) {
     if (scales.empty()) return;
     float& most =
         amaxes_[scaled_classes * segment.tensor + static_cast<std::size_t>(what)];
-    const float amax = amax_of(stream_, wide_room(room, count), amax_one());
-    most =
-        std::isnan(amax) ? std::numeric_limits<float>::infinity() : std::max(most, amax);
+    most = std::max(most, finite_amax_of(stream_, wide_room(room, count), amax_one()));
   };
   note(Scaled::moment1, moment1_scales_, 2);
   if (keeps_roots()) kernels::square_root(stream_, wide_room(3, count), 0.0f);

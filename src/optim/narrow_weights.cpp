@@ -131,13 +131,12 @@ void ParameterStore::max_over_holders(const TensorView& room, std::int64_t dense
 }
 
 void ParameterStore::set_square_scales() {
-  std::vector<float> amaxes(weight_scales_count_), scales(weight_scales_count_);
+  std::vector<float> amaxes(weight_scales_count_), scales;
   copy_bytes(stream_, square_amaxes_.view(),
              TensorView(amaxes.data(), DType::f32, square_amaxes_.view().shape()));
   stream_.synchronize();
-  for (std::size_t i = 0; i < scales.size(); ++i)
-    scales[i] =
-        power_scale(amaxes[i], config_.type(TensorClass::weight), weight_scales_.at(i));
+  for (const float amax : amaxes)
+    scales.push_back(scale_or_nan(amax, config_.type(TensorClass::weight)));
   next_weight_scales_.set_all(stream_, std::move(scales));
 }
 

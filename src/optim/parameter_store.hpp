@@ -112,6 +112,8 @@ class ParameterStore final : public WeightAccess {
               std::int64_t step);
   // Leaves the gradients at zero without an update.
   void clear_gradients();
+  // Makes a number of this rank's sums NaN, as they are kept: a fault for tests.
+  void spoil_gradients();
 
   // Counting what rounding takes, from begin(): of gradients as they are kept and sent,
   // and in update() of moments and weights. Off without StoreConfig::reports, and where

@@ -44,6 +44,11 @@ std::string_view cannot_keep(const Recipe& recipe, TensorClass what) {
       return "";
     case TensorClass::weight_traffic:
       return type == weight ? "" : "weights travel in the type in which they are kept";
+    case TensorClass::pipeline_traffic:
+    case TensorClass::tensor_traffic:
+      return recipe[what] == recipe[TensorClass::activation]
+                 ? ""
+                 : "activations travel in their own type";
     case TensorClass::gradient_traffic:
       if (type == DType::f16) return "fp16 gradients would overflow on their way";
       return is_fp8(type) && !scaled_alone ? one_scale : "";
@@ -67,7 +72,7 @@ float power_scale(float amax, DType type, float previous) {
   return std::ldexp(1.0f, std::clamp(exponent, -100, 100));
 }
 
-float gradient_scale_of(float amax, DType type) {
+float scale_or_nan(float amax, DType type) {
   if (!std::isfinite(amax)) return std::numeric_limits<float>::quiet_NaN();
   return power_scale(amax, type, 1.0f);
 }
@@ -131,6 +136,24 @@ float amax_of(Stream& stream, const TensorView& x, const TensorView& room) {
   float amax = 0.0f;
   copy_bytes(stream, room, TensorView(&amax, DType::f32, {1}));
   stream.synchronize();
+  return amax;
+}
+
+// What is not finite is rare: then the host looks for it.
+float finite_amax_of(Stream& stream, const TensorView& x, const TensorView& room) {
+  const float all = amax_of(stream, x, room);
+  if (std::isfinite(all)) return all;
+  const Buffer host(Device::host(), x.dtype(), x.shape(), MemoryClass::workspace,
+                    "numbers that are not all finite");
+  copy_bytes(stream, x, host.view());
+  stream.synchronize();
+  float amax = 0.0f;
+  visit_floating(x.dtype(), [&]<class T>(T) {
+    for (const T value : host.view().span<T>()) {
+      const auto size = std::abs(static_cast<float>(static_cast<Accumulator<T>>(value)));
+      if (std::isfinite(size)) amax = std::max(amax, size);
+    }
+  });
   return amax;
 }
 

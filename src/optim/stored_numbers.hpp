@@ -26,10 +26,10 @@ std::string_view cannot_keep(const Recipe& recipe, TensorClass what);
 // is a normal number of f32.
 float power_scale(float amax, DType type, float previous);
 
-// The same for a gradient, which is made anew each time: 1 for amax = 0; NaN where amax
-// is infinite or NaN, so that every number of the tensor is NaN and the gradient's norm
-// tells.
-float gradient_scale_of(float amax, DType type);
+// The same for numbers that are made anew each time, gradients and weights in use: 1 for
+// amax = 0; NaN where amax is infinite or NaN, so that every number of the tensor is NaN
+// and the gradient's norm, or the loss, tells.
+float scale_or_nan(float amax, DType type);
 
 // Scales, mostly one for each tensor, on the device for its kernels and on the host.
 class Scales {
@@ -68,6 +68,10 @@ kernels::Fp8Format fp8_format(DType type);
 // Largest |x| of the dense x; NaN if one is NaN. room: [1] f32 on the device of x. Waits
 // for the stream; on meta 0.
 float amax_of(Stream& stream, const TensorView& x, const TensorView& room);
+
+// The same of the numbers that are finite, so that one that is not leaves the others
+// their scale. x f32 or f64.
+float finite_amax_of(Stream& stream, const TensorView& x, const TensorView& room);
 
 // Zeros in every element, of any type; a multiple of 32 elements.
 void clear(Stream& stream, const TensorView& x);

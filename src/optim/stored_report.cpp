@@ -34,7 +34,7 @@ TensorView StoredReport::counts_of(TensorClass what) const {
 void StoredReport::add(Stream& stream, TensorClass what, const TensorView& wide_N,
                        DType type, float scale) {
   if (!counting_ || !is_narrow(type)) return;
-  StoredLosses& losses = losses_[static_cast<std::size_t>(what)];
+  RoundingLosses& losses = losses_[static_cast<std::size_t>(what)];
   losses.elements += static_cast<double>(wide_N.elements());
   losses.scale = std::max(losses.scale, double{scale});
   kernels::count_rounding_losses(stream, wide_N, kernels::rounding_limits(type, scale),
@@ -45,13 +45,13 @@ void StoredReport::add(Stream& stream, TensorClass what, const TensorView& wide_
                        DType type, const kernels::TensorRun& run,
                        const TensorView& scales_S) {
   if (!counting_ || !is_narrow(type)) return;
-  StoredLosses& losses = losses_[static_cast<std::size_t>(what)];
+  RoundingLosses& losses = losses_[static_cast<std::size_t>(what)];
   losses.elements += static_cast<double>(wide_N.elements());
   kernels::count_rounding_losses(stream, wide_N, kernels::rounding_limits(type), run,
                                  scales_S, counts_of(what));
 }
 
-std::array<StoredLosses, tensor_classes> StoredReport::end(Stream& stream) {
+std::array<RoundingLosses, tensor_classes> StoredReport::end(Stream& stream) {
   counting_ = false;
   std::array<double, 2 * tensor_classes> counts{};
   copy_bytes(stream, counts_.view(),

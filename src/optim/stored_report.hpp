@@ -8,19 +8,12 @@
 #include "base/device.hpp"
 #include "base/memory.hpp"
 #include "base/recipe.hpp"
+#include "base/rounding_losses.hpp"
 #include "kernels/rounding.hpp"
 
 namespace trireme::optim {
 
-// Of the numbers of one class that were rounded to the type that they are kept or sent
-// in.
-struct StoredLosses {
-  double elements = 0;
-  double saturated = 0;  // of them were beyond the largest number, infinities too
-  double flushed = 0;    // of them became 0 and were not
-  double scale = 0;      // the largest that was used
-};
-
+// By class, of the numbers that were rounded to the type that they are kept or sent in.
 class StoredReport {
  public:
   // Off: add() does nothing.
@@ -38,14 +31,14 @@ class StoredReport {
   void add(Stream& stream, TensorClass what, const TensorView& wide_N, DType type,
            const kernels::TensorRun& run, const TensorView& scales_S);
   // Since begin(), on this rank; ends the count. Waits for the device.
-  std::array<StoredLosses, tensor_classes> end(Stream& stream);
+  std::array<RoundingLosses, tensor_classes> end(Stream& stream);
   std::size_t bytes() const { return counts_.bytes(); }
 
  private:
   TensorView counts_of(TensorClass what) const;
 
   bool counting_ = false;
-  std::array<StoredLosses, tensor_classes> losses_{};
+  std::array<RoundingLosses, tensor_classes> losses_{};
   Buffer counts_;  // f64 [classes, 2]: saturated, flushed
 };
 

@@ -1,6 +1,7 @@
 // ParameterStore: the optimizer's step on this rank's shares, on the device or the host.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 
 #include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
@@ -93,6 +94,16 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
     }
   }
   for (auto& handle : unit_handles_) handle.wait();
+}
+
+void ParameterStore::spoil_gradients() {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const Unit& unit = layout_.units.front();
+  if (sum_scales_.empty())
+    return kernels::fill(stream_, gradient_share(unit).rows(0, 1), nan);
+  for_each_segment(unit, unit.share(), [&](const Segment& segment, Range) {
+    sum_scales_.set(stream_, segment.tensor, static_cast<float>(nan));
+  });
 }
 
 // Scales too: those of gradients that were not finite are not.

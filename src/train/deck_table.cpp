@@ -350,8 +350,8 @@ constexpr std::array other_keys = {
     integer("metrics", "validate_sequences", "sequences", "64", 0, 1e12,
             "Sequences of one validation; 0: all there are."),
     text("health", "nan", "\"stop\"", "stop|skip",
-         "What to do when loss or gradient is not finite: stop the run, or skip the "
-         "step."),
+         "What to do when loss or gradient is not finite, or too large to be used: stop "
+         "the run, or skip the step."),
     seconds("health", "watchdog_seconds", "0",
             "Time without any progress of any rank that ends the job with status 82 and "
             "a report; 0: no watch."),

@@ -180,6 +180,7 @@ void Engine::allocate(Device device) {
                   {2 * config_.microbatches(), positions_.view().elements()},
                   MemoryClass::workspace, "tokens");
   }
+  const DType sent = config_.precision.recipe[TensorClass::pipeline_traffic].type;
   for (int c = 0; c < shape_.chunks; ++c) {
     Chunk& chunk = chunks_[to_size(c)];
     const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
@@ -198,8 +199,8 @@ void Engine::allocate(Device device) {
     const auto gradients = gradient_receive_slots(schedule_, c);
     for (std::int64_t i = 0; i < gradients; ++i) {
       chunk.gradients_in.push_back(
-          {Buffer(device, config_.precision.compute, activation_shape(),
-                  MemoryClass::communication, "received gradients"),
+          {Buffer(device, sent, activation_shape(), MemoryClass::communication,
+                  "received gradients"),
            {}});
     }
     chunk.gradient_slots = assign_slots(schedule_, c, Lifetime::gradient);

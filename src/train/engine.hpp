@@ -63,12 +63,12 @@ class Engine {
   void refresh_scales();
   // What FP8 lost in the last step that was begun with a report, over all ranks: of x, W
   // and dy of the linear layers. Empty if the last step had none.
-  std::span<const nn::Fp8Losses> fp8_losses() const { return fp8_losses_; }
+  std::span<const RoundingLosses> fp8_losses() const { return fp8_losses_; }
   // After the update, or instead of one: what rounding took from stored numbers in a step
   // that was begun with a report, over all ranks, by TensorClass; otherwise empty. The
   // sum is collective.
   void finish_stored_report();
-  std::span<const optim::StoredLosses> stored_losses() const { return stored_losses_; }
+  std::span<const RoundingLosses> stored_losses() const { return stored_losses_; }
   // Tensors of the model without gradients that this rank holds.
   std::vector<StateTensor*> states();
   // Of the last step, the same on every rank: tokens that chose each expert [layers, E],
@@ -180,8 +180,8 @@ class Engine {
   bool training_ = true;
   std::optional<nn::Fp8Report> fp8_report_;  // with FP8
   bool reporting_ = false;                   // in this step
-  std::vector<nn::Fp8Losses> fp8_losses_;
-  std::vector<optim::StoredLosses> stored_losses_;
+  std::vector<RoundingLosses> fp8_losses_;
+  std::vector<RoundingLosses> stored_losses_;
   ActivationDemand demand_;
   std::optional<Arena> scratch_, remade_;
   // An action, or a wait inside the next one, between two marks of the clock.

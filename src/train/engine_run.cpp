@@ -28,10 +28,10 @@ const char* range_name(ActionKind kind) {
 }
 
 // Sums over all ranks of what one class has lost; of scales the largest.
-template <class Losses>
-std::vector<Losses> summed(comm::Group& everyone, std::span<const Losses> mine) {
+std::vector<RoundingLosses> summed(comm::Group& everyone,
+                                   std::span<const RoundingLosses> mine) {
   std::vector<double> sums, scales;
-  for (const Losses& losses : mine) {
+  for (const RoundingLosses& losses : mine) {
     sums.insert(sums.end(), {losses.elements, losses.saturated, losses.flushed});
     scales.push_back(losses.scale);
   }
@@ -41,7 +41,7 @@ std::vector<Losses> summed(comm::Group& everyone, std::span<const Losses> mine) 
   Stream host;
   everyone.all_reduce(host, view(sums)).wait();
   everyone.all_reduce(host, view(scales), comm::Reduce::max).wait();
-  std::vector<Losses> all;
+  std::vector<RoundingLosses> all;
   for (std::size_t i = 0; i < scales.size(); ++i)
     all.push_back({sums[3 * i], sums[3 * i + 1], sums[3 * i + 2], scales[i]});
   return all;
@@ -124,7 +124,7 @@ void Engine::finish_report() {
   reporting_ = false;
   Stream stream(device_);
   const auto mine = fp8_report_->read(stream);
-  fp8_losses_ = summed<nn::Fp8Losses>(mesh_.everyone(), mine);
+  fp8_losses_ = summed(mesh_.everyone(), mine);
 }
 
 void Engine::finish_stored_report() {
@@ -132,7 +132,7 @@ void Engine::finish_stored_report() {
   if (!store_->report().counting()) return;
   Stream stream(device_);
   const auto mine = store_->report().end(stream);
-  stored_losses_ = summed<optim::StoredLosses>(mesh_.everyone(), mine);
+  stored_losses_ = summed(mesh_.everyone(), mine);
 }
 
 void Engine::refresh_scales() {
@@ -286,7 +286,9 @@ void Engine::receive(const Action& action, Stream& stream) {
   Chunk& chunk = chunks_[to_size(action.chunk)];
   if (action.payload == Payload::activation) {
     Live& mine = claim(stream, chunk, action.microbatch);
-    mine.input = mine.saved.take(config_.precision.compute, activation_shape(), "input");
+    mine.input =
+        mine.saved.take(config_.precision.recipe[TensorClass::pipeline_traffic].type,
+                        activation_shape(), "input");
     mine.received = pipeline_.receive(stream, mine.input, action.peer);
     return;
   }

@@ -33,11 +33,13 @@ constexpr std::array unavailable_booleans = {
     BooleanChoice{"comm.deterministic", true, "summing in any order is"},
 };
 
-// Classes of tensors that the store keeps or sends.
+// Classes of tensors that are kept or sent.
 constexpr std::array kept_classes = {
-    TensorClass::weight,           TensorClass::master,        TensorClass::gradient,
-    TensorClass::gradient_sum,     TensorClass::moment1,       TensorClass::moment2,
-    TensorClass::gradient_traffic, TensorClass::weight_traffic};
+    TensorClass::weight,           TensorClass::master,
+    TensorClass::gradient,         TensorClass::gradient_sum,
+    TensorClass::moment1,          TensorClass::moment2,
+    TensorClass::gradient_traffic, TensorClass::weight_traffic,
+    TensorClass::pipeline_traffic, TensorClass::tensor_traffic};
 
 // The classes of the deck's recipe that cannot be had, by the key that asks for them.
 void add_classes(const io::Deck& deck, std::vector<io::DeckProblem>& out) {

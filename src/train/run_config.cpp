@@ -204,7 +204,8 @@ StepRules read_step_rules(const io::Deck& deck) {
           .spike_threshold = deck.real("health.spike_threshold"),
           .spike_window = deck.integer("health.spike_window"),
           .skip_limit = deck.integer("health.skip_limit"),
-          .skip_window = deck.integer("health.skip_window")};
+          .skip_window = deck.integer("health.skip_window"),
+          .clip = deck.real("optimizer.clip")};
 }
 
 void read_output(const io::Deck& deck, RunConfig& config) {

@@ -31,6 +31,11 @@ StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double nor
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
     out.reason =
         format("loss {} and gradient norm {} are not finite", exact(loss), exact(norm));
+  } else if (norm > largest_norm && !(rules_.clip > 0 && rules_.clip <= largest_norm)) {
+    out.reason = format(
+        "gradient norm {} is beyond {}, where second moments overflow; write an "
+        "optimizer.clip",
+        exact(norm), exact(largest_norm));
   } else if (rules_.spike != StepRules::Reaction::off) {
     reaction = rules_.spike;
     out.reason = spike("loss", loss, losses_);

@@ -11,12 +11,13 @@ namespace trireme::train {
 // What a deck's [health] section says about steps.
 struct StepRules {
   enum class Reaction : std::uint8_t { off, skip, stop };
-  Reaction nan = Reaction::stop;  // loss or norm that is not finite; never off
+  Reaction nan = Reaction::stop;  // loss or norm that is not usable; never off
   Reaction spike = Reaction::off;
   double spike_threshold = 6;       // standard deviations above the mean
   std::int64_t spike_window = 128;  // sound steps that mean and deviation are taken over
   // More than skip_limit skipped steps among the last skip_window end the run.
   std::int64_t skip_limit = 10, skip_window = 100;
+  double clip = 0;  // of the gradient's norm; 0: none
 };
 
 // A pure function of the steps so far: every rank judges the same numbers and comes to
@@ -31,9 +32,14 @@ class StepGuard {
 
   explicit StepGuard(const StepRules& rules) : rules_(rules) {}
 
-  // Steps in order. Unsound when loss or gradient norm is not finite, or when the window
-  // is full and one of them is a spike: x > mean + threshold * deviation, over the last
-  // sound steps. What is skipped does not enter the window.
+  // A norm, after clipping, up to which second moments stay inside the range of fp32, and
+  // of fp16 and FP8 with their scales.
+  static constexpr double largest_norm = 0x1p50;
+
+  // Steps in order. Unsound when loss or gradient norm is not finite or the norm exceeds
+  // largest_norm, or when the window is full and one of them is a spike: x > mean +
+  // threshold * deviation, over the last sound steps. What is skipped does not enter the
+  // window.
   Judgement judge(std::int64_t step, double loss, double norm);
   // A step of before a restart, in order: what judge() has remembered of it.
   void remember(std::int64_t step, double loss, double norm, bool skipped);

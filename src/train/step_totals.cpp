@@ -3,6 +3,8 @@
 #include "train/step_totals.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "comm/meta_group.hpp"
 #include "kernels/elementwise.hpp"
@@ -29,7 +31,7 @@ double take(const Buffer& x, std::size_t i, double on_meta) {
 StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
       stream_(place_of(mesh, device)),
-      values_(stream_.device(), DType::f64, {3}, MemoryClass::communication, "loss") {
+      values_(stream_.device(), DType::f64, {4}, MemoryClass::communication, "loss") {
   const int ranks = mesh.shape().pipeline;
   if (ranks == 1) return;
   work_ = Buffer(stream_.device(), DType::f64, {ranks}, MemoryClass::communication,
@@ -54,13 +56,17 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 1)).wait();
   sum_loss();
   all.loss = take(values_, 0, mine.loss);
-  // 2. what any rank wants or holds
+  // 2. what any rank wants or holds, and whether one has lost its loss: tensor ranks have
+  // one each
   put(values_, 0, static_cast<double>(mine.wish));
   put(values_, 1, mine.memory_peak);
   put(values_, 2, work.run);
+  put(values_, 3, std::isfinite(all.loss) ? 0.0 : 1.0);
   mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
   all.wish = static_cast<Wish>(static_cast<int>(take(values_, 0, 0.0)));
   all.memory_peak = take(values_, 1, mine.memory_peak);
+  if (std::isfinite(all.loss) && take(values_, 3, 0.0) > 0)
+    all.loss = std::numeric_limits<double>::quiet_NaN();
   // 3. who worked, and how long
   if (!idle_shares_.empty()) sum_work(work, take(values_, 2, work.run));
   return all;

@@ -15,7 +15,8 @@ namespace trireme::train {
 class StepTotals {
  public:
   struct Outcome {
-    double loss = 0;         // summed over replicas and stages
+    double loss = 0;         // summed over replicas and stages; NaN if not finite
+                             // anywhere
     Wish wish = Wish::none;  // the greatest of all ranks'
     double memory_peak = 0;  // bytes, of the rank that held most
   };
@@ -48,7 +49,7 @@ class StepTotals {
   Stream stream_;
   void sum_work(const Work& work, double slowest);
 
-  Buffer values_;  // f64 [3]
+  Buffer values_;  // f64 [4]
   Buffer work_;    // f64 [pipeline ranks], if there is a pipeline
   std::vector<double> idle_shares_;
 };

@@ -174,7 +174,7 @@ void Trainer::inject_fault(double& loss) {
   const std::string kind = due_fault();
   if (kind == "nan_loss") loss = std::numeric_limits<double>::quiet_NaN();
   if (kind == "spike") loss *= 1000;
-  if (kind == "nan_gradient") poison(engine_->store().gradient_boxes().front().data);
+  if (kind == "nan_gradient") engine_->store().spoil_gradients();
 }
 
 }  // namespace trireme::train

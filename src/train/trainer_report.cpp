@@ -45,8 +45,7 @@ io::Record expert_load(const model::ModelConfig& model, std::span<const double> 
 }
 
 // {"type": "e4m3", "bytes": n, "saturated": share, "flushed": share, "scale": s}
-template <class Losses>
-io::Record losses_record(DType type, const Losses& lost) {
+io::Record losses_record(DType type, const RoundingLosses& lost) {
   const double elements = std::max(lost.elements, 1.0);
   const double bytes = lost.elements * static_cast<double>(size_of(type));
   return io::Record()
@@ -58,8 +57,7 @@ io::Record losses_record(DType type, const Losses& lost) {
 }
 
 // {"moment1": {...}, ...}: the classes of which something was rounded.
-io::Record stored_record(const Recipe& recipe,
-                         std::span<const optim::StoredLosses> losses) {
+io::Record stored_record(const Recipe& recipe, std::span<const RoundingLosses> losses) {
   constexpr std::array<std::pair<TensorClass, const char*>, 6> names = {
       {{TensorClass::weight, "weight"},
        {TensorClass::gradient, "gradient"},
@@ -69,14 +67,14 @@ io::Record stored_record(const Recipe& recipe,
        {TensorClass::gradient_traffic, "gradient_traffic"}}};
   io::Record all;
   for (const auto& [what, name] : names) {
-    const optim::StoredLosses& lost = losses[static_cast<std::size_t>(what)];
+    const RoundingLosses& lost = losses[static_cast<std::size_t>(what)];
     if (lost.elements > 0) all.set(name, losses_record(recipe[what].type, lost));
   }
   return all;
 }
 
 // {"x": {...}, "w": {...}, "dy": {...}}
-io::Record fp8_record(const Recipe& recipe, std::span<const nn::Fp8Losses> losses) {
+io::Record fp8_record(const Recipe& recipe, std::span<const RoundingLosses> losses) {
   constexpr std::array<const char*, nn::Fp8Report::classes> names = {"x", "w", "dy"};
   io::Record all;
   for (std::size_t i = 0; i < losses.size(); ++i) {

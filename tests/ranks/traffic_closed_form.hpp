@@ -97,7 +97,7 @@ class ClosedForm {
   void totals() {
     all_reduce(mesh_.replicas(), 2, 1, 8);
     all_reduce(mesh_.group(Axis::pipeline), 1, 1, 8);
-    all_reduce(mesh_.everyone(), 1, 3, 8);
+    all_reduce(mesh_.everyone(), 1, 4, 8);
     all_reduce(mesh_.everyone(), 1, 1, 8);
     if (mesh_.shape().pipeline > 1)
       all_reduce(mesh_.everyone(), 1, mesh_.shape().pipeline, 8);

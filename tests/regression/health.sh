@@ -65,8 +65,23 @@ check "names rank and tensor" \
   grep -q "step 3: .*not finite: the gradient of .* on rank 1; samples" "$work/out"
 check "the next losses are finite" \
   test "$(field "$work/run/metrics.jsonl" loss | grep -c null)" = 0
+# ... also where gradients are kept in few bits
+train 2 run.steps=6 health.nan=skip debug.fault=nan_gradient@3@1 \
+  parallel.sharding_strategy=FULL_SHARD precision.compute=fp8 precision.recipe=fp8_lm
+check "a skipped step of FP8 gradients" test "$status" = 0
+check "names rank and tensor of FP8 gradients" \
+  grep -q "step 3: .*not finite: the gradient of .* on rank 1; samples" "$work/out"
+check "the next losses of FP8 gradients are finite" \
+  test "$(field "$work/run/metrics.jsonl" loss | grep -c null)" = 0
 train 2 run.steps=6 health.nan=skip debug.fault=nan_loss@3@1
 check "the rank of a loss" grep -q "not finite: the loss of rank 1" "$work/out"
+# ... on the tensor axis too, whose ranks have a loss each; fp16 halves its scale
+for mesh in parallel.tensor=2 parallel.context=2 parallel.pipeline=2; do
+  train 2 $mesh precision.compute=fp16 debug.fault=nan_loss@3@1
+  check "fp16, $mesh: an overflow" test "$status" = 0
+  check "fp16, $mesh: one for all" \
+    grep -q '"loss_scale": 32768, "overflows": 1' "$work/run/metrics.jsonl"
+done
 train 2 run.steps=9 health.nan=skip health.skip_limit=2 debug.fault=nan@3@0
 check "too many skips" expect 80 "step 5: .*3 of the last 100 steps"
 spike="health.spike=stop health.spike_window=4 run.steps=8"

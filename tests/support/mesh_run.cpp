@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/cuda_devices.hpp"
 #include "base/philox.hpp"
@@ -113,10 +114,10 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
 }
 
 // Forward, backward and the reductions; the mean loss of the global batch.
-double run_step(train::Engine& engine, comm::Mesh& mesh, const Batch& batch,
-                double valid) {
+double run_step(train::Engine& engine, comm::Mesh& mesh, const Batch& batch, double valid,
+                double loss_scale = 1.0) {
   engine.begin_step();
-  double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid);
+  double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid, loss_scale);
   engine.finish_step();
   Stream stream;
   const TensorView sum(&loss, DType::f64, {1});
@@ -145,14 +146,27 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
   const double valid = valid_targets(config);
   Outcome outcome;
+  std::optional<optim::LossScaler> scaler;
+  if (config.precision.compute == DType::f16) scaler.emplace(config.precision.loss_scale);
   for (int step = resume.first; step < resume.first + steps; ++step) {
-    outcome.losses.push_back(run_step(engine, mesh, batch, valid));
-    outcome.norms.push_back(engine.store().gradient_norm());
-    if (step == resume.first && whole)
+    const double scale = scaler ? scaler->scale() : 1.0;
+    outcome.losses.push_back(run_step(engine, mesh, batch, valid, scale));
+    outcome.norms.push_back(engine.store().gradient_norm() / scale);
+    if (step == resume.first && whole) {
       outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
+      for (auto& [name, gradient] : outcome.gradients)
+        for (double& x : gradient) x /= scale;
+    }
     const double norm = outcome.norms.back(), clip = config.optimizer.clip;
+    if (scaler && !std::isfinite(norm)) {
+      require(scaler->overflowed(), "fp16 overflows at the lowest loss scale");
+      ++outcome.overflows;
+      engine.store().clear_gradients();
+      continue;
+    }
+    if (scaler) scaler->succeeded();
     engine.update(config.optimizer.learning_rate,
-                  clip > 0 && norm > clip ? clip / norm : 1.0, step);
+                  (clip > 0 && norm > clip ? clip / norm : 1.0) / scale, step);
   }
   if (whole && state) outcome.state = gather(engine.store().state_boxes(), mesh);
   if (inspect) inspect(engine);
@@ -160,10 +174,10 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
 }
 
 double loss_of_step(train::Engine& engine, const train::RunConfig& config,
-                    comm::Mesh& mesh) {
+                    comm::Mesh& mesh, double loss_scale) {
   const Batch batch =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
-  return run_step(engine, mesh, batch, valid_targets(config));
+  return run_step(engine, mesh, batch, valid_targets(config), loss_scale);
 }
 
 Outcome train_alone(train::RunConfig config, int steps) {

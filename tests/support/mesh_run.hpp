@@ -19,6 +19,7 @@ struct Outcome {
   Tensors gradients;  // of step 1, before clipping
   Tensors state;      // weights and moments after the last step
   std::vector<double> losses, norms;
+  std::int64_t overflows = 0;  // of fp16: steps that were no updates
 };
 
 // The deck's mesh on the device of the test. Collective over the world.
@@ -28,7 +29,8 @@ comm::Mesh test_mesh(const train::RunConfig& config);
 // (sequence, position); some targets are ignored, so that ranks have different numbers of
 // real tokens. Every step trains on the same batch. Collective over the world, unless the
 // mesh is of one rank; tensors are left empty if whole = false, those of the last state
-// if state = false. `inspect` sees the engine after the last step. `resume` loads the
+// if state = false. fp16 has its loss scale, as the trainer has it; gradients and norms
+// are without it. `inspect` sees the engine after the last step. `resume` loads the
 // state before step `first`, 1 without it.
 struct Resume {
   std::function<void(train::Engine&)> load;
@@ -39,9 +41,9 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
                     const std::function<void(train::Engine&)>& inspect = {},
                     const Resume& resume = {}, bool state = true);
 // Mean loss of the whole batch under the engine's weights; leaves its gradients, reduced.
-// Collective over the mesh.
+// Collective over the mesh. loss_scale: of this rank's part of the loss.
 double loss_of_step(train::Engine& engine, const train::RunConfig& config,
-                    comm::Mesh& mesh);
+                    comm::Mesh& mesh, double loss_scale = 1.0);
 // The same as train_steps() without a mesh, on this process alone and the host.
 Outcome train_alone(train::RunConfig config, int steps);
 

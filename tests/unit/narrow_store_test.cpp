@@ -29,9 +29,9 @@ TEST(PowerScale, IsTheLeastThatHoldsAmax) {
   EXPECT_EQ(power_scale(3e38f, DType::e4m3, 7), 0x1p100f);
   for (const float amax : {0.0f, infinity, nan})
     EXPECT_EQ(power_scale(amax, DType::e4m3, 7), 7);
-  EXPECT_EQ(gradient_scale_of(0, DType::e4m3), 1);
-  EXPECT_TRUE(std::isnan(gradient_scale_of(infinity, DType::e4m3)));
-  EXPECT_TRUE(std::isnan(gradient_scale_of(nan, DType::f16)));
+  EXPECT_EQ(scale_or_nan(0, DType::e4m3), 1);
+  EXPECT_TRUE(std::isnan(scale_or_nan(infinity, DType::e4m3)));
+  EXPECT_TRUE(std::isnan(scale_or_nan(nan, DType::f16)));
 }
 
 // One weight of one module on this process alone.
@@ -232,8 +232,6 @@ TEST(NarrowStore, RootsDecayAndStayAboveZero) {
   EXPECT_NEAR(sum / n / exact, 1, 5 * 0x1p-4 * std::sqrt(steps / n));
 }
 
-// What comes after a gradient that is not finite, and is not applied, is as if it had
-// never come.
 // Of a gradient with one large element, what E4M3 at the scale of that element cannot
 // hold.
 TEST(NarrowStore, ReportsWhatRoundingTakes) {
@@ -263,6 +261,8 @@ TEST(NarrowStore, ReportsWhatRoundingTakes) {
   EXPECT_FALSE(one.store->report().counting());
 }
 
+// What comes after a gradient that is not finite, and is not applied, is as if it had
+// never come.
 TEST(NarrowStore, UnusualGradients) {
   for (const char* name : {"bf16_fp32_sum", "bf16_no_sum", "ms_amp_o1", "ms_amp_o3",
                            "fp8_lm", "deepseek_v3", "nanotron_fp8"}) {

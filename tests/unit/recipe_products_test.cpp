@@ -122,7 +122,7 @@ TEST(RecipeProducts, ReportsWhatFp8Loses) {
     const std::int64_t widths_out = 2 * m.hidden + 2 * m.feed_forward + 2 * m.hidden;
     EXPECT_EQ(engine.fp8_losses()[0].elements, layers * T * widths_in);
     EXPECT_EQ(engine.fp8_losses()[2].elements, layers * T * widths_out);
-    for (const nn::Fp8Losses& lost : engine.fp8_losses()) {
+    for (const RoundingLosses& lost : engine.fp8_losses()) {
       EXPECT_EQ(lost.saturated, 0.0);
       EXPECT_LT(lost.flushed, 0.05 * lost.elements);
       EXPECT_GT(lost.scale, 0.0);

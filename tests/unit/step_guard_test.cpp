@@ -37,6 +37,14 @@ TEST(StepGuard, NotFinite) {
   EXPECT_EQ(skips.judge(2, 1.0, 1.0).verdict, Verdict::sound);
 }
 
+// Without clipping, squares of such a gradient do not fit into second moments.
+TEST(StepGuard, NormBeyondTheRangeOfMoments) {
+  StepGuard bare({.nan = Reaction::skip}), clipped({.clip = 1});
+  EXPECT_EQ(bare.judge(1, 2.0, StepGuard::largest_norm).verdict, Verdict::sound);
+  EXPECT_EQ(bare.judge(2, 2.0, 2 * StepGuard::largest_norm).verdict, Verdict::skip);
+  EXPECT_EQ(clipped.judge(1, 2.0, 2 * StepGuard::largest_norm).verdict, Verdict::sound);
+}
+
 TEST(StepGuard, SkipsAreCountedOverAWindow) {
   StepGuard guard({.nan = Reaction::skip, .skip_limit = 2, .skip_window = 5});
   EXPECT_EQ(guard.judge(1, nan, 1).verdict, Verdict::skip);

@@ -1,0 +1,125 @@
+// Meshes in 16 bits: in bf16, and in fp16 with its loss scale, every axis trains like one
+// rank, and an overflow on one rank is everyone's.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "optim/loss_scaler.hpp"
+#include "ranks/equality.hpp"
+
+namespace trireme::test {
+namespace {
+
+std::vector<Words> meshes() {
+  const std::string n = std::to_string(world().size());
+  return {{"parallel.sharding_strategy=NO_SHARD"},
+          {"parallel.sharding_strategy=FULL_SHARD"},
+          {"parallel.tensor=" + n, "parallel.sequence=true"},
+          {"parallel.context=" + n},
+          {"parallel.pipeline=" + n}};
+}
+
+train::RunConfig config_of(const std::string& compute, const Words& words) {
+  return equality_config("llama", compute, Words{"model.layers=2"} + words);
+}
+
+// EQ16: the gradient of each tensor within sqrt(2 x 0.001) of its size, so that cosines
+// are 0.999 at least, the norm within 1 %, 20 losses within 0.02. Those are limits for
+// bf16; units of fp16 are an eighth of its.
+Limits eq16(const std::string& compute) {
+  const double unit = compute == "bf16" ? 1 : 0.125;
+  return {std::sqrt(2e-3) * unit, 1e-2 * unit, 2e-2 * unit};
+}
+
+// And, as in the table of meshes, no mesh errs twice as much as one rank: the rounding
+// errors of some more partial sums are few among those of each product.
+TEST(HalfMeshes, TrainLikeOneRank) {
+  const int steps = is_slow() ? 2 : 20;
+  const Outcome exact = train_alone(config_of("fp64", {}), 1);
+  for (const char* compute : {"bf16", "fp16"}) {
+    const Outcome one = train_alone(config_of(compute, {}), steps);
+    for (const Words& words : meshes()) {
+      SCOPED_TRACE(std::string(compute) + " " + words.front());
+      const auto config = config_of(compute, words);
+      comm::Mesh mesh = test_mesh(config);
+      const Outcome many = train_steps(config, mesh, steps, true, {}, {}, false);
+      EXPECT_EQ(many.overflows, 0);
+      if (world().rank() != 0) continue;
+      expect_equal(many, one, eq16(compute));
+      for (const auto& [name, gradient] : exact.gradients)
+        EXPECT_LE(relative(many.gradients.at(name), gradient),
+                  2 * relative(one.gradients.at(name), gradient))
+            << name;
+    }
+  }
+}
+
+// Steps with a loss scale, as the trainer makes them.
+class ScaledRun {
+ public:
+  explicit ScaledRun(const train::RunConfig& config)
+      : config_(config),
+        mesh_(test_mesh(config)),
+        engine_(config, mesh_, mesh_.device()),
+        scaler_(config.precision.loss_scale) {
+    engine_.store().initialize(42);
+  }
+  // Whether it was an update; `factor`: of this rank's part of the scaled loss.
+  bool step(double factor = 1) {
+    const double scale = scaler_.scale();
+    loss_ = loss_of_step(engine_, config_, mesh_, scale * factor);
+    const double norm = engine_.store().gradient_norm() / scale;
+    if (!std::isfinite(loss_) || !std::isfinite(norm)) {
+      EXPECT_TRUE(scaler_.overflowed());
+      engine_.store().clear_gradients();
+      return false;
+    }
+    scaler_.succeeded();
+    engine_.update(config_.optimizer.learning_rate, 1 / scale, ++updates_);
+    return true;
+  }
+  optim::LossScaler& scaler() { return scaler_; }
+  double loss() const { return loss_; }
+  // Weights and moments of this rank.
+  std::vector<std::vector<double>> state() {
+    std::vector<std::vector<double>> all;
+    for (const auto& box : engine_.store().state_boxes()) {
+      const auto values = box.data.span<float>();
+      all.emplace_back(values.begin(), values.end());
+    }
+    return all;
+  }
+
+ private:
+  train::RunConfig config_;
+  comm::Mesh mesh_;
+  train::Engine engine_;
+  optim::LossScaler scaler_;
+  double loss_ = 0;
+  std::int64_t updates_ = 0;
+};
+
+// The next step is to the bit that of a run that came to the same scale by itself.
+TEST(HalfMeshes, OverflowOnOneRankIsEveryones) {
+  for (const Words& words : meshes()) {
+    SCOPED_TRACE(words.front());
+    const auto config = config_of("fp16", words);
+    ScaledRun clean(config), odd(config);
+    EXPECT_TRUE(clean.step());
+    EXPECT_TRUE(odd.step());
+    const auto before = odd.state();
+    const double scale = odd.scaler().scale();
+    const bool last = world().rank() + 1 == world().size();
+    EXPECT_FALSE(odd.step(last ? 0x1p40 : 1.0));
+    EXPECT_EQ(odd.scaler().scale(), scale / 2);
+    EXPECT_EQ(odd.scaler().skipped(), 1);
+    EXPECT_EQ(odd.state(), before);
+    EXPECT_TRUE(clean.scaler().overflowed());
+    EXPECT_TRUE(clean.step());
+    EXPECT_TRUE(odd.step());
+    EXPECT_EQ(odd.loss(), clean.loss());
+    EXPECT_EQ(odd.state(), clean.state());
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test
