@@ -175,15 +175,12 @@ void Engine::allocate(Device device) {
   if (amaxes > 0)
     amaxes_ = Buffer(host, DType::f32, {amaxes}, MemoryClass::workspace,
                      "FP8 amax on the host");
-  if (for_gpu()) {
-    ids_ = Buffer(device, DType::i32,
-                  {2 * config_.microbatches(), positions_.view().elements()},
-                  MemoryClass::workspace, "tokens");
-  }
+  std::int64_t most_slots = 0;
   for (int c = 0; c < shape_.chunks; ++c) {
     Chunk& chunk = chunks_[to_size(c)];
     const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
     const auto slots = std::max<std::int64_t>(live_slots(schedule_, c), 1);
+    most_slots = std::max(most_slots, slots);
     for (std::int64_t i = 0; i < slots; ++i) {
       chunk.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
                             chunk.stage->make_saved(),
@@ -204,9 +201,22 @@ void Engine::allocate(Device device) {
     }
     chunk.gradient_slots = assign_slots(schedule_, c, Lifetime::gradient);
   }
+  if (for_gpu()) {
+    ids_ = Buffer(device, DType::i32, {2 * most_slots, positions_.view().elements()},
+                  MemoryClass::workspace, "tokens");
+  }
+  if (config_.run.cuda_graphs) prepare_graphs();
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
   remade_.emplace(device, demand_.remade, MemoryClass::activations, "remade activations");
   kernels::reserve_working_memory(device, demand_.kernels);
+}
+
+void Engine::prepare_graphs() {
+  require(for_gpu(), "run.cuda_graphs = true, but this engine does not compute on a GPU");
+  scale_ = Buffer(device_, DType::f64, {1}, MemoryClass::workspace, "scale of the loss");
+  for (const Action& action : schedule_)
+    if (action.kind == ActionKind::backward) last_backward_ = action.microbatch;
+  if (device_.is_cuda()) graphs_.emplace(device_);
 }
 
 // Runs a step and an evaluation on meta arenas.
@@ -249,7 +259,7 @@ std::size_t Engine::communication_bytes() const {
 
 std::size_t Engine::workspace_bytes() const {
   std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
-                    loads_.bytes() + amaxes_.bytes() + ids_.bytes() +
+                    loads_.bytes() + amaxes_.bytes() + ids_.bytes() + scale_.bytes() +
                     store_->workspace_bytes() + (fp8_report_ ? fp8_report_->bytes() : 0);
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;
