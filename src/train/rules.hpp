@@ -74,6 +74,7 @@ class Rules {
 
   void run_rules();
   void graph_rules();
+  void graph_mesh_rules();
   void model_rules();
   void tensor_rules();
   void context_rules();

@@ -22,45 +22,20 @@ std::string misfit_of(const Recipe& recipe) {
   return {};
 }
 
+std::string or_without(const std::string& fix) {
+  return ": write " + fix + " or run.cuda_graphs = false";
+}
+
 }  // namespace
 
 void Rules::graph_rules() {
   if (!config_.run.cuda_graphs) return;
   const std::string graphs = show("run.cuda_graphs");
-  const auto or_without = [](const std::string& fix) {
-    return ": write " + fix + " or run.cuda_graphs = false";
-  };
   rule(
       {"run.cuda_graphs", "run.device"}, [&] { return config_.run.device == "cuda"; },
       [&] {
         return graphs + " launches on a GPU, but " + show("run.device") +
                " may take none" + or_without("run.device = \"cuda\"");
-      });
-  const auto& mesh = config_.parallel.mesh;
-  const auto axis = [&](std::string_view key, int ranks) {
-    rule(
-        {"run.cuda_graphs", key}, [&] { return ranks == 1; },
-        [&] {
-          return graphs + " with " + show(key) +
-                 ", whose ranks send messages inside a microbatch, which are not "
-                 "recorded" +
-                 or_without(std::string(key) + " = 1");
-        });
-  };
-  axis("parallel.tensor", mesh.tensor);
-  axis("parallel.context", mesh.context);
-  axis("parallel.pipeline", mesh.pipeline);
-  const ScheduleKind schedule = config_.parallel.schedule;
-  rule(
-      {"run.cuda_graphs", "parallel.schedule"},
-      [&] {
-        return mesh.pipeline > 1 || schedule == ScheduleKind::gpipe ||
-               schedule == ScheduleKind::one_f_one_b;
-      },
-      [&] {
-        return graphs + " with " + show("parallel.schedule") +
-               ", which puts work off that is not recorded" +
-               or_without("parallel.schedule = \"1f1b\"");
       });
   rule(
       {"run.cuda_graphs", "model.architecture"},
@@ -89,6 +64,38 @@ void Rules::graph_rules() {
                or_without(
                    "precision.recipe = \"bf16\" (or fp16, fp32, fp64) without other "
                    "types");
+      });
+  graph_mesh_rules();
+}
+
+// Ranks and schedules.
+void Rules::graph_mesh_rules() {
+  const std::string graphs = show("run.cuda_graphs");
+  const auto& mesh = config_.parallel.mesh;
+  const auto axis = [&](std::string_view key, int ranks) {
+    rule(
+        {"run.cuda_graphs", key}, [&] { return ranks == 1; },
+        [&] {
+          return graphs + " with " + show(key) +
+                 ", whose ranks send messages inside a microbatch, which are not "
+                 "recorded" +
+                 or_without(std::string(key) + " = 1");
+        });
+  };
+  axis("parallel.tensor", mesh.tensor);
+  axis("parallel.context", mesh.context);
+  axis("parallel.pipeline", mesh.pipeline);
+  const ScheduleKind schedule = config_.parallel.schedule;
+  rule(
+      {"run.cuda_graphs", "parallel.schedule"},
+      [&] {
+        return mesh.pipeline > 1 || schedule == ScheduleKind::gpipe ||
+               schedule == ScheduleKind::one_f_one_b;
+      },
+      [&] {
+        return graphs + " with " + show("parallel.schedule") +
+               ", which puts work off that is not recorded" +
+               or_without("parallel.schedule = \"1f1b\"");
       });
 }
 
