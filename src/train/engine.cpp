@@ -31,6 +31,16 @@ optim::StoreConfig store_config(const RunConfig& config) {
           .reports = config.precision.report_every > 0};
 }
 
+// Microbatches whose activations a chunk holds at once, and that with most of them.
+std::int64_t slots_of(const Schedule& schedule, int chunk) {
+  return std::max<std::int64_t>(live_slots(schedule, chunk), 1);
+}
+std::int64_t most_slots(const Schedule& schedule, const PipelineShape& shape) {
+  std::int64_t most = 0;
+  for (int c = 0; c < shape.chunks; ++c) most = std::max(most, slots_of(schedule, c));
+  return most;
+}
+
 }  // namespace
 
 Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
@@ -175,12 +185,15 @@ void Engine::allocate(Device device) {
   if (amaxes > 0)
     amaxes_ = Buffer(host, DType::f32, {amaxes}, MemoryClass::workspace,
                      "FP8 amax on the host");
-  std::int64_t most_slots = 0;
+  if (for_gpu()) {
+    ids_ = Buffer(device, DType::i32,
+                  {2 * most_slots(schedule_, shape_), positions_.view().elements()},
+                  MemoryClass::workspace, "tokens");
+  }
   for (int c = 0; c < shape_.chunks; ++c) {
     Chunk& chunk = chunks_[to_size(c)];
     const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
-    const auto slots = std::max<std::int64_t>(live_slots(schedule_, c), 1);
-    most_slots = std::max(most_slots, slots);
+    const std::int64_t slots = slots_of(schedule_, c);
     for (std::int64_t i = 0; i < slots; ++i) {
       chunk.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
                             chunk.stage->make_saved(),
@@ -200,10 +213,6 @@ void Engine::allocate(Device device) {
            {}});
     }
     chunk.gradient_slots = assign_slots(schedule_, c, Lifetime::gradient);
-  }
-  if (for_gpu()) {
-    ids_ = Buffer(device, DType::i32, {2 * most_slots, positions_.view().elements()},
-                  MemoryClass::workspace, "tokens");
   }
   if (config_.run.cuda_graphs) prepare_graphs();
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
