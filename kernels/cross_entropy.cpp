@@ -83,12 +83,13 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
 
 void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
                             const TensorView& stats_C3, const TensorView& targets_C,
-                            std::int64_t first, double scale, double z_loss,
+                            std::int64_t first, const LossScale& scale, double z_loss,
                             const TensorView& dlogits_CV) {
   const Checks check("cross_entropy_gradient", stream);
   check_logits(check, logits_CV, stats_C3, targets_C);
   check.floating({"dlogits", dlogits_CV});
   check.tensor({"dlogits", dlogits_CV}, dlogits_CV.dtype(), logits_CV.shape());
+  if (!scale.memory().empty()) check.tensor({"scale", scale.memory()}, DType::f64, {1});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
@@ -96,8 +97,8 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
       return cuda::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C, first,
                                           scale, z_loss, dlogits_CV);
   }
-  host::cross_entropy_gradient(logits_CV, stats_C3, targets_C, first, scale, z_loss,
-                               dlogits_CV);
+  host::cross_entropy_gradient(logits_CV, stats_C3, targets_C, first, scale.value(),
+                               z_loss, dlogits_CV);
 }
 
 }  // namespace trireme::kernels

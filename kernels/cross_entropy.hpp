@@ -13,6 +13,24 @@
 
 namespace trireme::kernels {
 
+// What the gradient of a loss is multiplied by: a number, or one in the memory of the
+// device that computes, f64 [1], which a kernel reads when it runs: so that it may be
+// another one each time work is run that was recorded once.
+class LossScale {
+ public:
+  LossScale(double value) : value_(value) {}  // NOLINT: a number is a scale
+  explicit LossScale(const TensorView& value_1) : value_1_(value_1) {}
+
+  // Empty for a number.
+  const TensorView& memory() const { return value_1_; }
+  // The number; of one in memory, only where the host may read it.
+  double value() const { return value_1_.empty() ? value_ : value_1_.data<double>()[0]; }
+
+ private:
+  double value_ = 1;
+  TensorView value_1_{};
+};
+
 // Targets below zero are ignored: their loss and gradient are zero.
 inline constexpr std::int32_t ignore_index = -100;
 
@@ -37,7 +55,7 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
 // may be logits_CV itself when the dtypes agree.
 void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
                             const TensorView& stats_C3, const TensorView& targets_C,
-                            std::int64_t first, double scale, double z_loss,
+                            std::int64_t first, const LossScale& scale, double z_loss,
                             const TensorView& dlogits_CV);
 
 }  // namespace trireme::kernels

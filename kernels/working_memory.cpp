@@ -59,6 +59,13 @@ void release_working_memory(Device device) {
   }
 }
 
+std::int64_t working_memory_moves(Device device) {
+  if constexpr (has_cuda) {
+    if (device.is_cuda()) return cuda::workspace_moves(device);
+  }
+  return 0;
+}
+
 std::int64_t working_memory_used(Device device) {
   if constexpr (has_cuda) {
     if (device.is_cuda()) return cuda::workspace_used(device);

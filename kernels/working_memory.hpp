@@ -38,6 +38,9 @@ std::int64_t product_working_memory();
 void reserve_working_memory(Device device, std::int64_t bytes);
 // Gives it back; the next kernel that needs one makes a new one. For tests that count.
 void release_working_memory(Device device);
+// How often it was made or given back so far; work that was recorded with its address is
+// no longer valid when this has changed. 0 but on a GPU.
+std::int64_t working_memory_moves(Device device);
 // The most that a kernel has asked for since then.
 std::int64_t working_memory_used(Device device);
 

@@ -150,6 +150,13 @@ struct GradientOfLogit {
   }
 };
 
+// LossScale on the device.
+struct Scale {
+  const double* memory;
+  double value;
+  __device__ double operator()() const { return memory == nullptr ? value : *memory; }
+};
+
 // Columns [0, n) of a part of a row, by the threads of a block.
 template <class L, class G, class F>
 __device__ inline void write_gradient(const L* logits, std::int64_t n, const F& gradient,
@@ -194,7 +201,7 @@ __device__ inline void write_zeros(std::int64_t n, G* dlogits) {
 template <class L, class G>
 __global__ void __launch_bounds__(most_threads)
     gradient_kernel(Rows<L> logits, std::int64_t V, std::int64_t part, Rows<L> stats,
-                    const std::int32_t* targets, std::int64_t first, double scale,
+                    const std::int32_t* targets, std::int64_t first, Scale loss_scale,
                     double z_loss, Rows<G> dlogits) {
   const std::int64_t c = blockIdx.x, begin = part * blockIdx.y;
   const std::int64_t n = V - begin < part ? V - begin : part;
@@ -202,6 +209,7 @@ __global__ void __launch_bounds__(most_threads)
     write_zeros(n, dlogits[c] + begin);
     return;
   }
+  const double scale = loss_scale();
   // One thread computes in double: a GPU may have few units for it.
   __shared__ L factor;
   const L* const of_row = stats[c];
@@ -272,10 +280,13 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
 
 void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
                             const TensorView& stats_C3, const TensorView& targets_C,
-                            std::int64_t first, double scale, double z_loss,
+                            std::int64_t first, const LossScale& scale, double z_loss,
                             const TensorView& dlogits_CV) {
   const std::int64_t C = logits_CV.dim(0), V = logits_CV.dim(1);
   if (C == 0 || V == 0) return;
+  const TensorView& in_memory = scale.memory();
+  const Scale on_device = in_memory.empty() ? Scale{nullptr, scale.value()}
+                                            : Scale{in_memory.data<double>(), 0.0};
   constexpr std::int64_t part = 32768;  // enough for the threads of a block
   visit_logits(logits_CV.dtype(), [&]<class L>(L) {
     visit_floating(dlogits_CV.dtype(), [&]<class G>(G) {
@@ -283,7 +294,7 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
       const Grid grid{dim3(extent(C), parts),
                       dim3(threads_for(std::min(V, part), pack_elements<L>))};
       launch(stream, grid, gradient_kernel<L, DeviceType<G>>, rows_of<L>(logits_CV), V,
-             part, rows_of<L>(stats_C3), targets_C.data<std::int32_t>(), first, scale,
+             part, rows_of<L>(stats_C3), targets_C.data<std::int32_t>(), first, on_device,
              z_loss, rows_of<G>(dlogits_CV));
     });
   });

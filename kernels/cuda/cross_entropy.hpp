@@ -6,6 +6,7 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "kernels/cross_entropy.hpp"
 
 namespace trireme::kernels::cuda {
 
@@ -19,7 +20,7 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
                         const TensorView& loss_C);
 void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
                             const TensorView& stats_C3, const TensorView& targets_C,
-                            std::int64_t first, double scale, double z_loss,
+                            std::int64_t first, const LossScale& scale, double z_loss,
                             const TensorView& dlogits_CV);
 
 }  // namespace trireme::kernels::cuda

@@ -18,6 +18,7 @@ constexpr std::int64_t granule_bytes = 1 << 20;
 struct Workspace {
   Buffer buffer;
   std::int64_t used = 0;
+  std::int64_t moves = 0;
 };
 
 struct Workspaces {
@@ -35,6 +36,7 @@ Workspaces& workspaces() {
 Buffer& grown(Stream& stream, Workspace& of, std::int64_t bytes) {
   if (static_cast<std::int64_t>(of.buffer.bytes()) >= bytes) return of.buffer;
   stream.synchronize();  // kernels may still use the old one
+  ++of.moves;
   of.buffer = Buffer();
   of.buffer = Buffer(stream.device(), DType::u8, {workspace_held(bytes)},
                      MemoryClass::workspace, "kernel workspace");
@@ -71,7 +73,16 @@ void release_workspace(Stream& stream) {
   stream.synchronize();
   Workspaces& all = workspaces();
   const std::lock_guard lock(all.mutex);
-  all.of_device[stream.device().index] = {};
+  Workspace& of = all.of_device[stream.device().index];
+  of.buffer = Buffer();
+  of.used = 0;
+  ++of.moves;
+}
+
+std::int64_t workspace_moves(Device device) {
+  Workspaces& all = workspaces();
+  const std::lock_guard lock(all.mutex);
+  return all.of_device[device.index].moves;
 }
 
 std::int64_t workspace_used(Device device) {

@@ -22,6 +22,9 @@ std::int64_t workspace_held(std::int64_t bytes);
 void reserve_workspace(Stream& stream, std::int64_t bytes);
 // Gives it back, after waiting for the GPU.
 void release_workspace(Stream& stream);
+// How often the buffer of `device` was made or given back so far: what was recorded with
+// its address before is no longer valid after.
+std::int64_t workspace_moves(Device device);
 // The most that workspace() was asked for since the buffer of `device` was given back.
 std::int64_t workspace_used(Device device);
 

@@ -131,8 +131,8 @@ void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
   pass.remade->reset();
 }
 
-void Stage::loss(nn::Pass& pass, const TensorView& targets_T, double scale,
-                 Saved& saved) {
+void Stage::loss(nn::Pass& pass, const TensorView& targets_T,
+                 const kernels::LossScale& scale, Saved& saved) {
   const int module = module_of(blocks_.size());
   weights_->fetch(module, Direction::forward);
   pass.weight_gradients.open(module);

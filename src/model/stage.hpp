@@ -55,7 +55,8 @@ class Stage {
   // output, in pass.saved.
   TensorView forward(nn::Pass& pass, const TensorView& input, Saved& saved) const;
   // On the last stage: see nn::Head::forward, on the output of forward().
-  void loss(nn::Pass& pass, const TensorView& targets_T, double scale, Saved& saved);
+  void loss(nn::Pass& pass, const TensorView& targets_T, const kernels::LossScale& scale,
+            Saved& saved);
   void evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& saved,
                 const nn::Head::EachChunk& each = {}) const;
   // Logits of rows of forward()'s output; see nn::Head::logits.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "nn/layout.hpp"
 #include "nn/linear.hpp"
@@ -70,8 +69,8 @@ void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
 }
 
 void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
-                              const TensorView& targets_T, double scale,
-                              const TensorView& dh_TD) {
+                              const TensorView& targets_T,
+                              const kernels::LossScale& scale, const TensorView& dh_TD) {
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), wide = accumulator_of(dtype);
   const Param& projection = weight();
@@ -99,7 +98,7 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
 }
 
 void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-                   double scale, Saved& saved) {
+                   const kernels::LossScale& scale, Saved& saved) {
   require(!pass.weight_gradients.deferred(), "the head's gradients cannot be put off");
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();

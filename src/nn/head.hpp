@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cross_entropy.hpp"
 #include "nn/norm.hpp"
 #include "nn/pass.hpp"
 #include "parallel/tensor_region.hpp"
@@ -38,7 +39,7 @@ class Head {
   // of d(loss * scale) are posted, and that of x is left in `saved`, for a chunk's logits
   // are made only once.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
-               double scale, Saved& saved);
+               const kernels::LossScale& scale, Saved& saved);
   // The loss alone. `each`, if given, sees the logits of every chunk on this rank:
   // (first token, logits [C, V on this rank] in the accumulator dtype).
   using EachChunk = std::function<void(std::int64_t, const TensorView&)>;
@@ -57,7 +58,7 @@ class Head {
   std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
   // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
   void loss_and_gradients(Pass& pass, const TensorView& h_TD, const TensorView& targets_T,
-                          double scale, const TensorView& dh_TD);
+                          const kernels::LossScale& scale, const TensorView& dh_TD);
   // Statistics of a chunk (written), and its loss.
   void chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
                   const TensorView& stats_C3) const;

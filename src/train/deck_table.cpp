@@ -68,6 +68,9 @@ constexpr std::array run_keys = {
          "program was built for them and every rank's node has one, else the CPU."),
     boolean("run", "share_gpus", "false",
             "Let several ranks of a node compute on one GPU, for tests: slow."),
+    boolean("run", "cuda_graphs", "false",
+            "Record the kernels of a microbatch once and launch them as CUDA graphs: "
+            "gains where kernels are short. For plain precisions on data ranks alone."),
     integer("run", "threads", "", "0", 0, 4096,
             "Threads of each rank; 0: the node's cores shared out over its ranks."),
     seconds("run", "time_limit", "0",

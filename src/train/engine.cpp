@@ -31,6 +31,16 @@ optim::StoreConfig store_config(const RunConfig& config) {
           .reports = config.precision.report_every > 0};
 }
 
+// Microbatches whose activations a chunk holds at once, and that with most of them.
+std::int64_t slots_of(const Schedule& schedule, int chunk) {
+  return std::max<std::int64_t>(live_slots(schedule, chunk), 1);
+}
+std::int64_t most_slots(const Schedule& schedule, const PipelineShape& shape) {
+  std::int64_t most = 0;
+  for (int c = 0; c < shape.chunks; ++c) most = std::max(most, slots_of(schedule, c));
+  return most;
+}
+
 }  // namespace
 
 Engine::Engine(const RunConfig& config, comm::Mesh& mesh, Device device)
@@ -177,14 +187,14 @@ void Engine::allocate(Device device) {
                      "FP8 amax on the host");
   if (for_gpu()) {
     ids_ = Buffer(device, DType::i32,
-                  {2 * config_.microbatches(), positions_.view().elements()},
+                  {2 * most_slots(schedule_, shape_), positions_.view().elements()},
                   MemoryClass::workspace, "tokens");
   }
   const DType sent = config_.precision.recipe[TensorClass::pipeline_traffic].type;
   for (int c = 0; c < shape_.chunks; ++c) {
     Chunk& chunk = chunks_[to_size(c)];
     const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
-    const auto slots = std::max<std::int64_t>(live_slots(schedule_, c), 1);
+    const std::int64_t slots = slots_of(schedule_, c);
     for (std::int64_t i = 0; i < slots; ++i) {
       chunk.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
                             chunk.stage->make_saved(),
@@ -205,9 +215,18 @@ void Engine::allocate(Device device) {
     }
     chunk.gradient_slots = assign_slots(schedule_, c, Lifetime::gradient);
   }
+  if (config_.run.cuda_graphs) prepare_graphs();
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
   remade_.emplace(device, demand_.remade, MemoryClass::activations, "remade activations");
   kernels::reserve_working_memory(device, demand_.kernels);
+}
+
+void Engine::prepare_graphs() {
+  require(for_gpu(), "run.cuda_graphs = true, but this engine does not compute on a GPU");
+  scale_ = Buffer(device_, DType::f64, {1}, MemoryClass::workspace, "scale of the loss");
+  for (const Action& action : schedule_)
+    if (action.kind == ActionKind::backward) last_backward_ = action.microbatch;
+  if (device_.is_cuda()) graphs_.emplace(device_);
 }
 
 // Runs a step and an evaluation on meta arenas.
@@ -250,7 +269,7 @@ std::size_t Engine::communication_bytes() const {
 
 std::size_t Engine::workspace_bytes() const {
   std::size_t sum = demand_.scratch + positions_.bytes() + loss_.bytes() +
-                    loads_.bytes() + amaxes_.bytes() + ids_.bytes() +
+                    loads_.bytes() + amaxes_.bytes() + ids_.bytes() + scale_.bytes() +
                     store_->workspace_bytes() + (fp8_report_ ? fp8_report_->bytes() : 0);
   for (const Chunk& chunk : chunks_) sum += chunk.stage->table_bytes();
   return sum;

@@ -16,6 +16,7 @@
 #include "optim/parameter_store.hpp"
 #include "parallel/amax_region.hpp"
 #include "parallel/attention_core.hpp"
+#include "train/action_graphs.hpp"
 #include "train/device_clock.hpp"
 #include "train/run_config.hpp"
 #include "train/schedule.hpp"
@@ -96,6 +97,11 @@ class Engine {
   // stages.
   const std::vector<double>& action_seconds() const { return action_seconds_; }
 
+  // Recorded actions and their launches, with run.cuda_graphs.
+  const std::optional<ActionGraphs>& graphs() const { return graphs_; }
+  // From now on every kernel is launched by itself, for profiles that look at each.
+  void drop_graphs() { graphs_.reset(); }
+
  private:
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
   // What one microbatch of a chunk holds between forward and backward.
@@ -135,6 +141,7 @@ class Engine {
   void build_attention(comm::Mesh& mesh);
   void fill_positions();
   void allocate(Device device);
+  void prepare_graphs();
   // Whether it computes on a GPU, or plans for one.
   bool for_gpu() const { return device_.is_cuda() || plans_for_gpu(); }
   bool plans_for_gpu() const { return device_.is_meta() && mesh_.device().is_cuda(); }
@@ -146,8 +153,10 @@ class Engine {
   double execute(const Schedule& schedule, const Work& work);
   void perform(const Action& action, const Work& work, Stream& stream);
   void dispatch(const Action& action, const Work& work, Stream& stream);
-  TensorView on_device(Stream& stream, const TensorView& ids_T, std::size_t microbatch,
+  TensorView on_device(Stream& stream, const TensorView& ids_T, std::int64_t slot,
                        bool targets);
+  kernels::LossScale scale_of_loss(const Work& work) const;
+  void compute(const Action& action, Stream& stream, const ActionGraphs::Work& work);
   void forward(const Action& action, const Work& work, Stream& stream);
   void backward(const Action& action, Stream& stream);
   void send(const Action& action, Stream& stream);
@@ -171,7 +180,8 @@ class Engine {
   std::vector<std::int64_t> sequence_positions_;
   Buffer positions_;
   std::optional<optim::ParameterStore> store_;
-  Buffer ids_;    // on a GPU: tokens and targets of every microbatch [2 M, T]
+  Buffer ids_;    // on a GPU: tokens and targets of each slot of activations [2 slots, T]
+  Buffer scale_;  // f64 [1], with graphs: of the loss in the run in progress
   Buffer loss_;   // f64 [1]
   Buffer loads_;  // f64 [layers * E + 2]: loads of all layers and the routers' losses
   std::vector<double> loads_on_host_;
@@ -192,6 +202,8 @@ class Engine {
   DeviceClock clock_;
   std::vector<Span> spans_;  // of the last run
   std::vector<double> action_seconds_;
+  std::optional<ActionGraphs> graphs_;
+  std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
   double run_seconds_ = 0, idle_seconds_ = 0;
 };
 

@@ -186,6 +186,8 @@ double Engine::execute(const Schedule& schedule, const Work& work) {
   training_ = work.training;
   Stream stream(device_);
   kernels::fill(stream, loss_.view(), 0.0);
+  if (!scale_.view().empty())
+    kernels::fill(stream, scale_.view(), work.scale * work.loss_scale);
   clock_.reset();
   spans_.clear();
   const std::size_t start = clock_.mark(stream);
@@ -306,42 +308,64 @@ void Engine::send(const Action& action, Stream& stream) {
   }
 }
 
-// A microbatch's tokens or targets where the kernels read them.
-TensorView Engine::on_device(Stream& stream, const TensorView& ids_T,
-                             std::size_t microbatch, bool targets) {
+// A microbatch's tokens or targets where the kernels read them: in the place of the slot
+// that has its activations in the first or last chunk.
+TensorView Engine::on_device(Stream& stream, const TensorView& ids_T, std::int64_t slot,
+                             bool targets) {
   if (!device_.is_cuda()) return ids_T;
-  const auto row = static_cast<std::int64_t>(2 * microbatch + (targets ? 1 : 0));
-  const TensorView ids = ids_.view().rows(row, 1).reshape(ids_T.shape());
+  const TensorView ids =
+      ids_.view().rows(2 * slot + (targets ? 1 : 0), 1).reshape(ids_T.shape());
   copy_bytes(stream, ids_T, ids);
   return ids;
+}
+
+// Recorded kernels read it from memory: it changes from step to step.
+kernels::LossScale Engine::scale_of_loss(const Work& work) const {
+  if (scale_.view().empty()) return work.scale * work.loss_scale;
+  return kernels::LossScale(scale_.view());
+}
+
+// Has the kernels of an action run: recorded, where that is asked for, but for those of
+// the last microbatch if there is something to reduce. Reductions start between them.
+void Engine::compute(const Action& action, Stream& stream,
+                     const ActionGraphs::Work& work) {
+  const bool reduces = mesh_.replicas().size() > 1 && action.microbatch == last_backward_;
+  if (!graphs_ || !training_ || reduces) return work(*store_);
+  const Chunk& chunk = chunks_[to_size(action.chunk)];
+  graphs_->run(stream, action.kind, chunk.slots[to_size(action.microbatch)], *store_,
+               work);
 }
 
 void Engine::forward(const Action& action, const Work& work, Stream& stream) {
   Chunk& chunk = chunks_[to_size(action.chunk)];
   const auto m = to_size(action.microbatch);
+  const std::int64_t slot = chunk.slots[m];
   const bool first = chunk.number == 0, last = chunk.number + 1 == stages(shape_);
   // 1. the input: tokens, what came from another rank, or what the chunk before left
   if (first || chunk.before_here) {
     Live& mine = claim(stream, chunk, action.microbatch);
-    mine.input = first ? on_device(stream, work.inputs[m], m, false)
+    mine.input = first ? on_device(stream, work.inputs[m], slot, false)
                        : live(chunks_[to_size(place_of(shape_, chunk.number - 1).chunk)],
                               action.microbatch)
                              .output;
   }
   Live& mine = live(chunk, action.microbatch);
+  const TensorView targets_T =
+      last ? on_device(stream, work.targets[m], slot, true) : TensorView();
   wait_for_peer(stream, mine.received);
-  // 2. the stage
-  nn::WeightGradients gradients(*store_);
-  nn::Pass p = pass(stream, mine, gradients);
-  mine.output = chunk.stage->forward(p, mine.input, mine.views);
-  // 3. the loss
-  if (!last) return;
-  const TensorView targets_T = on_device(stream, work.targets[m], m, true);
-  if (work.training) {
-    chunk.stage->loss(p, targets_T, work.scale * work.loss_scale, mine.views);
-  } else {
-    chunk.stage->evaluate(p, targets_T, mine.views, *work.each);
-  }
+  compute(action, stream, [&](WeightAccess& weights) {
+    // 2. the stage
+    nn::WeightGradients gradients(weights);
+    nn::Pass p = pass(stream, mine, gradients);
+    mine.output = chunk.stage->forward(p, mine.input, mine.views);
+    // 3. the loss
+    if (!last) return;
+    if (work.training) {
+      chunk.stage->loss(p, targets_T, scale_of_loss(work), mine.views);
+    } else {
+      chunk.stage->evaluate(p, targets_T, mine.views, *work.each);
+    }
+  });
 }
 
 // The gradient of a stage's input is left in that input's memory: in this microbatch's,
@@ -360,9 +384,11 @@ void Engine::backward(const Action& action, Stream& stream) {
     dy_TD = in.memory.view();
   }
   const bool split = action.kind == ActionKind::backward_input;
-  nn::WeightGradients gradients(*store_, split ? &mine.deferred : nullptr);
-  nn::Pass p = pass(stream, mine, gradients);
-  chunk.stage->backward(p, dy_TD, first ? TensorView() : mine.input, mine.views);
+  compute(action, stream, [&](WeightAccess& weights) {
+    nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
+    nn::Pass p = pass(stream, mine, gradients);
+    chunk.stage->backward(p, dy_TD, first ? TensorView() : mine.input, mine.views);
+  });
 }
 
 }  // namespace trireme::train

@@ -25,6 +25,7 @@ class Rules {
     broken_.problems = not_available_yet(deck_);
     broken_.only_ranks = broken_.problems.empty();
     run_rules();
+    graph_rules();
     model_rules();
     tensor_rules();
     context_rules();
@@ -72,6 +73,8 @@ class Rules {
   }
 
   void run_rules();
+  void graph_rules();
+  void graph_mesh_rules();
   void model_rules();
   void tensor_rules();
   void context_rules();

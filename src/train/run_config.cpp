@@ -23,6 +23,7 @@ RunSettings read_run(const io::Deck& deck) {
   run.seed = static_cast<std::uint64_t>(deck.integer("run.seed"));
   run.device = deck.text("run.device");
   run.share_gpus = deck.boolean("run.share_gpus");
+  run.cuda_graphs = deck.boolean("run.cuda_graphs");
   run.backend = deck.text("comm.backend");
   run.threads = static_cast<int>(deck.integer("run.threads"));
   run.time_limit = deck.real("run.time_limit");

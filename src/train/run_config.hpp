@@ -29,6 +29,7 @@ struct RunSettings {
   std::uint64_t seed = 0;
   std::string device;  // "auto", "cpu" or "cuda"
   bool share_gpus = false;
+  bool cuda_graphs = false;
   std::string backend;    // comm.backend: "auto", "mpi" or "nccl"
   int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none

@@ -143,6 +143,9 @@ void Trainer::report() {
   };
   print("traffic   a step of rank 0",
         traffic_table(all_laps(meter_), meter_.laps(), true));
+  if (const auto& graphs = engine_->graphs())
+    log::info("graphs    {} recorded on rank 0, launched {} times", graphs->recorded(),
+              graphs->launched());
   if (idle.measured.empty()) return;
   std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
   const auto outlook = pipeline_outlook(config_);

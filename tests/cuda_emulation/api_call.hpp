@@ -20,4 +20,13 @@ cudaError_t call(Body body) {
   return remember(body());
 }
 
+// The same for what may not be called while a stream records: it waits or allocates.
+template <class Body>
+cudaError_t guarded_call(Body body) {
+  return call([&] {
+    const cudaError_t error = Streams::get().refusal();
+    return error == cudaSuccess ? body() : error;
+  });
+}
+
 }  // namespace trireme::cuda_emulation

@@ -64,21 +64,24 @@ cudaError_t check(Copy& copy, cudaMemcpyKind kind) {
   return cudaSuccess;
 }
 
+bool is_pageable(const void* address, std::size_t bytes, bool device) {
+  return !device && !HostMemory::get().is_pinned(address, bytes);
+}
+
 // Queues the copy. Pageable host memory is read at once, as CUDA stages it; pinned memory
 // when the copy runs.
-void add_copy(CUstream_st& stream, const Copy& copy) {
+cudaError_t add_copy(CUstream_st& stream, const Copy& copy) {
   const auto& [to, to_pitch, from, from_pitch, rows, to_device, from_device] = copy;
   auto* const target = static_cast<char*>(to);
   const auto* const source = static_cast<const char*>(from);
   const std::size_t span = rows.span(from_pitch);
-  if (from_device || HostMemory::get().is_pinned(from, span)) {
-    Streams::get().add(stream,
-                       [=] { copy_rows(target, to_pitch, source, from_pitch, rows); });
-    return;
+  if (!is_pageable(from, span, from_device)) {
+    return Streams::get().add(
+        stream, [=] { copy_rows(target, to_pitch, source, from_pitch, rows); });
   }
   const std::shared_ptr<char[]> staged(new char[rows.width * rows.height]);
   copy_rows(staged.get(), rows.width, source, from_pitch, rows);
-  Streams::get().add(
+  return Streams::get().add(
       stream, [=] { copy_rows(target, to_pitch, staged.get(), rows.width, rows); });
 }
 
@@ -89,11 +92,15 @@ cudaError_t copy_async(Copy copy, cudaMemcpyKind kind, cudaStream_t handle,
   if (copy.rows.is_empty()) return cudaSuccess;
   const cudaError_t error = check(copy, kind);
   if (error != cudaSuccess) return error;
-  add_copy(*stream, copy);
+  const bool to_pageable =
+      is_pageable(copy.to, copy.rows.span(copy.to_pitch), copy.to_device);
+  const bool from_pageable =
+      is_pageable(copy.from, copy.rows.span(copy.from_pitch), copy.from_device);
+  if (stream->recorded.capture != nullptr && (to_pageable || from_pageable))
+    return stream->recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
+  if (const cudaError_t refused = add_copy(*stream, copy)) return refused;
   // Copies within the device do not block the host; copies to pageable memory always do.
   const bool within_device = copy.to_device && copy.from_device;
-  const bool to_pageable = !copy.to_device && !HostMemory::get().is_pinned(
-                                                  copy.to, copy.rows.span(copy.to_pitch));
   if (to_pageable || (blocking && !within_device)) Streams::get().run(*stream);
   return cudaSuccess;
 }
@@ -106,12 +113,11 @@ cudaError_t fill_async(void* to, std::size_t pitch, int value, Rows rows,
   if (rows.width > pitch) return cudaErrorInvalidPitchValue;
   const bool pinned = HostMemory::get().is_pinned(to, rows.span(pitch));
   if (!pinned && !is_side_valid(to, rows.span(pitch), true)) return cudaErrorInvalidValue;
-  Streams::get().add(*stream, [=] {
+  return Streams::get().add(*stream, [=] {
     for (std::size_t i = 0; i < rows.height; ++i) {
       std::memset(static_cast<char*>(to) + i * pitch, value, rows.width);
     }
   });
-  return cudaSuccess;
 }
 
 }  // namespace
@@ -119,7 +125,7 @@ cudaError_t fill_async(void* to, std::size_t pitch, int value, Rows rows,
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes,
                        cudaMemcpyKind kind) {
-  return call([&] {
+  return guarded_call([&] {
     return copy_async({to, bytes, from, bytes, {bytes, 1}}, kind, nullptr, true);
   });
 }
@@ -132,7 +138,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from,
                          std::size_t from_pitch, std::size_t width, std::size_t height,
                          cudaMemcpyKind kind) {
-  return call([&] {
+  return guarded_call([&] {
     return copy_async({to, to_pitch, from, from_pitch, {width, height}}, kind, nullptr,
                       true);
   });
@@ -148,14 +154,16 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
 }
 
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  return call([&] { return fill_async(to, bytes, value, {bytes, 1}, nullptr); });
+  return guarded_call([&] { return fill_async(to, bytes, value, {bytes, 1}, nullptr); });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   return call([&] { return fill_async(to, bytes, value, {bytes, 1}, stream); });
 }
 cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
                          std::size_t height) {
-  return call([&] { return fill_async(to, pitch, value, {width, height}, nullptr); });
+  return guarded_call([&] {
+    return fill_async(to, pitch, value, {width, height}, nullptr);
+  });
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width,
                               std::size_t height, cudaStream_t stream) {

@@ -45,6 +45,8 @@ constexpr ErrorText error_texts[] = {
                   "no kernel image is available for execution on the device"),
     TRIREME_ERROR(cudaErrorECCUncorrectable, "uncorrectable ECC error encountered"),
     TRIREME_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
+    TRIREME_ERROR(cudaErrorIllegalState,
+                  "the operation cannot be performed in the present state"),
     TRIREME_ERROR(cudaErrorNotReady, "device not ready"),
     TRIREME_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
     TRIREME_ERROR(cudaErrorLaunchOutOfResources,
@@ -58,6 +60,26 @@ constexpr ErrorText error_texts[] = {
     TRIREME_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     TRIREME_ERROR(cudaErrorNotPermitted, "operation not permitted"),
     TRIREME_ERROR(cudaErrorNotSupported, "operation not supported"),
+    TRIREME_ERROR(cudaErrorStreamCaptureUnsupported,
+                  "operation not permitted when stream is capturing"),
+    TRIREME_ERROR(cudaErrorStreamCaptureInvalidated,
+                  "operation failed due to a previous error during capture"),
+    TRIREME_ERROR(cudaErrorStreamCaptureMerge,
+                  "operation would result in a merge of separate capture sequences"),
+    TRIREME_ERROR(cudaErrorStreamCaptureUnmatched,
+                  "capture was not ended in the same stream as it began"),
+    TRIREME_ERROR(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work"),
+    TRIREME_ERROR(cudaErrorStreamCaptureIsolation,
+                  "dependency created on uncaptured work in another stream"),
+    TRIREME_ERROR(cudaErrorStreamCaptureImplicit,
+                  "operation would make the legacy stream depend on a capturing "
+                  "blocking stream"),
+    TRIREME_ERROR(cudaErrorCapturedEvent,
+                  "operation not permitted on an event last recorded in a capturing "
+                  "stream"),
+    TRIREME_ERROR(cudaErrorStreamCaptureWrongThread,
+                  "attempt to terminate a thread-local capture sequence from another "
+                  "thread"),
     TRIREME_ERROR(cudaErrorUnknown, "unknown error"),
 };
 #undef TRIREME_ERROR

@@ -77,12 +77,11 @@ cudaError_t launch(const cudaLaunchConfig_t* config, Kernel kernel) {
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     const cudaError_t error = check(*config, kernel.function);
     if (error != cudaSuccess) return error;
-    Streams::get().add(
+    return Streams::get().add(
         *stream, [kernel = std::move(kernel), grid = config->gridDim,
                   block = config->blockDim, shared_bytes = config->dynamicSmemBytes] {
           Engine::get().run(kernel, grid, block, shared_bytes);
         });
-    return cudaSuccess;
   });
 }
 

@@ -55,11 +55,11 @@ void check_device_memory() {
 }  // namespace trireme::cuda_emulation
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
-  return call([&] { return allocate(address, bytes); });
+  return guarded_call([&] { return allocate(address, bytes); });
 }
 
 cudaError_t cudaFree(void* address) {
-  return call([&] {
+  return guarded_call([&] {
     Streams::get().run_all();
     if (address == nullptr || DeviceMemory::get().release(address)) return cudaSuccess;
     return cudaErrorInvalidValue;
@@ -68,7 +68,10 @@ cudaError_t cudaFree(void* address) {
 
 cudaError_t cudaMallocAsync(void** address, std::size_t bytes, cudaStream_t stream) {
   return call([&] {
-    if (Streams::get().find(stream) == nullptr) return cudaErrorInvalidResourceHandle;
+    const CUstream_st* const on = Streams::get().find(stream);
+    if (on == nullptr) return cudaErrorInvalidResourceHandle;
+    // A graph may allocate on a real device.
+    if (on->recorded.capture != nullptr) return cudaErrorNotSupported;
     return allocate(address, bytes);
   });
 }
@@ -79,21 +82,22 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (address == nullptr) return cudaSuccess;
     if (!DeviceMemory::get().begins_allocation(address)) return cudaErrorInvalidValue;
-    Streams::get().add(*stream, [address] { DeviceMemory::get().release(address); });
-    return cudaSuccess;
+    if (stream->recorded.capture != nullptr) return cudaErrorNotSupported;
+    return Streams::get().add(*stream,
+                              [address] { DeviceMemory::get().release(address); });
   });
 }
 
 cudaError_t cudaMallocHost(void** address, std::size_t bytes, unsigned) {
-  return call([&] { return allocate_host(address, bytes); });
+  return guarded_call([&] { return allocate_host(address, bytes); });
 }
 
 cudaError_t cudaHostAlloc(void** address, std::size_t bytes, unsigned) {
-  return call([&] { return allocate_host(address, bytes); });
+  return guarded_call([&] { return allocate_host(address, bytes); });
 }
 
 cudaError_t cudaFreeHost(void* address) {
-  return call([&] {
+  return guarded_call([&] {
     Streams::get().run_all();  // copies that are queued may use it
     if (address == nullptr || HostMemory::get().release(address)) return cudaSuccess;
     return cudaErrorInvalidValue;
@@ -101,7 +105,7 @@ cudaError_t cudaFreeHost(void* address) {
 }
 
 cudaError_t cudaHostRegister(void* address, std::size_t bytes, unsigned) {
-  return call([&] {
+  return guarded_call([&] {
     if (address == nullptr || bytes == 0) return cudaErrorInvalidValue;
     if (DeviceMemory::get().is_device(address)) return cudaErrorInvalidValue;
     return HostMemory::get().add(address, bytes) ? cudaSuccess
@@ -110,7 +114,7 @@ cudaError_t cudaHostRegister(void* address, std::size_t bytes, unsigned) {
 }
 
 cudaError_t cudaHostUnregister(void* address) {
-  return call([&] {
+  return guarded_call([&] {
     Streams::get().run_all();
     return HostMemory::get().remove(address) ? cudaSuccess
                                              : cudaErrorHostMemoryNotRegistered;

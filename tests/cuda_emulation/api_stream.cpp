@@ -30,6 +30,9 @@ cudaError_t with_event(cudaEvent_t event, Body body) {
 
 cudaError_t finish(cudaStream_t handle) {
   return with_stream(handle, [](CUstream_st& stream) {
+    if (stream.recorded.capture != nullptr)
+      return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
+    if (const cudaError_t error = Streams::get().refusal()) return error;
     Streams::get().run(stream);
     return cudaSuccess;
   });
@@ -37,6 +40,9 @@ cudaError_t finish(cudaStream_t handle) {
 
 cudaError_t finish(cudaEvent_t handle) {
   return with_event(handle, [](CUevent_st& event) {
+    if (event.recorded.capture != nullptr)
+      return event.recorded.capture->invalidate(cudaErrorCapturedEvent);
+    if (const cudaError_t error = Streams::get().refusal()) return error;
     if (event.record != nullptr) Streams::get().run_until(*event.record);
     return cudaSuccess;
   });
@@ -46,8 +52,7 @@ cudaError_t finish(cudaEvent_t handle) {
 
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
   return with_stream(handle, [&](CUstream_st& stream) {
-    Streams::get().add(stream, std::move(work));
-    return cudaSuccess;
+    return Streams::get().add(stream, std::move(work));
   });
 }
 
@@ -55,6 +60,7 @@ cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
 
 cudaError_t cudaDeviceSynchronize() {
   return call([] {
+    if (const cudaError_t error = Streams::get().refusal_of_device_wait()) return error;
     Streams::get().run_all();
     const OpenMemory open;
     DeviceMemory::get().check();
@@ -88,6 +94,8 @@ cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return with_stream(handle, [&](CUstream_st& stream) {
     if (&stream != handle) return cudaErrorInvalidResourceHandle;  // the default stream
+    if (stream.recorded.capture != nullptr)
+      return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
     Streams::get().destroy(&stream);
     return cudaSuccess;
   });
@@ -101,8 +109,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   return with_stream(handle, [&](CUstream_st& stream) {
     if (!Streams::get().is_event(event)) return cudaErrorInvalidResourceHandle;
     if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
-    Streams::get().add_wait(stream, event->record);
-    return cudaSuccess;
+    return Streams::get().add_wait(stream, *event);
   });
 }
 
@@ -131,8 +138,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   return with_event(handle, [&](CUevent_st& event) {
     CUstream_st* stream = Streams::get().find(stream_handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    event.record = Streams::get().add_record(*stream);
-    return cudaSuccess;
+    return Streams::get().add_record(*stream, event);
   });
 }
 
@@ -144,6 +150,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
   return call([&] {
     if (milliseconds == nullptr) return cudaErrorInvalidValue;
     for (const cudaEvent_t event : {start, end}) {
+      if (Streams::get().is_event(event) && event->recorded.capture != nullptr)
+        return event->recorded.capture->invalidate(cudaErrorCapturedEvent);
       if (!Streams::get().is_event(event) || !event->timed || event->record == nullptr) {
         return cudaErrorInvalidResourceHandle;
       }

@@ -81,24 +81,94 @@ void Streams::run_if_due(CUstream_st& stream) {
   if (!settings().lazy_streams || stream.queue.size() > longest_queue) run(stream);
 }
 
-void Streams::add(CUstream_st& stream, std::function<void()> work) {
+// A stream that records would depend on the legacy default stream.
+cudaError_t Streams::implicit_refusal(const CUstream_st& stream) {
+  if (&stream != &default_) return cudaSuccess;
+  for (CUstream_st* other : all_) {
+    if (other->blocking && other->recorded.capture != nullptr)
+      return other->recorded.capture->invalidate(cudaErrorStreamCaptureImplicit);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t Streams::add(CUstream_st& stream, std::function<void()> work) {
+  if (stream.recorded.capture != nullptr)
+    return stream.recorded.capture->add(stream, std::move(work));
+  if (const cudaError_t error = implicit_refusal(stream)) return error;
   order_after_others(stream);
   push(stream, {std::move(work), nullptr});
   run_if_due(stream);
+  return cudaSuccess;
 }
 
-std::shared_ptr<Record> Streams::add_record(CUstream_st& stream) {
+cudaError_t Streams::add_record(CUstream_st& stream, CUevent_st& event) {
+  if (stream.recorded.capture != nullptr) {
+    if (!stream.recorded.capture->is_valid()) return cudaErrorStreamCaptureInvalidated;
+    event.recorded = stream.recorded;
+    event.record = nullptr;
+    return cudaSuccess;
+  }
+  if (const cudaError_t error = implicit_refusal(stream)) return error;
   order_after_others(stream);
-  auto record = mark(stream);
+  event.recorded = {};
+  event.record = mark(stream);
   run_if_due(stream);
-  return record;
+  return cudaSuccess;
 }
 
-void Streams::add_wait(CUstream_st& stream, std::shared_ptr<Record> record) {
-  if (record == nullptr || record->done) return;
+cudaError_t Streams::add_wait(CUstream_st& stream, const CUevent_st& event) {
+  if (stream.recorded.capture != nullptr || event.recorded.capture != nullptr)
+    return record_wait(stream, event);
+  if (event.record == nullptr || event.record->done) return cudaSuccess;
+  if (const cudaError_t error = implicit_refusal(stream)) return error;
   order_after_others(stream);
-  push(stream, {nullptr, std::move(record)});
+  push(stream, {nullptr, event.record});
   run_if_due(stream);
+  return cudaSuccess;
+}
+
+// A wait of, or for, a stream that records: it stays inside of one recording.
+cudaError_t Streams::record_wait(CUstream_st& stream, const CUevent_st& event) {
+  const auto& mine = stream.recorded.capture;
+  const auto& others = event.recorded.capture;
+  if (mine != nullptr && !mine->is_valid()) return cudaErrorStreamCaptureInvalidated;
+  if (others == nullptr)
+    return event.record == nullptr ? cudaSuccess
+                                   : mine->invalidate(cudaErrorStreamCaptureIsolation);
+  if (others->has_ended()) return cudaErrorCapturedEvent;
+  if (!others->is_valid()) return cudaErrorStreamCaptureInvalidated;
+  if (&stream == &default_) return others->invalidate(cudaErrorStreamCaptureImplicit);
+  if (mine != nullptr && mine != others) {
+    mine->invalidate(cudaErrorStreamCaptureMerge);
+    return others->invalidate(cudaErrorStreamCaptureMerge);
+  }
+  stream.recorded.capture = others;
+  auto& last = stream.recorded.last;
+  last.insert(last.end(), event.recorded.last.begin(), event.recorded.last.end());
+  return cudaSuccess;
+}
+
+cudaError_t Streams::refusal() {
+  for (CUstream_st* stream : all_) {
+    Capture* const capture = stream->recorded.capture.get();
+    if (capture != nullptr && capture->is_guarded())
+      return capture->invalidate(cudaErrorStreamCaptureUnsupported);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t Streams::refusal_of_device_wait() {
+  for (CUstream_st* stream : all_) {
+    if (stream->recorded.capture != nullptr)
+      return stream->recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
+  }
+  return cudaSuccess;
+}
+
+void Streams::leave(const Capture& capture) {
+  for (CUstream_st* stream : all_) {
+    if (stream->recorded.capture.get() == &capture) stream->recorded = {};
+  }
 }
 
 // What an item waits for was queued before it, so this ends.

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "capture.hpp"
 #include "cuda_emulation/api_types.hpp"
 
 namespace trireme::cuda_emulation {
@@ -34,11 +35,13 @@ struct CUstream_st {
   int priority = 0;
   std::deque<trireme::cuda_emulation::Item> queue;
   std::uint64_t queued = 0, done = 0;  // items ever
+  trireme::cuda_emulation::Recorded recorded;
 };
 
 struct CUevent_st {
   bool timed = true;
   std::shared_ptr<trireme::cuda_emulation::Record> record;  // the latest, if any
+  trireme::cuda_emulation::Recorded recorded;  // instead, in a stream that records
 };
 
 namespace trireme::cuda_emulation {
@@ -57,9 +60,17 @@ class Streams {
   void destroy_event(CUevent_st* event);
   bool is_event(cudaEvent_t event) const { return events_.contains(event); }
 
-  void add(CUstream_st& stream, std::function<void()> work);
-  std::shared_ptr<Record> add_record(CUstream_st& stream);
-  void add_wait(CUstream_st& stream, std::shared_ptr<Record> record);
+  // Each returns why it may not be queued now, if so.
+  cudaError_t add(CUstream_st& stream, std::function<void()> work);
+  cudaError_t add_record(CUstream_st& stream, CUevent_st& event);
+  cudaError_t add_wait(CUstream_st& stream, const CUevent_st& event);
+
+  // Why a call that waits, or allocates, may not be made now, if so: a stream records
+  // that such calls might disturb. That recording is lost.
+  cudaError_t refusal();
+  // The same for calls that wait for all streams.
+  cudaError_t refusal_of_device_wait();
+  void leave(const Capture& capture);  // every stream that is part of it
 
   void run(CUstream_st& stream);  // all that is queued, and what it waits for
   void run_until(const Record& record);
@@ -71,6 +82,8 @@ class Streams {
   void push(CUstream_st& stream, Item item);
   std::shared_ptr<Record> mark(CUstream_st& stream);
   void order_after_others(CUstream_st& stream);
+  cudaError_t implicit_refusal(const CUstream_st& stream);
+  cudaError_t record_wait(CUstream_st& stream, const CUevent_st& event);
   void run_if_due(CUstream_st& stream);
   void run_items(CUstream_st& stream, std::uint64_t until);
 

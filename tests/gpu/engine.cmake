@@ -8,6 +8,10 @@ if(TRIREME_CUDA)
   add_executable(gpu_memory_test memory_test.cpp ../support/mesh_run.cpp)
   target_link_libraries(gpu_memory_test PRIVATE trireme_test_main trireme_train trireme_plan)
   trireme_gpu_test(gpu_memory_test RANKS 2)
+  add_executable(gpu_graphs_test graphs_test.cpp ../support/mesh_run.cpp)
+  target_link_libraries(gpu_graphs_test PRIVATE trireme_test_main trireme_train
+                        trireme_test_options)
+  trireme_gpu_test(gpu_graphs_test RANKS 1 2)
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)
   if(NOT TRIREME_CUDA STREQUAL "EMULATED")  # there they take ten minutes
     foreach(topic equality equality_schedule equality_recompute)

@@ -169,6 +169,27 @@ rule tensor_chunks 65 1 'parallel.tensor_chunks = 2|parallel.tensor = 1|write' p
 rule tensor_chunks_fp8 65 2 'parallel.tensor_chunks = 2|precision.compute = "fp8"|write' \
   parallel.tensor_chunks=2 parallel.tensor=2 precision.compute=fp8
 rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
+rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \
+  run.cuda_graphs=true
+graphs=(run.cuda_graphs=true run.device=cuda)
+rule graphs_tensor 65 2 'run.cuda_graphs = true|parallel.tensor = 2|write parallel.tensor = 1' \
+  "${graphs[@]}" parallel.tensor=2
+rule graphs_context 65 2 'parallel.context = 2|write parallel.context = 1' \
+  "${graphs[@]}" parallel.context=2
+rule graphs_pipeline 65 2 'parallel.pipeline = 2|write parallel.pipeline = 1' \
+  "${graphs[@]}" parallel.pipeline=2
+rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
+  "${graphs[@]}" parallel.schedule=zb_h1
+rule graphs_experts 65 1 'model.architecture = "mixtral"|write model.architecture' \
+  "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
+rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|"ZERO1"' \
+  "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD
+rule graphs_fp8 65 1 'multiplies in FP8|run.cuda_graphs = false' \
+  "${graphs[@]}" precision.compute=fp8
+rule graphs_autocast 65 1 'keeps weights in fp32 that modules read in bf16|"bf16"' \
+  "${graphs[@]}" precision.recipe=bf16_autocast precision.compute=bf16
+rule graphs_narrow 65 1 'keeps gradients in bf16 that modules add to in fp32' \
+  "${graphs[@]}" precision.recipe=bf16_fp32_sum precision.compute=bf16
 rule ranks 78 3 'parallel.tensor = 2|the number of ranks, 3|start 2 or 4 ranks' parallel.tensor=2
 rule micro 65 1 'batch.global = 8|batch.micro = 3|write' batch.micro=3
 rule data_ranks 78 3 'batch.global = 8|3 data ranks|start 2 ranks' batch.micro=4

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/split.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/reference/cross_entropy.hpp"
 #include "unit/elementwise_tensors.hpp"
 
@@ -28,7 +29,7 @@ struct Result {
 
 // Loss and gradient with the vocabulary cut into `ranks` parts.
 Result run(const Tensor& logits_CV, const Indices& targets, double z_loss,
-           std::int64_t ranks, double scale, DType gradient_type) {
+           std::int64_t ranks, const kernels::LossScale& scale, DType gradient_type) {
   Stream stream(test_device());
   const TensorView& logits = logits_CV;
   const std::int64_t C = logits.dim(0), V = logits.dim(1);
@@ -53,6 +54,20 @@ Result run(const Tensor& logits_CV, const Indices& targets, double z_loss,
   }
   EXPECT_TRUE(dlogits.padding_is_intact());
   return {loss.values(), dlogits.values()};
+}
+
+// A scale in memory is read when the kernel runs, and gives the bits of the number.
+TEST(CrossEntropyScale, MayLieInMemory) {
+  const std::int64_t C = 7, V = 41;
+  const Indices targets = some_targets(C, V);
+  const Tensor logits = Tensor::normal(DType::f32, {C, V}, 1, 5), scale(DType::f64, {1});
+  Stream stream(test_device());
+  for (const double value : {0.25, 3e-5}) {
+    kernels::fill(stream, scale, value);
+    const kernels::LossScale in_memory{scale.view()};
+    EXPECT_EQ(run(logits, targets, 0.01, 1, in_memory, DType::bf16).dlogits,
+              run(logits, targets, 0.01, 1, value, DType::bf16).dlogits);
+  }
 }
 
 class CrossEntropyTest : public testing::TestWithParam<DType> {};

@@ -7,6 +7,7 @@
 #include "base/device_memory.hpp"
 #include "base/error.hpp"
 #include "base/event.hpp"
+#include "base/graph.hpp"
 #include "base/trace_range.hpp"
 
 namespace trireme {
@@ -33,6 +34,15 @@ double Event::seconds_since(const Event&) const { return 0; }
 SideStream::SideStream(Device device) : stream_(device) {}
 SideStream::SideStream(SideStream&& other) noexcept : stream_(other.stream_) {}
 SideStream::~SideStream() = default;
+
+Graph Graph::record(Stream&, const std::function<void()>&) {
+  fail(Status::resources,
+       "a graph was recorded, but this program was built without CUDA");
+}
+Graph::Graph(Graph&&) noexcept {}
+Graph& Graph::operator=(Graph&&) noexcept { return *this; }
+Graph::~Graph() = default;
+void Graph::launch(Stream&) const {}
 
 TraceRange::TraceRange(const char*) {}
 TraceRange::~TraceRange() = default;

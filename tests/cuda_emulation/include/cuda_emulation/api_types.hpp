@@ -28,6 +28,7 @@ enum cudaError {
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorECCUncorrectable = 214,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchOutOfResources = 701,
@@ -38,14 +39,29 @@ enum cudaError {
   cudaErrorLaunchFailure = 719,
   cudaErrorNotPermitted = 800,
   cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureMerge = 902,
+  cudaErrorStreamCaptureUnmatched = 903,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureImplicit = 906,
+  cudaErrorCapturedEvent = 907,
+  cudaErrorStreamCaptureWrongThread = 908,
   cudaErrorUnknown = 999,
 };
 using cudaError_t = cudaError;
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphNode_t = CUgraphNode_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
 
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
@@ -75,6 +91,16 @@ inline constexpr unsigned cudaEventRecordDefault = 0, cudaEventWaitDefault = 0;
 inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1,
                           cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4;
 inline constexpr unsigned cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2,
+};
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(0x1))
 
 enum cudaFuncAttribute {

@@ -34,6 +34,9 @@ void reset_peak_bytes();
 // must not call the CUDA runtime.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
+// Launches of graphs since start.
+std::int64_t graph_launches();
+
 // Whether all of [address, address + bytes) lies in one device allocation.
 bool is_device_range(const void* address, std::size_t bytes);
 
