@@ -172,7 +172,9 @@ compress() {
   tar -C "$root" -cf - . | gzip -6 >"$folder/trireme-gpu.tar.gz" || die "tar failed"
   [ "$(stat -c %s "$folder/trireme-gpu.tar.gz")" -gt $most ] || return 0
   rm "$folder/trireme-gpu.tar.gz"
-  tar -C "$root" -cf - . | xz -T1 --lzma2=preset=1,dict=128MiB,mf=hc4 >"$folder/trireme-gpu.tar.xz" || die "xz failed"
+  tar -C "$root" --sort=name -cf - . |
+    xz -T1 --lzma2=preset=1,dict=128MiB,mf=hc4 >"$folder/trireme-gpu.tar.xz" ||
+    die "xz failed"
   [ "$(stat -c %s "$folder/trireme-gpu.tar.xz")" -le $most ] ||
     echo "gpu.sh: the pack is larger than 64 MiB" >&2
 }
