@@ -22,16 +22,16 @@ std::int64_t room_of(const TensorBox& box) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Nothing is left to copy: when `later` ends, by an exception too, or goes.
-struct Done {
-  std::promise<void> promise;
-  struct Set {
-    explicit Set(Done& done) : done_(done) {}
-    ~Set() { done_.promise.set_value(); }
-    Set(const Set&) = delete;
-    Set& operator=(const Set&) = delete;
-    Done& done_;
-  };
+// Keeps the promise at its end, by an exception too: nothing is left to copy.
+class Promised {
+ public:
+  explicit Promised(std::promise<void>& promise) : promise_(promise) {}
+  ~Promised() { promise_.set_value(); }
+  Promised(const Promised&) = delete;
+  Promised& operator=(const Promised&) = delete;
+
+ private:
+  std::promise<void>& promise_;
 };
 
 }  // namespace
@@ -83,10 +83,10 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
     at += room;
   }
   if (device) device->synchronize();
-  auto done = std::make_shared<Done>();
-  copied_ = done->promise.get_future();
+  auto done = std::make_shared<std::promise<void>>();
+  copied_ = done->get_future();
   copies.later = [done = std::move(done), left = std::move(left)] {
-    const Done::Set set(*done);
+    const Promised promised(*done);
     Stream stream;
     for (const auto& [from, to] : left) copy_bytes(stream, from, to);
   };
