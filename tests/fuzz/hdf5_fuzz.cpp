@@ -122,6 +122,16 @@ void make_attribute(hid_t object, Choices& choices) {
   H5Awrite(attribute.get(), type.get(), value.data());
 }
 
+// A virtual dataset of this file or another, of its own name at times.
+void map_elsewhere(hid_t layout, const std::vector<hsize_t>& extents, Choices& choices) {
+  const Hdf5Id space(
+      H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+      H5Sclose);
+  const char* const file = choices.below(2) == 0 ? "." : "/dev/null";
+  H5Pset_virtual(layout, space.get(), file, names[choices.below(names.size())],
+                 space.get());
+}
+
 // Huge datasets are chunked, so that they take no room.
 Hdf5Id make_layout(const std::vector<hsize_t>& extents, Choices& choices) {
   Hdf5Id layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
@@ -131,7 +141,7 @@ Hdf5Id make_layout(const std::vector<hsize_t>& extents, Choices& choices) {
     huge = huge || extent > 64;
     points *= extent > 64 ? 64 : extent;
   }
-  const unsigned kind = choices.below(3);
+  const unsigned kind = choices.below(5);
   if (!extents.empty() && (huge || kind == 1)) {
     std::vector<hsize_t> chunk(extents.size(), 2);
     for (std::size_t i = 0; i < chunk.size(); ++i)
@@ -140,6 +150,10 @@ Hdf5Id make_layout(const std::vector<hsize_t>& extents, Choices& choices) {
     if (choices.below(2) == 1) H5Pset_shuffle(layout.get());
   } else if (kind == 2) {
     H5Pset_layout(layout.get(), H5D_COMPACT);
+  } else if (kind == 3) {
+    H5Pset_external(layout.get(), "/etc/passwd", 0, H5F_UNLIMITED);
+  } else if (kind == 4 && !extents.empty()) {
+    map_elsewhere(layout.get(), extents, choices);
   }
   return layout;
 }
@@ -169,6 +183,9 @@ void make_file(const std::string& path, Choices& choices) {
     switch (choices.below(8)) {
       case 0: make_attribute(file.get(), choices); break;
       case 1:
+        if (choices.below(2) == 1)
+          H5Lcreate_external("/etc/passwd", "x", file.get(), "outside", H5P_DEFAULT,
+                             H5P_DEFAULT);
         H5Lcreate_soft(names[choices.below(names.size())], file.get(), "soft",
                        H5P_DEFAULT, H5P_DEFAULT);
         break;

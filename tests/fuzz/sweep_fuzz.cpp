@@ -36,7 +36,8 @@ void check_manifest(const std::string& text) {
 
 // A list, a line "grids", and a grid a line.
 void check_points(const std::string& text) {
-  const auto [list, rest] = fuzz::split_at(text, "grids");
+  const auto parts = fuzz::split_at(text, "grids");
+  const std::string &list = parts.first, &rest = parts.second;
   std::vector<std::string> grids;
   std::istringstream lines(rest);
   for (std::string line; std::getline(lines, line) && grids.size() < most_grids;)
