@@ -19,6 +19,9 @@
 
 #include "fuzz.hpp"
 
+// There where the modules are watched, though this file may be compiled without.
+extern "C" void __sanitizer_print_stack_trace() __attribute__((weak));
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,10 +117,9 @@ void run(const std::string& text, const std::string& kept) {
 
 // Sanitizers reserve terabytes of addresses and have limits of their own.
 void limit_memory() {
-#ifndef __SANITIZE_ADDRESS__
+  if (__sanitizer_print_stack_trace != nullptr) return;
   const rlimit limit{most_memory_bytes, most_memory_bytes};
   ::setrlimit(RLIMIT_AS, &limit);
-#endif
 }
 
 }  // namespace
