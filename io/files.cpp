@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
+#include "base/temporary_files.hpp"
 #include "io/digest.hpp"
 
 namespace trireme::io {
@@ -44,7 +46,7 @@ class Descriptor {
   int value_;
 };
 
-std::string reason() { return std::strerror(errno); }
+std::string reason() { return system_reason(errno); }
 
 Descriptor open_input(const std::string& path) {
   const int value = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -132,15 +134,9 @@ std::string read_text(const std::string& path, std::int64_t limit) {
 }
 
 void write_text_atomically(const std::string& path, const std::string& text) {
-  const std::string name = format("{}.tmp-{}", path, ::getpid());
-  try {
-    write_new(name, path, text);
-    if (::rename(name.c_str(), path.c_str()) != 0)
-      fail(Status::cannot_create, "{}: cannot be replaced: {}", path, reason());
-  } catch (...) {
-    ::unlink(name.c_str());
-    throw;
-  }
+  TemporaryFile draft(format("{}.tmp-{}", path, ::getpid()));
+  write_new(draft.path(), path, text);
+  draft.rename_to(path);
   sync_directory(parent_of(path));
 }
 

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/log.hpp"
+#include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mpi/state.hpp"
@@ -105,7 +106,10 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   seen_.resize(static_cast<std::size_t>(world_.size()));
   set_flight(config_.directory, world_.rank());
   publish();  // so that even a rank that stops at once has told its host
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    use_signal_stack();
+    run();
+  });
 }
 
 Watchdog::~Watchdog() {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/log.hpp"
+#include "comm/stop_signals.hpp"
 
 namespace trireme::app {
 namespace {
@@ -13,10 +14,11 @@ namespace {
 struct Command {
   std::string_view name;
   int (*run)(comm::World&, const Arguments&);
+  bool saves_on_stop = false;  // it answers signals itself
 };
 
 constexpr std::array commands = {
-    Command{"train", train},       Command{"plan", plan},
+    Command{"train", train, true}, Command{"plan", plan},
     Command{"generate", generate}, Command{"evaluate", evaluate},
     Command{"inspect", inspect},   Command{"bench", bench},
     Command{"sweep", sweep},       Command{"report", report},
@@ -37,6 +39,7 @@ int run(comm::World& world, int argc, char** argv) {
     throw comm::Agreed(Status::command_line,
                        "unknown command '" + name + "'; see 'trireme help'");
   }
+  if (!command->saves_on_stop) comm::leave_on_stop();
   return command->run(world, arguments);
 }
 

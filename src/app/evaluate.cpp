@@ -1,5 +1,7 @@
 // `trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]`.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -7,6 +9,7 @@
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
+#include "base/temporary_files.hpp"
 #include "infer/evaluation.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
@@ -27,15 +30,17 @@ std::unique_ptr<io::SampleSource> open_data(const train::RunConfig& config,
 }
 
 // Gathers logits over the tensor axis and writes them as one dataset [T, V] on rank 0.
+// The file gets its name when it is whole.
 class LogitsWriter {
  public:
   LogitsWriter(comm::World& world, const std::string& path,
                const infer::LoadedModel& model, std::int64_t tokens)
-      : world_(world), model_(model) {
+      : world_(world), model_(model), path_(path) {
     const std::int64_t V = model.config().vocabulary;
     world_.agree([&] {
       if (world_.rank() != 0) return;
-      file_.emplace(path, io::Hdf5File::Mode::create);
+      unfinished_.emplace(format("{}.tmp-{}", path, ::getpid()));
+      file_.emplace(unfinished_->path(), io::Hdf5File::Mode::create);
       file_->create("logits", accumulator_of(model.dtype()), {tokens, V});
     });
   }
@@ -63,13 +68,17 @@ class LogitsWriter {
   }
   void close() {
     world_.agree([&] {
-      if (file_) file_->close();
+      if (!file_) return;
+      file_->close();
+      unfinished_->rename_to(path_);
     });
   }
 
  private:
   comm::World& world_;
   const infer::LoadedModel& model_;
+  std::string path_;
+  std::optional<TemporaryFile> unfinished_;  // on rank 0
   std::optional<io::Hdf5File> file_;
   io::HostCopy host_;
 };

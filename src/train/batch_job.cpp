@@ -3,14 +3,12 @@
 #include "train/batch_job.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <memory>
 
 #include "base/format.hpp"
+#include "base/run_command.hpp"
 
 namespace trireme::train {
 namespace {
@@ -32,20 +30,22 @@ double now() {
       .count();
 }
 
-// A controller that does not answer must not hold up the job: hence timeout.
+// A controller that does not answer must not hold up the job.
 std::optional<double> ask_squeue(const std::string& id) {
-  const std::string command = "timeout 10 squeue -h -j " + id + " -o %L 2>/dev/null";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> answer(
-      ::popen(command.c_str(), "r"), ::pclose);
-  std::array<char, 64> line{};
-  if (!answer || !std::fgets(line.data(), line.size(), answer.get())) return {};
-  const std::string_view text(line.data());
-  return parse_time_left(text.substr(0, text.find('\n')));
+  constexpr double patience_seconds = 10;
+  const auto answer = output_of({"squeue", "-h", "-j", id, "-o", "%L"}, patience_seconds);
+  if (!answer) return {};
+  return parse_time_left(std::string_view(*answer).substr(0, answer->find('\n')));
+}
+
+std::optional<double> told_at_start() {
+  if (const std::string end = variable("SLURM_JOB_END_TIME"); is_number(end))
+    return std::stod(end) - now();
+  return {};
 }
 
 std::optional<double> seconds_left(const std::string& id) {
-  if (const std::string end = variable("SLURM_JOB_END_TIME"); is_number(end))
-    return std::stod(end) - now();
+  if (const auto told = told_at_start()) return told;
   return is_number(id) ? ask_squeue(id) : std::nullopt;
 }
 
@@ -69,6 +69,13 @@ std::optional<double> parse_time_left(std::string_view text) {
   }
   if (fields > 3 || (has_days && fields != 3)) return {};
   return seconds;
+}
+
+std::optional<double> time_left_now() {
+  const std::string id = variable("SLURM_JOB_ID");
+  if (is_number(id))
+    if (const auto left = ask_squeue(id)) return left;
+  return told_at_start();
 }
 
 std::string BatchJob::describe() const {

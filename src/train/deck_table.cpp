@@ -325,7 +325,11 @@ constexpr std::array optimizer_keys = {
 
 constexpr std::array checkpoint_keys = {
     integer("checkpoint", "every", "steps", "0", 0, most_steps,
-            "Steps between checkpoints, and one at the end; 0: none."),
+            "Steps between checkpoints; 0: one at the end only."),
+    boolean(
+        "checkpoint", "at_end", "true",
+        "Write one when run.steps are done; false: for benchmarks. A signal or a time "
+        "limit saves in any case."),
     integer("checkpoint", "keep", "checkpoints", "2", 0, 1e6,
             "How many of the newest are kept; 0: all."),
     integer("checkpoint", "keep_every", "steps", "0", 0, most_steps,
@@ -384,8 +388,8 @@ constexpr std::array other_keys = {
            "Steps whose unclipped gradients are written to gradients/step-XXXXXXXX.h5."),
     text("debug", "fault", "\"\"", "",
          "A fault to inject, for tests: kind@step@rank; kind: exit, throw, kill, hang, "
-         "stop, nan, nan_loss, nan_gradient, spike, flip_sign, flip_exponent, "
-         "flip_mantissa, flip_moment."),
+         "stop, slow_copy, nan, nan_loss, nan_gradient, spike, flip_sign, "
+         "flip_exponent, flip_mantissa, flip_moment."),
 };
 
 template <std::size_t... N>

@@ -211,6 +211,7 @@ StepRules read_step_rules(const io::Deck& deck) {
 
 void read_output(const io::Deck& deck, RunConfig& config) {
   config.checkpoint.every = deck.integer("checkpoint.every");
+  config.checkpoint.at_end = deck.boolean("checkpoint.at_end");
   config.checkpoint.keep = static_cast<int>(deck.integer("checkpoint.keep"));
   config.checkpoint.keep_every = deck.integer("checkpoint.keep_every");
   config.checkpoint.async = deck.boolean("checkpoint.async");

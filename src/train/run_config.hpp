@@ -77,7 +77,8 @@ struct PrecisionSettings {
 };
 
 struct CheckpointSettings {
-  std::int64_t every = 0;       // steps; 0: none
+  std::int64_t every = 0;       // steps; 0: at the end only
+  bool at_end = true;           // when run.steps are done
   int keep = 0;                 // 0: all
   std::int64_t keep_every = 0;  // steps; 0: none
   bool async = false;           // written while training goes on

@@ -343,8 +343,8 @@ void Rules::fault_rule() {
   const bool well_formed =
       first != second && second != std::string::npos &&
       among(
-          "exit|throw|kill|hang|stop|nan|nan_loss|nan_gradient|spike|flip_sign|"
-          "flip_exponent|flip_mantissa|flip_moment",
+          "exit|throw|kill|hang|stop|slow_copy|nan|nan_loss|nan_gradient|spike|"
+          "flip_sign|flip_exponent|flip_mantissa|flip_moment",
           fault.substr(0, first)) &&
       number(first + 1, second, step) && number(second + 1, fault.size(), rank) &&
       step >= 1 && rank >= 0;
@@ -352,7 +352,8 @@ void Rules::fault_rule() {
       {"debug.fault"}, [&] { return well_formed; },
       [&] {
         return show("debug.fault") +
-               " must be kind@step@rank with kind exit, throw, kill, hang, stop, nan, "
+               " must be kind@step@rank with kind exit, throw, kill, hang, stop, "
+               "slow_copy, nan, "
                "nan_loss, nan_gradient, spike, flip_sign, flip_exponent, flip_mantissa "
                "or "
                "flip_moment: write "

@@ -80,6 +80,9 @@ class Trainer {
   double validation_loss();
   void train();
   void save();
+  // The step after `step` that ends with a checkpoint by the deck; none: -1.
+  std::int64_t next_checkpoint(std::int64_t step) const;
+  std::string describe_next_checkpoint() const;
   void dump_gradients();
   TimeNeeded time_needed() const;
   std::string due_fault() const;

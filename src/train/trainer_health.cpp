@@ -159,6 +159,7 @@ void Trainer::inject_fault() {
   if (kind == "kill") ::kill(::getpid(), SIGKILL);
   if (kind == "stop") ::kill(::getpid(), SIGSTOP);
   while (kind == "hang") ::usleep(100000);
+  if (kind == "slow_copy") saver_->slow_copies();
   if (kind == "nan") poison(engine_->store().params().back()->value);
   if (!kind.starts_with("flip_")) return;
   const std::string which = kind.substr(5);

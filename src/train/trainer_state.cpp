@@ -125,17 +125,36 @@ void Trainer::save() {
   saved_step_ = step_;
 }
 
+std::int64_t Trainer::next_checkpoint(std::int64_t step) const {
+  const std::int64_t every = config_.checkpoint.every, last = config_.run.steps;
+  const std::int64_t next = every > 0 ? (step / every + 1) * every : last + 1;
+  if (next < last || (next == last && every > 0)) return next;
+  return config_.checkpoint.at_end && step < last ? last : -1;
+}
+
+std::string Trainer::describe_next_checkpoint() const {
+  const std::int64_t next = next_checkpoint(step_);
+  if (next < 0)
+    return "no checkpoint (checkpoint.at_end = false) unless one is asked for";
+  if (next < config_.run.steps || config_.checkpoint.every > 0)
+    return format("the next checkpoint is due after step {}", next);
+  return format("one checkpoint, after step {} (checkpoint.every = 0)", next);
+}
+
 // Of checkpoints that stand: what they took.
 void Trainer::report_saved(const std::vector<Saved>& saved) {
   for (const Saved& one : saved) {
     save_seconds_ = one.seconds;
     const double rate = static_cast<double>(one.bytes) / one.seconds;
-    log::info("step {}  checkpoint in {} ({}{}{})", one.step,
+    const std::int64_t next = next_checkpoint(step_);
+    log::info("step {}  checkpoint in {} ({}{}{}){}", one.step,
               config_.run.directory + "/checkpoints", human_seconds(one.seconds),
               one.bytes > 0 ? format(", {}/s", human_bytes(rate)) : std::string(),
               config_.checkpoint.async
                   ? format(", training waited {}", human_seconds(one.blocking_seconds))
-                  : std::string());
+                  : std::string(),
+              next > 0 && !stops(wish_) ? format(", the next after step {}", next)
+                                        : std::string());
     if (!metrics_) continue;
     write_metrics(io::Record()
                       .set("step", one.step)

@@ -3,12 +3,17 @@
 #include "comm/world.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
-#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "comm/one_time.hpp"
-#include "comm/save_request.hpp"
+#include "comm/stop_signals.hpp"
 #include "support/world.hpp"
 
 namespace trireme::comm {
@@ -85,18 +90,69 @@ TEST(Guarded, ReturnsTheStatusOfAnAgreedError) {
   EXPECT_EQ(guarded(world(), [] { return 75; }), 75);
 }
 
-TEST(Signals, AskForAStop) {
-  EXPECT_FALSE(stop_requested());
-  std::raise(SIGUSR1);
-  EXPECT_TRUE(stop_requested());
+// A thread takes signals: what it has taken is seen soon.
+template <class Condition>
+bool soon(const Condition& condition) {
+  for (int i = 0; i < 10000 && !condition(); ++i) ::usleep(1000);
+  return condition();
 }
 
-// A thousand at once ask for one checkpoint.
-TEST(Signals, AskForASaveOnce) {
+// Every thread of this process, MPI's and OpenMP's included.
+std::vector<std::string> thread_states() {
+  std::vector<std::string> states;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "status");
+    states.emplace_back(std::istreambuf_iterator<char>(file),
+                        std::istreambuf_iterator<char>());
+  }
+  return states;
+}
+
+bool blocks(const std::string& state, int signal) {
+  const std::string key = "SigBlk:\t";
+  const auto mask =
+      std::stoull(state.substr(state.find(key) + key.size(), 16), nullptr, 16);
+  return (mask >> (signal - 1) & 1) != 0;
+}
+
+TEST(Signals, AreBlockedInEveryThread) {
+  for (const std::string& state : thread_states())
+    for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGALRM,
+                             SIGPROF, SIGVTALRM, SIGIO, SIGXCPU})
+      EXPECT_TRUE(blocks(state, signal)) << signal << " in " << state;
+}
+
+TEST(Signals, LeaveFaultsAndJobControlAlone) {
+  for (const std::string& state : thread_states())
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTSTP, SIGQUIT})
+      EXPECT_FALSE(blocks(state, signal)) << signal << " in " << state;
+}
+
+TEST(Signals, FatalOnesRunOnAStackOfTheirOwn) {
+  stack_t stack{};
+  ASSERT_EQ(::sigaltstack(nullptr, &stack), 0);
+  EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGUSR1, SIGTERM}) {
+    struct sigaction action {};
+    ASSERT_EQ(::sigaction(signal, nullptr, &action), 0);
+    EXPECT_NE(action.sa_flags & SA_ONSTACK, 0) << signal;
+  }
+}
+
+TEST(Signals, AskForAnEnd) {
+  EXPECT_FALSE(take_end_warning());
+  ::kill(::getpid(), SIGUSR1);
+  EXPECT_TRUE(soon([] { return take_end_warning(); }));
+  EXPECT_FALSE(stop_requested());
+  ::kill(::getpid(), SIGTERM);
+  EXPECT_TRUE(soon(stop_requested));
+}
+
+// A thousand at once ask for few checkpoints, and the last of them for one.
+TEST(Signals, AskForASave) {
   EXPECT_FALSE(take_save_request());
-  for (int i = 0; i < 1000; ++i) std::raise(SIGUSR2);
-  EXPECT_TRUE(take_save_request());
-  EXPECT_FALSE(take_save_request());
+  for (int i = 0; i < 1000; ++i) ::kill(::getpid(), SIGUSR2);
+  EXPECT_TRUE(soon([] { return take_save_request(); }));
 }
 
 TEST(Libraries, NamesMpi) {
