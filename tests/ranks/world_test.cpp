@@ -93,8 +93,11 @@ TEST(Guarded, ReturnsTheStatusOfAnAgreedError) {
 // A thread takes signals: what it has taken is seen soon.
 template <class Condition>
 bool soon(const Condition& condition) {
-  for (int i = 0; i < 10000 && !condition(); ++i) ::usleep(1000);
-  return condition();
+  for (int i = 0; i < 10000; ++i) {
+    if (condition()) return true;
+    ::usleep(1000);
+  }
+  return false;
 }
 
 // Every thread of this process, MPI's and OpenMP's included.

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -70,7 +71,7 @@ TEST_F(Interrupted, ByTheEndOfTheJob) {
 }
 
 TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
-  const Interruptions some(directory_.string(), 0, {}, true);
+  Interruptions some(directory_.string(), 0, {}, true);
   touch("save");
   EXPECT_EQ(some.wish({}), Wish::save);
   EXPECT_EQ(wish(0, 0, {}, false), Wish::none);
@@ -87,6 +88,36 @@ TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
   some.fulfilled(Wish::signal);
   EXPECT_FALSE(has("stop"));
   EXPECT_EQ(some.wish({}), Wish::none);
+}
+
+// What the leading rank makes of a SIGUSR1 that another rank has told it of.
+TEST_F(Interrupted, ByAWarningUnlessTheEndOfTheJobIsKnown) {
+  int asked = 0;
+  double left_now = 280;
+  const auto run = [&](std::optional<double> left) {
+    BatchJob job;
+    job.seconds_left = left;
+    return Interruptions(directory_.string(), 0, job, true,
+                         [&]() -> std::optional<double> {
+                           ++asked;
+                           return left_now;
+                         });
+  };
+  EXPECT_EQ(run({}).wish({}, Wish::end_warning), Wish::signal);
+  EXPECT_EQ(run(3600).wish({}, Wish::end_warning), Wish::signal);
+  EXPECT_EQ(asked, 0);
+  Interruptions near = run(300);
+  EXPECT_EQ(near.wish({}, Wish::end_warning), Wish::none);
+  EXPECT_EQ(near.wish({}, Wish::end_warning), Wish::none);  // of another rank, the same
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(near.wish({1, 180, 0}), Wish::job_end);  // 272 s are needed, 252 are left
+  left_now = 36000;                                  // the limit was raised
+  Interruptions longer = run(300);
+  EXPECT_EQ(longer.wish({1, 180, 0}), Wish::job_end);
+  EXPECT_EQ(longer.wish({1, 180, 0}, Wish::end_warning), Wish::none);
+  EXPECT_EQ(run(300).wish({}, Wish::none), Wish::none);
+  EXPECT_FALSE(saves(Wish::end_warning));
+  EXPECT_FALSE(stops(Wish::end_warning));
 }
 
 TEST_F(Interrupted, SavesArePredictedFromBytes) {
