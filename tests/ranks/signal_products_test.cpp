@@ -66,33 +66,50 @@ Buffer random_matrix(DType dtype, std::int64_t rows, std::int64_t columns,
   return x;
 }
 
-// A product of three layouts as a linear layer has them.
-struct Product {
-  Product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k)
-      : a(random_matrix(dtype, m, k, "a")),
-        b(random_matrix(dtype, n, k, "b")),
-        c(Device::host(), dtype == DType::f64 ? DType::f64 : DType::f32, {m, n},
-          MemoryClass::workspace, "c") {}
+// The three products of a linear layer, over T tokens from K to N: y = x W^T, dx = dy W
+// and dW = dy^T x.
+struct Layer {
+  Layer(DType dtype, std::int64_t T, std::int64_t N, std::int64_t K)
+      : x_TK(random_matrix(dtype, T, K, "x")),
+        w_NK(random_matrix(dtype, N, K, "w")),
+        dy_TN(random_matrix(dtype, T, N, "dy")),
+        y_TN(result(dtype, T, N)),
+        dx_TK(result(dtype, T, K)),
+        dw_NK(result(dtype, N, K)) {}
+
   std::vector<char> run() const {
+    constexpr auto no = Transpose::no, yes = Transpose::yes;
     Stream stream;
-    kernels::gemm(stream, c.view(), a.view(), Transpose::no, b.view(), Transpose::yes);
-    const auto* const bytes = static_cast<const char*>(c.view().raw());
-    return {bytes, bytes + c.view().bytes()};
+    kernels::gemm(stream, y_TN.view(), x_TK.view(), no, w_NK.view(), yes);
+    kernels::gemm(stream, dx_TK.view(), dy_TN.view(), no, w_NK.view(), no);
+    kernels::gemm(stream, dw_NK.view(), dy_TN.view(), yes, x_TK.view(), no);
+    std::vector<char> all;
+    for (const Buffer* out : {&y_TN, &dx_TK, &dw_NK}) {
+      const auto* const bytes = static_cast<const char*>(out->view().raw());
+      all.insert(all.end(), bytes, bytes + out->view().bytes());
+    }
+    return all;
   }
-  Buffer a, b, c;
+
+ private:
+  static Buffer result(DType dtype, std::int64_t rows, std::int64_t columns) {
+    return Buffer(Device::host(), dtype == DType::f64 ? DType::f64 : DType::f32,
+                  {rows, columns}, MemoryClass::workspace, "product");
+  }
+  Buffer x_TK, w_NK, dy_TN, y_TN, dx_TK, dw_NK;
 };
 
 class Products : public testing::TestWithParam<DType> {};
 
 TEST_P(Products, KeepTheirBitsUnderSignals) {
   constexpr std::int64_t signals = 20000;
-  const Product product(GetParam(), 256, 576, 192);
-  const std::vector<char> undisturbed = product.run();
+  const Layer layer(GetParam(), 128, 576, 192);
+  const std::vector<char> undisturbed = layer.run();
   std::int64_t runs = 0, sent = 0;
   {
     const Storm storm;
     while (storm.sent() < signals) {
-      ASSERT_EQ(product.run(), undisturbed) << "after " << storm.sent() << " signals";
+      ASSERT_EQ(layer.run(), undisturbed) << "after " << storm.sent() << " signals";
       ++runs;
     }
     sent = storm.sent();
