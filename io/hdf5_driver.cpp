@@ -54,7 +54,9 @@ void note(Hdf5Output* output, const char* call, int error) {
 // A copy of the descriptor of the file to create, or the file of that name to read.
 int open_descriptor(const char* name, unsigned flags) {
   if (opening_file < 0) return open_to_read(name);
-  if (flags & H5F_ACC_TRUNC) {
+  struct stat status {};
+  if ((flags & H5F_ACC_TRUNC) && ::fstat(opening_file, &status) == 0 &&
+      status.st_size > 0) {
     const auto empty = [] { return ::ftruncate(opening_file, 0); };
     if (uninterrupted(empty) != 0) return -1;
   }

@@ -36,7 +36,10 @@ void check_run_directory(const std::string& directory) {
   check_folder(run, "tensorboard", [](const auto&) { return false; });
   check_folder(run, "gradients",
                [](const std::string& name) { return name.ends_with(".h5"); });
-  if (run.has("checkpoints")) leftovers_in(run.open("checkpoints"));
+  if (!run.has("checkpoints")) return;
+  const Directory checkpoints = run.open("checkpoints");
+  leftovers_in(checkpoints);
+  if (!checkpoints.is_link(latest_name)) checkpoints.require_file(latest_name);
 }
 
 bool is_asked_by_file(const std::string& directory, const char* name) {

@@ -45,7 +45,8 @@ std::string text_of(const ProcessName& who) {
 // writing it.
 ProcessName read_holder(int file) {
   std::array<char, 4096> text{};
-  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
+  const auto read = [&] { return ::pread(file, text.data(), text.size(), 0); };
+  const auto got = uninterrupted(read);
   ProcessName who;
   try {
     const auto size = static_cast<std::size_t>(got > 0 ? got : 0);

@@ -10,7 +10,7 @@
 namespace trireme::io {
 namespace {
 
-constexpr std::int64_t most_bytes = 16 << 20;
+constexpr std::int64_t most_bytes = 4 << 20;
 
 std::string path_in(const std::string& directory) { return directory + "/status.toml"; }
 

@@ -188,7 +188,7 @@ void Directory::require_folder(const std::string& name) const {
 Descriptor Directory::create(const std::string& name) const {
   require_name(name);
   require_file(name);
-  if (!remove(name))
+  if (has(name) && !remove(name))
     fail(Status::cannot_create, "{}: cannot be replaced: {}", path_of(name), reason());
   Descriptor file(open_beneath(file_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL));
   if (!file.is_open())

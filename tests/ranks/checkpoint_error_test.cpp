@@ -72,8 +72,8 @@ void sweep(const std::string& directory, Fault fault, int rank) {
     write_fake(directory, 1);
     bool failed = false;
     if (at == 0) {  // counts the calls
-      calls =
-          write_with(directory, {io_fault_none, 0, fault.background}, rank, 0, failed);
+      calls = write_with(directory, {io_fault_none, fault.error, fault.background}, rank,
+                         0, failed);
       ASSERT_FALSE(failed);
       continue;
     }

@@ -7,7 +7,7 @@
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
 short="run.steps=2 optimizer.schedule.warmup=0 precision.compute=fp32 model.layers=1 checkpoint.every=1
-       metrics.tensorboard=true debug.dump_gradients=[1]"
+       metrics.tensorboard=true debug.dump_gradients=[1] health.watchdog_seconds=60"
 away=$work/away  # where links lead
 
 # A run that was stopped after its first step, to go on from.
@@ -65,9 +65,11 @@ for name in lock status.toml deck.toml metrics.jsonl restarts stop save checkpoi
   checkpoints/.step-00000002.tmp checkpoints/.trash-step-00000001; do
   refused 1 $name "${kinds[i++ % ${#kinds[@]}]}" "$link"
 done
-for name in lock metrics.jsonl flight checkpoints checkpoints/.step-00000002.tmp; do
-  refused 2 $name "${kinds[i++ % ${#kinds[@]}]}" "$link"
-done
+refused 2 lock file "$link"
+refused 2 metrics.jsonl nowhere "$link"
+refused 2 flight folder "$link"
+refused 2 checkpoints folder "$link"
+refused 2 checkpoints/.step-00000002.tmp folder "$link"
 for name in lock status.toml metrics.jsonl restarts deck.toml stop; do
   refused 1 $name fifo "is a FIFO"
 done
@@ -79,8 +81,8 @@ for name in checkpoints flight; do refused 1 $name plain "is a file"; done
 rm -rf "$work/run"
 cp -a "$work/whole" "$work/run"
 ln -s "$away/folder" "$work/run/checkpoints/step-00000002"
-run 1 train $deck run.directory="$work/run" $short checkpoint.resume="$work/whole"
-check "a checkpoint's name as a link" expect 73 "step-00000002"
+run 2 train $deck run.directory="$work/run" $short
+check "a checkpoint's name as a link" expect 73 "step-00000002: $link"
 check "a checkpoint's name as a link: untouched" cmp "$work/before" <(listing "$away")
 
 # Links that are ours, and links to the run itself, are no obstacle.

@@ -82,6 +82,9 @@ static size_t taken(size_t bytes) {
   return cut ? bytes / 2 : bytes;
 }
 
+/* Calls that only read are counted too when the fault is an interruption. */
+static int interrupts(void) { return armed_folder[0] != '\0' && armed_error == EINTR; }
+
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int d, const void* from, size_t bytes) {
@@ -95,6 +98,21 @@ ssize_t pwrite(int d, const void* from, size_t bytes, off_t at) {
 ssize_t pwrite64(int d, const void* from, size_t bytes, off64_t at) {
   if (struck_descriptor("pwrite64", d)) return -1;
   return REAL(pwrite64)(d, from, taken(bytes), at);
+}
+ssize_t read(int d, void* to, size_t bytes) {
+  if (interrupts() && struck_descriptor("read", d)) return -1;
+  return REAL(read)(d, to, bytes);
+}
+ssize_t pread(int d, void* to, size_t bytes, off_t at) {
+  if (interrupts() && struck_descriptor("pread", d)) return -1;
+  return REAL(pread)(d, to, bytes, at);
+}
+int close(int d) {
+  const int fails = interrupts() && struck_descriptor("close", d);
+  const int result = REAL(close)(d);
+  if (!fails) return result;
+  errno = EINTR; /* as Linux does: the descriptor is free */
+  return -1;
 }
 int ftruncate(int d, off_t length) {
   return struck_descriptor("ftruncate", d) ? -1 : REAL(ftruncate)(d, length);
@@ -130,8 +148,8 @@ int openat(int d, const char* path, int flags, ...) {
     va_start(rest, flags);
     mode = va_arg(rest, mode_t);
     va_end(rest);
-    if (struck_beneath("openat", d, path)) return -1;
   }
+  if (((flags & O_CREAT) || interrupts()) && struck_beneath("openat", d, path)) return -1;
   return REAL(openat)(d, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
@@ -141,8 +159,8 @@ int open(const char* path, int flags, ...) {
     va_start(rest, flags);
     mode = va_arg(rest, mode_t);
     va_end(rest);
-    if (struck("open", path)) return -1;
   }
+  if (((flags & O_CREAT) || interrupts()) && struck("open", path)) return -1;
   return REAL(open)(path, flags, mode);
 }
 
