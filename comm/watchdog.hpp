@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,7 +39,7 @@ struct WatchdogConfig {
 class Watchdog {
  public:
   // Collective over the world unless seconds is 0. Throws Error(cannot_create) when
-  // `directory` cannot be made.
+  // `directory` cannot be made, or it or a file in it is a link.
   Watchdog(World& world, WatchdogConfig config);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -89,6 +90,9 @@ class Watchdog {
   bool ending_ = false;
   std::thread thread_;
 };
+
+// Whether a name in a watchdog's directory is that of a file that watchdogs write.
+bool is_flight_file(std::string_view name);
 
 // Writes the flight recorder of this rank, a JSON object for each of its last
 // collectives, to `directory`/recorder-00000.jsonl. Any thread; throws nothing, for it is

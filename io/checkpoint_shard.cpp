@@ -94,14 +94,14 @@ FileEntry read_back(const std::string& directory, const std::string& name,
 
 }  // namespace
 
-ShardReport write_shard(const std::string& directory, int rank,
+ShardReport write_shard(const Directory& folder, int rank,
                         const std::vector<TensorBox>& boxes) {
   ShardReport report;
   std::map<std::string, int> uses;
   for (const auto& box : boxes) add_box(report, uses, box);
   if (uses.empty()) return report;
   const std::string name = shard_name(rank);
-  Hdf5File file(directory + "/" + name, Hdf5File::Mode::create);
+  Hdf5File file(folder, name);
   HostCopy host;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     ShardReport::Box& box = report.boxes[i];
@@ -113,8 +113,8 @@ ShardReport write_shard(const std::string& directory, int rank,
   }
   // The disk has begun to write; what it wrote is read from memory meanwhile.
   file.close(false);
-  report.file = read_back(directory, name, report.boxes);
-  sync_file(directory + "/" + name);
+  report.file = read_back(folder.path(), name, report.boxes);
+  sync_file(folder.path_of(name));
   return report;
 }
 

@@ -23,6 +23,7 @@ std::mutex hdf5_mutex;
 
 // HDF5 hands no pointer of ours to the driver's open: the lock is held, so one slot does.
 Hdf5Output* opening = nullptr;
+int opening_file = -1;  // the file to create, opened by our caller; -1: by its name
 
 // Alignment of large datasets in the file.
 constexpr hsize_t alignment_bytes = 4096;
@@ -50,14 +51,21 @@ void note(Hdf5Output* output, const char* call, int error) {
   output->call = call;
 }
 
+// A copy of the descriptor of the file to create, or the file of that name to read.
+int open_descriptor(const char* name, unsigned flags) {
+  if (opening_file < 0) return open_to_read(name);
+  struct stat status {};
+  if ((flags & H5F_ACC_TRUNC) && ::fstat(opening_file, &status) == 0 &&
+      status.st_size > 0) {
+    const auto empty = [] { return ::ftruncate(opening_file, 0); };
+    if (uninterrupted(empty) != 0) return -1;
+  }
+  return ::fcntl(opening_file, F_DUPFD_CLOEXEC, 0);
+}
+
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
-  int mode = (flags & H5F_ACC_RDWR) ? O_RDWR : O_RDONLY;
-  if (flags & H5F_ACC_TRUNC) mode |= O_TRUNC;
-  if (flags & H5F_ACC_CREAT) mode |= O_CREAT;
-  if (flags & H5F_ACC_EXCL) mode |= O_EXCL;
   Hdf5Output* const output = opening;
-  const int descriptor =
-      uninterrupted([&] { return ::open(name, mode | O_CLOEXEC, 0666); });
+  const int descriptor = open_descriptor(name, flags);
   if (descriptor < 0) {
     note(output, "open", errno);
     return nullptr;
@@ -85,7 +93,8 @@ herr_t driver_close(H5FD_t* base) {
       file->written && (file->output == nullptr || file->output->sync_at_close);
   if (sync && uninterrupted([&] { return ::fsync(file->descriptor); }) != 0)
     note(file->output, "fsync", errno);
-  if (::close(file->descriptor) != 0 && file->written) note(file->output, "close", errno);
+  if (!Descriptor(file->descriptor).close() && file->written)
+    note(file->output, "close", errno);
   if (file->output != nullptr)
     file->output->bytes = static_cast<std::int64_t>(file->size);
   return 0;
@@ -220,26 +229,37 @@ herr_t take_innermost(unsigned depth, const H5E_error2_t* record, void* text) {
   return 0;
 }
 
-}  // namespace
-
-Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
-hid_t open_hdf5(const std::string& path, bool create, Hdf5Output& output) {
+hid_t file_access() {
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_driver(access, driver(), nullptr);
   H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V110);
   H5Pset_alignment(access, alignment_threshold_bytes, alignment_bytes);
+  return access;
+}
+
+}  // namespace
+
+Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+hid_t open_hdf5(const std::string& path, Hdf5Output& output) {
+  const hid_t access = file_access();
   opening = &output;
-  hid_t file = -1;
-  if (create) {
-    const hid_t creation = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_obj_track_times(creation, false);
-    file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
-    H5Pclose(creation);
-  } else {
-    file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  }
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   opening = nullptr;
+  H5Pclose(access);
+  return file;
+}
+
+hid_t create_hdf5(const std::string& path, int descriptor, Hdf5Output& output) {
+  const hid_t access = file_access();
+  const hid_t creation = H5Pcreate(H5P_FILE_CREATE);
+  H5Pset_obj_track_times(creation, false);
+  opening = &output;
+  opening_file = descriptor;
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
+  opening_file = -1;
+  opening = nullptr;
+  H5Pclose(creation);
   H5Pclose(access);
   return file;
 }

@@ -31,10 +31,13 @@ struct Hdf5Output {
   bool sync_at_close = true;
 };
 
-// Opens through the driver, with `output` taking the failures; the caller holds the lock
-// and keeps `output` alive until the file is closed. Negative on failure. On create, data
-// and directory entries carry no times, so that equal contents give equal bytes.
-hid_t open_hdf5(const std::string& path, bool create, Hdf5Output& output);
+// Opens a file to read through the driver, with `output` taking the failures; the caller
+// holds the lock and keeps `output` alive until the file is closed. Negative on failure.
+hid_t open_hdf5(const std::string& path, Hdf5Output& output);
+// The same of a new file, into the regular file `descriptor`, which the caller may close
+// then; `path` is for HDF5's messages. Data and directory entries carry no times, so that
+// equal contents give equal bytes.
+hid_t create_hdf5(const std::string& path, int descriptor, Hdf5Output& output);
 
 // The innermost message of HDF5's error stack, and clears the stack.
 std::string hdf5_reason();

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/hdf5_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -126,19 +129,48 @@ herr_t collect_dataset(hid_t group, const char* name, const H5L_info_t*, void* n
   return 0;
 }
 
+// A file that somebody named, links included; HDF5 empties it.
+Descriptor open_output(const std::string& path) {
+  Descriptor file(uninterrupted([&] {
+    return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  }));
+  if (!file.is_open()) fail(Status::cannot_create, "{}: {}", path, std::strerror(errno));
+  struct stat status {};
+  require(::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode),
+          Status::cannot_create, "{}: {}, not a file", path,
+          what_is_irregular(status.st_mode));
+  return file;
+}
+
 }  // namespace
 
 Hdf5File::Hdf5File(const std::string& path, Mode mode)
     : path_(path), output_(std::make_unique<Hdf5Output>()) {
+  if (mode == Mode::create) {
+    create_in(open_output(path));
+    return;
+  }
   const Hdf5Lock lock;
-  file_ = open_hdf5(path, mode == Mode::create, *output_);
+  file_ = open_hdf5(path, *output_);
   if (file_ >= 0) return;
   const std::string reason =
       output_->error != 0 ? std::strerror(output_->error) : hdf5_reason();
-  if (mode == Mode::create) fail(Status::cannot_create, "{}: {}", path, reason);
   const bool content = output_->opened || output_->error == EISDIR;
   fail(content ? Status::bad_content : Status::missing_input,
        content ? "{}: is not an HDF5 file that can be read: {}" : "{}: {}", path, reason);
+}
+
+Hdf5File::Hdf5File(const Directory& folder, const std::string& name)
+    : path_(folder.path_of(name)), output_(std::make_unique<Hdf5Output>()) {
+  create_in(folder.create(name));
+}
+
+void Hdf5File::create_in(Descriptor file) {
+  const Hdf5Lock lock;
+  file_ = create_hdf5(path_, file.get(), *output_);
+  if (file_ >= 0) return;
+  fail(Status::cannot_create, "{}: {}", path_,
+       output_->error != 0 ? std::strerror(output_->error) : hdf5_reason());
 }
 
 Hdf5File::~Hdf5File() {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/directory.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::io {
@@ -27,6 +28,9 @@ class Hdf5File {
   // Throws Error(missing_input) / Error(bad_content) on read, Error(cannot_create) on
   // create.
   Hdf5File(const std::string& path, Mode mode);
+  // Creates a file in a run's folder; one of that name is replaced, but no link is
+  // followed. Throws Error(cannot_create).
+  Hdf5File(const Directory& folder, const std::string& name);
   ~Hdf5File();
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
@@ -72,6 +76,7 @@ class Hdf5File {
   void close(bool sync = true);
 
  private:
+  void create_in(Descriptor file);
   void write_box(std::int64_t dataset, const std::string& name, const Shape& begin,
                  const TensorView& data);
   void read_box(std::int64_t dataset, const std::string& name, const Shape& begin,

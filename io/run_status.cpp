@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/run_status.hpp"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "io/deck_toml.hpp"
 #include "io/files.hpp"
@@ -10,7 +10,7 @@
 namespace trireme::io {
 namespace {
 
-constexpr std::int64_t most_bytes = 16 << 20;
+constexpr std::int64_t most_bytes = 4 << 20;
 
 std::string path_in(const std::string& directory) { return directory + "/status.toml"; }
 
@@ -45,7 +45,9 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
 
 std::optional<RunStatus> read_run_status(const std::string& directory) {
   const std::string path = path_in(directory);
-  if (::access(path.c_str(), F_OK) != 0) return {};
+  // What is there but is no file, or leads nowhere, is for read_text() to name.
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return {};
   RunStatus status;
   try {
     for (const auto& [name, line, column, value] :

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
 #include "infer/evaluation.hpp"
 #include "io/hdf5_file.hpp"
@@ -70,7 +73,11 @@ class LogitsWriter {
     world_.agree([&] {
       if (!file_) return;
       file_->close();
-      unfinished_->rename_to(path_);
+      unfinished_->place([&] {
+        if (::rename(unfinished_->path().c_str(), path_.c_str()) != 0)
+          fail(Status::cannot_create, "{}: cannot be replaced: {}", path_,
+               system_reason(errno));
+      });
     });
   }
 

@@ -206,10 +206,13 @@ void write_report(const Arguments& arguments) {
   if (stem.ends_with(".md")) stem.resize(stem.size() - 3);
   const auto plots = figures(runs);
   if (!directory.empty()) io::make_directories(without_slashes(directory));
+  const Directory folder(parent_of(output));
+  const auto name_of = [&](const auto& plot) { return stem + "-" + plot.file + ".svg"; };
+  folder.require_file(last_name_of(output));  // before any of them is replaced
+  for (const auto& plot : plots) folder.require_file(name_of(plot));
   for (const auto& plot : plots)
-    io::write_text_atomically(directory + stem + "-" + plot.file + ".svg",
-                              svg(plot.plot));
-  io::write_text_atomically(output, page(runs, plots, stem + "-"));
+    io::write_text_atomically(folder, name_of(plot), svg(plot.plot));
+  io::write_text_atomically(folder, last_name_of(output), page(runs, plots, stem + "-"));
   log::info("{} and {} plots", output, plots.size());
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "io/files.hpp"
+#include "io/run_directory.hpp"
 
 namespace trireme::app {
 
@@ -12,6 +13,7 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::make_directories(directory_);
+    io::check_run_directory(directory_);
     lock_.emplace(directory_);
     try {
       if (auto before = io::read_run_status(directory_))
@@ -55,15 +57,15 @@ void RunRecord::failed(Status status, const std::string& message) noexcept {
     status_.ended = io::utc_time();
     io::write_run_status(directory_, status_);
   } catch (const std::exception& error) {
-    log::error(std::string("trireme: ") + error.what());
+    // It may be what is under way, and is said already.
+    if (message != error.what()) log::error(std::string("trireme: ") + error.what());
   }
 }
 
 Status recorded(RunRecord& record, const std::function<Status()>& work) {
+  Status status{};
   try {
-    const Status status = work();
-    record.ended(status);
-    return status;
+    status = work();
   } catch (const Error& error) {
     record.failed(error.status(), error.what());
     throw;
@@ -71,6 +73,8 @@ Status recorded(RunRecord& record, const std::function<Status()>& work) {
     record.failed(Status::internal, error.what());
     throw;
   }
+  record.ended(status);
+  return status;
 }
 
 }  // namespace trireme::app

@@ -168,8 +168,8 @@ void make(const Arguments& arguments, int ranks) {
   const auto grids = arguments.texts("--grid");
   require(!grids.empty() || !list.empty(), Status::command_line,
           "a sweep needs --grid key=a,b,c or --list FILE");
-  for (auto& overrides :
-       sweep_points(grids, list.empty() ? "" : io::read_text(list, most_bytes), list))
+  for (auto& overrides : sweep_points(
+           grids, list.empty() ? "" : io::read_text_or_pipe(list, most_bytes), list))
     manifest.points.push_back(
         {point_name(static_cast<std::int64_t>(manifest.points.size())),
          std::move(overrides), ""});

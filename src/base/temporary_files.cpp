@@ -4,14 +4,9 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <utility>
-
-#include "base/error.hpp"
 
 namespace trireme {
 namespace {
@@ -36,23 +31,15 @@ TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
 }
 
 TemporaryFile::~TemporaryFile() {
-  if (temporary_) ::unlink(path_.c_str());
-  keep();
-}
-
-void TemporaryFile::rename_to(const std::string& path) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (::rename(path_.c_str(), path.c_str()) != 0)
-    fail(Status::cannot_create, "{}: cannot be replaced: {}", path, std::strerror(errno));
-  temporary_ = false;
-  all.files.erase(this);
+  if (all.files.erase(this) != 0) ::unlink(path_.c_str());
 }
 
-void TemporaryFile::keep() {
+void TemporaryFile::place(const std::function<void()>& rename) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  temporary_ = false;
+  rename();
   all.files.erase(this);
 }
 

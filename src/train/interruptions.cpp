@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/interruptions.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
 #include "comm/stop_signals.hpp"
+#include "io/run_directory.hpp"
 
 namespace trireme::train {
 namespace {
@@ -89,12 +88,12 @@ Wish Interruptions::wish(const TimeNeeded& needed, Wish before) {
 
 void Interruptions::fulfilled(Wish wish) const {
   if (!leads_ || !saves(wish)) return;
-  if (stops(wish)) ::unlink((directory_ + "/stop").c_str());
-  ::unlink((directory_ + "/save").c_str());
+  if (stops(wish)) io::remove_request(directory_, "stop");
+  io::remove_request(directory_, "save");
 }
 
 bool Interruptions::asked_by_file(const char* name) const {
-  return ::access((directory_ + "/" + name).c_str(), F_OK) == 0;
+  return io::is_asked_by_file(directory_, name);
 }
 
 bool Interruptions::reached(const std::optional<Clock::time_point>& end,

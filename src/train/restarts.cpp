@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/restarts.hpp"
 
-#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -12,6 +11,7 @@
 namespace trireme::train {
 namespace {
 
+constexpr auto file_name = "restarts";
 constexpr std::size_t most_starts = 3;  // from one step
 
 struct Start {
@@ -20,10 +20,9 @@ struct Start {
 };
 
 // Of this job; a file of another job, or one that cannot be read, tells nothing.
-std::vector<Start> earlier_starts(const std::string& path, const BatchJob& job) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
-  std::istringstream lines(io::read_text(path, 1 << 20));
+std::vector<Start> earlier_starts(const Directory& folder, const BatchJob& job) {
+  if (!folder.has(file_name)) return {};
+  std::istringstream lines(io::read_text(folder, file_name, 1 << 20));
   std::vector<Start> starts;
   std::string id;
   for (Start start; lines >> id >> start.restart >> start.step;)
@@ -35,8 +34,8 @@ std::vector<Start> earlier_starts(const std::string& path, const BatchJob& job) 
 
 void note_start(const std::string& directory, const BatchJob& job, std::int64_t step) {
   if (job.id.empty()) return;
-  const std::string path = directory + "/restarts";
-  auto starts = earlier_starts(path, job);
+  const Directory folder(directory);
+  auto starts = earlier_starts(folder, job);
   std::size_t in_vain = 0;  // in a row, up to now
   while (in_vain < starts.size() && starts[starts.size() - 1 - in_vain].step == step)
     ++in_vain;
@@ -49,7 +48,7 @@ void note_start(const std::string& directory, const BatchJob& job, std::int64_t 
   std::string text;
   for (const Start& start : starts)
     text += format("{} {} {}\n", job.id, start.restart, start.step);
-  io::write_text_atomically(path, text);
+  io::write_text_atomically(folder, file_name, text);
 }
 
 }  // namespace trireme::train

@@ -148,13 +148,11 @@ double Trainer::validation_loss() {
 void Trainer::dump_gradients() {
   const auto& steps = config_.debug.dump_gradients;
   if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
-  const std::string directory = config_.run.directory + "/gradients";
-  const std::string path = directory + "/" + io::step_name(step_ + 1) + ".h5";
   std::optional<io::Hdf5File> file;
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    io::make_directories(directory);
-    file.emplace(path, io::Hdf5File::Mode::create);
+    file.emplace(Directory(config_.run.directory).make("gradients"),
+                 io::step_name(step_ + 1) + ".h5");
   });
   const auto boxes = engine_->store().gradient_boxes();
   for (const auto& [name, shape] : all_tensors(world_, boxes)) {

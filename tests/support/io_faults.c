@@ -63,12 +63,27 @@ static int struck_descriptor(const char* name, int descriptor) {
   return struck(name, path);
 }
 
+/* Of a call on a name in an open folder. */
+static int struck_beneath(const char* name, int folder, const char* below) {
+  char link[64], path[4096];
+  if (armed_folder[0] == '\0' || below == NULL) return 0;
+  if (below[0] == '/' || folder == AT_FDCWD) return struck(name, below);
+  snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length < 0) return 0;
+  snprintf(path + length, sizeof path - (size_t)length, "/%s", below);
+  return struck(name, path);
+}
+
 /* What a write takes of `bytes`. */
 static size_t taken(size_t bytes) {
   const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short &&
                   calls >= armed_at && bytes > 1;
   return cut ? bytes / 2 : bytes;
 }
+
+/* Calls that only read are counted too when the fault is an interruption. */
+static int interrupts(void) { return armed_folder[0] != '\0' && armed_error == EINTR; }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
@@ -83,6 +98,21 @@ ssize_t pwrite(int d, const void* from, size_t bytes, off_t at) {
 ssize_t pwrite64(int d, const void* from, size_t bytes, off64_t at) {
   if (struck_descriptor("pwrite64", d)) return -1;
   return REAL(pwrite64)(d, from, taken(bytes), at);
+}
+ssize_t read(int d, void* to, size_t bytes) {
+  if (interrupts() && struck_descriptor("read", d)) return -1;
+  return REAL(read)(d, to, bytes);
+}
+ssize_t pread(int d, void* to, size_t bytes, off_t at) {
+  if (interrupts() && struck_descriptor("pread", d)) return -1;
+  return REAL(pread)(d, to, bytes, at);
+}
+int close(int d) {
+  const int fails = interrupts() && struck_descriptor("close", d);
+  const int result = REAL(close)(d);
+  if (!fails) return result;
+  errno = EINTR; /* as Linux does: the descriptor is free */
+  return -1;
 }
 int ftruncate(int d, off_t length) {
   return struck_descriptor("ftruncate", d) ? -1 : REAL(ftruncate)(d, length);
@@ -99,10 +129,28 @@ int symlink(const char* to, const char* path) {
 }
 int unlink(const char* path) { return struck("unlink", path) ? -1 : REAL(unlink)(path); }
 int rmdir(const char* path) { return struck("rmdir", path) ? -1 : REAL(rmdir)(path); }
+int renameat(int d, const char* from, int e, const char* to) {
+  return struck_beneath("renameat", d, from) ? -1 : REAL(renameat)(d, from, e, to);
+}
+int mkdirat(int d, const char* path, mode_t mode) {
+  return struck_beneath("mkdirat", d, path) ? -1 : REAL(mkdirat)(d, path, mode);
+}
+int symlinkat(const char* to, int d, const char* path) {
+  return struck_beneath("symlinkat", d, path) ? -1 : REAL(symlinkat)(to, d, path);
+}
 int unlinkat(int d, const char* path, int flags) {
-  const int fails =
-      path[0] == '/' ? struck("unlinkat", path) : struck_descriptor("unlinkat", d);
-  return fails ? -1 : REAL(unlinkat)(d, path, flags);
+  return struck_beneath("unlinkat", d, path) ? -1 : REAL(unlinkat)(d, path, flags);
+}
+int openat(int d, const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
+  if (((flags & O_CREAT) || interrupts()) && struck_beneath("openat", d, path)) return -1;
+  return REAL(openat)(d, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
   mode_t mode = 0;
@@ -111,8 +159,8 @@ int open(const char* path, int flags, ...) {
     va_start(rest, flags);
     mode = va_arg(rest, mode_t);
     va_end(rest);
-    if (struck("open", path)) return -1;
   }
+  if (((flags & O_CREAT) || interrupts()) && struck("open", path)) return -1;
   return REAL(open)(path, flags, mode);
 }
 

@@ -15,7 +15,7 @@ enum io_fault {
   io_fault_kill   /* SIGKILL in place of call `at` */
 };
 
-/* Counts calls below `folder` from 1. One fault at a time; not for several threads. */
+/* Counts calls below `folder` from 1; those that only read when `error` is EINTR. One fault at a time; not for several threads. */
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error);
 /* Number of calls since io_faults_arm; no more faults. */
 int io_faults_disarm(void);
