@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -41,6 +42,27 @@ bool is_complete(const std::string& path) {
   }
 }
 
+// The checkpoints that a crash caught between two names: set aside, its place empty,
+// whole, and later than all that stand. (An old one on its way out is older than those.)
+void restore_set_aside(const std::string& directory) {
+  for (const auto& name : names_in(directory)) {
+    if (!name.starts_with(trash_prefix)) continue;
+    const std::string own = name.substr(trash_prefix.size());
+    const std::string aside = directory + "/" + name, path = directory + "/" + own;
+    const auto step = step_of(own);
+    if (!step || exists(path) || !is_complete(aside)) continue;
+    const auto steps = steps_in(directory);
+    if (std::any_of(steps.begin(), steps.end(), [&](std::int64_t other) {
+          return other > *step && is_complete(directory + "/" + step_name(other));
+        }))
+      continue;
+    rename_path(aside, path);
+    sync_directory(directory);
+    log::warn("{}: had been set aside for another that was never finished; it is back",
+              path);
+  }
+}
+
 bool stays(std::int64_t step, const Retention& retention) {
   return step == retention.started_from ||
          (retention.keep_every > 0 && step % retention.keep_every == 0);
@@ -57,6 +79,7 @@ bool remove_tree(const std::string& path) {
 }
 
 void remove_leftovers(const std::string& directory) {
+  restore_set_aside(directory);
   std::vector<std::string> names;
   for (const auto& name : names_in(directory))
     if (name.starts_with(temporary_prefix) || name.starts_with(trash_prefix) ||
@@ -84,7 +107,12 @@ void publish(const std::string& directory, const std::string& temporary,
   const std::string trash = format("{}/{}{}", directory, trash_prefix, name);
   const bool replaces = exists(path);
   if (replaces) rename_path(path, trash);
-  rename_path(temporary, path);
+  try {
+    rename_path(temporary, path);
+  } catch (...) {
+    if (replaces) ::rename(trash.c_str(), path.c_str());
+    throw;
+  }
   sync_directory(directory);
   if (replaces && !remove_tree(trash))
     log::warn("{}: what stood here before cannot be removed", trash);
@@ -94,6 +122,7 @@ void point_latest(const std::string& directory, const std::string& name) {
   if (latest_target(directory) == name) return;
   const std::string path = directory + "/" + latest_name;
   const std::string temporary = format("{}/{}", directory, new_latest_name);
+  ::unlink(temporary.c_str());  // of an earlier crash
   if (::symlink(name.c_str(), temporary.c_str()) != 0)
     fail(Status::cannot_create, "{}: cannot be made: {}", path, std::strerror(errno));
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
@@ -102,6 +131,12 @@ void point_latest(const std::string& directory, const std::string& name) {
     fail(Status::cannot_create, "{}: cannot be replaced: {}", path, std::strerror(error));
   }
   sync_directory(directory);
+}
+
+void tidy(const std::string& directory, const std::string& newest) {
+  if (!exists(directory)) return;
+  remove_leftovers(directory);
+  if (!newest.empty()) point_latest(directory, newest);
 }
 
 void remove_old(const std::string& directory, std::int64_t step,

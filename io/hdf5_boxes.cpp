@@ -53,11 +53,15 @@ std::vector<BoxEntry> Hdf5File::boxes(const std::string& name) const {
   std::map<std::string, std::unique_ptr<Hdf5File>> sources;
   std::vector<BoxEntry> boxes;
   for (const Piece& piece : pieces) {
-    auto& source = sources[piece.file];
-    if (!source) source = std::make_unique<Hdf5File>(PlainFile(folder, piece.file));
-    BoxEntry& box =
-        boxes.emplace_back(source->own_box(piece.source, dtype, piece.extent));
-    box.begin = piece.begin;
+    try {
+      auto& source = sources[piece.file];
+      if (!source) source = std::make_unique<Hdf5File>(PlainFile(folder, piece.file));
+      boxes.push_back(source->own_box(piece.source, dtype, piece.extent));
+      boxes.back().begin = piece.begin;
+    } catch (const Error& error) {
+      fail(Status::bad_content, "{}: the virtual dataset '{}' shows what is not read: {}",
+           path_, name, error.what());
+    }
   }
   const std::string wrong = why_not_whole(name, whole, boxes);
   require(wrong.empty(), Status::bad_content, "{}: {}", path_, wrong);

@@ -29,9 +29,7 @@ const char* kind_of(mode_t mode) {
 }
 
 [[noreturn]] void refuse(const std::string& path, mode_t mode) {
-  fail(Status::bad_content,
-       "{}: is {}, where a regular file is expected; what belongs to a checkpoint lies "
-       "in its folder",
+  fail(Status::bad_content, "{}: is {}, where a regular file of this folder is expected",
        path, kind_of(mode));
 }
 
@@ -42,8 +40,7 @@ const char* kind_of(mode_t mode) {
       !S_ISREG(status.st_mode))
     refuse(path, status.st_mode);
   const char* reason = std::strerror(error);
-  if (error == ENOENT)
-    fail(Status::bad_content, "{}: missing from the checkpoint: {}", path, reason);
+  if (error == ENOENT) fail(Status::bad_content, "{}: {}", path, reason);
   fail(error == EACCES || error == EPERM ? Status::missing_input : Status::io,
        "{}: cannot be opened: {}", path, reason);
 }
