@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -25,6 +26,26 @@ bool is_complete(const std::string& path) {
     return why_incomplete(path, 0, 0).empty();
   } catch (const NewerFormat&) {
     return false;
+  }
+}
+
+// The checkpoints that a crash caught between two names: set aside, its place empty,
+// whole, and later than all that stand. (An old one on its way out is older than those.)
+void restore_set_aside(const Directory& folder) {
+  for (const auto& name : folder.names()) {
+    if (!name.starts_with(trash_prefix)) continue;
+    const std::string own = name.substr(trash_prefix.size());
+    const auto step = step_of(own);
+    if (!step || folder.has(own) || !is_complete(folder.path_of(name))) continue;
+    const auto steps = steps_in(folder.path());
+    if (std::any_of(steps.begin(), steps.end(), [&](std::int64_t other) {
+          return other > *step && is_complete(folder.path_of(step_name(other)));
+        }))
+      continue;
+    folder.rename(name, own);
+    folder.sync();
+    log::warn("{}: had been set aside for another that was never finished; it is back",
+              folder.path_of(own));
   }
 }
 
@@ -60,6 +81,7 @@ std::vector<std::string> leftovers_in(const Directory& folder) {
 
 void remove_leftovers(const std::string& directory) {
   const Directory folder = Directory::own(directory);
+  restore_set_aside(folder);
   for (const auto& name : leftovers_in(folder))
     require(folder.remove_tree(name), Status::cannot_create,
             "{}: left by an earlier run, cannot be removed", folder.path_of(name));
@@ -83,7 +105,12 @@ void publish(const std::string& directory, const std::string& temporary,
   folder.require_folder(name);
   const bool replaces = folder.has(name);
   if (replaces) folder.rename(name, trash);
-  folder.rename(temporary, name);
+  try {
+    folder.rename(temporary, name);
+  } catch (...) {
+    if (replaces) folder.rename(trash, name);
+    throw;
+  }
   folder.sync();
   if (replaces && !folder.remove_tree(trash))
     log::warn("{}: what stood here before cannot be removed", folder.path_of(trash));
@@ -94,6 +121,7 @@ void point_latest(const std::string& directory, const std::string& name) {
   if (latest_target(directory) == name) return;
   const Directory folder = Directory::own(directory);
   const int at = folder.descriptor();
+  folder.remove(new_latest_name);  // of an earlier crash
   const auto make = [&] { return ::symlinkat(name.c_str(), at, new_latest_name); };
   if (uninterrupted(make) != 0)
     fail(Status::cannot_create, "{}: cannot be made: {}", folder.path_of(latest_name),
@@ -106,6 +134,12 @@ void point_latest(const std::string& directory, const std::string& name) {
          std::strerror(error));
   }
   folder.sync();
+}
+
+void tidy(const std::string& directory, const std::string& newest) {
+  if (!Directory(parent_of(directory)).has(last_name_of(directory))) return;
+  remove_leftovers(directory);
+  if (!newest.empty()) point_latest(directory, newest);
 }
 
 void remove_old(const std::string& directory, std::int64_t step,

@@ -17,18 +17,24 @@ std::string temporary_name(std::int64_t step);
 // Names of what earlier crashes left. Throws Error(cannot_create) when one is a link, but
 // for that of a new `latest`.
 std::vector<std::string> leftovers_in(const Directory& folder);
-// Removes it. Throws Error(cannot_create).
+// Removes it, but first gives a whole checkpoint its name back that was set aside for one
+// that never came. Throws Error(cannot_create).
 void remove_leftovers(const std::string& directory);
 
 // Throws Error(io) naming the folder, what is free and what is needed.
 void require_space(const std::string& directory, std::int64_t bytes);
 
 // Gives the checkpoint `temporary`, a name in the directory, its name, and makes `latest`
-// point at a name. A damaged checkpoint that bore the name is set aside first. Throw
-// Error(cannot_create) or Error(io).
+// point at a name. A damaged checkpoint that bore the name is set aside first, and gets
+// it back when the new one cannot have it. Throw Error(cannot_create) or Error(io).
 void publish(const std::string& directory, const std::string& temporary,
              const std::string& name);
 void point_latest(const std::string& directory, const std::string& name);
+
+// At a start of a run, which has chosen to go on from the checkpoint `newest` (its name;
+// "" when there is none): removes leftovers and makes `latest` point at it. Nothing when
+// the folder is not there. Throws Error(cannot_create) or Error(io).
+void tidy(const std::string& directory, const std::string& newest);
 
 // Removes complete checkpoints that `retention` does not keep, after that of `step` was
 // written and read back. Failing is a warning: the new one stands.

@@ -18,8 +18,8 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // Calls `rename`, which gives the file its place. What it throws passes through, and the
-  // file is removed as before.
+  // Calls `rename`, which gives the file its place. What it throws passes through, and
+  // the file is removed as before.
   void place(const std::function<void()>& rename);
 
  private:

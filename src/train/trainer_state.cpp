@@ -63,6 +63,7 @@ void Trainer::start_or_resume() {
     const std::string newest = newest_whole_checkpoint(world_, checkpoints);
     if (!newest.empty()) load(newest, true);
   } else if (resume != "never") {
+    tidy_checkpoints(world_, checkpoints);
     load(resume, false, steps.empty() ? -1 : steps.back());
   }
   if (saved_step_ < 0) engine_->store().initialize(config_.run.seed);
