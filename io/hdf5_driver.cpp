@@ -278,6 +278,10 @@ Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) {
   H5PLset_loading_state(0);
 }
 
+// As long as there is somebody to tell, HDF5 complains at its own end of what it lost
+// track of itself while it refused a damaged file.
+Hdf5Lock::~Hdf5Lock() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
 hid_t open_hdf5(const std::string& path, bool create, Hdf5Output& output, int open_file) {
   require(environment_is_clear, "HDF5 is used before the program has begun");
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);

@@ -15,6 +15,9 @@ namespace trireme::io {
 class Hdf5Lock {
  public:
   Hdf5Lock();
+  ~Hdf5Lock();
+  Hdf5Lock(const Hdf5Lock&) = delete;
+  Hdf5Lock& operator=(const Hdf5Lock&) = delete;
 
  private:
   std::unique_lock<std::mutex> lock_;

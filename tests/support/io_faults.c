@@ -42,9 +42,11 @@ static int struck(const char* name, const char* path) {
   if (armed_folder[0] == '\0' || path == NULL ||
       strncmp(path, armed_folder, strlen(armed_folder)) != 0)
     return 0;
+  if ((armed_fault == io_fault_input) != (strcmp(name, "input") == 0)) return 0;
   ++calls;
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
-  if ((armed_fault == io_fault_once && calls == armed_at) ||
+  if (((armed_fault == io_fault_once || armed_fault == io_fault_input) &&
+       calls == armed_at) ||
       (armed_fault == io_fault_after && calls >= armed_at)) {
     if (struck_call[0] == '\0') struck_call = name;
     errno = armed_error;
@@ -112,8 +114,24 @@ int open(const char* path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
     if (struck("open", path)) return -1;
+  } else if ((flags & (O_WRONLY | O_RDWR | O_DIRECTORY)) == 0 && struck("input", path)) {
+    return -1;
   }
   return REAL(open)(path, flags, mode);
+}
+int openat(int d, const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+    if (struck_descriptor("openat", d)) return -1;
+  } else if ((flags & (O_WRONLY | O_RDWR | O_DIRECTORY)) == 0 &&
+             struck_descriptor("input", d)) {
+    return -1;
+  }
+  return REAL(openat)(d, path, flags, mode);
 }
 
 #ifdef IO_FAULTS_PRELOAD
