@@ -112,7 +112,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
     return nullptr;
   }
   // HDF5 first tries to open a file that it is to create, and that failure is none.
-  *output = {.opened = true, .size = status.st_size};
+  *output = {.opened = true};
   auto file = std::make_unique<DriverFile>();
   file->descriptor = descriptor;
   file->size = static_cast<haddr_t>(status.st_size);
