@@ -116,7 +116,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
     return nullptr;
   }
   // HDF5 first tries to open a file that it is to create, and that failure is none.
-  *output = {.opened = true, .size = status.st_size};
+  *output = {.opened = true};
   auto file = std::make_unique<DriverFile>();
   file->descriptor = descriptor;
   file->size = static_cast<haddr_t>(status.st_size);
@@ -290,6 +290,10 @@ Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) {
   H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
   H5PLset_loading_state(0);
 }
+
+// As long as there is somebody to tell, HDF5 complains at its own end of what it lost
+// track of itself while it refused a damaged file.
+Hdf5Lock::~Hdf5Lock() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
 hid_t open_hdf5(const std::string& path, Hdf5Output& output, int open_file) {
   require(environment_is_clear, "HDF5 is used before the program has begun");

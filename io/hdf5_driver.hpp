@@ -15,6 +15,9 @@ namespace trireme::io {
 class Hdf5Lock {
  public:
   Hdf5Lock();
+  ~Hdf5Lock();
+  Hdf5Lock(const Hdf5Lock&) = delete;
+  Hdf5Lock& operator=(const Hdf5Lock&) = delete;
 
  private:
   std::unique_lock<std::mutex> lock_;
@@ -29,8 +32,7 @@ struct Hdf5Output {
   const char* call = "";   // the system call that failed
   bool opened = false;     // the file itself could be opened
   bool is_other = false;   // it is neither a regular file nor a directory
-  std::int64_t size = 0;   // of the file when it was opened
-  std::int64_t bytes = 0;  // and at close
+  std::int64_t bytes = 0;  // size at close
   bool sync_at_close = true;
 };
 

@@ -12,10 +12,10 @@ foreach(script accounts parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script checkpoint_kill faults health installed interruptions links mesh_faults report resume
-        sharded_resume signals sweep use)
+foreach(script checkpoint_kill environment faults health installed interruptions latest links
+        mesh_faults report resume sharded_resume signals sweep use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-set_property(TEST regression.checkpoint_kill APPEND PROPERTY
+set_property(TEST regression.checkpoint_kill regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)

@@ -42,9 +42,11 @@ static int struck(const char* name, const char* path) {
   if (armed_folder[0] == '\0' || path == NULL ||
       strncmp(path, armed_folder, strlen(armed_folder)) != 0)
     return 0;
+  if ((armed_fault == io_fault_input) != (strcmp(name, "input") == 0)) return 0;
   ++calls;
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
-  if ((armed_fault == io_fault_once && calls == armed_at) ||
+  if (((armed_fault == io_fault_once || armed_fault == io_fault_input) &&
+       calls == armed_at) ||
       (armed_fault == io_fault_after && calls >= armed_at)) {
     if (struck_call[0] == '\0') struck_call = name;
     errno = armed_error;
@@ -141,6 +143,15 @@ int symlinkat(const char* to, int d, const char* path) {
 int unlinkat(int d, const char* path, int flags) {
   return struck_beneath("unlinkat", d, path) ? -1 : REAL(unlinkat)(d, path, flags);
 }
+
+/* Opening fails when it would make the file, or interrupt it, or when calls that read are
+ * to fail. */
+static int opening_struck(const char* name, int folder, const char* path, int flags) {
+  if ((flags & O_CREAT) || interrupts()) return struck_beneath(name, folder, path);
+  return (flags & (O_WRONLY | O_RDWR | O_DIRECTORY)) == 0 &&
+         struck_beneath("input", folder, path);
+}
+
 int openat(int d, const char* path, int flags, ...) {
   mode_t mode = 0;
   if (flags & O_CREAT) {
@@ -149,8 +160,7 @@ int openat(int d, const char* path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  if (((flags & O_CREAT) || interrupts()) && struck_beneath("openat", d, path)) return -1;
-  return REAL(openat)(d, path, flags, mode);
+  return opening_struck("openat", d, path, flags) ? -1 : REAL(openat)(d, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
   mode_t mode = 0;
@@ -160,8 +170,7 @@ int open(const char* path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  if (((flags & O_CREAT) || interrupts()) && struck("open", path)) return -1;
-  return REAL(open)(path, flags, mode);
+  return opening_struck("open", AT_FDCWD, path, flags) ? -1 : REAL(open)(path, flags, mode);
 }
 
 #ifdef IO_FAULTS_PRELOAD
