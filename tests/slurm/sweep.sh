@@ -46,4 +46,18 @@ run 1 train $deck precision.compute=fp32 run.steps=4 optimizer.learning_rate=3e-
 field "$work/alone/metrics.jsonl" loss >"$work/a"
 field "$work/sweep/point-0011/metrics.jsonl" loss >"$work/b"
 check "the last point's losses are those of its deck" cmp "$work/a" "$work/b"
+
+# Texts that a shell, and Slurm in its own lines, would take for more than a name.
+here=$work/$'x\ntouch PWNED #'/'a b"$(touch PWNED)%a'
+mkdir -p "$here"
+for name in "it's 100% #1" 'a\b'; do
+  (cd "$here" && "$TRIREME" sweep "$SOURCE/$deck" precision.compute=fp32 run.steps=4 \
+    "data.paths=['$SOURCE/LICENSE']" --directory "$work/$name" --grid run.seed=1,2) >"$work/out" 2>&1
+  task=$(cd "$work" && sbatch --parsable --ntasks=1 "$work/$name/sweep.sbatch")
+  check "$name: the array ends" soon 120 none_left "$task"
+  check "$name: with its logs" test -s "$work/$name/slurm-0.out" -a -s "$work/$name/slurm-1.out"
+  run 1 sweep --status "$work/$name/sweep.toml"
+  check "$name: both points are done" grep -q '^2 points: 2 finished' "$work/out"
+done
+check "nothing else happened" test -z "$(find "$work" "$SOURCE" -name PWNED -print -quit)"
 finish
