@@ -56,7 +56,7 @@ submit() {
     --output="$work/$run.out" jobs/train.sbatch $deck run.directory="$work/$run" $(words) \
     run.steps=1000000)
 }
-starts() { grep -c '^trireme ' "$work/$run.out" 2>/dev/null; }
+starts() { cat "$work/$run.out" 2>/dev/null | grep -c '^trireme '; }
 started() { [ "$(starts)" -ge "$1" ]; }
 running_again() { started "$1" && grep -q '^step' <(tail -n 3 "$work/$run.out"); }
 stopped() { ! in_state "$job" RUNNING || started $((before + 1)); }
