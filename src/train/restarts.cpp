@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/restarts.hpp"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <sstream>
 #include <vector>
 
@@ -49,6 +52,8 @@ void note_start(const std::string& directory, const BatchJob& job, std::int64_t 
   for (const Start& start : starts)
     text += format("{} {} {}\n", job.id, start.restart, start.step);
   io::write_text_atomically(folder, file_name, text);
+  // From here on this record counts; until here the job script did.
+  if (const char* const counted = std::getenv("TRIREME_STARTS")) ::unlink(counted);
 }
 
 }  // namespace trireme::train

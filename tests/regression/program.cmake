@@ -12,8 +12,8 @@ foreach(script accounts parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script checkpoint_kill environment faults health installed interruptions latest links
-        mesh_faults report resume sharded_resume signals sweep use)
+foreach(script checkpoint_kill environment faults health installed interruptions job_scripts latest
+        links mesh_faults report resume sharded_resume signals sweep use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
