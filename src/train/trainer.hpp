@@ -81,6 +81,7 @@ class Trainer {
   void train();
   void save();
   void dump_gradients();
+  void dump_samples();
   TimeNeeded time_needed() const;
   std::string due_fault() const;
   void inject_fault();
