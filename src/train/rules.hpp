@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <source_location>
 #include <string>
@@ -93,14 +94,22 @@ class Rules {
 
   // ": write A = 1 or B = 2, or start 4 ranks": of each advice the first value with which
   // the rule under way holds and no other rule is broken that holds now; if none has one,
-  // the first with which at least this rule holds. Nothing is advised that is not tried.
+  // a value and another number of ranks; if there is none either, the first value with
+  // which at least this rule holds. Nothing is advised that is not tried.
   std::string advise(const std::vector<Advice>& all) const;
-  // Rules that are broken with the key (or the number of ranks) changed; false where the
-  // value is wrong in itself.
-  bool try_out(const std::string& key, const std::string& value,
-               std::set<std::string>& broken) const;
-  // Names of the rules that are broken in the whole deck as it is.
-  const std::set<std::string>& broken_now() const;
+  std::string advise_one(const std::vector<Advice>& all, bool rest_may_break) const;
+  std::string advise_with_ranks(const std::vector<Advice>& all) const;
+  // Whether the value, with this number of ranks, mends the rule under way and, unless
+  // they may, breaks no other.
+  bool mends(const std::string& key, const std::string& value, int ranks,
+             bool rest_may_break) const;
+  // Names of the rules that are broken with a key of the deck changed, or none; nothing
+  // where the value is wrong in itself.
+  struct Tried {
+    bool sound = false;
+    std::set<std::string> broken;
+  };
+  const Tried& try_out(const std::string& key, const std::string& value, int ranks) const;
 
   void run_rules();
   void graph_rules();
@@ -135,9 +144,10 @@ class Rules {
   int ranks_, ranks_on_node_;
   bool quiet_ = false;  // only names_ are wanted
   BrokenRules broken_;
-  std::string under_way_;        // name of the rule whose text is made
-  std::set<std::string> names_;  // of the rules broken so far
-  mutable std::set<std::string> broken_now_;
+  std::string under_way_;           // name of the rule whose text is made
+  std::set<std::string> names_;     // of the rules broken so far
+  mutable std::string plain_deck_;  // with all defaults, without comments
+  mutable std::map<std::string, Tried> tried_;
 };
 
 // "a|b" holds "b".
@@ -160,7 +170,7 @@ inline std::int64_t next_multiple(std::int64_t value, std::int64_t of) {
 
 // `most` multiples of `of`, from `value` up.
 std::vector<std::string> multiples_from(std::int64_t value, std::int64_t of,
-                                        int most = 64);
+                                        int most = 32);
 // The divisors of `value` up to `limit`, the largest first; both at least 1.
 std::vector<std::string> divisors_up_to(std::int64_t value, std::int64_t limit);
 // Whole numbers from `first` to `last`, up or down.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 #include "train/deck_table.hpp"
 #include "train/rules.hpp"
@@ -10,11 +11,10 @@ namespace trireme::train {
 namespace {
 
 // No message tries more values than this.
-constexpr std::int64_t most_values = 64;
+constexpr std::int64_t most_values = 32;
 
-bool has(const std::set<std::string>& all, const std::string& one) {
-  return all.contains(one);
-}
+// Nor numbers of ranks that are farther from the given one than this.
+constexpr int most_ranks_away = 8;
 
 }  // namespace
 
@@ -48,55 +48,87 @@ std::vector<std::string> numbers(std::int64_t first, std::int64_t last) {
   return all;
 }
 
-bool Rules::try_out(const std::string& key, const std::string& value,
-                    std::set<std::string>& broken) const {
+const Rules::Tried& Rules::try_out(const std::string& key, const std::string& value,
+                                   int ranks) const {
+  const auto [found, fresh] =
+      tried_.try_emplace(key + "=" + value + " on " + std::to_string(ranks));
+  Tried& tried = found->second;
+  if (!fresh) return tried;
+  if (plain_deck_.empty()) {
+    std::istringstream lines(deck_.effective());
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with('#')) plain_deck_ += line + "\n";
+  }
   const std::array overrides = {key + "=" + value};
   const auto deck = io::Deck::parse_leniently(
-      deck_.effective(), "advice",
+      plain_deck_, "advice",
       std::span(overrides).first(key.empty() ? 0 : overrides.size()), deck_table());
-  if (!key.empty() && !deck.sound(key)) return false;
-  const int ranks = key.empty() ? std::stoi(value) : ranks_;
-  const RunConfig config = read_run_config(
-      deck, ranks, ranks_on_node_ > 0 ? std::min(ranks_on_node_, ranks) : 0);
-  Rules rules(deck, config, ranks, ranks_on_node_);
+  tried.sound = key.empty() || deck.sound(key);
+  if (!tried.sound) return tried;
+  const int here = ranks_on_node_ > 0 ? std::min(ranks_on_node_, ranks) : 0;
+  const RunConfig config = read_run_config(deck, ranks, here);
+  Rules rules(deck, config, ranks, here);
   rules.quiet_ = true;
   rules.judge();
-  broken = std::move(rules.names_);
-  return true;
+  tried.broken = std::move(rules.names_);
+  return tried;
 }
 
-const std::set<std::string>& Rules::broken_now() const {
-  if (broken_now_.empty()) try_out("", std::to_string(ranks_), broken_now_);
-  return broken_now_;
+bool Rules::mends(const std::string& key, const std::string& value, int ranks,
+                  bool rest_may_break) const {
+  const Tried& then = try_out(key, value, ranks);
+  if (!then.sound || then.broken.contains(under_way_)) return false;
+  if (rest_may_break) return true;
+  const std::set<std::string>& now = try_out("", "", ranks_).broken;
+  return std::includes(now.begin(), now.end(), then.broken.begin(), then.broken.end());
+}
+
+std::string Rules::advise_one(const std::vector<Advice>& all, bool rest_may_break) const {
+  std::string write, start;
+  bool one = false;  // rank
+  for (const Advice& advice : all) {
+    const bool of_ranks = advice.key.empty();
+    const auto good = std::find_if(
+        advice.values.begin(), advice.values.end(), [&](const std::string& value) {
+          return of_ranks ? mends("", "", std::stoi(value), rest_may_break)
+                          : mends(advice.key, value, ranks_, rest_may_break);
+        });
+    if (good == advice.values.end()) continue;
+    if (of_ranks) {
+      start += (start.empty() ? "start " : " or ") + *good;
+      one = *good == "1";
+    } else {
+      write += (write.empty() ? "write " : " or ") + advice.key + " = " + *good;
+    }
+  }
+  if (!start.empty()) start += one ? " rank" : " ranks";
+  return write + (write.empty() || start.empty() ? "" : ", or ") + start;
+}
+
+std::string Rules::advise_with_ranks(const std::vector<Advice>& all) const {
+  constexpr std::size_t most_of_each = 4;
+  for (const Advice& advice : all) {
+    if (advice.key.empty()) continue;
+    for (std::size_t i = 0; i < std::min(most_of_each, advice.values.size()); ++i) {
+      // The nearest numbers first, up to twice as many.
+      for (int away = 1; away <= std::min(ranks_, most_ranks_away); ++away) {
+        for (const int ranks : {ranks_ - away, ranks_ + away}) {
+          if (ranks >= 1 && mends(advice.key, advice.values[i], ranks, false))
+            return "write " + advice.key + " = " + advice.values[i] + " and start " +
+                   ranks_text(ranks);
+        }
+      }
+    }
+  }
+  return {};
 }
 
 std::string Rules::advise(const std::vector<Advice>& all) const {
-  const std::set<std::string>& now = broken_now();
-  const auto first_good = [&](const Advice& advice, bool alone) -> std::string {
-    for (const std::string& value : advice.values) {
-      std::set<std::string> then;
-      if (!try_out(advice.key, value, then) || has(then, under_way_)) continue;
-      const bool no_worse =
-          std::includes(now.begin(), now.end(), then.begin(), then.end());
-      if (no_worse || alone) return value;
-    }
-    return {};
-  };
-  for (const bool alone : {false, true}) {
-    std::string write, start;
-    for (const Advice& advice : all) {
-      const std::string value = first_good(advice, alone);
-      if (value.empty()) continue;
-      if (advice.key.empty()) {
-        start += (start.empty() ? "start " : " or ") + ranks_text(std::stoll(value));
-      } else {
-        write += (write.empty() ? "write " : " or ") + advice.key + " = " + value;
-      }
-    }
-    if (write.empty() && start.empty()) continue;
-    return ": " + write + (write.empty() || start.empty() ? "" : ", or ") + start;
-  }
-  return ": no other value of one of these keys alone will do";
+  std::string text = advise_one(all, false);
+  if (text.empty()) text = advise_with_ranks(all);
+  if (text.empty()) text = advise_one(all, true);
+  return text.empty() ? ": no other value of one of these keys alone will do"
+                      : ": " + text;
 }
 
 }  // namespace trireme::train

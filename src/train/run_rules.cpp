@@ -153,7 +153,7 @@ void Rules::batch_rules() {
       [&] {
         const std::int64_t below = ranks_ / axes * axes;
         std::vector<std::string> fewer;
-        for (std::int64_t ranks = below; ranks > 0 && fewer.size() < 64; ranks -= axes)
+        for (std::int64_t ranks = below; ranks > 0 && fewer.size() < 32; ranks -= axes)
           fewer.push_back(std::to_string(ranks));
         return show("parallel.tensor") + " x " + show("parallel.context") + " x " +
                show("parallel.pipeline") +

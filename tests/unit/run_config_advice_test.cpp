@@ -18,12 +18,12 @@ struct Advised {
   std::vector<int> ranks;
 };
 
-// "write A = 1 or B = 2, or start 4 ranks or 8 ranks", "start 2 or 4 ranks".
+// "write A = 1 or B = 2, or start 4 ranks", "start 2 or 4 ranks".
 Advised advised(const std::string& message) {
   Advised found;
   static const std::regex value(
       R"re(([a-z_.0-9]+\.[a-z_0-9]+) = ("[^"]*"|\[[^\]]*\]|[-+.e0-9]+|true|false))re");
-  static const std::regex ranks(R"re((\d+) ranks?)re");
+  static const std::regex ranks(R"re(start (\d+)(?: or (\d+))? ranks?)re");
   // Advice begins at the last "write " or "start "; values before it are those in force.
   auto begin = message.rfind(": write ");
   if (begin == std::string::npos) begin = message.rfind(": start ");
@@ -32,7 +32,9 @@ Advised advised(const std::string& message) {
   for (std::sregex_iterator i(text.begin(), text.end(), value), end; i != end; ++i)
     found.overrides.push_back((*i)[1].str() + "=" + (*i)[2].str());
   for (std::sregex_iterator i(text.begin(), text.end(), ranks), end; i != end; ++i)
-    found.ranks.push_back(std::stoi((*i)[1].str()));
+    for (const int group : {1, 2})
+      if ((*i)[static_cast<std::size_t>(group)].matched)
+        found.ranks.push_back(std::stoi((*i)[static_cast<std::size_t>(group)].str()));
   return found;
 }
 
@@ -52,6 +54,12 @@ int expect_accepted(const Words& overrides, int ranks) {
   SCOPED_TRACE(joined(overrides) + std::to_string(ranks) + " ranks: " + problems.front());
   const Advised advice = advised(problems.front());
   int tried = 0;
+  if (problems.front().find(" and start ") != std::string::npos) {
+    Words with = overrides;
+    with.push_back(advice.overrides.at(0));
+    EXPECT_EQ(joined(problems_of(with, advice.ranks.at(0))), "");
+    return 1;
+  }
   for (const std::string& fix : advice.overrides) {
     Words with = overrides;
     with.push_back(fix);
@@ -102,7 +110,7 @@ TEST(RunConfigAdvice, ImpossibleValuesOfBefore) {
 // Decks drawn at random: those with one problem say what to do about it.
 TEST(RunConfigAdvice, IsAcceptedByTheRules) {
   int tried = 0;
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const Random random(seed, 1);
     std::uint64_t draws = 0;
     const auto one_of = [&](std::initializer_list<int> values) {
@@ -135,7 +143,7 @@ TEST(RunConfigAdvice, IsAcceptedByTheRules) {
     tried += expect_accepted(deck, std::stoi(one_of({1, 2, 4, 6, 8, 12})));
     if (testing::Test::HasFailure()) break;
   }
-  EXPECT_GE(tried, 30);
+  EXPECT_GE(tried, 15);
 }
 
 }  // namespace
