@@ -90,6 +90,13 @@ Record& Record::set(const std::string& key, const Record& value) {
   return *this;
 }
 
+Record& Record::set(const std::string& key, const std::vector<Record>& values) {
+  std::string text;
+  for (const Record& value : values) text += (text.empty() ? "" : ", ") + value.json();
+  fields_.emplace_back(key, "[" + text + "]");
+  return *this;
+}
+
 Record& Record::append(const Record& other) {
   fields_.insert(fields_.end(), other.fields_.begin(), other.fields_.end());
   return *this;

@@ -11,8 +11,8 @@
 
 namespace trireme::io {
 
-// An ordered JSON object of numbers, texts, lists of numbers and other such objects.
-// Non-finite numbers are written as null.
+// An ordered JSON object of numbers, texts, lists of numbers, other such objects and
+// lists of those. Non-finite numbers are written as null.
 class Record {
  public:
   Record& set(const std::string& key, double value);
@@ -20,6 +20,7 @@ class Record {
   Record& set(const std::string& key, const std::string& value);
   Record& set(const std::string& key, const std::vector<double>& values);
   Record& set(const std::string& key, const Record& value);
+  Record& set(const std::string& key, const std::vector<Record>& values);
   // The fields of another record, after those here.
   Record& append(const Record& other);
   bool empty() const { return fields_.empty(); }

@@ -130,21 +130,36 @@ void TokenStream::require_one_sample() const {
           tokens(), sequence_, sequence_ + 1);
 }
 
-void TokenStream::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
+template <class Body>
+void TokenStream::for_each_part(std::int64_t index, const Body& body) const {
   require(index >= 0 && index < windows(), "sample {} of {}", index, windows());
-  require(std::ssize(tokens) == sequence_ + 1, "{} tokens for a sample of {}",
-          tokens.size(), sequence_ + 1);
   std::int64_t at = index * sequence_;
-  const std::int64_t end = std::min(at + sequence_ + 1, this->tokens());
+  const std::int64_t end = std::min(at + sequence_ + 1, tokens());
   auto part = static_cast<std::size_t>(
       std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin() - 1);
   for (; at < end; ++part) {
-    const auto count = static_cast<std::size_t>(std::min(end, starts_[part + 1]) - at);
-    read(part, at - starts_[part], tokens.first(count));
-    tokens = tokens.subspan(count);
-    at += static_cast<std::int64_t>(count);
+    const std::int64_t count = std::min(end, starts_[part + 1]) - at;
+    body(part, at - starts_[part], count);
+    at += count;
   }
+}
+
+void TokenStream::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
+  require(std::ssize(tokens) == sequence_ + 1, "{} tokens for a sample of {}",
+          tokens.size(), sequence_ + 1);
+  for_each_part(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+    read(part, begin, tokens.first(static_cast<std::size_t>(count)));
+    tokens = tokens.subspan(static_cast<std::size_t>(count));
+  });
   std::fill(tokens.begin(), tokens.end(), ignore_index);
+}
+
+std::vector<SamplePart> TokenStream::parts(std::int64_t index) const {
+  std::vector<SamplePart> all;
+  for_each_part(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+    all.push_back({path_of(part), begin, count});
+  });
+  return all;
 }
 
 std::string TokenStream::describe() const {

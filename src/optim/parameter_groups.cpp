@@ -85,11 +85,8 @@ void apply_groups(const OptimizerConfig& config, Param& param) {
            group.pattern, names);
     }
     param.frozen = group.frozen;
-    param.weight_decay = group.weight_decay;
-    param.learning_rate_factor = 1.0;
-    if (group.learning_rate >= 0 && config.learning_rate > 0) {
-      param.learning_rate_factor = group.learning_rate / config.learning_rate;
-    }
+    if (group.learning_rate >= 0) param.learning_rate = group.learning_rate;
+    if (group.weight_decay >= 0) param.weight_decay = group.weight_decay;
   }
 }
 

@@ -229,13 +229,13 @@ void read_output(const io::Deck& deck, RunConfig& config) {
   config.health.check_replicas_every = deck.integer("health.check_replicas_every");
   config.debug.check_collectives = deck.boolean("debug.check_collectives");
   config.debug.dump_gradients = deck.integers("debug.dump_gradients");
+  config.debug.dump_samples = deck.integers("debug.dump_samples");
   config.debug.fault = deck.text("debug.fault");
 }
 
 }  // namespace
 
-RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
-  // 1. What the deck says, with defaults that depend on other keys resolved.
+RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   RunConfig config;
   config.run = read_run(deck);
   config.model = read_model(deck);
@@ -249,9 +249,14 @@ RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   config.optimizer = read_optimizer(deck);
   config.z_loss = deck.real("model.z_loss");
   read_output(deck, config);
+  return config;
+}
 
+RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
+  // 1. What the deck says, with defaults that depend on other keys resolved.
+  RunConfig config = read_run_config(deck, ranks, ranks_on_node);
   // 2. Whether it can be done.
-  const BrokenRules broken = check_rules(deck, config, ranks);
+  const BrokenRules broken = check_rules(deck, config, ranks, ranks_on_node);
   if (broken.problems.empty()) {
     deck.require_sound();
     return config;

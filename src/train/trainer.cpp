@@ -202,6 +202,7 @@ void Trainer::step() {
       const Timer timer(times.data, "data");
       enter("reading data");
       batch = &loader_->next();
+      dump_samples();
       enter("training step");
     }
     // Losses and gradients are means over the real tokens of the global batch.

@@ -84,6 +84,7 @@ class Trainer {
   std::int64_t next_checkpoint(std::int64_t step) const;
   std::string describe_next_checkpoint() const;
   void dump_gradients();
+  void dump_samples();
   TimeNeeded time_needed() const;
   std::string due_fault() const;
   void inject_fault();

@@ -10,6 +10,7 @@
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
 #include "kernels/elementwise.hpp"
+#include "train/sample_list.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -142,6 +143,19 @@ double Trainer::validation_loss() {
   }
   totals_.sum_validation(loss, valid);
   return loss / std::max(valid, 1.0);
+}
+
+// Which samples the step under way is made of.
+void Trainer::dump_samples() {
+  const auto& steps = config_.debug.dump_samples;
+  if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    const std::string directory = config_.run.directory + "/samples";
+    io::make_directories(directory);
+    io::write_text_atomically(directory + "/" + io::step_name(step_ + 1) + ".jsonl",
+                              list_samples(config_, *source_, step_ + 1));
+  });
 }
 
 // Every tensor's unclipped gradient, whole, by name.

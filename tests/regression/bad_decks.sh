@@ -180,7 +180,7 @@ rule graphs_pipeline 65 2 'parallel.pipeline = 2|write parallel.pipeline = 1' \
   "${graphs[@]}" parallel.pipeline=2
 rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
   "${graphs[@]}" parallel.schedule=zb_h1
-rule graphs_experts 65 1 'model.architecture = "mixtral"|write model.architecture' \
+rule graphs_experts 65 1 'model.architecture = "mixtral"|write run.cuda_graphs = false' \
   "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
 rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|"ZERO1"' \
   "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD
