@@ -20,10 +20,12 @@ campaign_begin() {
     exit 66
   done
   deck=$SOURCE/tests/regression/tiny.toml
+  # Learning rates that do not depend on the number of steps: runs of other lengths compare.
+  constant="optimizer.schedule.name=constant optimizer.schedule.warmup=0"
   program_name=$(basename "$TRIREME")
   program_name=${program_name:0:15}  # what the kernel keeps of it
   work=$(mktemp -d "${TMPDIR:-/tmp}/campaign.XXXXXX")
-  trap 'rm -rf "$work"' EXIT
+  trap campaign_end EXIT
   trap 'exit 130' INT TERM
   mkdir -p "$work/references" "$work/cases"
   # More ranks than cores, as everywhere in tests.
@@ -34,6 +36,17 @@ campaign_begin() {
   [ "$(id -u)" = 0 ] && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   ulimit -c 0
   cd "$SOURCE" || exit 66
+}
+
+# However the campaign ends: what it began ends with it.
+campaign_end() {
+  local file
+  kill $(jobs -p) 2>/dev/null
+  declare -F slurm_end >/dev/null && slurm_end
+  for file in "$work"/cases/*/sessions; do
+    [ -e "$file" ] && case_folder=${file%/sessions} case_end
+  done
+  rm -rf "$work"
 }
 
 case_begin() {

@@ -102,7 +102,8 @@ say() {
   {
     echo "FAILED $1 $2: $verdict"
     [ -s "$case_folder/what" ] && sed 's/^/    what: /' "$case_folder/what"
-    tail -n 6 "$case_folder/out" 2>/dev/null | cut -c1-240 | sed 's/^/    out:  /'
+    { grep -a "^trireme: error" "$case_folder/out" | head -n 3; tail -n 3 "$case_folder/out"; } 2>/dev/null |
+      cut -c1-240 | sed 's/^/    out:  /'
     echo "    again: tests/campaign/run.sh --seed $seed --class $1 --case $2"
   } >"$case_folder/said"
   cat "$case_folder/said"
@@ -110,6 +111,26 @@ say() {
     mkdir -p "$keep" && cp -a "$case_folder" "$keep/$1.$2"
   fi
 }
+
+# The table of what was tried; fails when anything was lost or wrong, or nothing tried.
+count() { cat "$results/$1".* 2>/dev/null | grep -cE "^($2)"; }
+row() { printf '%-12s %7s %9s %6s %6s %8s\n' "$@"; }
+table() {
+  local totals=(0 0 0 0 0) numbers class i bad
+  echo
+  row class tried survived lost wrong skipped
+  for class in "${classes[@]}"; do
+    numbers=("$(count "$class" 'survived|lost|wrong')" "$(count "$class" survived)"
+      "$(count "$class" lost)" "$(count "$class" wrong)" "$(count "$class" skipped)")
+    row "$class" "${numbers[@]}"
+    for i in 0 1 2 3 4; do totals[i]=$((totals[i] + numbers[i])); done
+  done
+  row all "${totals[@]}"
+  bad=$((totals[2] + totals[3]))
+  echo "seed $seed, $((SECONDS - started)) s, $jobs at a time; $bad of ${totals[0]} not as they should be"
+  [ $bad = 0 ] && [ "${totals[0]}" -gt 0 ]
+}
+trap 'table; exit 130' INT TERM  # also of a campaign that is cut short
 
 running=0
 try() { # CLASS K
@@ -142,20 +163,4 @@ for class in "${classes[@]}"; do
 done
 wait
 
-# The table.
-bad=0
-count() { cat "$results/$1".* 2>/dev/null | grep -c "^$2"; }
-row() { printf '%-12s %7s %9s %6s %6s %8s\n' "$@"; }
-echo
-row class tried survived lost wrong skipped
-totals=(0 0 0 0 0)
-for class in "${classes[@]}"; do
-  numbers=("$(count "$class" '[slw][uor][^i]')" "$(count "$class" survived)" "$(count "$class" lost)"
-    "$(count "$class" wrong)" "$(count "$class" skipped)")
-  row "$class" "${numbers[@]}"
-  for i in 0 1 2 3 4; do totals[i]=$((totals[i] + numbers[i])); done
-done
-row all "${totals[@]}"
-bad=$((totals[2] + totals[3]))
-echo "seed $seed, $((SECONDS - started)) s, $jobs at a time; $bad of ${totals[0]} not as they should be"
-[ $bad = 0 ] && [ "${totals[0]}" -gt 0 ]
+table

@@ -14,7 +14,7 @@ checkpoints_case() {
   pick 1 2 4; ranks=$picked
   pick fp32 bf16 fp64; compute=$picked
   words="precision.compute=$compute run.steps=6 checkpoint.every=2 checkpoint.keep=2 model.layers=1
-    optimizer.schedule.name=constant"
+    $constant"
   reference "$ranks" $words
   copy_run "$case_folder/run"
   folder=$case_folder/run/checkpoints/step-00000006

@@ -7,7 +7,7 @@ data_begin() { mapfile -t tokens_kinds < <("$TOOL" hdf5 tokens_kinds); }
 data_case() {
   local ranks words directory=$case_folder/run
   pick 1 1 2 3; ranks=$picked
-  words="precision.compute=fp32 run.steps=3 checkpoint.every=2 model.layers=1"
+  words="precision.compute=fp32 run.steps=3 checkpoint.every=2 model.layers=1 $constant"
   limit=60
   case $(($1 % 4)) in
     0) data_tokens "$1" ;;
@@ -73,7 +73,7 @@ data_paths() {
 data_changes() {
   local file=$case_folder/text
   cat LICENSE LICENSE >"$file"
-  words="precision.compute=fp32 checkpoint.every=2 optimizer.schedule.name=constant"
+  words="precision.compute=fp32 checkpoint.every=2 $constant"
   launch "$ranks" train "$deck" run.directory="$directory" $words run.steps=2000 \
     "data.paths=[\"$file\"]" checkpoint.every=500
   stepped "$directory" 3

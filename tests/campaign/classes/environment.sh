@@ -47,7 +47,7 @@ environment_variables() {
   pick 1 1 2 4; ranks=$picked
   pick fp32 bf16 fp64; compute=$picked
   words="precision.compute=$compute run.steps=4 checkpoint.every=2 checkpoint.keep=0
-    optimizer.schedule.name=constant"
+    $constant"
   reference "$ranks" $words
   environment_draw
   run "$ranks" train "$deck" run.directory="$case_folder/run" $words run.steps=2
@@ -131,7 +131,7 @@ environment_lost_output() {
 }
 
 environment_threads() {
-  local words="precision.compute=fp32 run.steps=2 checkpoint.every=2" threads
+  local words="precision.compute=fp32 run.steps=2 checkpoint.every=2 $constant" threads
   reference 1 $words
   pick 1 2 3 64 1000; threads=$picked
   note "OMP_NUM_THREADS $threads, run.threads drawn"

@@ -42,8 +42,8 @@ rank_pid() {
 }
 hangs_launch() {
   launch "$ranks" train "$deck" run.directory="$directory" $words run.steps=100000 \
-    optimizer.schedule.name=constant health.watchdog_seconds="$1" checkpoint.every=200
-  words="$words optimizer.schedule.name=constant"
+    $constant health.watchdog_seconds="$1" checkpoint.every=200
+  words="$words $constant"
   stepped "$directory" $((step * 50)) || return 1
 }
 hangs_outside_stop() {

@@ -56,7 +56,7 @@ io_file_size() {
 }
 
 io_open_files() {
-  local words="precision.compute=fp32 run.steps=2 checkpoint.every=2" ranks files
+  local words="precision.compute=fp32 run.steps=2 checkpoint.every=2 $constant" ranks files
   pick 1 2; ranks=$picked
   reference "$ranks" $words
   draw 60; files=$((drawn + 8))

@@ -9,7 +9,7 @@ links_case() {
   local name=${names[$1 % ${#names[@]}]} directory=$case_folder/run kind
   local words="precision.compute=fp32 run.steps=4 checkpoint.every=2 checkpoint.keep=2
     metrics.tensorboard=true debug.dump_gradients=[2] health.watchdog_seconds=60
-    optimizer.schedule.name=constant"
+    $constant"
   pick 1 1 2; local ranks=$picked
   reference "$ranks" $words
   pick file dangling folder fifo zero loop directory

@@ -50,9 +50,17 @@ shell_sweep() {
   # What it tells to type does what it says, and no more.
   local line
   line=$(sed -n 's/.*\(sbatch --array.*\)/\1/p' "$case_folder/out" | head -n 1)
+  : >"$case_folder/calls"
   PATH=$case_folder/bin:$PATH STAND_IN_STATUS=0 timeout 30 bash -c "$line" >/dev/null 2>&1 </dev/null
+  local word script=""
+  while IFS= read -r -d "" word; do script=$word; done <"$case_folder/calls"
+  case $script in
+    -*) wrong "sbatch takes the script for an option: $(printf %q "$script")" ;;
+  esac
+  [ -e "$script" ] || lost "sbatch is told of another script: $(printf %q "$script")"
 }
 shell_run() {
+  case $1 in /*) ;; *) set -- "./$1" ;; esac
   [ -e "$1" ] || lost "there is no $(printf %q "$1")"
   bash -n "$1" 2>/dev/null || lost "the script is no bash"
   : >"$case_folder/calls"

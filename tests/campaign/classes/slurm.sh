@@ -3,22 +3,27 @@
 # SPDX-License-Identifier: Apache-2.0
 slurm_weight=40
 
+. "$here/../slurm/cluster.sh"
+
 slurm_begin() {
   slurm_up=0
-  # cluster_skip leaves the shell, so that a try in another one comes first.
-  (. "$SOURCE/tests/slurm/cluster.sh"
+  # cluster_skip leaves the shell, so a smaller one is tried in another shell first.
+  (
     trap cluster_stop EXIT
-    cluster_start "$work/try" 1) >"$work/slurm.out" 2>&1 || return 0
-  . "$SOURCE/tests/slurm/cluster.sh"
+    cluster_start "$work/try" 1
+  ) >"$work/slurm.out" 2>&1 || return 0
   cluster_start "$work/cluster" 4
   slurm_up=1
   export TRIREME OMP_PLACES=threads
 }
 slurm_end() {
-  local pid
-  [ $slurm_up = 1 ] || return 0
+  local file
+  [ "${slurm_up:-0}" = 1 ] || return 0
+  slurm_up=0
+  for file in "$work"/cluster/slurmd.n*; do
+    [ -e "$file" ] && slurmd_pid[${file##*.}]=$(cat "$file")
+  done
   cluster_stop
-  for pid in $(cat "$work/cluster/more" 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done
 }
 
 slurm_case() {
@@ -28,7 +33,7 @@ slurm_case() {
   pick fp32 bf16; compute=$picked
   pick 1 2 4; nodes=$picked
   launched=$$
-  words="precision.compute=$compute optimizer.schedule.name=constant checkpoint.every=50"
+  words="precision.compute=$compute $constant checkpoint.every=50"
   note "$kind, $compute, $nodes nodes"
   slurm_submit
   slurm_soon 90 slurm_has_steps 20 || lost "the job did not begin: $(slurm_state)"
@@ -55,7 +60,8 @@ slurm_submit() {
   job=$(sbatch --parsable --nodes="$nodes" --ntasks-per-node="$ranks" --cpus-per-task=1 \
     --output="$case_folder/out" "$@" jobs/train.sbatch "$deck" run.directory="$directory" $words \
     run.steps=1000000 2>>"$case_folder/out") || wrong "sbatch refused"
-  cp /dev/null "$case_folder/what.job"
+  # However the case ends, nothing of it is left for the next.
+  trap 'scontrol update JobId=$job Requeue=0; scancel --signal=KILL "$job"; scancel "$job"' EXIT
 }
 # It begins again, gets on, and is stopped for good; what it did is what an undisturbed run does.
 slurm_continues() {
@@ -84,7 +90,7 @@ slurm_compare() {
 # Cancelled is cancelled.
 slurm_cancel() {
   scancel "$job"
-  slurm_soon 90 slurm_ended || lost "scancel does not end it: $(slurm_state)"
+  slurm_soon 40 slurm_ended || lost "scancel does not end it: $(slurm_state)"
   sleep 3
   [ "$(slurm_state)" = CANCELLED ] || wrong "state $(slurm_state) after scancel"
   [ "$(slurm_restarts)" = 0 ] || wrong "started again after scancel"
@@ -105,15 +111,16 @@ slurm_kill_rank() {
 }
 # Its daemon is killed, and put back for those who come later.
 slurm_node() {
-  local node pid
+  local node file pid
   node=$(scontrol show hostnames "$(squeue -h -j "$job" -o %N)" | tail -n 1)
   exec 7>"$work/cluster/node.lock"
   flock 7
-  pid=$(pgrep -f "^slurmd -D -N $node\$")
-  kill -9 $pid 2>/dev/null
+  file=$work/cluster/slurmd.$node
+  pid=$(cat "$file" 2>/dev/null)
+  kill -9 "${pid:-${slurmd_pid[$node]}}" 2>/dev/null
   slurm_soon 60 slurm_restarted
   setsid slurmd -D -N "$node" >>"$work/cluster/slurmd-$node.out" 2>&1 7>&- &
-  echo $! >>"$work/cluster/more"
+  echo $! >"$file"
   flock -u 7
   slurm_continues
 }
