@@ -20,6 +20,7 @@ static enum io_fault armed_fault;
 static int armed_at, armed_error;
 static _Atomic int calls; /* a second thread may write */
 static const char* struck_call = "";
+static _Thread_local int is_below; /* whether the call under way is on the folder */
 
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
   snprintf(armed_folder, sizeof armed_folder, "%s", folder);
@@ -39,9 +40,11 @@ const char* io_faults_struck(void) { return struck_call; }
 
 /* Counts a call on `path`. 1: it must fail, errno is set. */
 static int struck(const char* name, const char* path) {
+  is_below = 0;
   if (armed_folder[0] == '\0' || path == NULL ||
       strncmp(path, armed_folder, strlen(armed_folder)) != 0)
     return 0;
+  is_below = 1;
   ++calls;
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
   if ((armed_fault == io_fault_once && calls == armed_at) ||
@@ -53,33 +56,21 @@ static int struck(const char* name, const char* path) {
   return 0;
 }
 
-/* Writes the path of `descriptor`. 0: there is none, or nothing is armed. */
-static int path_of(int descriptor, char* path, size_t bytes) {
-  char link[64];
+static int struck_descriptor(const char* name, int descriptor) {
+  char link[64], path[4096];
+  is_below = 0;
   if (armed_folder[0] == '\0') return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  const ssize_t length = readlink(link, path, bytes - 1);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
   if (length < 0) return 0;
   path[length] = '\0';
-  return 1;
+  return struck(name, path);
 }
 
-static int struck_descriptor(const char* name, int descriptor) {
-  char path[4096];
-  return path_of(descriptor, path, sizeof path) && struck(name, path);
-}
-
-static int is_below(int descriptor) {
-  char path[4096];
-  return path_of(descriptor, path, sizeof path) &&
-         strncmp(path, armed_folder, strlen(armed_folder)) == 0;
-}
-
-/* What a write takes of `bytes`. Those elsewhere are left alone: Open MPI waits for the
- * rest of what it wrote to its daemon. */
-static size_t taken(int descriptor, size_t bytes) {
-  const int cut = armed_fault == io_fault_short && is_below(descriptor) &&
-                  calls >= armed_at && bytes > 1;
+/* What a write takes of `bytes`. */
+static size_t taken(size_t bytes) {
+  const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short &&
+                  is_below && calls >= armed_at && bytes > 1;
   return cut ? bytes / 2 : bytes;
 }
 
@@ -87,15 +78,15 @@ static size_t taken(int descriptor, size_t bytes) {
 
 ssize_t write(int d, const void* from, size_t bytes) {
   if (struck_descriptor("write", d)) return -1;
-  return REAL(write)(d, from, taken(d, bytes));
+  return REAL(write)(d, from, taken(bytes));
 }
 ssize_t pwrite(int d, const void* from, size_t bytes, off_t at) {
   if (struck_descriptor("pwrite", d)) return -1;
-  return REAL(pwrite)(d, from, taken(d, bytes), at);
+  return REAL(pwrite)(d, from, taken(bytes), at);
 }
 ssize_t pwrite64(int d, const void* from, size_t bytes, off64_t at) {
   if (struck_descriptor("pwrite64", d)) return -1;
-  return REAL(pwrite64)(d, from, taken(d, bytes), at);
+  return REAL(pwrite64)(d, from, taken(bytes), at);
 }
 int ftruncate(int d, off_t length) {
   return struck_descriptor("ftruncate", d) ? -1 : REAL(ftruncate)(d, length);

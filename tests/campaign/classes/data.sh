@@ -91,5 +91,5 @@ data_changes() {
   finished
   # Nothing was read after the change where it came at the very end.
   well_behaved "0 65 66 74"
-  [ "$status" = 0 ] || names "$(basename "$file")"
+  [ "$status" = 0 ] || names "$file"
 }

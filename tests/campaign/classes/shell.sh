@@ -13,7 +13,7 @@ shell_case() {
   mkdir -p "$folder" "$case_folder/bin"
   shell_stand_ins
   note "text $(printf %q "$text")"
-  pick directory directory working_directory override name deck
+  pick directory directory working_directory override name deck job
   note "as $picked"
   cd "$folder" || wrong "no folder"
   "shell_$picked"
@@ -86,4 +86,18 @@ shell_deck() {
   cp "$deck" "./deck $RANDOM.toml" 2>/dev/null
   cp "$deck" "./${text//\//_}.toml" 2>/dev/null || return 0
   shell_sweep sweep "./${text//\//_}.toml"
+}
+# The scripts of jobs/: what they are given reaches the program as it is.
+shell_job() {
+  local script
+  pick train.sbatch multi-node-cpu.sbatch multi-node-gpu.sbatch
+  script=$SOURCE/jobs/$picked
+  note "$picked"
+  PATH=$case_folder/bin:$PATH STAND_IN_STATUS=0 SLURM_JOB_ID=9 SLURM_CPUS_PER_TASK=1 TRIREME="./$text" \
+    timeout 30 bash "$script" "./$text" "run.name=$text" "$text" >"$case_folder/out" 2>&1 </dev/null
+  local word found=0
+  while IFS= read -r -d '' word; do
+    [ "$word" = "./$text" ] || [ "$word" = "run.name=$text" ] || [ "$word" = "$text" ] && found=$((found + 1))
+  done <"$case_folder/calls"
+  [ $found = 4 ] || wrong "$found of 4 words reach the program as they are: $(tail -n 1 "$case_folder/out")"
 }

@@ -10,8 +10,8 @@ signals_case() {
   pick fp32 fp32 bf16 fp64; compute=$picked
   pick 1 2; export OMP_NUM_THREADS=$picked
   [ "$ranks" = 4 ] && export OMP_NUM_THREADS=1
-  words="precision.compute=$compute run.steps=10 model.hidden=192 model.feed_forward=256
-    checkpoint.every=5 checkpoint.keep=2"
+  words="precision.compute=$compute run.steps=6 model.hidden=192 model.feed_forward=256 model.layers=1
+    batch.global=8 checkpoint.every=3 checkpoint.keep=2"
   reference "$ranks" $words
   note "$kind, $OMP_NUM_THREADS threads"
   pause=$(cat "$made/milliseconds")
