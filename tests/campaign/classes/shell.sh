@@ -13,14 +13,15 @@ shell_case() {
   mkdir -p "$folder" "$case_folder/bin"
   shell_stand_ins
   note "text $(printf %q "$text")"
-  pick directory directory working_directory override name deck job
-  note "as $picked"
+  local places=(directory working_directory override job name deck)
+  local place=${places[($1 + $1 / ${#texts[@]}) % ${#places[@]}]}
+  note "as $place"
   cd "$folder" || wrong "no folder"
-  "shell_$picked"
+  "shell_$place"
   shell_nothing_else
 }
 
-# They write down their arguments; srun also runs them, so that scripts of scripts are seen.
+# They write down their arguments, and leave with 75 unless they are told another status.
 shell_stand_ins() {
   local name
   for name in srun scontrol sbatch squeue mpirun mpiexec; do
