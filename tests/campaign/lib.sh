@@ -38,14 +38,26 @@ campaign_begin() {
   cd "$SOURCE" || exit 66
 }
 
+# descendants PROCESS: their numbers, the youngest generation last.
+descendants() {
+  local child
+  for child in $(pgrep -P "$1"); do
+    echo "$child"
+    descendants "$child"
+  done
+}
 # However the campaign ends: what it began ends with it.
+# Cases first, so that they begin nothing new; then their sessions, and jobs of Slurm, whose
+# ranks are nobody's children here but have a folder of this campaign among their words.
 campaign_end() {
   local file
-  kill $(jobs -p) 2>/dev/null
   declare -F slurm_end >/dev/null && slurm_end
+  kill -KILL $(descendants $$) 2>/dev/null
   for file in "$work"/cases/*/sessions; do
     [ -e "$file" ] && case_folder=${file%/sessions} case_end
   done
+  kill -KILL $(pgrep -f "run.directory=$work/") 2>/dev/null
+  sleep 0.2
   rm -rf "$work"
 }
 
