@@ -130,7 +130,8 @@ table() {
   echo "seed $seed, $((SECONDS - started)) s, $jobs at a time; $bad of ${totals[0]} not as they should be"
   [ $bad = 0 ] && [ "${totals[0]}" -gt 0 ]
 }
-trap 'table; exit 130' INT TERM  # also of a campaign that is cut short
+# Also of a campaign that is cut short; a second signal does not cut this short too.
+trap 'trap "" INT TERM; table; exit 130' INT TERM
 
 running=0
 try() { # CLASS K
