@@ -20,6 +20,7 @@ static enum io_fault armed_fault;
 static int armed_at, armed_error;
 static _Atomic int calls; /* a second thread may write */
 static const char* struck_call = "";
+static _Thread_local int is_below; /* whether the call under way is on the folder */
 
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
   snprintf(armed_folder, sizeof armed_folder, "%s", folder);
@@ -39,9 +40,11 @@ const char* io_faults_struck(void) { return struck_call; }
 
 /* Counts a call on `path`. 1: it must fail, errno is set. */
 static int struck(const char* name, const char* path) {
+  is_below = 0;
   if (armed_folder[0] == '\0' || path == NULL ||
       strncmp(path, armed_folder, strlen(armed_folder)) != 0)
     return 0;
+  is_below = 1;
   if ((armed_fault == io_fault_input) != (strcmp(name, "input") == 0)) return 0;
   ++calls;
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
@@ -57,6 +60,7 @@ static int struck(const char* name, const char* path) {
 
 static int struck_descriptor(const char* name, int descriptor) {
   char link[64], path[4096];
+  is_below = 0;
   if (armed_folder[0] == '\0') return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
   const ssize_t length = readlink(link, path, sizeof path - 1);
@@ -80,7 +84,7 @@ static int struck_beneath(const char* name, int folder, const char* below) {
 /* What a write takes of `bytes`. */
 static size_t taken(size_t bytes) {
   const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short &&
-                  calls >= armed_at && bytes > 1;
+                  is_below && calls >= armed_at && bytes > 1;
   return cut ? bytes / 2 : bytes;
 }
 
