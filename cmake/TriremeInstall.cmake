@@ -15,4 +15,4 @@ install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme/inputs)
 install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme/jobs
         FILES_MATCHING PATTERN "*.sbatch" PATTERN "*.sh" PATTERN "*.md"
         PATTERN "quickstart.sh" EXCLUDE)  # it builds the sources first
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

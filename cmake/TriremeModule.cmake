@@ -30,7 +30,9 @@ endif()
 target_link_options(trireme_options INTERFACE LINKER:--as-needed)
 target_compile_options(trireme_options INTERFACE
                        "$<$<COMPILE_LANGUAGE:CXX>:${_cxx_options}>")
-string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options} ${_sanitizers})  # trireme --version
+include(TriremeHardening)
+string(JOIN " " TRIREME_CXX_OPTIONS ${_cxx_options} ${_sanitizers}
+       ${TRIREME_HARDENING_OPTIONS})  # trireme --version
 
 # Apart from the rest, so that test programs can be compiled without (TRIREME_SANITIZE_TESTS).
 add_library(trireme_sanitizers INTERFACE)
@@ -108,5 +110,9 @@ function(trireme_module name)
   endif()
   add_library(trireme_${name} STATIC ${arg_SOURCES})
   target_link_libraries(trireme_${name} PUBLIC trireme_options ${arg_USES}
-    PRIVATE trireme_module_options ${arg_LIBRARIES} ${TRIREME_CUDA_LIBRARIES_${name}})
+    PRIVATE trireme_module_options trireme_hardening ${arg_LIBRARIES}
+            ${TRIREME_CUDA_LIBRARIES_${name}})
+  if(NOT name STREQUAL "kernels")  # a check at each index of a loop would cost there
+    target_link_libraries(trireme_${name} PRIVATE trireme_assertions)
+  endif()
 endfunction()

@@ -5,6 +5,7 @@
 # Usage: cmake/setup.sh PRESET [TARGET...]     (presets: cmake --list-presets)
 #   TRIREME_PACKAGES=skip   install nothing (libraries from Spack, modules, ...)
 #   TRIREME_JOBS=<n>        compile that many files at once (default: by cores and memory)
+# Preset fuzz ends with status 77 where there is no clang with libFuzzer.
 # A second run takes seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,6 +27,7 @@ case $preset in
     packages+=(libgtest-dev clang-format)
     optional+=(slurm-wlm)
     ;;
+  fuzz) optional+=(clang libclang-rt-dev) ;;
   release | ci-cuda) ;;
   *) packages+=(libgtest-dev) ;;
 esac
@@ -89,6 +91,14 @@ jobs() {
 
 if [ "${TRIREME_PACKAGES:-}" != skip ] && command -v dpkg-query >/dev/null; then
   install_packages
+fi
+has_libfuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null
+}
+if [ "$preset" = fuzz ] && ! has_libfuzzer; then
+  echo "-- No clang with libFuzzer (Debian: clang and libclang-rt-dev)"
+  exit 77
 fi
 options=()
 if command -v ccache >/dev/null; then

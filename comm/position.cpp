@@ -158,6 +158,8 @@ Verdict missing(Positions positions, Late which) {
       if (call.pair) continue;
       std::vector<int> late;
       for (const int rank : call.ranks) {
+        // Files that others can write to may name any number.
+        if (rank < 0 || static_cast<std::size_t>(rank) >= positions.size()) continue;
         const auto& other = positions[static_cast<std::size_t>(rank)];
         if (is_late(other, {call.group, call.ranks}, call.sequence) &&
             counts(other, which))
@@ -236,8 +238,10 @@ Verdict judge(Positions positions) {
 }
 
 std::string line_of(Positions positions, int rank) {
-  const auto& p = positions[static_cast<std::size_t>(rank)];
-  if (!p) return format("rank {}: has told no position", rank);
+  const auto at = static_cast<std::size_t>(rank);
+  if (at >= positions.size() || !positions[at])
+    return format("rank {}: has told no position", rank);
+  const auto& p = positions[at];
   std::string text =
       format("{}: '{}', {} steps done, {} s without progress", rank_text(positions, rank),
              p->phase, p->step, fixed(p->silent, 1));

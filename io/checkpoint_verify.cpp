@@ -26,8 +26,9 @@ std::map<std::string, std::vector<Region>> boxes_by_file(const std::string& dire
     std::sort(boxes.begin(), boxes.end(), [](const Region& a, const Region& b) {
       return a.ranges[0].begin < b.ranges[0].begin;
     });
-    const auto file = std::find_if(manifest.files.begin(), manifest.files.end(),
-                                   [&](const FileEntry& f) { return f.name == name; });
+    const auto file =
+        std::find_if(manifest.files.begin(), manifest.files.end(),
+                     [&wanted = name](const FileEntry& f) { return f.name == wanted; });
     std::int64_t end = 0;
     for (const Region& box : boxes) {
       const auto [begin, bytes] = box.ranges[0];

@@ -136,7 +136,7 @@ std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
     if (!record.is_object() || !record.contains("loss") || !record.contains("step"))
       continue;
     const double step = number_in(record, "step");
-    if (!(step <= static_cast<double>(last))) continue;
+    if (!(step >= 0 && step <= static_cast<double>(last))) continue;
     steps.push_back({static_cast<std::int64_t>(step), number_in(record, "loss"),
                      number_in(record, "grad_norm"), record.contains("skipped")});
   }

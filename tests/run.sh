@@ -1,15 +1,16 @@
 #!/bin/bash
-# Builds and runs every test: the main suite, then the sanitizers, then the CUDA build.
+# Builds and runs every test: the main suite, the sanitizers, the CUDA build, the fuzzing.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Usage: tests/run.sh [main] [sanitize] [cuda]     default: all three
-#   TRIREME_TEST_JOBS=<n>   half cores for tests (default: twice the cores)
+# Usage: tests/run.sh [main] [sanitize] [cuda] [fuzz]     default: all four
+#   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
+#   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 60)
 # Fails if any part fails; the last lines say how each went.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 70
 
 parts=("$@")
-[ ${#parts[@]} -eq 0 ] && parts=(main sanitize cuda)
+[ ${#parts[@]} -eq 0 ] && parts=(main sanitize cuda fuzz)
 jobs=${TRIREME_TEST_JOBS:-$((2 * $(nproc)))}
 summary=()  # a line for each part; the main suite's comes last
 failed=0
@@ -79,6 +80,34 @@ test_cuda() {
   fi
 }
 
+# Each fuzzing target under libFuzzer and the sanitizers, two at a time. What they find is
+# kept in build/fuzz/found, and new inputs in build/fuzz/corpus for the next time.
+test_fuzz() {
+  heading "fuzzing"
+  local seconds=${TRIREME_FUZZ_SECONDS:-60} status=0
+  cmake/setup.sh fuzz fuzzers || status=$?
+  if [ $status -eq 77 ]; then
+    report "fuzzing" 0 "left out: no clang"
+    return
+  elif [ $status -ne 0 ]; then
+    report "fuzzing" 1 "the build failed"
+    return
+  fi
+  local name names=()
+  for name in tests/fuzz/*_fuzz.cpp; do
+    name=$(basename "$name" _fuzz.cpp)
+    names+=("$name")
+  done
+  printf '%s\n' "${names[@]}" | xargs -P 2 -n 1 tests/fuzz/run_one.sh "$seconds" || status=$?
+  local inputs
+  inputs=$(awk '/^inputs/ { sum += $2 } END { print sum + 0 }' build/fuzz/log/*.inputs)
+  if [ $status -eq 0 ]; then
+    report "fuzzing" 0 "${#names[@]} targets, $seconds s each, $inputs inputs, nothing found"
+  else
+    report "fuzzing" 1 "found something: see above, and build/fuzz/found"
+  fi
+}
+
 if [ "$(id -u)" = 0 ]; then  # Open MPI refuses root unless told twice
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
@@ -87,8 +116,9 @@ for part in "${parts[@]}"; do
     main) test_main ;;
     sanitize) test_sanitize ;;
     cuda) test_cuda ;;
+    fuzz) test_fuzz ;;
     *)
-      echo "usage: tests/run.sh [main] [sanitize] [cuda]" >&2
+      echo "usage: tests/run.sh [main] [sanitize] [cuda] [fuzz]" >&2
       exit 64
       ;;
   esac

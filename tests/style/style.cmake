@@ -53,3 +53,9 @@ if(TRIREME_CHECK_HEADERS)
   endif()
   target_compile_options(style_headers PRIVATE -O0)
 endif()
+
+# What hardening leaves in the program. The sanitizers take its place.
+if(TRIREME_HARDENING AND NOT TRIREME_SANITIZE AND TARGET trireme)
+  trireme_add_test(style.hardened COMMAND
+                   bash ${CMAKE_CURRENT_SOURCE_DIR}/hardened.sh $<TARGET_FILE:trireme>)
+endif()

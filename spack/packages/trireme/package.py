@@ -79,6 +79,8 @@ class Trireme(CMakePackage, CudaPackage):
             self.define("TRIREME_CHECK_HEADERS", False),
             self.define("TRIREME_SANITIZE_TESTS", True),
             self.define("TRIREME_SANITIZE", ""),
+            self.define("TRIREME_HARDENING", True),
+            self.define("TRIREME_FUZZ", False),
             self.define("TRIREME_FETCH_DEPENDENCIES", False),  # no network while building
         ]
         if spec.satisfies("+cuda"):

@@ -1,0 +1,42 @@
+# TRIREME_FUZZ: the fuzzing targets with clang's libFuzzer, and only the sources that they
+# run: no kernels, no MPI calls. SPDX-License-Identifier: Apache-2.0
+include(CheckCXXSourceCompiles)
+
+set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
+set(CMAKE_REQUIRED_LINK_OPTIONS -fsanitize=fuzzer)
+check_cxx_source_compiles("
+  extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }"
+  TRIREME_HAS_LIBFUZZER)
+unset(CMAKE_REQUIRED_FLAGS)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+if(NOT TRIREME_HAS_LIBFUZZER)
+  message(FATAL_ERROR "TRIREME_FUZZ wants clang with its libFuzzer (Debian: clang and "
+    "libclang-rt-dev); ${CMAKE_CXX_COMPILER} has none")
+endif()
+target_compile_options(trireme_options INTERFACE -fsanitize=fuzzer-no-link)
+
+# What clang lacks of C++20 before version 16: std::source_location on libstdc++, and
+# _Float16 on x86, for which its storage type stands in.
+check_cxx_source_compiles("
+  #include <source_location>
+  int main() { return static_cast<int>(std::source_location::current().line()); }"
+  TRIREME_HAS_SOURCE_LOCATION)
+if(NOT TRIREME_HAS_SOURCE_LOCATION)
+  target_include_directories(trireme_options SYSTEM BEFORE INTERFACE
+                             ${PROJECT_SOURCE_DIR}/tests/fuzz/clang)
+endif()
+check_cxx_source_compiles("int main() { return static_cast<int>(_Float16(0)); }"
+                          TRIREME_HAS_FLOAT16)
+if(NOT TRIREME_HAS_FLOAT16)
+  target_compile_options(trireme_options INTERFACE -D_Float16=__fp16
+                         "SHELL:-Xclang -fallow-half-arguments-and-returns")
+endif()
+
+# Of these modules, what parses. What a target comes to need is one more file here.
+trireme_module(comm SOURCES comm/position.cpp USES base LIBRARIES MPI::MPI_C)
+trireme_module(train SOURCES src/train/deck_table.cpp src/train/batch_job.cpp USES io)
+trireme_module(app SOURCES src/app/arguments.cpp src/app/plot.cpp
+               src/app/sweep_manifest.cpp src/app/sweep_points.cpp USES train)
+add_subdirectory(src/base)
+add_subdirectory(io)
+add_subdirectory(tests/fuzz)
