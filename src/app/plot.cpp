@@ -9,6 +9,7 @@
 #include <limits>
 #include <string_view>
 
+#include "app/markup.hpp"
 #include "base/format.hpp"
 
 namespace trireme::app {
@@ -40,25 +41,6 @@ std::string tick_text(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
   return text.data();
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += ' ';
-    else
-      out += c;
-  }
-  return out;
 }
 
 struct Range {
@@ -153,7 +135,7 @@ std::string coordinates(const std::vector<PlotPoint>& points, const Frame& frame
 
 std::string text_at(double x, double y, const char* anchor, std::string_view text) {
   return format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", at(x), at(y),
-                anchor, escaped(text));
+                anchor, xml_text(text));
 }
 
 std::string line_from(double x1, double y1, double x2, double y2, const char* style) {
@@ -248,7 +230,7 @@ std::string svg(const Plot& plot) {
   out += format(
       "<text x=\"{}\" y=\"18\" text-anchor=\"middle\" font-weight=\"bold\">{}"
       "</text>\n",
-      at(left + inner_width / 2), escaped(plot.title));
+      at(left + inner_width / 2), xml_text(plot.title));
   if (frame.x.empty())
     return out + text_at(width / 2, height / 2, "middle", "no data") + "</svg>\n";
   out += axes(plot, frame);

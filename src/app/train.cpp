@@ -7,6 +7,7 @@
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
+#include "base/output.hpp"
 #include "base/version.hpp"
 #include "kernels/runtime.hpp"
 #include "plan/plan.hpp"
@@ -70,6 +71,8 @@ int train(comm::World& world, const Arguments& given) {
   train::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) return check(world, deck);
 
+  output::outlive_reader(
+      "the run goes on, and metrics.jsonl has its steps; lines of the log are lost");
   const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
   const train::RunSettings& run = deck.config.run;
   const train::ComputeDevice on =
