@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/one_time.hpp"
 #include "comm/trace.hpp"
@@ -24,12 +25,13 @@ namespace fs = std::filesystem;
 
 // Where dump_flight() writes; set before the thread starts and left as it is.
 std::mutex flight_mutex;
-std::string flight_directory;
+std::string flight_directory, alarm_marker;
 int flight_rank = 0;
 
-void set_flight(const std::string& directory, int rank) {
+void set_flight(const std::string& directory, int rank, const std::string& marker) {
   const std::lock_guard lock(flight_mutex);
   flight_directory = directory;
+  alarm_marker = marker;
   flight_rank = rank;
 }
 
@@ -95,6 +97,13 @@ bool dump_flight() noexcept {
   return !flight_directory.empty() && dump_flight(flight_directory, flight_rank);
 }
 
+bool alarm_is_raised() noexcept try {
+  const std::lock_guard lock(flight_mutex);
+  return !alarm_marker.empty() && exists(alarm_marker);
+} catch (...) {
+  return false;
+}
+
 Watchdog::Watchdog(World& world, WatchdogConfig config)
     : world_(world), config_(std::move(config)) {
   if (config_.seconds <= 0) return;
@@ -103,7 +112,7 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   token_ = world_.broadcast(
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   seen_.resize(static_cast<std::size_t>(world_.size()));
-  set_flight(config_.directory, world_.rank());
+  set_flight(config_.directory, world_.rank(), marker());
   publish();  // so that even a rank that stops at once has told its host
   thread_ = std::thread([this] { run(); });
 }
@@ -116,7 +125,7 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   thread_.join();
-  set_flight("", 0);
+  set_flight("", 0, "");
   std::error_code ignored;
   fs::remove(file("position", world_.rank()), ignored);
 }
@@ -206,10 +215,10 @@ bool Watchdog::someone_gets_on() const {
 
 // One rank reports: the one that makes the file.
 void Watchdog::raise_alarm() {
-  const std::string marker = config_.directory + "/hang-" + token_;
-  const int made = ::open(marker.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0644);
+  const int made = ::open(marker().c_str(), O_CREAT | O_EXCL | O_WRONLY, 0644);
   if (made < 0 && errno == EEXIST) join_alarm();
   if (made >= 0) ::close(made);
+  if (!may_report_now()) join_alarm();  // the main thread of a rank reports already
   // 1. The others see the file and write where they are.
   dump_flight();
   await_recorders();
@@ -259,8 +268,11 @@ void Watchdog::look_at_devices() {
   } catch (const Error& error) {
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
-    log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
-                      world_.host(), error.what()));
+    if (may_report_now())
+      log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
+                        world_.host(), error.what()));
+    else
+      ::sleep(3);  // for the report of another
     dump_flight();
     abort_job(error.status());
   }

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/format.hpp"
+#include "base/number.hpp"
 
 namespace trireme::train {
 namespace {
@@ -45,7 +46,7 @@ std::optional<double> ask_squeue(const std::string& id) {
 
 std::optional<double> seconds_left(const std::string& id) {
   if (const std::string end = variable("SLURM_JOB_END_TIME"); is_number(end))
-    return std::stod(end) - now();
+    return parse_number<double>(end).value() - now();
   return is_number(id) ? ask_squeue(id) : std::nullopt;
 }
 
@@ -55,14 +56,14 @@ std::optional<double> parse_time_left(std::string_view text) {
   const auto dash = text.find('-');
   const bool has_days = dash != std::string_view::npos;
   if (has_days && !is_number(text.substr(0, dash))) return {};
-  double seconds = has_days ? std::stod(std::string(text.substr(0, dash))) * 24 : 0;
+  double seconds = has_days ? parse_number<double>(text.substr(0, dash)).value() * 24 : 0;
   std::string_view rest = has_days ? text.substr(dash + 1) : text;
   int fields = 0;
   for (bool more = true; more; ++fields) {
     const auto colon = rest.find(':');
     const std::string_view field = rest.substr(0, colon);
     if (!is_number(field)) return {};
-    const double value = std::stod(std::string(field));
+    const double value = parse_number<double>(field).value();
     seconds = fields == 0 ? seconds + value : seconds * 60 + value;
     more = colon != std::string_view::npos;
     if (more) rest.remove_prefix(colon + 1);
@@ -80,8 +81,8 @@ std::string BatchJob::describe() const {
 BatchJob batch_job() {
   BatchJob job;
   job.id = variable("SLURM_JOB_ID");
-  if (const std::string count = variable("SLURM_RESTART_COUNT"); is_number(count))
-    job.restarts = std::stoi(count);
+  job.restarts =
+      std::max(0, parse_number<int>(variable("SLURM_RESTART_COUNT")).value_or(0));
   job.seconds_left = seconds_left(job.id);
   return job;
 }

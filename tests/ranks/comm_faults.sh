@@ -46,6 +46,8 @@ for ranks in 3; do
   expect memory $ranks 78 1 'out of memory'
   expect agreed $ranks 66 1 "error: rank $last: no file"
   expect in_flight $ranks 74 1 'lost in flight'
+  expect in_flight_all $ranks 74 1 'lost on every rank'
+  expect woken $ranks 82 1 'late: rank 0 (host'
   expect late $ranks 82 1 "all_reduce #2 fp32\[1000\] on axis 'everyone' .*late: rank $last (host .*) never entered it"
   expect late_at_barrier $ranks 82 1 "barrier #.* on axis 'world' .*late: rank $last (host"
   expect swapped $ranks 82 1 "out of step: .* in all_reduce #2 .*; rank $last in broadcast #2"
