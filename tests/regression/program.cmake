@@ -12,7 +12,7 @@ foreach(script accounts parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script checkpoint_kill faults health installed interruptions mesh_faults report resume
+foreach(script checkpoint_kill faults health installed interruptions mesh_faults outputs report resume
         sharded_resume sweep use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
