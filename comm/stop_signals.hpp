@@ -10,9 +10,9 @@ namespace trireme::comm {
 // True once SIGTERM, SIGINT, SIGHUP or SIGXCPU has reached this process: it should end in
 // order, as soon as what it holds is safe. A second SIGINT ends the whole job at once.
 bool stop_requested();
-// True once for all SIGUSR1 since the last call: the end of the job is near, or somebody
-// wants the run to stop.
-bool take_end_warning();
+// SIGUSR1 since the last call: the end of the job is near, or somebody wants the run to
+// stop. Those that come faster than they are taken count as one.
+int take_end_warnings();
 // True once for all SIGUSR2 since the last call: a checkpoint is wanted, and the run goes
 // on.
 bool take_save_request();

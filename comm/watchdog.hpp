@@ -73,6 +73,7 @@ class Watchdog {
   void await_recorders() const;
   void join_alarm();
   std::string file(const char* kind, int rank) const;
+  std::string marker() const { return config_.directory + "/hang-" + token_; }
 
   World& world_;
   WatchdogConfig config_;
@@ -100,5 +101,9 @@ bool is_flight_file(std::string_view name);
 bool dump_flight(const std::string& directory, int rank) noexcept;
 // The same into the directory of the watchdog in force; false when there is none.
 bool dump_flight() noexcept;
+
+// Whether the watchdog of a rank, this one or another, has found a hang and reports it.
+// Any thread.
+bool alarm_is_raised() noexcept;
 
 }  // namespace trireme::comm

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/number.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/plain_file.hpp"
@@ -101,8 +102,8 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   const std::string digits = name.substr(prefix.size());
   if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
     return {};
-  const std::int64_t step = std::stoll(digits);
-  if (step_name(step) != name) return {};
+  const auto step = parse_number<std::int64_t>(digits);
+  if (!step || step_name(*step) != name) return {};
   return step;
 }
 

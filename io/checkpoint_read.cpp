@@ -30,9 +30,16 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
+// By what it holds, for a run's directory may be named as a checkpoint is. A checkpoint
+// that lacks its manifest is one all the same: it is damaged.
 bool is_step_directory(const std::string& path) {
-  return exists(path + "/" + manifest_name) || exists(path + "/" + whole_name) ||
-         step_of(path.substr(path.find_last_of('/') + 1)).has_value();
+  if (exists(path + "/" + manifest_name) || exists(path + "/" + whole_name)) return true;
+  const auto names = names_in(path);
+  const bool has_shard = std::any_of(names.begin(), names.end(), [](const auto& name) {
+    return name.starts_with("shard-") && name.ends_with(".h5");
+  });
+  const bool named = step_of(path.substr(path.find_last_of('/') + 1)).has_value();
+  return named && (has_shard || !exists(path + "/checkpoints"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/number.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
 
@@ -70,17 +71,19 @@ double now() {
 }
 
 constexpr std::string_view prefix = "events.out.tfevents.";
+constexpr std::int64_t most_seconds = 1'000'000'000'000;
 
 // Seconds for the next file's name: now, or later where an earlier start of this second
 // (or one on a host whose clock is ahead) has left a file. TensorBoard reads files in the
 // order of their names.
-long long next_seconds(const Directory& folder) {
-  auto seconds = static_cast<long long>(now());
+std::int64_t next_seconds(const Directory& folder) {
+  auto seconds = static_cast<std::int64_t>(now());
   for (const auto& name : folder.names()) {
     if (!name.starts_with(prefix)) continue;
-    long long theirs = 0;
-    if (std::sscanf(name.c_str() + prefix.size(), "%lld", &theirs) == 1)
-      seconds = std::max(seconds, theirs + 1);
+    const auto digits = std::string_view(name).substr(prefix.size());
+    const auto theirs = parse_number<std::int64_t>(digits.substr(0, digits.find('.')));
+    // A name of a far future is no clock's, and would leave no later one.
+    if (theirs && *theirs < most_seconds) seconds = std::max(seconds, *theirs + 1);
   }
   return seconds;
 }
@@ -155,7 +158,8 @@ EventFile::EventFile(const std::string& directory, std::int64_t resumed) {
   const Directory folder = Directory::make_own(directory);
   const ProcessName self = this_process();
   std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%010lld", next_seconds(folder));
+  std::snprintf(seconds.data(), seconds.size(), "%010lld",
+                static_cast<long long>(next_seconds(folder)));
   const std::string name =
       format("{}{}.{}.{}.0", prefix, seconds.data(), self.host, self.pid);
   path_ = folder.path_of(name);

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include "base/text.hpp"
 #include "io/deck_toml.hpp"
 #include "io/files.hpp"
 
@@ -34,12 +35,13 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
       "# State of this run, as of its last start or end.\n"
       "state = {}\nstatus = {}\nmessage = {}\nended = {}\nsteps = {}\n",
       status.running ? "\"running\"" : "\"ended\"", static_cast<int>(status.status),
-      quote_toml(status.message), quote_toml(status.ended), status.steps);
+      quote_toml(valid_utf8(status.message)), quote_toml(status.ended), status.steps);
   for (const RunStart& start : status.starts)
     text += format(
         "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n",
         start.step, start.ranks, quote_toml(start.process.since),
-        quote_toml(start.process.host), start.process.pid, quote_toml(start.process.job));
+        quote_toml(valid_utf8(start.process.host)), start.process.pid,
+        quote_toml(valid_utf8(start.process.job)));
   write_text_atomically(path_in(directory), text);
 }
 

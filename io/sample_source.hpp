@@ -46,6 +46,8 @@ struct SourceConfig {
   std::int64_t sequence = 0;       // S
   std::int64_t vocabulary = 0;
   std::uint64_t seed = 0;  // synthetic only
+  // What names the paths, for messages: "deck.toml:7:9: data.paths"; may be empty.
+  std::string named_by = {};
 };
 
 // A missing token. As a target it is not counted in the loss.

@@ -26,9 +26,10 @@ namespace {
 
 constexpr std::array requests = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGXCPU};
 
-std::atomic<int> stop_signal{0};  // the first that asked for the end; 0: none
-std::atomic<int> interrupts{0};   // SIGINT so far
-std::atomic<bool> end_warning{false}, save_wanted{false};
+std::atomic<int> stop_signal{0};   // the first that asked for the end; 0: none
+std::atomic<int> interrupts{0};    // SIGINT so far
+std::atomic<int> end_warnings{0};  // SIGUSR1 not yet taken notice of
+std::atomic<bool> save_wanted{false};
 std::atomic<bool> leaves{false};  // on a stop, at once
 std::atomic<pid_t> taker{0};      // the thread, as the kernel counts
 
@@ -79,7 +80,7 @@ void take(int signal) {
   } else if (leaves) {
     leave(signal);
   } else if (signal == SIGUSR1) {
-    end_warning = true;
+    ++end_warnings;
   } else {
     ask_for_end(signal);
   }
@@ -132,13 +133,13 @@ void start_taking_signals() {
 void only_note_signals() { leaves = false; }
 
 bool stop_requested() { return stop_signal != 0; }
-bool take_end_warning() { return end_warning.exchange(false); }
+int take_end_warnings() { return end_warnings.exchange(0); }
 bool take_save_request() { return save_wanted.exchange(false); }
 
 void leave_on_stop() {
   leaves = true;
   if (const int signal = stop_signal) leave(signal);
-  if (end_warning) leave(SIGUSR1);
+  if (end_warnings > 0) leave(SIGUSR1);
 }
 
 }  // namespace trireme::comm

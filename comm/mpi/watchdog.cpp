@@ -14,6 +14,7 @@
 #include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/one_time.hpp"
 #include "comm/trace.hpp"
@@ -27,12 +28,13 @@ constexpr auto report_name = "report.txt";
 
 // Where dump_flight() writes; set before the thread starts and left as it is.
 std::mutex flight_mutex;
-std::string flight_directory;
+std::string flight_directory, alarm_marker;
 int flight_rank = 0;
 
-void set_flight(const std::string& directory, int rank) {
+void set_flight(const std::string& directory, int rank, const std::string& marker) {
   const std::lock_guard lock(flight_mutex);
   flight_directory = directory;
+  alarm_marker = marker;
   flight_rank = rank;
 }
 
@@ -129,6 +131,13 @@ bool dump_flight() noexcept {
   return !flight_directory.empty() && dump_flight(flight_directory, flight_rank);
 }
 
+bool alarm_is_raised() noexcept try {
+  const std::lock_guard lock(flight_mutex);
+  return !alarm_marker.empty() && exists(alarm_marker);
+} catch (...) {
+  return false;
+}
+
 Watchdog::Watchdog(World& world, WatchdogConfig config)
     : world_(world), config_(std::move(config)) {
   if (config_.seconds <= 0) return;
@@ -137,7 +146,7 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   token_ = world_.broadcast(
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   seen_.resize(static_cast<std::size_t>(world_.size()));
-  set_flight(config_.directory, world_.rank());
+  set_flight(config_.directory, world_.rank(), marker());
   publish();  // so that even a rank that stops at once has told its host
   thread_ = std::thread([this] {
     use_signal_stack();
@@ -153,7 +162,7 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   thread_.join();
-  set_flight("", 0);
+  set_flight("", 0, "");
   remove_file(config_.directory, file("position", world_.rank()));
 }
 
@@ -246,6 +255,7 @@ bool Watchdog::someone_gets_on() const {
 // One rank reports: the one that makes the file.
 void Watchdog::raise_alarm() {
   if (!make_file(config_.directory, "hang-" + token_)) join_alarm();
+  if (!may_report_now()) join_alarm();  // the main thread of a rank reports already
   // 1. The others see the file and write where they are.
   dump_flight();
   await_recorders();
@@ -295,8 +305,11 @@ void Watchdog::look_at_devices() {
   } catch (const Error& error) {
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
-    log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
-                      world_.host(), error.what()));
+    if (may_report_now())
+      log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
+                        world_.host(), error.what()));
+    else
+      ::sleep(3);  // for the report of another
     dump_flight();
     abort_job(error.status());
   }

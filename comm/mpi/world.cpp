@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/mpi/stop_signals.hpp"
@@ -30,7 +31,7 @@ int launched_ranks(std::string& variable) {
   const auto number = [&](const char* name) {
     const char* text = std::getenv(name);
     if (text) variable = name;
-    return text ? std::atoi(text) : 0;
+    return text ? parse_number<int>(text).value_or(0) : 0;
   };
   if (std::getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
   if (!std::getenv("SLURM_PROCID")) return 0;
@@ -132,6 +133,7 @@ World::World(int argc, char** argv) {
                                   MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
     const Communicator owned(node);
+    state_->claim = std::make_unique<Claim>(node);
     check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
     check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
   } catch (...) {

@@ -29,6 +29,7 @@ std::unique_ptr<io::SampleSource> open_data(const train::RunConfig& config,
   io::SourceConfig source = config.data;
   source.kind = config.data.kind == "bytes" ? "bytes" : "tokens";
   source.paths = {path};
+  source.named_by.clear();
   return io::open_source(source);
 }
 

@@ -190,9 +190,9 @@ void print_resubmission(const std::string& path) {
 int sweep(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    constexpr Option options[] = {{"--grid", true},      {"--list", true},
-                                  {"--directory", true}, {"--ranks", true},
-                                  {"--status", true},    {"--resubmit", true}};
+    constexpr Option options[] = {{"--grid", true, true}, {"--list", true},
+                                  {"--directory", true},  {"--ranks", true},
+                                  {"--status", true},     {"--resubmit", true}};
     arguments.parse(usage, options, 0, 10000);
     const bool asks = arguments.has("--status") || arguments.has("--resubmit");
     require(asks == arguments.words().empty() &&

@@ -7,6 +7,7 @@
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
+#include "base/output.hpp"
 #include "base/version.hpp"
 #include "comm/stop_signals.hpp"
 #include "kernels/runtime.hpp"
@@ -74,6 +75,8 @@ int train(comm::World& world, const Arguments& given) {
     return check(world, deck);
   }
 
+  output::outlive_reader(
+      "the run goes on, and metrics.jsonl has its steps; lines of the log are lost");
   const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
   const train::RunSettings& run = deck.config.run;
   const train::ComputeDevice on =

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/format.hpp"
+#include "base/number.hpp"
 #include "base/run_command.hpp"
 
 namespace trireme::train {
@@ -30,8 +31,20 @@ double now() {
       .count();
 }
 
+// What squeue calls this job; "" outside of one. The number of the task that bears its
+// array's number would name all tasks.
+std::string name_for_squeue() {
+  const std::string id = variable("SLURM_JOB_ID");
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  const std::string task = variable("SLURM_ARRAY_TASK_ID");
+  if (is_number(array) && is_number(task)) return array + "_" + task;
+  return is_number(id) ? id : "";
+}
+
 // A controller that does not answer must not hold up the job.
-std::optional<double> ask_squeue(const std::string& id) {
+std::optional<double> ask_squeue() {
+  const std::string id = name_for_squeue();
+  if (id.empty()) return {};
   constexpr double patience_seconds = 10;
   const auto answer = output_of({"squeue", "-h", "-j", id, "-o", "%L"}, patience_seconds);
   if (!answer) return {};
@@ -40,13 +53,13 @@ std::optional<double> ask_squeue(const std::string& id) {
 
 std::optional<double> told_at_start() {
   if (const std::string end = variable("SLURM_JOB_END_TIME"); is_number(end))
-    return std::stod(end) - now();
+    return parse_number<double>(end).value() - now();
   return {};
 }
 
-std::optional<double> seconds_left(const std::string& id) {
+std::optional<double> seconds_left() {
   if (const auto told = told_at_start()) return told;
-  return is_number(id) ? ask_squeue(id) : std::nullopt;
+  return ask_squeue();
 }
 
 }  // namespace
@@ -55,14 +68,14 @@ std::optional<double> parse_time_left(std::string_view text) {
   const auto dash = text.find('-');
   const bool has_days = dash != std::string_view::npos;
   if (has_days && !is_number(text.substr(0, dash))) return {};
-  double seconds = has_days ? std::stod(std::string(text.substr(0, dash))) * 24 : 0;
+  double seconds = has_days ? parse_number<double>(text.substr(0, dash)).value() * 24 : 0;
   std::string_view rest = has_days ? text.substr(dash + 1) : text;
   int fields = 0;
   for (bool more = true; more; ++fields) {
     const auto colon = rest.find(':');
     const std::string_view field = rest.substr(0, colon);
     if (!is_number(field)) return {};
-    const double value = std::stod(std::string(field));
+    const double value = parse_number<double>(field).value();
     seconds = fields == 0 ? seconds + value : seconds * 60 + value;
     more = colon != std::string_view::npos;
     if (more) rest.remove_prefix(colon + 1);
@@ -72,9 +85,7 @@ std::optional<double> parse_time_left(std::string_view text) {
 }
 
 std::optional<double> time_left_now() {
-  const std::string id = variable("SLURM_JOB_ID");
-  if (is_number(id))
-    if (const auto left = ask_squeue(id)) return left;
+  if (const auto left = ask_squeue()) return left;
   return told_at_start();
 }
 
@@ -87,9 +98,9 @@ std::string BatchJob::describe() const {
 BatchJob batch_job() {
   BatchJob job;
   job.id = variable("SLURM_JOB_ID");
-  if (const std::string count = variable("SLURM_RESTART_COUNT"); is_number(count))
-    job.restarts = std::stoi(count);
-  job.seconds_left = seconds_left(job.id);
+  job.restarts =
+      std::max(0, parse_number<int>(variable("SLURM_RESTART_COUNT")).value_or(0));
+  job.seconds_left = seconds_left();
   return job;
 }
 

@@ -16,7 +16,7 @@ constexpr double assumed_rate = 250e6;  // bytes a second of a node
 // Slurm warns up to a minute earlier than it was told to, five minutes before the end in
 // the scripts of jobs/.
 constexpr double warning_seconds = 360;
-// The warning reaches all ranks at about the same time.
+// The warning reaches the other ranks at about the same time.
 constexpr auto same_warning = std::chrono::seconds(10);
 
 // Thirty years at most: a job without an end may have one beyond the clock's range.
@@ -60,8 +60,10 @@ void Interruptions::set_job_end(double seconds_left) {
   job_end_ = Clock::now() + seconds(left - std::min(60.0, left / 10));
 }
 
-bool Interruptions::is_batch_warning() {
+bool Interruptions::is_batch_warning(int own) {
   const auto now = Clock::now();
+  own_warnings_ += own;
+  if (own_warnings_ > 1) return false;
   if (warned_) return now - *warned_ < same_warning;
   if (!job_end_ || *job_end_ - now > seconds(warning_seconds)) return false;
   if (const auto left = ask_()) set_job_end(*left);

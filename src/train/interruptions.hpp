@@ -64,13 +64,15 @@ class Interruptions {
 
   bool asked_by_file(const char* name) const;
   void set_job_end(double seconds_left);
-  bool is_batch_warning();
+  // own: SIGUSR1 that reached this rank itself.
+  bool is_batch_warning(int own);
   static bool reached(const std::optional<Clock::time_point>& end, double seconds);
 
   std::string directory_;
   bool leads_;
   std::optional<Clock::time_point> time_limit_, job_end_;
   std::optional<Clock::time_point> warned_;  // by the batch system
+  int own_warnings_ = 0;                     // SIGUSR1 of this rank
   std::function<std::optional<double>()> ask_;
 };
 

@@ -81,8 +81,12 @@ model::ModelConfig read_model(const io::Deck& deck) {
 
 io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
                              std::string_view paths) {
-  return {deck.text("data.source"), deck.texts(paths), config.model.sequence,
-          config.model.vocabulary, config.run.seed};
+  io::SourceConfig source{deck.text("data.source"), deck.texts(paths),
+                          config.model.sequence, config.model.vocabulary,
+                          config.run.seed};
+  if (deck.given(paths) && source.kind != "synthetic")
+    source.named_by = format("{}: {}", deck.where(paths), paths);
+  return source;
 }
 
 optim::Sharding sharding_of(const std::string& strategy) {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "comm/one_time.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
@@ -177,9 +178,11 @@ void Trainer::remember_steps() {
                      s.skipped ? 1 : 0);
   });
   std::istringstream lines(world_.broadcast(text));
-  std::string step, loss, norm, skipped;  // streams do not read "nan"
+  std::string step, loss, norm, skipped;  // streams do not read "nan" nor 1e-310
   while (lines >> step >> loss >> norm >> skipped)
-    guard_.remember(std::stoll(step), std::stod(loss), std::stod(norm), skipped == "1");
+    guard_.remember(parse_number<std::int64_t>(step).value(),
+                    parse_number<double>(loss).value(),
+                    parse_number<double>(norm).value(), skipped == "1");
 }
 
 }  // namespace trireme::train

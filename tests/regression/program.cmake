@@ -13,7 +13,7 @@ foreach(script accounts numbers parity steady)
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script checkpoint_kill environment faults health installed interruptions job_scripts latest
-        links mesh_faults report resume sharded_resume signals sweep use)
+        links mesh_faults outputs report resume sharded_resume signals sweep use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

@@ -107,7 +107,6 @@ usr1 near $near
 until_true said 'another SIGUSR1 stops'
 done_steps=$(field "$work/near/metrics.jsonl" loss | wc -l)
 check "near the end it does not" until_true steps_of "$work/near" $((done_steps + 5))
-sleep 10 # for this long a second one is taken for the same warning on another rank
 kill -USR1 $pid
 ends
 check "but a second one does" test "$status" = 75
