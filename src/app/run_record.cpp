@@ -13,7 +13,7 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::make_directories(directory_);
-    io::check_run_directory(directory_);
+    Directory(directory_).require_file("status.toml");
     lock_.emplace(directory_);
     try {
       if (auto before = io::read_run_status(directory_))
@@ -23,6 +23,12 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
     }
     status_.steps = run.steps;
     status_.starts.push_back({0, world_.size(), io::this_process()});
+  });
+}
+
+void RunRecord::check() {
+  world_.agree([&] {
+    if (world_.rank() == 0) io::check_run_directory(directory_);
   });
 }
 
@@ -65,6 +71,7 @@ void RunRecord::failed(Status status, const std::string& message) noexcept {
 Status recorded(RunRecord& record, const std::function<Status()>& work) {
   Status status{};
   try {
+    record.check();
     status = work();
   } catch (const Error& error) {
     record.failed(error.status(), error.what());

@@ -15,7 +15,14 @@ run 1 train $deck run.directory="$work/whole" $short run.steps=1
 check "a run to go on from" test "$status" = 0
 mkdir -p "$work/whole/flight/before"
 
-listing() { (cd "$1" && find . -printf '%p %y %l %m %s\n' | sort && find . -type f -exec cat {} +); }
+# All that lies in a folder but status.toml, which tells of the refused start.
+listing() {
+  (
+    cd "$1" || exit 1
+    find . -mindepth 1 ! -path ./status.toml -printf '%p %y %l %m %s\n' | sort
+    find . -type f ! -path ./status.toml -exec cat {} +
+  )
+}
 
 # plant KIND PATH: what stands in the way there.
 plant() {

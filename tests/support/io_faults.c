@@ -145,7 +145,9 @@ int symlinkat(const char* to, int d, const char* path) {
   return struck_beneath("symlinkat", d, path) ? -1 : REAL(symlinkat)(to, d, path);
 }
 int unlinkat(int d, const char* path, int flags) {
-  return struck_beneath("unlinkat", d, path) ? -1 : REAL(unlinkat)(d, path, flags);
+  const int fails = /* of the folder that loses a name: a full disk takes none away */
+      path[0] == '/' ? struck("unlinkat", path) : struck_descriptor("unlinkat", d);
+  return fails ? -1 : REAL(unlinkat)(d, path, flags);
 }
 
 /* Opening fails when it would make the file, or interrupt it, or when calls that read are
