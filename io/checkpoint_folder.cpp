@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
@@ -125,13 +126,13 @@ void point_latest(const std::string& directory, const std::string& name) {
   const auto make = [&] { return ::symlinkat(name.c_str(), at, new_latest_name); };
   if (uninterrupted(make) != 0)
     fail(Status::cannot_create, "{}: cannot be made: {}", folder.path_of(latest_name),
-         std::strerror(errno));
+         system_reason(errno));
   const auto rename = [&] { return ::renameat(at, new_latest_name, at, latest_name); };
   if (uninterrupted(rename) != 0) {
     const int error = errno;
     folder.remove(new_latest_name);
     fail(Status::cannot_create, "{}: cannot be replaced: {}", folder.path_of(latest_name),
-         std::strerror(error));
+         system_reason(error));
   }
   folder.sync();
 }
@@ -156,7 +157,7 @@ void remove_old(const std::string& directory, std::int64_t step,
     const std::string name = step_name(complete[i]);
     if (!remove_checkpoint(folder, name))
       log::warn("{}: this old checkpoint cannot be removed: {}", folder.path_of(name),
-                std::strerror(errno));
+                system_reason(errno));
   }
 }
 

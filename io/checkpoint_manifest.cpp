@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "base/number.hpp"
+#include "base/system_reason.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/plain_file.hpp"
@@ -37,7 +38,7 @@ void check_sizes(const Folder& folder, const Manifest& manifest) {
     if (::fstatat(folder.descriptor(), file.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) !=
         0)
       fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
-           std::strerror(errno));
+           system_reason(errno));
     if (!S_ISREG(status.st_mode)) const PlainFile refused(folder, file.name);
     require(status.st_size == file.bytes, Status::bad_content,
             "{}: has {} bytes, but {} were written", path, status.st_size, file.bytes);

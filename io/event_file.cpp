@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
 
@@ -183,7 +184,7 @@ void EventFile::write(const Record& record) {
 void EventFile::append(const std::string& event) {
   const std::string text = tf_record(event);
   if (!write_all(file_.get(), text))
-    fail(Status::io, "{}: write failed: {}", path_, std::strerror(errno));
+    fail(Status::io, "{}: write failed: {}", path_, system_reason(errno));
 }
 
 }  // namespace trireme::io

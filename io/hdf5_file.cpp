@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/system_reason.hpp"
 #include "io/element_convert.hpp"
 #include "io/hdf5_dataset.hpp"
 #include "io/hdf5_driver.hpp"
@@ -92,7 +93,7 @@ Descriptor open_output(const std::string& path) {
   Descriptor file(uninterrupted([&] {
     return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   }));
-  if (!file.is_open()) fail(Status::cannot_create, "{}: {}", path, std::strerror(errno));
+  if (!file.is_open()) fail(Status::cannot_create, "{}: {}", path, system_reason(errno));
   struct stat status {};
   require(::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode),
           Status::cannot_create, "{}: {}, not a file", path,
@@ -122,7 +123,7 @@ Hdf5File::Hdf5File(const PlainFile& file)
 
 void Hdf5File::refuse(bool create) const {
   const std::string reason = output_->is_other     ? "is not a regular file"
-                             : output_->error != 0 ? std::strerror(output_->error)
+                             : output_->error != 0 ? system_reason(output_->error)
                                                    : hdf5_reason();
   if (create) fail(Status::cannot_create, "{}: {}", path_, reason);
   const bool content = output_->opened || output_->is_other || output_->error == EISDIR;
@@ -153,7 +154,7 @@ void Hdf5File::check_output(const std::string& name) const {
   if (output_->error == 0) return;
   fail(Status::io, "{}: {} failed{}: {}", path_, output_->call,
        name.empty() ? "" : " at the dataset '" + name + "'",
-       std::strerror(output_->error));
+       system_reason(output_->error));
 }
 
 bool Hdf5File::has(const std::string& name) const {

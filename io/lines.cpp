@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
@@ -32,7 +33,7 @@ LineReader::LineReader(const Directory& folder, const std::string& name)
 void LineReader::check() {
   struct stat status {};
   require(file_.is_open() && ::fstat(file_.get(), &status) == 0, Status::io,
-          "{}: cannot be read: {}", path_, std::strerror(errno));
+          "{}: cannot be read: {}", path_, system_reason(errno));
   require(S_ISREG(status.st_mode), Status::io, "{}: cannot be read: it {}", path_,
           what_is_irregular(status.st_mode));
   require(status.st_size <= most_bytes, Status::bad_content,
@@ -45,7 +46,7 @@ bool LineReader::fill() {
   at_ = 0;
   const auto got =
       uninterrupted([&] { return ::read(file_.get(), block_.data(), block_.size()); });
-  if (got < 0) fail(Status::io, "{}: read failed: {}", path_, std::strerror(errno));
+  if (got < 0) fail(Status::io, "{}: read failed: {}", path_, system_reason(errno));
   block_.resize(static_cast<std::size_t>(got));
   count_read(got);
   return got > 0;

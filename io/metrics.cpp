@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 #include "io/lines.hpp"
 
@@ -165,7 +166,7 @@ void MetricsFile::write(const Record& record) {
   // No torn line is left before the next one; if this fails too, a resumed run drops it.
   const auto cut = [&] { return ::ftruncate(file_.get(), before); };
   if (before >= 0 && uninterrupted(cut) != 0) errno = error;
-  fail(Status::io, "{}: write failed: {}", path_, std::strerror(error));
+  fail(Status::io, "{}: write failed: {}", path_, system_reason(error));
 }
 
 }  // namespace trireme::io

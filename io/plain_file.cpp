@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 
@@ -39,7 +40,7 @@ const char* kind_of(mode_t mode) {
   if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
       !S_ISREG(status.st_mode))
     refuse(path, status.st_mode);
-  const char* reason = std::strerror(error);
+  const char* reason = system_reason(error);
   if (error == ENOENT) fail(Status::bad_content, "{}: {}", path, reason);
   fail(error == EACCES || error == EPERM ? Status::missing_input : Status::io,
        "{}: cannot be opened: {}", path, reason);
@@ -55,7 +56,7 @@ bool is_plain_name(const std::string& name) {
 Folder::Folder(const std::string& path) : path_(path) {
   descriptor_ = uninterrupted(
       [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (descriptor_ < 0) fail(Status::missing_input, "{}: {}", path, std::strerror(errno));
+  if (descriptor_ < 0) fail(Status::missing_input, "{}: {}", path, system_reason(errno));
 }
 
 Folder::~Folder() { ::close(descriptor_); }
@@ -79,7 +80,7 @@ PlainFile::PlainFile(const Folder& folder, const std::string& name)
   }
   ::close(descriptor_);
   if (known) refuse(path_, status.st_mode);
-  fail(Status::io, "{}: cannot be inspected: {}", path_, std::strerror(error));
+  fail(Status::io, "{}: cannot be inspected: {}", path_, system_reason(error));
 }
 
 PlainFile::~PlainFile() { ::close(descriptor_); }
@@ -88,7 +89,7 @@ void PlainFile::read(std::int64_t begin, std::span<std::byte> out) const {
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), begin);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(Status::io, "{}: read failed: {}", path_, std::strerror(errno));
+    if (got < 0) fail(Status::io, "{}: read failed: {}", path_, system_reason(errno));
     require(got > 0, Status::bad_content, "{}: ends {} bytes too early", path_,
             out.size());
     count_read(got);

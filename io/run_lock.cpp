@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/deck_toml.hpp"
 
 namespace trireme::io {
@@ -71,7 +72,7 @@ bool try_lock(int file, int how, const std::string& path, Status status) {
          "{}: cannot be locked: {}; put run.directory on a file system with flock "
          "(Lustre: "
          "mounted with \"flock\")",
-         path, std::strerror(errno));
+         path, system_reason(errno));
   }
   return true;
 }
@@ -89,7 +90,7 @@ bool is_current(int file, const Directory& folder) {
 void write_holder(int file, const std::string& path) {
   const auto empty = [&] { return ::ftruncate(file, 0); };
   if (uninterrupted(empty) != 0 || !write_all(file, text_of(this_process())))
-    fail(Status::io, "{}: write failed: {}", path, std::strerror(errno));
+    fail(Status::io, "{}: write failed: {}", path, system_reason(errno));
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ bool RunLock::take() {
     }
     if (!folder_.remove(lock_name))
       fail(Status::cannot_create, "{}: cannot be removed: {}", path_,
-           std::strerror(errno));
+           system_reason(errno));
   }
   file_.close();
   return false;
@@ -161,7 +162,7 @@ std::optional<ProcessName> RunLock::holder(const std::string& directory) {
   if (!file.is_open()) {
     const int error = errno;
     require(error == ENOENT || error == ENOTDIR, Status::io, "{}: cannot be read: {}",
-            path, error == ELOOP ? "it is a symbolic link" : std::strerror(error));
+            path, error == ELOOP ? "it is a symbolic link" : system_reason(error));
     return {};
   }
   struct stat status {};

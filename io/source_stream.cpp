@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
@@ -50,7 +51,7 @@ int open_for_reading(const std::string& path) {
 DataFile::State DataFile::state_of(int descriptor, const std::string& path) {
   struct ::stat s {};
   require(::fstat(descriptor, &s) == 0, Status::io, "{}: cannot be inspected: {}", path,
-          std::strerror(errno));
+          system_reason(errno));
   return {s.st_size, std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec,
           s.st_ino};
 }
@@ -58,13 +59,13 @@ DataFile::State DataFile::state_of(int descriptor, const std::string& path) {
 DataFile::DataFile(const std::string& path, bool keep_open) : path_(path) {
   struct ::stat s {};
   require(::stat(path.c_str(), &s) == 0, Status::missing_input, "{}: cannot be read: {}",
-          path, std::strerror(errno));
+          path, system_reason(errno));
   require(!S_ISDIR(s.st_mode), Status::bad_content,
           "{}: is a directory; name its files, for example {}/*.txt", path, path);
   require(S_ISREG(s.st_mode), Status::bad_content, "{}: is not a regular file", path);
   const int descriptor = open_for_reading(path);
   require(descriptor >= 0, Status::missing_input, "{}: cannot be read: {}", path,
-          std::strerror(errno));
+          system_reason(errno));
   Descriptor file(descriptor, true);
   state_ = state_of(descriptor, path);
   require(state_.size > 0, Status::bad_content, "{}: the file is empty", path);
@@ -83,7 +84,7 @@ DataFile::DataFile(DataFile&& other) noexcept
 int DataFile::open_again() const {
   const int descriptor = open_for_reading(path_);
   require(descriptor >= 0, Status::io, "{}: cannot be read any more: {}", path_,
-          std::strerror(errno));
+          system_reason(errno));
   return descriptor;
 }
 
@@ -108,7 +109,7 @@ void DataFile::read(std::int64_t begin, std::span<std::byte> out) const {
     const auto got = ::pread(file.get(), out.data() + done, out.size() - done,
                              begin + static_cast<std::int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
-    require(got >= 0, Status::io, "{}: reading failed: {}", path_, std::strerror(errno));
+    require(got >= 0, Status::io, "{}: reading failed: {}", path_, system_reason(errno));
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
 
 namespace trireme::output {
 namespace {
@@ -26,7 +27,7 @@ void lose(int error) {
   int none = 0;
   if (!first_error.compare_exchange_strong(none, error) || consequence_of_loss.empty())
     return;
-  log::error(format("trireme: warning: standard output: {}; {}", std::strerror(error),
+  log::error(format("trireme: warning: standard output: {}; {}", system_reason(error),
                     consequence_of_loss));
 }
 

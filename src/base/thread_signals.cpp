@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 
 namespace trireme {
 namespace {
@@ -32,7 +33,7 @@ class SignalStack {
     void* const memory = ::mmap(nullptr, page + usable_, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     require(memory != MAP_FAILED, Status::resources,
-            "no memory for the signal stack of a thread: {}", std::strerror(errno));
+            "no memory for the signal stack of a thread: {}", system_reason(errno));
     base_ = static_cast<std::byte*>(memory);
     guard_ = page;
     ::mprotect(base_, guard_, PROT_NONE);
