@@ -73,7 +73,7 @@ class Watchdog {
   void await_recorders() const;
   void join_alarm();
   std::string file(const char* kind, int rank) const;
-  std::string marker() const { return config_.directory + "/hang-" + token_; }
+  std::string marker() const { return "hang-" + token_; }
 
   World& world_;
   WatchdogConfig config_;

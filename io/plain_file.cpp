@@ -40,7 +40,7 @@ const char* kind_of(mode_t mode) {
   if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
       !S_ISREG(status.st_mode))
     refuse(path, status.st_mode);
-  const char* reason = system_reason(error);
+  const std::string reason = system_reason(error);
   if (error == ENOENT) fail(Status::bad_content, "{}: {}", path, reason);
   fail(error == EACCES || error == EPERM ? Status::missing_input : Status::io,
        "{}: cannot be opened: {}", path, reason);

@@ -133,7 +133,7 @@ bool dump_flight() noexcept {
 
 bool alarm_is_raised() noexcept try {
   const std::lock_guard lock(flight_mutex);
-  return !alarm_marker.empty() && exists(alarm_marker);
+  return !alarm_marker.empty() && exists(flight_directory, alarm_marker);
 } catch (...) {
   return false;
 }
@@ -197,7 +197,7 @@ void Watchdog::look(double elapsed) {
   silent_ = progress == last_progress_ ? silent_ + elapsed : 0;
   last_progress_ = progress;
   publish();
-  if (exists(config_.directory, "hang-" + token_)) join_alarm();
+  if (exists(config_.directory, marker())) join_alarm();
   if (phase_ == nullptr || silent_ < config_.seconds / 2) return;
   // Reading starts early, for what does not change is known by looking twice.
   read_positions(elapsed);
@@ -254,7 +254,7 @@ bool Watchdog::someone_gets_on() const {
 
 // One rank reports: the one that makes the file.
 void Watchdog::raise_alarm() {
-  if (!make_file(config_.directory, "hang-" + token_)) join_alarm();
+  if (!make_file(config_.directory, marker())) join_alarm();
   if (!may_report_now()) join_alarm();  // the main thread of a rank reports already
   // 1. The others see the file and write where they are.
   dump_flight();

@@ -78,9 +78,9 @@ bool Interruptions::is_batch_warning(int own) {
 Wish Interruptions::wish(const TimeNeeded& needed, Wish before) {
   if (comm::stop_requested()) return Wish::signal;
   const bool save = comm::take_save_request();
-  const bool warning = comm::take_end_warning();
-  if (!leads_) return save ? Wish::save : warning ? Wish::end_warning : Wish::none;
-  if ((warning || before == Wish::end_warning) && !is_batch_warning())
+  const int warnings = comm::take_end_warnings();
+  if (!leads_) return save ? Wish::save : warnings > 0 ? Wish::end_warning : Wish::none;
+  if ((warnings > 0 || before == Wish::end_warning) && !is_batch_warning(warnings))
     return Wish::signal;
   if (reached(time_limit_, needed.seconds())) return Wish::time_limit;
   if (reached(job_end_, needed.seconds())) return Wish::job_end;
