@@ -24,6 +24,7 @@ RunStart read_start(const TomlValue& table) {
     if (name == "host") start.process.host = value.text;
     if (name == "pid") start.process.pid = value.whole;
     if (name == "job") start.process.job = value.text;
+    if (name == "restart") start.restart = static_cast<int>(value.whole);
   }
   return start;
 }
@@ -38,10 +39,11 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
       quote_toml(valid_utf8(status.message)), quote_toml(status.ended), status.steps);
   for (const RunStart& start : status.starts)
     text += format(
-        "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n",
+        "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n"
+        "restart = {}\n",
         start.step, start.ranks, quote_toml(start.process.since),
         quote_toml(valid_utf8(start.process.host)), start.process.pid,
-        quote_toml(valid_utf8(start.process.job)));
+        quote_toml(valid_utf8(start.process.job)), start.restart);
   write_text_atomically(path_in(directory), text);
 }
 

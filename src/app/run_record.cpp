@@ -5,6 +5,8 @@
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"
+#include "train/batch_job.hpp"
+#include "train/restarts.hpp"
 
 namespace trireme::app {
 
@@ -22,7 +24,8 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
       log::warn("{}", error.what());
     }
     status_.steps = run.steps;
-    status_.starts.push_back({0, world_.size(), io::this_process()});
+    status_.starts.push_back(
+        {0, world_.size(), io::this_process(), train::batch_restarts()});
   });
 }
 
@@ -35,9 +38,17 @@ void RunRecord::check() {
 void RunRecord::started(std::int64_t step) {
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    if (step == 0) status_.starts.erase(status_.starts.begin(), status_.starts.end() - 1);
-    status_.starts.back().step = step;
+    io::RunStart now = std::move(status_.starts.back());
+    status_.starts.pop_back();
+    if (step == 0)  // earlier runs of the directory are gone, but a job may be stuck at 0
+      std::erase_if(status_.starts, [&](const io::RunStart& before) {
+        return now.process.job.empty() || before.process.job != now.process.job;
+      });
+    now.step = step;
+    status_.starts.push_back(std::move(now));
+    if (step < status_.steps) train::require_progress(status_.starts);
     io::write_run_status(directory_, status_);
+    train::end_count_of_script();
   });
 }
 

@@ -95,11 +95,14 @@ std::string BatchJob::describe() const {
                        : ", with no end that is known");
 }
 
+int batch_restarts() {
+  return std::max(0, parse_number<int>(variable("SLURM_RESTART_COUNT")).value_or(0));
+}
+
 BatchJob batch_job() {
   BatchJob job;
   job.id = variable("SLURM_JOB_ID");
-  job.restarts =
-      std::max(0, parse_number<int>(variable("SLURM_RESTART_COUNT")).value_or(0));
+  job.restarts = batch_restarts();
   job.seconds_left = seconds_left();
   return job;
 }

@@ -17,6 +17,9 @@ struct BatchJob {
   std::string describe() const;
 };
 
+// How often the batch system has started this job again.
+int batch_restarts();
+
 // Seconds that the job of this process has left, asked of the batch system now: its limit
 // may have changed since the start. Nothing where that is not known.
 std::optional<double> time_left_now();

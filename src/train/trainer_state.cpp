@@ -11,7 +11,6 @@
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
 #include "train/feedback_load.hpp"
-#include "train/restarts.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -71,7 +70,6 @@ void Trainer::start_or_resume() {
   predict_save();
   remember_steps();
   comm::first_rank_then_others(world_, patience, [&] {
-    if (step_ < config_.run.steps) note_start(config_.run.directory, job_, step_);
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
     if (config_.metrics.tensorboard)

@@ -66,7 +66,7 @@ link="is a symbolic link"
 i=0
 kinds=(file folder nowhere zero relative)
 # Each name once with one kind of link in turn; the unit tests have all kinds.
-for name in lock status.toml deck.toml metrics.jsonl restarts stop save checkpoints flight \
+for name in lock status.toml deck.toml metrics.jsonl stop save checkpoints flight \
   tensorboard gradients flight/position-00000-17 flight/recorder-00000.jsonl \
   flight/report.txt flight/before gradients/step-00000001.h5 \
   checkpoints/.step-00000002.tmp checkpoints/.trash-step-00000001; do
@@ -77,7 +77,7 @@ refused 2 metrics.jsonl nowhere "$link"
 refused 2 flight folder "$link"
 refused 2 checkpoints folder "$link"
 refused 2 checkpoints/.step-00000002.tmp folder "$link"
-for name in lock status.toml metrics.jsonl restarts deck.toml stop; do
+for name in lock status.toml metrics.jsonl deck.toml stop; do
   refused 1 $name fifo "is a FIFO"
 done
 refused 2 lock fifo "is a FIFO"

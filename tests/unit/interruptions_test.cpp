@@ -158,13 +158,18 @@ TEST(BatchJob, ReadsSlurmsVariables) {
   ::unsetenv("SLURM_RESTART_COUNT");
 }
 
-TEST_F(Interrupted, ThreeStartsInVainAreEnough) {
-  const auto start = [&](const std::string& id, int restarts, std::int64_t step) {
-    note_start(directory_.string(), BatchJob{id, restarts, {}}, step);
+TEST(Restarts, ThreeInVainAreEnough) {
+  std::vector<io::RunStart> starts;
+  const auto start = [&](const std::string& job, int restart, std::int64_t step) {
+    io::RunStart now;
+    now.step = step;
+    now.process.job = job;
+    now.restart = restart;
+    starts.push_back(now);
+    require_progress(starts);
   };
-  for (int i = 0; i < 8; ++i) start("", i, 5);  // nobody's batch job
-  EXPECT_FALSE(has("restarts"));
-  for (int i = 0; i < 8; ++i) start("1", 0, 5);  // several steps of one job
+  for (int i = 0; i < 8; ++i) start("", i, 5);   // nobody's batch job
+  for (int i = 0; i < 8; ++i) start("1", 0, 5);  // several runs in one start of a job
   start("1", 1, 10);
   start("1", 2, 10);
   start("1", 3, 10);

@@ -139,7 +139,7 @@ TEST_F(RunFiles, ARunDirectoryIsCheckedBeforeAnythingIsTouched) {
   put("stop", "");
   EXPECT_NO_THROW(io::check_run_directory(folder_));
   for (const char* const name :
-       {"lock", "status.toml", "deck.toml", "metrics.jsonl", "restarts", "stop", "save",
+       {"lock", "status.toml", "deck.toml", "metrics.jsonl", "stop", "save",
         "tensorboard", "flight/position-00000-x", "flight/hang-x", "flight/report.txt",
         "flight/recorder-00001.jsonl", "flight/before/report.txt",
         "gradients/step-00000001.h5", "checkpoints/.step-00000001.tmp",

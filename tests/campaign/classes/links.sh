@@ -3,7 +3,7 @@
 links_weight=160
 
 links_case() {
-  local names=(lock status.toml metrics.jsonl deck.toml flight checkpoints tensorboard restarts
+  local names=(lock status.toml metrics.jsonl deck.toml flight checkpoints tensorboard
     gradients checkpoints/latest checkpoints/.latest.tmp checkpoints/.step-00000004.tmp
     checkpoints/step-00000004 flight/report.txt flight/position-00000)
   local name=${names[$1 % ${#names[@]}]} directory=$case_folder/run kind
