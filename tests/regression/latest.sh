@@ -51,11 +51,11 @@ calls=$(cat "$work/calls")
 for kind in 1 4; do
   for ((at = calls; at > calls - 8; --at)); do
     faulty $kind "$at"
-    failed=$status
+    ended=$status
     run 1 train $deck run.directory="$work/run" $base
-    check "kind $kind at call $at of $calls (status $failed): started again" \
+    check "kind $kind at call $at of $calls (status $ended): started again" \
       test "$status" = 0
-    check "kind $kind at call $at of $calls (status $failed): mended" mended
+    check "kind $kind at call $at of $calls (status $ended): mended" mended
   done
 done
 
