@@ -36,7 +36,7 @@ trap '' USR1 TERM
 again=no
 case $status in
   75) again=yes ;;
-  70 | 71 | 82 | 129 | 1[3-9]? | 2??)  # from 129 on: died by a signal
+  70 | 71 | 82 | 129 | 13[1-9] | 1[4-9]? | 2??)  # a signal; 130 is a second Ctrl-C
     starts=$(cat "$TRIREME_STARTS" 2>/dev/null | wc -l)
     [ "$starts" -lt "$most_starts" ] && again=yes ;;
 esac
