@@ -150,6 +150,10 @@ TEST(BatchJob, ReadsSlurmsVariables) {
   EXPECT_EQ(job.restarts, 3);
   ASSERT_TRUE(job.seconds_left);
   EXPECT_GT(*job.seconds_left, 1e10);
+  for (const char* count : {"99999999999", "-3", "1e3", ""}) {
+    ::setenv("SLURM_RESTART_COUNT", count, 1);
+    EXPECT_EQ(batch_job().restarts, 0) << count;
+  }
   ::setenv("SLURM_JOB_END_TIME", "soon; rm -r /", 1);
   ::setenv("SLURM_JOB_ID", "17; echo 5", 1);
   EXPECT_FALSE(batch_job().seconds_left);
