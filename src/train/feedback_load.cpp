@@ -61,7 +61,9 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& 
   if (!feedback && !moment1 && !moment2 && !loss_scale) return boxes;
   const std::set<std::string> there = tensors_in(world, path);
   const auto has = [&](Kind kind) {
-    return std::any_of(there.begin(), there.end(), kind);
+    return std::any_of(there.begin(), there.end(), [&](const std::string& line) {
+      return kind(line.substr(0, line.find(' ')));
+    });
   };
   const auto leave_out = [&](Kind kind, const char* line) {
     std::erase_if(boxes, [&](const auto& box) { return kind(box.path); });

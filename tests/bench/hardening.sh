@@ -21,7 +21,7 @@ steps = 6
 
 [model]
 architecture = "gpt2"
-layers = 4
+layers = 2
 hidden = 192
 heads = 6
 vocabulary = 1024
@@ -31,8 +31,8 @@ sequence = 128
 source = "synthetic"
 
 [batch]
-global = 8
-micro = 4
+global = 4
+micro = 2
 
 [optimizer]
 learning_rate = 1e-3

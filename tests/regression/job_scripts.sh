@@ -199,7 +199,7 @@ quoted() {
   local here=$work/quoted-$number/$1 name=$number
   number=$((number + 1))
   mkdir -p "$here"
-  (cd "$here" && "$program/trireme" sweep "$deck" --directory "$2" \
+  (cd "$here" && "$program/trireme" sweep "$deck" --directory="$2" \
     --grid 'run.name="$(touch PWNED)",'"'\`touch PWNED\`;'"',"a b #c"') >"$work/out" 2>&1
   check "text $name: made" test $? = 0
   sed -n '/^sbatch/,$p' "$work/out" >"$work/submit"

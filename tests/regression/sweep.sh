@@ -27,10 +27,12 @@ for grid in run.seed=1,2, run.seed=,1 run.seed=1,,2 run.seed=, run.seed= 'run.se
 done
 run 2 sweep $deck --directory "$sweep" --grid run.seed=1,2,
 check "on two ranks" expect 64 'a value is empty'
-for grid in =1,2 ' =1' run.seed , ''; do
+for grid in =1,2 ' =1' run.seed ,; do
   run 1 sweep $deck --directory "$sweep" --grid "$grid"
   check "no key: $grid" expect 64 'is no section.key=value'
 done
+run 1 sweep $deck --directory "$sweep" --grid ''
+check "no grid" expect 64 'the value is empty'
 run 1 sweep $deck --directory "$sweep" --grid run.seed=1,2 --grid 'run.seed =3'
 check "a key twice" expect 64 'given twice'
 run 1 sweep $deck --directory "$sweep" --grid "run.seed=$(seq -s, 400)" \
@@ -70,7 +72,7 @@ check "and leaves the first" cmp "$sweep/sweep.toml" "$work/before"
 run 1 sweep --status "$sweep/sweep.toml"
 check "all points wait" grep -q '^12 points: 0 finished, 12 waiting$' "$work/out"
 run 1 train --manifest "$sweep/sweep.toml" --index 12
-check "an index too high" expect 64 'a number from 0 to 11'
+check "an index too high" expect 64 'a whole number from 0 to 11'
 run 1 train $deck --manifest "$sweep/sweep.toml" --index 1
 check "a deck besides" expect 64 'takes no deck'
 run 1 train --manifest "$sweep/sweep.toml"

@@ -32,6 +32,10 @@ free_ports() {
 # TmpFS must differ between the nodes of one machine: PMIx makes its folders there.
 # Credentials that end after 5 s and a scheduler that looks every second let a requeued job
 # start at once; by default it waits for two minutes.
+# Job numbers of clusters that run at the same time must differ: job scripts name a file after
+# theirs in the folder that they were submitted in.
+first_job=$(($$ % 60000 * 100 + 1))
+
 write_slurm_conf() {
   local nodes=$1 port=$2 host
   host=$(hostname -s)
@@ -61,6 +65,7 @@ JobAcctGatherType=jobacct_gather/none
 MpiDefault=pmix
 ReturnToService=2
 JobRequeue=1
+FirstJobId=$first_job
 KillWait=5
 SlurmdTimeout=10
 MinJobAge=300

@@ -33,7 +33,7 @@ check "the stack is not executable" has 'GNU_STACK .* RW +0x' "$segments"
 check "no segment is writable and executable" lacks '(LOAD|TLS) .* RWE ' "$segments"
 check "stacks are protected" has '__stack_chk_fail' "$symbols"
 if has 'GLIBC_' "$symbols"; then
-  check "calls are checked (_FORTIFY_SOURCE)" has '__[a-z]+_chk@' "$symbols"
+  check "calls are checked (_FORTIFY_SOURCE)" has '__[a-z0-9_]+_chk@' "$symbols"
 fi
 [ $failed = 0 ] && echo "$program is hardened"
 exit $failed

@@ -119,7 +119,10 @@ TEST_F(MetricsTest, FailuresNameTheFile) {
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
-  EXPECT_EQ(message, file_ + ": write failed: File too large");
+  EXPECT_EQ(message,
+            file_ +
+                ": write failed: File too large; the limit is 14 bytes in a file "
+                "(ulimit -f)");
   EXPECT_EQ(text(), "{\"x\": 1}\n") << "a torn line is left";
 }
 

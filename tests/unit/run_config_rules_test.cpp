@@ -284,7 +284,7 @@ TEST(RunConfigRules, MalformedFaults) {
     expect_one_problem({{std::string("debug.fault=") + fault},
                         1,
                         {"must be kind@step@rank with kind exit, throw, kill, hang, "
-                         "stop, nan"}});
+                         "stop, slow_copy, nan"}});
 }
 
 // Everything that is known but cannot be done yet names what to write instead.
