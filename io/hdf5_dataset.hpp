@@ -1,8 +1,10 @@
-// Datasets of HDF5 files of any origin: found by hard links, stored in the file itself,
-// of a plausible size. What is anything else is refused before HDF5 reads. All functions
-// are called under the lock; `path` and `name` are for messages. SPDX-License-Identifier:
-// Apache-2.0
+// Datasets of HDF5 files of any origin, checked before HDF5 reads them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+// They are found by hard links, stored in the file itself and of a plausible size; what
+// is anything else is refused. All functions are called under the lock; `path` and `name`
+// are for messages.
 
 #include <set>
 #include <string>

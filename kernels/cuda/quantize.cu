@@ -214,8 +214,7 @@ __global__ void count_losses_kernel(MatrixOf<const T> x,
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
        i < x.rows * x.columns; i += step) {
     const std::int64_t row = i / x.columns, column = i % x.columns;
-    const float of_block =
-        scales[fp8_scale_at(scaling, x.rows, x.columns, row, column)];
+    const float of_block = scales[fp8_scale_at(scaling, x.rows, x.columns, row, column)];
     const auto scale = static_cast<Wide<T>>(of_block);
     const Wide<T> value = widen(x.data[row * x.stride + column]);
     if (value != Wide<T>(0)) most = max(most, __float_as_uint(of_block));

@@ -116,6 +116,7 @@ class Rules {
   void graph_mesh_rules();
   void model_rules();
   void tensor_rules();
+  void tensor_chunk_rules();
   void context_rules();
   void expert_rules();
   void expert_key_rules();

@@ -4,6 +4,7 @@
 #include <array>
 #include <sstream>
 
+#include "base/number.hpp"
 #include "train/deck_table.hpp"
 #include "train/rules.hpp"
 
@@ -90,8 +91,9 @@ std::string Rules::advise_one(const std::vector<Advice>& all, bool rest_may_brea
     const bool of_ranks = advice.key.empty();
     const auto good = std::find_if(
         advice.values.begin(), advice.values.end(), [&](const std::string& value) {
-          return of_ranks ? mends("", "", std::stoi(value), rest_may_break)
-                          : mends(advice.key, value, ranks_, rest_may_break);
+          return of_ranks
+                     ? mends("", "", parse_number<int>(value).value(), rest_may_break)
+                     : mends(advice.key, value, ranks_, rest_may_break);
         });
     if (good == advice.values.end()) continue;
     if (of_ranks) {

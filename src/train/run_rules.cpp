@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
 
+#include "base/number.hpp"
 #include "model/stage.hpp"
 #include "optim/parameter_groups.hpp"
 #include "train/rules.hpp"
@@ -14,7 +15,7 @@ std::vector<std::string> ranks_of(const std::vector<std::string>& data,
                                   std::int64_t axes) {
   std::vector<std::string> all;
   for (const std::string& ranks : data)
-    all.push_back(std::to_string(std::stoll(ranks) * axes));
+    all.push_back(std::to_string(parse_number<std::int64_t>(ranks).value() * axes));
   return all;
 }
 

@@ -32,23 +32,7 @@ void Rules::tensor_rules() {
                show("parallel.tensor") +
                advise({{"parallel.tensor", divisors_up_to(m.heads, m.vocabulary)}});
       });
-  rule(
-      {"parallel.tensor", "parallel.tensor_chunks"},
-      [&] { return tensor > 1 || config_.parallel.tensor_chunks == 1; },
-      [&] {
-        return show("parallel.tensor_chunks") + " has no meaning with " +
-               show("parallel.tensor") + ": write parallel.tensor_chunks = 1";
-      });
-  rule(
-      {"parallel.tensor_chunks", "precision.compute"},
-      [&] {
-        return !config_.precision.recipe.fp8() || config_.parallel.tensor_chunks == 1;
-      },
-      [&] {
-        return show("parallel.tensor_chunks") + " cuts products whose operands " +
-               show("precision.compute") +
-               " scales as a whole: write parallel.tensor_chunks = 1";
-      });
+  tensor_chunk_rules();
   rule(
       {"batch.micro", "model.sequence", "parallel.tensor", "parallel.sequence",
        "parallel.context"},
@@ -63,6 +47,28 @@ void Rules::tensor_rules() {
                show("parallel.sequence") +
                advise({{"model.sequence", multiples_from(m.sequence, tensor * context)},
                        {"parallel.sequence", {"false"}}});
+      });
+}
+
+void Rules::tensor_chunk_rules() {
+  rule(
+      {"parallel.tensor", "parallel.tensor_chunks"},
+      [&] {
+        return config_.parallel.mesh.tensor > 1 || config_.parallel.tensor_chunks == 1;
+      },
+      [&] {
+        return show("parallel.tensor_chunks") + " has no meaning with " +
+               show("parallel.tensor") + ": write parallel.tensor_chunks = 1";
+      });
+  rule(
+      {"parallel.tensor_chunks", "precision.compute"},
+      [&] {
+        return !config_.precision.recipe.fp8() || config_.parallel.tensor_chunks == 1;
+      },
+      [&] {
+        return show("parallel.tensor_chunks") + " cuts products whose operands " +
+               show("precision.compute") +
+               " scales as a whole: write parallel.tensor_chunks = 1";
       });
 }
 

@@ -200,10 +200,7 @@ void Trainer::step() {
     const Batch* batch = nullptr;
     {
       const Timer timer(times.data, "data");
-      enter("reading data");
-      batch = &loader_->next();
-      dump_samples();
-      enter("training step");
+      batch = &next_batch();
     }
     // Losses and gradients are means over the real tokens of the global batch.
     const double valid = totals_.tokens(static_cast<double>(batch->valid_tokens));
@@ -245,6 +242,14 @@ void Trainer::step() {
   }
   compare_replicas();
   record(loss, norm, rate, times);
+}
+
+const Batch& Trainer::next_batch() {
+  enter("reading data");
+  const Batch& batch = loader_->next();
+  dump_samples();
+  enter("training step");
+  return batch;
 }
 
 // Sums the loss over replicas and stages; agrees on a checkpoint or stop after this step,

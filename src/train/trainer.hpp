@@ -58,6 +58,7 @@ class Trainer {
   void measure_peak();
 
   void step();
+  const Batch& next_batch();
   double reduce_loss(double loss);
   bool step_is_sound(double loss, double own_loss, double norm);
   std::string find_culprits(double own_loss);

@@ -83,8 +83,8 @@ static int struck_beneath(const char* name, int folder, const char* below) {
 
 /* What a write takes of `bytes`. */
 static size_t taken(size_t bytes) {
-  const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short &&
-                  is_below && calls >= armed_at && bytes > 1;
+  const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short && is_below &&
+                  calls >= armed_at && bytes > 1;
   return cut ? bytes / 2 : bytes;
 }
 
@@ -166,7 +166,8 @@ int openat(int d, const char* path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  return opening_struck("openat", d, path, flags) ? -1 : REAL(openat)(d, path, flags, mode);
+  return opening_struck("openat", d, path, flags) ? -1
+                                                  : REAL(openat)(d, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
   mode_t mode = 0;
@@ -176,7 +177,8 @@ int open(const char* path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  return opening_struck("open", AT_FDCWD, path, flags) ? -1 : REAL(open)(path, flags, mode);
+  return opening_struck("open", AT_FDCWD, path, flags) ? -1
+                                                       : REAL(open)(path, flags, mode);
 }
 
 #ifdef IO_FAULTS_PRELOAD

@@ -17,7 +17,8 @@ enum io_fault {
                     fails with `error` */
 };
 
-/* Counts calls below `folder` from 1; those that only read when `error` is EINTR. One fault at a time; not for several threads. */
+/* Counts calls below `folder` from 1; those that only read when `error` is EINTR. One
+ * fault at a time; not for several threads. */
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error);
 /* Number of calls since io_faults_arm; no more faults. */
 int io_faults_disarm(void);
