@@ -157,7 +157,7 @@ TEST(Stage, ZeroHeadGivesLogOfTheVocabulary) {
     for (double& x : param->value.span<double>()) x = 0;
   }
   const double real = static_cast<double>(model.tokens() - 1);  // one is ignored
-  EXPECT_NEAR(model.loss() / real, std::log(19.0), 1e-14 * 19);
+  EXPECT_NEAR(model.cross_entropy() / real, std::log(19.0), 1e-14 * 19);
 }
 
 TEST(Stage, CountsItsParameters) {
