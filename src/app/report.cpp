@@ -198,14 +198,13 @@ void require_page(const std::string& output, const std::string& stem) {
   require(!stem.empty() && stem != "-", Status::command_line,
           "--output '{}': a file is expected; its plots are written beside it", output);
   struct stat status {};
-  require(
-      ::lstat(output.c_str(), &status) != 0 || S_ISREG(status.st_mode),
-      Status::cannot_create,
-      "--output {}: is {}; the page and its plots beside it are files: name a new one",
-      output,
-      S_ISDIR(status.st_mode)   ? "a directory"
-      : S_ISLNK(status.st_mode) ? "a link"
-                                : "no regular file");
+  if (::lstat(output.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  fail(Status::cannot_create,
+       "--output {}: is {}; the page and its plots beside it are files: name a new one",
+       output,
+       S_ISDIR(status.st_mode)   ? "a directory"
+       : S_ISLNK(status.st_mode) ? "a link"
+                                 : "no regular file");
 }
 
 void write_report(const Arguments& arguments) {

@@ -27,6 +27,7 @@ until_true() {
 
 # start COMMAND...: in the background, as $pid, output in $work/out. ends: waits for it.
 start() {
+  : >"$work/out"  # so that nobody takes the words of the last one for its own
   "$@" >"$work/out" 2>&1 </dev/null &
   pid=$!
 }
