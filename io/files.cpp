@@ -33,8 +33,8 @@ Descriptor open_input(const std::string& path, bool pipe_too = false) {
   Descriptor file(open_to_read(path));
   if (!file.is_open()) fail(Status::missing_input, "{}: {}", path, reason());
   struct stat status {};
-  require(::fstat(file.get(), &status) == 0, Status::io, "{}: cannot be inspected: {}",
-          path, reason());
+  if (::fstat(file.get(), &status) != 0)
+    fail(Status::io, "{}: cannot be inspected: {}", path, reason());
   if (pipe_too && S_ISFIFO(status.st_mode)) {
     const int flags = ::fcntl(file.get(), F_GETFL);
     ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK);

@@ -95,9 +95,9 @@ Descriptor open_output(const std::string& path) {
   }));
   if (!file.is_open()) fail(Status::cannot_create, "{}: {}", path, system_reason(errno));
   struct stat status {};
-  require(::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode),
-          Status::cannot_create, "{}: {}, not a file", path,
-          what_is_irregular(status.st_mode));
+  const bool known = ::fstat(file.get(), &status) == 0;
+  require(known && S_ISREG(status.st_mode), Status::cannot_create, "{}: {}, not a file",
+          path, what_is_irregular(status.st_mode));
   return file;
 }
 

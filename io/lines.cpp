@@ -32,8 +32,8 @@ LineReader::LineReader(const Directory& folder, const std::string& name)
 
 void LineReader::check() {
   struct stat status {};
-  require(file_.is_open() && ::fstat(file_.get(), &status) == 0, Status::io,
-          "{}: cannot be read: {}", path_, system_reason(errno));
+  if (!file_.is_open() || ::fstat(file_.get(), &status) != 0)
+    fail(Status::io, "{}: cannot be read: {}", path_, system_reason(errno));
   require(S_ISREG(status.st_mode), Status::io, "{}: cannot be read: it {}", path_,
           what_is_irregular(status.st_mode));
   require(status.st_size <= most_bytes, Status::bad_content,

@@ -166,8 +166,9 @@ std::optional<ProcessName> RunLock::holder(const std::string& directory) {
     return {};
   }
   struct stat status {};
-  require(::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode), Status::io,
-          "{}: cannot be read: it {}", path, what_is_irregular(status.st_mode));
+  const bool known = ::fstat(file.get(), &status) == 0;
+  require(known && S_ISREG(status.st_mode), Status::io, "{}: cannot be read: it {}", path,
+          what_is_irregular(status.st_mode));
   if (try_lock(file.get(), LOCK_SH, path, Status::io)) return {};
   return read_holder(file.get());
 }

@@ -50,16 +50,16 @@ int open_for_reading(const std::string& path) {
 
 DataFile::State DataFile::state_of(int descriptor, const std::string& path) {
   struct ::stat s {};
-  require(::fstat(descriptor, &s) == 0, Status::io, "{}: cannot be inspected: {}", path,
-          system_reason(errno));
+  if (::fstat(descriptor, &s) != 0)
+    fail(Status::io, "{}: cannot be inspected: {}", path, system_reason(errno));
   return {s.st_size, std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec,
           s.st_ino};
 }
 
 DataFile::DataFile(const std::string& path, bool keep_open) : path_(path) {
   struct ::stat s {};
-  require(::stat(path.c_str(), &s) == 0, Status::missing_input, "{}: cannot be read: {}",
-          path, system_reason(errno));
+  if (::stat(path.c_str(), &s) != 0)
+    fail(Status::missing_input, "{}: cannot be read: {}", path, system_reason(errno));
   require(!S_ISDIR(s.st_mode), Status::bad_content,
           "{}: is a directory; name its files, for example {}/*.txt", path, path);
   require(S_ISREG(s.st_mode), Status::bad_content, "{}: is not a regular file", path);
