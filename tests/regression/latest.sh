@@ -47,16 +47,16 @@ check "stopped after its first save" test -e "$work/first/checkpoints/step-00000
 faulty 0 0
 check "the second save" mended
 calls=$(cat "$work/calls")
-# The last calls: the renames, the link, and the syncs of the folder between them.
-for kind in 1 4; do
-  for ((at = calls; at > calls - 8; --at)); do
-    faulty $kind "$at"
-    ended=$status
-    run 1 train $deck run.directory="$work/run" $base
-    check "kind $kind at call $at of $calls (status $ended): started again" \
-      test "$status" = 0
-    check "kind $kind at call $at of $calls (status $ended): mended" mended
-  done
+# The last calls are the rename of the folder, its sync, and of `latest`: unlink, symlink,
+# rename, sync. Each fault is a kind and how many calls there are after it.
+for fault in 1:5 1:2 1:1 4:4 4:2 4:1; do
+  kind=${fault%:*} at=$((calls - ${fault#*:}))
+  faulty $kind "$at"
+  ended=$status
+  run 1 train $deck run.directory="$work/run" $base
+  check "kind $kind at call $at of $calls (status $ended): started again" \
+    test "$status" = 0
+  check "kind $kind at call $at of $calls (status $ended): mended" mended
 done
 
 # A run that is done, whose folder is not: a stale link, and what crashes left.
