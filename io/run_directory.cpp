@@ -36,6 +36,8 @@ void check_run_directory(const std::string& directory) {
   check_folder(run, "tensorboard", [](const auto&) { return false; });
   check_folder(run, "gradients",
                [](const std::string& name) { return name.ends_with(".h5"); });
+  check_folder(run, "samples",
+               [](const std::string& name) { return name.ends_with(".jsonl"); });
   if (!run.has("checkpoints")) return;
   const Directory checkpoints = run.open("checkpoints");
   leftovers_in(checkpoints);

@@ -151,9 +151,8 @@ void Trainer::dump_samples() {
   if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    const std::string directory = config_.run.directory + "/samples";
-    io::make_directories(directory);
-    io::write_text_atomically(directory + "/" + io::step_name(step_ + 1) + ".jsonl",
+    io::write_text_atomically(Directory(config_.run.directory).make("samples"),
+                              io::step_name(step_ + 1) + ".jsonl",
                               list_samples(config_, *source_, step_ + 1));
   });
 }
