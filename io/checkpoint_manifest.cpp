@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/directory.hpp"
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
 #include "io/checkpoint_manifest_json.hpp"
@@ -70,6 +71,10 @@ Manifest read_manifest(const std::string& directory) {
     const PlainFile file(folder, manifest_name);
     Manifest manifest = parse_manifest(file.path(), file.text(manifest_limit_bytes));
     check_sizes(folder, manifest);
+    const auto named = step_of(last_name_of(directory));
+    require(!named || *named == manifest.info.step, Status::bad_content,
+            "{}: holds step {}: give the folder its name back, {}", directory,
+            manifest.info.step, step_name(manifest.info.step));
     return manifest;
   } catch (const Error& error) {
     // A checkpoint without its manifest is not missing but broken.

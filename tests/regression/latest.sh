@@ -80,6 +80,12 @@ run 1 train $deck run.directory="$work/run" $base
 check "damage names what is taken instead" \
   grep -q 'shard-00000.h5.*step-00000002 will be taken' "$work/out"
 
+# A folder that was renamed is not the checkpoint of the step in its new name.
+mv "$work/run/checkpoints/step-00000004" "$work/run/checkpoints/step-00000009"
+run 1 inspect "$work/run"
+check "a renamed checkpoint" expect 65 "holds step 4: give the folder its name back"
+mv "$work/run/checkpoints/step-00000009" "$work/run/checkpoints/step-00000004"
+
 # Another precision: the scale of the loss starts anew, and the log says so.
 run 1 train $deck run.directory="$work/half" $base precision.compute=fp16 run.steps=5 \
   checkpoint.resume="$work/whole"

@@ -57,8 +57,8 @@ checkpoints_mix() {
     fifo) rm "$folder/$file" && mkfifo "$folder/$file" ;;
     device) rm "$folder/$file" && ln -s /dev/zero "$folder/$file" ;;
     directory) rm "$folder/$file" && mkdir "$folder/$file" ;;
-    renamed) mv "$folder" "${folder%6}8" && folder=${folder%6}8
-      ln -sfn step-00000008 "$case_folder/run/checkpoints/latest" ;;
+    renamed) mv "$folder" "${folder%6}7" && folder=${folder%6}7 # which the run will write anew
+      ln -sfn step-00000007 "$case_folder/run/checkpoints/latest" ;;
     no_manifest) rm "$folder/manifest.json"; damaged=manifest.json ;;
   esac
 }
