@@ -102,6 +102,7 @@ if [ "$preset" = fuzz ] && ! has_libfuzzer; then
 fi
 options=()
 if command -v ccache >/dev/null; then
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}  # the cache serves other clones too
   options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
 echo "-- Configuring build/$preset"

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/format.hpp"
+#include "base/number.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -19,12 +20,18 @@ std::string numbers(const std::vector<int>& ranks) {
   return text.empty() ? "-" : text;
 }
 
+// Throws, as at() does, for a text that is none.
+template <class T>
+T number(const std::string& text) {
+  return parse_number<T>(text).value();
+}
+
 std::vector<int> read_numbers(const std::string& text) {
   std::vector<int> out;
   std::istringstream in(text);
-  std::string number;
+  std::string word;
   if (text == "-") return out;
-  while (std::getline(in, number, ',')) out.push_back(std::stoi(number));
+  while (std::getline(in, word, ',')) out.push_back(number<int>(word));
   return out;
 }
 
@@ -39,20 +46,20 @@ std::vector<std::string> fields_of(const std::string& line) {
 
 void read_line(const std::vector<std::string>& f, Position& p) {
   if (f.at(0) == "rank") {
-    p.rank = std::stoi(f.at(1));
+    p.rank = number<int>(f.at(1));
     p.host = f.at(2);
     p.phase = f.at(3);
-    p.step = std::stoll(f.at(4));
-    p.beat = std::stoll(f.at(5));
-    p.silent = std::stod(f.at(6));
-    p.allowed = std::stod(f.at(7));
+    p.step = number<std::int64_t>(f.at(4));
+    p.beat = number<std::int64_t>(f.at(5));
+    p.silent = number<double>(f.at(6));
+    p.allowed = number<double>(f.at(7));
     p.waiting = f.at(8) == "1";
   } else if (f.at(0) == "group") {
-    p.groups.push_back({f.at(1), read_numbers(f.at(2)), std::stoll(f.at(3))});
+    p.groups.push_back({f.at(1), read_numbers(f.at(2)), number<std::int64_t>(f.at(3))});
   } else if (f.at(0) == "call") {
-    p.calls.push_back({f.at(1), read_numbers(f.at(2)), std::stoll(f.at(3)), f.at(4),
-                       f.at(5) == "-" ? "" : f.at(5), std::stoll(f.at(6)),
-                       f.at(7) == "1"});
+    p.calls.push_back({f.at(1), read_numbers(f.at(2)), number<std::int64_t>(f.at(3)),
+                       f.at(4), f.at(5) == "-" ? "" : f.at(5),
+                       number<std::int64_t>(f.at(6)), f.at(7) == "1"});
   }
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,7 +39,7 @@ struct WatchdogConfig {
 class Watchdog {
  public:
   // Collective over the world unless seconds is 0. Throws Error(cannot_create) when
-  // `directory` cannot be made.
+  // `directory` cannot be made, or it or a file in it is a link.
   Watchdog(World& world, WatchdogConfig config);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -72,6 +73,7 @@ class Watchdog {
   void await_recorders() const;
   void join_alarm();
   std::string file(const char* kind, int rank) const;
+  std::string marker() const { return "hang-" + token_; }
 
   World& world_;
   WatchdogConfig config_;
@@ -90,11 +92,18 @@ class Watchdog {
   std::thread thread_;
 };
 
+// Whether a name in a watchdog's directory is that of a file that watchdogs write.
+bool is_flight_file(std::string_view name);
+
 // Writes the flight recorder of this rank, a JSON object for each of its last
 // collectives, to `directory`/recorder-00000.jsonl. Any thread; throws nothing, for it is
 // called when all else has failed: false when the file could not be written.
 bool dump_flight(const std::string& directory, int rank) noexcept;
 // The same into the directory of the watchdog in force; false when there is none.
 bool dump_flight() noexcept;
+
+// Whether the watchdog of a rank, this one or another, has found a hang and reports it.
+// Any thread.
+bool alarm_is_raised() noexcept;
 
 }  // namespace trireme::comm

@@ -14,8 +14,10 @@ namespace trireme::comm {
 
 struct WorldState;  // owned by the back end
 
-// MPI from initialisation to finalisation: the first object of main, the last to go. Also
-// installs the handlers for SIGUSR1, SIGTERM (a checkpoint is wanted) and fatal signals.
+// MPI from initialisation to finalisation: the first object of main, the last to go.
+// Before that it starts the thread that takes signals (comm/stop_signals.hpp), and
+// installs the handlers of fatal ones. Where too few files may be open at a time for MPI
+// to start, the process ends with Status::resources.
 class World {
  public:
   // Throws Error(transport) when MPI does not start. When a batch system started N single
@@ -70,9 +72,6 @@ class Agreed : public Error {
 // it, and ends the whole job with its status through MPI_Abort, as the watchdog and the
 // report of a hang do.
 int guarded(World& world, const std::function<int()>& work);
-
-// True once SIGUSR1 or SIGTERM has reached this process.
-bool stop_requested();
 
 // {"Open MPI", "4.1.4"}.
 std::vector<std::pair<std::string, std::string>> library_versions();

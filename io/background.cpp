@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/background.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,15 +9,15 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/thread_signals.hpp"
 
 namespace trireme::io {
 namespace {
 
 // On Linux the priority is the thread's, elsewhere the process's.
 void yield_to_training() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  block_signals();
+  use_signal_stack();
 #ifdef __linux__
   constexpr int nicer = 10;  // than the training threads, however they were started
   const auto thread = static_cast<id_t>(::gettid());

@@ -7,7 +7,7 @@
 
 namespace trireme::io {
 
-// The thread runs at low priority and takes no signals, which are the main thread's. The
+// The thread runs at low priority and takes no signals. The
 // work must not call MPI. Destroyed, it waits; what the work threw is then lost.
 class Background {
  public:

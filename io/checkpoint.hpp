@@ -66,8 +66,10 @@ struct TensorEntry {
       digest;  // XXH3-128 of the whole tensor's bytes, row-major: mesh independent
 };
 
-// An open checkpoint. Construction checks the manifest and the size and digest of the
-// files before HDF5 opens any of them.
+// An open checkpoint, for one thread at a time. Construction checks the manifest and the
+// size and digest of the files. Tensors are read from the files and bytes that the
+// manifest names; of checkpoints of the first programs, which do not list them, HDF5 says
+// where they lie.
 class CheckpointReader {
  public:
   // `path`: a step directory, or a checkpoints directory (its latest is taken), or a run
@@ -86,9 +88,9 @@ class CheckpointReader {
   const std::vector<TensorEntry>& tensors() const;
   bool has(const std::string& path) const;
 
-  // Reads a box of a whole tensor into `out`, converting between floating dtypes by
-  // HDF5's rules (bf16 and fp16 by ours). Throws Error(bad_content) when the tensor is
-  // absent or `whole` differs from what the file has.
+  // Reads a box of a whole tensor into `out`, converting between floating dtypes
+  // (to nearest, ties to even) and between integers (clamping). Throws Error(bad_content)
+  // when the tensor is absent or `whole` differs from what the file has.
   void read(const std::string& path, const Shape& whole, const Shape& begin,
             const TensorView& out) const;
 

@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_folder.hpp"
 
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
@@ -19,18 +19,7 @@ namespace {
 // What is not complete, or not any more, has a name that starts with a dot.
 constexpr std::string_view temporary_prefix = ".step-";
 constexpr std::string_view trash_prefix = ".trash-";
-constexpr std::string_view new_latest_name = ".latest.tmp";
-
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
-void rename_path(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    fail(Status::cannot_create, "{}: cannot be renamed to '{}': {}", from, to,
-         std::strerror(errno));
-}
+constexpr auto new_latest_name = ".latest.tmp";
 
 // Of a newer program's no more is known, and they are not ours to remove.
 bool is_complete(const std::string& path) {
@@ -41,30 +30,62 @@ bool is_complete(const std::string& path) {
   }
 }
 
+// The checkpoints that a crash caught between two names: set aside, its place empty,
+// whole, and later than all that stand. (An old one on its way out is older than those.)
+void restore_set_aside(const Directory& folder) {
+  for (const auto& name : folder.names()) {
+    if (!name.starts_with(trash_prefix)) continue;
+    const std::string own = name.substr(trash_prefix.size());
+    const auto step = step_of(own);
+    if (!step || folder.has(own) || !is_complete(folder.path_of(name))) continue;
+    const auto steps = steps_in(folder.path());
+    if (std::any_of(steps.begin(), steps.end(), [&](std::int64_t other) {
+          return other > *step && is_complete(folder.path_of(step_name(other)));
+        }))
+      continue;
+    folder.rename(name, own);
+    folder.sync();
+    log::warn("{}: had been set aside for another that was never finished; it is back",
+              folder.path_of(own));
+  }
+}
+
 bool stays(std::int64_t step, const Retention& retention) {
   return step == retention.started_from ||
          (retention.keep_every > 0 && step % retention.keep_every == 0);
+}
+
+// A link to a checkpoint is somebody's who keeps it elsewhere.
+bool remove_checkpoint(const Directory& folder, const std::string& name) try {
+  const std::string trash = std::string(trash_prefix) + name;
+  if (folder.is_link(name)) return true;
+  folder.rename(name, trash);
+  return folder.remove_tree(trash);
+} catch (const Error&) {
+  return false;
 }
 
 }  // namespace
 
 std::string temporary_name(std::int64_t step) { return "." + step_name(step) + ".tmp"; }
 
-bool remove_tree(const std::string& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return !error;
+std::vector<std::string> leftovers_in(const Directory& folder) {
+  std::vector<std::string> leftovers;
+  for (const auto& name : folder.names()) {
+    const bool is_folder =
+        name.starts_with(temporary_prefix) || name.starts_with(trash_prefix);
+    if (is_folder && folder.is_link(name)) folder.require_folder(name);
+    if (is_folder || name == new_latest_name) leftovers.push_back(name);
+  }
+  return leftovers;
 }
 
 void remove_leftovers(const std::string& directory) {
-  std::vector<std::string> names;
-  for (const auto& name : names_in(directory))
-    if (name.starts_with(temporary_prefix) || name.starts_with(trash_prefix) ||
-        name == new_latest_name)
-      names.push_back(directory + "/" + name);
-  for (const auto& name : names)
-    require(remove_tree(name), Status::cannot_create,
-            "{}: left by an earlier run, cannot be removed", name);
+  const Directory folder = Directory::own(directory);
+  restore_set_aside(folder);
+  for (const auto& name : leftovers_in(folder))
+    require(folder.remove_tree(name), Status::cannot_create,
+            "{}: left by an earlier run, cannot be removed", folder.path_of(name));
 }
 
 void require_space(const std::string& directory, std::int64_t bytes) {
@@ -80,28 +101,46 @@ void require_space(const std::string& directory, std::int64_t bytes) {
 
 void publish(const std::string& directory, const std::string& temporary,
              const std::string& name) {
-  const std::string path = directory + "/" + name;
-  const std::string trash = format("{}/{}{}", directory, trash_prefix, name);
-  const bool replaces = exists(path);
-  if (replaces) rename_path(path, trash);
-  rename_path(temporary, path);
-  sync_directory(directory);
-  if (replaces && !remove_tree(trash))
-    log::warn("{}: what stood here before cannot be removed", trash);
+  const Directory folder = Directory::own(directory);
+  const std::string trash = std::string(trash_prefix) + name;
+  folder.require_folder(name);
+  const bool replaces = folder.has(name);
+  if (replaces) folder.rename(name, trash);
+  try {
+    folder.rename(temporary, name);
+  } catch (...) {
+    if (replaces) folder.rename(trash, name);
+    throw;
+  }
+  folder.sync();
+  if (replaces && !folder.remove_tree(trash))
+    log::warn("{}: what stood here before cannot be removed", folder.path_of(trash));
 }
 
+// The link is our own: it is replaced, never followed.
 void point_latest(const std::string& directory, const std::string& name) {
   if (latest_target(directory) == name) return;
-  const std::string path = directory + "/" + latest_name;
-  const std::string temporary = format("{}/{}", directory, new_latest_name);
-  if (::symlink(name.c_str(), temporary.c_str()) != 0)
-    fail(Status::cannot_create, "{}: cannot be made: {}", path, std::strerror(errno));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+  const Directory folder = Directory::own(directory);
+  const int at = folder.descriptor();
+  folder.remove(new_latest_name);  // of an earlier crash
+  const auto make = [&] { return ::symlinkat(name.c_str(), at, new_latest_name); };
+  if (uninterrupted(make) != 0)
+    fail(Status::cannot_create, "{}: cannot be made: {}", folder.path_of(latest_name),
+         system_reason(errno));
+  const auto rename = [&] { return ::renameat(at, new_latest_name, at, latest_name); };
+  if (uninterrupted(rename) != 0) {
     const int error = errno;
-    ::unlink(temporary.c_str());
-    fail(Status::cannot_create, "{}: cannot be replaced: {}", path, std::strerror(error));
+    folder.remove(new_latest_name);
+    fail(Status::cannot_create, "{}: cannot be replaced: {}", folder.path_of(latest_name),
+         system_reason(error));
   }
-  sync_directory(directory);
+  folder.sync();
+}
+
+void tidy(const std::string& directory, const std::string& newest) {
+  if (!Directory(parent_of(directory)).has(last_name_of(directory))) return;
+  remove_leftovers(directory);
+  if (!newest.empty()) point_latest(directory, newest);
 }
 
 void remove_old(const std::string& directory, std::int64_t step,
@@ -111,15 +150,14 @@ void remove_old(const std::string& directory, std::int64_t step,
   for (const std::int64_t other : steps_in(directory))
     if (other != step && is_complete(directory + "/" + step_name(other)))
       complete.push_back(other);
+  const Directory folder = Directory::own(directory);
   const auto kept = static_cast<std::size_t>(retention.keep - 1);
   for (std::size_t i = 0; i + kept < complete.size(); ++i) {
     if (stays(complete[i], retention)) continue;
     const std::string name = step_name(complete[i]);
-    const std::string path = directory + "/" + name;
-    const std::string trash = format("{}/{}{}", directory, trash_prefix, name);
-    if (::rename(path.c_str(), trash.c_str()) != 0 || !remove_tree(trash))
-      log::warn("{}: this old checkpoint cannot be removed: {}", path,
-                std::strerror(errno));
+    if (!remove_checkpoint(folder, name))
+      log::warn("{}: this old checkpoint cannot be removed: {}", folder.path_of(name),
+                system_reason(errno));
   }
 }
 

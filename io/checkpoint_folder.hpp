@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/directory.hpp"
 #include "io/checkpoint_manifest.hpp"
 
 namespace trireme::io {
@@ -12,19 +14,27 @@ namespace trireme::io {
 // Where the checkpoint of a step is written before it gets its name.
 std::string temporary_name(std::int64_t step);
 
-// Removes what earlier crashes left. Throws Error(cannot_create).
+// Names of what earlier crashes left. Throws Error(cannot_create) when one is a link, but
+// for that of a new `latest`.
+std::vector<std::string> leftovers_in(const Directory& folder);
+// Removes it, but first gives a whole checkpoint its name back that was set aside for one
+// that never came. Throws Error(cannot_create).
 void remove_leftovers(const std::string& directory);
-// False when something could not be removed.
-bool remove_tree(const std::string& path);
 
 // Throws Error(io) naming the folder, what is free and what is needed.
 void require_space(const std::string& directory, std::int64_t bytes);
 
-// Gives a checkpoint its name, and makes `latest` point at a name. A damaged checkpoint
-// that bore the name is set aside first. Throw Error(cannot_create) or Error(io).
+// Gives the checkpoint `temporary`, a name in the directory, its name, and makes `latest`
+// point at a name. A damaged checkpoint that bore the name is set aside first, and gets
+// it back when the new one cannot have it. Throw Error(cannot_create) or Error(io).
 void publish(const std::string& directory, const std::string& temporary,
              const std::string& name);
 void point_latest(const std::string& directory, const std::string& name);
+
+// At a start of a run, which has chosen to go on from the checkpoint `newest` (its name;
+// "" when there is none): removes leftovers and makes `latest` point at it. Nothing when
+// the folder is not there. Throws Error(cannot_create) or Error(io).
+void tidy(const std::string& directory, const std::string& newest);
 
 // Removes complete checkpoints that `retention` does not keep, after that of `step` was
 // written and read back. Failing is a warning: the new one stands.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/checkpoint.hpp"
+#include "io/stored_boxes.hpp"
 
 namespace trireme::io {
 
@@ -21,14 +22,6 @@ struct FileEntry {
   std::int64_t bytes = 0;
   std::string digest;  // of the whole file
   std::string frame;   // of all its bytes that lie in no box; "": it has no boxes
-};
-
-// A box of a tensor, as it lies in a shard: dense, its elements one after the other.
-struct BoxEntry {
-  std::string file;
-  std::int64_t offset = 0;  // of its first byte in the file
-  Shape begin, extent;      // in the tensor
-  std::string digest;       // of its bytes as they were in memory
 };
 
 // Written by a program with a newer format. Not damage: no older checkpoint is taken
@@ -56,7 +49,8 @@ struct Manifest {
 std::string manifest_text(const Manifest& manifest);
 
 // Reads and checks the manifest, and that the directory holds the files that it lists,
-// with these sizes, and no other shard. Throws Error(bad_content) naming the file.
+// with these sizes, and no other shard. Throws Error(bad_content) naming the
+// file and, in the manifest, the entry.
 Manifest read_manifest(const std::string& directory);
 
 // "" if the directory holds a complete checkpoint, or what is wrong. Share `part`

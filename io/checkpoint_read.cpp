@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"
+#include "io/element_convert.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
 
@@ -28,9 +30,16 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
+// By what it holds, for a run's directory may be named as a checkpoint is. A checkpoint
+// that lacks its manifest is one all the same: it is damaged.
 bool is_step_directory(const std::string& path) {
-  return exists(path + "/" + manifest_name) || exists(path + "/" + whole_name) ||
-         step_of(path.substr(path.find_last_of('/') + 1)).has_value();
+  if (exists(path + "/" + manifest_name) || exists(path + "/" + whole_name)) return true;
+  const auto names = names_in(path);
+  const bool has_shard = std::any_of(names.begin(), names.end(), [](const auto& name) {
+    return name.starts_with("shard-") && name.ends_with(".h5");
+  });
+  const bool named = step_of(path.substr(path.find_last_of('/') + 1)).has_value();
+  return named && (has_shard || !exists(path + "/checkpoints"));
 }
 
 }  // namespace
@@ -63,7 +72,7 @@ std::string latest_checkpoint(const std::string& directory) {
 struct CheckpointReader::Impl {
   std::string directory;
   Manifest manifest;
-  std::unique_ptr<Hdf5File> file;
+  std::optional<PlainFiles> files;
 
   const TensorEntry* find(const std::string& path) const {
     const auto& all = manifest.tensors;
@@ -80,6 +89,43 @@ struct CheckpointReader::Impl {
             path);
     return *found;
   }
+  // Of checkpoints that do not list boxes, those that HDF5 finds: it has no say in what
+  // else is read.
+  const std::vector<BoxEntry>& boxes(const TensorEntry& tensor) {
+    auto& boxes =
+        manifest.boxes[static_cast<std::size_t>(&tensor - manifest.tensors.data())];
+    if (boxes.empty() && tensor.shape.elements() > 0) boxes = mapped_boxes(tensor);
+    return boxes;
+  }
+  std::vector<BoxEntry> mapped_boxes(const TensorEntry& tensor) {
+    const Hdf5File whole(files->open(whole_name));
+    const auto [dtype, shape] = whole.describe(tensor.path);
+    require(dtype == tensor.dtype && shape == tensor.shape, Status::bad_content,
+            "{}/{}: '{}' is {} of {}, but {} of {} in the manifest", directory,
+            whole_name, tensor.path, name_of(dtype), shape, name_of(tensor.dtype),
+            tensor.shape);
+    auto boxes = whole.boxes(tensor.path);
+    for (const auto& box : boxes)
+      require(std::any_of(manifest.files.begin(), manifest.files.end(),
+                          [&](const FileEntry& file) { return file.name == box.file; }),
+              Status::bad_content,
+              "{}/{}: '{}' lies in '{}', which the manifest does not list", directory,
+              whole_name, tensor.path, box.file);
+    return boxes;
+  }
+  void read(const TensorEntry& tensor, const Shape& begin, const TensorView& out) {
+    bool inside =
+        begin.rank() == tensor.shape.rank() && out.shape().rank() == begin.rank();
+    for (int i = 0; inside && i < begin.rank(); ++i)
+      inside = begin[i] >= 0 && begin[i] <= tensor.shape[i] - out.dim(i);
+    require(inside, Status::bad_content,
+            "{}: the tensor '{}' of {} has no box of {} at {}", directory, tensor.path,
+            tensor.shape, out.shape(), begin);
+    require(converts(tensor.dtype, out.dtype()), Status::bad_content,
+            "{}: the tensor '{}' holds {}, which does not convert to {}", directory,
+            tensor.path, name_of(tensor.dtype), name_of(out.dtype()));
+    read_boxes(*files, boxes(tensor), tensor.dtype, begin, out);
+  }
 };
 
 CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
@@ -87,14 +133,12 @@ CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
   require(part >= 0 && part < std::max(parts, 1), "part {} of {}", part, parts);
   impl_->directory = find_checkpoint(path);
   impl_->manifest = read_manifest(impl_->directory);
+  impl_->files.emplace(impl_->directory);
   if (parts > 0) {
-    const Verification found =
-        verify_share(impl_->directory, impl_->manifest, part, parts);
+    const Verification found = verify_share(*impl_->files, impl_->manifest, part, parts);
     require(found.damage.empty(), Status::bad_content, "{}",
             found.damage.empty() ? "" : found.damage.front());
   }
-  impl_->file = std::make_unique<Hdf5File>(impl_->directory + "/" + whole_name,
-                                           Hdf5File::Mode::read);
 }
 
 CheckpointReader::~CheckpointReader() = default;
@@ -115,24 +159,24 @@ void CheckpointReader::read(const std::string& path, const Shape& whole,
           "{}: the tensor '{}' has the shape {}, but {} is wanted", impl_->directory,
           path, entry.shape, whole);
   HostCopy host;
-  host.write(out, [&](const TensorView& view) { impl_->file->read(path, begin, view); });
+  host.write(out, [&](const TensorView& view) { impl_->read(entry, begin, view); });
 }
 
 std::string CheckpointReader::digest(const std::string& path) const {
   const TensorEntry& entry = impl_->entry(path);
   Digest digest;
   if (entry.shape.elements() == 0) return digest.text();
+  impl_->boxes(entry);  // proves that the shape is real before memory is taken for it
   const std::int64_t rows = entry.shape[0];
   const auto row_bytes =
       static_cast<std::size_t>(entry.shape.elements() / rows) * size_of(entry.dtype);
   const auto count = std::min<std::int64_t>(
       rows, static_cast<std::int64_t>(std::max<std::size_t>(1, block_bytes / row_bytes)));
   std::vector<std::byte> block(static_cast<std::size_t>(count) * row_bytes);
-  Shape extent = entry.shape, begin = entry.shape;
-  for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
+  Shape extent = entry.shape, begin = origin_of(entry.shape);
   for (; begin[0] < rows; begin[0] += count) {
     extent[0] = std::min(count, rows - begin[0]);
-    impl_->file->read(path, begin, TensorView(block.data(), entry.dtype, extent));
+    impl_->read(entry, begin, TensorView(block.data(), entry.dtype, extent));
     digest.add(block.data(), static_cast<std::size_t>(extent[0]) * row_bytes);
   }
   return digest.text();

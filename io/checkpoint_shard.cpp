@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_shard.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -18,13 +15,6 @@
 
 namespace trireme::io {
 namespace {
-
-std::int64_t size_of_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    fail(Status::io, "{}: {}", path, std::strerror(errno));
-  return status.st_size;
-}
 
 std::string shard_name(int rank) {
   std::array<char, 32> text{};
@@ -64,6 +54,18 @@ void add_box(ShardReport& report, std::map<std::string, int>& uses,
       {box.path, source, box.data.dtype(), box.whole, box.begin, extent, 0, ""});
 }
 
+// What was written just now is no input: if it cannot be read, or is gone, that is a
+// failure of the disk.
+template <class Work>
+FileEntry reading_back(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(Status::io, format("{} (reading back what was written)", error.what()),
+                error.where());
+  }
+}
+
 // Reads the file back, once: its digests, and whether every box is there as it was in
 // memory.
 FileEntry read_back(const std::string& directory, const std::string& name,
@@ -74,8 +76,8 @@ FileEntry read_back(const std::string& directory, const std::string& name,
     if (!box.source.empty()) boxes.push_back(&box);
   std::sort(boxes.begin(), boxes.end(),
             [](const auto* a, const auto* b) { return a->offset < b->offset; });
-  const RangeReader file(path);
-  const std::int64_t bytes = size_of_file(path);
+  const PlainFile file(Folder(directory), name);
+  const std::int64_t bytes = file.size();
   Digest whole, frame;
   std::int64_t at = 0;
   for (const auto* box : boxes) {
@@ -94,14 +96,14 @@ FileEntry read_back(const std::string& directory, const std::string& name,
 
 }  // namespace
 
-ShardReport write_shard(const std::string& directory, int rank,
+ShardReport write_shard(const Directory& folder, int rank,
                         const std::vector<TensorBox>& boxes) {
   ShardReport report;
   std::map<std::string, int> uses;
   for (const auto& box : boxes) add_box(report, uses, box);
   if (uses.empty()) return report;
   const std::string name = shard_name(rank);
-  Hdf5File file(directory + "/" + name, Hdf5File::Mode::create);
+  Hdf5File file(folder, name);
   HostCopy host;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     ShardReport::Box& box = report.boxes[i];
@@ -113,14 +115,19 @@ ShardReport write_shard(const std::string& directory, int rank,
   }
   // The disk has begun to write; what it wrote is read from memory meanwhile.
   file.close(false);
-  report.file = read_back(directory, name, report.boxes);
-  sync_file(directory + "/" + name);
+  report.file =
+      reading_back([&] { return read_back(folder.path(), name, report.boxes); });
+  sync_file(folder.path_of(name));
   return report;
 }
 
 FileEntry file_entry(const std::string& directory, const std::string& name) {
-  const std::string path = directory + "/" + name;
-  return {name, size_of_file(path), file_digest(path), ""};
+  return reading_back([&]() -> FileEntry {
+    const PlainFile file(Folder(directory), name);
+    Digest digest;
+    file.digest(0, file.size(), {&digest});
+    return {name, file.size(), digest.text(), ""};
+  });
 }
 
 std::int64_t shard_bytes(const std::vector<TensorBox>& boxes) {

@@ -5,15 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "base/directory.hpp"
 #include "io/checkpoint_layout.hpp"
 
 namespace trireme::io {
 
-// Writes the boxes with `write` into `<directory>/shard-<rank>.h5` and syncs it; nothing
+// Writes the boxes with `write` into `shard-<rank>.h5` of a folder and syncs it; nothing
 // when there is none. The digests of the boxes are taken from memory, and the file is
 // read back and compared with them. Throws Error(cannot_create) or Error(io) naming the
 // file.
-ShardReport write_shard(const std::string& directory, int rank,
+ShardReport write_shard(const Directory& folder, int rank,
                         const std::vector<TensorBox>& boxes);
 
 // Of a file without boxes: size and digest.

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 
 #include "io/digest.hpp"
-#include "io/files.hpp"
 
 namespace trireme::io {
 namespace {
@@ -45,7 +43,7 @@ std::map<std::string, std::vector<Region>> boxes_by_file(const std::string& dire
 }
 
 // "" or what is wrong.
-std::string compare(const std::string& path, const RangeReader& file,
+std::string compare(const std::string& path, const PlainFile& file,
                     const Region& region) {
   Digest digest;
   try {
@@ -96,14 +94,12 @@ std::vector<Region> regions(const std::string& directory, const Manifest& manife
   return all;
 }
 
-Verification verify_share(const std::string& directory, const Manifest& manifest,
-                          int part, int parts) {
-  const std::vector<Region> all = regions(directory, manifest);
+Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
+                          int parts) {
+  const std::vector<Region> all = regions(files.path(), manifest);
   std::int64_t total = 0, before = 0;
   for (const Region& region : all) total += region.bytes();
   Verification result;
-  std::string open;
-  std::unique_ptr<RangeReader> file;
   for (const Region& region : all) {
     // A region is compared by the part in which its middle lies.
     const double middle =
@@ -114,16 +110,18 @@ Verification verify_share(const std::string& directory, const Manifest& manifest
                  static_cast<int>(middle * parts /
                                   static_cast<double>(std::max<std::int64_t>(1, total))));
     if (owner != part) continue;
-    const std::string path = directory + "/" + region.file;
-    if (open != region.file) {
-      file = std::make_unique<RangeReader>(path);
-      open = region.file;
-    }
-    const std::string wrong = compare(path, *file, region);
+    const PlainFile& file = files.open(region.file);
+    const std::string wrong = compare(file.path(), file, region);
     if (!wrong.empty()) result.damage.push_back(wrong);
     result.bytes += region.bytes();
   }
   return result;
+}
+
+Verification verify_share(const std::string& directory, const Manifest& manifest,
+                          int part, int parts) {
+  PlainFiles files(directory);
+  return verify_share(files, manifest, part, parts);
 }
 
 }  // namespace trireme::io

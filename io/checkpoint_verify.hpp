@@ -34,7 +34,11 @@ struct Verification {
 };
 
 // Compares share `part` of `parts` of the bytes: about as many for each part, cut between
-// regions, so that the parts together compare every byte once.
+// regions, so that the parts together compare every byte once. `files`: of the
+// checkpoint's folder; those that were opened here stay open, for reading what was
+// compared.
+Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
+                          int parts);
 Verification verify_share(const std::string& directory, const Manifest& manifest,
                           int part, int parts);
 

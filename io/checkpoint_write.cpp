@@ -20,9 +20,9 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
-void write_whole(const std::string& path, const CheckpointInfo& info,
+void write_whole(const Directory& folder, const CheckpointInfo& info,
                  const std::map<std::string, TensorLayout>& layout) {
-  Hdf5File file(path, Hdf5File::Mode::create);
+  Hdf5File file(folder, whole_name);
   file.write_attribute("/", "format_version", info.format_version);
   file.write_attribute("/", "program_version", info.program_version);
   file.write_attribute("/", "step", info.step);
@@ -36,13 +36,13 @@ void write_whole(const std::string& path, const CheckpointInfo& info,
 
 // The files that make the shards one checkpoint; everything is on disk when it returns.
 // Returns the bytes of all files.
-std::int64_t complete(const std::string& directory, const CheckpointInfo& info,
+std::int64_t complete(const Directory& folder, const CheckpointInfo& info,
                       const std::vector<ShardReport>& reports) {
   const auto layout = make_layout(reports);
-  write_whole(directory + "/" + whole_name, info, layout);
+  write_whole(folder, info, layout);
   Manifest manifest;
   manifest.info = info;
-  manifest.files.push_back(file_entry(directory, whole_name));
+  manifest.files.push_back(file_entry(folder.path(), whole_name));
   for (const auto& report : reports)
     if (!report.file.name.empty()) manifest.files.push_back(report.file);
   std::int64_t bytes = 0;
@@ -52,7 +52,7 @@ std::int64_t complete(const std::string& directory, const CheckpointInfo& info,
     manifest.boxes.push_back(part.boxes);
   }
   const std::string text = manifest_text(manifest);
-  write_text_atomically(directory + "/" + manifest_name, text);
+  write_text_atomically(folder, manifest_name, text);
   return bytes + static_cast<std::int64_t>(text.size());
 }
 
@@ -84,10 +84,11 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   boxes_ = std::move(boxes);
   background_ = background;
   bytes_ = 0;
-  temporary_ = directory_ + "/" + temporary_name(info.step);
+  temporary_ = temporary_name(info.step);
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    make_directories(directory_);
+    make_directories(parent_of(directory_));
+    Directory::make_own(directory_);
     remove_leftovers(directory_);
   });
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
@@ -99,13 +100,16 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   world_.agree([&] {
     if (world_.rank() != 0) return;
     require_space(directory_, static_cast<std::int64_t>(needed));
-    make_directories(temporary_);
+    const Directory folder = Directory::own(directory_);
+    folder.require_folder(step_name(info.step));
+    folder.make(temporary_);
   });
   phase_ = Phase::shards;
   work_.start(
       [this, first = std::move(first)] {
         if (first) first();
-        report_ = write_shard(temporary_, world_.rank(), boxes_);
+        report_ = write_shard(Directory::own(directory_).open(temporary_), world_.rank(),
+                              boxes_);
       },
       background_);
 }
@@ -117,7 +121,7 @@ std::optional<WrittenCheckpoint> CheckpointWriter::poll() {
       if (advance()) break;
     } catch (const comm::Agreed&) {
       phase_ = Phase::idle;
-      if (world_.rank() == 0) remove_tree(temporary_);
+      if (world_.rank() == 0) remove_temporary();
       world_.barrier();  // no rank reports before that is done
       throw;
     }
@@ -125,6 +129,14 @@ std::optional<WrittenCheckpoint> CheckpointWriter::poll() {
   }
   if (!done_) return {};
   return std::exchange(done_, {});
+}
+
+// What failed is said already; what stays is removed before the next save.
+void CheckpointWriter::remove_temporary() const {
+  try {
+    Directory::own(directory_).remove_tree(temporary_);
+  } catch (const Error&) {
+  }
 }
 
 std::optional<WrittenCheckpoint> CheckpointWriter::finish() {
@@ -161,7 +173,7 @@ void CheckpointWriter::start_naming(std::vector<ShardReport> reports) {
       [this, reports = std::move(reports)] {
         const std::string name = step_name(info_.step);
         if (!reports.empty()) {
-          bytes_ = complete(temporary_, info_, reports);
+          bytes_ = complete(Directory::own(directory_).open(temporary_), info_, reports);
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);

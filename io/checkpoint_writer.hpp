@@ -57,8 +57,10 @@ class CheckpointWriter {
   bool advance();
   void start_naming(std::vector<ShardReport> reports);
 
+  void remove_temporary() const;
+
   comm::World& world_;
-  std::string directory_, temporary_;
+  std::string directory_, temporary_;  // the second is a name in the first
   Retention retention_;
   Phase phase_ = Phase::idle;
   bool background_ = false;

@@ -79,7 +79,9 @@ std::string describe_keys_markdown(std::span<const DeckKey> table) {
       "`\"30 min\"`, `\"2 h\"` or `\"1 d\"`. Relative\npaths are relative to the current "
       "directory. Everything wrong with a deck is reported at\nonce, and "
       "`trireme train --check` does so without training. The deck in force, with every\n"
-      "default filled in, is written to `<run.directory>/deck.toml`.\n";
+      "default filled in, is written to `<run.directory>/deck.toml`. A deck has 1 MiB "
+      "at\n"
+      "the most.\n";
   for (const auto& section : section_names(table)) {
     out +=
         "\n## `[" + section +

@@ -14,7 +14,11 @@ namespace trireme::io {
 
 namespace {
 
-constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
+// A deck with 10,000 paths of 80 characters has less. Parsing takes some 150 bytes for
+// each, on every rank at once.
+constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
+// The deck in force, as checkpoints have it: with every key, and with quotes escaped.
+constexpr std::int64_t most_stored_bytes = 2 * most_bytes + (std::int64_t{1} << 18);
 // Beyond this many problems no nearest key is sought: a wrong file of megabytes must not
 // take minutes to refuse.
 constexpr std::size_t most_suggestions = 100;
@@ -222,6 +226,9 @@ DeckValue Reader::settle(const DeckKey& key) {
 Deck Deck::parse_leniently(const std::string& text, const std::string& name,
                            std::span<const std::string> overrides,
                            std::span<const DeckKey> table) {
+  require(std::ssize(text) <= most_stored_bytes, Status::bad_content,
+          "{}: has {} bytes; a deck has {} at the most", name, text.size(),
+          most_stored_bytes);
   Reader reader{name, table, {}, {}, false};
   reader.read_file(text);
   for (const auto& text_of_override : overrides) reader.read_override(text_of_override);
@@ -246,6 +253,12 @@ Deck Deck::load_leniently(const std::string& path, std::span<const std::string> 
   // A pipe would be read to its end by the first of many ranks.
   require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
           Status::missing_input, "{}: is not a regular file", path);
+  const auto bytes = std::filesystem::file_size(path, ignored);
+  require(ignored || bytes <= static_cast<std::uintmax_t>(most_bytes),
+          Status::bad_content,
+          "{}: has {} bytes; a deck has {} at the most: is this a deck? (many data files "
+          "are named by a pattern, data.paths = [\"folder/*.txt\"])",
+          path, bytes, most_bytes);
   return parse_leniently(read_text(path, most_bytes), path, overrides, table);
 }
 

@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/event_file.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,9 +9,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "base/error.hpp"
+#include "base/number.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
 
@@ -74,19 +72,19 @@ double now() {
 }
 
 constexpr std::string_view prefix = "events.out.tfevents.";
+constexpr std::int64_t most_seconds = 1'000'000'000'000;
 
 // Seconds for the next file's name: now, or later where an earlier start of this second
 // (or one on a host whose clock is ahead) has left a file. TensorBoard reads files in the
 // order of their names.
-long long next_seconds(const std::string& directory) {
-  auto seconds = static_cast<long long>(now());
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
+std::int64_t next_seconds(const Directory& folder) {
+  auto seconds = static_cast<std::int64_t>(now());
+  for (const auto& name : folder.names()) {
     if (!name.starts_with(prefix)) continue;
-    long long theirs = 0;
-    if (std::sscanf(name.c_str() + prefix.size(), "%lld", &theirs) == 1)
-      seconds = std::max(seconds, theirs + 1);
+    const auto digits = std::string_view(name).substr(prefix.size());
+    const auto theirs = parse_number<std::int64_t>(digits.substr(0, digits.find('.')));
+    // A name of a far future is no clock's, and would leave no later one.
+    if (theirs && *theirs < most_seconds) seconds = std::max(seconds, *theirs + 1);
   }
   return seconds;
 }
@@ -157,25 +155,19 @@ std::string tag_of(const std::string& key) {
 }
 
 EventFile::EventFile(const std::string& directory, std::int64_t resumed) {
-  make_directories(directory);
+  make_directories(parent_of(directory));
+  const Directory folder = Directory::make_own(directory);
   const ProcessName self = this_process();
   std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%010lld", next_seconds(directory));
-  path_ =
-      format("{}/{}{}.{}.{}.0", directory, prefix, seconds.data(), self.host, self.pid);
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0)
-    fail(Status::cannot_create, "{}: cannot be created: {}", path_, std::strerror(errno));
-  try {
-    append(version_event(now()));
-    append(session_start_event(now(), resumed + 1));
-  } catch (...) {
-    ::close(file_);
-    throw;
-  }
+  std::snprintf(seconds.data(), seconds.size(), "%010lld",
+                static_cast<long long>(next_seconds(folder)));
+  const std::string name =
+      format("{}{}.{}.{}.0", prefix, seconds.data(), self.host, self.pid);
+  path_ = folder.path_of(name);
+  file_ = folder.create(name);
+  append(version_event(now()));
+  append(session_start_event(now(), resumed + 1));
 }
-
-EventFile::~EventFile() { ::close(file_); }
 
 void EventFile::write(const Record& record) {
   std::int64_t step = 0;
@@ -191,14 +183,8 @@ void EventFile::write(const Record& record) {
 
 void EventFile::append(const std::string& event) {
   const std::string text = tf_record(event);
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t put = ::write(file_, text.data() + done, text.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put == 0) errno = ENOSPC;
-    if (put <= 0) fail(Status::io, "{}: write failed: {}", path_, std::strerror(errno));
-    done += static_cast<std::size_t>(put);
-  }
+  if (!write_all(file_.get(), text))
+    fail(Status::io, "{}: write failed: {}", path_, system_reason(errno));
 }
 
 }  // namespace trireme::io

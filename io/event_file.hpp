@@ -36,12 +36,9 @@ std::string tag_of(const std::string& key);
 class EventFile {
  public:
   // Makes the directory, and a file that sorts behind those that are there; points after
-  // step `resumed` of earlier files are superseded. Throws Error(cannot_create) or
-  // Error(io).
+  // step `resumed` of earlier files are superseded. Throws Error(cannot_create), also
+  // when the directory is a link, or Error(io).
   EventFile(const std::string& directory, std::int64_t resumed);
-  ~EventFile();
-  EventFile(const EventFile&) = delete;
-  EventFile& operator=(const EventFile&) = delete;
 
   // The numbers of a record, as points of its "step". Throws Error(io).
   void write(const Record& record);
@@ -51,7 +48,7 @@ class EventFile {
   void append(const std::string& event);
 
   std::string path_;
-  int file_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace trireme::io

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/digest.hpp"
 
 namespace trireme::io {
@@ -26,35 +27,22 @@ constexpr std::size_t range_block_bytes = std::size_t{1} << 18;
 
 std::atomic<std::int64_t> read_so_far{0};
 
-// An open file that is closed at the end of its scope.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-  // False with errno when closing tells of a failed write (as network file systems do).
-  bool close() { return ::close(std::exchange(value_, -1)) == 0; }
-  int release() { return std::exchange(value_, -1); }
+std::string reason() { return system_reason(errno); }
 
- private:
-  int value_;
-};
-
-std::string reason() { return std::strerror(errno); }
-
-Descriptor open_input(const std::string& path) {
-  const int value = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (value < 0) fail(Status::missing_input, "{}: {}", path, reason());
+Descriptor open_input(const std::string& path, bool pipe_too = false) {
+  Descriptor file(open_to_read(path));
+  if (!file.is_open()) fail(Status::missing_input, "{}: {}", path, reason());
   struct stat status {};
-  if (::fstat(value, &status) == 0 && S_ISDIR(status.st_mode)) {
-    ::close(value);
-    fail(Status::missing_input, "{}: is a directory, not a file", path);
+  if (::fstat(file.get(), &status) != 0)
+    fail(Status::io, "{}: cannot be inspected: {}", path, reason());
+  if (pipe_too && S_ISFIFO(status.st_mode)) {
+    const int flags = ::fcntl(file.get(), F_GETFL);
+    ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK);
+    return file;
   }
-  return Descriptor(value);
+  require(S_ISREG(status.st_mode), Status::missing_input, "{}: {}, not a file", path,
+          what_is_irregular(status.st_mode));
+  return file;
 }
 
 // Bytes read into `to`: fewer than asked for only at the end of the file.
@@ -72,37 +60,10 @@ std::size_t read_block(const Descriptor& file, const std::string& path, char* to
   return done;
 }
 
-// The directory that a path lies in.
-std::string parent_of(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// Writes, syncs and closes a new file. Errors name `path`, what the file will be.
-void write_new(const std::string& name, const std::string& path,
-               const std::string& text) {
-  Descriptor file(uninterrupted([&] {
-    return ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  }));
-  if (file.get() < 0)
-    fail(Status::cannot_create, "{}: cannot be created: {}", path, reason());
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t put = ::write(file.get(), text.data() + done, text.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put == 0) errno = ENOSPC;
-    if (put <= 0) fail(Status::io, "{}: write failed: {}", path, reason());
-    done += static_cast<std::size_t>(put);
-  }
-  if (uninterrupted([&] { return ::fsync(file.get()); }) != 0)
-    fail(Status::io, "{}: fsync failed: {}", path, reason());
-  if (!file.close()) fail(Status::io, "{}: close failed: {}", path, reason());
-}
-
 void sync_path(const std::string& path, int flags) {
-  Descriptor file(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0)
+  const Descriptor file(uninterrupted(
+      [&] { return ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!file.is_open())
     fail(Status::io, "{}: cannot be opened to sync it: {}", path, reason());
   // Some file systems cannot sync a directory, and say so: theirs need none.
   const bool unsupported = (flags & O_DIRECTORY) != 0;
@@ -116,10 +77,8 @@ bool is_file_like(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
 }
 
-}  // namespace
-
-std::string read_text(const std::string& path, std::int64_t limit) {
-  const Descriptor file = open_input(path);
+std::string read_all(const Descriptor& file, const std::string& path,
+                     std::int64_t limit) {
   std::string text;
   for (;;) {
     const std::size_t before = text.size();
@@ -131,17 +90,34 @@ std::string read_text(const std::string& path, std::int64_t limit) {
   }
 }
 
-void write_text_atomically(const std::string& path, const std::string& text) {
-  const std::string name = format("{}.tmp-{}", path, ::getpid());
-  try {
-    write_new(name, path, text);
-    if (::rename(name.c_str(), path.c_str()) != 0)
-      fail(Status::cannot_create, "{}: cannot be replaced: {}", path, reason());
-  } catch (...) {
-    ::unlink(name.c_str());
-    throw;
+}  // namespace
+
+std::string read_text(const std::string& path, std::int64_t limit) {
+  return read_all(open_input(path), path, limit);
+}
+
+std::string read_text_or_pipe(const std::string& path, std::int64_t limit) {
+  return read_all(open_input(path, true), path, limit);
+}
+
+std::string read_text(const Directory& folder, const std::string& name,
+                      std::int64_t limit) {
+  const Descriptor file = folder.read_file(name);
+  if (!file.is_open()) {
+    const int error = errno;
+    folder.require_file(name);
+    fail(Status::missing_input, "{}: {}", folder.path_of(name), system_reason(error));
   }
-  sync_directory(parent_of(path));
+  return read_all(file, folder.path_of(name), limit);
+}
+
+void write_text_atomically(const std::string& path, const std::string& text) {
+  write_text_atomically(Directory(parent_of(path)), last_name_of(path), text);
+}
+
+void write_text_atomically(const Directory& folder, const std::string& name,
+                           const std::string& text) {
+  replace_text(folder, name, text, true);
 }
 
 void make_directories(const std::string& path) {
@@ -149,13 +125,13 @@ void make_directories(const std::string& path) {
   for (auto at = path.find('/', 1);; at = path.find('/', at + 1)) {
     const std::string part = path.substr(0, at);
     struct stat status {};
-    if (::mkdir(part.c_str(), 0777) != 0) {
+    if (uninterrupted([&] { return ::mkdir(part.c_str(), 0777); }) != 0) {
       const int error = errno;
       const bool exists = ::stat(part.c_str(), &status) == 0;
       require(!exists || S_ISDIR(status.st_mode), Status::cannot_create,
               "{}: cannot be made, for a file of that name exists", part);
       require(exists, Status::cannot_create, "{}: the directory cannot be made: {}", part,
-              std::strerror(error));
+              system_reason(error));
     }
     if (at == std::string::npos) return;
   }

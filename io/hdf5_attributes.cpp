@@ -9,6 +9,8 @@
 namespace trireme::io {
 namespace {
 
+constexpr std::size_t most_text_bytes = std::size_t{1} << 26;
+
 void write_scalar(hid_t file, const std::string& path, const std::string& object,
                   const std::string& key, hid_t type, const void* value) {
   const Hdf5Id target(H5Oopen(file, object.c_str(), H5P_DEFAULT), H5Oclose);
@@ -33,6 +35,10 @@ Hdf5Id open_attribute(hid_t file, const std::string& path, const std::string& ob
   if (!attribute.valid())
     fail(Status::bad_content, "{}: '{}' has no attribute '{}': {}", path, object, key,
          hdf5_reason());
+  // HDF5 would write as many values to memory as it has.
+  const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
+  require(H5Sget_simple_extent_npoints(space.get()) == 1, Status::bad_content,
+          "{}: the attribute '{}' of '{}' must be one value", path, key, object);
   return attribute;
 }
 
@@ -71,7 +77,11 @@ std::string Hdf5File::text_attribute(const std::string& object,
       H5Tget_class(stored.get()) == H5T_STRING && H5Tis_variable_str(stored.get()) == 0,
       Status::bad_content, "{}: the attribute '{}' of '{}' is no text of fixed size",
       path_, key, object);
-  std::string text(H5Tget_size(stored.get()), '\0');
+  const std::size_t bytes = H5Tget_size(stored.get());
+  require(bytes <= most_text_bytes, Status::bad_content,
+          "{}: the attribute '{}' of '{}' is a text of {} bytes; at most {} are read",
+          path_, key, object, bytes, most_text_bytes);
+  std::string text(bytes, '\0');
   if (H5Aread(attribute.get(), stored.get(), text.data()) < 0)
     fail(Status::bad_content, "{}: cannot read the attribute '{}' of '{}': {}", path_,
          key, object, hdf5_reason());

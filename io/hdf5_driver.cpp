@@ -11,9 +11,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/error.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
@@ -21,8 +26,33 @@ namespace {
 
 std::mutex hdf5_mutex;
 
-// HDF5 hands no pointer of ours to the driver's open: the lock is held, so one slot does.
-Hdf5Output* opening = nullptr;
+// The one file that HDF5 may open now. HDF5 hands no pointer of ours to the driver's
+// open: the lock is held, so one slot does. What HDF5 would open by itself (the target of
+// a link, the source of a virtual dataset, whatever its settings lead to) is not
+// announced here.
+struct Announced {
+  std::string path;
+  int descriptor = -1;  // of the file, when it is open already; else it is read
+  Hdf5Output* output = nullptr;
+};
+const Announced* announced = nullptr;
+
+// Since the lock was taken: why the first call failed, and what was not opened.
+std::string first_reason, refused_path;
+
+// HDF5 takes its settings from the environment when it is first called. They are gone by
+// then, and before any thread runs: no file, driver, plugin or check of this program is
+// chosen there. docs/decisions/environment.md lists them.
+const bool environment_is_clear = [] {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (text.starts_with("HDF5_") || text.starts_with("H5FD_") || text.starts_with("H5_"))
+      names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const auto& name : names) ::unsetenv(name.c_str());
+  return true;
+}();
 
 // Alignment of large datasets in the file.
 constexpr hsize_t alignment_bytes = 4096;
@@ -36,7 +66,7 @@ struct DriverFile {
   dev_t device{};
   ino_t inode{};
   bool written = false;
-  Hdf5Output* output = nullptr;  // null for a source of a virtual dataset
+  Hdf5Output* output = nullptr;
 };
 
 DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
@@ -45,31 +75,48 @@ const DriverFile& of(const H5FD_t* file) {
 }
 
 void note(Hdf5Output* output, const char* call, int error) {
-  if (output == nullptr || output->error != 0) return;
+  if (output->error != 0) return;
   output->error = error;
   output->call = call;
 }
 
+// A copy of the descriptor of the file to create, or the file of that name to read.
+int open_descriptor(const char* name, unsigned flags) {
+  if (announced->descriptor < 0) return open_to_read(name);
+  struct stat status {};
+  if ((flags & H5F_ACC_TRUNC) && ::fstat(announced->descriptor, &status) == 0 &&
+      status.st_size > 0) {
+    const auto empty = [] { return ::ftruncate(announced->descriptor, 0); };
+    if (uninterrupted(empty) != 0) return -1;
+  }
+  return ::fcntl(announced->descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
-  int mode = (flags & H5F_ACC_RDWR) ? O_RDWR : O_RDONLY;
-  if (flags & H5F_ACC_TRUNC) mode |= O_TRUNC;
-  if (flags & H5F_ACC_CREAT) mode |= O_CREAT;
-  if (flags & H5F_ACC_EXCL) mode |= O_EXCL;
-  Hdf5Output* const output = opening;
-  const int descriptor =
-      uninterrupted([&] { return ::open(name, mode | O_CLOEXEC, 0666); });
+  if (announced == nullptr || announced->path != name) {
+    refused_path = name;
+    return nullptr;
+  }
+  Hdf5Output* const output = announced->output;
+  const int descriptor = open_descriptor(name, flags);
   if (descriptor < 0) {
     note(output, "open", errno);
     return nullptr;
   }
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    note(output, "fstat", S_ISDIR(status.st_mode) ? EISDIR : errno ? errno : EINVAL);
+  if (::fstat(descriptor, &status) != 0) {
+    note(output, "fstat", errno);
+    ::close(descriptor);
+    return nullptr;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    output->is_other = !S_ISDIR(status.st_mode);
+    note(output, "open", S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
     ::close(descriptor);
     return nullptr;
   }
   // HDF5 first tries to open a file that it is to create, and that failure is none.
-  if (output != nullptr) *output = {.opened = true};
+  *output = {.opened = true};
   auto file = std::make_unique<DriverFile>();
   file->descriptor = descriptor;
   file->size = static_cast<haddr_t>(status.st_size);
@@ -81,13 +128,12 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
 
 herr_t driver_close(H5FD_t* base) {
   const std::unique_ptr<DriverFile> file(&of(base));
-  const bool sync =
-      file->written && (file->output == nullptr || file->output->sync_at_close);
+  const bool sync = file->written && file->output->sync_at_close;
   if (sync && uninterrupted([&] { return ::fsync(file->descriptor); }) != 0)
     note(file->output, "fsync", errno);
-  if (::close(file->descriptor) != 0 && file->written) note(file->output, "close", errno);
-  if (file->output != nullptr)
-    file->output->bytes = static_cast<std::int64_t>(file->size);
+  if (!Descriptor(file->descriptor).close() && file->written)
+    note(file->output, "close", errno);
+  file->output->bytes = static_cast<std::int64_t>(file->size);
   return 0;
 }
 
@@ -155,7 +201,7 @@ herr_t driver_write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, size_t byt
   DriverFile& file = of(base);
   const auto* from = static_cast<const char*>(buffer);
   file.written = true;
-  while (bytes > 0 && (file.output == nullptr || file.output->error == 0)) {
+  while (bytes > 0 && file.output->error == 0) {
     const ssize_t put =
         ::pwrite(file.descriptor, from, bytes, static_cast<off_t>(address));
     if (put < 0 && errno == EINTR) continue;
@@ -213,42 +259,74 @@ hid_t driver() {
   return id;
 }
 
-// Message of the innermost record of the error stack.
+// Of the innermost record of the error stack.
 herr_t take_innermost(unsigned depth, const H5E_error2_t* record, void* text) {
   if (depth == 0 && record->desc != nullptr)
     *static_cast<std::string*>(text) = record->desc;
   return 0;
 }
 
-}  // namespace
-
-Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
-hid_t open_hdf5(const std::string& path, bool create, Hdf5Output& output) {
+hid_t file_access() {
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_driver(access, driver(), nullptr);
   H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V110);
   H5Pset_alignment(access, alignment_threshold_bytes, alignment_bytes);
-  opening = &output;
-  hid_t file = -1;
-  if (create) {
-    const hid_t creation = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_obj_track_times(creation, false);
-    file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
-    H5Pclose(creation);
-  } else {
-    file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  }
-  opening = nullptr;
+  return access;
+}
+
+// HDF5 calls this where a call of ours fails, before the next one (which may only close
+// something) empties the stack.
+herr_t keep_reason(hid_t stack, void*) {
+  if (first_reason.empty())
+    H5Ewalk2(stack, H5E_WALK_UPWARD, take_innermost, &first_reason);
+  return 0;
+}
+
+}  // namespace
+
+Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) {
+  first_reason.clear();
+  refused_path.clear();
+  H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
+  H5PLset_loading_state(0);
+}
+
+// As long as there is somebody to tell, HDF5 complains at its own end of what it lost
+// track of itself while it refused a damaged file.
+Hdf5Lock::~Hdf5Lock() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+hid_t open_hdf5(const std::string& path, Hdf5Output& output, int open_file) {
+  require(environment_is_clear, "HDF5 is used before the program has begun");
+  const hid_t access = file_access();
+  const Announced now{path, open_file, &output};
+  announced = &now;
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  announced = nullptr;
+  H5Pclose(access);
+  return file;
+}
+
+hid_t create_hdf5(const std::string& path, int descriptor, Hdf5Output& output) {
+  require(environment_is_clear, "HDF5 is used before the program has begun");
+  const hid_t access = file_access();
+  const hid_t creation = H5Pcreate(H5P_FILE_CREATE);
+  H5Pset_obj_track_times(creation, false);
+  const Announced now{path, descriptor, &output};
+  announced = &now;
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
+  announced = nullptr;
+  H5Pclose(creation);
   H5Pclose(access);
   return file;
 }
 
 std::string hdf5_reason() {
-  std::string text;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
   H5Eclear2(H5E_DEFAULT);
-  return text.empty() ? "HDF5 gives no reason" : text;
+  const std::string reason = std::exchange(first_reason, {});
+  const std::string refused = std::exchange(refused_path, {});
+  if (!refused.empty())
+    return format("it leads to another file, '{}', which is not opened", refused);
+  return reason.empty() ? "HDF5 does not say why" : reason;
 }
 
 }  // namespace trireme::io

@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/hdf5_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/system_reason.hpp"
+#include "io/element_convert.hpp"
+#include "io/hdf5_dataset.hpp"
 #include "io/hdf5_driver.hpp"
 #include "io/hdf5_types.hpp"
 
@@ -20,14 +26,6 @@ constexpr std::size_t staging_bytes = std::size_t{4} << 20;
 // "name" of "/name".
 std::string without_slash(const std::string& name) {
   return name.substr(std::min(name.find_first_not_of('/'), name.size()));
-}
-
-Hdf5Id open_dataset(hid_t file, const std::string& path, const std::string& name) {
-  Hdf5Id dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
-  if (!dataset.valid())
-    fail(Status::bad_content, "{}: cannot open the dataset '{}': {}", path, name,
-         hdf5_reason());
-  return dataset;
 }
 
 // Groups are made one by one, for HDF5 would give those it makes itself a time.
@@ -64,39 +62,6 @@ Hdf5Id make_dataset(hid_t file, const std::string& path, const std::string& name
   return dataset;
 }
 
-std::pair<DType, Shape> description(hid_t dataset, const std::string& path,
-                                    const std::string& name) {
-  const Hdf5Id type(H5Dget_type(dataset), H5Tclose);
-  const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
-  auto dtype = dtype_of_hdf5(type.get());
-  if (dtype == DType::u8) dtype = named_type(dataset);
-  require(dtype.has_value(), Status::bad_content,
-          "{}: the dataset '{}' holds elements of a type that this program does not read",
-          path, name);
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  require(rank >= 0 && rank <= Shape::max_rank, Status::bad_content,
-          "{}: the dataset '{}' has {} dims; at most {} are read", path, name, rank,
-          Shape::max_rank);
-  std::array<hsize_t, Shape::max_rank> extents{};
-  H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
-  const std::array<Shape, Shape::max_rank + 1> of_rank = {
-      Shape{}, Shape{0}, Shape{0, 0}, Shape{0, 0, 0}, Shape{0, 0, 0, 0}};
-  Shape shape = of_rank[static_cast<std::size_t>(rank)];
-  for (int i = 0; i < rank; ++i)
-    shape[i] = static_cast<std::int64_t>(extents[static_cast<std::size_t>(i)]);
-  return {*dtype, shape};
-}
-
-void check_box(const std::string& path, const std::string& name, const Shape& whole,
-               const Shape& begin, const Shape& extent) {
-  bool inside = begin.rank() == whole.rank() && extent.rank() == whole.rank();
-  for (int i = 0; inside && i < whole.rank(); ++i)
-    inside = begin[i] >= 0 && extent[i] >= 0 && begin[i] <= whole[i] - extent[i];
-  require(inside, Status::bad_content,
-          "{}: the dataset '{}' of {} has no box of {} at {}", path, name, whole, extent,
-          begin);
-}
-
 // Calls work(begin, rows) for blocks of rows of at most staging_bytes, or one row.
 template <class F>
 void for_each_block(const TensorView& view, std::size_t element_bytes, const Shape& begin,
@@ -113,32 +78,69 @@ void for_each_block(const TensorView& view, std::size_t element_bytes, const Sha
   }
 }
 
-Shape origin(const Shape& shape) {
-  Shape zeros = shape;
-  for (int i = 0; i < zeros.rank(); ++i) zeros[i] = 0;
-  return zeros;
-}
-
-herr_t collect_dataset(hid_t group, const char* name, const H5L_info_t*, void* names) {
+// By its hard links: what others lead to is not part of the file.
+herr_t collect_dataset(hid_t group, const char* name, const H5L_info_t* link,
+                       void* names) {
+  if (link->type != H5L_TYPE_HARD) return 0;
   const Hdf5Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
   if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET)
     static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   return 0;
 }
 
+// A file that somebody named, links included; HDF5 empties it.
+Descriptor open_output(const std::string& path) {
+  Descriptor file(uninterrupted([&] {
+    return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  }));
+  if (!file.is_open()) fail(Status::cannot_create, "{}: {}", path, system_reason(errno));
+  struct stat status {};
+  const bool known = ::fstat(file.get(), &status) == 0;
+  require(known && S_ISREG(status.st_mode), Status::cannot_create, "{}: {}, not a file",
+          path, what_is_irregular(status.st_mode));
+  return file;
+}
+
 }  // namespace
 
 Hdf5File::Hdf5File(const std::string& path, Mode mode)
-    : path_(path), output_(std::make_unique<Hdf5Output>()) {
+    : path_(path), own_(mode == Mode::create), output_(std::make_unique<Hdf5Output>()) {
+  if (own_) {
+    create_in(open_output(path));
+    return;
+  }
   const Hdf5Lock lock;
-  file_ = open_hdf5(path, mode == Mode::create, *output_);
-  if (file_ >= 0) return;
-  const std::string reason =
-      output_->error != 0 ? std::strerror(output_->error) : hdf5_reason();
-  if (mode == Mode::create) fail(Status::cannot_create, "{}: {}", path, reason);
-  const bool content = output_->opened || output_->error == EISDIR;
+  file_ = open_hdf5(path, *output_);
+  if (file_ < 0) refuse(false);
+}
+
+Hdf5File::Hdf5File(const PlainFile& file)
+    : path_(file.path()), output_(std::make_unique<Hdf5Output>()) {
+  const Hdf5Lock lock;
+  file_ = open_hdf5(path_, *output_, file.descriptor());
+  if (file_ < 0) refuse(false);
+}
+
+void Hdf5File::refuse(bool create) const {
+  const std::string reason = output_->is_other     ? "is not a regular file"
+                             : output_->error != 0 ? system_reason(output_->error)
+                                                   : hdf5_reason();
+  if (create) fail(Status::cannot_create, "{}: {}", path_, reason);
+  const bool content = output_->opened || output_->is_other || output_->error == EISDIR;
   fail(content ? Status::bad_content : Status::missing_input,
-       content ? "{}: is not an HDF5 file that can be read: {}" : "{}: {}", path, reason);
+       content ? "{}: is not an HDF5 file that can be read: {}" : "{}: {}", path_,
+       reason);
+}
+
+Hdf5File::Hdf5File(const Directory& folder, const std::string& name)
+    : path_(folder.path_of(name)), own_(true), output_(std::make_unique<Hdf5Output>()) {
+  create_in(folder.create(name));
+}
+
+void Hdf5File::create_in(Descriptor file) {
+  const Hdf5Lock lock;
+  file_ = create_hdf5(path_, file.get(), *output_);
+  if (file_ < 0) refuse(true);
 }
 
 Hdf5File::~Hdf5File() {
@@ -152,7 +154,7 @@ void Hdf5File::check_output(const std::string& name) const {
   if (output_->error == 0) return;
   fail(Status::io, "{}: {} failed{}: {}", path_, output_->call,
        name.empty() ? "" : " at the dataset '" + name + "'",
-       std::strerror(output_->error));
+       system_reason(output_->error));
 }
 
 bool Hdf5File::has(const std::string& name) const {
@@ -176,7 +178,7 @@ std::vector<std::string> Hdf5File::datasets() const {
 
 std::pair<DType, Shape> Hdf5File::describe(const std::string& name) const {
   const Hdf5Lock lock;
-  return description(open_dataset(file_, path_, name).get(), path_, name);
+  return description(open_dataset(file_, path_, name, checked()).get(), path_, name);
 }
 
 void Hdf5File::write(const std::string& name, const TensorView& data) {
@@ -184,7 +186,7 @@ void Hdf5File::write(const std::string& name, const TensorView& data) {
   const Hdf5Id creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   const Hdf5Id dataset =
       make_dataset(file_, path_, name, data.dtype(), data.shape(), creation.get());
-  write_box(dataset.get(), name, origin(data.shape()), data);
+  write_box(dataset.get(), name, origin_of(data.shape()), data);
 }
 
 void Hdf5File::create(const std::string& name, DType dtype, const Shape& shape) {
@@ -197,9 +199,9 @@ void Hdf5File::create(const std::string& name, DType dtype, const Shape& shape) 
 void Hdf5File::write_rows(const std::string& name, std::int64_t begin,
                           const TensorView& data) {
   const Hdf5Lock lock;
-  const Hdf5Id dataset = open_dataset(file_, path_, name);
+  const Hdf5Id dataset = open_dataset(file_, path_, name, checked());
   const auto [dtype, shape] = description(dataset.get(), path_, name);
-  Shape at = origin(data.shape());
+  Shape at = origin_of(data.shape());
   at[0] = begin;
   check_box(path_, name, shape, at, data.shape());
   require(dtype == data.dtype(), "{}: rows of {} for the dataset '{}' of {}", path_,
@@ -231,31 +233,11 @@ void Hdf5File::write_box(std::int64_t dataset, const std::string& name,
                  });
 }
 
-void Hdf5File::read(const std::string& name, const Shape& begin,
-                    const TensorView& out) const {
-  const Hdf5Lock lock;
-  read_box(open_dataset(file_, path_, name).get(), name, begin, out);
-}
-
-void Hdf5File::read_all(const std::string& name, const TensorView& out) const {
-  const Hdf5Lock lock;
-  const Hdf5Id dataset = open_dataset(file_, path_, name);
-  const auto [dtype, shape] = description(dataset.get(), path_, name);
-  require(shape == out.shape(), Status::bad_content,
-          "{}: the dataset '{}' has the shape {}, not {}", path_, name, shape,
-          out.shape());
-  read_box(dataset.get(), name, origin(shape), out);
-}
-
 void Hdf5File::read_box(std::int64_t dataset, const std::string& name, const Shape& begin,
                         const TensorView& out) const {
   const auto [dtype, shape] = description(dataset, path_, name);
   check_box(path_, name, shape, begin, out.shape());
-  const bool codes = is_fp8(dtype) || is_fp8(out.dtype());  // mean nothing without scales
-  require(codes ? dtype == out.dtype() : is_floating(dtype) == is_floating(out.dtype()),
-          Status::bad_content,
-          "{}: the dataset '{}' holds {}, which does not convert to {}", path_, name,
-          name_of(dtype), name_of(out.dtype()));
+  check_types(name, dtype, out.dtype());
   // HDF5 converts integers; floats pass as they are stored and are converted here.
   const DType read_as = is_floating(dtype) ? dtype : out.dtype();
   const Hdf5Id type = memory_type(read_as);
@@ -300,7 +282,7 @@ void Hdf5File::create_virtual(const std::string& name, DType dtype, const Shape&
 
 std::int64_t Hdf5File::offset(const std::string& name) const {
   const Hdf5Lock lock;
-  const haddr_t at = H5Dget_offset(open_dataset(file_, path_, name).get());
+  const haddr_t at = H5Dget_offset(open_dataset(file_, path_, name, checked()).get());
   require(at != HADDR_UNDEF, "{}: the dataset '{}' has no place in the file", path_,
           name);
   return static_cast<std::int64_t>(at);

@@ -6,27 +6,38 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/directory.hpp"
 #include "base/tensor_view.hpp"
+#include "io/stored_boxes.hpp"
 
 namespace trireme::io {
 
 struct Hdf5Output;
 
-// A file of this process alone. bf16 is stored as an HDF5 float of 16 bits with
-// bfloat16's fields, fp16 as IEEE half, so that HDF5's own tools show the numbers. Names
-// are paths; groups are made as needed. Equal contents give equal bytes. Errors name the
-// file and the dataset. A write that fails (a full disk) throws Error(io) and leaves HDF5
-// in order: the file can still be closed or destroyed.
+// A file of this process alone. HDF5 opens no other file for it, whatever links, virtual
+// datasets or settings lead there, and reads datasets only that lie in it; a virtual one
+// is read from the files of the same folder that it shows. bf16 is stored as an HDF5
+// float of 16 bits with bfloat16's fields, fp16 as IEEE half, so that HDF5's own tools
+// show the numbers. Names are paths; groups are made as needed. Equal contents give equal
+// bytes. Errors name the file and the dataset. A write that fails (a full disk) throws
+// Error(io) and leaves HDF5 in order: the file can still be closed or destroyed.
 class Hdf5File {
  public:
   enum class Mode { read, create };
   // Throws Error(missing_input) / Error(bad_content) on read, Error(cannot_create) on
   // create.
   Hdf5File(const std::string& path, Mode mode);
+  // Creates a file in a run's folder; one of that name is replaced, but no link is
+  // followed. Throws Error(cannot_create).
+  Hdf5File(const Directory& folder, const std::string& name);
+  // Reads the file that is open there, which must stay open only until this returns.
+  // Throws Error(bad_content).
+  explicit Hdf5File(const PlainFile& file);
   ~Hdf5File();
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
@@ -62,6 +73,10 @@ class Hdf5File {
   };
   void create_virtual(const std::string& name, DType dtype, const Shape& shape,
                       const std::vector<Piece>& pieces);
+  // Where the elements of a dataset lie: in this file, or, of a virtual dataset, in
+  // others of its folder. Throws Error(bad_content) unless they are dense there, of the
+  // types that this class writes, and every element of the whole lies in one box.
+  std::vector<BoxEntry> boxes(const std::string& name) const;
 
   // Byte of the file at which the elements of a dataset begin, one after the other.
   // Throws Error(internal) for a dataset that is not stored so, or not yet.
@@ -72,13 +87,21 @@ class Hdf5File {
   void close(bool sync = true);
 
  private:
+  void create_in(Descriptor file);
   void write_box(std::int64_t dataset, const std::string& name, const Shape& begin,
                  const TensorView& data);
   void read_box(std::int64_t dataset, const std::string& name, const Shape& begin,
                 const TensorView& out) const;
   void check_output(const std::string& name) const;
+  void check_types(const std::string& name, DType stored, DType wanted) const;
+  BoxEntry own_box(const std::string& name, DType dtype, const Shape& shape) const;
+  [[noreturn]] void refuse(bool create) const;
+  // Of files from elsewhere; null: this class is writing it.
+  std::set<std::string>* checked() const { return own_ ? nullptr : &checked_; }
 
   std::string path_;
+  bool own_ = false;
+  mutable std::set<std::string> checked_;  // names of datasets that are what they must be
   std::int64_t file_ = -1;
   std::unique_ptr<Hdf5Output> output_;
 };

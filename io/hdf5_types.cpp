@@ -6,7 +6,8 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <type_traits>
+
+#include "io/element_convert.hpp"
 
 namespace trireme::io {
 namespace {
@@ -63,23 +64,6 @@ void for_each_run(const TensorView& view, std::byte* at, int dim, const F& run) 
   const auto step = view.stride(dim) * static_cast<std::int64_t>(size_of(view.dtype()));
   for (std::int64_t i = 0; i < view.dim(dim); ++i)
     for_each_run(view, at + i * step, dim + 1, run);
-}
-
-template <class To, class From>
-To converted(From value) {
-  if constexpr (std::is_same_v<To, From>) return value;
-  if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>)
-    return static_cast<To>(value);
-  else
-    return static_cast<To>(static_cast<float>(value));
-}
-
-template <class From, class To>
-const std::byte* convert_run(const std::byte* from, std::byte* to, std::int64_t count) {
-  const auto* source = reinterpret_cast<const From*>(from);
-  auto* target = reinterpret_cast<To*>(to);
-  for (std::int64_t i = 0; i < count; ++i) target[i] = converted<To>(source[i]);
-  return reinterpret_cast<const std::byte*>(source + count);
 }
 
 }  // namespace
@@ -147,19 +131,16 @@ std::optional<DType> named_type(hid_t dataset) {
   if (H5Aexists(dataset, type_attribute) <= 0) return DType::u8;
   const Hdf5Id attribute(H5Aopen(dataset, type_attribute, H5P_DEFAULT), H5Aclose);
   const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose);
+  const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
   std::string text(4, '\0');
-  if (H5Tget_class(type.get()) != H5T_STRING || H5Tget_size(type.get()) != text.size() ||
+  if (H5Sget_simple_extent_npoints(space.get()) != 1 ||
+      H5Tget_class(type.get()) != H5T_STRING || H5Tget_size(type.get()) != text.size() ||
       H5Tis_variable_str(type.get()) > 0 ||
       H5Aread(attribute.get(), type.get(), text.data()) < 0)
     return {};
   for (const DType dtype : {DType::e4m3, DType::e5m2})
     if (name_of(dtype) == text) return dtype;
   return {};
-}
-
-bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 ||
-         dtype == DType::f16;
 }
 
 Hdf5Id dense_space(const Shape& shape) {
@@ -182,22 +163,11 @@ void select_box(hid_t space, const Shape& begin, const Shape& extent) {
 
 void copy_in(const void* from, DType dtype, const TensorView& to) {
   const auto* at = static_cast<const std::byte*>(from);
-  auto* const target = static_cast<std::byte*>(to.raw());
-  if (dtype == to.dtype()) {
-    for_each_run(to, target, 0, [&](std::byte* run, std::int64_t count) {
-      const auto bytes = static_cast<std::size_t>(count) * size_of(dtype);
-      std::memcpy(run, at, bytes);
-      at += bytes;
-    });
-    return;
-  }
-  visit_floating(dtype, [&](auto source) {
-    visit_floating(to.dtype(), [&](auto result) {
-      for_each_run(to, target, 0, [&](std::byte* run, std::int64_t count) {
-        at = convert_run<decltype(source), decltype(result)>(at, run, count);
-      });
-    });
-  });
+  for_each_run(to, static_cast<std::byte*>(to.raw()), 0,
+               [&](std::byte* run, std::int64_t count) {
+                 convert_elements(at, dtype, run, to.dtype(), count);
+                 at += static_cast<std::size_t>(count) * size_of(dtype);
+               });
 }
 
 void copy_out(const TensorView& from, void* to) {

@@ -43,8 +43,6 @@ std::optional<DType> dtype_of_hdf5(hid_t type);
 bool name_type(hid_t dataset, DType dtype);
 std::optional<DType> named_type(hid_t dataset);
 
-bool is_floating(DType dtype);
-
 Hdf5Id dense_space(const Shape& shape);
 // Selects the box of `space` at `begin`.
 void select_box(hid_t space, const Shape& begin, const Shape& extent);

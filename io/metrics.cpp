@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/metrics.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
+#include "io/lines.hpp"
 
 namespace trireme::io {
 namespace {
@@ -27,28 +27,13 @@ std::string quoted(const std::string& text) {
 
 std::string number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
 
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
-bool is_regular(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
-
 // Renames "metrics.jsonl" to the first free "metrics-N.jsonl".
-void set_aside(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  auto dot = path.find_last_of('.');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
-    dot = path.size();
+void set_aside(const Directory& folder, const std::string& name) {
+  const auto dot = std::min(name.find_last_of('.'), name.size());
   for (int n = 1;; ++n) {
-    const std::string other = format("{}-{}{}", path.substr(0, dot), n, path.substr(dot));
-    if (exists(other)) continue;
-    if (::rename(path.c_str(), other.c_str()) != 0)
-      fail(Status::cannot_create, "{}: cannot be kept as '{}': {}", path, other,
-           std::strerror(errno));
+    const std::string other = format("{}-{}{}", name.substr(0, dot), n, name.substr(dot));
+    if (folder.has(other)) continue;
+    folder.rename(name, other);
     return;
   }
 }
@@ -62,20 +47,19 @@ bool is_kept(const std::string& line, std::int64_t last) {
          step->get<double>() <= static_cast<double>(last);
 }
 
-// Drops the lines that will be written again.
-void drop_after(const std::string& path, std::int64_t last) {
-  std::ifstream in(path, std::ios::binary);
-  require(in.good(), Status::io, "{}: cannot be read", path);
-  std::string kept, line;
-  bool changed = false;
-  while (std::getline(in, line)) {
-    if (!in.eof() && is_kept(line, last))
-      kept += line + "\n";
+// Drops the lines that will be written again. A file with other names too, as a copy of
+// hard links has, is written anew, so that the copy stays as it is.
+void drop_after(const Directory& folder, const std::string& name, std::int64_t last) {
+  LineReader lines(folder, name);
+  std::string kept;
+  bool changed = folder.is_shared(name);
+  while (const auto line = lines.next()) {
+    if (lines.whole() && is_kept(*line, last))
+      kept += *line + "\n";
     else
       changed = true;
   }
-  require(!in.bad(), Status::io, "{}: read failed", path);
-  if (changed) write_text_atomically(path, kept);
+  if (changed) write_text_atomically(folder, name, kept);
 }
 
 }  // namespace
@@ -107,6 +91,13 @@ Record& Record::set(const std::string& key, const Record& value) {
   return *this;
 }
 
+Record& Record::set(const std::string& key, const std::vector<Record>& values) {
+  std::string text;
+  for (const Record& value : values) text += (text.empty() ? "" : ", ") + value.json();
+  fields_.emplace_back(key, "[" + text + "]");
+  return *this;
+}
+
 Record& Record::append(const Record& other) {
   fields_.insert(fields_.end(), other.fields_.begin(), other.fields_.end());
   return *this;
@@ -133,16 +124,16 @@ std::string Record::json() const {
 std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
                                  std::int64_t most) {
   std::vector<StepLine> steps;
-  if (!exists(path)) return steps;
-  std::ifstream in(path, std::ios::binary);
-  require(in.good(), Status::io, "{}: cannot be read", path);
+  const Directory folder(parent_of(path));
+  if (!folder.has(last_name_of(path))) return steps;
+  LineReader lines(folder, last_name_of(path));
   const auto number_in = [](const nlohmann::json& record, const char* key) {
     const auto found = record.find(key);
     return found != record.end() && found->is_number() ? found->get<double>()
                                                        : std::nan("");
   };
-  for (std::string line; std::getline(in, line);) {
-    const auto record = nlohmann::json::parse(line, nullptr, false);
+  while (const auto line = lines.next()) {
+    const auto record = nlohmann::json::parse(*line, nullptr, false);
     if (!record.is_object() || !record.contains("loss") || !record.contains("step"))
       continue;
     const double step = number_in(record, "step");
@@ -150,42 +141,32 @@ std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
     steps.push_back({static_cast<std::int64_t>(step), number_in(record, "loss"),
                      number_in(record, "grad_norm"), record.contains("skipped")});
   }
-  require(!in.bad(), Status::io, "{}: read failed", path);
   if (std::ssize(steps) > most) steps.erase(steps.begin(), steps.end() - most);
   return steps;
 }
 
 MetricsFile::MetricsFile(const std::string& path, std::int64_t resumed) : path_(path) {
-  if (is_regular(path)) {  // a pipe or a device has no lines of an earlier run
+  const Directory folder(parent_of(path));
+  const std::string name = last_name_of(path);
+  folder.require_file(name);
+  if (folder.has(name)) {
     if (resumed > 0)
-      drop_after(path, resumed);
+      drop_after(folder, name, resumed);
     else
-      set_aside(path);
+      set_aside(folder, name);
   }
-  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0)
-    fail(Status::cannot_create, "{}: cannot be created: {}", path, std::strerror(errno));
+  file_ = folder.open_file(name, true);
 }
-
-MetricsFile::~MetricsFile() { ::close(file_); }
 
 void MetricsFile::write(const Record& record) {
   const std::string text = record.json() + "\n";
-  const off_t before = ::lseek(file_, 0, SEEK_END);
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t put = ::write(file_, text.data() + done, text.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put == 0) errno = ENOSPC;
-    if (put <= 0) {
-      const int error = errno;
-      // No torn line is left before the next one; if this fails too, a resumed run
-      // drops it.
-      if (before >= 0 && ::ftruncate(file_, before) != 0) errno = error;
-      fail(Status::io, "{}: write failed: {}", path_, std::strerror(error));
-    }
-    done += static_cast<std::size_t>(put);
-  }
+  const off_t before = ::lseek(file_.get(), 0, SEEK_END);
+  if (write_all(file_.get(), text)) return;
+  const int error = errno;
+  // No torn line is left before the next one; if this fails too, a resumed run drops it.
+  const auto cut = [&] { return ::ftruncate(file_.get(), before); };
+  if (before >= 0 && uninterrupted(cut) != 0) errno = error;
+  fail(Status::io, "{}: write failed: {}", path_, system_reason(error));
 }
 
 }  // namespace trireme::io

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/directory.hpp"
+
 namespace trireme::io {
 
-// An ordered JSON object of numbers, texts, lists of numbers and other such objects.
-// Non-finite numbers are written as null.
+// An ordered JSON object of numbers, texts, lists of numbers, other such objects and
+// lists of those. Non-finite numbers are written as null.
 class Record {
  public:
   Record& set(const std::string& key, double value);
@@ -18,6 +20,7 @@ class Record {
   Record& set(const std::string& key, const std::string& value);
   Record& set(const std::string& key, const std::vector<double>& values);
   Record& set(const std::string& key, const Record& value);
+  Record& set(const std::string& key, const std::vector<Record>& values);
   // The fields of another record, after those here.
   Record& append(const Record& other);
   bool empty() const { return fields_.empty(); }
@@ -37,7 +40,8 @@ struct StepLine {
 };
 
 // The last `most` training steps up to step `last`, in order. A file that does not exist
-// has none; lines that are no steps are passed over. Throws Error(io).
+// has none; lines that are no steps are passed over. Throws Error(io), and
+// Error(cannot_create) when the file is a link or no regular file.
 std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
                                  std::int64_t most);
 
@@ -46,16 +50,14 @@ std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
 // under the name metrics-N.jsonl. Each line is flushed.
 class MetricsFile {
  public:
-  // Throws Error(cannot_create) or Error(io).
+  // Throws Error(cannot_create), also when the file is a link or no regular file, or
+  // Error(io).
   MetricsFile(const std::string& path, std::int64_t resumed);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
   void write(const Record& record);
 
  private:
   std::string path_;
-  int file_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace trireme::io

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/metrics_history.hpp"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
+#include "io/lines.hpp"
 
 namespace trireme::io {
 namespace {
@@ -46,12 +45,11 @@ std::int64_t MetricsHistory::last_step() const {
 
 MetricsHistory read_metrics(const std::string& path) {
   MetricsHistory history;
-  if (::access(path.c_str(), F_OK) != 0) return history;
-  std::ifstream in(path, std::ios::binary);
-  require(in.good(), Status::io, "{}: cannot be read", path);
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty() && !add_line(line, history)) ++history.damaged;
-  require(!in.bad(), Status::io, "{}: read failed", path);
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return history;
+  LineReader lines(path);
+  while (const auto line = lines.next())
+    if (!line->empty() && !add_line(*line, history)) ++history.damaged;
   return history;
 }
 

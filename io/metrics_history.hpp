@@ -19,7 +19,8 @@ struct MetricsHistory {
   std::int64_t last_step() const;  // 0 if there is none
 };
 
-// A missing or empty file is an empty history. Throws Error(io) when it cannot be read.
+// A missing or empty file is an empty history. Throws Error(io) when it cannot be read or
+// is no regular file, Error(bad_content) when it is too long.
 MetricsHistory read_metrics(const std::string& path);
 
 }  // namespace trireme::io

@@ -16,12 +16,13 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/deck_toml.hpp"
 
 namespace trireme::io {
 namespace {
 
-std::string lock_path(const std::string& directory) { return directory + "/lock"; }
+constexpr auto lock_name = "lock";
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -45,7 +46,8 @@ std::string text_of(const ProcessName& who) {
 // writing it.
 ProcessName read_holder(int file) {
   std::array<char, 4096> text{};
-  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
+  const auto read = [&] { return ::pread(file, text.data(), text.size(), 0); };
+  const auto got = uninterrupted(read);
   ProcessName who;
   try {
     const auto size = static_cast<std::size_t>(got > 0 ? got : 0);
@@ -70,26 +72,25 @@ bool try_lock(int file, int how, const std::string& path, Status status) {
          "{}: cannot be locked: {}; put run.directory on a file system with flock "
          "(Lustre: "
          "mounted with \"flock\")",
-         path, std::strerror(errno));
+         path, system_reason(errno));
   }
   return true;
 }
 
-// Whether `file` is still what lies at `path`: its holder may have removed it between our
-// open and our lock.
-bool is_current(int file, const std::string& path) {
+// Whether `file` is still what bears the lock's name: its holder may have removed it
+// between our open and our lock.
+bool is_current(int file, const Directory& folder) {
   struct stat opened {
   }, there{};
-  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &there) == 0 &&
+  return ::fstat(file, &opened) == 0 &&
+         ::fstatat(folder.descriptor(), lock_name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
          opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
 }
 
 void write_holder(int file, const std::string& path) {
-  const std::string text = text_of(this_process());
-  const bool written =
-      ::ftruncate(file, 0) == 0 &&
-      ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (!written) fail(Status::io, "{}: write failed: {}", path, std::strerror(errno));
+  const auto empty = [&] { return ::ftruncate(file, 0); };
+  if (uninterrupted(empty) != 0 || !write_all(file, text_of(this_process())))
+    fail(Status::io, "{}: write failed: {}", path, system_reason(errno));
 }
 
 }  // namespace
@@ -116,57 +117,60 @@ ProcessName this_process() {
   return {host.data(), ::getpid(), job_name(), utc_time()};
 }
 
-RunLock::RunLock(const std::string& directory) : path_(lock_path(directory)) {
+RunLock::RunLock(const std::string& directory)
+    : folder_(directory), path_(folder_.path_of(lock_name)) {
   constexpr int tries = 40;
   for (int i = 0; i < tries; ++i) {
-    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0)
-      fail(Status::cannot_create, "{}: cannot be created: {}", path_,
-           std::strerror(errno));
-    try {
-      const bool mine = try_lock(file_, LOCK_EX, path_, Status::cannot_create);
-      if (mine && is_current(file_, path_)) {
-        write_holder(file_, path_);
-        return;
-      }
-      if (!mine && i + 1 == tries)
-        fail(Status::cannot_create,
-             "{} is held by {}: another job writes into this run.directory; wait for it, "
-             "or give this run another",
-             path_, read_holder(file_).describe());
-    } catch (...) {
-      ::close(file_);
-      throw;
-    }
-    ::close(file_);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (take()) return;
+    if (i + 1 < tries) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+  if (file_.is_open())
+    fail(Status::cannot_create,
+         "{} is held by {}: another job writes into this run.directory; wait for it, or "
+         "give this run another",
+         path_, read_holder(file_.get()).describe());
   fail(Status::cannot_create, "{}: is removed by another process again and again", path_);
 }
 
+// Leaves the file open when another process holds it.
+bool RunLock::take() {
+  file_ = folder_.open_file(lock_name, false);
+  if (!try_lock(file_.get(), LOCK_EX, path_, Status::cannot_create)) return false;
+  if (is_current(file_.get(), folder_)) {
+    // One that has other names too is not ours to write: the next try makes another.
+    if (!folder_.is_shared(lock_name)) {
+      write_holder(file_.get(), path_);
+      return true;
+    }
+    if (!folder_.remove(lock_name))
+      fail(Status::cannot_create, "{}: cannot be removed: {}", path_,
+           system_reason(errno));
+  }
+  file_.close();
+  return false;
+}
+
 RunLock::~RunLock() {
-  if (is_current(file_, path_)) ::unlink(path_.c_str());
-  ::close(file_);
+  if (is_current(file_.get(), folder_)) folder_.remove(lock_name);
 }
 
 std::optional<ProcessName> RunLock::holder(const std::string& directory) {
-  const std::string path = lock_path(directory);
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
+  const std::string path = directory + "/" + lock_name;
+  const Descriptor file(uninterrupted([&] {
+    return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  }));
+  if (!file.is_open()) {
     const int error = errno;
     require(error == ENOENT || error == ENOTDIR, Status::io, "{}: cannot be read: {}",
-            path, std::strerror(error));
+            path, error == ELOOP ? "it is a symbolic link" : system_reason(error));
     return {};
   }
-  std::optional<ProcessName> who;
-  try {
-    if (!try_lock(file, LOCK_SH, path, Status::io)) who = read_holder(file);
-  } catch (...) {
-    ::close(file);
-    throw;
-  }
-  ::close(file);
-  return who;
+  struct stat status {};
+  const bool known = ::fstat(file.get(), &status) == 0;
+  require(known && S_ISREG(status.st_mode), Status::io, "{}: cannot be read: it {}", path,
+          what_is_irregular(status.st_mode));
+  if (try_lock(file.get(), LOCK_SH, path, Status::io)) return {};
+  return read_holder(file.get());
 }
 
 }  // namespace trireme::io

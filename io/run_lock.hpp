@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "base/directory.hpp"
+
 namespace trireme::io {
 
 // A process and the job it belongs to.
@@ -29,19 +31,24 @@ std::string utc_time();
 class RunLock {
  public:
   // For rank 0, once the directory exists. Waits up to two seconds for a holder that is
-  // just leaving. Throws Error(cannot_create) naming the holder, or what failed.
+  // just leaving. Throws Error(cannot_create) naming the holder, or what failed; a lock
+  // that is a link or no regular file is not touched.
   explicit RunLock(const std::string& directory);
   ~RunLock();  // removes the file
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
   // Who holds the lock of a directory now; nobody if there is no file, or one that a dead
-  // process left. Throws Error(io) when that cannot be told.
+  // process left. Throws Error(io) when that cannot be told, as of a FIFO or a link.
   static std::optional<ProcessName> holder(const std::string& directory);
 
  private:
+  // Whether the lock was had. Throws as the constructor does.
+  bool take();
+
+  Directory folder_;
   std::string path_;
-  int file_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace trireme::io

@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/run_status.hpp"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include "base/text.hpp"
 #include "io/deck_toml.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
 namespace {
 
-constexpr std::int64_t most_bytes = 16 << 20;
+constexpr std::int64_t most_bytes = 4 << 20;
 
 std::string path_in(const std::string& directory) { return directory + "/status.toml"; }
 
@@ -23,6 +24,7 @@ RunStart read_start(const TomlValue& table) {
     if (name == "host") start.process.host = value.text;
     if (name == "pid") start.process.pid = value.whole;
     if (name == "job") start.process.job = value.text;
+    if (name == "restart") start.restart = static_cast<int>(value.whole);
   }
   return start;
 }
@@ -34,18 +36,22 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
       "# State of this run, as of its last start or end.\n"
       "state = {}\nstatus = {}\nmessage = {}\nended = {}\nsteps = {}\n",
       status.running ? "\"running\"" : "\"ended\"", static_cast<int>(status.status),
-      quote_toml(status.message), quote_toml(status.ended), status.steps);
+      quote_toml(valid_utf8(status.message)), quote_toml(status.ended), status.steps);
   for (const RunStart& start : status.starts)
     text += format(
-        "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n",
+        "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n"
+        "restart = {}\n",
         start.step, start.ranks, quote_toml(start.process.since),
-        quote_toml(start.process.host), start.process.pid, quote_toml(start.process.job));
+        quote_toml(valid_utf8(start.process.host)), start.process.pid,
+        quote_toml(valid_utf8(start.process.job)), start.restart);
   write_text_atomically(path_in(directory), text);
 }
 
 std::optional<RunStatus> read_run_status(const std::string& directory) {
   const std::string path = path_in(directory);
-  if (::access(path.c_str(), F_OK) != 0) return {};
+  // What is there but is no file, or leads nowhere, is for read_text() to name.
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return {};
   RunStatus status;
   try {
     for (const auto& [name, line, column, value] :

@@ -16,6 +16,7 @@ struct RunStart {
   std::int64_t step = 0;  // steps done before
   std::int64_t ranks = 0;
   ProcessName process;  // of rank 0
+  int restart = 0;      // how often the batch system had started the job again
 };
 
 struct RunStatus {
@@ -24,7 +25,8 @@ struct RunStatus {
   std::string message;           // of the error
   std::string ended;             // UTC
   std::int64_t steps = 0;        // run.steps
-  std::vector<RunStart> starts;  // oldest first; a run that starts anew has one
+  std::vector<RunStart> starts;  // oldest first; of a run that starts anew
+                                 // those of its job alone
 };
 
 // Throws Error(cannot_create) or Error(io).

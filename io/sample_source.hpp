@@ -10,6 +10,14 @@
 
 namespace trireme::io {
 
+// Where tokens of a sample lie.
+struct SamplePart {
+  std::string file;
+  std::int64_t begin = 0;   // the first one's number in the file, which for bytes is its
+                            // place in it
+  std::int64_t tokens = 0;  // end of text included
+};
+
 // Sample i of a source with sequence length S is S + 1 tokens: inputs [0, S), targets
 // [1, S + 1). Read-only and safe to call from any thread.
 class SampleSource {
@@ -26,6 +34,8 @@ class SampleSource {
   // for index == samples(): for evaluation of everything. A missing token is ignore_index
   // (-100): as it stands as a target, to be read as 0 as an input.
   virtual std::int64_t windows() const { return samples(); }
+  // Where the tokens of a window lie, in their order; nothing without files.
+  virtual std::vector<SamplePart> parts(std::int64_t /*index*/) const { return {}; }
   // One line for the log: "bytes: 12 files, 1.2 MB, 4,711 samples of 256".
   virtual std::string describe() const = 0;
 };
@@ -36,6 +46,8 @@ struct SourceConfig {
   std::int64_t sequence = 0;       // S
   std::int64_t vocabulary = 0;
   std::uint64_t seed = 0;  // synthetic only
+  // What names the paths, for messages: "deck.toml:7:9: data.paths"; may be empty.
+  std::string named_by = {};
 };
 
 // A missing token. As a target it is not counted in the loss.

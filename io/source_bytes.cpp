@@ -39,6 +39,10 @@ class BytesSource final : public TokenStream {
     return tokens() - static_cast<std::int64_t>(files_.size());
   }
 
+  const std::string& path_of(std::size_t part) const override {
+    return files_[part].path();
+  }
+
   std::vector<DataFile> files_;
 };
 

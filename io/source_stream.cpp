@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 
 namespace trireme::io {
@@ -49,22 +50,22 @@ int open_for_reading(const std::string& path) {
 
 DataFile::State DataFile::state_of(int descriptor, const std::string& path) {
   struct ::stat s {};
-  require(::fstat(descriptor, &s) == 0, Status::io, "{}: cannot be inspected: {}", path,
-          std::strerror(errno));
+  if (::fstat(descriptor, &s) != 0)
+    fail(Status::io, "{}: cannot be inspected: {}", path, system_reason(errno));
   return {s.st_size, std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec,
           s.st_ino};
 }
 
 DataFile::DataFile(const std::string& path, bool keep_open) : path_(path) {
   struct ::stat s {};
-  require(::stat(path.c_str(), &s) == 0, Status::missing_input, "{}: cannot be read: {}",
-          path, std::strerror(errno));
+  if (::stat(path.c_str(), &s) != 0)
+    fail(Status::missing_input, "{}: cannot be read: {}", path, system_reason(errno));
   require(!S_ISDIR(s.st_mode), Status::bad_content,
           "{}: is a directory; name its files, for example {}/*.txt", path, path);
   require(S_ISREG(s.st_mode), Status::bad_content, "{}: is not a regular file", path);
   const int descriptor = open_for_reading(path);
   require(descriptor >= 0, Status::missing_input, "{}: cannot be read: {}", path,
-          std::strerror(errno));
+          system_reason(errno));
   Descriptor file(descriptor, true);
   state_ = state_of(descriptor, path);
   require(state_.size > 0, Status::bad_content, "{}: the file is empty", path);
@@ -83,7 +84,7 @@ DataFile::DataFile(DataFile&& other) noexcept
 int DataFile::open_again() const {
   const int descriptor = open_for_reading(path_);
   require(descriptor >= 0, Status::io, "{}: cannot be read any more: {}", path_,
-          std::strerror(errno));
+          system_reason(errno));
   return descriptor;
 }
 
@@ -108,7 +109,7 @@ void DataFile::read(std::int64_t begin, std::span<std::byte> out) const {
     const auto got = ::pread(file.get(), out.data() + done, out.size() - done,
                              begin + static_cast<std::int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
-    require(got >= 0, Status::io, "{}: reading failed: {}", path_, std::strerror(errno));
+    require(got >= 0, Status::io, "{}: reading failed: {}", path_, system_reason(errno));
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -130,21 +131,36 @@ void TokenStream::require_one_sample() const {
           tokens(), sequence_, sequence_ + 1);
 }
 
-void TokenStream::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
+template <class Body>
+void TokenStream::for_each_part(std::int64_t index, const Body& body) const {
   require(index >= 0 && index < windows(), "sample {} of {}", index, windows());
-  require(std::ssize(tokens) == sequence_ + 1, "{} tokens for a sample of {}",
-          tokens.size(), sequence_ + 1);
   std::int64_t at = index * sequence_;
-  const std::int64_t end = std::min(at + sequence_ + 1, this->tokens());
+  const std::int64_t end = std::min(at + sequence_ + 1, tokens());
   auto part = static_cast<std::size_t>(
       std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin() - 1);
   for (; at < end; ++part) {
-    const auto count = static_cast<std::size_t>(std::min(end, starts_[part + 1]) - at);
-    read(part, at - starts_[part], tokens.first(count));
-    tokens = tokens.subspan(count);
-    at += static_cast<std::int64_t>(count);
+    const std::int64_t count = std::min(end, starts_[part + 1]) - at;
+    body(part, at - starts_[part], count);
+    at += count;
   }
+}
+
+void TokenStream::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
+  require(std::ssize(tokens) == sequence_ + 1, "{} tokens for a sample of {}",
+          tokens.size(), sequence_ + 1);
+  for_each_part(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+    read(part, begin, tokens.first(static_cast<std::size_t>(count)));
+    tokens = tokens.subspan(static_cast<std::size_t>(count));
+  });
   std::fill(tokens.begin(), tokens.end(), ignore_index);
+}
+
+std::vector<SamplePart> TokenStream::parts(std::int64_t index) const {
+  std::vector<SamplePart> all;
+  for_each_part(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+    all.push_back({path_of(part), begin, count});
+  });
+  return all;
 }
 
 std::string TokenStream::describe() const {

@@ -60,6 +60,7 @@ class TokenStream : public SampleSource {
     return (tokens() - 1 + sequence_ - 1) / sequence_;
   }
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
+  std::vector<SamplePart> parts(std::int64_t index) const override;
   std::string describe() const override;
 
  protected:
@@ -72,8 +73,13 @@ class TokenStream : public SampleSource {
   virtual void read(std::size_t part, std::int64_t begin,
                     std::span<std::int32_t> out) const = 0;
   virtual std::int64_t bytes() const = 0;
+  virtual const std::string& path_of(std::size_t part) const = 0;
 
  private:
+  // Calls body(part, first token in the part, count) for each part of a window.
+  template <class Body>
+  void for_each_part(std::int64_t index, const Body& body) const;
+
   std::string kind_;
   std::int64_t sequence_;
   std::vector<std::int64_t> starts_{0};  // of each part, and the end of the last

@@ -68,6 +68,10 @@ class TokensSource final : public TokenStream {
     return sum;
   }
 
+  const std::string& path_of(std::size_t part) const override {
+    return files_[part].path();
+  }
+
   std::int64_t vocabulary_;
   std::vector<DataFile> files_;
   std::vector<std::unique_ptr<Hdf5File>> data_;

@@ -92,17 +92,19 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
 }
 
 void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
-                  const TensorView& counts_2) {
+                  const TensorView& counts_2, const TensorView& scale_1) {
   const Checks check("count_losses", stream);
   check.matrix({"x", x_MK});
   check_fp8(check, y, x_MK.shape());
   check.tensor({"counts", counts_2}, DType::f64, {2});
+  check.tensor({"scale", scale_1}, DType::f32, {1});
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::count_losses(stream, x_MK, y, counts_2);
+    if (stream.device().is_cuda())
+      return cuda::count_losses(stream, x_MK, y, counts_2, scale_1);
   }
-  host::count_losses(x_MK, y, counts_2);
+  host::count_losses(x_MK, y, counts_2, scale_1);
 }
 
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK) {

@@ -36,9 +36,11 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 
 // What quantize(x, y) lost: adds to counts_2 (f64 [2]) how many elements saturated
-// (fp8_saturates(); infinities do) and how many that were not 0 have a code of 0.
+// (fp8_saturates(); infinities do) and how many that were not 0 have a code of 0. Raises
+// scale_1 (f32 [1]) to the largest scale of an element that is not 0: blocks of zeros
+// have a scale that says nothing.
 void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
-                  const TensorView& counts_2);
+                  const TensorView& counts_2, const TensorView& scale_1);
 
 // y_MK = code * scale, in f32 (f64 for a y of f64), rounded to y's type.
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK);

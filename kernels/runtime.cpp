@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/thread_signals.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -106,6 +107,8 @@ Runtime::Runtime(int threads, int ranks_on_node) {
   if (auto* const set = find_function<void(int)>("openblas_set_num_threads"))
     set(pool_threads);
   if (!Kokkos::is_initialized()) start_kokkos(pool_threads);
+#pragma omp parallel num_threads(pool_threads)
+  use_signal_stack();
   runtime_exists = true;
 }
 

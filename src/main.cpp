@@ -1,9 +1,11 @@
 // Trireme: the way in and the way out.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/app.hpp"
+#include "base/output.hpp"
 #include "comm/world.hpp"
 
 int main(int argc, char** argv) {
+  trireme::output::keep_descriptors();
   trireme::comm::World world(argc, argv);  // MPI: first in, last out
   return trireme::comm::guarded(world,
                                 [&] { return trireme::app::run(world, argc, argv); });

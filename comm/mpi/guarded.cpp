@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <new>
 #include <optional>
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/patience.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/watchdog.hpp"
@@ -55,32 +55,14 @@ int lowest(WorldState& state, int value) {
   return result;
 }
 
-// Lower ranks speak first; true when another rank has announced that it reports. A rank
-// that abandoned messages has announced itself, and must not move them any more.
-bool another_reports(WorldState& state) {
-  using Clock = std::chrono::steady_clock;
-  const auto turn =
-      Clock::now() + std::chrono::milliseconds(std::min(
-                         30 * static_cast<std::int64_t>(state.rank), std::int64_t{2000}));
-  while (true) {
-    int come = 0;
-    if (!state.abandoned)
-      MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come,
-                 MPI_STATUS_IGNORE);
-    if (come) return true;
-    if (Clock::now() >= turn) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
 [[noreturn]] void report_and_abort(const Failure& failure) {
   WorldState* state = current_state();
   if (state == nullptr || !mpi_is_usable()) {
     log::error("trireme: error: " + failure.message);
     ::_exit(static_cast<int>(failure.status));
   }
-  if (another_reports(*state)) {
-    ::sleep(3);  // its MPI_Abort ends this rank
+  if (!may_report(*state)) {
+    ::sleep(3);  // another rank does, and its MPI_Abort ends this one
   } else {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
     if (!state->abandoned) announce_failure(*state);
@@ -135,7 +117,7 @@ void World::agree(const std::function<void()>& work) {
   const std::string status =
       broadcast(std::to_string(failure ? static_cast<int>(failure->status) : 0), first);
   const bool alike = lowest(*state_, failure && failure->message == message) == 1;
-  throw Agreed(static_cast<Status>(std::stoi(status)),
+  throw Agreed(static_cast<Status>(parse_number<int>(status).value()),
                alike ? message : format("rank {}: {}", first, message));
 }
 

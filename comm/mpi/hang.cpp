@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "comm/abort.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/patience.hpp"
 #include "comm/trace.hpp"
 #include "comm/watchdog.hpp"
@@ -143,7 +144,8 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
   own.tensor = clip<40>(awaited.tensor);
   const std::map<int, Note> notes = exchange(state, own);
   dump_flight();
-  if (notes.begin()->first == state.rank) {
+  if (notes.begin()->first == state.rank && may_report(state)) {
+    if (!state.abandoned) announce_failure(state);
     const std::string why = static_cast<int>(notes.size()) < state.size
                                 ? late_text(state, awaited, notes)
                                 : disagreement_text(state, notes);

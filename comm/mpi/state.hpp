@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/mpi/claim.hpp"
+#include "comm/mpi/fatal_signals.hpp"
 #include "comm/mpi/mpi.hpp"
-#include "comm/mpi/signals.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -69,7 +70,8 @@ struct WorldState {
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 
-  std::unique_ptr<SignalHandlers> signals;
+  std::unique_ptr<Claim> claim;
+  std::unique_ptr<FatalSignals> fatal_signals;
   std::string refusal;  // why this world is not the job that was meant; empty: it is
 
   // Moves everything in flight.

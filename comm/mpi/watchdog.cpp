@@ -6,13 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "base/directory.hpp"
 #include "base/log.hpp"
+#include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/one_time.hpp"
 #include "comm/trace.hpp"
@@ -22,14 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto report_name = "report.txt";
+
 // Where dump_flight() writes; set before the thread starts and left as it is.
 std::mutex flight_mutex;
-std::string flight_directory;
+std::string flight_directory, alarm_marker;
 int flight_rank = 0;
 
-void set_flight(const std::string& directory, int rank) {
+void set_flight(const std::string& directory, int rank, const std::string& marker) {
   const std::lock_guard lock(flight_mutex);
   flight_directory = directory;
+  alarm_marker = marker;
   flight_rank = rank;
 }
 
@@ -39,53 +44,84 @@ std::string number(int rank) {
 }
 
 // Readers see the old text or the new one.
-bool replace_text(const std::string& path, const std::string& text) {
-  const std::string draft = path + ".part";
-  {
-    std::ofstream out(draft, std::ios::binary | std::ios::trunc);
-    out << text;
-    if (!out.flush()) return false;
+bool put_text(const std::string& directory, const std::string& name,
+              const std::string& text) try {
+  replace_text(Directory::own(directory), name, text, false);
+  return true;
+} catch (const Error&) {
+  return false;  // the next look writes again, and the others judge by what they see
+}
+
+// "" when there is no such file, or none of ours.
+std::string read_whole(const Directory& folder, const std::string& name) {
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
+  const Descriptor file = folder.read_file(name);
+  std::string text;
+  std::array<char, 4096> block{};
+  while (file.is_open() && text.size() < most_bytes) {
+    const auto got =
+        uninterrupted([&] { return ::read(file.get(), block.data(), block.size()); });
+    if (got <= 0) return got < 0 ? "" : text;
+    text.append(block.data(), static_cast<std::size_t>(got));
   }
-  return std::rename(draft.c_str(), path.c_str()) == 0;
+  return "";
 }
 
-std::string read_whole(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+bool exists(const std::string& directory, const std::string& name) try {
+  return Directory::own(directory).is_file(name);
+} catch (const Error&) {
+  return false;
 }
 
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
+void remove_file(const std::string& directory, const std::string& name) try {
+  Directory::own(directory).remove(name);
+} catch (const Error&) {  // the folder itself is gone
 }
 
-std::string recorder(const std::string& directory, int rank) {
-  return directory + "/recorder-" + number(rank) + ".jsonl";
+bool is_for_peers(std::string_view name) {
+  return name.starts_with("position-") || name.starts_with("hang-");
 }
+
+bool is_for_people(std::string_view name) {
+  return name.starts_with("recorder-") || name == report_name;
+}
+
+// False when it is there already.
+bool make_file(const std::string& directory, const std::string& name) try {
+  const Directory folder = Directory::own(directory);
+  const Descriptor file(uninterrupted([&] {
+    return ::openat(folder.descriptor(), name.c_str(),
+                    O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  }));
+  return file.is_open() || errno != EEXIST;
+} catch (const Error&) {
+  return true;
+}
+
+std::string recorder(int rank) { return "recorder-" + number(rank) + ".jsonl"; }
 
 // Makes it. What a run that ended in a hang has left for its peers goes away; what it has
 // left for people moves to before/.
 void prepare(const std::string& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  require(!error && fs::is_directory(directory), Status::cannot_create,
-          "{}: the watchdog's directory cannot be made: {}", directory, error.message());
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("position-") || name.starts_with("hang-"))
-      fs::remove(entry.path(), error);
-    if (!name.starts_with("recorder-") && name != "report.txt") continue;
-    fs::create_directories(directory + "/before", error);
-    fs::rename(entry.path(), directory + "/before/" + name, error);
+  std::error_code ignored;
+  fs::create_directories(parent_of(directory), ignored);
+  const Directory folder = Directory::make_own(directory);
+  for (const auto& name : folder.names())
+    if (is_flight_file(name)) folder.require_file(name);
+  for (const auto& name : folder.names()) {
+    if (is_for_peers(name)) folder.remove(name);
+    if (is_for_people(name)) folder.rename_into(folder.make("before"), name);
   }
 }
 
 }  // namespace
 
+bool is_flight_file(std::string_view name) {
+  return is_for_peers(name) || is_for_people(name);
+}
+
 bool dump_flight(const std::string& directory, int rank) noexcept try {
-  return replace_text(recorder(directory, rank), trace().json_lines(rank));
+  return put_text(directory, recorder(rank), trace().json_lines(rank));
 } catch (...) {
   return false;
 }
@@ -93,6 +129,13 @@ bool dump_flight(const std::string& directory, int rank) noexcept try {
 bool dump_flight() noexcept {
   const std::lock_guard lock(flight_mutex);
   return !flight_directory.empty() && dump_flight(flight_directory, flight_rank);
+}
+
+bool alarm_is_raised() noexcept try {
+  const std::lock_guard lock(flight_mutex);
+  return !alarm_marker.empty() && exists(flight_directory, alarm_marker);
+} catch (...) {
+  return false;
 }
 
 Watchdog::Watchdog(World& world, WatchdogConfig config)
@@ -103,9 +146,12 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   token_ = world_.broadcast(
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   seen_.resize(static_cast<std::size_t>(world_.size()));
-  set_flight(config_.directory, world_.rank());
+  set_flight(config_.directory, world_.rank(), marker());
   publish();  // so that even a rank that stops at once has told its host
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    use_signal_stack();
+    run();
+  });
 }
 
 Watchdog::~Watchdog() {
@@ -116,9 +162,8 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   thread_.join();
-  set_flight("", 0);
-  std::error_code ignored;
-  fs::remove(file("position", world_.rank()), ignored);
+  set_flight("", 0, "");
+  remove_file(config_.directory, file("position", world_.rank()));
 }
 
 void Watchdog::enter(const char* phase, std::int64_t step, double factor) {
@@ -130,7 +175,7 @@ void Watchdog::enter(const char* phase, std::int64_t step, double factor) {
 }
 
 std::string Watchdog::file(const char* kind, int rank) const {
-  return format("{}/{}-{}-{}", config_.directory, kind, number(rank), token_);
+  return format("{}-{}-{}", kind, number(rank), token_);
 }
 
 void Watchdog::run() {
@@ -152,7 +197,7 @@ void Watchdog::look(double elapsed) {
   silent_ = progress == last_progress_ ? silent_ + elapsed : 0;
   last_progress_ = progress;
   publish();
-  if (exists(config_.directory + "/hang-" + token_)) join_alarm();
+  if (exists(config_.directory, marker())) join_alarm();
   if (phase_ == nullptr || silent_ < config_.seconds / 2) return;
   // Reading starts early, for what does not change is known by looking twice.
   read_positions(elapsed);
@@ -179,19 +224,22 @@ Position Watchdog::position() const {
 
 void Watchdog::publish() {
   ++beat_;
-  replace_text(file("position", world_.rank()), write_position(position()));
+  put_text(config_.directory, file("position", world_.rank()),
+           write_position(position()));
 }
 
-void Watchdog::read_positions(double elapsed) {
+void Watchdog::read_positions(double elapsed) try {
+  const Directory folder = Directory::own(config_.directory);
   for (std::size_t r = 0; r < seen_.size(); ++r) {
     Seen& seen = seen_[r];
-    auto now = read_position(read_whole(file("position", static_cast<int>(r))));
+    auto now = read_position(read_whole(folder, file("position", static_cast<int>(r))));
     if (now && (!seen.position || now->beat != seen.position->beat))
       seen.age = 0;
     else
       seen.age += elapsed;
     if (now) seen.position = std::move(now);
   }
+} catch (const Error&) {  // the folder is gone: what was seen last counts
 }
 
 // Another rank whose process runs and that is within the time of its phase.
@@ -206,10 +254,8 @@ bool Watchdog::someone_gets_on() const {
 
 // One rank reports: the one that makes the file.
 void Watchdog::raise_alarm() {
-  const std::string marker = config_.directory + "/hang-" + token_;
-  const int made = ::open(marker.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0644);
-  if (made < 0 && errno == EEXIST) join_alarm();
-  if (made >= 0) ::close(made);
+  if (!make_file(config_.directory, marker())) join_alarm();
+  if (!may_report_now()) join_alarm();  // the main thread of a rank reports already
   // 1. The others see the file and write where they are.
   dump_flight();
   await_recorders();
@@ -223,8 +269,8 @@ void Watchdog::raise_alarm() {
       "(health.watchdog_seconds = {}): ",
       world_.rank(), world_.host(), fixed(silent_, 1), phase_.load(),
       exact(config_.seconds));
-  replace_text(config_.directory + "/report.txt",
-               head + describe_hang(positions, positions.size()) + "\n");
+  put_text(config_.directory, report_name,
+           head + describe_hang(positions, positions.size()) + "\n");
   constexpr std::size_t lines = 16;
   log::error(
       format("trireme: error: {}{}\n  all positions: {}/report.txt; the last "
@@ -238,7 +284,7 @@ void Watchdog::await_recorders() const {
   const auto end =
       Clock::now() + std::chrono::duration<double>(std::max(2 * interval_, 3.0));
   for (int rank = 0; rank < world_.size(); ++rank) {
-    while (!exists(recorder(config_.directory, rank)) && Clock::now() < end)
+    while (!exists(config_.directory, recorder(rank)) && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -259,8 +305,11 @@ void Watchdog::look_at_devices() {
   } catch (const Error& error) {
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
-    log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
-                      world_.host(), error.what()));
+    if (may_report_now())
+      log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
+                        world_.host(), error.what()));
+    else
+      ::sleep(3);  // for the report of another
     dump_flight();
     abort_job(error.status());
   }

@@ -3,6 +3,7 @@
 #include "comm/world.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +13,10 @@
 #include <string_view>
 
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/mpi/stop_signals.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -28,7 +31,7 @@ int launched_ranks(std::string& variable) {
   const auto number = [&](const char* name) {
     const char* text = std::getenv(name);
     if (text) variable = name;
-    return text ? std::atoi(text) : 0;
+    return text ? parse_number<int>(text).value_or(0) : 0;
   };
   if (std::getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
   if (!std::getenv("SLURM_PROCID")) return 0;
@@ -46,6 +49,30 @@ std::string refuse_singletons(int size) {
       "the launcher started {} processes ({} = {}), but MPI joins {} of them in one job; "
       "start the program with the mpirun of its own MPI, or with srun --mpi=pmix",
       launched, variable, launched, size);
+}
+
+// Sockets, shared memory, libraries and our own files of a rank are open together.
+constexpr rlim_t fewest_open_files = 64, usual_open_files = 1024;
+
+// MPI's own words for this say nothing of the cause. One rank of a host speaks.
+void check_open_files() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (files.rlim_cur < usual_open_files && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = std::min(files.rlim_max, usual_open_files);
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (files.rlim_cur >= fewest_open_files) return;
+  const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  if (rank == nullptr) rank = std::getenv("SLURM_LOCALID");
+  if (rank == nullptr || std::string_view(rank) == "0")
+    log::error(
+        format("trireme: error: only {} files may be open at a time, and a rank needs "
+               "{}: raise the limit (ulimit -n {})",
+               static_cast<std::int64_t>(files.rlim_cur),
+               static_cast<std::int64_t>(fewest_open_files),
+               static_cast<std::int64_t>(usual_open_files)));
+  ::_exit(static_cast<int>(Status::resources));
 }
 
 int cores_of_process() {
@@ -89,7 +116,8 @@ std::unique_ptr<WorldState> make_state() {
 WorldState* current_state() { return state_of_process; }
 
 World::World(int argc, char** argv) {
-  take_requests();
+  start_taking_signals();
+  check_open_files();
   int provided = 0;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
             "MPI_Init_thread");
@@ -105,6 +133,7 @@ World::World(int argc, char** argv) {
                                   MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
     const Communicator owned(node);
+    state_->claim = std::make_unique<Claim>(node);
     check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
     check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
   } catch (...) {
@@ -117,13 +146,14 @@ World::World(int argc, char** argv) {
   state_->spin = cores == 1 || cores >= ranks_on_node_;
   state_of_process = state_.get();
   log::set_rank(rank_);
-  state_->signals = std::make_unique<SignalHandlers>(rank_);
+  state_->fatal_signals = std::make_unique<FatalSignals>(rank_);
 }
 
 World::~World() {
   // Finalisation waits for all ranks, and these may not come while an exception passes.
   if (std::uncaught_exceptions() > 0 || state_->abandoned) abort_job(Status::internal);
-  state_->signals.reset();
+  only_note_signals();
+  state_->fatal_signals.reset();
   state_of_process = nullptr;
   state_.reset();
   MPI_Finalize();

@@ -207,20 +207,24 @@ template <class T>
 __global__ void count_losses_kernel(MatrixOf<const T> x,
                                     MatrixOf<const unsigned char> codes, Fp8Format format,
                                     Fp8Scaling scaling, const float* scales,
-                                    double* counts) {
+                                    double* counts, unsigned* bits_of_scale) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   LossCounts lost;
+  unsigned most = 0;  // scales are above 0: their bits are ordered as they are
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
        i < x.rows * x.columns; i += step) {
     const std::int64_t row = i / x.columns, column = i % x.columns;
-    const auto scale = static_cast<Wide<T>>(
-        scales[fp8_scale_at(scaling, x.rows, x.columns, row, column)]);
+    const float of_block = scales[fp8_scale_at(scaling, x.rows, x.columns, row, column)];
+    const auto scale = static_cast<Wide<T>>(of_block);
     const Wide<T> value = widen(x.data[row * x.stride + column]);
+    if (value != Wide<T>(0)) most = max(most, __float_as_uint(of_block));
     const unsigned code = codes.data[row * codes.stride + column];
     lost.note(fp8_saturates(value * (Wide<T>(1) / scale), format),
               value != Wide<T>(0) && (code & 0x7fu) == 0);
   }
   add_losses(lost, counts);
+  most = block_max(most);
+  if (threadIdx.x == 0 && most > 0) atomicMax(bits_of_scale, most);
 }
 
 template <class T>
@@ -317,7 +321,7 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
 }
 
 void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
-                  const TensorView& counts_2) {
+                  const TensorView& counts_2, const TensorView& scale_1) {
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
   if (M == 0 || K == 0) return;
   const auto codes = rows_as_given<const unsigned char>(
@@ -326,7 +330,8 @@ void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
     using D = DeviceType<T>;
     launch(stream, striding_grid(stream, M, K), &count_losses_kernel<D>,
            rows_as_given<const D>(x_MK, elements_of<T>(x_MK)), codes, y.format, y.scaling,
-           y.scales.data<float>(), counts_2.data<double>());
+           y.scales.data<float>(), counts_2.data<double>(),
+           reinterpret_cast<unsigned*>(scale_1.data<float>()));
   });
 }
 

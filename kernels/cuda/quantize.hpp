@@ -13,7 +13,7 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
                    const TensorView& scale_1, ScaleSteps steps);
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
-                  const TensorView& counts_2);
+                  const TensorView& counts_2, const TensorView& scale_1);
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK);
 
 }  // namespace trireme::kernels::cuda

@@ -130,30 +130,37 @@ void quantize(const TensorView& x_MK, const Fp8Matrix& y) {
   });
 }
 
-void count_losses(const TensorView& x_MK, const Fp8Matrix& y,
-                  const TensorView& counts_2) {
+void count_losses(const TensorView& x_MK, const Fp8Matrix& y, const TensorView& counts_2,
+                  const TensorView& scale_1) {
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
   const Rows<const std::uint8_t> codes{static_cast<const std::uint8_t*>(y.codes.raw()),
                                        y.codes.stride(0)};
   const auto* const scales = y.scales.data<float>();
   LossCounts counts;
+  std::atomic<float> largest_scale{*scale_1.data<float>()};
   visit_floating(x_MK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto x = rows_of<const T>(x_MK);
     for_rows("count losses", M, K, [&](std::int64_t begin, std::int64_t end) {
       LossCounts::Part part;
+      float mine = 0;
       for (std::int64_t row = begin; row < end; ++row) {
         for (std::int64_t j = 0; j < K; ++j) {
-          const A scale = scales[fp8_scale_at(y.scaling, M, K, row, j)];
-          const A value = static_cast<A>(x[row][j]);
+          const float of_block = scales[fp8_scale_at(y.scaling, M, K, row, j)];
+          const A scale = of_block, value = static_cast<A>(x[row][j]);
+          if (value != A{0}) mine = std::max(mine, of_block);
           part.note(fp8_saturates(value * (A{1} / scale), y.format),
                     value != A{0} && (codes[row][j] & 0x7f) == 0);
         }
       }
       counts.add(part);
+      float seen = largest_scale.load();
+      while (seen < mine && !largest_scale.compare_exchange_weak(seen, mine)) {
+      }
     });
   });
   counts.add_to(counts_2);
+  *scale_1.data<float>() = largest_scale.load();
 }
 
 void dequantize(const Fp8Matrix& x, const TensorView& y_MK) {

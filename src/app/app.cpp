@@ -6,6 +6,9 @@
 #include <array>
 
 #include "base/log.hpp"
+#include "base/output.hpp"
+#include "comm/stop_signals.hpp"
+#include "io/deck.hpp"
 
 namespace trireme::app {
 namespace {
@@ -13,31 +16,63 @@ namespace {
 struct Command {
   std::string_view name;
   int (*run)(comm::World&, const Arguments&);
+  bool saves_on_stop = false;  // it answers signals itself
 };
 
 constexpr std::array commands = {
-    Command{"train", train},       Command{"plan", plan},
+    Command{"train", train, true}, Command{"plan", plan},
     Command{"generate", generate}, Command{"evaluate", evaluate},
     Command{"inspect", inspect},   Command{"bench", bench},
     Command{"sweep", sweep},       Command{"report", report},
     Command{"help", help},         Command{"--help", help},
-    Command{"--version", version},
+    Command{"-h", help},           Command{"--version", version},
 };
+
+[[noreturn]] void refuse(const std::string& name) {
+  std::string nearest;
+  int least = 4;
+  for (const auto& command : commands) {
+    const int distance = io::edit_distance(name.substr(0, 16), command.name);
+    if (distance >= std::min<int>(least, static_cast<int>(command.name.size()) - 1))
+      continue;
+    least = distance;
+    nearest = command.name;
+  }
+  throw comm::Agreed(
+      Status::command_line,
+      format("unknown command '{}'; {}see 'trireme help'", name,
+             nearest.empty() ? "" : format("did you mean '{}'? ", nearest)));
+}
+
+// What a command says on standard output is a result as its files are: it arrives whole,
+// or the command has failed. A status that asks for something else asks for it still.
+int with_output(comm::World& world, int status) {
+  if (status == static_cast<int>(Status::done)) {
+    world.agree([&] {
+      if (world.rank() == 0) output::require_whole();
+    });
+  } else if (const std::string why = output::why_lost();
+             world.rank() == 0 && !why.empty()) {
+    log::error(format("trireme: warning: standard output is not whole: {}", why));
+  }
+  return status;
+}
 
 }  // namespace
 
 int run(comm::World& world, int argc, char** argv) {
   log::set_rank(world.rank());
-  const std::string name = argc > 1 ? argv[1] : "help";
-  const auto* const command = std::find_if(
-      commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
-  const Arguments arguments(
-      std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
-  if (command == commands.end()) {
-    throw comm::Agreed(Status::command_line,
-                       "unknown command '" + name + "'; see 'trireme help'");
-  }
-  return command->run(world, arguments);
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) words = {"help"};
+  // `trireme train --help`, as many programs have it.
+  if (words.size() == 2 && (words[1] == "--help" || words[1] == "-h")) words = {"help"};
+  const auto* const command =
+      std::find_if(commands.begin(), commands.end(),
+                   [&](const Command& c) { return c.name == words.front(); });
+  if (command == commands.end()) refuse(words.front());
+  words.erase(words.begin());
+  if (!command->saves_on_stop) comm::leave_on_stop();
+  return with_output(world, command->run(world, Arguments(std::move(words))));
 }
 
 }  // namespace trireme::app

@@ -3,56 +3,94 @@
 #include "app/arguments.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <type_traits>
 
 #include "base/error.hpp"
+#include "base/number.hpp"
+#include "io/deck.hpp"
 
 namespace trireme::app {
 namespace {
 
 template <class T>
 T number(std::string_view option, const std::string& text, T least, T most) {
-  T value{};
-  const char* const end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  require(
-      result.ec == std::errc() && result.ptr == end && value >= least && value <= most,
-      Status::command_line, "{} {}: a number from {} to {} is expected", option, text,
-      least, most);
-  return value;
+  const auto value = parse_number<T>(text);
+  require(value && *value >= least && *value <= most, Status::command_line,
+          "{} '{}': a {} from {} to {} is expected", option, text,
+          std::is_integral_v<T> ? "whole number" : "number", least, most);
+  return *value;
+}
+
+std::string nearest(const std::string& name, std::span<const Option> options) {
+  std::string_view best;
+  int least = 4;
+  for (const Option& option : options) {
+    const int distance = io::edit_distance(name.substr(0, 24), option.name);
+    if (distance >= std::min<int>(least, static_cast<int>(option.name.size()) - 2))
+      continue;
+    least = distance;
+    best = option.name;
+  }
+  return best.empty() ? "" : format("; did you mean {}?", best);
 }
 
 }  // namespace
 
+// The option at words_[at], which moves to its last word.
+void Arguments::read_option(std::string_view usage, std::span<const Option> options,
+                            std::size_t& at) {
+  const std::string word = words_[at];
+  const auto equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  const auto known = std::find_if(options.begin(), options.end(),
+                                  [&](const Option& o) { return o.name == name; });
+  require(known != options.end(), Status::command_line, "unknown option {}{}\nusage: {}",
+          name, nearest(name, options), usage);
+  require(known->repeats || !values_.contains(name), Status::command_line,
+          "{} is given twice\nusage: {}", name, usage);
+  if (!known->takes_value) {
+    require(equals == std::string::npos, Status::command_line, "{} takes no value", name);
+    values_[name].emplace_back();
+    return;
+  }
+  if (equals != std::string::npos) {
+    values_[name].push_back(word.substr(equals + 1));
+  } else {
+    require(at + 1 < words_.size(), Status::command_line, "{} needs a value\nusage: {}",
+            name, usage);
+    const std::string& value = words_[++at];
+    require(!value.starts_with("--"), Status::command_line,
+            "{} needs a value; if '{}' is meant as one, write {}={}\nusage: {}", name,
+            value, name, value, usage);
+    values_[name].push_back(value);
+  }
+  require(!values_[name].back().empty(), Status::command_line,
+          "{} '': the value is empty\nusage: {}", name, usage);
+}
+
 void Arguments::parse(std::string_view usage, std::span<const Option> options,
                       std::size_t least, std::size_t most) {
   std::vector<std::string> rest;
+  bool options_end = false;
   for (std::size_t i = 0; i < words_.size(); ++i) {
     const std::string& word = words_[i];
-    if (!word.starts_with("--")) {
-      rest.push_back(word);
-      continue;
-    }
-    const auto equals = word.find('=');
-    const std::string name = word.substr(0, equals);
-    const auto known = std::find_if(options.begin(), options.end(),
-                                    [&](const Option& o) { return o.name == name; });
-    require(known != options.end(), Status::command_line, "unknown option {}\nusage: {}",
-            name, usage);
-    if (!known->takes_value) {
-      require(equals == std::string::npos, Status::command_line, "{} takes no value",
-              name);
-      values_[name].emplace_back();
-    } else if (equals != std::string::npos) {
-      values_[name].push_back(word.substr(equals + 1));
+    if (!options_end && word == "--") {
+      options_end = true;
+    } else if (!options_end && word.size() > 1 && word.front() == '-') {
+      read_option(usage, options, i);
     } else {
-      require(i + 1 < words_.size(), Status::command_line, "{} needs a value\nusage: {}",
-              name, usage);
-      values_[name].push_back(words_[++i]);
+      require(!word.empty(), Status::command_line,
+              "a word is empty: a variable of the shell that is not set?\nusage: {}",
+              usage);
+      rest.push_back(word);
     }
   }
-  require(rest.size() >= least && rest.size() <= most, Status::command_line,
-          "{} words given\nusage: {}", rest.size(), usage);
+  require(rest.size() >= least, Status::command_line, "{}\nusage: {}",
+          rest.empty() ? std::string("it is not said on what to work")
+                       : format("something is missing after '{}'", rest.back()),
+          usage);
+  require(rest.size() <= most, Status::command_line, "'{}' is too much\nusage: {}",
+          rest.size() > most ? rest[most] : "", usage);
   words_ = std::move(rest);
 }
 

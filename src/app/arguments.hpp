@@ -16,14 +16,16 @@ namespace trireme::app {
 struct Option {
   std::string_view name;  // with the dashes
   bool takes_value = true;
+  bool repeats = false;  // may be given more than once
 };
 
 class Arguments {
  public:
   explicit Arguments(std::vector<std::string> words) : words_(std::move(words)) {}
 
-  // Sorts the words by what the command knows. Throws Error(command_line) for an unknown
-  // option, a missing value, or a count of other words outside [least, most].
+  // Sorts the words by what the command knows; words behind "--" are no options. Throws
+  // Error(command_line) for an unknown option, one that is given twice, a missing or
+  // empty value, an empty word, or a count of other words outside [least, most].
   void parse(std::string_view usage, std::span<const Option> options, std::size_t least,
              std::size_t most);
 
@@ -39,6 +41,9 @@ class Arguments {
   double real(std::string_view option, double fallback, double least, double most) const;
 
  private:
+  void read_option(std::string_view usage, std::span<const Option> options,
+                   std::size_t& at);
+
   std::vector<std::string> words_;
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };

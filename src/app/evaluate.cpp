@@ -1,12 +1,18 @@
 // `trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]`.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
+#include "base/temporary_files.hpp"
 #include "infer/evaluation.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
@@ -23,19 +29,22 @@ std::unique_ptr<io::SampleSource> open_data(const train::RunConfig& config,
   io::SourceConfig source = config.data;
   source.kind = config.data.kind == "bytes" ? "bytes" : "tokens";
   source.paths = {path};
+  source.named_by.clear();
   return io::open_source(source);
 }
 
 // Gathers logits over the tensor axis and writes them as one dataset [T, V] on rank 0.
+// The file gets its name when it is whole.
 class LogitsWriter {
  public:
   LogitsWriter(comm::World& world, const std::string& path,
                const infer::LoadedModel& model, std::int64_t tokens)
-      : world_(world), model_(model) {
+      : world_(world), model_(model), path_(path) {
     const std::int64_t V = model.config().vocabulary;
     world_.agree([&] {
       if (world_.rank() != 0) return;
-      file_.emplace(path, io::Hdf5File::Mode::create);
+      unfinished_.emplace(format("{}.tmp-{}", path, ::getpid()));
+      file_.emplace(unfinished_->path(), io::Hdf5File::Mode::create);
       file_->create("logits", accumulator_of(model.dtype()), {tokens, V});
     });
   }
@@ -63,13 +72,21 @@ class LogitsWriter {
   }
   void close() {
     world_.agree([&] {
-      if (file_) file_->close();
+      if (!file_) return;
+      file_->close();
+      unfinished_->place([&] {
+        if (::rename(unfinished_->path().c_str(), path_.c_str()) != 0)
+          fail(Status::cannot_create, "{}: cannot be replaced: {}", path_,
+               system_reason(errno));
+      });
     });
   }
 
  private:
   comm::World& world_;
   const infer::LoadedModel& model_;
+  std::string path_;
+  std::optional<TemporaryFile> unfinished_;  // on rank 0
   std::optional<io::Hdf5File> file_;
   io::HostCopy host_;
 };

@@ -1,13 +1,13 @@
 // `trireme generate MODEL --prompt TEXT ...`.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <optional>
-#include <sstream>
+#include <string_view>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
-#include "base/log.hpp"
+#include "base/number.hpp"
+#include "base/output.hpp"
 #include "infer/generator.hpp"
 #include "kernels/runtime.hpp"
 
@@ -30,14 +30,16 @@ struct Request {
 
 std::vector<std::int32_t> parse_ids(const std::string& text, std::int64_t vocabulary) {
   std::vector<std::int32_t> ids;
-  std::istringstream list(text);
-  for (std::string word; std::getline(list, word, ',');) {
-    std::istringstream number(word);
-    std::int64_t id = -1;
-    number >> id;
-    require(number && number.eof() && id >= 0 && id < vocabulary, Status::command_line,
+  std::string_view rest = text;
+  for (bool more = !rest.empty(); more;) {
+    const auto comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    const auto id = parse_number<std::int64_t>(word);
+    require(id && *id >= 0 && *id < vocabulary, Status::command_line,
             "--prompt-tokens: '{}' is no token of a vocabulary of {}", word, vocabulary);
-    ids.push_back(static_cast<std::int32_t>(id));
+    ids.push_back(static_cast<std::int32_t>(*id));
+    more = comma != std::string_view::npos;
+    if (more) rest.remove_prefix(comma + 1);
   }
   return ids;
 }
@@ -77,12 +79,11 @@ class Printer {
   void put(std::int32_t token) {
     if (!speaks_) return;
     if (bytes_ && token < io::end_of_text) {
-      std::fputc(token, stdout);
+      output::write(std::string(1, static_cast<char>(token)));
     } else if (!bytes_) {
-      std::fprintf(stdout, "%s%d", first_ ? "" : " ", token);
+      output::write((first_ ? "" : " ") + std::to_string(token));
     }
     first_ = false;
-    std::fflush(stdout);
   }
 
  private:
@@ -126,7 +127,7 @@ int generate(comm::World& world, const Arguments& given) {
                        printer.put(token);
                        return true;
                      });
-  if (world.rank() == 0) std::fputc('\n', stdout);
+  if (world.rank() == 0) output::write("\n");
   return 0;
 }
 

@@ -37,7 +37,8 @@ constexpr std::string_view overview_text =
 Exit status: 0 done; 64 command line wrong; 65 deck, data or checkpoint content wrong;
 66 input missing; 70 internal error; 71 MPI, NCCL or CUDA error; 73 cannot create output;
 74 I/O error; 75 checkpoint written before a signal or time limit, run the same command
-again; 78 resources do not fit the deck; 80 training diverged; 82 hang found.)";
+again; 78 resources do not fit the deck; 80 training diverged; 81 corruption suspected;
+82 hang found; 128 + N ended by signal N.)";
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string_view>
 
+#include "app/markup.hpp"
 #include "base/format.hpp"
 
 namespace trireme::app {
@@ -33,32 +34,14 @@ std::string tick_text(double value) {
     double size;
     const char* name;
   };
+  const double size = std::abs(value);
   for (const Unit unit :
        {Unit{1e12, "T"}, Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}})
-    if (std::abs(value) >= 10 * unit.size || std::abs(value) == unit.size)
+    if (size < 1e18 && (size >= 10 * unit.size || size == unit.size))
       return tick_text(value / unit.size) + unit.name;
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
   return text.data();
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += ' ';
-    else
-      out += c;
-  }
-  return out;
 }
 
 struct Range {
@@ -82,13 +65,21 @@ struct Frame {
   }
 };
 
+// Values beyond this are drawn here, so that no sum or extent of values overflows.
+constexpr double furthest = 1e300;
+
 // Without points that are not finite; stacked: each line on the sum of those before.
 std::vector<PlotLine> prepared(const Plot& plot) {
   std::vector<PlotLine> lines = plot.lines;
-  for (auto& line : lines)
+  for (auto& line : lines) {
     std::erase_if(line.points, [](const PlotPoint& p) {
       return !std::isfinite(p.x) || !std::isfinite(p.y);
     });
+    for (auto& [x, y] : line.points) {
+      x = std::clamp(x, -furthest, furthest);
+      y = std::clamp(y, -furthest, furthest);
+    }
+  }
   if (!plot.stacked) return lines;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     auto& points = lines[i].points;
@@ -112,15 +103,17 @@ Frame frame_of(const Plot& plot, const std::vector<PlotLine>& lines) {
   }
   if (frame.x.empty()) return frame;
   if (plot.stacked || plot.from_zero) frame.y.add(0);
+  // An extent that doubles cannot divide into ticks is drawn as one value.
   const auto widen = [](Range& range, double share) {
+    const double size = std::max(std::abs(range.low), std::abs(range.high));
     const double extent = range.high - range.low;
-    const double room =
-        extent > 0 ? share * extent : std::max(std::abs(range.low) * 0.05, 1e-12);
+    const bool flat = !(extent > 1e-12 * size && extent > 1e-290);
+    const double room = flat ? std::max(size * 0.05, 1e-12) : share * extent;
     range.high += room;
     if (range.low != 0) range.low -= room;
   };
   widen(frame.y, 0.05);
-  if (frame.x.low == frame.x.high) widen(frame.x, 0);
+  widen(frame.x, 0);
   return frame;
 }
 
@@ -153,7 +146,7 @@ std::string coordinates(const std::vector<PlotPoint>& points, const Frame& frame
 
 std::string text_at(double x, double y, const char* anchor, std::string_view text) {
   return format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", at(x), at(y),
-                anchor, escaped(text));
+                anchor, xml_text(text));
 }
 
 std::string line_from(double x1, double y1, double x2, double y2, const char* style) {
@@ -248,7 +241,7 @@ std::string svg(const Plot& plot) {
   out += format(
       "<text x=\"{}\" y=\"18\" text-anchor=\"middle\" font-weight=\"bold\">{}"
       "</text>\n",
-      at(left + inner_width / 2), escaped(plot.title));
+      at(left + inner_width / 2), xml_text(plot.title));
   if (frame.x.empty())
     return out + text_at(width / 2, height / 2, "middle", "no data") + "</svg>\n";
   out += axes(plot, frame);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "app/app.hpp"
+#include "app/markup.hpp"
 #include "app/plot.hpp"
 #include "app/run_state.hpp"
 #include "base/log.hpp"
@@ -129,20 +130,15 @@ std::vector<Figure> figures(const std::vector<Run>& runs) {
 }
 
 std::string number(const std::optional<double>& value) {
-  return value ? fixed(*value, 4) : "-";
+  if (!value) return "-";
+  return std::abs(*value) < 1e9 ? fixed(*value, 4) : exact(*value);
 }
 
 std::string mean_of(const io::Series& series) {
-  double sum = 0;
-  for (const auto& [step, value] : series) sum += value;
-  return series.empty() ? "-" : human_count(sum / static_cast<double>(series.size()));
-}
-
-// Text as a cell of a Markdown table.
-std::string cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
-  return out;
+  double mean = 0;
+  for (const auto& [step, value] : series)
+    mean += value / static_cast<double>(series.size());  // no sum that could overflow
+  return series.empty() ? "-" : human_count(mean);
 }
 
 std::string summary(const std::vector<Run>& runs) {
@@ -151,11 +147,12 @@ std::string summary(const std::vector<Run>& runs) {
       "| --- | --- | --- | --- | --- | --- | --- |\n";
   for (const auto& run : runs) {
     const std::string note = run.state.note.empty() ? "" : ": " + run.state.note;
-    out += format("| {} | {}{} | {} of {} | {} | {} | {} | {} |\n", cell(run.name),
-                  name_of(run.state.phase), cell(note), run.state.step,
-                  run.state.steps > 0 ? std::to_string(run.state.steps) : "?",
-                  number(run.state.loss), number(run.state.validation_loss),
-                  mean_of(run.metrics.of("tokens_per_second")), restarts({run}).size());
+    out +=
+        format("| {} | {}{} | {} of {} | {} | {} | {} | {} |\n", markdown_text(run.name),
+               name_of(run.state.phase), markdown_text(note), run.state.step,
+               run.state.steps > 0 ? std::to_string(run.state.steps) : "?",
+               number(run.state.loss), number(run.state.validation_loss),
+               mean_of(run.metrics.of("tokens_per_second")), restarts({run}).size());
   }
   return out;
 }
@@ -165,10 +162,10 @@ std::string history(const Run& run) {
   std::string out = format(
       "\n## Starts of {}\n\n| After step | Ranks | Where |\n| --- | --- "
       "| --- |\n",
-      run.name);
+      markdown_text(run.name));
   for (const auto& start : run.starts)
     out += format("| {} | {} | {} |\n", start.step, start.ranks,
-                  cell(start.process.describe()));
+                  markdown_text(start.process.describe()));
   return out;
 }
 
@@ -176,21 +173,38 @@ std::string page(const std::vector<Run>& runs, const std::vector<Figure>& figure
                  const std::string& prefix) {
   std::string out = "# Report";
   for (std::size_t i = 0; i < runs.size() && runs.size() <= 4; ++i)
-    out += (i ? ", " : ": ") + runs[i].name;
+    out += (i ? ", " : ": ") + markdown_text(runs[i].name);
   out += "\n\n" + summary(runs);
   for (const auto& run : runs) {
     if (run.metrics.last_step() == 0)
-      out += format("\n{}: metrics.jsonl has no step.\n", run.directory);
+      out +=
+          format("\nIn {}: metrics.jsonl has no step.\n", markdown_text(run.directory));
     if (run.metrics.damaged > 0)
-      out += format("\n{}: {} lines of metrics.jsonl are damaged and left out.\n",
-                    run.directory, run.metrics.damaged);
+      out += format("\nIn {}: {} lines of metrics.jsonl are damaged and left out.\n",
+                    markdown_text(run.directory), run.metrics.damaged);
   }
   if (!restarts(runs).empty()) out += "\nDashed lines are restarts.\n";
-  for (const auto& figure : figures)
-    out += format("\n## {}\n\n![{}](<{}{}.svg>)\n", figure.title, figure.title, prefix,
-                  figure.file);
+  for (const auto& figure : figures) {
+    const std::string title = markdown_text(figure.title);
+    out += format("\n## {}\n\n![{}]({})\n", title, title,
+                  markdown_path(prefix + figure.file + ".svg"));
+  }
   for (const auto& run : runs) out += history(run);
   return out;
+}
+
+// The page and its plots replace files: never a device, a pipe or a link of that name.
+void require_page(const std::string& output, const std::string& stem) {
+  require(!stem.empty() && stem != "-", Status::command_line,
+          "--output '{}': a file is expected; its plots are written beside it", output);
+  struct stat status {};
+  if (::lstat(output.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  fail(Status::cannot_create,
+       "--output {}: is {}; the page and its plots beside it are files: name a new one",
+       output,
+       S_ISDIR(status.st_mode)   ? "a directory"
+       : S_ISLNK(status.st_mode) ? "a link"
+                                 : "no regular file");
 }
 
 void write_report(const Arguments& arguments) {
@@ -202,14 +216,17 @@ void write_report(const Arguments& arguments) {
   const std::string directory =
       slash == std::string::npos ? "" : output.substr(0, slash + 1);
   std::string stem = output.substr(directory.size());
-  require(!stem.empty(), Status::command_line, "--output {}: a file is expected", output);
+  require_page(output, stem);
   if (stem.ends_with(".md")) stem.resize(stem.size() - 3);
   const auto plots = figures(runs);
   if (!directory.empty()) io::make_directories(without_slashes(directory));
+  const Directory folder(parent_of(output));
+  const auto name_of = [&](const auto& plot) { return stem + "-" + plot.file + ".svg"; };
+  folder.require_file(last_name_of(output));  // before any of them is replaced
+  for (const auto& plot : plots) folder.require_file(name_of(plot));
   for (const auto& plot : plots)
-    io::write_text_atomically(directory + stem + "-" + plot.file + ".svg",
-                              svg(plot.plot));
-  io::write_text_atomically(output, page(runs, plots, stem + "-"));
+    io::write_text_atomically(folder, name_of(plot), svg(plot.plot));
+  io::write_text_atomically(folder, last_name_of(output), page(runs, plots, stem + "-"));
   log::info("{} and {} plots", output, plots.size());
 }
 

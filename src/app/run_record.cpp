@@ -4,6 +4,9 @@
 
 #include "base/log.hpp"
 #include "io/files.hpp"
+#include "io/run_directory.hpp"
+#include "train/batch_job.hpp"
+#include "train/restarts.hpp"
 
 namespace trireme::app {
 
@@ -12,6 +15,7 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::make_directories(directory_);
+    Directory(directory_).require_file("status.toml");
     lock_.emplace(directory_);
     try {
       if (auto before = io::read_run_status(directory_))
@@ -20,16 +24,31 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
       log::warn("{}", error.what());
     }
     status_.steps = run.steps;
-    status_.starts.push_back({0, world_.size(), io::this_process()});
+    status_.starts.push_back(
+        {0, world_.size(), io::this_process(), train::batch_restarts()});
+  });
+}
+
+void RunRecord::check() {
+  world_.agree([&] {
+    if (world_.rank() == 0) io::check_run_directory(directory_);
   });
 }
 
 void RunRecord::started(std::int64_t step) {
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    if (step == 0) status_.starts.erase(status_.starts.begin(), status_.starts.end() - 1);
-    status_.starts.back().step = step;
+    io::RunStart now = std::move(status_.starts.back());
+    status_.starts.pop_back();
+    if (step == 0)  // earlier runs of the directory are gone, but a job may be stuck at 0
+      std::erase_if(status_.starts, [&](const io::RunStart& before) {
+        return now.process.job.empty() || before.process.job != now.process.job;
+      });
+    now.step = step;
+    status_.starts.push_back(std::move(now));
+    if (step < status_.steps) train::require_progress(status_.starts);
     io::write_run_status(directory_, status_);
+    train::end_count_of_script();
   });
 }
 
@@ -55,15 +74,16 @@ void RunRecord::failed(Status status, const std::string& message) noexcept {
     status_.ended = io::utc_time();
     io::write_run_status(directory_, status_);
   } catch (const std::exception& error) {
-    log::error(std::string("trireme: ") + error.what());
+    // It may be what is under way, and is said already.
+    if (message != error.what()) log::error(std::string("trireme: ") + error.what());
   }
 }
 
 Status recorded(RunRecord& record, const std::function<Status()>& work) {
+  Status status{};
   try {
-    const Status status = work();
-    record.ended(status);
-    return status;
+    record.check();
+    status = work();
   } catch (const Error& error) {
     record.failed(error.status(), error.what());
     throw;
@@ -71,6 +91,8 @@ Status recorded(RunRecord& record, const std::function<Status()>& work) {
     record.failed(Status::internal, error.what());
     throw;
   }
+  record.ended(status);
+  return status;
 }
 
 }  // namespace trireme::app

@@ -17,9 +17,13 @@ namespace trireme::app {
 class RunRecord {
  public:
   // Makes the directory and takes its lock. Collective. Throws Error(cannot_create), on
-  // all ranks alike, when another job holds it.
+  // all ranks alike, when another job holds it, or when the lock or status.toml is a link
+  // or no regular file.
   RunRecord(comm::World& world, const train::RunSettings& run);
 
+  // Whether all else that the run writes is as io::check_run_directory() wants it.
+  // Collective.
+  void check();
   // Once it is known how many steps were done before. Collective.
   void started(std::int64_t step);
   // With the status that the program will leave with. Collective.
@@ -35,7 +39,7 @@ class RunRecord {
   io::RunStatus status_;
 };
 
-// Calls work(record) and records how it ends.
+// Checks the directory, does the work and records how it ends.
 Status recorded(RunRecord& record, const std::function<Status()>& work);
 
 }  // namespace trireme::app

@@ -13,4 +13,8 @@ std::string shell_quoted(const std::string& text) {
   return out + "'";
 }
 
+std::string shell_path(const std::string& path) {
+  return shell_quoted(path.starts_with('-') ? "./" + path : path);
+}
+
 }  // namespace trireme::app

@@ -6,6 +6,7 @@
 #include <array>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -14,8 +15,10 @@
 #include "app/shell.hpp"
 #include "app/sweep_manifest.hpp"
 #include "app/sweep_points.hpp"
+#include "app/sweep_script.hpp"
 #include "app/sweep_status.hpp"
 #include "base/log.hpp"
+#include "io/deck_toml.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 
@@ -63,6 +66,20 @@ std::string absolute(const std::string& path) {
   return real.data();
 }
 
+// Where the points' runs will lie, of a directory that need not be there yet: tasks name
+// it in run.directory, so it has to be a text that a deck may hold.
+void check_directory(const std::string& directory, const std::string& deck) {
+  std::error_code error;
+  const auto whole = std::filesystem::weakly_canonical(directory, error);
+  require(!error, Status::command_line, "--directory {}: {}", io::shorten(directory, 80),
+          error.message());
+  try {
+    point_digest(deck, {}, whole.string());
+  } catch (const Error& problem) {
+    fail(Status::command_line, "--directory cannot be used for runs: {}", problem.what());
+  }
+}
+
 std::string this_program() {
   std::array<char, PATH_MAX> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
@@ -103,52 +120,6 @@ void check_base(const SweepManifest& manifest) {
             Status::command_line, "{}: the sweep itself gives {}", word, key(word));
 }
 
-std::string script(const SweepManifest& manifest, const std::string& manifest_path) {
-  const std::int64_t last = static_cast<std::int64_t>(manifest.points.size()) - 1;
-  const std::string here = absolute(manifest.directory);
-  return format(
-      "#!/bin/bash\n"
-      "# The points of {} as a job array; written by `trireme sweep`.\n"
-      "# Usage: sbatch [--array=...] sweep.sbatch [OFFSET], as `trireme sweep "
-      "--resubmit` "
-      "prints it.\n"
-      "# Change nodes, tasks, cores and times to what a point needs: {} ranks were "
-      "checked.\n"
-      "#SBATCH --job-name=sweep\n"
-      "#SBATCH --array=0-{}\n"
-      "#SBATCH --ntasks={}\n"
-      "#SBATCH --cpus-per-task=1\n"
-      "#SBATCH --time=04:00:00\n"
-      "#SBATCH --signal=USR1@300\n"
-      "#SBATCH --requeue\n"
-      "#SBATCH --open-mode=append\n"
-      "#SBATCH --output={}\n\n"
-      "cd {} || exit 66  # paths in the deck are relative to here\n"
-      "export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do "
-      "not "
-      "inherit it\n"
-      "export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK\n"
-      "index=$((${1:-0} + SLURM_ARRAY_TASK_ID))\n\n"
-      "srun --mpi=\"${TRIREME_SRUN_MPI:-pmix}\" --kill-on-bad-exit=1 --cpu-bind=cores "
-      "\\\n"
-      "  \"${TRIREME:-{}}\" train --manifest {} --index \"$index\" &\n"
-      "ranks=$!\n"
-      "# A signal to this script alone goes on to the ranks, and cuts a wait short.\n"
-      "trap 'kill -USR1 $ranks' USR1 TERM\n"
-      "while kill -0 $ranks 2>/dev/null; do wait $ranks; done\n"
-      "wait $ranks\n"
-      "status=$?\n"
-      "# 75: a checkpoint was written, 82: a hang was found; this point alone starts "
-      "again.\n"
-      "case $status in\n"
-      "  75 | 82) scontrol requeue \"$SLURM_JOB_ID\" ;;\n"
-      "esac\n"
-      "exit $status\n",
-      manifest_path, manifest.ranks, std::min<std::int64_t>(last, 999), manifest.ranks,
-      shell_quoted(here + "/slurm-%a.out"), shell_quoted(absolute(".")), this_program(),
-      shell_quoted(here + "/sweep.toml"));
-}
-
 // Whether the file is there with another content than this.
 void require_same_or_new(const std::string& path, const std::string& text) {
   if (::access(path.c_str(), F_OK) != 0) return;
@@ -168,14 +139,15 @@ void make(const Arguments& arguments, int ranks) {
   const auto grids = arguments.texts("--grid");
   require(!grids.empty() || !list.empty(), Status::command_line,
           "a sweep needs --grid key=a,b,c or --list FILE");
-  for (auto& overrides :
-       sweep_points(grids, list.empty() ? "" : io::read_text(list, most_bytes), list))
+  for (auto& overrides : sweep_points(
+           grids, list.empty() ? "" : io::read_text_or_pipe(list, most_bytes), list))
     manifest.points.push_back(
         {point_name(static_cast<std::int64_t>(manifest.points.size())),
          std::move(overrides), ""});
   // 2. Whether they can run
   check_base(manifest);
   check_points(manifest, deck);
+  check_directory(manifest.directory, deck);
   // 3. The files
   const std::string text = io::read_text(deck, most_bytes);
   manifest.deck_digest = io::digest_of(text);
@@ -185,7 +157,11 @@ void make(const Arguments& arguments, int ranks) {
   require_same_or_new(manifest.directory + "/deck.toml", text);
   io::make_directories(manifest.directory);
   io::write_text_atomically(manifest.directory + "/deck.toml", text);
-  io::write_text_atomically(manifest.directory + "/sweep.sbatch", script(manifest, path));
+  io::write_text_atomically(
+      manifest.directory + "/sweep.sbatch",
+      SweepScript{static_cast<std::int64_t>(manifest.points.size()), manifest.ranks,
+                  absolute(manifest.directory), absolute("."), this_program()}
+          .text());
   io::write_text_atomically(path, toml);
   log::info("{} points in {}", manifest.points.size(), path);
   std::vector<std::int64_t> all(manifest.points.size());
@@ -214,9 +190,9 @@ void print_resubmission(const std::string& path) {
 int sweep(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    constexpr Option options[] = {{"--grid", true},      {"--list", true},
-                                  {"--directory", true}, {"--ranks", true},
-                                  {"--status", true},    {"--resubmit", true}};
+    constexpr Option options[] = {{"--grid", true, true}, {"--list", true},
+                                  {"--directory", true},  {"--ranks", true},
+                                  {"--status", true},     {"--resubmit", true}};
     arguments.parse(usage, options, 0, 10000);
     const bool asks = arguments.has("--status") || arguments.has("--resubmit");
     require(asks == arguments.words().empty() &&

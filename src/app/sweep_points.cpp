@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "io/deck_toml.hpp"
 
 namespace trireme::app {
 namespace {
@@ -28,7 +29,7 @@ std::string key_of(const std::string& override_text) {
 void check_key(const std::string& key, const std::string& text,
                std::set<std::string>& keys, Status status, const std::string& where) {
   require(!key.empty() && text.find('=') != std::string::npos, status,
-          "{}: '{}' is no section.key=value", where, text);
+          "{}: '{}' is no section.key=value", where, io::shorten(text, 80));
   require(key != "run.directory", status,
           "{}: run.directory is the sweep's own: each point has a directory beside the "
           "manifest (--directory says where)",
@@ -61,6 +62,8 @@ Points listed(const std::string& list, const std::string& name) {
     std::set<std::string> keys;
     const auto words = split_outside(without_comment(line), ' ');
     if (words.empty()) continue;
+    require(points.size() < most_points, Status::bad_content,
+            "{}:{}: the list has more than {} points", name, number, most_points);
     for (const auto& word : words)
       check_key(key_of(word), word, keys, Status::bad_content,
                 format("{}:{}", name, number));
@@ -109,18 +112,22 @@ Points sweep_points(const std::vector<std::string>& grids, const std::string& li
   }
   for (const auto& grid : grids) {
     const std::string key = key_of(grid);
-    check_key(key, grid, keys, Status::command_line, "--grid " + grid);
+    const std::string shown = io::shorten(grid, 80);
+    check_key(key, grid, keys, Status::command_line, "--grid " + shown);
     const auto values = split_outside(grid.substr(grid.find('=') + 1), ',');
+    for (const auto& value : values)
+      require(!value.empty(), Status::command_line,
+              "--grid {}: a value is empty{}; write \"\" for an empty text", shown,
+              values.size() > 1 ? " (a comma too many?)" : "");
+    require(points.size() <= most_points / values.size(), Status::command_line,
+            "the grid has more than {} points", most_points);
     Points product;
+    product.reserve(points.size() * values.size());
     for (const auto& point : points) {
       for (const auto& value : values) {
-        require(!value.empty(), Status::command_line,
-                "--grid {}: a value is empty; write \"\" for an empty text", grid);
         product.push_back(point);
         product.back().push_back(key + "=" + value);
       }
-      require(product.size() <= most_points, Status::command_line,
-              "the grid has more than {} points", most_points);
     }
     points = std::move(product);
   }

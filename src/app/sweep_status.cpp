@@ -116,7 +116,7 @@ std::string submit_commands(const std::vector<std::int64_t>& indices,
     arrays[index / array_size * array_size].push_back(index % array_size);
   std::string out;
   for (const auto& [offset, own] : arrays) {
-    out += format("sbatch --array={} {}", array_expression(own), shell_quoted(script));
+    out += format("sbatch --array={} {}", array_expression(own), shell_path(script));
     out += offset > 0 ? format(" {}\n", offset) : "\n";
   }
   return out;

@@ -7,7 +7,9 @@
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
+#include "base/output.hpp"
 #include "base/version.hpp"
+#include "comm/stop_signals.hpp"
 #include "kernels/runtime.hpp"
 #include "plan/plan.hpp"
 #include "train/compute_device.hpp"
@@ -68,8 +70,13 @@ int train(comm::World& world, const Arguments& given) {
                      arguments.has("--ranks") ? 0 : on_node);
   });
   train::check_same_everywhere(world, deck.effective);
-  if (arguments.has("--check")) return check(world, deck);
+  if (arguments.has("--check")) {
+    comm::leave_on_stop();
+    return check(world, deck);
+  }
 
+  output::outlive_reader(
+      "the run goes on, and metrics.jsonl has its steps; lines of the log are lost");
   const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
   const train::RunSettings& run = deck.config.run;
   const train::ComputeDevice on =

@@ -12,7 +12,9 @@
 
 namespace trireme::app {
 
-int version(comm::World& world, const Arguments&) {
+int version(comm::World& world, const Arguments& given) {
+  Arguments arguments = given;
+  world.agree([&] { arguments.parse("trireme --version", {}, 0, 0); });
   if (world.rank() != 0) return 0;
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const BuildInfo& build = build_info();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/format.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -11,7 +12,9 @@ namespace trireme {
 
 std::string fixed(double value, int digits) {
   std::array<char, 512> text{};
-  const int length = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  // At most 309 digits before the point.
+  const int length =
+      std::snprintf(text.data(), text.size(), "%.*f", std::clamp(digits, 0, 150), value);
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
@@ -22,6 +25,7 @@ std::string exact(double value) {
 }
 
 std::string human_bytes(double bytes) {
+  if (!(std::abs(bytes) < 1e21)) return exact(bytes) + " B";
   constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;
   while (std::abs(bytes) >= 1024.0 && unit + 1 < units.size()) {
@@ -35,6 +39,7 @@ std::string human_seconds(double seconds) {
   if (!(seconds >= 0) || std::isinf(seconds)) return "unknown";
   if (seconds < 1) return fixed(seconds * 1e3, 0) + " ms";
   if (seconds < 100) return fixed(seconds, 1) + " s";
+  if (seconds > 1e15) return exact(seconds) + " s";  // beyond whole numbers
   const auto total = static_cast<std::int64_t>(std::llround(seconds));
   std::array<char, 64> text{};
   if (total < 3600) {
@@ -49,6 +54,7 @@ std::string human_seconds(double seconds) {
 }
 
 std::string human_count(double count) {
+  if (!(std::abs(count) < 1e18)) return exact(count);
   constexpr std::array units = {"", " k", " M", " G", " T", " P"};
   std::size_t unit = 0;
   while (std::abs(count) >= 1000.0 && unit + 1 < units.size()) {

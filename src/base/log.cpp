@@ -5,18 +5,17 @@
 #include <cstdio>
 #include <string>
 
+#include "base/output.hpp"
+#include "base/text.hpp"
+
 namespace trireme::log {
 namespace {
 
 int current_rank = 0;
 bool is_quiet = false;
 
-void write(std::FILE* file, std::string_view text) {
-  std::string whole(text);
-  whole += '\n';  // one write a line, so that lines of several ranks do not mix
-  std::fwrite(whole.data(), 1, whole.size(), file);
-  std::fflush(file);
-}
+// One write a line, so that lines of several ranks do not mix.
+std::string whole_line(std::string_view text) { return for_terminal(text) + '\n'; }
 
 }  // namespace
 
@@ -24,8 +23,12 @@ void set_rank(int rank) { current_rank = rank; }
 void set_quiet(bool quiet) { is_quiet = quiet; }
 bool speaks() { return current_rank == 0 && !is_quiet; }
 void line(std::string_view text) {
-  if (speaks()) write(stdout, text);
+  if (speaks()) output::write(whole_line(text));
 }
-void error(std::string_view text) { write(stderr, text); }
+void error(std::string_view text) {
+  const std::string whole = whole_line(text);
+  std::fwrite(whole.data(), 1, whole.size(), stderr);
+  std::fflush(stderr);
+}
 
 }  // namespace trireme::log

@@ -44,9 +44,10 @@ struct Param {
   Shape shape;       // on this rank
   std::vector<Slab> slabs;
   Initializer initializer;
-  bool decay = true;                  // weight decay applies (not to norms and biases)
-  double learning_rate_factor = 1.0;  // times the run's learning rate
-  double weight_decay = -1.0;         // its own, where decay applies; below 0: the run's
+  bool decay = true;  // the run's weight decay applies (not to norms and biases)
+  // Its own, which a group of the deck gives; below 0: the run's.
+  double learning_rate = -1.0;  // at the peak of the schedule
+  double weight_decay = -1.0;   // wherever it is given, for norms and biases too
   int contributions = 1;  // gradient contributions per microbatch (2: a tied embedding)
   // An expert's: shared out over the expert ranks; data parallelism sums its gradient
   // over the other ranks of data x context only.

@@ -67,13 +67,13 @@ constexpr std::array table = {
            "FP8 products with a power of two for 32 numbers (OCP MX, 2023)",
            {bf16, e4m3_mx, e4m3_mx, f32, f32, f32, f32, f32, f32, f32, f32, bf16, bf16}},
     Recipe{"ms_amp_o1",
-           "FP8 products, FP8 gradients and their reduction (MS-AMP O1)",
-           {bf16, e4m3_current, e5m2_current, f32, f32, e4m3_current, e4m3_current, f32,
-            f32, e4m3_current, f32, bf16, bf16}},
+           "FP8 products, FP8 gradients and their reduction, fp16 weights (MS-AMP O1)",
+           {bf16, e4m3_current, e5m2_current, f16, f16, e4m3_current, e4m3_current, f32,
+            f32, e4m3_current, f16, bf16, bf16}},
     Recipe{"ms_amp_o2",
            "O1 with FP8 first and fp16 second moments (MS-AMP O2)",
-           {bf16, e4m3_current, e5m2_current, f32, f32, e4m3_current, e4m3_current,
-            e4m3_current, f16, e4m3_current, f32, bf16, bf16}},
+           {bf16, e4m3_current, e5m2_current, f16, f16, e4m3_current, e4m3_current,
+            e4m3_current, f16, e4m3_current, f16, bf16, bf16}},
     Recipe{"ms_amp_o3",
            "O2 with FP8 weights and fp16 master weights (MS-AMP O3)",
            {bf16, e4m3_current, e5m2_current, e4m3_current, f16, e4m3_current,
@@ -112,15 +112,16 @@ std::string_view name_of(Scaling scaling) {
 
 bool Recipe::fp8() const { return is_fp8((*this)[TensorClass::forward_operand].type); }
 
-double Recipe::bytes_per_parameter() const {
+double Recipe::bytes_per_parameter(int moments) const {
   const auto size = [&](TensorClass what) {
     return static_cast<double>(size_of((*this)[what].type));
   };
   const auto same = [&](TensorClass a, TensorClass b) {
     return (*this)[a] == (*this)[b];
   };
-  double bytes = size(TensorClass::weight) + size(TensorClass::gradient) +
-                 size(TensorClass::moment1) + size(TensorClass::moment2);
+  double bytes = size(TensorClass::weight) + size(TensorClass::gradient);
+  if (moments > 0) bytes += size(TensorClass::moment1);
+  if (moments > 1) bytes += size(TensorClass::moment2);
   if (!same(TensorClass::weight, TensorClass::master)) bytes += size(TensorClass::master);
   if (!same(TensorClass::gradient, TensorClass::gradient_sum))
     bytes += size(TensorClass::gradient_sum);

@@ -64,7 +64,8 @@ struct Recipe {
   // Of weight, master, gradient, gradient_sum and both moments, each once: a class that
   // needs no memory of its own (a master of the weight's type, a sum of the gradient's)
   // counts nothing. Scales are not counted.
-  double bytes_per_parameter() const;
+  // moments: of the optimizer, how many are kept.
+  double bytes_per_parameter(int moments = 2) const;
 };
 
 // Every recipe that a deck can name.

@@ -9,7 +9,7 @@ struct RoundingLosses {
   double elements = 0;   // that were rounded
   double saturated = 0;  // of them were beyond the largest number, infinities too
   double flushed = 0;    // of them became 0 and were not
-  double scale = 0;      // the largest that was used
+  double scale = 0;      // the largest of numbers that were not 0
 };
 
 }  // namespace trireme

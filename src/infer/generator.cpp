@@ -32,6 +32,7 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
   nn::WeightGradients none(in_place);
   const TensorView ids_T(nullptr, DType::i32, {capacity}, meta);
   nn::Pass pass{stream, saved, scratch, none, core, 1, capacity, ids_T};
+  pass.whole_sequences = false;
   auto views = model.stage().make_saved();
   const TensorView x_TD = model.stage().forward(pass, ids_T, views);
   const TensorView logits = model.stage().logits(pass, x_TD.rows(capacity - 1, 1));
@@ -73,6 +74,7 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   saved_.reset();
   scratch_.reset();
   nn::Pass pass{stream, saved_, scratch_, none, attention_, 1, count, positions_T};
+  pass.whole_sequences = false;
   auto views = model_.stage().make_saved();
   const TensorView x_TD = model_.stage().forward(pass, tokens_T, views);
   return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));
@@ -111,8 +113,10 @@ void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t coun
   std::int64_t begin = 0, past = 0;  // the cache holds text [begin, begin + past)
   for (std::int64_t i = 0; i < count; ++i) {
     const auto length = static_cast<std::int64_t>(text.size());
-    if (length - begin > capacity_) {  // full: start again from the last half
-      begin = length - divide_up(capacity_, 2);
+    // Full: start again from the last half. The steps are those that a shorter prompt
+    // would have taken, so that what follows does not depend on where the prompt ended.
+    while (length - begin > capacity_) {
+      begin += capacity_ / 2 + 1;
       past = 0;
     }
     const std::span<const std::int32_t> fresh(text.begin() + begin + past, text.end());

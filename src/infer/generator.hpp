@@ -20,12 +20,13 @@ class Generator {
   Generator(const LoadedModel& model, std::int64_t capacity);
 
   // Runs the prompt (not empty), then makes up to `count` tokens; each is given to
-  // `emit`, which returns false to stop. Stops when the capacity is full.
+  // `emit`, which returns false to stop. Where the text outgrows the capacity it goes on
+  // from its last half, as if that were a text of its own.
   void generate(std::span<const std::int32_t> prompt, std::int64_t count,
                 const Sampler& sampler, const std::function<bool(std::int32_t)>& emit);
 
   // Logits [V] of the position after `tokens` at positions [past, past + n); keeps their
-  // keys and values.
+  // keys and values. The same however a text is cut into calls, but for rounding.
   std::span<const double> forward(std::span<const std::int32_t> tokens,
                                   std::int64_t past);
 

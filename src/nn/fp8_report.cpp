@@ -21,8 +21,8 @@ void Fp8Report::add(Stream& stream, Operand what, const TensorView& values,
                     const kernels::Fp8Matrix& codes) {
   const auto row = static_cast<std::int64_t>(what);
   elements_[static_cast<std::size_t>(row)] += static_cast<double>(values.elements());
-  kernels::count_losses(stream, values, codes, counts_.view().rows(row, 1).reshape({2}));
-  kernels::amax_so_far(stream, codes.scales, scales_.view().rows(row, 1));
+  kernels::count_losses(stream, values, codes, counts_.view().rows(row, 1).reshape({2}),
+                        scales_.view().rows(row, 1));
 }
 
 std::array<RoundingLosses, Fp8Report::classes> Fp8Report::read(Stream& stream) const {

@@ -53,7 +53,8 @@ std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
 }
 
 void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
-                      const TensorView& targets_C, const TensorView& stats_C3) const {
+                      const TensorView& targets_C, double z_loss,
+                      const TensorView& stats_C3) const {
   const ArenaScope scope(pass.scratch);
   const std::int64_t rows = logits_CV.dim(0);
   const TensorView local_C3 =
@@ -64,7 +65,7 @@ void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
                                  .reshape({region_.size(), rows, 3});
   kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
   const TensorView loss_C = pass.scratch.take(logits_CV.dtype(), {rows}, "head.loss");
-  kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, config_.z_loss, loss_C);
+  kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, z_loss, loss_C);
   kernels::add_sum(pass.stream, loss_C, pass.loss_1);
 }
 
@@ -88,7 +89,7 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     const TensorView targets_C = targets_T.rows(first, rows);
     const TensorView h_CD = h_TD.rows(first, rows);
     linear(stream, h_CD, weight_VD, {}, logits_CV);
-    chunk_loss(pass, logits_CV, targets_C, stats_C3);
+    chunk_loss(pass, logits_CV, targets_C, config_.z_loss, stats_C3);
     kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
                                     columns_.begin, scale, config_.z_loss, dlogits_CV);
     linear_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
@@ -138,7 +139,7 @@ void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& target
     const TensorView logits_CV = take_logits(pass.scratch, wide, rows, V, "head.logits");
     const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
     linear(stream, h_TD.rows(first, rows), weight_VD, {}, logits_CV);
-    chunk_loss(pass, logits_CV, targets_T.rows(first, rows), stats_C3);
+    chunk_loss(pass, logits_CV, targets_T.rows(first, rows), 0.0, stats_C3);
     if (each) each(first, logits_CV);
   }
 }

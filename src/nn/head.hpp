@@ -18,8 +18,8 @@ struct HeadConfig {
   std::int64_t vocabulary = 0;  // V
   std::int64_t hidden = 0;      // D
   double deviation = 0.02;
-  double z_loss = 0;
-  std::string name;  // of the projection, without ".weight"; unused when tied
+  double z_loss = 0;  // of forward(): factor of log(sum of exp of logits)^2
+  std::string name;   // of the projection, without ".weight"; unused when tied
   // The projection is a copy of the embedding table of another rank, which owns it.
   bool shared_by_ends = false;
 };
@@ -35,13 +35,14 @@ class Head {
   Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied);
 
   // Adds the sum of the losses of the T tokens (targets_T i32, ignored where negative),
-  // all tokens on every rank, to pass.loss_1. Forward and backward in one: the gradients
-  // of d(loss * scale) are posted, and that of x is left in `saved`, for a chunk's logits
-  // are made only once.
+  // the z-loss included, all tokens on every rank, to pass.loss_1. Forward and backward
+  // in one: the gradients of d(loss * scale) are posted, and that of x is left in
+  // `saved`, for a chunk's logits are made only once.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                const kernels::LossScale& scale, Saved& saved);
-  // The loss alone. `each`, if given, sees the logits of every chunk on this rank:
-  // (first token, logits [C, V on this rank] in the accumulator dtype).
+  // The cross-entropy alone, without the z-loss: what a model is judged by does not
+  // depend on how it was trained. `each`, if given, sees the logits of every chunk on
+  // this rank: (first token, logits [C, V on this rank] in the accumulator dtype).
   using EachChunk = std::function<void(std::int64_t, const TensorView&)>;
   void evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                 const EachChunk& each = {}) const;
@@ -61,7 +62,7 @@ class Head {
                           const kernels::LossScale& scale, const TensorView& dh_TD);
   // Statistics of a chunk (written), and its loss.
   void chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
-                  const TensorView& stats_C3) const;
+                  double z_loss, const TensorView& stats_C3) const;
   const Param& weight() const { return tied_ ? *tied_ : own_; }
 
   HeadConfig config_;

@@ -105,7 +105,7 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
 }
 
 std::int64_t Moe::capacity(const Pass& pass) const {
-  if (config_.capacity_factor <= 0) return 0;
+  if (config_.capacity_factor <= 0 || !pass.whole_sequences) return 0;
   const double even = static_cast<double>(pass.sequence * config_.top_k) /
                       static_cast<double>(config_.experts);
   return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));

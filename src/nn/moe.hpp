@@ -31,7 +31,8 @@ struct MoeConfig {
   bool normalise = true;  // the weights of the chosen experts sum to `scaling`
   double scaling = 1.0;
   // An expert takes at most ceil(capacity_factor S K / E) tokens of a sequence; those at
-  // later positions pass it by. 0: all. Needs whole sequences: no context parallelism.
+  // later positions pass it by. 0: all. Needs whole sequences: no context parallelism,
+  // and generation has none (Pass::whole_sequences).
   double capacity_factor = 0;
   double aux_loss = 0;  // factor of the balance loss of a sequence
   double z_loss = 0;    // factor of the mean of logsumexp(logits)^2

@@ -105,13 +105,17 @@ struct Pass {
   bool training = true;     // magnitudes count for the scales of later steps
   const parallel::AmaxRegion* amax_region = nullptr;  // null: tensors are whole here
   Fp8Report* fp8_report = nullptr;  // null: nobody wants to know what FP8 loses
+  // false: pieces of one, as generation makes it. No expert then has a capacity: whom it
+  // passes by would depend on where the pieces begin.
+  bool whole_sequences = true;
 
   std::int64_t tokens() const { return batch * sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
-    return {stream,    arena,       scratch,  weight_gradients, attention,   batch,
-            sequence,  positions_T, loss_1,   aux_scale,        token_scale, remade,
-            recompute, loss_scale,  training, amax_region,      fp8_report};
+    return {stream,      arena,      scratch,        weight_gradients, attention,
+            batch,       sequence,   positions_T,    loss_1,           aux_scale,
+            token_scale, remade,     recompute,      loss_scale,       training,
+            amax_region, fp8_report, whole_sequences};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

@@ -3,10 +3,14 @@
 #include "nn/skip.hpp"
 
 #include "kernels/elementwise.hpp"
+#include "nn/linear.hpp"
 
 namespace trireme::nn {
 
-void Skip::join(Pass& pass, const TensorView& output_TD, const TensorView& bias_D) const {
+void Skip::join(Pass& pass, const TensorView& output_TD,
+                const TensorView& kept_bias_D) const {
+  const ArenaScope scope(pass.scratch);
+  const TensorView bias_D = in_type(pass, kept_bias_D, residual_TD.dtype());
   if (norm == nullptr) {
     kernels::add_bias(pass.stream, residual_TD, output_TD, bias_D, y_TD);
   } else {

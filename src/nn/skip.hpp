@@ -16,8 +16,8 @@ struct Skip {
   TensorView normed_TD{};
   Norm::Saved* saved = nullptr;
 
-  // bias_D may be empty.
-  void join(Pass& pass, const TensorView& output_TD, const TensorView& bias_D) const;
+  // kept_bias_D, in the type of weights, may be empty.
+  void join(Pass& pass, const TensorView& output_TD, const TensorView& kept_bias_D) const;
 };
 
 }  // namespace trireme::nn

@@ -18,12 +18,9 @@ double part_gone(std::int64_t step, std::int64_t begin, std::int64_t length) {
 
 }  // namespace
 
-double learning_rate(const OptimizerConfig& config, std::int64_t step) {
+double schedule_factor(const OptimizerConfig& config, std::int64_t step) {
   const ScheduleConfig& s = config.schedule;
-  if (step <= s.warmup) {
-    return config.learning_rate * static_cast<double>(step) /
-           static_cast<double>(s.warmup);
-  }
+  if (step <= s.warmup) return static_cast<double>(step) / static_cast<double>(s.warmup);
   const std::int64_t decay = s.decay > 0 ? s.decay : config.steps - s.warmup;
   const double after_warmup = part_gone(step, s.warmup, decay), f = s.final_fraction;
   double factor = 1.0;
@@ -37,7 +34,17 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
       factor = 1.0 - (1.0 - f) * part_gone(step, config.steps - s.decay, s.decay);
       break;
   }
-  return config.learning_rate * factor;
+  return factor;
+}
+
+double learning_rate(const OptimizerConfig& config, std::int64_t step) {
+  const ScheduleConfig& s = config.schedule;
+  // The product comes first: a run that is resumed must get the same bits as before.
+  if (step <= s.warmup) {
+    return config.learning_rate * static_cast<double>(step) /
+           static_cast<double>(s.warmup);
+  }
+  return config.learning_rate * schedule_factor(config, step);
 }
 
 }  // namespace trireme::optim

@@ -15,4 +15,7 @@ namespace trireme::optim {
 // For linear and cosine decay = 0 means all steps after warm-up; past its end: f lr.
 double learning_rate(const OptimizerConfig& config, std::int64_t step);
 
+// The same as a fraction of the peak: every group's rate is its own peak times this.
+double schedule_factor(const OptimizerConfig& config, std::int64_t step);
+
 }  // namespace trireme::optim

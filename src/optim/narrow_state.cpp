@@ -34,12 +34,11 @@ void ParameterStore::check_recipe() const {
 
 bool ParameterStore::narrow_state() const {
   const DType wide = config_.wide();
-  const bool two = config_.optimizer == OptimizerKind::adamw;
   return is_fp8(config_.type(TensorClass::weight)) ||
          config_.type(TensorClass::master) != wide ||
          config_.type(TensorClass::gradient_sum) != wide ||
-         config_.type(TensorClass::moment1) != wide ||
-         (two && config_.type(TensorClass::moment2) != wide);
+         (config_.has_moment1() && config_.type(TensorClass::moment1) != wide) ||
+         (config_.has_moment2() && config_.type(TensorClass::moment2) != wide);
 }
 
 void ParameterStore::find_segments() {
@@ -107,9 +106,11 @@ void ParameterStore::allocate_narrow(Device device) {
   if (config_.offload != Offload::none && narrow_state())
     staged_state_ = Buffer(device, DType::u8, {static_cast<std::int64_t>(wide_.bytes())},
                            MemoryClass::workspace, "offloaded state");
-  moment1_scales_ = scales(TensorClass::moment1, "scales of first moments");
-  next_moment1_scales_ = scales(TensorClass::moment1, "next scales of first moments");
-  if (config_.optimizer == OptimizerKind::adamw) {
+  if (config_.has_moment1()) {
+    moment1_scales_ = scales(TensorClass::moment1, "scales of first moments");
+    next_moment1_scales_ = scales(TensorClass::moment1, "next scales of first moments");
+  }
+  if (config_.has_moment2()) {
     moment2_scales_ = scales(TensorClass::moment2, "scales of second moments");
     next_moment2_scales_ = scales(TensorClass::moment2, "next scales of second moments");
   }

@@ -74,8 +74,9 @@ void ParameterStore::load_part(const Unit& unit, std::size_t tensor, Range part)
                 wide_room(0, count));
   decode(stream_, gradient_share(unit).rows(at, count), sum_scales_, tensor,
          wide_room(1, count));
-  decode(stream_, brought(1, share_in(moment1_, unit).rows(at, count)), moment1_scales_,
-         tensor, wide_room(2, count));
+  if (!moment1_.view().empty())
+    decode(stream_, brought(1, share_in(moment1_, unit).rows(at, count)), moment1_scales_,
+           tensor, wide_room(2, count));
   if (!moment2_.view().empty())
     decode(stream_, brought(2, share_in(moment2_, unit).rows(at, count)), moment2_scales_,
            tensor, wide_room(3, count));
@@ -127,6 +128,7 @@ void ParameterStore::store_part(const Unit& unit, const Segment& segment, Range 
           [&](const TensorView& room) {
             encode_weight(segment, part, master, next_weight_scales_, room);
           });
+  if (moment1_.view().empty()) return;
   store(1, share_in(moment1_, unit).rows(at, count), away, [&](const TensorView& room) {
     encode_as(TensorClass::moment1, wide_room(2, count), next_moment1_scales_,
               segment.tensor, room);
@@ -158,10 +160,12 @@ void ParameterStore::update_narrow(const OptimizerConfig& config, double learnin
     for_each_part(unit, unit.share(), [&](const Segment& segment, Range part) {
       const std::int64_t count = part.count();
       load_part(unit, segment.tensor, part);
+      const auto state = [&](const Buffer& kept, int room) {
+        return kept.view().empty() ? TensorView() : wide_room(room, count);
+      };
       update_range(config, *segment.param, learning_rate, gradient_scale, step,
-                   wide_room(0, count), wide_room(1, count), wide_room(2, count),
-                   moment2_.view().empty() ? TensorView() : wide_room(3, count),
-                   TensorView());
+                   wide_room(0, count), wide_room(1, count), state(moment1_, 2),
+                   state(moment2_, 3), TensorView());
       round_part(segment, part, step);
       finish(segment, part);
     });

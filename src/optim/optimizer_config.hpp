@@ -21,12 +21,13 @@ struct ScheduleConfig {
 
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
 
-// How the tensors whose names match are trained; later groups win over earlier ones.
+// How the tensors whose names match are trained. What a later group gives wins over what
+// an earlier one does; what it does not give stays.
 struct ParameterGroup {
   std::string pattern;  // of tensor names; * stands for any characters
   bool frozen = false;
-  double learning_rate = -1;  // at the peak; below 0: the run's
-  double weight_decay = -1;   // below 0: the run's
+  double learning_rate = -1;  // at the peak; below 0: not given
+  double weight_decay = -1;   // below 0: not given
 };
 
 struct OptimizerConfig {
@@ -39,6 +40,9 @@ struct OptimizerConfig {
   ScheduleConfig schedule;
   std::int64_t steps = 0;  // of the run, for the schedules
   std::vector<ParameterGroup> groups;
+
+  // SGD without momentum keeps no state.
+  bool has_momentum() const { return kind == OptimizerKind::adamw || beta1 > 0; }
 };
 
 }  // namespace trireme::optim

@@ -3,22 +3,19 @@
 #include "optim/parameter_groups.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/number.hpp"
 
 namespace trireme::optim {
 namespace {
 
 double number(std::string_view text, const std::string& group) {
-  double value = -1;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size() &&
-              value >= 0 && value <= 1e6,
-          Status::bad_content, "'{}' in \"{}\" is not a number from 0 to 1e6", text,
-          group);
-  return value;
+  const auto value = parse_number<double>(text);
+  require(value && *value >= 0 && *value <= 1e6, Status::bad_content,
+          "'{}' in \"{}\" is not a number from 0 to 1e6", text, group);
+  return *value;
 }
 
 }  // namespace
@@ -85,11 +82,8 @@ void apply_groups(const OptimizerConfig& config, Param& param) {
            group.pattern, names);
     }
     param.frozen = group.frozen;
-    param.weight_decay = group.weight_decay;
-    param.learning_rate_factor = 1.0;
-    if (group.learning_rate >= 0 && config.learning_rate > 0) {
-      param.learning_rate_factor = group.learning_rate / config.learning_rate;
-    }
+    if (group.learning_rate >= 0) param.learning_rate = group.learning_rate;
+    if (group.weight_decay >= 0) param.weight_decay = group.weight_decay;
   }
 }
 

@@ -100,8 +100,9 @@ void ParameterStore::allocate(Device device) {
   const DType master = config_.type(TensorClass::master);
   if (weight != master || config_.offload == Offload::optimizer)
     master_ = flat(master, layout_.share_elements, state, "master weights");
-  moment1_ = flat(config_.type(TensorClass::moment1), trained, state, "first moments");
-  if (config_.optimizer == OptimizerKind::adamw)
+  if (config_.has_moment1())
+    moment1_ = flat(config_.type(TensorClass::moment1), trained, state, "first moments");
+  if (config_.has_moment2())
     moment2_ = flat(config_.type(TensorClass::moment2), trained, state, "second moments");
   if (!offloads) return;
   const std::int64_t room = std::min(staged_elements, std::max<std::int64_t>(trained, 1));
@@ -125,8 +126,8 @@ void ParameterStore::allocate_slots(Device device) {
         "parallel.gathered_units = {} is too few: a module with a tied table needs {}",
         slots, needed);
     weight_slots_.resize(static_cast<std::size_t>(slots));
-    gathered_ = Buffer(device, config_.module_type(), {slots * most},
-                       MemoryClass::weights, "gathered weights");
+    gathered_ = Buffer(device, config_.bound_type(), {slots * most}, MemoryClass::weights,
+                       "gathered weights");
     if (shares_weights() && converts_weights())
       wire_ = Buffer(device, config_.type(TensorClass::weight), {slots * most},
                      MemoryClass::weights, "weights as they are gathered");

@@ -34,6 +34,7 @@ enum class Offload : std::uint8_t { none, optimizer, weights };
 struct StoreConfig {
   Recipe recipe = recipe_named("fp32");
   OptimizerKind optimizer = OptimizerKind::adamw;
+  bool momentum = true;  // false: SGD without momentum, which keeps no state
   std::int64_t bucket_bytes = 25
                               << 20;  // of gradients, reduced together (Sharding::none)
   bool training = true;               // false: weights only
@@ -51,6 +52,16 @@ struct StoreConfig {
   // What modules compute in, and in what they hand over gradients.
   DType module_type() const { return type(TensorClass::activation); }
   DType wide() const { return accumulator_of(module_type()); }
+  // In what modules are given weights. FP8 codes are made of weights as they are kept, as
+  // Transformer Engine casts the parameter itself: modules then convert what else they
+  // multiply with. FP8 weights are decoded, which in bf16 loses nothing.
+  DType bound_type() const {
+    const DType kept = type(TensorClass::weight);
+    return recipe.fp8() && !is_fp8(kept) ? kept : module_type();
+  }
+  // First moments, or SGD's momentum; second moments.
+  bool has_moment1() const { return optimizer == OptimizerKind::adamw || momentum; }
+  bool has_moment2() const { return optimizer == OptimizerKind::adamw; }
 };
 
 // A tensor's box in the store, for checkpoints and dumps.
@@ -108,6 +119,8 @@ class ParameterStore final : public WeightAccess {
   // ranks.
   double gradient_norm();
   // One optimizer step; leaves the gradients at zero. step: 1 for the first.
+  // learning_rate: of the Params that have none of their own, whose rate is a function of
+  // config.schedule and step.
   void update(const OptimizerConfig& config, double learning_rate, double gradient_scale,
               std::int64_t step);
   // Leaves the gradients at zero without an update.
@@ -231,9 +244,9 @@ class ParameterStore final : public WeightAccess {
   void find_partial_tensors();
   bool shares_weights() const { return config_.sharding == Sharding::weights; }
   bool shares_gradients() const { return config_.sharding >= Sharding::gradients; }
-  // Modules compute in another type than weights are kept in: they are given copies.
+  // Modules are given weights in another type than they are kept in: copies.
   bool converts_weights() const {
-    return config_.type(TensorClass::weight) != config_.module_type();
+    return config_.type(TensorClass::weight) != config_.bound_type();
   }
   bool fetches_weights() const { return shares_weights() || converts_weights(); }
   // Gradients are kept in another type than modules hand them over in.

@@ -6,6 +6,7 @@
 
 #include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
+#include "optim/stored_numbers.hpp"
 
 namespace trireme::optim {
 namespace {
@@ -18,7 +19,8 @@ bool is_narrow(DType type) { return size_of(type) <= 2; }
 
 StoredReport::StoredReport(Device device)
     : counts_(device, DType::f64, {classes, 2}, MemoryClass::workspace,
-              "what rounding loses") {}
+              "what rounding loses"),
+      amax_(device, DType::f32, {1}, MemoryClass::workspace, "largest magnitude") {}
 
 void StoredReport::begin(Stream& stream, bool count) {
   counting_ = count && counts_.bytes() > 0;
@@ -36,7 +38,8 @@ void StoredReport::add(Stream& stream, TensorClass what, const TensorView& wide_
   if (!counting_ || !is_narrow(type)) return;
   RoundingLosses& losses = losses_[static_cast<std::size_t>(what)];
   losses.elements += static_cast<double>(wide_N.elements());
-  losses.scale = std::max(losses.scale, double{scale});
+  if (!has_scale(type) || amax_of(stream, wide_N, amax_.view()) != 0)
+    losses.scale = std::max(losses.scale, double{scale});
   kernels::count_rounding_losses(stream, wide_N, kernels::rounding_limits(type, scale),
                                  {}, {}, counts_of(what));
 }

@@ -6,6 +6,7 @@
 #include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/optimizer.hpp"
+#include "optim/learning_rate.hpp"
 #include "optim/parameter_store.hpp"
 
 namespace trireme::optim {
@@ -23,10 +24,12 @@ void ParameterStore::update_range(const OptimizerConfig& config, const Param& pa
                                   std::int64_t step, const TensorView& main,
                                   const TensorView& gradient, const TensorView& moment1,
                                   const TensorView& moment2, const TensorView& weight) {
-  const double rate = learning_rate * param.learning_rate_factor;
-  const double decay = !param.decay              ? 0.0
-                       : param.weight_decay >= 0 ? param.weight_decay
-                                                 : config.weight_decay;
+  const double rate = param.learning_rate >= 0
+                          ? param.learning_rate * schedule_factor(config, step)
+                          : learning_rate;
+  const double decay = param.weight_decay >= 0 ? param.weight_decay
+                       : param.decay           ? config.weight_decay
+                                               : 0.0;
   Stream stream(main.device());  // the host's, where the state is offloaded
   if (config.kind == OptimizerKind::adamw) {
     const kernels::AdamW rule{rate,  config.beta1, config.beta2,  config.eps,

@@ -17,6 +17,13 @@ struct BatchJob {
   std::string describe() const;
 };
 
+// How often the batch system has started this job again.
+int batch_restarts();
+
+// Seconds that the job of this process has left, asked of the batch system now: its limit
+// may have changed since the start. Nothing where that is not known.
+std::optional<double> time_left_now();
+
 // Of this process, from Slurm's environment. Where that lacks the end (Slurm
 // before 23.02) squeue is asked, once, for 10 seconds at most; an end that cannot be had
 // is left out.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/thread_signals.hpp"
 #include "train/sample_order.hpp"
 
 namespace trireme::train {
@@ -53,7 +54,10 @@ BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig
     for (auto* views : {&batch.inputs, &batch.targets})
       for (std::int64_t m = 0; m < config.microbatches; ++m)
         views->push_back(rows.rows(row++, 1).reshape({tokens_T}));
-  thread_ = std::thread([this] { work(); });
+  thread_ = std::thread([this] {
+    use_signal_stack();
+    work();
+  });
 }
 
 BatchLoader::~BatchLoader() {

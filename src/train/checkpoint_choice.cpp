@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 
 namespace trireme::train {
@@ -34,24 +35,62 @@ std::string damage(comm::World& world, const std::string& path) {
   return world.broadcast(first);
 }
 
-}  // namespace
+// What was passed over, and what is taken instead.
+void warn_of_damage(const std::vector<std::string>& passed_over,
+                    const std::string& taken) {
+  for (const auto& wrong : passed_over)
+    log::warn("{}; going back to the checkpoint before it: {} will be taken", wrong,
+              taken);
+}
 
-std::string newest_whole_checkpoint(comm::World& world, const std::string& directory) {
-  std::string newest;
+// The name of the newest whole checkpoint; "" when there is none.
+std::string choose(comm::World& world, const std::string& directory) {
+  std::vector<std::string> passed_over;
   for (const std::int64_t step : steps(world, directory)) {
-    const std::string path = directory + "/" + io::step_name(step);
-    const std::string wrong = damage(world, path);
-    if (wrong.empty()) return path;
-    if (newest.empty()) newest = wrong;
-    log::warn("{}; going back to the checkpoint before it", wrong);
+    const std::string name = io::step_name(step);
+    const std::string wrong = damage(world, directory + "/" + name);
+    if (wrong.empty()) {
+      warn_of_damage(passed_over, name);
+      return name;
+    }
+    passed_over.push_back(wrong);
   }
-  if (!newest.empty())
+  if (!passed_over.empty())
     throw comm::Agreed(
         Status::bad_content,
         format("{}; no checkpoint of '{}' is whole: remove them to start anew, or name "
                "another in checkpoint.resume",
-               newest, directory));
+               passed_over.front(), directory));
   return "";
+}
+
+void tidy(comm::World& world, const std::string& directory, const std::string& newest) {
+  world.agree([&] {
+    if (world.rank() == 0) io::tidy(directory, newest);
+  });
+}
+
+}  // namespace
+
+std::string newest_whole_checkpoint(comm::World& world, const std::string& directory) {
+  tidy(world, directory, "");
+  const std::string newest = choose(world, directory);
+  if (newest.empty()) return "";
+  tidy(world, directory, newest);
+  return directory + "/" + newest;
+}
+
+void tidy_checkpoints(comm::World& world, const std::string& directory) {
+  tidy(world, directory, "");
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    auto steps = io::steps_in(directory);
+    while (
+        !steps.empty() &&
+        !io::why_incomplete(directory + "/" + io::step_name(steps.back()), 0, 0).empty())
+      steps.pop_back();
+    if (!steps.empty()) io::tidy(directory, io::step_name(steps.back()));
+  });
 }
 
 }  // namespace trireme::train

@@ -106,16 +106,21 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
     }
   });
   std::int64_t most = 0;
-  for (const auto& entry : tensors) most = std::max(most, entry.shape.elements());
+  std::vector<std::optional<DType>> types;
+  for (const auto& entry : tensors) {
+    types.push_back(wanted_type(world, boxes, entry.path));
+    if (types.back()) most = std::max(most, entry.shape.elements());
+  }
   const Buffer room(Device::host(), DType::f64, {most}, MemoryClass::data,
                     "loaded tensor");
   Stream stream;
-  for (const auto& entry : tensors) {
-    const auto dtype = wanted_type(world, boxes, entry.path);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& entry = tensors[i];
+    const auto dtype = types[i];
     if (!dtype) continue;
     const TensorView whole(room.view().raw(), *dtype, entry.shape);
     Shape begin = entry.shape;
-    for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
+    for (int dim = 0; dim < begin.rank(); ++dim) begin[dim] = 0;
     world.agree([&] {
       if (reader) reader->read(entry.path, entry.shape, begin, whole);
     });

@@ -296,7 +296,8 @@ constexpr std::array recompute_keys = {
 constexpr std::array optimizer_keys = {
     text("optimizer", "name", "\"adamw\"", "adamw|sgd|lion|muon|adafactor",
          "adamw, or sgd with betas[0] as momentum; others are not available yet."),
-    real("optimizer", "learning_rate", "0.0003", 0, 1e6, "Peak learning rate."),
+    real("optimizer", "learning_rate", "0.0003", 0, 1e6,
+         "Peak learning rate, but for what optimizer.groups says."),
     below(
         ranged(KeyType::reals, "optimizer", "betas", "", "[0.9, 0.95]", 0, 1,
                "Decay of the first and second moment; sgd uses the first as momentum and "
@@ -304,12 +305,18 @@ constexpr std::array optimizer_keys = {
     above(real("optimizer", "eps", "1e-08", 0, 1,
                "Added to the root of the second moment; unused by sgd.")),
     real("optimizer", "weight_decay", "0.1", 0, 1e6,
-         "Decoupled weight decay; not applied to norms and biases."),
+         "Decoupled weight decay; not applied to norms and biases unless a group says "
+         "so."),
     real("optimizer", "clip", "1.0", 0, 1e30,
          "Largest global norm of the gradient; 0: no clipping."),
-    ranged(KeyType::texts, "optimizer", "groups", "", "[]", -unbounded, unbounded,
-           "Tensors trained in their own way, each as \"PATTERN frozen\" or \"PATTERN "
-           "learning_rate=X weight_decay=X\"; * stands for anything, later ones win."),
+    ranged(
+        KeyType::texts, "optimizer", "groups", "", "[]", -unbounded, unbounded,
+        "Tensors trained in their own way, each as \"PATTERN frozen\" or \"PATTERN "
+        "learning_rate=X weight_decay=X\"; * stands for anything. The rate is a peak "
+        "of its own, also beside a learning_rate of 0, on the course of "
+        "optimizer.schedule; the decay holds for norms and biases too. Of several that "
+        "fit, the last that gives a value wins, and trains what an earlier one "
+        "froze."),
     text(
         "optimizer.schedule", "name", "\"constant\"", "constant|linear|cosine|wsd",
         "Course of the learning rate after warm-up; wsd: constant, then a linear decay."),
@@ -325,7 +332,11 @@ constexpr std::array optimizer_keys = {
 
 constexpr std::array checkpoint_keys = {
     integer("checkpoint", "every", "steps", "0", 0, most_steps,
-            "Steps between checkpoints, and one at the end; 0: none."),
+            "Steps between checkpoints; 0: one at the end only."),
+    boolean(
+        "checkpoint", "at_end", "true",
+        "Write one when run.steps are done; false: for benchmarks. A signal or a time "
+        "limit saves in any case."),
     integer("checkpoint", "keep", "checkpoints", "2", 0, 1e6,
             "How many of the newest are kept; 0: all."),
     integer("checkpoint", "keep_every", "steps", "0", 0, most_steps,
@@ -382,10 +393,13 @@ constexpr std::array other_keys = {
             "collective; a difference ends the job with status 82. Slow."),
     ranged(KeyType::integers, "debug", "dump_gradients", "steps", "[]", 1, most_steps,
            "Steps whose unclipped gradients are written to gradients/step-XXXXXXXX.h5."),
+    ranged(KeyType::integers, "debug", "dump_samples", "steps", "[]", 1, most_steps,
+           "Steps whose samples are listed in samples/step-XXXXXXXX.jsonl: for each "
+           "sequence its rank, microbatch, number in the source, file and place."),
     text("debug", "fault", "\"\"", "",
          "A fault to inject, for tests: kind@step@rank; kind: exit, throw, kill, hang, "
-         "stop, nan, nan_loss, nan_gradient, spike, flip_sign, flip_exponent, "
-         "flip_mantissa, flip_moment."),
+         "stop, slow_copy, nan, nan_loss, nan_gradient, spike, flip_sign, "
+         "flip_exponent, flip_mantissa, flip_moment."),
 };
 
 template <std::size_t... N>

@@ -19,6 +19,7 @@ optim::StoreConfig store_config(const RunConfig& config) {
   const ParallelSettings& parallel = config.parallel;
   return {.recipe = config.precision.recipe,
           .optimizer = config.optimizer.kind,
+          .momentum = config.optimizer.has_momentum(),
           .bucket_bytes = parallel.bucket_bytes,
           .training = true,
           .sharding = parallel.sharding,

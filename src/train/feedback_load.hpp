@@ -1,4 +1,5 @@
-// Error feedback in checkpoints: it goes on where it was written, and nowhere else.
+// State that a checkpoint may lack: error feedback of another mesh, momentum of a run
+// without, the scale of the loss.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,10 +11,13 @@
 
 namespace trireme::train {
 
-// The boxes that the checkpoint at `path` can fill: all, or, where it lacks what error
-// feedback carries over for this mesh and layout on any rank, those of the model and its
-// optimizer alone, with a line in the log. Collective over the world; throws an Agreed
-// error as io::CheckpointReader does.
+// The boxes that the checkpoint at `path` can fill: all, but for what may start anew,
+// with a line in the log. That is what error feedback carries over, where the checkpoint
+// lacks it for this mesh and layout on any rank, the momentum of SGD, where it was
+// written without, and the scale of the loss, where a checkpoint of another precision
+// starts fp16. Collective over the world; throws an Agreed error as io::CheckpointReader
+// does, and Error(bad_content) where second moments are wanted that the checkpoint's
+// optimizer did not have.
 std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& path,
                                          std::vector<io::TensorBox> boxes);
 

@@ -2,18 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/interruptions.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "comm/save_request.hpp"
-#include "comm/world.hpp"
+#include "base/log.hpp"
+#include "comm/stop_signals.hpp"
+#include "io/run_directory.hpp"
 
 namespace trireme::train {
 namespace {
 
 constexpr double assumed_rate = 250e6;  // bytes a second of a node
+// Slurm warns up to a minute earlier than it was told to, five minutes before the end in
+// the scripts of jobs/.
+constexpr double warning_seconds = 360;
+// The warning reaches the other ranks at about the same time.
+constexpr auto same_warning = std::chrono::seconds(10);
 
 // Thirty years at most: a job without an end may have one beyond the clock's range.
 std::chrono::steady_clock::duration seconds(double value) {
@@ -23,11 +27,13 @@ std::chrono::steady_clock::duration seconds(double value) {
 
 }  // namespace
 
+bool saves(Wish wish) { return wish >= Wish::save; }
 bool stops(Wish wish) { return wish > Wish::save; }
 
 std::string_view reason(Wish wish) {
   switch (wish) {
     case Wish::none: return "no reason";
+    case Wish::end_warning: return "a warning of the job's end";
     case Wish::save: return "a request";
     case Wish::stop_file: return "a file named stop";
     case Wish::job_end: return "the job's end";
@@ -42,20 +48,40 @@ double predicted_save_seconds(double bytes, double nodes) {
 }
 
 Interruptions::Interruptions(std::string directory, double time_limit,
-                             const BatchJob& job, bool leads)
-    : directory_(std::move(directory)), leads_(leads) {
-  const auto now = Clock::now();
-  if (time_limit > 0) time_limit_ = now + seconds(time_limit);
-  if (job.seconds_left) {
-    const double left = std::max(*job.seconds_left, 0.0);
-    job_end_ = now + seconds(left - std::min(60.0, left / 10));
-  }
+                             const BatchJob& job, bool leads,
+                             std::function<std::optional<double>()> ask)
+    : directory_(std::move(directory)), leads_(leads), ask_(std::move(ask)) {
+  if (time_limit > 0) time_limit_ = Clock::now() + seconds(time_limit);
+  if (job.seconds_left) set_job_end(*job.seconds_left);
 }
 
-Wish Interruptions::wish(const TimeNeeded& needed) const {
+void Interruptions::set_job_end(double seconds_left) {
+  const double left = std::max(seconds_left, 0.0);
+  job_end_ = Clock::now() + seconds(left - std::min(60.0, left / 10));
+}
+
+bool Interruptions::is_batch_warning(int own) {
+  const auto now = Clock::now();
+  own_warnings_ += own;
+  if (own_warnings_ > 1) return false;
+  if (warned_) return now - *warned_ < same_warning;
+  if (!job_end_ || *job_end_ - now > seconds(warning_seconds)) return false;
+  if (const auto left = ask_()) set_job_end(*left);
+  warned_ = Clock::now();
+  log::info(
+      "SIGUSR1 with {} of the job left: the run goes on until a checkpoint just "
+      "fits; another SIGUSR1 stops it at once",
+      human_seconds(std::chrono::duration<double>(*job_end_ - *warned_).count()));
+  return true;
+}
+
+Wish Interruptions::wish(const TimeNeeded& needed, Wish before) {
   if (comm::stop_requested()) return Wish::signal;
   const bool save = comm::take_save_request();
-  if (!leads_) return save ? Wish::save : Wish::none;
+  const int warnings = comm::take_end_warnings();
+  if (!leads_) return save ? Wish::save : warnings > 0 ? Wish::end_warning : Wish::none;
+  if ((warnings > 0 || before == Wish::end_warning) && !is_batch_warning(warnings))
+    return Wish::signal;
   if (reached(time_limit_, needed.seconds())) return Wish::time_limit;
   if (reached(job_end_, needed.seconds())) return Wish::job_end;
   if (asked_by_file("stop")) return Wish::stop_file;
@@ -63,13 +89,13 @@ Wish Interruptions::wish(const TimeNeeded& needed) const {
 }
 
 void Interruptions::fulfilled(Wish wish) const {
-  if (!leads_ || wish == Wish::none) return;
-  if (stops(wish)) ::unlink((directory_ + "/stop").c_str());
-  ::unlink((directory_ + "/save").c_str());
+  if (!leads_ || !saves(wish)) return;
+  if (stops(wish)) io::remove_request(directory_, "stop");
+  io::remove_request(directory_, "save");
 }
 
 bool Interruptions::asked_by_file(const char* name) const {
-  return ::access((directory_ + "/" + name).c_str(), F_OK) == 0;
+  return io::is_asked_by_file(directory_, name);
 }
 
 bool Interruptions::reached(const std::optional<Clock::time_point>& end,

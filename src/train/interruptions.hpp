@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,9 +13,11 @@
 namespace trireme::train {
 
 // What a rank asks for at the end of a step. The greatest of all ranks' wishes is
-// fulfilled: save goes on after a checkpoint, all below it end the run after one.
-enum class Wish { none, save, stop_file, job_end, time_limit, signal };
+// fulfilled: end_warning is for the leading rank to judge in the next step, save goes on
+// after a checkpoint, all below it end the run after one.
+enum class Wish { none, end_warning, save, stop_file, job_end, time_limit, signal };
 
+bool saves(Wish wish);
 bool stops(Wish wish);
 // "a signal", for the log.
 std::string_view reason(Wish wish);
@@ -39,11 +42,19 @@ class Interruptions {
   // early, and other ranks and nodes have to end, too.
   // directory: the run's, whose files `stop` and `save` are looked for.
   // leads: this rank watches clock and files for all.
-  Interruptions(std::string directory, double time_limit, const BatchJob& job,
-                bool leads);
+  // ask: seconds that the batch system leaves to the job now.
+  Interruptions(std::string directory, double time_limit, const BatchJob& job, bool leads,
+                std::function<std::optional<double>()> ask = time_left_now);
 
-  // At the end of a step. Local: the ranks agree on the greatest.
-  Wish wish(const TimeNeeded& needed) const;
+  // At the end of a step. Local: the ranks agree on the greatest, which is `before` for
+  // the next step.
+  //
+  // SIGUSR1 ends the run, unless it is the batch system's warning (sbatch
+  // --signal=USR1@N) and the end of the job is known: the program knows better how long a
+  // checkpoint takes. The first one within the job's last six minutes is taken for that:
+  // the batch system is asked again, for limits change, and the clock decides. Another
+  // one ends the run.
+  Wish wish(const TimeNeeded& needed, Wish before = Wish::none);
 
   // After the checkpoint is complete: removes the file that asked for it.
   void fulfilled(Wish wish) const;
@@ -52,11 +63,17 @@ class Interruptions {
   using Clock = std::chrono::steady_clock;
 
   bool asked_by_file(const char* name) const;
+  void set_job_end(double seconds_left);
+  // own: SIGUSR1 that reached this rank itself.
+  bool is_batch_warning(int own);
   static bool reached(const std::optional<Clock::time_point>& end, double seconds);
 
   std::string directory_;
   bool leads_;
   std::optional<Clock::time_point> time_limit_, job_end_;
+  std::optional<Clock::time_point> warned_;  // by the batch system
+  int own_warnings_ = 0;                     // SIGUSR1 of this rank
+  std::function<std::optional<double>()> ask_;
 };
 
 }  // namespace trireme::train

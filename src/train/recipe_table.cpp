@@ -11,14 +11,18 @@ std::string describe_recipe(const RunConfig& config) {
   const PrecisionSettings& precision = config.precision;
   const Recipe& recipe = precision.recipe;
   std::vector<TextRow> rows = {{"class", "type", "scaling", "bytes"}};
+  const bool adamw = config.optimizer.kind == optim::OptimizerKind::adamw;
+  const int moments = adamw ? 2 : config.optimizer.has_momentum() ? 1 : 0;
   for (std::size_t i = 0; i < tensor_classes; ++i) {
     const auto what = static_cast<TensorClass>(i);
+    if (what == TensorClass::moment1 && moments < 1) continue;
+    if (what == TensorClass::moment2 && moments < 2) continue;
     const Precision& of = recipe[what];
     rows.push_back({std::string(name_of(what)), std::string(name_of(of.type)),
                     std::string(name_of(of.scaling)), std::to_string(size_of(of.type))});
   }
   std::string text = format("precision {}: {}; {} bytes a parameter\n", recipe.name,
-                            recipe.doc, fixed(recipe.bytes_per_parameter(), 0)) +
+                            recipe.doc, fixed(recipe.bytes_per_parameter(moments), 0)) +
                      text_table(rows, 3, 2);
   if (precision.error_feedback)
     text +=

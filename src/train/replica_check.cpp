@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/device_memory.hpp"
+#include "base/number.hpp"
 #include "comm/position.hpp"
 #include "io/digest.hpp"
 
@@ -21,7 +22,7 @@ struct Print {
 };
 
 std::uint64_t first_half(const std::string& digest) {
-  return std::stoull(digest.substr(0, 16), nullptr, 16);
+  return parse_hexadecimal(digest.substr(0, 16)).value();
 }
 
 std::string place_of(const io::TensorBox& box) {

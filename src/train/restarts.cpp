@@ -1,55 +1,36 @@
-// note_start().
+// A batch job that starts again and again must come further each time.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/restarts.hpp"
 
-#include <filesystem>
-#include <sstream>
-#include <vector>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "base/error.hpp"
-#include "io/files.hpp"
 
 namespace trireme::train {
-namespace {
 
-constexpr std::size_t most_starts = 3;  // from one step
-
-struct Start {
-  int restart = 0;
-  std::int64_t step = 0;
-};
-
-// Of this job; a file of another job, or one that cannot be read, tells nothing.
-std::vector<Start> earlier_starts(const std::string& path, const BatchJob& job) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
-  std::istringstream lines(io::read_text(path, 1 << 20));
-  std::vector<Start> starts;
-  std::string id;
-  for (Start start; lines >> id >> start.restart >> start.step;)
-    if (id == job.id && start.restart < job.restarts) starts.push_back(start);
-  return starts;
-}
-
-}  // namespace
-
-void note_start(const std::string& directory, const BatchJob& job, std::int64_t step) {
-  if (job.id.empty()) return;
-  const std::string path = directory + "/restarts";
-  auto starts = earlier_starts(path, job);
-  std::size_t in_vain = 0;  // in a row, up to now
-  while (in_vain < starts.size() && starts[starts.size() - 1 - in_vain].step == step)
+void require_progress(std::span<const io::RunStart> starts) {
+  constexpr int most_starts = 3;  // from one step
+  const io::RunStart& now = starts.back();
+  if (now.process.job.empty()) return;
+  int in_vain = 0;  // in a row, up to now
+  for (auto before = starts.rbegin() + 1; before != starts.rend(); ++before) {
+    // Several runs of the program in one start of a job do not count.
+    if (before->process.job != now.process.job || before->restart >= now.restart)
+      continue;
+    if (before->step != now.step) break;
     ++in_vain;
+  }
   require(in_vain < most_starts, Status::resources,
           "job {} has started {} times from step {} without reaching a checkpoint, and "
           "stops here: look for the cause in its log (a hang? a time limit that is too "
           "short?), lower checkpoint.every, and submit it anew",
-          job.id, in_vain, step);
-  starts.push_back({job.restarts, step});
-  std::string text;
-  for (const Start& start : starts)
-    text += format("{} {} {}\n", job.id, start.restart, start.step);
-  io::write_text_atomically(path, text);
+          now.process.job, in_vain, now.step);
+}
+
+void end_count_of_script() {
+  if (const char* const counted = std::getenv("TRIREME_STARTS")) ::unlink(counted);
 }
 
 }  // namespace trireme::train

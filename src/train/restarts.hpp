@@ -1,17 +1,20 @@
-// Restarts: a batch job that starts again and again must come further each time.
+// A batch job that starts again and again must come further each time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <span>
 
-#include "train/batch_job.hpp"
+#include "io/run_status.hpp"
 
 namespace trireme::train {
 
-// Notes in `<directory>/restarts` that a start of `job` goes on from `step`; nothing
-// outside of a batch job. Throws Error(resources), so that nobody starts it once more,
-// when the last three starts of the same job went on from that step, too. For one rank.
-void note_start(const std::string& directory, const BatchJob& job, std::int64_t step);
+// starts: of a run, oldest first; the last is under way. Throws Error(resources), so that
+// nobody starts the job once more, when its last three starts by the batch system went on
+// from the same step as this one. Starts outside of a batch job are free.
+void require_progress(std::span<const io::RunStart> starts);
+
+// Removes the file that the variable TRIREME_STARTS names, in which the job script counts
+// starts that came to nothing: from here on the run's own record counts.
+void end_count_of_script();
 
 }  // namespace trireme::train

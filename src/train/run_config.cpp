@@ -81,8 +81,12 @@ model::ModelConfig read_model(const io::Deck& deck) {
 
 io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
                              std::string_view paths) {
-  return {deck.text("data.source"), deck.texts(paths), config.model.sequence,
-          config.model.vocabulary, config.run.seed};
+  io::SourceConfig source{deck.text("data.source"), deck.texts(paths),
+                          config.model.sequence, config.model.vocabulary,
+                          config.run.seed};
+  if (deck.given(paths) && source.kind != "synthetic")
+    source.named_by = format("{}: {}", deck.where(paths), paths);
+  return source;
 }
 
 optim::Sharding sharding_of(const std::string& strategy) {
@@ -211,6 +215,7 @@ StepRules read_step_rules(const io::Deck& deck) {
 
 void read_output(const io::Deck& deck, RunConfig& config) {
   config.checkpoint.every = deck.integer("checkpoint.every");
+  config.checkpoint.at_end = deck.boolean("checkpoint.at_end");
   config.checkpoint.keep = static_cast<int>(deck.integer("checkpoint.keep"));
   config.checkpoint.keep_every = deck.integer("checkpoint.keep_every");
   config.checkpoint.async = deck.boolean("checkpoint.async");
@@ -228,13 +233,13 @@ void read_output(const io::Deck& deck, RunConfig& config) {
   config.health.check_replicas_every = deck.integer("health.check_replicas_every");
   config.debug.check_collectives = deck.boolean("debug.check_collectives");
   config.debug.dump_gradients = deck.integers("debug.dump_gradients");
+  config.debug.dump_samples = deck.integers("debug.dump_samples");
   config.debug.fault = deck.text("debug.fault");
 }
 
 }  // namespace
 
-RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
-  // 1. What the deck says, with defaults that depend on other keys resolved.
+RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   RunConfig config;
   config.run = read_run(deck);
   config.model = read_model(deck);
@@ -248,9 +253,14 @@ RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   config.optimizer = read_optimizer(deck);
   config.z_loss = deck.real("model.z_loss");
   read_output(deck, config);
+  return config;
+}
 
+RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
+  // 1. What the deck says, with defaults that depend on other keys resolved.
+  RunConfig config = read_run_config(deck, ranks, ranks_on_node);
   // 2. Whether it can be done.
-  const BrokenRules broken = check_rules(deck, config, ranks);
+  const BrokenRules broken = check_rules(deck, config, ranks, ranks_on_node);
   if (broken.problems.empty()) {
     deck.require_sound();
     return config;

@@ -77,7 +77,8 @@ struct PrecisionSettings {
 };
 
 struct CheckpointSettings {
-  std::int64_t every = 0;       // steps; 0: none
+  std::int64_t every = 0;       // steps; 0: at the end only
+  bool at_end = true;           // when run.steps are done
   int keep = 0;                 // 0: all
   std::int64_t keep_every = 0;  // steps; 0: none
   bool async = false;           // written while training goes on
@@ -103,6 +104,7 @@ struct HealthSettings {
 
 struct DebugSettings {
   std::vector<std::int64_t> dump_gradients;  // steps
+  std::vector<std::int64_t> dump_samples;    // steps
   std::string fault;                         // "" or "kind@step@rank"
   bool check_collectives = false;
 };
@@ -138,6 +140,10 @@ struct RunConfig {
 // Error(bad_content); Error(resources) when another number of ranks would satisfy every
 // broken rule; Error(command_line) when only overrides are wrong.
 RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node = 0);
+
+// The same before any rule is checked: what the deck says, with defaults that depend on
+// other keys resolved.
+RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node);
 
 struct LoadedRun {
   io::Deck deck;

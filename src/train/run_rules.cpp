@@ -2,12 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
 
+#include "base/number.hpp"
 #include "model/stage.hpp"
 #include "optim/parameter_groups.hpp"
 #include "train/rules.hpp"
 
 namespace trireme::train {
 namespace {
+
+// Numbers of data ranks as numbers of ranks.
+std::vector<std::string> ranks_of(const std::vector<std::string>& data,
+                                  std::int64_t axes) {
+  std::vector<std::string> all;
+  for (const std::string& ranks : data)
+    all.push_back(std::to_string(parse_number<std::int64_t>(ranks).value() * axes));
+  return all;
+}
 
 // What is wrong with a group for this model, as a sentence; empty if nothing is.
 std::string misfit_of(const optim::OptimizerConfig& config,
@@ -80,24 +90,24 @@ void Rules::model_rules() {
       {"model.hidden", "model.heads"}, [&] { return m.hidden % m.heads == 0; },
       [&] {
         return show("model.hidden") + " must be divisible by " + show("model.heads") +
-               format(": write model.hidden = {} or model.heads = {}",
-                      next_multiple(m.hidden, m.heads), divisor_below(m.hidden, m.heads));
+               advise({{"model.hidden", multiples_from(m.hidden, m.heads)},
+                       {"model.heads", divisors_up_to(m.hidden, m.heads)}});
       });
   rule(
       {"model.heads", "model.kv_heads"}, [&] { return m.heads % m.kv_heads == 0; },
       [&] {
         return show("model.heads") + " must be divisible by " + show("model.kv_heads") +
-               format(": write model.kv_heads = {}", divisor_below(m.heads, m.kv_heads));
+               advise({{"model.kv_heads", divisors_up_to(m.heads, m.kv_heads)}});
       });
   rule(
       {"model.hidden", "model.heads", "model.architecture"},
       [&] { return !llama || m.hidden % m.heads != 0 || m.head_width() % 2 == 0; },
       [&] {
         return show("model.hidden") + " and " + show("model.heads") +
-               format(
-                   " make heads of width {}, and rotary positions need an even width: "
-                   "write model.hidden = {}",
-                   m.head_width(), (m.head_width() + 1) * m.heads);
+               format(" make heads of width {}, and rotary positions need an even width",
+                      m.head_width()) +
+               advise({{"model.hidden", multiples_from(m.hidden, 2 * m.heads)},
+                       {"model.heads", divisors_up_to(m.hidden, m.heads)}});
       });
   rule(
       {"model.architecture", "model.kv_heads", "model.heads"},
@@ -127,7 +137,10 @@ void Rules::model_rules() {
       [&] { return config_.data.kind != "bytes" || m.vocabulary > io::end_of_text; },
       [&] {
         return show("model.vocabulary") + " is too small for " + show("data.source") +
-               ", which has 256 bytes and an end of text: write model.vocabulary = 257";
+               ", which has 256 bytes and an end of text" +
+               advise({{"model.vocabulary",
+                        {std::to_string(io::end_of_text + 1),
+                         std::to_string(config_.parallel.mesh.tensor)}}});
       });
 }
 
@@ -140,20 +153,21 @@ void Rules::batch_rules() {
       [&] { return ranks_ % axes == 0; },
       [&] {
         const std::int64_t below = ranks_ / axes * axes;
+        std::vector<std::string> fewer;
+        for (std::int64_t ranks = below; ranks > 0 && fewer.size() < 32; ranks -= axes)
+          fewer.push_back(std::to_string(ranks));
         return show("parallel.tensor") + " x " + show("parallel.context") + " x " +
                show("parallel.pipeline") +
-               format(" = {} must divide the number of ranks, {}: start {}{}", axes,
-                      ranks_, below > 0 ? std::to_string(below) + " or " : "",
-                      ranks_text(below + axes));
+               format(" = {} must divide the number of ranks, {}", axes, ranks_) +
+               advise({{"", fewer}, {"", multiples_from(below + axes, axes)}});
       },
       true);
   rule(
       {"batch.global", "batch.micro"}, [&] { return batch.global % batch.micro == 0; },
       [&] {
         return show("batch.global") + " must be divisible by " + show("batch.micro") +
-               format(": write batch.global = {} or batch.micro = {}",
-                      next_multiple(batch.global, batch.micro),
-                      divisor_below(batch.global, batch.micro));
+               advise({{"batch.global", multiples_from(batch.global, batch.micro)},
+                       {"batch.micro", divisors_up_to(batch.global, batch.micro)}});
       });
   rule(
       {"batch.global", "batch.micro", "parallel.tensor", "parallel.context",
@@ -166,10 +180,10 @@ void Rules::batch_rules() {
         const std::int64_t rows = batch.global / batch.micro;
         return show("batch.global") + " must be divisible by " + show("batch.micro") +
                format(" x {} data ranks ({} / ", mesh.data, ranks_text(ranks_)) +
-               show("parallel.tensor") +
-               format("): write batch.global = {}, or start {}",
-                      next_multiple(batch.global, batch.micro * mesh.data),
-                      ranks_text(divisor_below(rows, mesh.data) * axes));
+               show("parallel.tensor") + ")" +
+               advise({{"batch.global",
+                        multiples_from(batch.global, batch.micro * mesh.data)},
+                       {"", ranks_of(divisors_up_to(rows, mesh.data), axes)}});
       },
       true);
 }
@@ -261,9 +275,10 @@ void Rules::optimizer_rules() {
       [&] { return schedule.kind != ScheduleKind::wsd || schedule.decay > 0; },
       [&] {
         return show("optimizer.schedule.decay") + " leaves " +
-               show("optimizer.schedule.name") + " without its decay: write " +
-               format("optimizer.schedule.decay = {}",
-                      std::max<std::int64_t>(1, config_.run.steps / 5));
+               show("optimizer.schedule.name") + " without its decay" +
+               advise({{"optimizer.schedule.decay",
+                        numbers(std::max<std::int64_t>(1, config_.run.steps / 5), 1)},
+                       {"optimizer.schedule.name", {"\"constant\""}}});
       });
   rule(
       {"optimizer.schedule.decay", "optimizer.schedule.name"},
@@ -271,7 +286,8 @@ void Rules::optimizer_rules() {
       [&] {
         return show("optimizer.schedule.decay") + " has no meaning with " +
                show("optimizer.schedule.name") +
-               ": remove it, or write optimizer.schedule.name = \"wsd\"";
+               advise({{"optimizer.schedule.decay", {"0"}},
+                       {"optimizer.schedule.name", {"\"wsd\""}}});
       });
   rule(
       {"optimizer.schedule.warmup", "optimizer.schedule.decay", "run.steps"},
@@ -280,8 +296,9 @@ void Rules::optimizer_rules() {
         return show("optimizer.schedule.warmup") + " and " +
                show("optimizer.schedule.decay") + " together exceed " +
                show("run.steps") +
-               format(": write run.steps = {} or shorter ones",
-                      schedule.warmup + schedule.decay);
+               advise({{"run.steps", {std::to_string(schedule.warmup + schedule.decay)}},
+                       {"optimizer.schedule.warmup",
+                        {std::to_string(config_.run.steps - schedule.decay)}}});
       });
 }
 
@@ -289,7 +306,7 @@ void Rules::optimizer_rules() {
 // stored together.
 void Rules::group_rules() {
   const auto texts = deck_.texts("optimizer.groups");
-  if (texts.empty() || !deck_.sound("optimizer.groups")) return;
+  if (quiet_ || texts.empty() || !deck_.sound("optimizer.groups")) return;
   std::string wrong;
   optim::OptimizerConfig config;
   for (const std::string& text : texts) {
@@ -317,17 +334,21 @@ void Rules::group_rules() {
 }
 
 void Rules::debug_rules() {
-  rule(
-      {"debug.dump_gradients", "run.steps"},
-      [&] {
-        const auto& steps = config_.debug.dump_gradients;
-        return std::all_of(steps.begin(), steps.end(),
-                           [&](auto step) { return step <= config_.run.steps; });
-      },
-      [&] {
-        return show("debug.dump_gradients") + " names a step after " + show("run.steps") +
-               ", the last: remove it";
-      });
+  const auto steps_rule = [&](std::string_view key,
+                              const std::vector<std::int64_t>& steps) {
+    rule(
+        {key, "run.steps"},
+        [&] {
+          return std::all_of(steps.begin(), steps.end(),
+                             [&](auto step) { return step <= config_.run.steps; });
+        },
+        [&] {
+          return show(key) + " names a step after " + show("run.steps") +
+                 ", the last: remove it";
+        });
+  };
+  steps_rule("debug.dump_gradients", config_.debug.dump_gradients);
+  steps_rule("debug.dump_samples", config_.debug.dump_samples);
   if (!config_.debug.fault.empty()) fault_rule();
 }
 
@@ -343,8 +364,8 @@ void Rules::fault_rule() {
   const bool well_formed =
       first != second && second != std::string::npos &&
       among(
-          "exit|throw|kill|hang|stop|nan|nan_loss|nan_gradient|spike|flip_sign|"
-          "flip_exponent|flip_mantissa|flip_moment",
+          "exit|throw|kill|hang|stop|slow_copy|nan|nan_loss|nan_gradient|spike|"
+          "flip_sign|flip_exponent|flip_mantissa|flip_moment",
           fault.substr(0, first)) &&
       number(first + 1, second, step) && number(second + 1, fault.size(), rank) &&
       step >= 1 && rank >= 0;
@@ -352,7 +373,8 @@ void Rules::fault_rule() {
       {"debug.fault"}, [&] { return well_formed; },
       [&] {
         return show("debug.fault") +
-               " must be kind@step@rank with kind exit, throw, kill, hang, stop, nan, "
+               " must be kind@step@rank with kind exit, throw, kill, hang, stop, "
+               "slow_copy, nan, "
                "nan_loss, nan_gradient, spike, flip_sign, flip_exponent, flip_mantissa "
                "or "
                "flip_moment: write "
@@ -367,6 +389,17 @@ void Rules::fault_rule() {
                ", the last: write an earlier step";
       });
   rule(
+      {"debug.fault", "optimizer.name", "optimizer.betas"},
+      [&] {
+        return !fault.starts_with("flip_moment") || config_.optimizer.has_momentum();
+      },
+      [&] {
+        return show("debug.fault") + " changes a moment, but " + show("optimizer.name") +
+               " with " + show("optimizer.betas") +
+               " keeps none: write debug.fault = \"flip_mantissa@" +
+               std::to_string(step) + "@" + std::to_string(rank) + "\"";
+      });
+  rule(
       {"debug.fault"}, [&] { return rank < ranks_; },
       [&] {
         return show("debug.fault") +
@@ -377,8 +410,9 @@ void Rules::fault_rule() {
       true);
 }
 
-BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks) {
-  return Rules(deck, config, ranks).check();
+BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks,
+                        int ranks_on_node) {
+  return Rules(deck, config, ranks, ranks_on_node).check();
 }
 
 }  // namespace trireme::train

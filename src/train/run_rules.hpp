@@ -16,7 +16,8 @@ struct BrokenRules {
 
 // Checks every rule. `config` is what the deck says, resolved; values of keys that are
 // not sound may be anything, and rules about them are not judged.
-BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks);
+BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks,
+                        int ranks_on_node = 0);
 
 // Keys whose value asks for what this version cannot do yet, each with the values to
 // write instead.

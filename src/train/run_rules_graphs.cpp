@@ -22,9 +22,7 @@ std::string misfit_of(const Recipe& recipe) {
   return {};
 }
 
-std::string or_without(const std::string& fix) {
-  return ": write " + fix + " or run.cuda_graphs = false";
-}
+Advice without() { return {"run.cuda_graphs", {"false"}}; }
 
 }  // namespace
 
@@ -35,7 +33,7 @@ void Rules::graph_rules() {
       {"run.cuda_graphs", "run.device"}, [&] { return config_.run.device == "cuda"; },
       [&] {
         return graphs + " launches on a GPU, but " + show("run.device") +
-               " may take none" + or_without("run.device = \"cuda\"");
+               " may take none" + advise({{"run.device", {"\"cuda\""}}, without()});
       });
   rule(
       {"run.cuda_graphs", "model.architecture"},
@@ -43,7 +41,7 @@ void Rules::graph_rules() {
       [&] {
         return graphs + " with " + show("model.architecture") +
                ", whose experts get another number of tokens each time" +
-               or_without("model.architecture = \"llama\"");
+               advise({{"model.architecture", {"\"llama\""}}, without()});
       });
   rule(
       {"run.cuda_graphs", "parallel.sharding_strategy"},
@@ -51,7 +49,8 @@ void Rules::graph_rules() {
       [&] {
         return graphs + " with " + show("parallel.sharding_strategy") +
                ", which gathers weights or reduces gradients inside a microbatch" +
-               or_without("parallel.sharding_strategy = \"ZERO1\"");
+               advise({{"parallel.sharding_strategy", {"\"ZERO1\"", "\"NO_SHARD\""}},
+                       without()});
       });
   const Recipe& recipe = config_.precision.recipe;
   const std::string misfit = misfit_of(recipe);
@@ -61,9 +60,11 @@ void Rules::graph_rules() {
       [&] {
         return graphs + format(" with precision.recipe = \"{}\", which ", recipe.name) +
                misfit +
-               or_without(
-                   "precision.recipe = \"bf16\" (or fp16, fp32, fp64) without other "
-                   "types");
+               advise({{"precision.recipe",
+                        {"\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
+                       {"precision.weights", {"\"auto\""}},
+                       {"precision.compute", {"\"bf16\""}},
+                       without()});
       });
   graph_mesh_rules();
 }
@@ -79,7 +80,7 @@ void Rules::graph_mesh_rules() {
           return graphs + " with " + show(key) +
                  ", whose ranks send messages inside a microbatch, which are not "
                  "recorded" +
-                 or_without(std::string(key) + " = 1");
+                 advise({{std::string(key), {"1"}}, without()});
         });
   };
   axis("parallel.tensor", mesh.tensor);
@@ -95,7 +96,7 @@ void Rules::graph_mesh_rules() {
       [&] {
         return graphs + " with " + show("parallel.schedule") +
                ", which puts work off that is not recorded" +
-               or_without("parallel.schedule = \"1f1b\"");
+               advise({{"parallel.schedule", {"\"1f1b\"", "\"gpipe\""}}, without()});
       });
 }
 

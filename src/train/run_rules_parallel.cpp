@@ -12,8 +12,8 @@ void Rules::tensor_rules() {
       {"model.heads", "parallel.tensor"}, [&] { return m.heads % tensor == 0; },
       [&] {
         return show("model.heads") + " must be divisible by " + show("parallel.tensor") +
-               format(": write model.heads = {} or parallel.tensor = {}",
-                      next_multiple(m.heads, tensor), divisor_below(m.heads, tensor));
+               advise({{"model.heads", multiples_from(m.heads, tensor)},
+                       {"parallel.tensor", divisors_up_to(m.heads, tensor)}});
       });
   rule(
       {"parallel.tensor", "model.feed_forward", "model.hidden", "model.architecture"},
@@ -21,7 +21,8 @@ void Rules::tensor_rules() {
       [&] {
         return show("model.feed_forward", m.feed_forward) + " is less than " +
                show("parallel.tensor") +
-               format(": write parallel.tensor = {} or less", m.feed_forward);
+               advise({{"model.feed_forward", multiples_from(tensor, tensor)},
+                       {"parallel.tensor", divisors_up_to(m.heads, m.feed_forward)}});
       });
   rule(
       {"parallel.tensor", "model.vocabulary", "data.source"},
@@ -29,11 +30,32 @@ void Rules::tensor_rules() {
       [&] {
         return show("model.vocabulary", m.vocabulary) + " is less than " +
                show("parallel.tensor") +
-               format(": write parallel.tensor = {} or less", m.vocabulary);
+               advise({{"parallel.tensor", divisors_up_to(m.heads, m.vocabulary)}});
       });
+  tensor_chunk_rules();
+  rule(
+      {"batch.micro", "model.sequence", "parallel.tensor", "parallel.sequence",
+       "parallel.context"},
+      [&] {
+        return !config_.parallel.sequence || m.sequence % context != 0 ||
+               config_.batch.micro * (m.sequence / context) % tensor == 0;
+      },
+      [&] {
+        return show("batch.micro") + " x " + show("model.sequence") +
+               (context > 1 ? " / " + show("parallel.context") : std::string()) +
+               " must be divisible by " + show("parallel.tensor") + " with " +
+               show("parallel.sequence") +
+               advise({{"model.sequence", multiples_from(m.sequence, tensor * context)},
+                       {"parallel.sequence", {"false"}}});
+      });
+}
+
+void Rules::tensor_chunk_rules() {
   rule(
       {"parallel.tensor", "parallel.tensor_chunks"},
-      [&] { return tensor > 1 || config_.parallel.tensor_chunks == 1; },
+      [&] {
+        return config_.parallel.mesh.tensor > 1 || config_.parallel.tensor_chunks == 1;
+      },
       [&] {
         return show("parallel.tensor_chunks") + " has no meaning with " +
                show("parallel.tensor") + ": write parallel.tensor_chunks = 1";
@@ -47,21 +69,6 @@ void Rules::tensor_rules() {
         return show("parallel.tensor_chunks") + " cuts products whose operands " +
                show("precision.compute") +
                " scales as a whole: write parallel.tensor_chunks = 1";
-      });
-  rule(
-      {"batch.micro", "model.sequence", "parallel.tensor", "parallel.sequence",
-       "parallel.context"},
-      [&] {
-        return !config_.parallel.sequence || m.sequence % context != 0 ||
-               config_.batch.micro * (m.sequence / context) % tensor == 0;
-      },
-      [&] {
-        return show("batch.micro") + " x " + show("model.sequence") +
-               (context > 1 ? " / " + show("parallel.context") : std::string()) +
-               " must be divisible by " + show("parallel.tensor") + " with " +
-               show("parallel.sequence") +
-               format(": write model.sequence = {} or parallel.sequence = false",
-                      next_multiple(m.sequence, tensor * context));
       });
 }
 
@@ -80,7 +87,8 @@ void Rules::context_rules() {
         return show("model.sequence") + " must be divisible by " +
                (zigzag ? "2 x " : "") + show("parallel.context") +
                (zigzag ? " with zigzag order" : "") +
-               format(": write model.sequence = {}", next_multiple(m.sequence, chunks));
+               advise({{"model.sequence", multiples_from(m.sequence, chunks)},
+                       {"parallel.context", divisors_up_to(m.sequence, context)}});
       });
   rule(
       {"parallel.context_method", "parallel.context_order"},
@@ -88,7 +96,8 @@ void Rules::context_rules() {
       [&] {
         return show("parallel.context_order") + " has no meaning with " +
                show("parallel.context_method") +
-               ", where a rank sees whole sequences: write \"auto\"";
+               ", where a rank sees whole sequences: write parallel.context_order = "
+               "\"auto\"";
       });
   rule(
       {"model.heads", "parallel.tensor", "parallel.context", "parallel.context_method"},
@@ -99,10 +108,8 @@ void Rules::context_rules() {
         return show("model.heads") + " / " + show("parallel.tensor") +
                " must be divisible by " + show("parallel.context") + " with " +
                show("parallel.context_method") +
-               format(
-                   ": write parallel.context = {} or parallel.context_method = "
-                   "\"ring\"",
-                   divisor_below(m.heads / tensor, context));
+               advise({{"parallel.context", divisors_up_to(m.heads / tensor, context)},
+                       {"parallel.context_method", {"\"ring\""}}});
       });
 }
 
@@ -116,14 +123,16 @@ void Rules::expert_rules() {
       [&] {
         return show("model.architecture") + " with " + show("model.moe.experts") +
                (mixture ? ": write how many experts a layer has"
-                        : ": only mixtral and deepseek_moe have experts; write 0");
+                        : ": only mixtral and deepseek_moe have experts; write "
+                          "model.moe.experts = 0");
       });
   rule(
       {"model.moe.experts", "model.moe.top_k"},
       [&] { return !mixture || moe.experts == 0 || moe.top_k <= moe.experts; },
       [&] {
         return show("model.moe.top_k") + " is more than " + show("model.moe.experts") +
-               format(": write model.moe.top_k = {} or less", moe.experts);
+               advise({{"model.moe.top_k", {std::to_string(moe.experts)}},
+                       {"model.moe.experts", {std::to_string(moe.top_k)}}});
       });
   expert_key_rules();
   rule(
@@ -131,14 +140,16 @@ void Rules::expert_rules() {
       [&] { return moe.bias_update_rate == 0 || moe.choice_bias; },
       [&] {
         return show("model.moe.bias_update_rate") + " moves a bias that " +
-               show("model.moe.choice_bias") + " leaves out: write true";
+               show("model.moe.choice_bias") +
+               " leaves out: write model.moe.choice_bias = true, or "
+               "model.moe.bias_update_rate = 0";
       });
   rule(
       {"model.moe.dense_layers", "model.layers"},
       [&] { return moe.dense_layers <= m.layers; },
       [&] {
         return show("model.moe.dense_layers") + " is more than " + show("model.layers") +
-               format(": write {} or less", m.layers);
+               format(": write model.moe.dense_layers = {}", m.layers);
       });
   rule(
       {"model.moe.capacity_factor", "parallel.context"},
@@ -188,7 +199,8 @@ void Rules::expert_mesh_rules() {
       {"parallel.expert", "model.architecture"}, [&] { return expert == 1 || mixture; },
       [&] {
         return show("parallel.expert") + " has no meaning with " +
-               show("model.architecture") + ", which has no experts: write 1";
+               show("model.architecture") +
+               ", which has no experts: write parallel.expert = 1";
       });
   rule(
       {"parallel.expert", "model.moe.experts"},
@@ -196,18 +208,17 @@ void Rules::expert_mesh_rules() {
       [&] {
         return show("model.moe.experts") + " must be divisible by " +
                show("parallel.expert") +
-               format(": write parallel.expert = {}",
-                      divisor_below(std::max<std::int64_t>(moe.experts, 1), expert));
+               advise({{"parallel.expert",
+                        divisors_up_to(std::max<std::int64_t>(moe.experts, 1), expert)},
+                       {"model.moe.experts", multiples_from(moe.experts, expert)}});
       });
   rule(
       {"parallel.expert", "parallel.tensor", "parallel.context", "parallel.pipeline"},
       [&] { return replicas == 0 || replicas % expert == 0; },
       [&] {
         return show("parallel.expert") +
-               format(
-                   " must divide the {} data x context ranks: write parallel.expert = "
-                   "{}",
-                   replicas, divisor_below(replicas, expert));
+               format(" must divide the {} data x context ranks", replicas) +
+               advise({{"parallel.expert", divisors_up_to(replicas, expert)}});
       },
       true);
   rule(
@@ -221,7 +232,9 @@ void Rules::expert_mesh_rules() {
         return show("parallel.expert") + " and " +
                show("parallel.shard_group", p.folding.shard) +
                ": one must divide the other, so that expert groups and shard groups "
-               "fit into each other";
+               "fit into each other" +
+               advise({{"parallel.expert", divisors_up_to(replicas, replicas)},
+                       {"parallel.shard_group", divisors_up_to(replicas, replicas)}});
       });
 }
 
@@ -234,10 +247,8 @@ void Rules::pipeline_rules() {
       [&] {
         return show("parallel.schedule") + " with " + show("parallel.virtual_stages") +
                ": " + why_illegal(shape) +
-               format(": write parallel.virtual_stages = {}",
-                      p.schedule == ScheduleKind::interleaved || is_v_shaped(p.schedule)
-                          ? 2
-                          : 1);
+               advise({{"parallel.virtual_stages", {"1", "2"}},
+                       {"parallel.schedule", {"\"1f1b\"", "\"interleaved\""}}});
       });
   const std::int64_t count = std::int64_t{1} * p.mesh.pipeline * p.virtual_stages;
   rule(
@@ -245,9 +256,11 @@ void Rules::pipeline_rules() {
       [&] { return config_.model.layers >= count; },
       [&] {
         return show("model.layers") + " is less than " + show("parallel.pipeline") +
-               " x " + show("parallel.virtual_stages") +
-               format(" = {} stages: write model.layers = {} or fewer stages", count,
-                      count);
+               " x " + show("parallel.virtual_stages") + format(" = {} stages", count) +
+               advise({{"model.layers", {std::to_string(count)}},
+                       {"parallel.virtual_stages", numbers(p.virtual_stages - 1, 1)},
+                       {"parallel.pipeline",
+                        numbers(config_.model.layers / p.virtual_stages, 1)}});
       });
   std::int64_t sum = 0;
   for (const std::int64_t layers : p.stage_layers) sum += layers;
@@ -265,7 +278,8 @@ void Rules::pipeline_rules() {
                       sum) +
                show("parallel.pipeline") + " x " + show("parallel.virtual_stages") +
                format(" makes {} stages for ", count) + show("model.layers") +
-               ": write a number for each stage, or [] to cut by work";
+               ": write a number for each stage, or parallel.stage_layers = [] to cut "
+               "by work";
       });
 }
 
@@ -290,10 +304,9 @@ void Rules::sharding_rules() {
       [&] { return replicas == 0 || replicas % p.folding.shard == 0; },
       [&] {
         return show("parallel.shard_group", p.folding.shard) +
-               format(
-                   " must divide the {} data x context ranks: write "
-                   "parallel.shard_group = {}",
-                   replicas, divisor_below(replicas, p.folding.shard));
+               format(" must divide the {} data x context ranks", replicas) +
+               advise(
+                   {{"parallel.shard_group", divisors_up_to(replicas, p.folding.shard)}});
       },
       true);
   unit_rules(gathers);
@@ -324,7 +337,8 @@ void Rules::unit_rules(bool gathers) {
       [&] {
         return show("parallel.gathered_units") + " is too few with " +
                show("model.tie_embeddings") +
-               ", whose table is a unit of its own: write 2 or more";
+               ", whose table is a unit of its own: write parallel.gathered_units = 2 "
+               "or more, or 0 for as many as it takes";
       });
   wrap_rules();
 }
@@ -339,7 +353,9 @@ void Rules::wrap_rules() {
       },
       [&] {
         return show("parallel.wrap") + " with " + show("parallel.wrap_parameters") +
-               ": wrap = \"size\" needs a size, and no other takes one";
+               ": wrap = \"size\" needs a size, and no other takes one" +
+               advise({{"parallel.wrap", {"\"size\"", "\"block\""}},
+                       {"parallel.wrap_parameters", {"0", "1000000"}}});
       });
   rule(
       {"parallel.wrap", "parallel.sharding_strategy"},
@@ -382,8 +398,8 @@ void Rules::recompute_rules() {
       [&] {
         return show("recompute.layers") + " with " + show("recompute.policy") + " and " +
                show("model.layers") +
-               ": it counts blocks that recompute; write 0, or a policy and at most all "
-               "blocks";
+               ": it counts blocks that recompute; write recompute.layers = 0, or a "
+               "policy and at most all blocks";
       });
   partition_rules();
 }

@@ -45,10 +45,8 @@ void Rules::precision_rules() {
       [&] {
         return show("precision.recipe") + " multiplies in " + std::string(compute) +
                ", which contradicts " + show("precision.compute") +
-               format(
-                   ": write precision.compute = \"{}\", or precision.recipe = "
-                   "\"auto\"",
-                   compute);
+               advise({{"precision.compute", {format("\"{}\"", compute)}},
+                       {"precision.recipe", {"\"auto\""}}});
       });
   const bool proof = deck_.text("precision.compute") == "fp64";
   for (const ClassKey& row : class_keys())
@@ -73,8 +71,9 @@ void Rules::precision_rules() {
         return show("precision.rounding") + " with " + show("precision.recipe") +
                ": the optimizer updates weights in " +
                std::string(name_of(precision.recipe[TensorClass::master].type)) +
-               ", which loses no small step: write precision.rounding = \"auto\", or "
-               "precision.master = \"bf16\"";
+               ", which loses no small step" +
+               advise({{"precision.rounding", {"\"auto\""}},
+                       {"precision.master", {"\"bf16\""}}});
       });
   feedback_rules();
   layer_rules();
@@ -92,8 +91,9 @@ void Rules::feedback_rules() {
       [&] {
         return show("precision.error_feedback") + " with gradients that travel in " +
                std::string(name_of(recipe[TensorClass::gradient_traffic].type)) +
-               ": nothing is rounded: write precision.error_feedback = false, or "
-               "precision.gradient_reduce = \"bf16\" or \"fp8\"";
+               ": nothing is rounded" +
+               advise({{"precision.error_feedback", {"false"}},
+                       {"precision.gradient_reduce", {"\"bf16\"", "\"fp8\""}}});
       });
   rule(
       {"precision.error_feedback", "precision.compute"},
@@ -126,7 +126,15 @@ void Rules::layer_rules() {
       [&] { return precision.first_bf16 + precision.last_bf16 <= m.layers; },
       [&] {
         return show("precision.first_bf16") + " and " + show("precision.last_bf16") +
-               " together exceed " + show("model.layers") + ": write smaller ones";
+               " together exceed " + show("model.layers") +
+               advise({{"precision.first_bf16",
+                        {std::to_string(
+                            std::max<std::int64_t>(m.layers - precision.last_bf16, 0))}},
+                       {"precision.last_bf16",
+                        {std::to_string(
+                            std::max<std::int64_t>(m.layers - precision.first_bf16, 0))}},
+                       {"model.layers",
+                        {std::to_string(precision.first_bf16 + precision.last_bf16)}}});
       });
   fp8_size_rules();
 }
@@ -147,7 +155,7 @@ void Rules::fp8_size_rules() {
       {"model.hidden", "precision.compute"}, [&] { return fits(m.hidden, 1); },
       [&] {
         return must(show("model.hidden"), 1) +
-               format(": write model.hidden = {}", next_multiple(m.hidden, multiple));
+               advise({{"model.hidden", multiples_from(m.hidden, multiple)}});
       });
   rule(
       {"model.feed_forward", "parallel.tensor", "precision.compute"},
@@ -155,8 +163,7 @@ void Rules::fp8_size_rules() {
       [&] {
         const std::int64_t of = multiple * mesh.tensor;
         return must(show("model.feed_forward", m.feed_forward), mesh.tensor) +
-               format(": write model.feed_forward = {}",
-                      next_multiple(m.feed_forward, of));
+               advise({{"model.feed_forward", multiples_from(m.feed_forward, of)}});
       });
   if (m.has_experts()) fp8_expert_rules(multiple);
   rule(
@@ -168,8 +175,11 @@ void Rules::fp8_size_rules() {
                show("parallel.tensor") +
                format(
                    ": the width on each rank must be a multiple of {} with "
-                   "precision.compute = \"fp8\": write model.heads = {}",
-                   multiple, std::max<std::int64_t>(m.hidden / multiple, 1));
+                   "precision.compute = \"fp8\"",
+                   multiple) +
+               advise({{"model.heads", divisors_up_to(m.hidden, m.hidden / 2)},
+                       {"model.kv_heads", divisors_up_to(m.heads, m.heads)},
+                       {"model.hidden", multiples_from(m.hidden, multiple * m.heads)}});
       });
   rule(
       {"batch.micro", "model.sequence", "parallel.context", "precision.compute"},
@@ -179,8 +189,12 @@ void Rules::fp8_size_rules() {
                show("parallel.context") +
                format(
                    " must be a multiple of {} on each rank with precision.compute = "
-                   "\"fp8\": write batch.micro = {}",
-                   multiple, next_multiple(config_.batch.micro, multiple));
+                   "\"fp8\"",
+                   multiple) +
+               advise({{"batch.micro",
+                        numbers(config_.batch.micro, config_.batch.micro + multiple)},
+                       {"model.sequence",
+                        multiples_from(m.sequence, multiple * mesh.context)}});
       });
 }
 
@@ -198,8 +212,8 @@ void Rules::fp8_expert_rules(std::int64_t multiple) {
       [&] {
         return must_be(show("model.moe.expert_feed_forward", m.expert_width()),
                        multiple * parts) +
-               format(": write model.moe.expert_feed_forward = {}",
-                      next_multiple(m.expert_width(), multiple * parts));
+               advise({{"model.moe.expert_feed_forward",
+                        multiples_from(m.expert_width(), multiple * parts)}});
       });
 }
 

@@ -3,6 +3,7 @@
 #include "train/saver.hpp"
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
@@ -27,6 +28,13 @@ class Timer {
   double& sum_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+std::function<void()> later_by(double seconds, std::function<void()> work) {
+  return [seconds, work = std::move(work)] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    work();
+  };
+}
 
 }  // namespace
 
@@ -84,6 +92,7 @@ std::vector<Saved> Saver::save(std::int64_t step, std::int64_t tokens) {
     info_.tokens = tokens;
     if (snapshot_) {
       auto copies = snapshot_->begin(boxes_());
+      if (copies_are_slow_) copies.later = later_by(0.3, std::move(copies.later));
       writer_->begin(info_, std::move(copies.boxes), true, std::move(copies.later));
       done = writer_->poll();
     } else {

@@ -46,6 +46,8 @@ class Saver {
   std::vector<Saved> save(std::int64_t step, std::int64_t tokens);
   // Weights and moments are about to change: waits until they have been copied.
   void before_update();
+  // An injected fault: from here on a copy begins only after a while.
+  void slow_copies() { copies_are_slow_ = true; }
   // At the end of a step: what stands by now. Throws an Agreed error when it failed.
   std::vector<Saved> poll();
   // Waits for the one under way.
@@ -63,6 +65,7 @@ class Saver {
   std::optional<io::CheckpointSnapshot> snapshot_;
   std::optional<io::CheckpointWriter> writer_;
   double blocking_seconds_ = 0;  // of the one under way
+  bool copies_are_slow_ = false;
 };
 
 }  // namespace trireme::train

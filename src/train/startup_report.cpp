@@ -9,6 +9,7 @@
 
 #include "base/cpu_place.hpp"
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "train/text_table.hpp"
@@ -78,10 +79,10 @@ RankPlace read(const std::string& text) {
   std::getline(fields, cores, '\t');
   std::getline(fields, numa_nodes, '\t');
   std::getline(fields, threads, '\t');
-  place.device_numa = std::stoi(device_numa);
+  place.device_numa = parse_number<int>(device_numa).value_or(-1);
   place.cores = parse_ranges(cores);
   place.numa_nodes = parse_ranges(numa_nodes);
-  place.threads = std::stoi(threads);
+  place.threads = parse_number<int>(threads).value_or(0);
   return place;
 }
 

@@ -128,6 +128,7 @@ void Trainer::announce() {
   if (!job_.id.empty()) log::info("job       {}", job_.describe());
   log::info("data      {}", source_->describe());
   if (validation_source_) log::info("validate  {}", validation_source_->describe());
+  log::info("saves     {}", describe_next_checkpoint());
   const std::string_view compute = name_of(config_.precision.compute);
   log::info(
       "flops     {} per token = 6 N + 12 L D S (causal half of attention: {}); mfu is "
@@ -172,12 +173,11 @@ void Trainer::train() {
     step();
     report_saved(saver_->poll());
     const bool last = step_ == config_.run.steps;
-    const auto& every = config_.checkpoint.every;
     if (config_.metrics.validate_every > 0 &&
         (last || step_ % config_.metrics.validate_every == 0)) {
       validate();
     }
-    if (wish_ != Wish::none || (every > 0 && (last || step_ % every == 0))) save();
+    if (saves(wish_) || next_checkpoint(step_ - 1) == step_) save();
     if (!stops(wish_)) interruptions_.fulfilled(wish_);
   }
   watchdog_->beat_slow("saving a checkpoint", step_);
@@ -200,9 +200,7 @@ void Trainer::step() {
     const Batch* batch = nullptr;
     {
       const Timer timer(times.data, "data");
-      enter("reading data");
-      batch = &loader_->next();
-      enter("training step");
+      batch = &next_batch();
     }
     // Losses and gradients are means over the real tokens of the global batch.
     const double valid = totals_.tokens(static_cast<double>(batch->valid_tokens));
@@ -246,12 +244,20 @@ void Trainer::step() {
   record(loss, norm, rate, times);
 }
 
+const Batch& Trainer::next_batch() {
+  enter("reading data");
+  const Batch& batch = loader_->next();
+  dump_samples();
+  enter("training step");
+  return batch;
+}
+
 // Sums the loss over replicas and stages; agrees on a checkpoint or stop after this step,
 // on the most memory that any rank has held and on the idle shares of the pipeline.
 double Trainer::reduce_loss(double loss) {
   StepTotals::Outcome mine;
   mine.loss = loss;
-  mine.wish = interruptions_.wish(time_needed());
+  mine.wish = interruptions_.wish(time_needed(), wish_);
   for (int i = 0; i < memory_classes; ++i) {
     mine.memory_peak +=
         static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);

@@ -58,6 +58,7 @@ class Trainer {
   void measure_peak();
 
   void step();
+  const Batch& next_batch();
   double reduce_loss(double loss);
   bool step_is_sound(double loss, double own_loss, double norm);
   std::string find_culprits(double own_loss);
@@ -80,7 +81,11 @@ class Trainer {
   double validation_loss();
   void train();
   void save();
+  // The step after `step` that ends with a checkpoint by the deck; none: -1.
+  std::int64_t next_checkpoint(std::int64_t step) const;
+  std::string describe_next_checkpoint() const;
   void dump_gradients();
+  void dump_samples();
   TimeNeeded time_needed() const;
   std::string due_fault() const;
   void inject_fault();

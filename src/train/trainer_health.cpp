@@ -11,6 +11,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "comm/position.hpp"
 #include "kernels/elementwise.hpp"
 #include "train/replica_check.hpp"
@@ -146,7 +147,9 @@ std::string Trainer::due_fault() const {
   std::getline(text, kind, '@');
   std::getline(text, step, '@');
   std::getline(text, rank);
-  return std::stoll(step) == step_ + 1 && std::stoi(rank) == world_.rank() ? kind : "";
+  const bool due = parse_number<std::int64_t>(step) == step_ + 1 &&
+                   parse_number<int>(rank) == world_.rank();
+  return due ? kind : "";
 }
 
 void Trainer::inject_fault() {
@@ -159,6 +162,7 @@ void Trainer::inject_fault() {
   if (kind == "kill") ::kill(::getpid(), SIGKILL);
   if (kind == "stop") ::kill(::getpid(), SIGSTOP);
   while (kind == "hang") ::usleep(100000);
+  if (kind == "slow_copy") saver_->slow_copies();
   if (kind == "nan") poison(engine_->store().params().back()->value);
   if (!kind.starts_with("flip_")) return;
   const std::string which = kind.substr(5);

@@ -10,6 +10,7 @@
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
 #include "kernels/elementwise.hpp"
+#include "train/sample_list.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -144,17 +145,27 @@ double Trainer::validation_loss() {
   return loss / std::max(valid, 1.0);
 }
 
+// Which samples the step under way is made of.
+void Trainer::dump_samples() {
+  const auto& steps = config_.debug.dump_samples;
+  if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
+  world_.agree([&] {
+    if (world_.rank() != 0) return;
+    io::write_text_atomically(Directory(config_.run.directory).make("samples"),
+                              io::step_name(step_ + 1) + ".jsonl",
+                              list_samples(config_, *source_, step_ + 1));
+  });
+}
+
 // Every tensor's unclipped gradient, whole, by name.
 void Trainer::dump_gradients() {
   const auto& steps = config_.debug.dump_gradients;
   if (std::find(steps.begin(), steps.end(), step_ + 1) == steps.end()) return;
-  const std::string directory = config_.run.directory + "/gradients";
-  const std::string path = directory + "/" + io::step_name(step_ + 1) + ".h5";
   std::optional<io::Hdf5File> file;
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    io::make_directories(directory);
-    file.emplace(path, io::Hdf5File::Mode::create);
+    file.emplace(Directory(config_.run.directory).make("gradients"),
+                 io::step_name(step_ + 1) + ".h5");
   });
   const auto boxes = engine_->store().gradient_boxes();
   for (const auto& [name, shape] : all_tensors(world_, boxes)) {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "comm/one_time.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
@@ -10,7 +11,6 @@
 #include "train/checkpoint_load.hpp"
 #include "train/deck_table.hpp"
 #include "train/feedback_load.hpp"
-#include "train/restarts.hpp"
 #include "train/trainer.hpp"
 #include "train/whole_tensors.hpp"
 
@@ -63,13 +63,13 @@ void Trainer::start_or_resume() {
     const std::string newest = newest_whole_checkpoint(world_, checkpoints);
     if (!newest.empty()) load(newest, true);
   } else if (resume != "never") {
+    tidy_checkpoints(world_, checkpoints);
     load(resume, false, steps.empty() ? -1 : steps.back());
   }
   if (saved_step_ < 0) engine_->store().initialize(config_.run.seed);
   predict_save();
   remember_steps();
   comm::first_rank_then_others(world_, patience, [&] {
-    if (step_ < config_.run.steps) note_start(config_.run.directory, job_, step_);
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     metrics_.emplace(config_.run.directory + "/metrics.jsonl", step_);
     if (config_.metrics.tensorboard)
@@ -125,17 +125,36 @@ void Trainer::save() {
   saved_step_ = step_;
 }
 
+std::int64_t Trainer::next_checkpoint(std::int64_t step) const {
+  const std::int64_t every = config_.checkpoint.every, last = config_.run.steps;
+  const std::int64_t next = every > 0 ? (step / every + 1) * every : last + 1;
+  if (next < last || (next == last && every > 0)) return next;
+  return config_.checkpoint.at_end && step < last ? last : -1;
+}
+
+std::string Trainer::describe_next_checkpoint() const {
+  const std::int64_t next = next_checkpoint(step_);
+  if (next < 0)
+    return "no checkpoint (checkpoint.at_end = false) unless one is asked for";
+  if (next < config_.run.steps || config_.checkpoint.every > 0)
+    return format("the next checkpoint is due after step {}", next);
+  return format("one checkpoint, after step {} (checkpoint.every = 0)", next);
+}
+
 // Of checkpoints that stand: what they took.
 void Trainer::report_saved(const std::vector<Saved>& saved) {
   for (const Saved& one : saved) {
     save_seconds_ = one.seconds;
     const double rate = static_cast<double>(one.bytes) / one.seconds;
-    log::info("step {}  checkpoint in {} ({}{}{})", one.step,
+    const std::int64_t next = next_checkpoint(step_);
+    log::info("step {}  checkpoint in {} ({}{}{}){}", one.step,
               config_.run.directory + "/checkpoints", human_seconds(one.seconds),
               one.bytes > 0 ? format(", {}/s", human_bytes(rate)) : std::string(),
               config_.checkpoint.async
                   ? format(", training waited {}", human_seconds(one.blocking_seconds))
-                  : std::string());
+                  : std::string(),
+              next > 0 && !stops(wish_) ? format(", the next after step {}", next)
+                                        : std::string());
     if (!metrics_) continue;
     write_metrics(io::Record()
                       .set("step", one.step)
@@ -157,9 +176,11 @@ void Trainer::remember_steps() {
                      s.skipped ? 1 : 0);
   });
   std::istringstream lines(world_.broadcast(text));
-  std::string step, loss, norm, skipped;  // streams do not read "nan"
+  std::string step, loss, norm, skipped;  // streams do not read "nan" nor 1e-310
   while (lines >> step >> loss >> norm >> skipped)
-    guard_.remember(std::stoll(step), std::stod(loss), std::stod(norm), skipped == "1");
+    guard_.remember(parse_number<std::int64_t>(step).value(),
+                    parse_number<double>(loss).value(),
+                    parse_number<double>(norm).value(), skipped == "1");
 }
 
 }  // namespace trireme::train

@@ -21,3 +21,5 @@ trireme_add_test(checkpoint_meshes RANKS 8
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.sh
           $<TARGET_FILE:checkpoint_mesh_test> ${MPIEXEC_EXECUTABLE}
           ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.txt)
+trireme_test(checkpoint_hostile_test USES io LIBRARIES ${CMAKE_DL_LIBS}
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_hostile_test.cpp ${_faults})

@@ -9,3 +9,10 @@ target_link_libraries(comm_faults PRIVATE trireme_comm trireme_base trireme_test
 trireme_add_test(comm_faults RANKS 3 WAITS
                  COMMAND ${CMAKE_CURRENT_LIST_DIR}/comm_faults.sh
                          $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})
+
+# 20,000 signals for each type of number, on one thread and on two.
+trireme_test(signal_products_test SOURCES signal_products_test.cpp USES base comm kernels
+             RANKS 1 2 LIBRARIES OpenMP::OpenMP_CXX)
+trireme_add_test(signal_products_test.threads COMMAND signal_products_test)
+set_property(TEST signal_products_test.threads APPEND PROPERTY ENVIRONMENT OMP_NUM_THREADS=2
+             OPENBLAS_NUM_THREADS=2)

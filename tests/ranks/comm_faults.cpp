@@ -65,6 +65,12 @@ class Faults {
       ::sleep(1);
       reduce(x_.view().elements());
     }
+    if (fault == "in_flight_all") {
+      const Handle left = mesh_.everyone().all_reduce(stream_, x_.view());
+      fail(Status::io, "lost on every rank");
+    }
+    // The end of the job wakes it, and gives it a second before it kills it.
+    if (fault == "woken" && world_.rank() == 0) ::raise(SIGSTOP);
     if (fault == "late" && last) oversleep();
     if (fault == "late_at_barrier" && last) oversleep();
     if (fault == "late_at_barrier") world_.barrier();

@@ -20,7 +20,10 @@ expect() {
   fi
   fault=$1 ranks=$2 want=$3 want_lines=$4
   shift 4
-  timeout 40 "$mpiexec" -n "$ranks" "$program" "$fault" >"$output" 2>&1
+  : >"$output"
+  # Straight into the file: mpirun does not pass on what a rank says after the abort.
+  timeout 40 "$mpiexec" -n "$ranks" sh -c 'exec "$@" 2>>"$0"' "$output" "$program" "$fault" \
+    >>"$output" 2>&1
   status=$?
   lines=$(grep -c '^trireme: error: ' "$output")
   missing=
@@ -46,6 +49,8 @@ for ranks in 3; do
   expect memory $ranks 78 1 'out of memory'
   expect agreed $ranks 66 1 "error: rank $last: no file"
   expect in_flight $ranks 74 1 'lost in flight'
+  expect in_flight_all $ranks 74 1 'lost on every rank'
+  expect woken $ranks 82 1 'late: rank 0 (host'
   expect late $ranks 82 1 "all_reduce #2 fp32\[1000\] on axis 'everyone' .*late: rank $last (host .*) never entered it"
   expect late_at_barrier $ranks 82 1 "barrier #.* on axis 'world' .*late: rank $last (host"
   expect swapped $ranks 82 1 "out of step: .* in all_reduce #2 .*; rank $last in broadcast #2"

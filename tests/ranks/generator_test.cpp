@@ -33,6 +33,15 @@ model::ModelConfig tiny(model::Architecture architecture) {
           .initializer_range = 0.3};
 }
 
+// Four experts, two of which a token uses.
+model::ModelConfig tiny_mixture(double capacity_factor) {
+  model::ModelConfig config = tiny(model::Architecture::mixtral);
+  config.moe.experts = 4;
+  config.moe.top_k = 2;
+  config.moe.capacity_factor = capacity_factor;
+  return config;
+}
+
 // Initial weights of seed 5, written by all ranks as a checkpoint below `directory`.
 void write_model(comm::World& world, const model::ModelConfig& model,
                  const std::string& directory) {
@@ -72,18 +81,24 @@ class OneWindow final : public io::SampleSource {
   std::vector<std::int32_t> tokens_;
 };
 
-void compare_with_whole_sequence(model::Architecture architecture) {
+std::string model_directory(comm::World& world) {
+  return world.broadcast((std::filesystem::temp_directory_path() /
+                          ("trireme-generator-" + std::to_string(::getpid())))
+                             .string());
+}
+
+// The logits of `config` in generation against those of `reference` on whole sequences.
+void compare_with_whole_sequence(const model::ModelConfig& config,
+                                 const model::ModelConfig& reference) {
   comm::World& world = test::world();
-  const auto config = tiny(architecture);
-  const std::string directory =
-      world.broadcast((std::filesystem::temp_directory_path() /
-                       ("trireme-generator-" + std::to_string(::getpid())))
-                          .string());
+  const std::string directory = model_directory(world);
   write_model(world, config, directory);
   const io::CheckpointReader reader(directory);
   comm::Mesh mesh(world, {.tensor = world.size()});
   const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
                                  config.sequence, reader);
+  const infer::LoadedModel whole_model(
+      reference, DType::f64, mesh.group(comm::Axis::tensor), reference.sequence, reader);
   const Random random(3, 1);
   std::vector<std::int32_t> tokens;
   for (std::uint64_t i = 0; i <= 12; ++i) {
@@ -92,7 +107,7 @@ void compare_with_whole_sequence(model::Architecture architecture) {
   // Logits of this rank's part of the vocabulary at every position of the whole sequence.
   const Range part = model.stage().vocabulary_range();
   std::vector<double> whole(static_cast<std::size_t>(12 * part.count()));
-  infer::evaluate(model, OneWindow(tokens),
+  infer::evaluate(whole_model, OneWindow(tokens),
                   [&](std::int64_t first, const TensorView& logits_CV) {
                     for (std::int64_t i = 0; i < logits_CV.dim(0); ++i)
                       std::copy_n(logits_CV.rows(i, 1).data<double>(), part.count(),
@@ -119,11 +134,53 @@ void compare_with_whole_sequence(model::Architecture architecture) {
   if (world.rank() == 0) std::filesystem::remove_all(directory);
 }
 
+void compare_with_whole_sequence(model::Architecture architecture) {
+  compare_with_whole_sequence(tiny(architecture), tiny(architecture));
+}
+
 TEST(Generator, LlamaLogitsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(model::Architecture::llama);
 }
 TEST(Generator, Gpt2LogitsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(model::Architecture::gpt2);
+}
+
+// Experts of a capacity below their share pass tokens by in training. In generation they
+// take all: which ones would depend on how the text is cut into pieces.
+TEST(Generator, ExpertsTakeAllTokens) {
+  compare_with_whole_sequence(tiny_mixture(0.5), tiny_mixture(0));
+}
+
+// What follows a text is the same wherever the prompt ended, also beyond the sequence.
+TEST(Generator, PromptsEndAnywhere) {
+  comm::World& world = test::world();
+  for (const auto& config : {tiny(model::Architecture::llama),
+                             tiny(model::Architecture::gpt2), tiny_mixture(0.5)}) {
+    const std::string directory = model_directory(world);
+    write_model(world, config, directory);
+    const io::CheckpointReader reader(directory);
+    comm::Mesh mesh(world, {.tensor = world.size()});
+    const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                   config.sequence, reader);
+    constexpr std::size_t all = 50;
+    const auto continued = [&](std::vector<std::int32_t> text) {
+      const auto count = static_cast<std::int64_t>(all - text.size());
+      const std::vector<std::int32_t> prompt = text;
+      infer::Generator generator(model, config.sequence);
+      generator.generate(prompt, count, infer::Sampler({.temperature = 0}),
+                         [&](std::int32_t token) {
+                           text.push_back(token);
+                           return true;
+                         });
+      return text;
+    };
+    const std::vector<std::int32_t> whole = continued({1, 7, 3});
+    for (const std::ptrdiff_t end : {4, 12, 13, 17, 20, 31, 45})
+      EXPECT_EQ(continued({whole.begin(), whole.begin() + end}), whole) << end;
+    world.barrier();
+    if (world.rank() == 0) std::filesystem::remove_all(directory);
+    world.barrier();
+  }
 }
 
 }  // namespace

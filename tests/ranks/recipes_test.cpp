@@ -324,12 +324,14 @@ TEST(Recipes, OffloadedState) {
 }
 
 // Bytes per parameter of the published recipes: Megatron-LM's and nanotron's fp32 sums
-// 20, none 16, Transformer Engine 16, FP8-LM 9, DeepSeek-V3 15, nanotron 10.
+// 20, none 16, Transformer Engine 16, FP8-LM 9, DeepSeek-V3 15, nanotron 10, MS-AMP's
+// three levels 11, 6 and 7.
 TEST(Recipes, BytesPerParameter) {
   const std::map<std::string, double> published = {
       {"bf16", 18},          {"bf16_fp32_sum", 20}, {"bf16_no_sum", 16},
       {"te_current", 16},    {"fp8_lm", 9},         {"bf16_pure", 8},
-      {"bf16_autocast", 16}, {"deepseek_v3", 15},   {"nanotron_fp8", 10}};
+      {"bf16_autocast", 16}, {"deepseek_v3", 15},   {"nanotron_fp8", 10},
+      {"ms_amp_o1", 11},     {"ms_amp_o2", 6},      {"ms_amp_o3", 7}};
   Words all = narrow;
   for (const char* name : {"bf16", "te_current", "te_delayed"}) all.push_back(name);
   for (const std::string& name : all) {

@@ -3,12 +3,18 @@
 #include "comm/world.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "comm/one_time.hpp"
-#include "comm/save_request.hpp"
+#include "comm/stop_signals.hpp"
 #include "support/world.hpp"
 
 namespace trireme::comm {
@@ -85,18 +91,78 @@ TEST(Guarded, ReturnsTheStatusOfAnAgreedError) {
   EXPECT_EQ(guarded(world(), [] { return 75; }), 75);
 }
 
-TEST(Signals, AskForAStop) {
-  EXPECT_FALSE(stop_requested());
-  std::raise(SIGUSR1);
-  EXPECT_TRUE(stop_requested());
+// A thread takes signals: what it has taken is seen soon.
+template <class Condition>
+bool soon(const Condition& condition) {
+  for (int i = 0; i < 10000; ++i) {
+    if (condition()) return true;
+    ::usleep(1000);
+  }
+  return false;
 }
 
-// A thousand at once ask for one checkpoint.
-TEST(Signals, AskForASaveOnce) {
+// Every thread of this process, MPI's and OpenMP's included.
+std::vector<std::string> thread_states() {
+  std::vector<std::string> states;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "status");
+    states.emplace_back(std::istreambuf_iterator<char>(file),
+                        std::istreambuf_iterator<char>());
+  }
+  return states;
+}
+
+bool blocks(const std::string& state, int signal) {
+  const std::string key = "SigBlk:\t";
+  const auto mask =
+      std::stoull(state.substr(state.find(key) + key.size(), 16), nullptr, 16);
+  return (mask >> (signal - 1) & 1) != 0;
+}
+
+// Of the requests, the thread that waits for them alone seems not to block them.
+TEST(Signals, AreBlockedInEveryThread) {
+  const auto states = thread_states();
+  for (const std::string& state : states)
+    for (const int signal : {SIGCHLD, SIGALRM, SIGPROF, SIGVTALRM, SIGIO})
+      EXPECT_TRUE(blocks(state, signal)) << signal << " in " << state;
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGXCPU})
+    EXPECT_LE(std::count_if(states.begin(), states.end(),
+                            [&](const auto& state) { return !blocks(state, signal); }),
+              1)
+        << signal;
+}
+
+TEST(Signals, LeaveFaultsAndJobControlAlone) {
+  for (const std::string& state : thread_states())
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTSTP, SIGQUIT})
+      EXPECT_FALSE(blocks(state, signal)) << signal << " in " << state;
+}
+
+TEST(Signals, FatalOnesRunOnAStackOfTheirOwn) {
+  stack_t stack{};
+  ASSERT_EQ(::sigaltstack(nullptr, &stack), 0);
+  EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGUSR1, SIGTERM}) {
+    struct sigaction action {};
+    ASSERT_EQ(::sigaction(signal, nullptr, &action), 0);
+    EXPECT_NE(action.sa_flags & SA_ONSTACK, 0) << signal;
+  }
+}
+
+TEST(Signals, AskForAnEnd) {
+  EXPECT_EQ(take_end_warnings(), 0);
+  ::kill(::getpid(), SIGUSR1);
+  EXPECT_TRUE(soon([] { return take_end_warnings() > 0; }));
+  EXPECT_FALSE(stop_requested());
+  ::kill(::getpid(), SIGTERM);
+  EXPECT_TRUE(soon(stop_requested));
+}
+
+// A thousand at once ask for few checkpoints, and the last of them for one.
+TEST(Signals, AskForASave) {
   EXPECT_FALSE(take_save_request());
-  for (int i = 0; i < 1000; ++i) std::raise(SIGUSR2);
-  EXPECT_TRUE(take_save_request());
-  EXPECT_FALSE(take_save_request());
+  for (int i = 0; i < 1000; ++i) ::kill(::getpid(), SIGUSR2);
+  EXPECT_TRUE(soon([] { return take_save_request(); }));
 }
 
 TEST(Libraries, NamesMpi) {

@@ -8,14 +8,14 @@ target_include_directories(io_faults PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
 
-foreach(script accounts parity steady)
+foreach(script accounts numbers parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script checkpoint_kill faults health installed interruptions mesh_faults report resume
-        sharded_resume sweep use)
+foreach(script checkpoint_kill environment faults health installed interruptions job_scripts latest
+        links mesh_faults outputs report resume sharded_resume signals sweep use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-set_property(TEST regression.checkpoint_kill APPEND PROPERTY
+set_property(TEST regression.checkpoint_kill regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)

@@ -21,6 +21,23 @@ run 1 sweep $deck --directory "$sweep" run.seed=4 --grid run.seed=1,2
 check "a key given for all and for each" expect 64 'the sweep itself gives run.seed'
 run 1 sweep $deck --directory "$sweep"
 check "no grid" expect 64 'needs --grid'
+for grid in run.seed=1,2, run.seed=,1 run.seed=1,,2 run.seed=, run.seed= 'run.seed=1, '; do
+  run 1 sweep $deck --directory "$sweep" --grid "$grid"
+  check "a value is empty: $grid" expect 64 'a value is empty'
+done
+run 2 sweep $deck --directory "$sweep" --grid run.seed=1,2,
+check "on two ranks" expect 64 'a value is empty'
+for grid in =1,2 ' =1' run.seed ,; do
+  run 1 sweep $deck --directory "$sweep" --grid "$grid"
+  check "no key: $grid" expect 64 'is no section.key=value'
+done
+run 1 sweep $deck --directory "$sweep" --grid ''
+check "no grid" expect 64 'the value is empty'
+run 1 sweep $deck --directory "$sweep" --grid run.seed=1,2 --grid 'run.seed =3'
+check "a key twice" expect 64 'given twice'
+run 1 sweep $deck --directory "$sweep" --grid "run.seed=$(seq -s, 400)" \
+  --grid "model.layers=$(seq -s, 400)" --grid "model.heads=$(seq -s, 400)"
+check "far too many points" expect 64 'more than 100000 points'
 check "nothing was written" test ! -e "$sweep"
 
 run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
@@ -31,13 +48,20 @@ check "for the whole array" grep -q '^#SBATCH --array=0-11$' "$sweep/sweep.sbatc
 # The script, with stand-ins for Slurm's commands: which point runs, and what 75 leads to.
 mkdir "$work/bin"
 printf '#!/bin/sh\necho "$@" >%s/srun\nexit 75\n' "$work" >"$work/bin/srun"
-printf '#!/bin/sh\necho "$@" >%s/scontrol\n' "$work" >"$work/bin/scontrol"
+cat >"$work/bin/scontrol" <<'END'
+#!/bin/sh
+case "$*" in
+  *show*) echo "JobId=9 ArrayJobId=7 ArrayTaskId=3 JobName=sweep JobState=RUNNING Reason=None" ;;
+  *) echo "$@" >"$work/scontrol" ;;
+esac
+END
 chmod +x "$work/bin/"*
-PATH=$work/bin:$PATH SLURM_ARRAY_TASK_ID=3 SLURM_JOB_ID=9 bash "$sweep/sweep.sbatch" 1000
+(cd "$work" && PATH=$work/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3 SLURM_JOB_ID=9 work=$work \
+  exec bash "$sweep/sweep.sbatch" 1000) 2>"$work/out"
 check "the script's status" test $? = 75
 check "it runs the point at an offset" grep -q -- "--manifest $sweep/sweep.toml --index 1003" \
   "$work/srun"
-check "and requeues its task" grep -qx 'requeue 9' "$work/scontrol"
+check "and requeues its task" grep -qx 'requeue 7_3' "$work/scontrol"
 cp "$sweep/sweep.toml" "$work/before"
 run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
 check "the same sweep again changes nothing" cmp "$sweep/sweep.toml" "$work/before"
@@ -48,7 +72,7 @@ check "and leaves the first" cmp "$sweep/sweep.toml" "$work/before"
 run 1 sweep --status "$sweep/sweep.toml"
 check "all points wait" grep -q '^12 points: 0 finished, 12 waiting$' "$work/out"
 run 1 train --manifest "$sweep/sweep.toml" --index 12
-check "an index too high" expect 64 'a number from 0 to 11'
+check "an index too high" expect 64 'a whole number from 0 to 11'
 run 1 train $deck --manifest "$sweep/sweep.toml" --index 1
 check "a deck besides" expect 64 'takes no deck'
 run 1 train --manifest "$sweep/sweep.toml"

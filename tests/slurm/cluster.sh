@@ -6,6 +6,7 @@
 #                                   Leaves the script with 77, which CTest counts as
 #                                   skipped, where Slurm is missing or does not start.
 # cluster_stop                      ends the daemons and what they started.
+# cluster_options, cluster_partitions   lines for slurm.conf, before and after its nodes.
 # Nothing outside of DIRECTORY is touched.
 
 declare -A slurmd_pid=()
@@ -31,6 +32,10 @@ free_ports() {
 # TmpFS must differ between the nodes of one machine: PMIx makes its folders there.
 # Credentials that end after 5 s and a scheduler that looks every second let a requeued job
 # start at once; by default it waits for two minutes.
+# Job numbers of clusters that run at the same time must differ: job scripts name a file after
+# theirs in the folder that they were submitted in.
+first_job=$(($$ % 60000 * 100 + 1))
+
 write_slurm_conf() {
   local nodes=$1 port=$2 host
   host=$(hostname -s)
@@ -60,12 +65,15 @@ JobAcctGatherType=jobacct_gather/none
 MpiDefault=pmix
 ReturnToService=2
 JobRequeue=1
+FirstJobId=$first_job
 KillWait=5
 SlurmdTimeout=10
 MinJobAge=300
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=100000,batch_sched_delay=1
+${cluster_options:-}
 NodeName=n[1-$nodes] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+${cluster_partitions:-}
 END
 }
 
@@ -83,7 +91,7 @@ start_slurmd() {
   slurmd_pid[$1]=$!
 }
 
-nodes_idle() { [ "$(sinfo -h -N -o '%T' 2>/dev/null | grep -c '^idle$')" = "$1" ]; }
+nodes_idle() { [ "$(sinfo -h -N -o '%N %T' 2>/dev/null | sort -u | grep -c ' idle$')" = "$1" ]; }
 
 cluster_start() {
   cluster=$1
@@ -115,7 +123,7 @@ cluster_start() {
     fi
     sleep 0.1
   done
-  tail -5 "$cluster"/*.log "$cluster"/*.out
+  tail -n 5 "$cluster"/*.log "$cluster"/*.out
   cluster_stop
   cluster_skip "this machine does not let Slurm start"
 }

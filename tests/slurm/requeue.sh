@@ -3,7 +3,7 @@
 # scontrol requeue. At the end losses and tensors are those of an undisturbed run.
 # SPDX-License-Identifier: Apache-2.0
 #
-#   TRIREME_SLURM_FULL=1   also a job with a limit of two minutes, which takes six
+#   TRIREME_SLURM_FULL=1   also jobs with a limit of two minutes, which take ten
 . "$(dirname "$0")/lib.sh"
 
 # The program of the jobs: it would train for ever, but after $INTERRUPTIONS restarts it
@@ -75,5 +75,11 @@ if [ "${TRIREME_SLURM_FULL:-0}" = 1 ]; then
   check "two minutes: ends" soon 480 ended "$full"
   check "two minutes: stopped twice" test "$(grep -c ', with a checkpoint' "$work/full.out")" = 2
   done_like_undisturbed full "$full"
+  # The warning comes at once: the program knows better how much time is left.
+  early=$(submit early 1 none --time=2 --signal=USR1@120)
+  check "an early warning: ends" soon 480 ended "$early"
+  first=$(grep -o 'stopped after step [0-9]*' "$work/early.out" | head -n 1)
+  check "an early warning: more than one step before the end" test "${first##* }" -gt 1
+  done_like_undisturbed early "$early"
 fi
 finish

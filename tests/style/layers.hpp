@@ -68,6 +68,21 @@ inline constexpr std::array word_owners = {
     WordOwner{"quick_exit(", ""},
     WordOwner{"cudaMalloc", "base"},
     WordOwner{"cudaFree", "base"},
+    // Text that no number fits ends these in an exception, in 0 or in undefined
+    // behaviour: numbers are parsed by base/number.hpp.
+    WordOwner{"stoi(", ""},
+    WordOwner{"stol(", ""},
+    WordOwner{"stoll(", ""},
+    WordOwner{"stoul(", ""},
+    WordOwner{"stoull(", ""},
+    WordOwner{"stof(", ""},
+    WordOwner{"stod(", ""},
+    WordOwner{"atoi(", ""},
+    WordOwner{"atol(", ""},
+    WordOwner{"atof(", ""},
+    WordOwner{"strtod(", ""},
+    WordOwner{"strtol(", ""},
+    WordOwner{"sscanf(", ""},
 };
 
 }  // namespace trireme::style

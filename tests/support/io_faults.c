@@ -20,6 +20,7 @@ static enum io_fault armed_fault;
 static int armed_at, armed_error;
 static _Atomic int calls; /* a second thread may write */
 static const char* struck_call = "";
+static _Thread_local int is_below; /* whether the call under way is on the folder */
 
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error) {
   snprintf(armed_folder, sizeof armed_folder, "%s", folder);
@@ -39,12 +40,16 @@ const char* io_faults_struck(void) { return struck_call; }
 
 /* Counts a call on `path`. 1: it must fail, errno is set. */
 static int struck(const char* name, const char* path) {
+  is_below = 0;
   if (armed_folder[0] == '\0' || path == NULL ||
       strncmp(path, armed_folder, strlen(armed_folder)) != 0)
     return 0;
+  is_below = 1;
+  if ((armed_fault == io_fault_input) != (strcmp(name, "input") == 0)) return 0;
   ++calls;
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
-  if ((armed_fault == io_fault_once && calls == armed_at) ||
+  if (((armed_fault == io_fault_once || armed_fault == io_fault_input) &&
+       calls == armed_at) ||
       (armed_fault == io_fault_after && calls >= armed_at)) {
     if (struck_call[0] == '\0') struck_call = name;
     errno = armed_error;
@@ -55,6 +60,7 @@ static int struck(const char* name, const char* path) {
 
 static int struck_descriptor(const char* name, int descriptor) {
   char link[64], path[4096];
+  is_below = 0;
   if (armed_folder[0] == '\0') return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
   const ssize_t length = readlink(link, path, sizeof path - 1);
@@ -63,12 +69,27 @@ static int struck_descriptor(const char* name, int descriptor) {
   return struck(name, path);
 }
 
+/* Of a call on a name in an open folder. */
+static int struck_beneath(const char* name, int folder, const char* below) {
+  char link[64], path[4096];
+  if (armed_folder[0] == '\0' || below == NULL) return 0;
+  if (below[0] == '/' || folder == AT_FDCWD) return struck(name, below);
+  snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length < 0) return 0;
+  snprintf(path + length, sizeof path - (size_t)length, "/%s", below);
+  return struck(name, path);
+}
+
 /* What a write takes of `bytes`. */
 static size_t taken(size_t bytes) {
-  const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short &&
+  const int cut = armed_folder[0] != '\0' && armed_fault == io_fault_short && is_below &&
                   calls >= armed_at && bytes > 1;
   return cut ? bytes / 2 : bytes;
 }
+
+/* Calls that only read are counted too when the fault is an interruption. */
+static int interrupts(void) { return armed_folder[0] != '\0' && armed_error == EINTR; }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
@@ -83,6 +104,21 @@ ssize_t pwrite(int d, const void* from, size_t bytes, off_t at) {
 ssize_t pwrite64(int d, const void* from, size_t bytes, off64_t at) {
   if (struck_descriptor("pwrite64", d)) return -1;
   return REAL(pwrite64)(d, from, taken(bytes), at);
+}
+ssize_t read(int d, void* to, size_t bytes) {
+  if (interrupts() && struck_descriptor("read", d)) return -1;
+  return REAL(read)(d, to, bytes);
+}
+ssize_t pread(int d, void* to, size_t bytes, off_t at) {
+  if (interrupts() && struck_descriptor("pread", d)) return -1;
+  return REAL(pread)(d, to, bytes, at);
+}
+int close(int d) {
+  const int fails = interrupts() && struck_descriptor("close", d);
+  const int result = REAL(close)(d);
+  if (!fails) return result;
+  errno = EINTR; /* as Linux does: the descriptor is free */
+  return -1;
 }
 int ftruncate(int d, off_t length) {
   return struck_descriptor("ftruncate", d) ? -1 : REAL(ftruncate)(d, length);
@@ -99,10 +135,39 @@ int symlink(const char* to, const char* path) {
 }
 int unlink(const char* path) { return struck("unlink", path) ? -1 : REAL(unlink)(path); }
 int rmdir(const char* path) { return struck("rmdir", path) ? -1 : REAL(rmdir)(path); }
+int renameat(int d, const char* from, int e, const char* to) {
+  return struck_beneath("renameat", d, from) ? -1 : REAL(renameat)(d, from, e, to);
+}
+int mkdirat(int d, const char* path, mode_t mode) {
+  return struck_beneath("mkdirat", d, path) ? -1 : REAL(mkdirat)(d, path, mode);
+}
+int symlinkat(const char* to, int d, const char* path) {
+  return struck_beneath("symlinkat", d, path) ? -1 : REAL(symlinkat)(to, d, path);
+}
 int unlinkat(int d, const char* path, int flags) {
-  const int fails =
+  const int fails = /* of the folder that loses a name: a full disk takes none away */
       path[0] == '/' ? struck("unlinkat", path) : struck_descriptor("unlinkat", d);
   return fails ? -1 : REAL(unlinkat)(d, path, flags);
+}
+
+/* Opening fails when it would make the file, or interrupt it, or when calls that read are
+ * to fail. */
+static int opening_struck(const char* name, int folder, const char* path, int flags) {
+  if ((flags & O_CREAT) || interrupts()) return struck_beneath(name, folder, path);
+  return (flags & (O_WRONLY | O_RDWR | O_DIRECTORY)) == 0 &&
+         struck_beneath("input", folder, path);
+}
+
+int openat(int d, const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
+  return opening_struck("openat", d, path, flags) ? -1
+                                                  : REAL(openat)(d, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
   mode_t mode = 0;
@@ -111,9 +176,9 @@ int open(const char* path, int flags, ...) {
     va_start(rest, flags);
     mode = va_arg(rest, mode_t);
     va_end(rest);
-    if (struck("open", path)) return -1;
   }
-  return REAL(open)(path, flags, mode);
+  return opening_struck("open", AT_FDCWD, path, flags) ? -1
+                                                       : REAL(open)(path, flags, mode);
 }
 
 #ifdef IO_FAULTS_PRELOAD

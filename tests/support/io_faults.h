@@ -12,10 +12,13 @@ enum io_fault {
   io_fault_once,  /* call `at` fails with `error` */
   io_fault_after, /* call `at` and all later ones fail with `error` */
   io_fault_short, /* writes from call `at` on take half of what they are given */
-  io_fault_kill   /* SIGKILL in place of call `at` */
+  io_fault_kill,  /* SIGKILL in place of call `at` */
+  io_fault_input /* of calls that open files for reading, the only ones counted, call `at`
+                    fails with `error` */
 };
 
-/* Counts calls below `folder` from 1. One fault at a time; not for several threads. */
+/* Counts calls below `folder` from 1; those that only read when `error` is EINTR. One
+ * fault at a time; not for several threads. */
 void io_faults_arm(const char* folder, enum io_fault fault, int at, int error);
 /* Number of calls since io_faults_arm; no more faults. */
 int io_faults_disarm(void);

@@ -114,6 +114,15 @@ TEST_F(EventFolder, ARestartWritesALaterFile) {
   EXPECT_EQ(frames(paths[0]).size(), 2u) << "earlier files stay as they are";
 }
 
+TEST_F(EventFolder, NamesOfNoClockAreNoTimes) {
+  for (const char* seconds : {"99999999999999999999", "9223372036854775807", "-5", "x"})
+    write_text_atomically(folder_ + "/events.out.tfevents." + seconds + ".host.1", "");
+  const EventFile file(folder_, 0);
+  const std::string name = fs::path(file.path()).filename().string();
+  // Ten digits until the year 2286.
+  EXPECT_EQ(name.find('.', 20), 30u) << name;
+}
+
 TEST_F(EventFolder, NeedsItsDirectory) {
   try {
     const EventFile file("/proc/trireme", 0);

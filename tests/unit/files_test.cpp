@@ -3,6 +3,7 @@
 #include "io/files.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -67,6 +68,44 @@ TEST_F(FilesTest, ReplacesFilesAsAWhole) {
   EXPECT_EQ(outcome([&] { write_text_atomically(path("folder"), "x"); }).first,
             Status::cannot_create);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
+}
+
+TEST_F(FilesTest, OnlyRegularFilesAreReadAndReplaced) {
+  fs::create_symlink("/dev/zero", path("zero"));
+  ::mkfifo(path("pipe").c_str(), 0666);
+  put("a", "old");
+  fs::create_symlink("a", path("link"));
+  for (const char* const name : {"zero", "pipe"}) {
+    const auto read = outcome([&] { read_text(path(name), 100); });
+    EXPECT_EQ(read.first, Status::missing_input);
+    EXPECT_EQ(read.second.find(path(name) + ": is a "), 0u) << read.second;
+    EXPECT_EQ(outcome([&] { file_digest(path(name)); }).first, Status::missing_input);
+  }
+  EXPECT_EQ(outcome([&] { read_text_or_pipe(path("zero"), 100); }).first,
+            Status::missing_input);
+  EXPECT_EQ(read_text_or_pipe(path("pipe"), 100), "") << "nobody writes: no wait";
+  EXPECT_EQ(read_text(path("link"), 100), "old") << "of a path, links are the user's";
+  for (const char* const name : {"zero", "pipe", "link"}) {
+    const auto write = outcome([&] { write_text_atomically(path(name), "new"); });
+    EXPECT_EQ(write.first, Status::cannot_create);
+    EXPECT_EQ(write.second.find(path(name) + ": is a "), 0u) << write.second;
+  }
+  EXPECT_EQ(outcome([&] { read_text(Directory(folder_), "link", 100); }).first,
+            Status::cannot_create);
+  EXPECT_EQ(read_text(path("a"), 100), "old");
+}
+
+TEST_F(FilesTest, APipeIsReadToItsEndUpToALimit) {
+  for (const std::int64_t limit : {3, 2}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ASSERT_EQ(::write(ends[1], "abc", 3), 3);
+    ::close(ends[1]);
+    const std::string name = "/dev/fd/" + std::to_string(ends[0]);
+    const auto read = outcome([&] { EXPECT_EQ(read_text_or_pipe(name, limit), "abc"); });
+    EXPECT_EQ(read.first, limit == 3 ? Status::done : Status::bad_content);
+    ::close(ends[0]);
+  }
 }
 
 TEST_F(FilesTest, MakesDirectoriesAndNamesTheFirstThatFails) {

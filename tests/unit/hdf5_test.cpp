@@ -250,7 +250,9 @@ TEST_F(Hdf5Test, FullDeviceIsReportedAndHdf5Survives) {
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(message,
-            path("big.h5") + ": write failed at the dataset 'x': File too large");
+            path("big.h5") +
+                ": write failed at the dataset 'x': File too large; the limit is 100000 "
+                "bytes in a file (ulimit -f)");
   Hdf5File file(path("big.h5"), Hdf5File::Mode::create);
   file.write("x", view_of(values, {1 << 20}));
   file.close();

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -70,7 +71,7 @@ TEST_F(Interrupted, ByTheEndOfTheJob) {
 }
 
 TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
-  const Interruptions some(directory_.string(), 0, {}, true);
+  Interruptions some(directory_.string(), 0, {}, true);
   touch("save");
   EXPECT_EQ(some.wish({}), Wish::save);
   EXPECT_EQ(wish(0, 0, {}, false), Wish::none);
@@ -87,6 +88,36 @@ TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
   some.fulfilled(Wish::signal);
   EXPECT_FALSE(has("stop"));
   EXPECT_EQ(some.wish({}), Wish::none);
+}
+
+// What the leading rank makes of a SIGUSR1 that another rank has told it of.
+TEST_F(Interrupted, ByAWarningUnlessTheEndOfTheJobIsKnown) {
+  int asked = 0;
+  double left_now = 280;
+  const auto run = [&](std::optional<double> left) {
+    BatchJob job;
+    job.seconds_left = left;
+    return Interruptions(directory_.string(), 0, job, true,
+                         [&]() -> std::optional<double> {
+                           ++asked;
+                           return left_now;
+                         });
+  };
+  EXPECT_EQ(run({}).wish({}, Wish::end_warning), Wish::signal);
+  EXPECT_EQ(run(3600).wish({}, Wish::end_warning), Wish::signal);
+  EXPECT_EQ(asked, 0);
+  Interruptions near = run(300);
+  EXPECT_EQ(near.wish({}, Wish::end_warning), Wish::none);
+  EXPECT_EQ(near.wish({}, Wish::end_warning), Wish::none);  // of another rank, the same
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(near.wish({1, 180, 0}), Wish::job_end);  // 272 s are needed, 252 are left
+  left_now = 36000;                                  // the limit was raised
+  Interruptions longer = run(300);
+  EXPECT_EQ(longer.wish({1, 180, 0}), Wish::job_end);
+  EXPECT_EQ(longer.wish({1, 180, 0}, Wish::end_warning), Wish::none);
+  EXPECT_EQ(run(300).wish({}, Wish::none), Wish::none);
+  EXPECT_FALSE(saves(Wish::end_warning));
+  EXPECT_FALSE(stops(Wish::end_warning));
 }
 
 TEST_F(Interrupted, SavesArePredictedFromBytes) {
@@ -119,6 +150,10 @@ TEST(BatchJob, ReadsSlurmsVariables) {
   EXPECT_EQ(job.restarts, 3);
   ASSERT_TRUE(job.seconds_left);
   EXPECT_GT(*job.seconds_left, 1e10);
+  for (const char* count : {"99999999999", "-3", "1e3", ""}) {
+    ::setenv("SLURM_RESTART_COUNT", count, 1);
+    EXPECT_EQ(batch_job().restarts, 0) << count;
+  }
   ::setenv("SLURM_JOB_END_TIME", "soon; rm -r /", 1);
   ::setenv("SLURM_JOB_ID", "17; echo 5", 1);
   EXPECT_FALSE(batch_job().seconds_left);
@@ -127,13 +162,18 @@ TEST(BatchJob, ReadsSlurmsVariables) {
   ::unsetenv("SLURM_RESTART_COUNT");
 }
 
-TEST_F(Interrupted, ThreeStartsInVainAreEnough) {
-  const auto start = [&](const std::string& id, int restarts, std::int64_t step) {
-    note_start(directory_.string(), BatchJob{id, restarts, {}}, step);
+TEST(Restarts, ThreeInVainAreEnough) {
+  std::vector<io::RunStart> starts;
+  const auto start = [&](const std::string& job, int restart, std::int64_t step) {
+    io::RunStart now;
+    now.step = step;
+    now.process.job = job;
+    now.restart = restart;
+    starts.push_back(now);
+    require_progress(starts);
   };
-  for (int i = 0; i < 8; ++i) start("", i, 5);  // nobody's batch job
-  EXPECT_FALSE(has("restarts"));
-  for (int i = 0; i < 8; ++i) start("1", 0, 5);  // several steps of one job
+  for (int i = 0; i < 8; ++i) start("", i, 5);   // nobody's batch job
+  for (int i = 0; i < 8; ++i) start("1", 0, 5);  // several runs in one start of a job
   start("1", 1, 10);
   start("1", 2, 10);
   start("1", 3, 10);

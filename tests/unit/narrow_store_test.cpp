@@ -99,6 +99,21 @@ struct OneWeight {
   }
 };
 
+// The scale of a tensor of zeros says nothing of numbers, and is not reported.
+TEST(StoredReport, ScalesAreOfNumbers) {
+  Stream stream;
+  OneWeight one("ms_amp_o3");
+  const auto scale_of = [&](float value) {
+    one.store->report().begin(stream, true);
+    one.add(std::vector<float>(static_cast<std::size_t>(OneWeight::elements), value));
+    const auto losses = one.store->report().end(stream);
+    one.store->clear_gradients();
+    return losses[static_cast<std::size_t>(TensorClass::gradient_sum)].scale;
+  };
+  EXPECT_EQ(scale_of(0.0f), 0.0);
+  EXPECT_EQ(scale_of(0x1p-20f), double{power_scale(0x1p-20f, DType::e4m3, 1)});
+}
+
 // Half a unit in the last place of x in `type`, at the least scale that holds `amax`.
 double half_unit(double x, DType type, double amax) {
   const double scale =

@@ -438,8 +438,10 @@ TEST(Quantize, CountsWhatItLoses) {
   const Fp8Matrix y{codes.view(), Fp8Format::e4m3, Fp8Scaling::tensor, scale};
   quantize(stream, x, y);
   const Tensor counts(DType::f64, {2}, Vector{10, 20});
-  count_losses(stream, x, y, counts);
+  const Tensor largest(DType::f32, {1}, Vector{0.5});
+  count_losses(stream, x, y, counts, largest);
   EXPECT_EQ(counts.values(), (Vector{10 + 5, 20 + 3}));
+  EXPECT_EQ(largest.values(), Vector{1});
   // With scales of its own a block saturates nowhere.
   const Tensor wide = Tensor::normal(DType::bf16, {130, 144}, 3);
   for (const auto scaling : {Fp8Scaling::row_128, Fp8Scaling::block_128}) {
@@ -448,9 +450,36 @@ TEST(Quantize, CountsWhatItLoses) {
     const Fp8Matrix z{room.view(), Fp8Format::e4m3, scaling, scales};
     quantize(stream, wide, z);
     const Tensor none(DType::f64, {2}, Vector{0, 0});
-    count_losses(stream, wide, z, none);
+    count_losses(stream, wide, z, none, largest);
     EXPECT_EQ(none.values()[0], 0.0);
     EXPECT_LT(none.values()[1], 20.0);
+  }
+}
+
+// Scales of blocks of zeros are 1 whatever stands beside them: they do not count.
+TEST(Quantize, LargestScaleIsOfNumbers) {
+  constexpr std::int64_t M = 256, K = 288;
+  Vector values(M * K, 0.0);
+  values[3] = 0x1p-20 * 448;               // the first block, at scale 2^-20
+  values[200 * K + 270] = -0x1p-18 * 448;  // another one, at 2^-18
+  Stream stream(test::test_device());
+  const Tensor x(DType::bf16, {M, K}, values);
+  const auto largest_scale = [&](Fp8Scaling scaling, const Tensor& of) {
+    const Buffer codes(test::test_device(), DType::u8, {M, K}, MemoryClass::data, "");
+    const Tensor scales(DType::f32, fp8_scales_shape(scaling, M, K));
+    const Fp8Matrix y{codes.view(), Fp8Format::e4m3, scaling, scales};
+    quantize(stream, of, y);
+    const Tensor counts(DType::f64, {2}, Vector{0, 0});
+    const Tensor largest(DType::f32, {1}, Vector{0});
+    count_losses(stream, of, y, counts, largest);
+    return largest.values()[0];
+  };
+  const Tensor zeros(DType::bf16, {M, K}, Vector(M * K, 0.0));
+  auto scalings = {Fp8Scaling::row_128, Fp8Scaling::block_128, Fp8Scaling::row_32};
+  for (const auto scaling : scalings) {
+    if (scaling == Fp8Scaling::row_32 && test::test_device().is_cuda()) continue;
+    EXPECT_EQ(largest_scale(scaling, x), 0x1p-18);
+    EXPECT_EQ(largest_scale(scaling, zeros), 0.0);
   }
 }
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "kernels/fp8.hpp"
 #include "kernels/product_counts.hpp"
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
@@ -135,6 +136,37 @@ TEST(RecipeProducts, ReportsWhatFp8Loses) {
     EXPECT_EQ(engine.fp8_losses()[0].saturated, 0.0);
     step(true, 0x1p-40);
     EXPECT_GT(engine.fp8_losses()[2].flushed, 0.2 * engine.fp8_losses()[2].elements);
+  }
+}
+
+// The scale of a weight, and with it its codes, is made of the number that the optimizer
+// updates, not of what bf16 makes of it.
+TEST(RecipeProducts, CodesAreOfTheWeightsThatAreKept) {
+  for (const char* recipe : {"te_current", "te_delayed", "te_blocks", "ms_amp_o1"}) {
+    SCOPED_TRACE(recipe);
+    const train::RunConfig config = config_of("llama", recipe);
+    comm::Mesh mesh = comm::Mesh::meta({}, 0);
+    train::Engine engine(config, mesh, Device::host());
+    engine.store().initialize(42);
+    float most = 0;
+    for (const auto& box : engine.store().state_boxes()) {
+      if (box.section != "model" || box.slab->tensor.find("_proj") == std::string::npos)
+        continue;
+      visit_floating(box.data.dtype(), [&]<class T>(T) {
+        for (const T w : box.data.reshape({box.data.elements()}).span<T>())
+          most = std::max(most,
+                          std::abs(static_cast<float>(static_cast<Accumulator<T>>(w))));
+      });
+    }
+    ASSERT_GT(most, 0.0f);
+    const std::int64_t T = config.batch.micro * config.model.sequence;
+    const Buffer ids(Device::host(), DType::i32, {T}, MemoryClass::data, "ids");
+    engine.begin_step(true);
+    engine.run({ids.view()}, {ids.view()}, 1.0);
+    engine.finish_step();
+    ASSERT_EQ(engine.fp8_losses().size(), 3u);
+    EXPECT_EQ(engine.fp8_losses()[1].scale,
+              double{kernels::fp8_scale(most, kernels::Fp8Format::e4m3)});
   }
 }
 

@@ -11,7 +11,7 @@ const std::vector<Case> cases = {
     {{"model.moe.experts=8"},
      1,
      {"model.architecture = \"llama\" with model.moe.experts = 8",
-      "only mixtral and deepseek_moe have experts; write 0"}},
+      "only mixtral and deepseek_moe have experts; write model.moe.experts = 0"}},
     {{"model.architecture=mixtral"},
      1,
      {"model.architecture = \"mixtral\" with model.moe.experts = 0: write how many "
@@ -23,7 +23,7 @@ const std::vector<Case> cases = {
       "model.moe.top_k=5"},
      1,
      {"model.moe.top_k = 5 is more than model.moe.experts = 4: write model.moe.top_k = 4 "
-      "or less"}},
+      "or model.moe.experts = 5"}},
     {{"model.moe.top_k=3"},
      1,
      {"model.moe.top_k = 3 has no meaning with model.architecture = \"llama\": remove "
@@ -81,11 +81,12 @@ const std::vector<Case> cases = {
       "model.moe.bias_update_rate=0.5"},
      1,
      {"model.moe.bias_update_rate = 0.5 moves a bias that model.moe.choice_bias = false "
-      "leaves out: write true"}},
+      "leaves out: write model.moe.choice_bias = true"}},
     {{"model.architecture=deepseek_moe", "model.moe.experts=4", "model.feed_forward=48",
       "model.moe.dense_layers=3"},
      1,
-     {"model.moe.dense_layers = 3 is more than model.layers = 2: write 2 or less"}},
+     {"model.moe.dense_layers = 3 is more than model.layers = 2: write "
+      "model.moe.dense_layers = 2"}},
     {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
       "model.moe.capacity_factor=1.5", "parallel.context=2"},
      2,
@@ -94,12 +95,12 @@ const std::vector<Case> cases = {
     {{"parallel.expert=2"},
      2,
      {"parallel.expert = 2 has no meaning with model.architecture = \"llama\"",
-      "write 1"}},
+      "write parallel.expert = 1"}},
     {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
       "parallel.expert=3", "batch.global=9"},
      3,
      {"model.moe.experts = 4 must be divisible by parallel.expert = 3: write "
-      "parallel.expert = 2"}},
+      "parallel.expert = 1"}},
     {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
       "parallel.expert=4"},
      2,

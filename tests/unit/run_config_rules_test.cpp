@@ -14,7 +14,7 @@ const std::vector<Case> cases = {
     {{"model.hidden=66", "model.heads=4"},
      1,
      {"command line: model.hidden = 66 must be divisible by model.heads = 4: write "
-      "model.hidden = 68 or model.heads = 3"}},
+      "model.hidden = 72 or model.heads = 3"}},
     {{"model.kv_heads=3"},
      1,
      {"sample.toml:4:15: model.heads = 4 must be divisible by model.kv_heads = 3: write "
@@ -40,9 +40,8 @@ const std::vector<Case> cases = {
     // tensor and sequence
     {{"parallel.tensor=3"},
      3,
-     {"model.heads = 4 must be divisible by parallel.tensor = 3: write model.heads = 6 "
-      "or "
-      "parallel.tensor = 2",
+     {"model.heads = 4 must be divisible by parallel.tensor = 3: write parallel.tensor = "
+      "2 and start 2 ranks",
       "sample.toml:4:15"}},
     {{"parallel.tensor=4", "model.feed_forward=3"},
      4,
@@ -285,7 +284,7 @@ TEST(RunConfigRules, MalformedFaults) {
     expect_one_problem({{std::string("debug.fault=") + fault},
                         1,
                         {"must be kind@step@rank with kind exit, throw, kill, hang, "
-                         "stop, nan"}});
+                         "stop, slow_copy, nan"}});
 }
 
 // Everything that is known but cannot be done yet names what to write instead.

@@ -1,6 +1,7 @@
 // Files of a run as others read them: status, metrics in any state, the state of a run.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "app/run_state.hpp"
 #include "base/error.hpp"
 #include "io/metrics_history.hpp"
+#include "io/run_directory.hpp"
 #include "io/run_status.hpp"
 
 namespace trireme {
@@ -107,6 +109,70 @@ TEST_F(RunFiles, StateComesFromTheFiles) {
   EXPECT_EQ(state.validation_loss, 2);
   put("status.toml", "state = [");
   EXPECT_EQ(phase(), RunPhase::failed) << "a damaged file is no crash";
+}
+
+// What bears a file's name and is none ends a reader at once.
+TEST_F(RunFiles, FifosAndDevicesAreNotRead) {
+  for (const char* const name : {"status.toml", "metrics.jsonl", "lock"}) {
+    const std::string path = folder_ + "/" + name;
+    for (const bool fifo : {true, false}) {
+      if (fifo)
+        ASSERT_EQ(::mkfifo(path.c_str(), 0666), 0);
+      else
+        fs::create_symlink("/dev/zero", path);
+      if (name == std::string("status.toml"))
+        EXPECT_EQ(app::run_state(folder_).phase, RunPhase::failed);
+      else
+        EXPECT_THROW(app::run_state(folder_), Error) << name;
+      fs::remove(path);
+    }
+  }
+}
+
+TEST_F(RunFiles, ARunDirectoryIsCheckedBeforeAnythingIsTouched) {
+  fs::create_directories(folder_ + "/flight/before");
+  fs::create_directories(folder_ + "/checkpoints");
+  fs::create_directories(folder_ + "/gradients");
+  put("flight/notes", "a file of somebody's");
+  fs::create_symlink("step-00000001", folder_ + "/checkpoints/latest");
+  fs::create_symlink("step-00000002", folder_ + "/checkpoints/.latest.tmp");
+  put("stop", "");
+  EXPECT_NO_THROW(io::check_run_directory(folder_));
+  for (const char* const name :
+       {"lock", "status.toml", "deck.toml", "metrics.jsonl", "stop", "save",
+        "tensorboard", "flight/position-00000-x", "flight/hang-x", "flight/report.txt",
+        "flight/recorder-00001.jsonl", "flight/before/report.txt",
+        "gradients/step-00000001.h5", "checkpoints/.step-00000001.tmp",
+        "checkpoints/.trash-step-00000001"}) {
+    const std::string path = folder_ + "/" + name;
+    fs::remove(path);
+    for (const char* const target : {"nowhere", "/dev/zero", "/tmp"}) {
+      fs::create_symlink(target, path);
+      try {
+        io::check_run_directory(folder_);
+        ADD_FAILURE() << name;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::cannot_create);
+        EXPECT_EQ(std::string(error.what()).find(path + ": is a symbolic link"), 0u)
+            << error.what();
+      }
+      fs::remove(path);
+    }
+  }
+}
+
+TEST_F(RunFiles, ARequestIsARegularFile) {
+  EXPECT_FALSE(io::is_asked_by_file(folder_, "stop"));
+  put("other", "x");
+  fs::create_symlink("other", folder_ + "/stop");
+  EXPECT_FALSE(io::is_asked_by_file(folder_, "stop"));
+  io::remove_request(folder_, "stop");
+  EXPECT_TRUE(fs::is_symlink(folder_ + "/stop"));
+  fs::remove(folder_ + "/stop");
+  put("stop", "");
+  EXPECT_TRUE(io::is_asked_by_file(folder_, "stop"));
+  io::remove_request(folder_, "stop");
+  EXPECT_FALSE(fs::exists(folder_ + "/stop"));
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "support/io_faults.h"
 
 namespace trireme::io {
 namespace {
@@ -115,6 +118,68 @@ TEST_F(RunLockTest, NeedsItsDirectory) {
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::cannot_create);
   }
+}
+
+TEST_F(RunLockTest, OnlyARegularFileIsALock) {
+  const std::string lock = folder_ + "/lock", other = folder_ + "/other";
+  std::ofstream(other) << "precious";
+  const auto expect_refused = [&](const std::string& words) {
+    try {
+      const RunLock taken(folder_);
+      ADD_FAILURE() << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::cannot_create);
+      EXPECT_EQ(std::string(error.what()).find(lock + ": " + words), 0u) << error.what();
+    }
+    EXPECT_THROW(RunLock::holder(folder_), Error)
+        << "no answer is given, and none waited for";
+    fs::remove_all(lock);
+  };
+  fs::create_symlink("other", lock);
+  expect_refused("is a symbolic link");
+  fs::create_symlink("none", lock);
+  expect_refused("is a symbolic link");
+  fs::create_symlink("/dev/zero", lock);
+  expect_refused("is a symbolic link");
+  ::mkfifo(lock.c_str(), 0666);
+  expect_refused("is a FIFO");
+  fs::create_directory(lock);
+  expect_refused("is a directory");
+  std::string text;
+  std::getline(std::ifstream(other), text);
+  EXPECT_EQ(text, "precious");
+  EXPECT_FALSE(fs::exists(folder_ + "/none"));
+}
+
+TEST_F(RunLockTest, AHardLinkIsNotWritten) {
+  std::ofstream(folder_ + "/other") << "precious";
+  fs::create_hard_link(folder_ + "/other", folder_ + "/lock");
+  const RunLock lock(folder_);
+  EXPECT_EQ(RunLock::holder(folder_)->pid, ::getpid());
+  std::ifstream other(folder_ + "/other");
+  std::string text;
+  std::getline(other, text);
+  EXPECT_EQ(text, "precious");
+}
+
+// The calls that take the lock fail, are interrupted or take half, one after the other.
+TEST_F(RunLockTest, InterruptedAndShortCallsAreMadeAgain) {
+  int calls = 1;
+  for (int at = 1; at <= calls; ++at) {
+    for (const auto fault : {io_fault_once, io_fault_short}) {
+      io_faults_arm(folder_.c_str(), fault, at, EINTR);
+      {
+        const RunLock lock(folder_);
+        const auto who = RunLock::holder(folder_);
+        ASSERT_TRUE(who);
+        EXPECT_EQ(who->host, this_process().host);
+        EXPECT_EQ(who->since.size(), this_process().since.size()) << "the last field";
+      }
+      calls = io_faults_disarm();
+      EXPECT_FALSE(fs::exists(folder_ + "/lock"));
+    }
+  }
+  EXPECT_GE(calls, 4) << "open, truncate, write, remove";
 }
 
 }  // namespace

@@ -71,6 +71,9 @@ TEST(SweepPoints, MistakesAreNamed) {
   expect_refused({"=1"}, "", command, "is no section.key=value");
   expect_refused({"a.x=1,,2"}, "", command, "a value is empty");
   expect_refused({"a.x="}, "", command, "a value is empty");
+  expect_refused({"a.x=1,2,"}, "", command, "a comma too many");
+  expect_refused({"a.x=1, "}, "", command, "a value is empty");
+  expect_refused({","}, "", command, "is no section.key=value");
   expect_refused({"a.x=1", "a.x=2"}, "", command, "a.x is given twice");
   expect_refused({"run.directory=a,b"}, "", command, "run.directory is the sweep's own");
   expect_refused({"a.x=1"}, "a.x=3\n", command, "a.x is given twice");
@@ -81,6 +84,9 @@ TEST(SweepPoints, MistakesAreNamed) {
   for (std::size_t i = 0; i < many.size(); ++i)
     many[i] = "a." + std::string(1, static_cast<char>('a' + i)) + "=1,2,3,4,5,6,7,8,9,10";
   expect_refused(many, "", command, "more than 100000 points");
+  std::string lines;
+  for (int i = 0; i <= 100000; ++i) lines += "a.x=1\n";
+  expect_refused({}, lines, content, "points.txt:100001: the list has more than");
 }
 
 class SweepManifestTest : public testing::Test {
@@ -149,6 +155,13 @@ TEST(SweepStatus, ArraysAreShort) {
   EXPECT_EQ(submit_commands({}, "x"), "");
   EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_quoted(""), "''");
+}
+
+TEST(SweepStatus, ThePathOfAScriptIsNoOption) {
+  EXPECT_EQ(submit_commands({0}, "--wrap=x/sweep.sbatch"),
+            "sbatch --array=0 ./--wrap=x/sweep.sbatch\n");
+  EXPECT_EQ(shell_path("-a b"), "'./-a b'");
+  EXPECT_EQ(shell_quoted("a\nb"), "'a\nb'");
 }
 
 RunState state(RunPhase phase, std::optional<double> loss = {},

@@ -1,6 +1,6 @@
-// Signal handlers. Only async-signal-safe calls are made in them.
+// Handlers of fatal signals: only async-signal-safe calls are made in them.
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/mpi/signals.hpp"
+#include "comm/mpi/fatal_signals.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,22 +11,17 @@
 #include <string>
 #include <string_view>
 
-#include "comm/save_request.hpp"
-#include "comm/world.hpp"
+#include "base/error.hpp"
+#include "base/thread_signals.hpp"
 
 namespace trireme::comm {
 namespace {
 
-volatile std::sig_atomic_t stop_flag = 0, save_flag = 0;
 std::array<char, 48> fatal_prefix{};
 std::size_t fatal_prefix_length = 0;
 std::atomic<const char*> fatal_phase{nullptr};
 std::atomic<std::int64_t> fatal_step{0};
 bool leaves_core = false;
-// A stack that overflowed cannot carry the handler. SIGSTKSZ is no constant any more.
-std::array<std::byte, 32768> handler_stack;
-
-void take_note(int signal) { (signal == SIGUSR2 ? save_flag : stop_flag) = 1; }
 
 std::string_view fatal_text(int signal) {
   switch (signal) {
@@ -79,21 +74,6 @@ void report_fatal(int signal) {
   ::raise(signal);
 }
 
-constexpr std::array<int, 3> requests = {SIGUSR1, SIGTERM, SIGUSR2};
-
-bool is_request(int signal) {
-  return std::find(requests.begin(), requests.end(), signal) != requests.end();
-}
-
-struct sigaction handling(int signal) {
-  struct sigaction action {};
-  sigemptyset(&action.sa_mask);
-  // Without SA_RESTART a write to a file could end half-way.
-  action.sa_flags = is_request(signal) ? SA_RESTART : SA_ONSTACK;
-  action.sa_handler = is_request(signal) ? take_note : report_fatal;
-  return action;
-}
-
 // A sanitizer's own handlers say more than ours.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool sanitized = true;
@@ -103,51 +83,30 @@ constexpr bool sanitized = false;
 
 }  // namespace
 
-SignalHandlers::SignalHandlers(int rank) {
+FatalSignals::FatalSignals(int rank) {
   const std::string prefix = "trireme: error: rank " + std::to_string(rank) + ": ";
   fatal_prefix_length = prefix.copy(fatal_prefix.data(), fatal_prefix.size());
 
   rlimit core{};
   leaves_core = ::getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur > 0;
 
-  stack_t stack{};
-  stack.ss_sp = handler_stack.data();
-  stack.ss_size = handler_stack.size();
-  ::sigaltstack(&stack, &stack_before_);
-
-  for (std::size_t i = 0; i < signals.size(); ++i) {
-    const struct sigaction action = handling(signals[i]);
-    if (sanitized && !is_request(signals[i]))
-      ::sigaction(signals[i], nullptr, &before_[i]);
-    else
-      ::sigaction(signals[i], &action, &before_[i]);
-  }
+  use_signal_stack();
+  struct sigaction action {};
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_ONSTACK;
+  action.sa_handler = report_fatal;
+  for (std::size_t i = 0; i < signals.size(); ++i)
+    ::sigaction(signals[i], sanitized ? nullptr : &action, &before_[i]);
 }
 
-SignalHandlers::~SignalHandlers() {
+FatalSignals::~FatalSignals() {
   for (std::size_t i = 0; i < signals.size(); ++i)
     ::sigaction(signals[i], &before_[i], nullptr);
-  ::sigaltstack(&stack_before_, nullptr);
-}
-
-void take_requests() {
-  for (const int signal : requests) {
-    const struct sigaction action = handling(signal);
-    ::sigaction(signal, &action, nullptr);
-  }
 }
 
 void note_phase(const char* phase, std::int64_t step) {
   fatal_phase = phase;
   fatal_step = step;
-}
-
-bool stop_requested() { return stop_flag != 0; }
-
-bool take_save_request() {
-  if (save_flag == 0) return false;
-  save_flag = 0;  // one that comes in between asks for the same checkpoint
-  return true;
 }
 
 }  // namespace trireme::comm

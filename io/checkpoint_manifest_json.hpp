@@ -1,0 +1,17 @@
+// The text of a manifest: JSON that ends with a digest of everything before it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "io/checkpoint_manifest.hpp"
+
+namespace trireme::io {
+
+// The reverse of manifest_text(). `path` is the file, for messages. Throws NewerFormat,
+// and Error(bad_content) naming file and entry when the digest is wrong, an entry is
+// missing or of another kind, a number is out of its range, names are not plain, tensors
+// or files are listed twice, or boxes lie outside their file or are not the whole tensor.
+Manifest parse_manifest(const std::string& path, const std::string& text);
+
+}  // namespace trireme::io

@@ -1,0 +1,48 @@
+// JSON text from a file, read field by field: whatever is wrong is an error that says
+// where. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace trireme::io {
+
+using Json = nlohmann::ordered_json;
+
+// "" for JSON text of objects and lists that are at most `depth` deep, or what is wrong
+// with it, and at which byte. Takes no memory, so that hostile text takes none either.
+std::string why_no_json(std::string_view text, int depth);
+
+// A value in JSON text, and its place there, such as "tensors[12].shape". The text
+// outlives it. Every call throws Error(bad_content) naming source, place and what was
+// expected when the value is not that.
+class JsonField {
+ public:
+  // `source`: the file, or what else the text came from.
+  JsonField(const Json& value, std::string_view source, std::string place = "")
+      : value_(value), source_(source), place_(std::move(place)) {}
+
+  bool has(const char* key) const;
+  // Of an object.
+  JsonField at(const char* key) const;
+  // Of a list.
+  std::size_t size() const;
+  JsonField at(std::size_t index) const;
+
+  std::string text() const;
+  // In [least, most].
+  std::int64_t integer(std::int64_t least, std::int64_t most = INT64_MAX) const;
+
+  // "manifest.json: 'tensors[12].shape' must be a list of 1 to 4 extents, not {...}".
+  [[noreturn]] void wrong(const std::string& expected) const;
+  const std::string& place() const { return place_; }
+
+ private:
+  const Json& value_;
+  std::string_view source_;
+  std::string place_;
+};
+
+}  // namespace trireme::io

@@ -1,0 +1,69 @@
+// Regular files of one folder, opened without following links and without waiting.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace trireme::io {
+
+class Digest;
+
+// Is it the name of an entry of a folder: no '/', no zero byte, neither "." nor ".."?
+bool is_plain_name(const std::string& name);
+
+// An open folder. The path itself may hold links: it is what the user named.
+class Folder {
+ public:
+  // Throws Error(missing_input) when there is none.
+  explicit Folder(const std::string& path);
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+// A regular file in a folder, open for reading by one thread at a time. What is read is
+// what was opened, whatever happens to the name meanwhile.
+class PlainFile {
+ public:
+  // Throws Error(bad_content), naming the file, when `name` is no plain name or there is
+  // no such file, when it is a link, a named pipe or a device; Error(missing_input)
+  // without the right to read it; Error(io) when opening fails otherwise.
+  PlainFile(const Folder& folder, const std::string& name);
+  ~PlainFile();
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+  // As it was when the file was opened.
+  std::int64_t size() const { return size_; }
+
+  // Fills `out` from byte `begin` on. Throws Error(io), and Error(bad_content) when the
+  // file ends before.
+  void read(std::int64_t begin, std::span<std::byte> out) const;
+  // Adds `bytes` bytes from `begin` on to each digest. Throws as read() does.
+  void digest(std::int64_t begin, std::int64_t bytes,
+              std::initializer_list<Digest*> digests) const;
+  // The whole file. Throws Error(bad_content) above `limit` bytes.
+  std::string text(std::int64_t limit) const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::int64_t size_ = 0;
+  mutable std::unique_ptr<std::byte[]> block_;
+};
+
+}  // namespace trireme::io

@@ -1,0 +1,89 @@
+// Text that others wrote.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
+
+struct Character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;  // 0: none that is well-formed
+};
+
+// The character at the start of `text`, which is not empty. Overlong forms, surrogates
+// and codes above 0x10FFFF are ill-formed (The Unicode Standard, table 3-7).
+Character first_of(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0u) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < least[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+bool is_control(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
+}
+
+// Marks of direction: text behind them is shown in another order than it has.
+bool turns_direction(std::uint32_t code) {
+  return code == 0x61c || code == 0x200e || code == 0x200f ||
+         (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+// XML allows neither of the last two codes of a plane's first.
+bool is_no_character(std::uint32_t code) { return code == 0xfffe || code == 0xffff; }
+
+}  // namespace
+
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t bytes = first_of(text).bytes;
+    out += bytes > 0 ? text.substr(0, bytes) : replacement;
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return out;
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto [code, bytes] = first_of(text);
+    if (bytes == 0 || is_no_character(code))
+      out += replacement;
+    else if (code == '\n' || code == '\r' || code == '\t')
+      out += ' ';
+    else if (is_control(code) || turns_direction(code))
+      out += '?';
+    else
+      out += text.substr(0, bytes);
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return out;
+}
+
+std::string for_terminal(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
+  }
+  return out;
+}
+
+}  // namespace trireme

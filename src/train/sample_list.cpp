@@ -1,0 +1,61 @@
+// The samples of a step: the same order as BatchLoader's, written down.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/sample_list.hpp"
+
+#include <map>
+
+#include "base/error.hpp"
+#include "io/metrics.hpp"
+#include "train/batch_loader.hpp"
+#include "train/sample_order.hpp"
+
+namespace trireme::train {
+namespace {
+
+io::Record record_of(const io::SamplePart& part) {
+  return io::Record()
+      .set("file", part.file)
+      .set("begin", part.begin)
+      .set("tokens", part.tokens);
+}
+
+}  // namespace
+
+std::string list_samples(const RunConfig& config, const io::SampleSource& source,
+                         std::int64_t step) {
+  require(step >= 1, "there is no step {}", step);
+  std::map<std::int64_t, io::Record> lines;  // by number in the step
+  BatchLoaderConfig of_rank{.global = config.batch.global,
+                            .micro = config.batch.micro,
+                            .microbatches = config.microbatches(),
+                            .data_ranks = config.parallel.mesh.data,
+                            .positions = {}};
+  for (int rank = 0; rank < of_rank.data_ranks; ++rank) {
+    of_rank.data_rank = rank;
+    for (std::int64_t m = 0; m < of_rank.microbatches; ++m) {
+      for (std::int64_t row = 0; row < of_rank.micro; ++row) {
+        const std::int64_t sequence = sequence_of(of_rank, m, row);
+        const std::int64_t index = (step - 1) * of_rank.global + sequence;
+        const std::int64_t sample = sample_at(config.run.seed, index, source.samples());
+        io::Record& line = lines[sequence];
+        line.set("step", step)
+            .set("sequence", sequence)
+            .set("data_rank", std::int64_t{rank})
+            .set("microbatch", m)
+            .set("row", row)
+            .set("index", index)
+            .set("epoch", index / source.samples())
+            .set("sample", sample);
+        std::vector<io::Record> parts;
+        for (const io::SamplePart& part : source.parts(sample))
+          parts.push_back(record_of(part));
+        if (!parts.empty()) line.set("parts", parts);
+      }
+    }
+  }
+  std::string text;
+  for (const auto& [sequence, line] : lines) text += line.json() + '\n';
+  return text;
+}
+
+}  // namespace trireme::train

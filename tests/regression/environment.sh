@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# No variable of the environment that a library reads changes what is read or written: a run
+# that is stopped, resumed and inspected under hostile settings gives the losses, files and
+# digests of the undisturbed one.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+base="precision.compute=fp32 model.layers=1 checkpoint.every=2 checkpoint.keep=0
+      run.name=environment"
+
+tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}'; }
+
+# hostile OLD COMMAND...: under settings that lead HDF5 to the files of the folder OLD, to
+# plugins, to other drivers and checks, and text and time to other places.
+hostile() {
+  local old=$1
+  shift
+  env HDF5_VDS_PREFIX="$old" HDF5_EXTFILE_PREFIX="$old" HDF5_EXT_PREFIX="$old" \
+    HDF5_DRIVER=none HDF5_DRIVER_CONFIG=none HDF5_VOL_CONNECTOR=none \
+    HDF5_PLUGIN_PATH="$old" HDF5_PLUGIN_PRELOAD="$old" HDF5_USE_FILE_LOCKING=BEST_EFFORT \
+    HDF5_DISABLE_VERSION_CHECK=0 HDF5_NOCLEANUP=1 HDF5_DEBUG=all HDF5_PREFIX="$old" \
+    HDF5_PARAPREFIX="$old" HDF5_MPI_OPT_TYPES=0 H5FD_SUBFILING_CONFIG_FILE_PREFIX="$old" \
+    OMPI_MCA_io=romio321 OMPI_MCA_fs=ufs ROMIO_HINTS="$old/hints" \
+    LC_ALL=de_DE.UTF-8 LC_NUMERIC=tr_TR.UTF-8 LANG=tr_TR.UTF-8 LANGUAGE=de:tr \
+    TZ=Asia/Kathmandu "$@"
+}
+
+# identical NAME: losses, tensors and shards equal those of the undisturbed run.
+identical() {
+  field "$work/$1/metrics.jsonl" loss >"$work/a"
+  field "$work/whole/metrics.jsonl" loss >"$work/b"
+  cmp "$work/a" "$work/b" || { paste "$work/a" "$work/b"; return 1; }
+  tensors "$work/$1" >"$work/a"
+  tensors "$work/whole" >"$work/b"
+  [ -s "$work/a" ] && diff "$work/a" "$work/b" || return 1
+  local shard
+  for shard in "$work"/whole/checkpoints/step-00000006/shard-*; do
+    cmp "$shard" "$work/$1/checkpoints/step-00000006/$(basename "$shard")" || return 1
+  done
+}
+
+run 2 train $deck run.directory="$work/whole" $base run.steps=6
+check "undisturbed" test "$status" = 0
+old="$work/whole/checkpoints/step-00000002"
+clean=$TRIREME
+cat >"$work/hostile" <<SCRIPT
+#!/usr/bin/env bash
+$(declare -f hostile)
+hostile "$old" "$clean" "\$@"
+SCRIPT
+chmod +x "$work/hostile"
+TRIREME="$work/hostile"
+run 2 train $deck run.directory="$work/run" $base run.steps=6 debug.fault=kill@5@1
+check "hostile settings, killed: no success" test "$status" != 0
+run 2 train $deck run.directory="$work/run" $base run.steps=6
+check "hostile settings, resumed" test "$status" = 0
+check "from the right step" grep -q '(step 4,' "$work/out"
+run 1 inspect "$work/whole"
+cp "$work/out" "$work/inspected"
+check "hostile settings, inspected" test "$status" = 0
+run 1 generate "$work/whole" --prompt abc --tokens 8
+cp "$work/out" "$work/generated"
+check "hostile settings, generated" test "$status" = 0
+TRIREME=$clean
+check "the same losses, tensors and files" identical run
+run 1 inspect "$work/whole"
+check "inspect prints the same" diff "$work/out" "$work/inspected"
+run 1 generate "$work/whole" --prompt abc --tokens 8
+check "generate prints the same" diff "$work/out" "$work/generated"
+finish

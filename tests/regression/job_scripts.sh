@@ -1,0 +1,242 @@
+#!/usr/bin/env bash
+# The job scripts, shipped and generated, with stand-ins for Slurm's commands: which ends start
+# a job again, where signals go, and that no text runs as a command.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=$SOURCE/tests/regression/tiny.toml
+
+# Stand-ins. A launcher writes its words to `words`, a line a word, and ends with what `status`
+# says; with "wait" there it ends with 75 once `signals` holds two signals, or one TERM. The
+# program notes its start where `begins` exists. Slurm calls the job what `state` says.
+mkdir "$work/bin" "$work/job" "$work/real"
+cat >"$work/bin/srun" <<'END_OF_STAND_IN'
+#!/bin/bash
+cd "$STAND_INS" || exit 1
+printf '<%s>\n' "${0##*/}" "$@" >words
+[ ! -e begins ] || rm -f "$TRIREME_STARTS"
+status=$(cat status)
+[ "$status" = wait ] || exit "$status"
+trap 'echo USR1 >>signals' USR1
+trap 'echo TERM >>signals' TERM
+: >signals
+echo $$ >pid
+for _ in $(seq 200); do
+  grep -q TERM signals && exit 75
+  [ "$(wc -l <signals)" = 2 ] && exit 75
+  sleep 0.05
+done
+exit 99
+END_OF_STAND_IN
+cat >"$work/bin/scontrol" <<'END_OF_STAND_IN'
+#!/bin/bash
+echo "$*" >>"$STAND_INS/scontrol"
+case "$*" in
+  *show*) echo "JobId=$(cat "$STAND_INS/job-id") ArrayJobId=3 JobName=x JobState=$(cat "$STAND_INS/state") Reason=None" ;;
+  *) exit "$(cat "$STAND_INS/refuses")" ;;
+esac
+END_OF_STAND_IN
+cat >"$work/bin/scancel" <<'END_OF_STAND_IN'
+#!/bin/bash
+echo "$*" >>"$STAND_INS/scancel"
+kill -TERM "$(cat "$STAND_INS/pid")"
+END_OF_STAND_IN
+chmod +x "$work/bin/"*
+ln -s srun "$work/bin/mpirun"
+ln -s srun "$work/bin/mpiexec"
+export STAND_INS=$work/job SLURM_JOB_ID=9 SLURM_NTASKS=2
+unset SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT
+PATH=$work/bin:$PATH
+
+run 1 sweep "$deck" --directory "$work/sweep" --grid run.seed=1,2
+check "a sweep's script" test -s "$work/sweep/sweep.sbatch"
+
+# The last part of all scripts is one text.
+common() { sed -n '/^# From here on all job scripts/,$p' "$1"; }
+common jobs/train.sbatch >"$work/common"
+check "there is a common part" test "$(wc -l <"$work/common")" -gt 20
+for script in jobs/*.sbatch "$work/sweep/sweep.sbatch"; do
+  check "${script##*/}: the common part" cmp <(common "$script") "$work/common"
+  check "${script##*/}: bash reads it" bash -n "$script"
+done
+
+# job SCRIPT [WORD...]: runs it in a folder of its own; exit status in $status.
+job() {
+  : >"$work/job/scontrol"
+  (cd "$work/job" && exec bash "$@") >"$work/out" 2>&1
+  status=$?
+}
+again() { grep -qx "requeue ${1:-9}" "$work/job/scontrol"; }
+not_again() { ! grep -q requeue "$work/job/scontrol"; }
+no_count_left() { ! ls "$work/job/.trireme-starts."* 2>/dev/null; }
+set_up() {  # STATUS STATE
+  echo "$1" >"$work/job/status"
+  echo "$2" >"$work/job/state"
+  echo 0 >"$work/job/refuses"
+  echo 9 >"$work/job/job-id"
+  rm -rf "$work/job/begins" "$work/job/.trireme-starts."*
+}
+
+# every SCRIPT WORDS...: what each end of the ranks leads to.
+every() {
+  local name=${1##*/} code i
+  set_up 75 RUNNING
+  job "$@"
+  check "$name: 75 starts again" again
+  check "$name: and keeps the status" test "$status" = 75
+  for state in COMPLETING CANCELLED PENDING TIMEOUT; do
+    set_up 75 $state
+    job "$@"
+    check "$name: $state: not again" not_again
+    check "$name: $state: keeps the status" test "$status" = 75
+    check "$name: $state: no count is left" no_count_left
+  done
+  for code in 70 71 82 134 137 139; do
+    set_up "$code" RUNNING
+    for i in 1 2; do
+      job "$@"
+      check "$name: $code, start $i: again" again
+    done
+    job "$@"
+    check "$name: $code, start 3 in vain: not again" not_again
+    check "$name: $code: keeps the status" test "$status" = "$code"
+    check "$name: $code: no count is left" no_count_left
+  done
+  for code in 0 1 64 65 66 73 74 78 80 81 126 127; do
+    set_up "$code" RUNNING
+    job "$@"
+    check "$name: $code: not again" not_again
+    check "$name: $code: keeps the status" test "$status" = "$code"
+  done
+}
+
+every "$SOURCE/jobs/train.sbatch" my.toml run.steps=3
+for script in multi-node-cpu multi-node-gpu mpirun-openmpi mpiexec-mpich; do
+  for state in RUNNING COMPLETING; do
+    set_up 75 $state
+    job "$SOURCE/jobs/$script.sbatch" my.toml 'run.name=a  b'
+    check "$script: $state: the status" test "$status" = 75
+    check "$script: $state: the words" grep -qx '<run.name=a  b>' "$work/job/words"
+    case $state in RUNNING) check "$script: again" again ;; *) check "$script: cancelled" not_again ;; esac
+  done
+done
+# A program that gets on may crash as often as it likes.
+set_up 137 RUNNING
+touch "$work/job/begins"
+for i in 1 2 3 4 5; do
+  job "$SOURCE/jobs/train.sbatch" my.toml
+  check "a crash after the start was noted, $i" again
+done
+set_up 137 CANCELLED
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a crash of a job that was cancelled" not_again
+# A job that may not be requeued; another job's record; a count that cannot be kept.
+set_up 75 RUNNING
+echo 1 >"$work/job/refuses"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "not requeued by Slurm: the status" test "$status" = 75
+check "not requeued by Slurm: no count is left" no_count_left
+set_up 75 RUNNING
+echo 10 >"$work/job/job-id"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "another job's record" not_again
+set_up 137 RUNNING
+mkdir "$work/job/.trireme-starts.9"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a crash that cannot be counted" not_again
+echo 75 >"$work/job/status"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a checkpoint needs no count" again
+
+# A task of an array: it alone, by its name in the array, which for the last one differs from
+# SLURM_JOB_ID in what Slurm takes it for: the whole array.
+export SLURM_ARRAY_JOB_ID=9 SLURM_ARRAY_TASK_ID=1
+for script in "$SOURCE/jobs/sweep.sbatch" "$work/sweep/sweep.sbatch"; do
+  set_up 75 RUNNING
+  job "$script" "$([ "${script%/jobs/*}" = "$SOURCE" ] && echo manifest)"
+  check "${script#"$work"/}: the task alone" again 9_1
+  check "${script#"$work"/}: of which Slurm was asked" grep -q 'show job 9_1' "$work/job/scontrol"
+done
+unset SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID
+
+# signal SCRIPT NAME COUNT: sends the script a signal, COUNT times.
+signal() {
+  local pid i
+  set_up wait RUNNING
+  rm -f "$work/job/pid" "$work/job/scancel"
+  : >"$work/job/scontrol"
+  (cd "$work/job" && exec bash "$SOURCE/jobs/$1" my.toml) >"$work/out" 2>&1 &
+  pid=$!
+  for _ in $(seq 200); do [ -s "$work/job/pid" ] && break; sleep 0.05; done
+  for ((i = 1; i <= $3; ++i)); do
+    kill -"$2" "$pid"
+    for _ in $(seq 200); do [ "$(wc -l <"$work/job/signals")" -ge "$i" ] && break; sleep 0.05; done
+  done
+  wait "$pid"
+  status=$?
+}
+for script in train multi-node-cpu mpirun-openmpi; do
+  signal $script.sbatch USR1 2
+  check "$script: USR1 goes on as it is" test "$(tr -d '\n' <"$work/job/signals")" = USR1USR1
+  check "$script: USR1: the job starts again" again
+  signal $script.sbatch TERM 1
+  check "$script: TERM stops the ranks" test "$status" = 75
+done
+check "mpirun: TERM is two USR1" test "$(tr -d '\n' <"$work/job/signals")" = USR1USR1
+signal train.sbatch TERM 1
+check "srun: TERM goes to the ranks" grep -qx -- '--signal=TERM 9' "$work/job/scancel"
+
+# Texts that a shell would take for more than words.
+program=$work/real/'a b"$(touch PWNED)`touch PWNED`;{}'\''#&|*?$HOME'
+mkdir "$program"
+cp "$TRIREME" "$program/trireme"
+export SLURM_ARRAY_TASK_ID=1
+set_up 0 RUNNING
+number=0
+# quoted HERE SWEEP: a sweep that is made in folder HERE with --directory SWEEP runs one word
+# after the other as it should, and makes no other file.
+quoted() {
+  local here=$work/quoted-$number/$1 name=$number
+  number=$((number + 1))
+  mkdir -p "$here"
+  (cd "$here" && "$program/trireme" sweep "$deck" --directory="$2" \
+    --grid 'run.name="$(touch PWNED)",'"'\`touch PWNED\`;'"',"a b #c"') >"$work/out" 2>&1
+  check "text $name: made" test $? = 0
+  sed -n '/^sbatch/,$p' "$work/out" >"$work/submit"
+  script=$(cd "$here" && realpath -- "$2")/sweep.sbatch
+  check "text $name: bash reads it" bash -n "$script"
+  (cd "$work/job" && bash "$script") >"$work/out" 2>&1
+  check "text $name: runs" test $? = 0
+  printf '<%s>\n' srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores "$program/trireme" \
+    train --manifest "${script%sweep.sbatch}sweep.toml" --index 1 >"$work/expected"
+  check "text $name: exactly these words" diff "$work/expected" "$work/job/words"
+  # The command to submit, as a user copies it, reaches sbatch as one file.
+  (cd "$here" && sbatch() { test -f "$2" && [[ $2 != -* ]] && test $# = 2; } && . "$work/submit") \
+    >"$work/out" 2>&1
+  check "text $name: the command to submit it" test $? = 0
+}
+quoted plain 'a b'
+quoted $'x\ntouch PWNED #' sweep
+quoted $'x\n#SBATCH --wrap=touch' "it's \$(touch PWNED)"
+quoted '$(touch PWNED)' '`touch PWNED`'
+quoted '";touch PWNED;"' "';touch PWNED;'"
+quoted '%j %a' '100%'
+quoted 'a\b' 'c\d"e'
+quoted '-x' '--x'
+quoted '#' '# touch PWNED'
+quoted '{}' '${HOME}{}$HOME'
+quoted $'tab\there' '~'
+quoted $'\xff\xfe' $'sch\xc3\xb6n'
+check "nothing else happened" test -z "$(find "$work" "$SOURCE" -maxdepth 6 -name 'PWNED*' -print -quit)"
+
+# What a deck cannot hold as run.directory no task could train in: refused before anything is
+# written.
+mkdir "$work/refused"
+for text in $'x\ntouch PWNED #' $'a\rb' $'a\x1b[1mb' $'\xff'; do
+  (cd "$work/refused" && exec timeout 60 "$TRIREME" sweep "$deck" --directory "$text" \
+    --grid run.seed=1,2) >"$work/out" 2>&1
+  status=$?
+  check "a directory that no run can have" expect 64 'directory'
+done
+check "was not made" test -z "$(ls -A "$work/refused")"
+finish
