@@ -57,8 +57,11 @@ Json to_json(const Manifest& manifest) {
     entry = {{"path", tensor.path},
              {"dtype", name_of(tensor.dtype)},
              {"shape", to_json(tensor.shape)}};
+    // Those of a checkpoint of the first programs are not known, and not none.
+    const bool known = i < manifest.boxes.size() &&
+                       (!manifest.boxes[i].empty() || tensor.shape.elements() == 0);
+    if (!known) continue;
     entry["boxes"] = Json::array();
-    if (i >= manifest.boxes.size()) continue;
     for (const auto& box : manifest.boxes[i])
       entry["boxes"].push_back({{"file", box.file},
                                 {"offset", box.offset},

@@ -1,5 +1,6 @@
-// Manifests of checkpoints, with files behind them: what is accepted is verified, read
-// and written again. SPDX-License-Identifier: Apache-2.0
+// Manifests of checkpoints with files behind them: the accepted are read and written
+// again.
+// SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <fstream>
 #include <vector>
@@ -56,11 +57,11 @@ std::vector<Word> make_checkpoint(const std::string& directory) {
 }
 
 struct Checkpoint {
-  std::string directory = fuzz::folder() + "/step-00000001";
+  std::string directory = fuzz::folder() + "/checkpoint";
   std::vector<Word> words;
 
   Checkpoint() {
-    fuzz::make_directory("step-00000001");
+    fuzz::make_directory("checkpoint");
     words = make_checkpoint(directory);
   }
 };
@@ -92,7 +93,7 @@ void read_tensors(const std::string& directory) {
 // An input is a manifest without the line of its digest and the closing brace.
 void check(std::string_view input) {
   static const Checkpoint checkpoint;
-  const std::string file = "step-00000001/manifest.json";
+  const std::string file = "checkpoint/manifest.json";
   fuzz::put(file, sealed(std::string(input), checkpoint.words));
   const auto manifest =
       fuzz::unless_refused([&] { return io::read_manifest(checkpoint.directory); });
