@@ -22,8 +22,6 @@ namespace trireme::io {
 namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
-// Of a range: what is read is digested twice, out of the cache.
-constexpr std::size_t range_block_bytes = std::size_t{1} << 18;
 
 std::atomic<std::int64_t> read_so_far{0};
 
@@ -171,30 +169,6 @@ std::string file_digest(const std::string& path) {
     const std::size_t got = read_block(file, path, block.data(), block.size());
     digest.add(block.data(), got);
     if (got < block.size()) return digest.text();
-  }
-}
-
-RangeReader::RangeReader(const std::string& path)
-    : path_(path),
-      descriptor_(open_input(path).release()),
-      block_(std::make_unique_for_overwrite<char[]>(range_block_bytes)) {}
-
-RangeReader::~RangeReader() { ::close(descriptor_); }
-
-void RangeReader::digest(std::int64_t begin, std::int64_t bytes,
-                         std::initializer_list<Digest*> digests) const {
-  while (bytes > 0) {
-    const auto wanted = std::min(bytes, static_cast<std::int64_t>(range_block_bytes));
-    const ssize_t got =
-        ::pread(descriptor_, block_.get(), static_cast<std::size_t>(wanted), begin);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(Status::io, "{}: read failed: {}", path_, reason());
-    require(got > 0, Status::bad_content, "{}: ends {} bytes too early", path_, bytes);
-    for (Digest* digest : digests)
-      digest->add(block_.get(), static_cast<std::size_t>(got));
-    count_read(got);
-    begin += got;
-    bytes -= got;
   }
 }
 

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,28 +33,6 @@ void sync_file(const std::string& path);
 void sync_directory(const std::string& path);
 // XXH3-128 of a file's content as 32 hexadecimal digits.
 std::string file_digest(const std::string& path);
-
-class Digest;
-
-// A file of which ranges are read, by one thread at a time.
-class RangeReader {
- public:
-  // Throws Error(missing_input) when it cannot be opened.
-  explicit RangeReader(const std::string& path);
-  ~RangeReader();
-  RangeReader(const RangeReader&) = delete;
-  RangeReader& operator=(const RangeReader&) = delete;
-
-  // Adds `bytes` bytes from `begin` on to each digest. Throws Error(io), and
-  // Error(bad_content) when the file ends before.
-  void digest(std::int64_t begin, std::int64_t bytes,
-              std::initializer_list<Digest*> digests) const;
-
- private:
-  std::string path_;
-  int descriptor_ = -1;
-  std::unique_ptr<char[]> block_;
-};
 
 using trireme::uninterrupted;
 
