@@ -54,7 +54,7 @@ check "and the one after it" said 'step 3 .*the next after step 4'
 
 # 2. Commands that have nothing to save end at once.
 for signal in TERM INT HUP USR1; do
-  start "$TRIREME" generate "$work/done" --prompt x --tokens 10000000
+  start "$TRIREME" generate "$work/done" --prompt x --tokens 10000000 --temperature 0
   until_true said '^x'
   kill -$signal $pid
   ends
@@ -73,7 +73,7 @@ kill -TERM $pid
 ends
 check "evaluate ends by SIGTERM" test "$status" = 143
 check "and leaves no part of a file" test -z "$(compgen -G "$work/logits.h5*")"
-start "$MPIRUN" -n 2 "$TRIREME" generate "$work/done" --prompt x --tokens 10000000
+start "$MPIRUN" -n 2 "$TRIREME" generate "$work/done" --prompt x --tokens 10000000 --temperature 0
 until_true said '^x'
 pkill -TERM -P $pid
 ends
