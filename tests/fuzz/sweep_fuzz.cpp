@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view placeholder = "DIGEST";
+constexpr std::string_view digest_mark = "DIGEST";
 constexpr std::size_t most_grids = 3;  // each multiplies the points
 
 std::string with_digest(std::string text) {
   static const std::string digest =
       io::file_digest(fuzz::put("deck.toml", "[run]\nsteps = 1\n"));
-  if (const auto at = text.find(placeholder); at != std::string::npos)
-    text.replace(at, placeholder.size(), digest);
+  if (const auto at = text.find(digest_mark); at != std::string::npos)
+    text.replace(at, digest_mark.size(), digest);
   return text;
 }
 
