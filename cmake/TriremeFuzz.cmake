@@ -34,9 +34,10 @@ endif()
 
 # Of these modules, what parses. What a target comes to need is one more file here.
 trireme_module(comm SOURCES comm/position.cpp USES base LIBRARIES MPI::MPI_C)
-trireme_module(train SOURCES src/train/deck_table.cpp src/train/batch_job.cpp USES io)
+trireme_module(config SOURCES src/config/deck_table.cpp USES io)
+trireme_module(launch SOURCES src/launch/batch_job.cpp USES io)
 trireme_module(app SOURCES src/app/arguments.cpp src/app/markup.cpp src/app/plot.cpp
-               src/app/sweep_manifest.cpp src/app/sweep_points.cpp USES train)
+               src/app/sweep_manifest.cpp src/app/sweep_points.cpp USES config launch)
 add_subdirectory(src/base)
 add_subdirectory(io)
 add_subdirectory(tests/fuzz)

@@ -12,12 +12,12 @@
 #include "base/log.hpp"
 #include "base/philox.hpp"
 #include "comm/mesh.hpp"
+#include "engine/engine.hpp"
 #include "kernels/bandwidth.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/runtime.hpp"
-#include "train/compute_device.hpp"
-#include "train/engine.hpp"
-#include "train/machine_peak.hpp"
+#include "launch/compute_device.hpp"
+#include "launch/machine_peak.hpp"
 
 namespace trireme::app {
 namespace {
@@ -47,7 +47,7 @@ GemmShape bench_gemm(comm::World& world, DType dtype, Device device) {
   for (const auto& shape : shapes) {
     world.barrier();
     const auto [m, n, k] = shape;
-    const train::GemmRate rate = train::gemm_rate(dtype, m, n, k, 0.3, device);
+    const launch::GemmRate rate = launch::gemm_rate(dtype, m, n, k, 0.3, device);
     const double sustained = world.sum(rate.sustained), peak = world.sum(rate.best);
     log::info("gemm {}  {} x {} x {}  {} GFLOP/s sustained, {} at best", name_of(dtype),
               m, n, k, giga(sustained), giga(peak));
@@ -95,7 +95,7 @@ void bench_all_reduce(comm::World& world) {
 }
 
 // Synthetic token ids for the step: the values do not matter to its speed.
-std::vector<TensorView> fill_ids(const Buffer& ids, const train::RunConfig& config) {
+std::vector<TensorView> fill_ids(const Buffer& ids, const config::RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro * config.model.sequence / config.parallel.mesh.context;
   const Random random(1, hash_name("bench"));
@@ -118,8 +118,8 @@ void add_profile(std::map<std::string, double>& seconds) {
 // A training step without a data loader or a file.
 class BenchedStep {
  public:
-  BenchedStep(comm::World& world, const train::RunConfig& config,
-              const train::ComputeDevice& on)
+  BenchedStep(comm::World& world, const config::RunConfig& config,
+              const launch::ComputeDevice& on)
       : world_(world),
         config_(config),
         mesh_(world, config.parallel.mesh, config.parallel.folding, on.device,
@@ -153,9 +153,9 @@ class BenchedStep {
 
  private:
   comm::World& world_;
-  train::RunConfig config_;
+  config::RunConfig config_;
   comm::Mesh mesh_;
-  train::Engine engine_;
+  engine::Engine engine_;
   Buffer ids_;
   std::vector<TensorView> batch_;
   std::int64_t steps_ = 0;
@@ -168,13 +168,13 @@ double median(std::vector<double> values) {
 
 // Clocks change under load and with the neighbours: so the GEMM rate is taken right
 // before and right after each step, and a step is compared with the mean of the two.
-void bench_deck(comm::World& world, const train::RunConfig& config, std::int64_t steps,
-                const train::ComputeDevice& on) {
+void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_t steps,
+                const launch::ComputeDevice& on) {
   const DType dtype = config.precision.compute;
   const auto [m, n, k] = bench_gemm(world, dtype, on.device);
   const auto rate_now = [&, m = m, n = n, k = k] {
     world.barrier();
-    return world.sum(train::gemm_rate(dtype, m, n, k, 0.5, on.device).sustained);
+    return world.sum(launch::gemm_rate(dtype, m, n, k, 0.5, on.device).sustained);
   };
   BenchedStep step(world, config, on);
   step.run();
@@ -241,9 +241,9 @@ int bench(comm::World& world, const Arguments& given) {
   log::info("{} ranks, {} threads each; rates are of all ranks together", world.size(),
             kernels::threads());
   if (with_deck) {
-    const train::RunSettings& run = deck.config.run;
+    const config::RunSettings& run = deck.config.run;
     bench_deck(world, deck.config, steps,
-               train::choose_device(world, run.device, run.backend, run.share_gpus));
+               launch::choose_device(world, run.device, run.backend, run.share_gpus));
     return 0;
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})

@@ -2,30 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/deck_arguments.hpp"
 
-#include "train/deck_table.hpp"
+#include "config/deck_table.hpp"
 
 namespace trireme::app {
 
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
                      int ranks_on_node) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
-  const auto run = train::load_run(words.front(), overrides, ranks, ranks_on_node);
+  const auto run = config::load_run(words.front(), overrides, ranks, ranks_on_node);
   return {run.config, run.deck.effective()};
 }
 
-train::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
+config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
   const auto deck = io::Deck::parse(
-      reader.info().deck, reader.directory() + " (its deck)", {}, train::deck_table());
-  return train::make_run_config(deck, reader.info().mesh.size());
+      reader.info().deck, reader.directory() + " (its deck)", {}, config::deck_table());
+  return config::make_run_config(deck, reader.info().mesh.size());
 }
 
-train::ComputeDevice device_of(comm::World& world, const Arguments& arguments) {
+launch::ComputeDevice device_of(comm::World& world, const Arguments& arguments) {
   const std::string wanted = arguments.text("--device", "auto");
   world.agree([&] {
     require(wanted == "auto" || wanted == "cpu" || wanted == "cuda", Status::command_line,
             "--device: '{}' is none of auto, cpu and cuda", wanted);
   });
-  return train::choose_device(world, wanted, "auto", false);
+  return launch::choose_device(world, wanted, "auto", false);
 }
 
 }  // namespace trireme::app

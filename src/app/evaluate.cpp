@@ -24,7 +24,7 @@ namespace {
 
 // The data in the form that the model was trained on; a model of a synthetic source is
 // evaluated on token files.
-std::unique_ptr<io::SampleSource> open_data(const train::RunConfig& config,
+std::unique_ptr<io::SampleSource> open_data(const config::RunConfig& config,
                                             const std::string& path) {
   io::SourceConfig source = config.data;
   source.kind = config.data.kind == "bytes" ? "bytes" : "tokens";
@@ -104,7 +104,7 @@ std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence
 int evaluate(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   std::optional<io::CheckpointReader> reader;
-  train::RunConfig config;
+  config::RunConfig config;
   std::unique_ptr<io::SampleSource> source;
   world.agree([&] {
     constexpr Option options[] = {{"--logits", true}, {"--device", true}};
@@ -119,7 +119,7 @@ int evaluate(comm::World& world, const Arguments& given) {
             config.model.heads, world.size());
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  const train::ComputeDevice on = device_of(world, arguments);
+  const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, {.tensor = world.size()}, {}, on.device, on.transport);
   std::optional<infer::LoadedModel> model;
   world.agree([&] {

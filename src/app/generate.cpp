@@ -44,7 +44,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, std::int64_t vocabu
   return ids;
 }
 
-Request parse_request(const Arguments& arguments, const train::RunConfig& config) {
+Request parse_request(const Arguments& arguments, const config::RunConfig& config) {
   const bool bytes = config.data.kind == "bytes";
   const bool text = arguments.has("--prompt");
   require(text != arguments.has("--prompt-tokens"), Status::command_line,
@@ -95,7 +95,7 @@ class Printer {
 int generate(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   std::optional<io::CheckpointReader> reader;
-  train::RunConfig config;
+  config::RunConfig config;
   Request request;
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
@@ -107,7 +107,7 @@ int generate(comm::World& world, const Arguments& given) {
             config.model.heads, world.size());
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  const train::ComputeDevice on = device_of(world, arguments);
+  const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, {.tensor = world.size()}, {}, on.device, on.transport);
   const std::int64_t wanted =
       static_cast<std::int64_t>(request.prompt.size()) + request.count;

@@ -3,8 +3,8 @@
 #include "app/app.hpp"
 #include "app/help_text.hpp"
 #include "base/log.hpp"
+#include "config/deck_table.hpp"
 #include "io/deck.hpp"
-#include "train/deck_table.hpp"
 
 namespace trireme::app {
 namespace {
@@ -64,9 +64,9 @@ int help(comm::World& world, const Arguments& given) {
   else if (topic != "deck")
     log::line(*help_page(topic));
   else if (arguments.has("--markdown"))
-    log::line(io::describe_keys_markdown(train::deck_table()));
+    log::line(io::describe_keys_markdown(config::deck_table()));
   else
-    log::line(io::describe_keys(train::deck_table()));
+    log::line(io::describe_keys(config::deck_table()));
   return 0;
 }
 

@@ -8,8 +8,8 @@
 
 #include "app/app.hpp"
 #include "base/version.hpp"
+#include "config/deck_table.hpp"
 #include "io/deck_schema.hpp"
-#include "train/deck_table.hpp"
 
 namespace trireme::app {
 namespace {
@@ -140,7 +140,7 @@ std::string man_page(std::string_view overview, std::span<const io::DeckKey> tab
 }
 
 std::optional<std::string> help_page(std::string_view name) {
-  const auto table = train::deck_table();
+  const auto table = config::deck_table();
   if (name == "schema") return io::deck_schema(table);
   if (name == "completion") return bash_completion(overview(), table);
   if (name == "man") return man_page(overview(), table, build_info().version);

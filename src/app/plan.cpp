@@ -5,7 +5,7 @@
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
-#include "train/compute_device.hpp"
+#include "launch/compute_device.hpp"
 
 namespace trireme::app {
 
@@ -19,9 +19,10 @@ int plan(comm::World& world, const Arguments& given) {
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
     deck = load_deck(arguments.words(), static_cast<int>(ranks));
   });
-  const train::RunSettings& run = deck.config.run;
-  const auto on = train::expected_device(run.device, run.backend, run.share_gpus);
-  log::line(plan::describe(deck.config, plan::plan_stages(deck.config, on)));
+  const config::RunSettings& run = deck.config.run;
+  const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
+  log::line(plan::describe(deck.config,
+                           plan::plan_stages(deck.config, {on.device, on.transport})));
   return 0;
 }
 

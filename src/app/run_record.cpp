@@ -5,12 +5,12 @@
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"
-#include "train/batch_job.hpp"
-#include "train/restarts.hpp"
+#include "launch/batch_job.hpp"
+#include "launch/restarts.hpp"
 
 namespace trireme::app {
 
-RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
+RunRecord::RunRecord(comm::World& world, const config::RunSettings& run)
     : world_(world), directory_(run.directory) {
   world_.agree([&] {
     if (world_.rank() != 0) return;
@@ -25,7 +25,7 @@ RunRecord::RunRecord(comm::World& world, const train::RunSettings& run)
     }
     status_.steps = run.steps;
     status_.starts.push_back(
-        {0, world_.size(), io::this_process(), train::batch_restarts()});
+        {0, world_.size(), io::this_process(), launch::batch_restarts()});
   });
 }
 
@@ -46,9 +46,9 @@ void RunRecord::started(std::int64_t step) {
       });
     now.step = step;
     status_.starts.push_back(std::move(now));
-    if (step < status_.steps) train::require_progress(status_.starts);
+    if (step < status_.steps) launch::require_progress(status_.starts);
     io::write_run_status(directory_, status_);
-    train::end_count_of_script();
+    launch::end_count_of_script();
   });
 }
 

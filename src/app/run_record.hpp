@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "comm/world.hpp"
+#include "config/run_config.hpp"
 #include "io/run_lock.hpp"
 #include "io/run_status.hpp"
-#include "train/run_config.hpp"
 
 namespace trireme::app {
 
@@ -19,7 +19,7 @@ class RunRecord {
   // Makes the directory and takes its lock. Collective. Throws Error(cannot_create), on
   // all ranks alike, when another job holds it, or when the lock or status.toml is a link
   // or no regular file.
-  RunRecord(comm::World& world, const train::RunSettings& run);
+  RunRecord(comm::World& world, const config::RunSettings& run);
 
   // Whether all else that the run writes is as io::check_run_directory() wants it.
   // Collective.

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "config/deck_table.hpp"
 #include "io/deck.hpp"
 #include "io/deck_toml.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
-#include "train/deck_table.hpp"
 
 namespace trireme::app {
 namespace {
@@ -136,7 +136,7 @@ std::string point_digest(const std::string& deck,
                          const std::string& name) {
   std::vector<std::string> all = overrides;
   all.push_back(directory_override(name));
-  return io::digest_of(io::Deck::load(deck, all, train::deck_table()).effective());
+  return io::digest_of(io::Deck::load(deck, all, config::deck_table()).effective());
 }
 
 }  // namespace trireme::app

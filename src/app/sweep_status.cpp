@@ -8,7 +8,7 @@
 
 #include "app/shell.hpp"
 #include "base/format.hpp"
-#include "train/text_table.hpp"
+#include "base/text_table.hpp"
 
 namespace trireme::app {
 namespace {
@@ -64,7 +64,7 @@ std::int64_t best_point(const std::vector<RunState>& states) {
 std::string status_table(const SweepManifest& manifest,
                          const std::vector<RunState>& states) {
   const std::int64_t best = best_point(states);
-  std::vector<train::TextRow> rows = {
+  std::vector<TextRow> rows = {
       {"", "state", "overrides", "index", "step", "loss", "validation"}};
   std::map<RunPhase, int> count;
   std::string notes;
@@ -78,7 +78,7 @@ std::string status_table(const SweepManifest& manifest,
     if (!state.note.empty()) notes += format("{}: {}\n", i, state.note);
   }
   std::string text =
-      train::text_table(rows, 3, 0) + notes +
+      text_table(rows, 3, 0) + notes +
       format("{} points: {} finished", states.size(), count[RunPhase::done]);
   for (const auto& [phase, points] : count)
     if (phase != RunPhase::done) text += format(", {} {}", points, name_of(phase));

@@ -10,11 +10,11 @@
 #include "base/output.hpp"
 #include "base/version.hpp"
 #include "comm/stop_signals.hpp"
+#include "config/recipe_table.hpp"
 #include "kernels/runtime.hpp"
+#include "launch/compute_device.hpp"
+#include "launch/startup_report.hpp"
 #include "plan/plan.hpp"
-#include "train/compute_device.hpp"
-#include "train/recipe_table.hpp"
-#include "train/startup_report.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -41,10 +41,11 @@ int check(comm::World& world, const LoadedDeck& deck) {
     io::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
   });
-  const train::RunSettings& run = deck.config.run;
-  const auto on = train::expected_device(run.device, run.backend, run.share_gpus);
-  log::line(plan::describe(deck.config, plan::plan_stages(deck.config, on)));
-  log::line(train::describe_recipe(deck.config));
+  const config::RunSettings& run = deck.config.run;
+  const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
+  log::line(plan::describe(deck.config,
+                           plan::plan_stages(deck.config, {on.device, on.transport})));
+  log::line(config::describe_recipe(deck.config));
   log::info("the deck is good");
   return 0;
 }
@@ -69,7 +70,7 @@ int train(comm::World& world, const Arguments& given) {
     deck = load_deck(deck_words(arguments), static_cast<int>(ranks),
                      arguments.has("--ranks") ? 0 : on_node);
   });
-  train::check_same_everywhere(world, deck.effective);
+  launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {
     comm::leave_on_stop();
     return check(world, deck);
@@ -78,16 +79,17 @@ int train(comm::World& world, const Arguments& given) {
   output::outlive_reader(
       "the run goes on, and metrics.jsonl has its steps; lines of the log are lost");
   const kernels::Runtime runtime(deck.config.run.threads, world.ranks_on_node());
-  const train::RunSettings& run = deck.config.run;
-  const train::ComputeDevice on =
-      train::choose_device(world, run.device, run.backend, run.share_gpus);
+  const config::RunSettings& run = deck.config.run;
+  const launch::ComputeDevice on =
+      launch::choose_device(world, run.device, run.backend, run.share_gpus);
   log::info("trireme {}  run {} in {}  {} ranks, {} threads each, {}",
             build_info().version, run.name, run.directory, world.size(),
             kernels::threads(), on.describe());
-  train::report_placement(world, on, kernels::threads());
+  launch::report_placement(world, on, kernels::threads());
   world.agree([&] {
     if (log::speaks())
-      log::line(plan::describe(deck.config, plan::plan_stages(deck.config, on)));
+      log::line(plan::describe(
+          deck.config, plan::plan_stages(deck.config, {on.device, on.transport})));
   });
   RunRecord record(world, run);
   return static_cast<int>(recorded(record, [&] {

@@ -25,12 +25,12 @@ double schedule_factor(const OptimizerConfig& config, std::int64_t step) {
   const double after_warmup = part_gone(step, s.warmup, decay), f = s.final_fraction;
   double factor = 1.0;
   switch (s.kind) {
-    case ScheduleKind::constant: break;
-    case ScheduleKind::linear: factor = 1.0 - (1.0 - f) * after_warmup; break;
-    case ScheduleKind::cosine:
+    case DecayStyle::constant: break;
+    case DecayStyle::linear: factor = 1.0 - (1.0 - f) * after_warmup; break;
+    case DecayStyle::cosine:
       factor = f + (1.0 - f) * 0.5 * (1.0 + std::cos(std::numbers::pi * after_warmup));
       break;
-    case ScheduleKind::wsd:
+    case DecayStyle::wsd:
       factor = 1.0 - (1.0 - f) * part_gone(step, config.steps - s.decay, s.decay);
       break;
   }

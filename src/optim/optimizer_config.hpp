@@ -8,11 +8,11 @@
 
 namespace trireme::optim {
 
-enum class ScheduleKind : std::uint8_t { constant, linear, cosine, wsd };
+enum class DecayStyle : std::uint8_t { constant, linear, cosine, wsd };
 
 // See learning_rate() in optim/learning_rate.hpp for the formulas.
 struct ScheduleConfig {
-  ScheduleKind kind = ScheduleKind::constant;
+  DecayStyle kind = DecayStyle::constant;
   std::int64_t warmup = 0;  // steps of linear warm-up
   std::int64_t decay =
       0;  // wsd: steps of the final decay; linear, cosine: 0 = to the end

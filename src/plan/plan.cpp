@@ -5,10 +5,11 @@
 #include <numeric>
 #include <utility>
 
-#include "train/engine.hpp"
-#include "train/saver.hpp"
-#include "train/step_totals.hpp"
-#include "train/text_table.hpp"
+#include "base/text_table.hpp"
+#include "engine/checkpoint_boxes.hpp"
+#include "engine/engine.hpp"
+#include "engine/step_totals.hpp"
+#include "io/checkpoint_snapshot.hpp"
 
 namespace trireme::plan {
 
@@ -19,8 +20,8 @@ std::int64_t Plan::total_memory() const {
 namespace {
 
 // A training step as the trainer runs it.
-void run_step(train::Engine& engine, train::StepTotals& totals,
-              const train::RunConfig& config) {
+void run_step(engine::Engine& engine, engine::StepTotals& totals,
+              const config::RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro * static_cast<std::int64_t>(engine.positions().size());
   const TensorView ids_T(nullptr, DType::i32, {tokens}, Device::meta());
@@ -35,8 +36,8 @@ void run_step(train::Engine& engine, train::StepTotals& totals,
   engine.update(config.optimizer.learning_rate, 1.0, 1);
 }
 
-void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& totals,
-                 comm::Mesh& mesh, const train::RunConfig& config) {
+void fill_memory(Plan& plan, engine::Engine& engine, const engine::StepTotals& totals,
+                 comm::Mesh& mesh, const config::RunConfig& config) {
   const optim::ParameterStore& store = engine.store();
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
@@ -62,7 +63,7 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
   if (config.checkpoint.async) {
     optim::LossScaler scaler(config.precision.loss_scale);
     offloaded += static_cast<std::size_t>(
-        io::CheckpointSnapshot::bytes_for(train::checkpoint_boxes(
+        io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(
             engine, mesh, config.precision.compute == DType::f16 ? &scaler : nullptr)));
   }
   set(MemoryClass::weights, weights);
@@ -78,11 +79,11 @@ void fill_memory(Plan& plan, train::Engine& engine, const train::StepTotals& tot
 
 }  // namespace
 
-Plan make_plan(const train::RunConfig& config, int rank, const train::ComputeDevice& on) {
+Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on) {
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
                                      on.device, on.transport);
-  train::Engine engine(config, mesh, Device::meta());
-  train::StepTotals totals(mesh, Device::meta());
+  engine::Engine engine(config, mesh, Device::meta());
+  engine::StepTotals totals(mesh, Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
   run_step(engine, totals, config);
   comm::TrafficMeter meter(mesh);
@@ -91,7 +92,7 @@ Plan make_plan(const train::RunConfig& config, int rank, const train::ComputeDev
 
   Plan plan;
   fill_memory(plan, engine, totals, mesh, config);
-  plan.traffic = train::last_lap(meter);
+  plan.traffic = engine::last_lap(meter);
   for (const optim::Unit& unit : engine.store().units()) {
     PlannedUnit& row = plan.units.emplace_back();
     row.name =
@@ -106,8 +107,7 @@ Plan make_plan(const train::RunConfig& config, int rank, const train::ComputeDev
   return plan;
 }
 
-std::vector<Plan> plan_stages(const train::RunConfig& config,
-                              const train::ComputeDevice& on) {
+std::vector<Plan> plan_stages(const config::RunConfig& config, const PlannedDevice& on) {
   const auto& mesh = config.parallel.mesh;
   std::vector<Plan> plans;
   for (int stage = 0; stage < mesh.pipeline; ++stage)
@@ -135,8 +135,8 @@ std::string memory_text(const Plan& plan) {
 
 // Neighbours of one size stand in one line; the parameters of all add up to those of the
 // ranks listed.
-std::string units_text(const train::RunConfig& config, std::span<const Plan> plans) {
-  std::vector<train::TextRow> rows = {{"stage", "unit", "count", "parameters", "share"}};
+std::string units_text(const config::RunConfig& config, std::span<const Plan> plans) {
+  std::vector<TextRow> rows = {{"stage", "unit", "count", "parameters", "share"}};
   for (std::size_t stage = 0; stage < plans.size(); ++stage) {
     const auto& units = plans[stage].units;
     for (std::size_t first = 0; first < units.size();) {
@@ -155,28 +155,28 @@ std::string units_text(const train::RunConfig& config, std::span<const Plan> pla
              "units     parameters of each, and elements in the share of one of {} "
              "ranks\n",
              config.parallel.folding.shard) +
-         train::text_table(rows, 2, 2);
+         text_table(rows, 2, 2);
 }
 
-std::string pipeline_text(const train::RunConfig& config, std::span<const Plan> plans) {
-  const auto outlook = train::pipeline_outlook(config);
-  std::vector<train::TextRow> rows = {
+std::string pipeline_text(const config::RunConfig& config, std::span<const Plan> plans) {
+  const auto outlook = engine::pipeline_outlook(config);
+  std::vector<TextRow> rows = {
       {"rank", "blocks", "parameters", "memory", "idle", "live microbatches"}};
   for (std::size_t r = 0; r < outlook.size(); ++r) {
     const auto memory = static_cast<double>(plans[r].total_memory());
-    rows.push_back({std::to_string(r), train::describe_blocks(outlook[r]),
+    rows.push_back({std::to_string(r), engine::describe_blocks(outlook[r]),
                     std::to_string(plans[r].local_parameters), human_bytes(memory),
                     fixed(100 * outlook[r].idle_share, 1) + " %",
                     std::to_string(outlook[r].live_microbatches)});
   }
-  return "pipeline  " + train::name_of(config.parallel.schedule) +
+  return "pipeline  " + schedule::name_of(config.parallel.schedule) +
          "; idle share if forward and each half of backward take one unit of time\n" +
-         train::text_table(rows, 2, 2);
+         text_table(rows, 2, 2);
 }
 
 }  // namespace
 
-std::string describe(const train::RunConfig& config, std::span<const Plan> plans) {
+std::string describe(const config::RunConfig& config, std::span<const Plan> plans) {
   const auto& mesh = config.parallel.mesh;
   const Plan& plan = plans.front();
   std::string text;
@@ -197,7 +197,7 @@ std::string describe(const train::RunConfig& config, std::span<const Plan> plans
   text += memory_text(plan);
   if (config.parallel.sharding != optim::Sharding::none)
     text += units_text(config, plans);
-  const std::string traffic = train::traffic_table(plan.traffic, 1, false);
+  const std::string traffic = engine::traffic_table(plan.traffic, 1, false);
   text += traffic.empty() ? "" : "traffic   a step of rank 0\n" + traffic;
   if (mesh.pipeline > 1) text += pipeline_text(config, plans);
   text += format("work      {}FLOP a step ({} a token)", human_count(plan.flops_per_step),

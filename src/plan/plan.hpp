@@ -8,11 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "base/device.hpp"
 #include "base/memory.hpp"
-#include "train/compute_device.hpp"
-#include "train/run_outlook.hpp"
+#include "comm/transport.hpp"
+#include "engine/run_outlook.hpp"
 
 namespace trireme::plan {
+
+// Where the ranks are to compute, and what carries the tensors of GPUs.
+struct PlannedDevice {
+  Device device;
+  comm::Transport transport = comm::Transport::mpi;
+};
 
 // A unit that is shared out over ranks.
 struct PlannedUnit {
@@ -23,30 +30,28 @@ struct PlannedUnit {
 
 struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
-  std::int64_t kernel_bytes = 0;           // of the workspace: what kernels of a GPU hold
-  std::int64_t local_parameters = 0;       // on the rank
-  std::int64_t parameters = 0;             // of the model
-  std::vector<train::TrafficRow> traffic;  // of one step of the rank
-  std::vector<PlannedUnit> units;          // of the rank
-  double flops_per_step = 0;               // of the whole job, full attention
+  std::int64_t kernel_bytes = 0;      // of the workspace: what kernels of a GPU hold
+  std::int64_t local_parameters = 0;  // on the rank
+  std::int64_t parameters = 0;        // of the model
+  std::vector<engine::TrafficRow> traffic;  // of one step of the rank
+  std::vector<PlannedUnit> units;           // of the rank
+  double flops_per_step = 0;                // of the whole job, full attention
 
   std::int64_t total_memory() const;
 };
 
 // Builds rank `rank` of the mesh on the meta device and runs steps of it there: nothing
 // is allocated, nothing is sent. Memory is what the engine and the transport hold in the
-// steady state, without the batches (MemoryClass::data). `on`: where the ranks are to
-// compute, and what carries the tensors of GPUs. On a GPU without what NVIDIA's
+// steady state, without the batches (MemoryClass::data). On a GPU without what NVIDIA's
 // libraries take for themselves: the driver's context, cuDNN's plans, NCCL's channels.
-Plan make_plan(const train::RunConfig& config, int rank,
-               const train::ComputeDevice& on = {});
+Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on = {});
 
 // The plan of the first rank of each pipeline stage.
-std::vector<Plan> plan_stages(const train::RunConfig& config,
-                              const train::ComputeDevice& on = {});
+std::vector<Plan> plan_stages(const config::RunConfig& config,
+                              const PlannedDevice& on = {});
 
 // plan_stages() as text: mesh, memory by class and traffic of the first rank, a table of
 // the pipeline if there is one, FLOPs.
-std::string describe(const train::RunConfig& config, std::span<const Plan> plans);
+std::string describe(const config::RunConfig& config, std::span<const Plan> plans);
 
 }  // namespace trireme::plan

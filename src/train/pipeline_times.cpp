@@ -7,15 +7,16 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "train/schedule_simulation.hpp"
+#include "schedule/simulation.hpp"
 
 namespace trireme::train {
 
-PipelineTimes::PipelineTimes(comm::Mesh& mesh, const PipelineShape& shape)
+PipelineTimes::PipelineTimes(comm::Mesh& mesh, const schedule::PipelineShape& shape)
     : mesh_(mesh), shape_(shape) {
   if (shape.ranks == 1) return;
   schedules_ = make_schedules(shape);
-  for (const Schedule& schedule : schedules_) width_ = std::max(width_, schedule.size());
+  for (const schedule::Schedule& schedule : schedules_)
+    width_ = std::max(width_, schedule.size());
   actions_.resize(most_steps * width_);
   idle_.resize(most_steps * schedules_.size());
 }
@@ -51,13 +52,13 @@ IdleShares PipelineTimes::compare(const Shape& message, DType dtype) {
     const auto elements = static_cast<std::int64_t>(all.size());
     pipeline.all_reduce(stream, TensorView(all.data(), DType::f64, {elements})).wait();
     // 2. the same on a clock
-    SimulationOptions options{.latency = latency};
+    schedule::SimulationOptions options{.latency = latency};
     for (std::size_t r = 0; r < ranks; ++r) {
       const double* row = &all[r * width_];
       options.actions.emplace_back(row, row + schedules_[r].size());
       shares.measured[r] += idle_[step * ranks + r] / static_cast<double>(steps);
     }
-    const Simulation simulation = simulate(shape_, schedules_, options);
+    const schedule::Simulation simulation = simulate(shape_, schedules_, options);
     shares.simulated[mine] += weight * simulation.ranks[mine].idle_share;
   }
   const TensorView view(shares.simulated.data(), DType::f64,

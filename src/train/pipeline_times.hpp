@@ -9,7 +9,7 @@
 
 #include "base/tensor_view.hpp"
 #include "comm/mesh.hpp"
-#include "train/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace trireme::train {
 
@@ -26,10 +26,10 @@ class PipelineTimes {
   static constexpr std::size_t most_steps = 8;
 
   // The mesh outlives this. Empty if the pipeline is of one rank.
-  PipelineTimes(comm::Mesh& mesh, const PipelineShape& shape);
+  PipelineTimes(comm::Mesh& mesh, const schedule::PipelineShape& shape);
 
   // A step: seconds of each action of this rank's schedule, without waiting for others,
-  // and what StepTotals says of all ranks.
+  // and what engine::StepTotals says of all ranks.
   void add(std::span<const double> action_seconds,
            const std::vector<double>& idle_shares);
 
@@ -43,8 +43,8 @@ class PipelineTimes {
   double message_seconds(const Shape& message, DType dtype);
 
   comm::Mesh& mesh_;
-  PipelineShape shape_;
-  std::vector<Schedule> schedules_;
+  schedule::PipelineShape shape_;
+  std::vector<schedule::Schedule> schedules_;
   std::size_t width_ = 0;        // most actions of a rank
   std::size_t steps_ = 0;        // added so far
   std::vector<double> actions_;  // [most_steps, width_], a ring

@@ -21,7 +21,7 @@ io::Record record_of(const io::SamplePart& part) {
 
 }  // namespace
 
-std::string list_samples(const RunConfig& config, const io::SampleSource& source,
+std::string list_samples(const config::RunConfig& config, const io::SampleSource& source,
                          std::int64_t step) {
   require(step >= 1, "there is no step {}", step);
   std::map<std::int64_t, io::Record> lines;  // by number in the step

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "config/run_config.hpp"
 #include "io/sample_source.hpp"
-#include "train/run_config.hpp"
 
 namespace trireme::train {
 
@@ -15,7 +15,7 @@ namespace trireme::train {
 // its place in the run's order of samples, the sample's number in the source and, of
 // files, where its tokens lie. A pure function: any rank can say it for all. Throws
 // Error(internal) for a step before the first.
-std::string list_samples(const RunConfig& config, const io::SampleSource& source,
+std::string list_samples(const config::RunConfig& config, const io::SampleSource& source,
                          std::int64_t step);
 
 }  // namespace trireme::train

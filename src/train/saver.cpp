@@ -8,7 +8,6 @@
 
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
@@ -38,28 +37,7 @@ std::function<void()> later_by(double seconds, std::function<void()> work) {
 
 }  // namespace
 
-std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
-                                            optim::LossScaler* scaler) {
-  std::vector<io::TensorBox> boxes;
-  const auto add = [&](const std::vector<optim::StoredBox>& stored, bool until_update) {
-    for (const auto& box : stored)
-      boxes.push_back({name_of(box), box.slab->whole, box.global_begin, box.data,
-                       box.write, until_update});
-  };
-  add(engine.store().state_boxes(), true);
-  add(engine.store().feedback_boxes(), false);  // changes as gradients are reduced
-  if (scaler != nullptr)
-    boxes.push_back(
-        {"optimizer/loss_scale", {3}, {0}, scaler->state(), mesh.everyone().rank() == 0});
-  for (const StateTensor* state : engine.states()) {
-    const bool first = state->slab.owned && mesh.replicas().rank() == 0;
-    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
-                     state->slab.global_begin, state->value, first});
-  }
-  return boxes;
-}
-
-Saver::Saver(comm::World& world, const RunConfig& config, const std::string& deck,
+Saver::Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
              std::function<std::vector<io::TensorBox>()> boxes)
     : world_(world), boxes_(std::move(boxes)) {
   info_.program_version = build_info().version;

@@ -8,20 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/mesh.hpp"
+#include "comm/world.hpp"
+#include "config/run_config.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_writer.hpp"
-#include "optim/loss_scaler.hpp"
-#include "train/engine.hpp"
-#include "train/run_config.hpp"
 
 namespace trireme::train {
-
-// All that a checkpoint holds of this rank: its shares of weights and moments, and the
-// tensors that are not trained by gradients. On meta: the same without memory. With
-// fp16: the scaler of the loss.
-std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
-                                            optim::LossScaler* scaler = nullptr);
 
 // A checkpoint that stands.
 struct Saved {
@@ -36,7 +28,7 @@ class Saver {
  public:
   // boxes: what a checkpoint holds of this rank, at the time of the call. With
   // checkpoint.async allocates room for a copy of what this rank writes.
-  Saver(comm::World& world, const RunConfig& config, const std::string& deck,
+  Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
         std::function<std::vector<io::TensorBox>()> boxes);
 
   // The run went on from this step, whose checkpoint it keeps.

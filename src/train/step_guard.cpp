@@ -36,7 +36,7 @@ StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double nor
         "gradient norm {} is beyond {}, where second moments overflow; write an "
         "optimizer.clip",
         exact(norm), exact(largest_norm));
-  } else if (rules_.spike != StepRules::Reaction::off) {
+  } else if (rules_.spike != config::StepRules::Reaction::off) {
     reaction = rules_.spike;
     out.reason = spike("loss", loss, losses_);
     if (out.reason.empty()) out.reason = spike("gradient norm", norm, norms_);
@@ -44,7 +44,8 @@ StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double nor
   const bool skipped = !out.reason.empty();
   remember(step, loss, norm, skipped);
   if (!skipped) return out;
-  out.verdict = reaction == StepRules::Reaction::stop ? Verdict::stop : Verdict::skip;
+  out.verdict =
+      reaction == config::StepRules::Reaction::stop ? Verdict::stop : Verdict::skip;
   if (out.verdict == Verdict::skip && std::ssize(skips_) > rules_.skip_limit) {
     out.verdict = Verdict::stop;
     out.reason += format(

@@ -6,19 +6,9 @@
 #include <deque>
 #include <string>
 
-namespace trireme::train {
+#include "config/run_config.hpp"
 
-// What a deck's [health] section says about steps.
-struct StepRules {
-  enum class Reaction : std::uint8_t { off, skip, stop };
-  Reaction nan = Reaction::stop;  // loss or norm that is not usable; never off
-  Reaction spike = Reaction::off;
-  double spike_threshold = 6;       // standard deviations above the mean
-  std::int64_t spike_window = 128;  // sound steps that mean and deviation are taken over
-  // More than skip_limit skipped steps among the last skip_window end the run.
-  std::int64_t skip_limit = 10, skip_window = 100;
-  double clip = 0;  // of the gradient's norm; 0: none
-};
+namespace trireme::train {
 
 // A pure function of the steps so far: every rank judges the same numbers and comes to
 // the same verdict.
@@ -30,7 +20,7 @@ class StepGuard {
     std::string reason;  // why not sound
   };
 
-  explicit StepGuard(const StepRules& rules) : rules_(rules) {}
+  explicit StepGuard(const config::StepRules& rules) : rules_(rules) {}
 
   // A norm, after clipping, up to which second moments stay inside the range of fp32, and
   // of fp16 and FP8 with their scales.
@@ -50,7 +40,7 @@ class StepGuard {
  private:
   std::string spike(const char* name, double x, const std::deque<double>& window) const;
 
-  StepRules rules_;
+  config::StepRules rules_;
   std::deque<double> losses_, norms_;  // of the last sound steps
   std::deque<std::int64_t> skips_;     // steps
 };

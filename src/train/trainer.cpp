@@ -7,12 +7,12 @@
 
 #include "base/log.hpp"
 #include "base/trace_range.hpp"
+#include "config/run_precision.hpp"
+#include "engine/run_outlook.hpp"
 #include "io/files.hpp"
+#include "launch/device_peak.hpp"
+#include "launch/machine_peak.hpp"
 #include "optim/learning_rate.hpp"
-#include "train/device_peak.hpp"
-#include "train/machine_peak.hpp"
-#include "train/run_outlook.hpp"
-#include "train/run_precision.hpp"
 
 namespace trireme::train {
 namespace {
@@ -51,17 +51,17 @@ void log_memory(const char* title, const F& bytes_of) {
 
 }  // namespace
 
-Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
+Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
                  const std::string& deck, const CudaDevice& gpu)
     : world_(world),
       mesh_(mesh),
       config_(config),
       deck_(deck),
       totals_(mesh, Device::host()),
-      pipeline_times_(mesh, pipeline_shape(config)),
+      pipeline_times_(mesh, engine::pipeline_shape(config)),
       meter_(mesh),
       guard_(config.health.steps),
-      job_(world.rank() == 0 ? batch_job() : BatchJob{}),
+      job_(world.rank() == 0 ? launch::batch_job() : launch::BatchJob{}),
       interruptions_(config.run.directory, config.run.time_limit, job_,
                      world.rank() == 0),
       gpu_(gpu),
@@ -117,8 +117,9 @@ void Trainer::measure_peak() {
   const std::int64_t size = gpu_.emulated ? 64 : device.is_cuda() ? 4096 : 1024;
   const DType compute = config_.precision.compute;
   world_.barrier();
-  gemm_flops_ = world_.sum(gemm_rate(compute, size, size, size, 0.1, device).best);
-  const double dense = device.is_cuda() ? dense_peak(gpu_.name, compute) : 0;
+  gemm_flops_ =
+      world_.sum(launch::gemm_rate(compute, size, size, size, 0.1, device).best);
+  const double dense = device.is_cuda() ? launch::dense_peak(gpu_.name, compute) : 0;
   peak_is_dense_ = world_.max(dense > 0 ? 0 : 1) == 0;
   peak_flops_ = peak_is_dense_ ? world_.sum(dense) : gemm_flops_;
 }
@@ -160,7 +161,7 @@ Status Trainer::run() {
   if (step_ < config_.run.steps) {
     log::info(
         "stopped after step {} by {}, with a checkpoint; run the same command again",
-        step_, reason(wish_));
+        step_, reason(stop_request_));
     world_.barrier();  // srun may kill the others when the first one leaves with this
                        // status
     return Status::run_again;
@@ -169,7 +170,7 @@ Status Trainer::run() {
 }
 
 void Trainer::train() {
-  while (step_ < config_.run.steps && !stops(wish_)) {
+  while (step_ < config_.run.steps && !stops(stop_request_)) {
     step();
     report_saved(saver_->poll());
     const bool last = step_ == config_.run.steps;
@@ -177,12 +178,12 @@ void Trainer::train() {
         (last || step_ % config_.metrics.validate_every == 0)) {
       validate();
     }
-    if (saves(wish_) || next_checkpoint(step_ - 1) == step_) save();
-    if (!stops(wish_)) interruptions_.fulfilled(wish_);
+    if (saves(stop_request_) || next_checkpoint(step_ - 1) == step_) save();
+    if (!stops(stop_request_)) interruptions_.fulfilled(stop_request_);
   }
   watchdog_->beat_slow("saving a checkpoint", step_);
   report_saved(saver_->finish());
-  if (stops(wish_)) interruptions_.fulfilled(wish_);
+  if (stops(stop_request_)) interruptions_.fulfilled(stop_request_);
 }
 
 void Trainer::step() {
@@ -255,9 +256,10 @@ const Batch& Trainer::next_batch() {
 // Sums the loss over replicas and stages; agrees on a checkpoint or stop after this step,
 // on the most memory that any rank has held and on the idle shares of the pipeline.
 double Trainer::reduce_loss(double loss) {
-  StepTotals::Outcome mine;
+  engine::StepTotals::Outcome mine;
   mine.loss = loss;
-  mine.wish = interruptions_.wish(time_needed(), wish_);
+  mine.stop_request =
+      static_cast<int>(interruptions_.request(time_needed(), stop_request_));
   for (int i = 0; i < memory_classes; ++i) {
     mine.memory_peak +=
         static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
@@ -265,7 +267,7 @@ double Trainer::reduce_loss(double loss) {
   const auto all =
       totals_.finish(mine, {engine_->run_seconds(), engine_->busy_seconds()});
   pipeline_times_.add(engine_->action_seconds(), totals_.idle_shares());
-  wish_ = all.wish;
+  stop_request_ = static_cast<launch::StopRequest>(all.stop_request);
   memory_peak_ = all.memory_peak;
   return all.loss;
 }
@@ -278,7 +280,7 @@ void Trainer::enter(const char* phase) {
     watchdog_->beat(phase, step_);
 }
 
-TimeNeeded Trainer::time_needed() const {
+launch::TimeNeeded Trainer::time_needed() const {
   const std::int64_t every = config_.metrics.validate_every;
   const bool validates = every > 0 && (step_ + 2) % every <= 1;  // this step or the next
   return {usual_seconds_, save_seconds_, validates ? validation_seconds_ : 0.0};

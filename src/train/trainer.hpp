@@ -10,16 +10,16 @@
 #include "base/energy_meter.hpp"
 #include "comm/traffic_meter.hpp"
 #include "comm/watchdog.hpp"
+#include "engine/engine.hpp"
+#include "engine/step_totals.hpp"
 #include "io/event_file.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_source.hpp"
+#include "launch/interruptions.hpp"
 #include "train/batch_loader.hpp"
-#include "train/engine.hpp"
-#include "train/interruptions.hpp"
 #include "train/pipeline_times.hpp"
 #include "train/saver.hpp"
 #include "train/step_guard.hpp"
-#include "train/step_totals.hpp"
 
 namespace trireme::train {
 
@@ -37,7 +37,7 @@ class Trainer {
   // Opens the data, builds the engine and starts or resumes. Collective over the world.
   // deck: the effective deck, which goes into the run's directory and each checkpoint.
   // gpu: this rank's, if the mesh is one of GPUs.
-  Trainer(comm::World& world, comm::Mesh& mesh, const RunConfig& config,
+  Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
           const std::string& deck, const CudaDevice& gpu);
   ~Trainer();
 
@@ -45,7 +45,7 @@ class Trainer {
   // the run after a checkpoint.
   Status run();
 
-  Engine& engine() { return *engine_; }
+  engine::Engine& engine() { return *engine_; }
   std::int64_t steps_done() const { return step_; }
 
  private:
@@ -86,24 +86,24 @@ class Trainer {
   std::string describe_next_checkpoint() const;
   void dump_gradients();
   void dump_samples();
-  TimeNeeded time_needed() const;
+  launch::TimeNeeded time_needed() const;
   std::string due_fault() const;
   void inject_fault();
   void inject_fault(double& loss);
 
   comm::World& world_;
   comm::Mesh& mesh_;
-  RunConfig config_;
+  config::RunConfig config_;
   std::string deck_;
   std::unique_ptr<io::SampleSource> source_, validation_source_;
-  std::optional<Engine> engine_;
+  std::optional<engine::Engine> engine_;
   std::optional<optim::LossScaler> scaler_;  // with fp16
   std::optional<Saver> saver_;
   std::optional<BatchLoader> loader_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
   std::optional<io::EventFile> events_;     // on rank 0, for TensorBoard
   std::optional<comm::Watchdog> watchdog_;
-  StepTotals totals_;
+  engine::StepTotals totals_;
   PipelineTimes pipeline_times_;
   comm::TrafficMeter meter_;         // of the steps
   optim::OffloadTraffic offloaded_;  // before this step
@@ -115,9 +115,9 @@ class Trainer {
   std::int64_t first_step_ = 0;  // of this start
   StepGuard guard_;
   bool skipped_ = false;  // the last step's update
-  BatchJob job_;          // on rank 0
-  Interruptions interruptions_;
-  Wish wish_ = Wish::none;  // of the last step
+  launch::BatchJob job_;  // on rank 0
+  launch::Interruptions interruptions_;
+  launch::StopRequest stop_request_ = launch::StopRequest::none;  // of the last step
   std::int64_t live_microbatches_ = 0;
   double memory_peak_ = 0;         // bytes, of the rank that held most
   double peak_flops_ = 0;          // of all ranks

@@ -13,10 +13,10 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/position.hpp"
+#include "engine/whole_tensors.hpp"
 #include "kernels/elementwise.hpp"
 #include "train/replica_check.hpp"
 #include "train/trainer.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {

@@ -6,13 +6,13 @@
 #include <cstdio>
 
 #include "base/log.hpp"
+#include "engine/whole_tensors.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
 #include "kernels/elementwise.hpp"
 #include "train/sample_list.hpp"
 #include "train/trainer.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
@@ -168,10 +168,10 @@ void Trainer::dump_gradients() {
                  io::step_name(step_ + 1) + ".h5");
   });
   const auto boxes = engine_->store().gradient_boxes();
-  for (const auto& [name, shape] : all_tensors(world_, boxes)) {
+  for (const auto& [name, shape] : engine::all_tensors(world_, boxes)) {
     const Buffer whole(Device::host(), config_.precision.accumulate, shape,
                        MemoryClass::workspace, "gradient dump");
-    gather_whole(mesh_, boxes, name, whole.view());
+    engine::gather_whole(mesh_, boxes, name, whole.view());
     if (scaler_) {
       Stream stream;
       kernels::scale(stream, whole.view(), 1.0 / scaler_->scale());

@@ -6,8 +6,8 @@
 
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
-#include "train/run_outlook.hpp"
-#include "train/text_table.hpp"
+#include "base/text_table.hpp"
+#include "engine/run_outlook.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::train {
@@ -142,15 +142,15 @@ void Trainer::report() {
     log::line(title + "\n" + table);
   };
   print("traffic   a step of rank 0",
-        traffic_table(all_laps(meter_), meter_.laps(), true));
+        engine::traffic_table(engine::all_laps(meter_), meter_.laps(), true));
   if (const auto& graphs = engine_->graphs())
     log::info("graphs    {} recorded on rank 0, launched {} times", graphs->recorded(),
               graphs->launched());
   if (idle.measured.empty()) return;
   std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
-  const auto outlook = pipeline_outlook(config_);
+  const auto outlook = engine::pipeline_outlook(config_);
   for (std::size_t r = 0; r < outlook.size(); ++r) {
-    rows.push_back({std::to_string(r), describe_blocks(outlook[r]),
+    rows.push_back({std::to_string(r), engine::describe_blocks(outlook[r]),
                     percent(idle.measured[r]), percent(idle.simulated[r]),
                     std::to_string(outlook[r].live_microbatches)});
   }

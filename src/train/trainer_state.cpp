@@ -5,14 +5,15 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/one_time.hpp"
+#include "config/deck_table.hpp"
+#include "engine/checkpoint_boxes.hpp"
+#include "engine/whole_tensors.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
 #include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/deck_table.hpp"
 #include "train/feedback_load.hpp"
 #include "train/trainer.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
@@ -24,7 +25,7 @@ bool changes_training(std::string_view section) {
 }
 
 void warn_of_changes(const std::string& before, const std::string& now) {
-  const auto table = deck_table();
+  const auto table = config::deck_table();
   std::optional<io::Deck> old_deck;
   try {
     old_deck = io::Deck::parse(before, "checkpoint's deck", {}, table);
@@ -82,11 +83,11 @@ void Trainer::predict_save() {
   for (const io::TensorBox& box : boxes())
     if (box.write) bytes += static_cast<double>(box.data.bytes());
   const double nodes = world_.sum(1.0 / world_.ranks_on_node());
-  save_seconds_ = predicted_save_seconds(world_.sum(bytes), nodes);
+  save_seconds_ = launch::predicted_save_seconds(world_.sum(bytes), nodes);
 }
 
 std::vector<io::TensorBox> Trainer::boxes() {
-  return checkpoint_boxes(*engine_, mesh_, scaler_ ? &*scaler_ : nullptr);
+  return engine::checkpoint_boxes(*engine_, mesh_, scaler_ ? &*scaler_ : nullptr);
 }
 
 // verified: the digests have just been compared. newest: the last step in the run's own
@@ -153,8 +154,8 @@ void Trainer::report_saved(const std::vector<Saved>& saved) {
               config_.checkpoint.async
                   ? format(", training waited {}", human_seconds(one.blocking_seconds))
                   : std::string(),
-              next > 0 && !stops(wish_) ? format(", the next after step {}", next)
-                                        : std::string());
+              next > 0 && !stops(stop_request_) ? format(", the next after step {}", next)
+                                                : std::string());
     if (!metrics_) continue;
     write_metrics(io::Record()
                       .set("step", one.step)

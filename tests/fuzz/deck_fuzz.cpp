@@ -3,9 +3,9 @@
 #include <sstream>
 #include <vector>
 
+#include "config/deck_table.hpp"
 #include "fuzz.hpp"
 #include "io/deck.hpp"
-#include "train/deck_table.hpp"
 
 namespace trireme {
 namespace {
@@ -16,7 +16,7 @@ void check(std::string_view input) {
   std::vector<std::string> overrides;
   std::istringstream lines(rest);
   for (std::string line; std::getline(lines, line);) overrides.push_back(line);
-  const auto table = train::deck_table();
+  const auto table = config::deck_table();
   const io::Deck deck = io::Deck::parse_leniently(text, "deck", overrides, table);
   for (const auto& problem : deck.problems())
     if (problem.message().empty()) fuzz::finding("a problem without a message");

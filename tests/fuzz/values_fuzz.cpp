@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "app/arguments.hpp"
+#include "config/deck_table.hpp"
 #include "fuzz.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/deck_value.hpp"
-#include "train/batch_job.hpp"
-#include "train/deck_table.hpp"
+#include "launch/batch_job.hpp"
 
 namespace trireme {
 namespace {
@@ -49,11 +49,11 @@ void check(const std::string& text) {
   } catch (const io::TomlError&) {  // is no value
   }
   check_option(text);
-  if (const auto seconds = train::parse_time_left(text); seconds && !(*seconds >= 0))
+  if (const auto seconds = launch::parse_time_left(text); seconds && !(*seconds >= 0))
     fuzz::finding(format("{} seconds left", *seconds));
   if (const auto step = io::step_of(text))
     fuzz::require_equal("the name of a step", io::step_name(*step), text);
-  const auto table = train::deck_table();
+  const auto table = config::deck_table();
   if (text.size() < 200) {
     io::unknown_key_text(text, table);
     io::unknown_section_text(text, table);

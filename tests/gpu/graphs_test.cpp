@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t microbatches = 4;
 
-train::RunConfig config_of(const std::string& model, const std::string& compute,
-                           bool graphs, const Words& words = {}) {
+config::RunConfig config_of(const std::string& model, const std::string& compute,
+                            bool graphs, const Words& words = {}) {
   const int ranks = world().size();
   return equality_config(
       model, compute,
@@ -33,7 +33,7 @@ train::RunConfig config_of(const std::string& model, const std::string& compute,
 // Tokens and targets of a rank's microbatches of a step, every step's its own.
 class Batch {
  public:
-  Batch(const train::RunConfig& config, int step, std::uint64_t salt) {
+  Batch(const config::RunConfig& config, int step, std::uint64_t salt) {
     const std::int64_t T = config.batch.micro * config.model.sequence;
     const Random random(static_cast<std::uint64_t>(world().rank()) + 7, salt);
     for (std::int64_t m = 0; m < config.microbatches(); ++m) {
@@ -80,12 +80,12 @@ struct Steps {
   std::vector<double> loss_scales = {1.0, 1.0};
   std::uint64_t last_salt = 1;  // of the tokens of the last step
   // Called after each step but the last, where given.
-  std::function<void(train::Engine&)> between{};
+  std::function<void(engine::Engine&)> between{};
 };
 
-Trained train_with(const train::RunConfig& config, const Steps& steps = {}) {
+Trained train_with(const config::RunConfig& config, const Steps& steps = {}) {
   comm::Mesh mesh = test_mesh(config);
-  train::Engine engine(config, mesh, mesh.device());
+  engine::Engine engine(config, mesh, mesh.device());
   engine.store().initialize(42);
   Trained trained;
   const int count = static_cast<int>(steps.loss_scales.size());
@@ -199,7 +199,7 @@ TEST(GpuGraphsOf, OtherTokensGiveOtherGradients) {
 // was recorded is recorded anew.
 TEST(GpuGraphsOf, AreRecordedAnewWhereMemoryMoved) {
   for (const bool moves : {false, true}) {
-    const Steps steps{.between = [moves](train::Engine& engine) {
+    const Steps steps{.between = [moves](engine::Engine& engine) {
       const Batch batch(config_of("llama", "fp32", false), 9, 3);
       engine.evaluate(batch.inputs[0], batch.targets[0]);
       if (!moves) return;

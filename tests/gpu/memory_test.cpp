@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
 
+#include "engine/step_totals.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
@@ -13,7 +14,6 @@
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
 #include "support/ledger.hpp"
-#include "train/step_totals.hpp"
 
 namespace trireme::test {
 namespace {
@@ -25,14 +25,14 @@ struct Held {
 
 // What an engine and two steps hold more than before; the batch, on the host, is not
 // counted. The buffer of all kernels is made anew, so that it belongs to this engine.
-Held measure(const train::RunConfig& config) {
+Held measure(const config::RunConfig& config) {
   kernels::release_working_memory(test_device());
   const Bytes before = ledger();
   Held held;
   comm::Mesh mesh = test_mesh(config);
-  train::StepTotals totals(mesh, Device::host());
+  engine::StepTotals totals(mesh, Device::host());
   totals.tokens(1.0);
-  train_steps(config, mesh, 2, false, [&](train::Engine&) {
+  train_steps(config, mesh, 2, false, [&](engine::Engine&) {
     totals.finish({}, {});
     held.bytes = minus(ledger(), before);
     held.used = kernels::working_memory_used(test_device());
@@ -41,9 +41,9 @@ Held measure(const train::RunConfig& config) {
   return held;
 }
 
-void expect_as_planned(const train::RunConfig& config) {
+void expect_as_planned(const config::RunConfig& config) {
   const Held held = measure(config);
-  train::ComputeDevice on;
+  plan::PlannedDevice on;
   on.device = test_device();
   const plan::Plan plan = plan::make_plan(config, world().rank(), on);
   for (int c = 0; c < memory_classes; ++c) {
@@ -53,7 +53,7 @@ void expect_as_planned(const train::RunConfig& config) {
   comm::Mesh planned =
       comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding,
                        test_device(), comm::Transport::mpi);
-  const train::Engine engine(config, planned, Device::meta());
+  const engine::Engine engine(config, planned, Device::meta());
   EXPECT_GT(held.used, 0);
   EXPECT_EQ(held.used, engine.demand().kernels);
 }

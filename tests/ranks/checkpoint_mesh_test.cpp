@@ -11,14 +11,14 @@
 #include <sstream>
 #include <string>
 
+#include "engine/checkpoint_boxes.hpp"
+#include "engine/whole_tensors.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
 #include "support/world.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/saver.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::test {
 namespace {
@@ -28,7 +28,7 @@ std::string setting(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-train::RunConfig config_of(std::size_t line) {
+config::RunConfig config_of(std::size_t line) {
   auto lines = read_mesh_table(CHECKPOINT_MESHES);
   MeshLine& mesh = lines.at(line);
   require(mesh.ranks == world().size(), "line {} is of {} ranks", line, mesh.ranks);
@@ -40,12 +40,12 @@ train::RunConfig config_of(std::size_t line) {
 using Digests = std::map<std::string, std::string>;
 
 // Of every tensor, whole, as this mesh has it in memory.
-Digests digests_of(train::Engine& engine, comm::Mesh& mesh) {
+Digests digests_of(engine::Engine& engine, comm::Mesh& mesh) {
   Digests digests;
   const auto boxes = engine.store().state_boxes();
-  for (const auto& [name, shape] : train::all_tensors(world(), boxes)) {
+  for (const auto& [name, shape] : engine::all_tensors(world(), boxes)) {
     const Buffer whole(Device::host(), DType::f64, shape, MemoryClass::workspace, "");
-    train::gather_whole(mesh, boxes, name, whole.view());
+    engine::gather_whole(mesh, boxes, name, whole.view());
     io::Digest digest;
     digest.add(whole.view().raw(), whole.bytes());
     digests[name] = digest.text();
@@ -79,12 +79,12 @@ TEST(CheckpointMesh, Write) {
   const std::size_t line = std::stoul(setting("TRIREME_MESH_LINE"));
   const auto config = config_of(line);
   comm::Mesh mesh = test_mesh(config);
-  train_steps(config, mesh, 2, false, [&](train::Engine& engine) {
+  train_steps(config, mesh, 2, false, [&](engine::Engine& engine) {
     io::CheckpointInfo info;
     info.step = 2;
     info.mesh = config.parallel.mesh;
-    io::write_checkpoint(world(), stem(line), info, train::checkpoint_boxes(engine, mesh),
-                         0);
+    io::write_checkpoint(world(), stem(line), info,
+                         engine::checkpoint_boxes(engine, mesh), 0);
     const Digests digests = digests_of(engine, mesh);
     const double loss = loss_of_step(engine, config, mesh);
     if (world().rank() != 0) return;
@@ -97,7 +97,7 @@ TEST(CheckpointMesh, Write) {
 }
 
 // Tensors that are not trained by gradients are the same on every mesh that has them.
-void expect_states(train::Engine& engine, const io::CheckpointReader& reader) {
+void expect_states(engine::Engine& engine, const io::CheckpointReader& reader) {
   for (const StateTensor* state : engine.states()) {
     const TensorView& value = state->value;
     const Buffer saved(Device::host(), value.dtype(), value.shape(),
@@ -115,7 +115,7 @@ TEST(CheckpointMesh, Read) {
   const std::size_t line = std::stoul(setting("TRIREME_MESH_LINE"));
   const auto config = config_of(line);
   comm::Mesh mesh = test_mesh(config);
-  train::Engine engine(config, mesh, mesh.device());
+  engine::Engine engine(config, mesh, mesh.device());
   const std::size_t meshes = read_mesh_table(CHECKPOINT_MESHES).size();
   EXPECT_GE(meshes, 12U);
   int pairs = 0;
@@ -129,7 +129,7 @@ TEST(CheckpointMesh, Read) {
         EXPECT_NE(digest, record.digests.at(name)) << name;
       }
     }
-    const auto boxes = train::checkpoint_boxes(engine, mesh);
+    const auto boxes = engine::checkpoint_boxes(engine, mesh);
     const auto info = source % 2 == 0
                           ? train::load_by_all(world(), stem(source), boxes)
                           : train::load_by_one(world(), mesh, stem(source), boxes);

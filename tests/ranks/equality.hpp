@@ -13,13 +13,13 @@
 namespace trireme::test {
 
 using Words = std::vector<std::string>;
-using Inspect = std::function<void(train::Engine&)>;
+using Inspect = std::function<void(engine::Engine&)>;
 
 // The deck of a model of the table of meshes on all ranks of the world, with fewer layers
 // and without clipping unless the overrides say so. Words later in the list win.
-inline train::RunConfig equality_config(const std::string& model,
-                                        const std::string& compute,
-                                        const Words& overrides) {
+inline config::RunConfig equality_config(const std::string& model,
+                                         const std::string& compute,
+                                         const Words& overrides) {
   std::map<std::string, std::string> keys = {{"optimizer.clip", "0"},
                                              {"model.layers", "4"}};
   for (const std::string& word : overrides) {

@@ -21,7 +21,7 @@ struct BlockBytes {
   Bytes all() const { return norm + attention + activation + up + rest; }
 };
 
-BlockBytes block_bytes(const train::RunConfig& config, int tensor_rank) {
+BlockBytes block_bytes(const config::RunConfig& config, int tensor_rank) {
   const auto& m = config.model;
   const auto& shape = config.parallel.mesh;
   const auto w = static_cast<Bytes>(size_of(config.precision.compute));
@@ -51,8 +51,8 @@ BlockBytes block_bytes(const train::RunConfig& config, int tensor_rank) {
 
 struct Measured {
   Outcome outcome;
-  train::RunConfig config;
-  train::ActivationDemand demand;
+  config::RunConfig config;
+  engine::ActivationDemand demand;
   Bytes activations = 0, saved = 0, ledger = 0;
   std::int64_t slots = 0;
   int tensor_rank = 0;
@@ -63,11 +63,11 @@ Measured measure(const std::string& compute, const Words& words) {
   m.config = equality_config("llama", compute, words);
   comm::Mesh mesh = test_mesh(m.config);
   const Bytes before = memory_use(MemoryClass::activations).bytes;
-  m.outcome = train_steps(m.config, mesh, 2, true, [&](train::Engine& engine) {
+  m.outcome = train_steps(m.config, mesh, 2, true, [&](engine::Engine& engine) {
     m.demand = engine.demand();
     m.activations = static_cast<Bytes>(engine.activation_bytes());
     m.ledger = memory_use(MemoryClass::activations).bytes - before;
-    m.slots = train::live_slots(engine.schedule(), 0);
+    m.slots = schedule::live_slots(engine.schedule(), 0);
     m.saved = static_cast<Bytes>(m.demand.saved.front());
   });
   m.tensor_rank = mesh.coordinate(comm::Axis::tensor);

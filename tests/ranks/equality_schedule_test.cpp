@@ -92,7 +92,7 @@ TEST(EqualitySchedule, PipelineIsOneRank) {
 
 // What the two ends hold of the tied table, as bytes: weights, moments, and the copy in
 // use.
-void expect_same_tables(train::Engine& engine, comm::Mesh& mesh) {
+void expect_same_tables(engine::Engine& engine, comm::Mesh& mesh) {
   comm::Group& ends = mesh.ends();
   if (ends.size() == 1) return;
   Stream stream;
@@ -132,7 +132,7 @@ TEST(EqualitySchedule, TiedTablesStayTheSame) {
         words + Words{"model.layers=4", "optimizer.clip=1", "batch.micro=6"});
     comm::Mesh mesh = test_mesh(config);
     train_steps(config, mesh, is_slow() ? 5 : 100, false,
-                [&](train::Engine& engine) { expect_same_tables(engine, mesh); });
+                [&](engine::Engine& engine) { expect_same_tables(engine, mesh); });
   }
 }
 
@@ -157,7 +157,7 @@ TEST(EqualitySchedule, FrozenTensors) {
     SCOPED_TRACE(words.back());
     const Outcome before = train("llama", "bf16", words + frozen, 0);
     std::int64_t gradients = 0, moments = 0, room = 0;
-    const auto inspect = [&](train::Engine& engine) {
+    const auto inspect = [&](engine::Engine& engine) {
       const optim::ParameterStore& store = engine.store();
       const bool shared = store.config().sharding >= optim::Sharding::gradients;
       std::int64_t most = 0;
@@ -232,7 +232,7 @@ TEST(EqualitySchedule, UnitsSumToTheModel) {
       std::int64_t sum = 0;
       for (int rank = 0; rank < shape.size(); ++rank) {
         comm::Mesh mesh = comm::Mesh::meta(shape, rank, config.parallel.folding);
-        train::Engine engine(config, mesh, Device::meta());
+        engine::Engine engine(config, mesh, Device::meta());
         std::int64_t local = 0, pieces = 0;
         for (const optim::Unit& unit : engine.store().units()) {
           for (const optim::Piece& piece : unit.pieces) {

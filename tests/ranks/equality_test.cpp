@@ -109,7 +109,7 @@ TEST(Equality, PrefetchAndBounds) {
       const auto check = [&](const Words& words, int bound) {
         SCOPED_TRACE(format("{} {} {}", model, compute, words.back()));
         int peak = 0;
-        const auto inspect = [&](train::Engine& engine) {
+        const auto inspect = [&](engine::Engine& engine) {
           peak = engine.store().peak_gathered();
         };
         expect_same_bits(train(model, compute, base + words, 3, inspect), expected);
@@ -167,7 +167,7 @@ TEST(Equality, Buckets) {
 }
 
 // Bytes that cross between device and host, from the sizes of the units.
-optim::OffloadTraffic expected_traffic(train::Engine& engine, int steps) {
+optim::OffloadTraffic expected_traffic(engine::Engine& engine, int steps) {
   const optim::ParameterStore& store = engine.store();
   const auto& config = store.config();
   const auto w = static_cast<std::int64_t>(size_of(config.type(TensorClass::weight)));
@@ -213,7 +213,7 @@ void compare_offload(const std::string& model, const std::string& compute,
                      const Words& base, const std::string& what, const Outcome& none) {
   SCOPED_TRACE(model + " " + compute + " " + base.front() + " " + what);
   optim::OffloadTraffic traffic, expected;
-  const auto inspect = [&](train::Engine& engine) {
+  const auto inspect = [&](engine::Engine& engine) {
     traffic = engine.store().offload_traffic();
     expected = expected_traffic(engine, 3);
   };

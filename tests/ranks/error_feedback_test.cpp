@@ -6,10 +6,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "engine/checkpoint_boxes.hpp"
 #include "ranks/equality.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/feedback_load.hpp"
-#include "train/saver.hpp"
 
 namespace trireme::test {
 namespace {
@@ -124,8 +124,8 @@ TEST(ErrorFeedback, IsNotSpoiled) {
   EXPECT_EQ(one.reduce(), other.reduce());
 }
 
-train::RunConfig feedback_config(const Words& words) {
-  train::RunConfig config =
+config::RunConfig feedback_config(const Words& words) {
+  config::RunConfig config =
       equality_config("llama-tied", "bf16",
                       Words{"model.layers=2", "precision.gradient_reduce=fp8",
                             "precision.error_feedback=true",
@@ -143,17 +143,17 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     const std::string strategy = format("parallel.sharding_strategy={}", name);
     const auto config = feedback_config({strategy});
     comm::Mesh mesh = test_mesh(config);
-    const auto save = [&](train::Engine& engine) {
+    const auto save = [&](engine::Engine& engine) {
       io::CheckpointInfo info;
       info.step = 2;
       io::write_checkpoint(world(), directory, info,
-                           train::checkpoint_boxes(engine, mesh), 0);
+                           engine::checkpoint_boxes(engine, mesh), 0);
     };
     train_steps(config, mesh, 2, true, save);
     const Outcome through = train_steps(config, mesh, 3);
     bool carried = false;
-    const auto load = [&](train::Engine& engine) {
-      const auto all = train::checkpoint_boxes(engine, mesh);
+    const auto load = [&](engine::Engine& engine) {
+      const auto all = engine::checkpoint_boxes(engine, mesh);
       const auto boxes = train::boxes_to_load(world(), directory, all);
       carried = boxes.size() == all.size();
       train::load_by_all(world(), directory, boxes);
@@ -166,8 +166,8 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     const auto other = feedback_config({whole ? "parallel.sharding_strategy=FULL_SHARD"
                                               : "parallel.sharding_strategy=NO_SHARD"});
     comm::Mesh elsewhere = test_mesh(other);
-    const auto move = [&](train::Engine& engine) {
-      const auto all = train::checkpoint_boxes(engine, elsewhere);
+    const auto move = [&](engine::Engine& engine) {
+      const auto all = engine::checkpoint_boxes(engine, elsewhere);
       const auto boxes = train::boxes_to_load(world(), directory, all);
       EXPECT_LT(boxes.size(), all.size());
       train::load_by_all(world(), directory, boxes);

@@ -40,15 +40,15 @@ std::vector<Words> meshes() {
            "parallel.context_method=ulysses"}};
 }
 
-train::RunConfig config_of(const std::string& model, const std::string& recipe,
-                           const Words& words) {
+config::RunConfig config_of(const std::string& model, const std::string& recipe,
+                            const Words& words) {
   return equality_config(model, "fp8", words + Words{"precision.recipe=" + recipe});
 }
 
 // Everything but the operands of FP8 products in fp64: another order of a sum then moves
 // it by 1e-16 of its size, which moves a code only where a number is that near to the
 // middle of two, and the largest magnitude, in fp32, not at all.
-train::RunConfig in_fp64(train::RunConfig config) {
+config::RunConfig in_fp64(config::RunConfig config) {
   Recipe recipe = recipe_named("fp64");
   for (const TensorClass what :
        {TensorClass::forward_operand, TensorClass::backward_operand})
@@ -64,10 +64,10 @@ struct Trained {
   std::map<std::string, std::vector<float>> histories;  // of the layers on this rank
 };
 
-Trained trained(const train::RunConfig& config, comm::Mesh& mesh, int steps,
+Trained trained(const config::RunConfig& config, comm::Mesh& mesh, int steps,
                 bool whole = true) {
   Trained result;
-  const auto inspect = [&](train::Engine& engine) {
+  const auto inspect = [&](engine::Engine& engine) {
     for (const StateTensor* state : engine.states()) {
       if (state->value.dtype() != DType::f32) continue;  // no scale: the router's bias
       const auto values = state->value.span<float>();
@@ -78,7 +78,7 @@ Trained trained(const train::RunConfig& config, comm::Mesh& mesh, int steps,
   return result;
 }
 
-Trained alone(train::RunConfig config, int steps, bool whole = true) {
+Trained alone(config::RunConfig config, int steps, bool whole = true) {
   const std::int64_t bucket_bytes = config.parallel.bucket_bytes;
   config.parallel = {};
   config.parallel.bucket_bytes = bucket_bytes;
@@ -86,7 +86,7 @@ Trained alone(train::RunConfig config, int steps, bool whole = true) {
   return trained(config, mesh, steps, whole);
 }
 
-Trained on_mesh(const train::RunConfig& config, int steps, bool whole = true) {
+Trained on_mesh(const config::RunConfig& config, int steps, bool whole = true) {
   comm::Mesh mesh = test_mesh(config);
   return trained(config, mesh, steps, whole);
 }
@@ -204,7 +204,7 @@ double distance(const Amaxes& a, const Amaxes& b, std::size_t operand) {
 //   A scale of a part would be off by tens of percent in most layers.
 TEST(Fp8Meshes, RoundingsOfBf16OnSplitTensors) {
   const Words size = sizes(16) + Words{"model.layers=4"};
-  const train::RunConfig config = config_of("llama", "te_delayed", size);
+  const config::RunConfig config = config_of("llama", "te_delayed", size);
   const Trained one = alone(config, 1, false);
   if (!in_fp64_at_all()) GTEST_SKIP() << "fp64 results are made on hosts alone";
   const Amaxes exact = first_amaxes(alone(in_fp64(config), 1, false));
@@ -236,7 +236,7 @@ TEST(Fp8Meshes, LearnsAsBf16) {
   constexpr int steps = 6;
   const Words small =
       sizes(16) + Words{"model.initializer_range=0.02", "optimizer.learning_rate=1e-3"};
-  train::RunConfig config = config_of("llama", "te_current", small);
+  config::RunConfig config = config_of("llama", "te_current", small);
   config.precision.recipe = recipe_named("bf16");
   const auto bf16 = alone(config, steps, false).outcome.losses;
   const double fall = bf16.front() - bf16.back();
@@ -255,7 +255,7 @@ TEST(Fp8Meshes, LearnsAsBf16) {
 
 // The largest of all ranks, on all; a NaN of any rank is everyone's.
 TEST(Fp8Meshes, AmaxIsThatOfAllRanks) {
-  const train::RunConfig config = config_of("llama", "te_current", sizes(16));
+  const config::RunConfig config = config_of("llama", "te_current", sizes(16));
   comm::Mesh mesh = test_mesh(config);
   comm::Group& group = mesh.replicas();
   const parallel::AmaxRegion region(group, mesh.alone());

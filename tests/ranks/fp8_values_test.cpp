@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "config/run_precision.hpp"
 #include "ranks/equality.hpp"
-#include "train/run_precision.hpp"
 
 namespace trireme::test {
 namespace {
@@ -53,9 +53,9 @@ Verdict verdict_of(const Case& c, const Recipe& recipe) {
   return infinite && optim::has_scale(weight) && !coded ? Verdict::spoilt : c.want;
 }
 
-train::RunConfig config_of(const std::string& recipe, const Words& mesh) {
+config::RunConfig config_of(const std::string& recipe, const Words& mesh) {
   return equality_config(
-      "llama", std::string(train::compute_of(recipe_named(recipe))),
+      "llama", std::string(config::compute_of(recipe_named(recipe))),
       Words{"model.hidden=64", "model.feed_forward=64", "model.sequence=32",
             "model.heads=4", "model.kv_heads=2", "model.vocabulary=29", "model.layers=2",
             "batch.global=2", "batch.micro=1", "model.initializer_range=0.05",
@@ -70,7 +70,7 @@ struct Seen {
 
 class Run {
  public:
-  Run(const train::RunConfig& config)
+  Run(const config::RunConfig& config)
       : mesh_(test_mesh(config)), engine_(config, mesh_, mesh_.device()) {
     engine_.store().initialize(42);
     const auto tokens =
@@ -156,7 +156,7 @@ class Run {
   }
 
   comm::Mesh mesh_;
-  train::Engine engine_;
+  engine::Engine engine_;
   std::vector<Buffer> ids_;
   std::vector<TensorView> inputs_, targets_;
 };
@@ -170,7 +170,7 @@ bool same_loss(const std::string& recipe, const Case& c) {
 }
 
 void expect_rules(const std::string& recipe, const Words& mesh) {
-  const train::RunConfig config = config_of(recipe, mesh);
+  const config::RunConfig config = config_of(recipe, mesh);
   std::optional<Run> clean(std::in_place, config);
   clean->step();
   clean->step();

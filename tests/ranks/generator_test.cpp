@@ -10,10 +10,10 @@
 #include <filesystem>
 
 #include "base/philox.hpp"
+#include "config/run_precision.hpp"
+#include "engine/engine.hpp"
 #include "infer/evaluation.hpp"
 #include "support/world.hpp"
-#include "train/engine.hpp"
-#include "train/run_precision.hpp"
 
 namespace trireme {
 namespace {
@@ -45,14 +45,14 @@ model::ModelConfig tiny_mixture(double capacity_factor) {
 // Initial weights of seed 5, written by all ranks as a checkpoint below `directory`.
 void write_model(comm::World& world, const model::ModelConfig& model,
                  const std::string& directory) {
-  train::RunConfig config;
+  config::RunConfig config;
   config.model = model;
-  config.precision = train::precision_of(recipe_named("fp64"));
+  config.precision = config::precision_of(recipe_named("fp64"));
   config.batch = {world.size(), 1};
   config.parallel.mesh = {.data = world.size()};
   config.parallel.bucket_bytes = 1 << 20;
   comm::Mesh mesh(world, config.parallel.mesh);
-  train::Engine engine(config, mesh, Device::host());
+  engine::Engine engine(config, mesh, Device::host());
   engine.store().initialize(5);
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine.store().state_boxes()) {

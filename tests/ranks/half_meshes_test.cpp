@@ -18,7 +18,7 @@ std::vector<Words> meshes() {
           {"parallel.pipeline=" + n}};
 }
 
-train::RunConfig config_of(const std::string& compute, const Words& words) {
+config::RunConfig config_of(const std::string& compute, const Words& words) {
   return equality_config("llama", compute, Words{"model.layers=2"} + words);
 }
 
@@ -56,7 +56,7 @@ TEST(HalfMeshes, TrainLikeOneRank) {
 // Steps with a loss scale, as the trainer makes them.
 class ScaledRun {
  public:
-  explicit ScaledRun(const train::RunConfig& config)
+  explicit ScaledRun(const config::RunConfig& config)
       : config_(config),
         mesh_(test_mesh(config)),
         engine_(config, mesh_, mesh_.device()),
@@ -90,9 +90,9 @@ class ScaledRun {
   }
 
  private:
-  train::RunConfig config_;
+  config::RunConfig config_;
   comm::Mesh mesh_;
-  train::Engine engine_;
+  engine::Engine engine_;
   optim::LossScaler scaler_;
   double loss_ = 0;
   std::int64_t updates_ = 0;

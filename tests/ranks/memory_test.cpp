@@ -2,25 +2,26 @@
 // every mesh of the table; bytes per parameter of each strategy; initialising holds no
 // more than a share.
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/checkpoint_boxes.hpp"
+#include "engine/step_totals.hpp"
+#include "io/checkpoint_snapshot.hpp"
 #include "model/stage.hpp"
 #include "plan/plan.hpp"
 #include "ranks/equality.hpp"
 #include "support/ledger.hpp"
-#include "train/saver.hpp"
-#include "train/step_totals.hpp"
 
 namespace trireme::test {
 namespace {
 
 // What two steps of training hold more than before, without the batch, and without
 // scratch that kernels make for themselves and keep.
-Bytes measure(const train::RunConfig& config) {
+Bytes measure(const config::RunConfig& config) {
   const Bytes before = ledger();
   Bytes with{};
   {
     comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
-    const train::StepTotals totals(mesh, Device::host());
-    train_steps(config, mesh, 2, false, [&](train::Engine&) { with = ledger(); });
+    const engine::StepTotals totals(mesh, Device::host());
+    train_steps(config, mesh, 2, false, [&](engine::Engine&) { with = ledger(); });
   }
   const Bytes kept = minus(ledger(), before);
   for (int c = 0; c < memory_classes; ++c) {
@@ -90,7 +91,7 @@ State state_of(const Words& words) {
   const auto config = equality_config("llama", "bf16", words);
   comm::Mesh mesh =
       comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding);
-  train::Engine engine(config, mesh, Device::meta());
+  engine::Engine engine(config, mesh, Device::meta());
   const optim::ParameterStore& store = engine.store();
   State state{static_cast<std::int64_t>(store.weight_bytes()),
               static_cast<std::int64_t>(store.gradient_bytes()),
@@ -175,7 +176,7 @@ TEST(Memory, InitialisingHoldsTheShareAlone) {
                           {std::string("parallel.sharding_strategy=") + name,
                            "batch.micro=1", std::string("parallel.offload=") + offload});
       comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
-      train::Engine engine(config, mesh, Device::host());
+      engine::Engine engine(config, mesh, Device::host());
       const auto allocations = [] {
         return memory_allocations() - memory_use(MemoryClass::communication).allocations;
       };
@@ -197,9 +198,9 @@ TEST(Memory, TheCopyForCheckpointsIsPlanned) {
   config.checkpoint.async = true;
   const plan::Plan with = plan::make_plan(config, world().rank());
   comm::Mesh mesh = test_mesh(config);
-  train::Engine engine(config, mesh, mesh.device());
+  engine::Engine engine(config, mesh, mesh.device());
   const Bytes before = ledger();
-  const io::CheckpointSnapshot snapshot(train::checkpoint_boxes(engine, mesh));
+  const io::CheckpointSnapshot snapshot(engine::checkpoint_boxes(engine, mesh));
   const std::int64_t held = of(minus(ledger(), before), MemoryClass::offloaded);
   EXPECT_GT(held, 0);
   EXPECT_EQ(held, with.total_memory() - without.total_memory());

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "config/run_precision.hpp"
 #include "support/mesh_run.hpp"
 #include "support/world.hpp"
-#include "train/run_precision.hpp"
 
 namespace trireme {
 namespace {
@@ -65,11 +65,11 @@ std::vector<Case> cases() {
           {"gpt2 tied", gpt2}};
 }
 
-train::RunConfig run_config(const model::ModelConfig& model, DType dtype,
-                            optim::OptimizerKind optimizer) {
-  train::RunConfig config;
+config::RunConfig run_config(const model::ModelConfig& model, DType dtype,
+                             optim::OptimizerKind optimizer) {
+  config::RunConfig config;
   config.model = model;
-  config.precision = train::precision_of(recipe_named(name_of(dtype)));
+  config.precision = config::precision_of(recipe_named(name_of(dtype)));
   config.batch = {24, 1};
   config.parallel.bucket_bytes = 4096;  // several buckets
   config.optimizer.kind = optimizer;

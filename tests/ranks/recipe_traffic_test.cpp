@@ -2,8 +2,8 @@
 // kind and type, counted, for each recipe and axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/trace.hpp"
+#include "config/run_precision.hpp"
 #include "ranks/equality.hpp"
-#include "train/run_precision.hpp"
 
 namespace trireme::test {
 namespace {
@@ -16,10 +16,10 @@ constexpr std::int64_t smallest_tensor = 768;
 // Messages of tensors in one step: of each group and kind by type.
 using Messages = std::map<std::pair<std::string, Collective>, std::map<DType, int>>;
 
-Messages messages_of(const train::RunConfig& config) {
+Messages messages_of(const config::RunConfig& config) {
   comm::Mesh mesh = test_mesh(config);
   Messages all;
-  train::Engine engine(config, mesh, mesh.device());
+  engine::Engine engine(config, mesh, mesh.device());
   engine.store().initialize(42);
   const std::int64_t begin = comm::trace().count();
   loss_of_step(engine, config, mesh);
@@ -34,15 +34,15 @@ Messages messages_of(const train::RunConfig& config) {
   return all;
 }
 
-train::RunConfig config_of(const std::string& model, const std::string& recipe,
-                           const Words& words) {
-  train::RunConfig config =
+config::RunConfig config_of(const std::string& model, const std::string& recipe,
+                            const Words& words) {
+  config::RunConfig config =
       equality_config(model, "bf16",
                       Words{"model.layers=2", "model.hidden=64", "model.heads=4",
                             "model.kv_heads=4", "model.feed_forward=64",
                             "model.sequence=64", "batch.global=4", "batch.micro=1"} +
                           words);
-  config.precision = train::precision_of(recipe_named(recipe));
+  config.precision = config::precision_of(recipe_named(recipe));
   return config;
 }
 
@@ -112,7 +112,7 @@ TEST(RecipeTraffic, IsOfTheTypesOfTheTable) {
 TEST(RecipeTraffic, RingOfKeysAndValues) {
   for (const char* name : {"fp64", "fp32", "bf16", "fp16", "te_current"}) {
     SCOPED_TRACE(name);
-    const train::RunConfig config = config_of("llama", name, {"parallel.context" + two});
+    const config::RunConfig config = config_of("llama", name, {"parallel.context" + two});
     const DType type = recipe_named(name)[TensorClass::tensor_traffic].type;
     std::map<DType, int> want;
     const int times = static_cast<int>(config.model.layers * config.microbatches());

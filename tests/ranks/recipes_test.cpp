@@ -7,11 +7,11 @@
 #include <cmath>
 #include <filesystem>
 
+#include "engine/whole_tensors.hpp"
 #include "io/checkpoint.hpp"
 #include "kernels/fp8.hpp"
 #include "ranks/equality.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::test {
 namespace {
@@ -21,9 +21,9 @@ const Words narrow = {"bf16_pure",   "bf16_autocast", "bf16_fp32_sum", "bf16_no_
                       "deepseek_v3", "nanotron_fp8"};
 
 // Modules multiply in bf16: what is tested here is what the store keeps and sends.
-train::RunConfig recipe_config(const std::string& model, const std::string& recipe,
-                               const Words& words) {
-  train::RunConfig config =
+config::RunConfig recipe_config(const std::string& model, const std::string& recipe,
+                                const Words& words) {
+  config::RunConfig config =
       equality_config(model, "bf16", Words{"model.layers=2"} + words);
   // A recipe's name, and "+chance" for master weights that are rounded by chance.
   const std::string name = recipe.substr(0, recipe.find('+'));
@@ -124,7 +124,7 @@ TEST(Recipes, ScalesAreOfWholeTensors) {
   for (const Words& mesh : meshes) {
     SCOPED_TRACE(mesh.front());
     // Every rank of a stage has every scale of it, and the same.
-    const auto compare = [&](train::Engine& engine) {
+    const auto compare = [&](engine::Engine& engine) {
       std::vector<double> mine;
       for (const auto& box : engine.store().state_boxes()) {
         if (box.section.ends_with("_scale"))
@@ -177,7 +177,7 @@ struct UsedWeights {
   std::vector<std::pair<std::int64_t, float>> values;
 };
 
-std::map<std::string, UsedWeights> used_weights(train::Engine& engine, int modules) {
+std::map<std::string, UsedWeights> used_weights(engine::Engine& engine, int modules) {
   std::map<std::string, UsedWeights> used;
   for (int module = 0; module < modules; ++module) {
     engine.store().fetch(module, Direction::forward);
@@ -240,7 +240,7 @@ TEST(Recipes, WeightsBySquares) {
     const Outcome outcome = train_recipe(
         "llama", "deepseek_v3",
         mesh + Words{"model.hidden=192", "model.feed_forward=144"}, 2,
-        [&](train::Engine& engine) { used = used_weights(engine, modules); });
+        [&](engine::Engine& engine) { used = used_weights(engine, modules); });
     std::size_t most = 0;
     for (const auto& [tensor, weights] : used) {
       SCOPED_TRACE(tensor);
@@ -250,11 +250,11 @@ TEST(Recipes, WeightsBySquares) {
   }
 }
 
-std::vector<io::TensorBox> boxes_of(train::Engine& engine) {
+std::vector<io::TensorBox> boxes_of(engine::Engine& engine) {
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine.store().state_boxes()) {
     boxes.push_back(
-        {train::name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
+        {engine::name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
   }
   return boxes;
 }
@@ -269,13 +269,13 @@ TEST(Recipes, CheckpointsGoOn) {
        {"ms_amp_o3", "bf16_pure+chance", "deepseek_v3", "nanotron_fp8"}) {
     SCOPED_TRACE(recipe);
     const Words home = strategy("FULL_SHARD", 2);
-    const auto save = [&](train::Engine& engine) {
+    const auto save = [&](engine::Engine& engine) {
       io::CheckpointInfo info;
       info.step = 2;
       io::write_checkpoint(world(), directory, info, boxes_of(engine), 0);
     };
     const Outcome before = train_recipe("llama-tied", recipe, home, 2, save);
-    const auto load = [&](train::Engine& engine) {
+    const auto load = [&](engine::Engine& engine) {
       train::load_by_all(world(), directory, boxes_of(engine));
       engine.store().refresh_weights();
     };
@@ -311,7 +311,7 @@ TEST(Recipes, OffloadedState) {
       SCOPED_TRACE(format("{} {}", recipe, what));
       const std::int64_t before = memory_use(MemoryClass::optimizer).bytes;
       optim::OffloadTraffic traffic;
-      const auto inspect = [&](train::Engine& engine) {
+      const auto inspect = [&](engine::Engine& engine) {
         traffic = engine.store().offload_traffic();
         EXPECT_EQ(memory_use(MemoryClass::optimizer).bytes, before);
       };
@@ -341,7 +341,7 @@ TEST(Recipes, BytesPerParameter) {
                                 memory_use(MemoryClass::gradients),
                                 memory_use(MemoryClass::optimizer)};
     comm::Mesh mesh = test_mesh(config);
-    train::Engine engine(config, mesh, mesh.device());
+    engine::Engine engine(config, mesh, mesh.device());
     const optim::ParameterStore& store = engine.store();
     std::int64_t padded = 0;
     for (const optim::Unit& unit : store.units()) padded += unit.elements;
@@ -370,7 +370,7 @@ TEST(Recipes, GradientTraffic) {
   const std::int64_t P = world().size();
   for (const char* recipe : {"ms_amp_o1", "fp8_lm"}) {
     std::int64_t sent = 0, expected = 0;
-    const auto inspect = [&](train::Engine& engine) {
+    const auto inspect = [&](engine::Engine& engine) {
       for (const optim::Unit& unit : engine.store().units()) {
         const std::int64_t part =
             divide_up(divide_up(unit.elements, P), optim::alignment_elements) *
@@ -391,7 +391,7 @@ TEST(Recipes, WeightTraffic) {
   const auto gathered = [](const char* recipe) {
     std::int64_t bytes = 0;
     train_recipe("llama", recipe, strategy("FULL_SHARD", 1), 1,
-                 [&](train::Engine& engine) {
+                 [&](engine::Engine& engine) {
                    bytes = engine.store()
                                .units()
                                .front()

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "comm/mesh.hpp"
-#include "train/run_outlook.hpp"
-#include "train/stage_cut.hpp"
+#include "engine/run_outlook.hpp"
+#include "schedule/stage_cut.hpp"
 
 namespace trireme::test {
 
@@ -36,19 +36,20 @@ inline std::string key(std::string_view group, Collective kind) {
 // The closed forms, for this rank.
 class ClosedForm {
  public:
-  ClosedForm(const train::RunConfig& config, const comm::Mesh& mesh,
+  ClosedForm(const config::RunConfig& config, const comm::Mesh& mesh,
              const std::vector<optim::Unit>& units)
       : config_(config), mesh_(mesh), units_(units), M_(config.microbatches()) {
-    const train::PipelineShape shape = train::pipeline_shape(config);
-    const int stages = train::stages(shape);
+    const schedule::PipelineShape shape = engine::pipeline_shape(config);
+    const int stages = schedule::stages(shape);
     const auto cut =
-        train::cut_stages(config.model, stages, config.parallel.stage_layers);
+        schedule::cut_stages(config.model, stages, config.parallel.stage_layers);
     const int here = mesh.coordinate(Axis::pipeline);
     const auto away = [&](int stage) {
-      return stage >= 0 && stage < stages && train::place_of(shape, stage).rank != here;
+      return stage >= 0 && stage < stages &&
+             schedule::place_of(shape, stage).rank != here;
     };
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-      const int stage = train::stage_of(shape, here, chunk);
+      const int stage = schedule::stage_of(shape, here, chunk);
       layers_ += cut[static_cast<std::size_t>(stage)].count();
       first_ = first_ || stage == 0;
       last_ = last_ || stage == stages - 1;
@@ -202,7 +203,7 @@ class ClosedForm {
     }
   }
 
-  const train::RunConfig& config_;
+  const config::RunConfig& config_;
   const comm::Mesh& mesh_;
   const std::vector<optim::Unit>& units_;
   std::int64_t M_, T_ = 0, w_ = 0, layers_ = 0, sends_ = 0;

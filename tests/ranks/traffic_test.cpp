@@ -6,11 +6,11 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/engine.hpp"
+#include "engine/step_totals.hpp"
 #include "plan/plan.hpp"
 #include "ranks/traffic_closed_form.hpp"
 #include "support/world.hpp"
-#include "train/engine.hpp"
-#include "train/step_totals.hpp"
 
 namespace trireme {
 namespace {
@@ -24,8 +24,8 @@ using test::key;
 using test::Table;
 
 // Tensors of the sizes below are sent directly (up to 16 KiB) and in parts.
-train::RunConfig run_config(const comm::MeshShape& mesh, DType compute = DType::f32) {
-  train::RunConfig config;
+config::RunConfig run_config(const comm::MeshShape& mesh, DType compute = DType::f32) {
+  config::RunConfig config;
   config.model = {.architecture = model::Architecture::llama,
                   .layers = 4,
                   .hidden = 96,
@@ -43,7 +43,7 @@ train::RunConfig run_config(const comm::MeshShape& mesh, DType compute = DType::
   return config;
 }
 
-Table table_of(const std::vector<train::TrafficRow>& rows) {
+Table table_of(const std::vector<engine::TrafficRow>& rows) {
   Table table;
   for (const auto& row : rows)
     table[key(row.group, row.kind)] = {row.traffic.calls, row.traffic.bytes};
@@ -64,12 +64,12 @@ std::array<std::int64_t, memory_classes> ledger() {
 }
 
 // Two steps. `memory` is what the ledger has more than `before`.
-Measured run_two_steps(const train::RunConfig& config,
+Measured run_two_steps(const config::RunConfig& config,
                        const std::array<std::int64_t, memory_classes>& before) {
   Measured measured;
   comm::Mesh mesh(test::world(), config.parallel.mesh, config.parallel.folding);
-  train::Engine engine(config, mesh, Device::host());
-  train::StepTotals totals(mesh, Device::host());
+  engine::Engine engine(config, mesh, Device::host());
+  engine::StepTotals totals(mesh, Device::host());
   optim::ParameterStore& store = engine.store();
   store.initialize(3);
   const auto positions = static_cast<std::int64_t>(engine.positions().size());
@@ -88,9 +88,9 @@ Measured run_two_steps(const train::RunConfig& config,
     store.gradient_norm();
     store.update(config.optimizer, 1e-3, 1.0, step);
     meter.end();
-    (step == 1 ? measured.first : measured.second) = table_of(train::last_lap(meter));
+    (step == 1 ? measured.first : measured.second) = table_of(engine::last_lap(meter));
   }
-  for (const auto& row : train::all_laps(meter))
+  for (const auto& row : engine::all_laps(meter))
     measured.exposed += row.traffic.exposed_seconds;
   measured.closed = test::ClosedForm(config, mesh, store.units()).table();
   const auto after = ledger();
@@ -100,7 +100,7 @@ Measured run_two_steps(const train::RunConfig& config,
   return measured;
 }
 
-Measured measure(const train::RunConfig& config) {
+Measured measure(const config::RunConfig& config) {
   const auto before = ledger();
   Measured measured = run_two_steps(config, before);
   // What is left is scratch that kernels have made for themselves and keep.
@@ -125,7 +125,7 @@ void expect_same(const Table& a, const Table& b, const char* what) {
 }
 
 // has_closed_form: else compared with the plan alone.
-void check(const train::RunConfig& config, const std::string& title,
+void check(const config::RunConfig& config, const std::string& title,
            bool has_closed_form = true) {
   SCOPED_TRACE(title);
   const Measured real = measure(config);
@@ -190,7 +190,7 @@ TEST(Traffic, ContextRing) {
 }
 
 TEST(Traffic, Pipeline) {
-  using enum train::ScheduleKind;
+  using enum schedule::ScheduleKind;
   const int n = test::world().size();
   for (const auto kind : {gpipe, one_f_one_b, zb_h1, interleaved, zb_v, dualpipe_v}) {
     for (const bool tied : {false, true}) {
@@ -199,8 +199,8 @@ TEST(Traffic, Pipeline) {
       config.model.tie_embeddings = tied;
       config.parallel.schedule = kind;
       config.parallel.virtual_stages =
-          kind == interleaved || train::is_v_shaped(kind) ? 2 : 1;
-      check(config, format("{}{}", train::name_of(kind), tied ? " tied" : ""));
+          kind == interleaved || schedule::is_v_shaped(kind) ? 2 : 1;
+      check(config, format("{}{}", schedule::name_of(kind), tied ? " tied" : ""));
     }
   }
 }
@@ -275,7 +275,7 @@ TEST(Traffic, AllRanksTogether) {
   const Measured real = measure(config);
   std::int64_t elements = 0;
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, world.rank());
-  train::Engine engine(config, mesh, Device::meta());
+  engine::Engine engine(config, mesh, Device::meta());
   for (const auto& unit : engine.store().units()) elements += unit.elements;
   const double sent = world.sum(
       static_cast<double>(real.second.at(key("replicas", Collective::all_reduce)).bytes));
@@ -290,7 +290,7 @@ TEST(Traffic, ExposedTimeBelongsToWhatIsWaitedFor) {
   const Buffer x(Device::host(), DType::f32, {1 << 16}, MemoryClass::workspace, "x");
   comm::TrafficMeter meter(mesh);
   const auto of = [&](Collective kind) {
-    for (const auto& row : train::last_lap(meter))
+    for (const auto& row : engine::last_lap(meter))
       if (row.group == "everyone" && row.kind == kind) return row.traffic;
     return comm::Traffic{};
   };
@@ -334,10 +334,10 @@ TEST(Traffic, PipelineOutlook) {
   auto config = run_config({.pipeline = 4});
   config.model.layers = 8;
   config.parallel.stage_layers = {1, 3, 3, 1};
-  const auto ranks = train::pipeline_outlook(config);
+  const auto ranks = engine::pipeline_outlook(config);
   ASSERT_EQ(ranks.size(), 4u);
-  EXPECT_EQ(train::describe_blocks(ranks[0]), "0");
-  EXPECT_EQ(train::describe_blocks(ranks[1]), "1-3");
+  EXPECT_EQ(engine::describe_blocks(ranks[0]), "0");
+  EXPECT_EQ(engine::describe_blocks(ranks[1]), "1-3");
   for (std::size_t r = 0; r < 4; ++r) {
     // 1F1B on p ranks with m microbatches: (p - 1) / (m + p - 1) of the time.
     EXPECT_NEAR(ranks[r].idle_share, 3.0 / (12 + 3), 1e-12);

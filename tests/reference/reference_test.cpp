@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "comm/mesh.hpp"
+#include "config/run_precision.hpp"
+#include "engine/engine.hpp"
 #include "io/hdf5_file.hpp"
 #include "support/world.hpp"
-#include "train/engine.hpp"
-#include "train/run_precision.hpp"
 
-namespace trireme::train {
+namespace trireme::engine {
 namespace {
 
 // Relative errors. One sum of n products has k eps sqrt(n), n <= 101 here; a gradient is
@@ -115,14 +115,15 @@ class Model {
   }
 
   io::Hdf5File file;
-  RunConfig config;
+  config::RunConfig config;
   comm::Mesh mesh;
   Engine engine;
   TensorView inputs, targets;  // [T], of the whole batch
   double scale = 0;            // 1 / targets that count
 
  private:
-  static RunConfig config_of(const io::Hdf5File& file, DType dtype, comm::Axis axis) {
+  static config::RunConfig config_of(const io::Hdf5File& file, DType dtype,
+                                     comm::Axis axis) {
     const auto integer = [&](const char* key) {
       return file.integer_attribute("/", key);
     };
@@ -131,7 +132,7 @@ class Model {
     };
     const std::string architecture = file.text_attribute("/", "architecture");
     const bool llama = architecture != "gpt2";  // or Mixtral, with Llama's attention
-    RunConfig c;
+    config::RunConfig c;
     c.model.architecture = llama ? model::Architecture::llama : model::Architecture::gpt2;
     if (architecture == "mixtral") {
       c.model.architecture = model::Architecture::mixtral;
@@ -153,7 +154,7 @@ class Model {
     c.parallel.bucket_bytes = 4096;
     c.batch.global = integer("batch");
     c.batch.micro = c.batch.global / c.parallel.mesh.data;
-    c.precision = train::precision_of(recipe_named(name_of(dtype)));
+    c.precision = config::precision_of(recipe_named(name_of(dtype)));
     c.optimizer.learning_rate = real("learning_rate");
     c.optimizer.beta1 = real("beta1");
     c.optimizer.beta2 = real("beta2");
@@ -299,4 +300,4 @@ std::vector<Case> all_cases() {
 INSTANTIATE_TEST_SUITE_P(AllModels, Reference, testing::ValuesIn(all_cases()));
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::engine

@@ -21,11 +21,18 @@ inline constexpr std::array layers = {
     Layer{"nn", "src/nn", "base kernels parallel"},
     Layer{"model", "src/model", "base kernels parallel nn"},
     Layer{"optim", "src/optim", "base comm kernels"},
-    Layer{"train", "src/train", "base kernels comm io parallel nn model optim"},
-    Layer{"plan", "src/plan", "base model optim train"},
+    Layer{"schedule", "src/schedule", "base model"},
+    Layer{"config", "src/config", "base comm io parallel nn model optim schedule"},
+    Layer{"engine", "src/engine",
+          "base kernels comm io parallel nn model optim schedule config"},
+    Layer{"launch", "src/launch", "base comm kernels io config"},
+    Layer{"plan", "src/plan", "base kernels comm io model optim schedule config engine"},
+    Layer{"train", "src/train",
+          "base kernels comm io parallel nn model optim schedule config engine launch"},
     Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
     Layer{"app", "src/app",
-          "base kernels comm io parallel nn model optim train plan infer"},
+          "base kernels comm io parallel nn model optim schedule config engine launch "
+          "plan train infer"},
 };
 
 // Third-party headers whose name starts with `prefix` belong to `owners`.

@@ -9,16 +9,16 @@
 
 #include "base/cuda_devices.hpp"
 #include "base/philox.hpp"
+#include "engine/whole_tensors.hpp"
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "support/device.hpp"
 #include "support/world.hpp"
-#include "train/whole_tensors.hpp"
 
 namespace trireme::test {
 namespace {
 
-std::int32_t token(const train::RunConfig& config, std::int64_t sequence,
+std::int32_t token(const config::RunConfig& config, std::int64_t sequence,
                    std::int64_t t) {
   const Random random(11, 5);
   return static_cast<std::int32_t>(
@@ -26,7 +26,7 @@ std::int32_t token(const train::RunConfig& config, std::int64_t sequence,
                    static_cast<std::uint64_t>(config.model.vocabulary)));
 }
 
-std::int32_t target(const train::RunConfig& config, std::int64_t sequence,
+std::int32_t target(const config::RunConfig& config, std::int64_t sequence,
                     std::int64_t t) {
   const bool ignored = (sequence * 31 + t * 7) % 5 == 0;
   return ignored ? -100 : token(config, sequence, t + 1);
@@ -37,7 +37,7 @@ struct Batch {
   std::vector<TensorView> inputs, targets;
 };
 
-Batch make_batch(const train::RunConfig& config, int data_rank,
+Batch make_batch(const config::RunConfig& config, int data_rank,
                  const std::vector<std::int64_t>& positions) {
   Batch batch;
   const auto P = static_cast<std::int64_t>(positions.size());
@@ -61,7 +61,7 @@ Batch make_batch(const train::RunConfig& config, int data_rank,
   return batch;
 }
 
-double valid_targets(const train::RunConfig& config) {
+double valid_targets(const config::RunConfig& config) {
   double valid = 0;
   for (std::int64_t s = 0; s < config.batch.global; ++s) {
     for (std::int64_t t = 0; t < config.model.sequence; ++t)
@@ -89,11 +89,12 @@ std::vector<double> in_double(const TensorView& of) {
 Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   Tensors tensors;
   const bool alone = mesh.shape().size() == 1;
-  std::vector<train::NamedShape> names;
+  std::vector<engine::NamedShape> names;
   if (alone) {
-    for (const auto& box : boxes) names.push_back({train::name_of(box), box.slab->whole});
+    for (const auto& box : boxes)
+      names.push_back({engine::name_of(box), box.slab->whole});
   } else {
-    names = train::all_tensors(world(), boxes);
+    names = engine::all_tensors(world(), boxes);
   }
   // In double, which holds every number of every other type. FP8 codes stand for
   // themselves: code + 1, so that a zero code is seen to be there.
@@ -107,15 +108,15 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   for (const auto& [name, shape] : names) {
     const Buffer whole(Device::host(), DType::f64, shape, MemoryClass::workspace,
                        "whole tensor");
-    train::gather_whole(mesh, wide, name, whole.view());
+    engine::gather_whole(mesh, wide, name, whole.view());
     tensors[name] = in_double(whole.view());
   }
   return tensors;
 }
 
 // Forward, backward and the reductions; the mean loss of the global batch.
-double run_step(train::Engine& engine, comm::Mesh& mesh, const Batch& batch, double valid,
-                double loss_scale = 1.0) {
+double run_step(engine::Engine& engine, comm::Mesh& mesh, const Batch& batch,
+                double valid, double loss_scale = 1.0) {
   engine.begin_step();
   double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid, loss_scale);
   engine.finish_step();
@@ -128,15 +129,15 @@ double run_step(train::Engine& engine, comm::Mesh& mesh, const Batch& batch, dou
 
 }  // namespace
 
-comm::Mesh test_mesh(const train::RunConfig& config) {
+comm::Mesh test_mesh(const config::RunConfig& config) {
   return comm::Mesh(world(), config.parallel.mesh, config.parallel.folding,
                     test_device());
 }
 
-Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
-                    bool whole, const std::function<void(train::Engine&)>& inspect,
+Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps,
+                    bool whole, const std::function<void(engine::Engine&)>& inspect,
                     const Resume& resume, bool state) {
-  train::Engine engine(config, mesh, mesh.device());
+  engine::Engine engine(config, mesh, mesh.device());
   if (resume.load) {
     resume.load(engine);
   } else {
@@ -173,14 +174,14 @@ Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
   return outcome;
 }
 
-double loss_of_step(train::Engine& engine, const train::RunConfig& config,
+double loss_of_step(engine::Engine& engine, const config::RunConfig& config,
                     comm::Mesh& mesh, double loss_scale) {
   const Batch batch =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
   return run_step(engine, mesh, batch, valid_targets(config), loss_scale);
 }
 
-Outcome train_alone(train::RunConfig config, int steps) {
+Outcome train_alone(config::RunConfig config, int steps) {
   const std::int64_t bucket_bytes = config.parallel.bucket_bytes;
   config.parallel = {};
   config.parallel.bucket_bytes = bucket_bytes;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/mesh.hpp"
-#include "train/engine.hpp"
+#include "engine/engine.hpp"
 
 namespace trireme::test {
 
@@ -23,7 +23,7 @@ struct Outcome {
 };
 
 // The deck's mesh on the device of the test. Collective over the world.
-comm::Mesh test_mesh(const train::RunConfig& config);
+comm::Mesh test_mesh(const config::RunConfig& config);
 
 // Trains on the mesh's device. Token ids of the global batch are a pure function of
 // (sequence, position); some targets are ignored, so that ranks have different numbers of
@@ -33,19 +33,19 @@ comm::Mesh test_mesh(const train::RunConfig& config);
 // are without it. `inspect` sees the engine after the last step. `resume` loads the
 // state before step `first`, 1 without it.
 struct Resume {
-  std::function<void(train::Engine&)> load;
+  std::function<void(engine::Engine&)> load;
   int first = 1;
 };
-Outcome train_steps(const train::RunConfig& config, comm::Mesh& mesh, int steps,
+Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps,
                     bool whole = true,
-                    const std::function<void(train::Engine&)>& inspect = {},
+                    const std::function<void(engine::Engine&)>& inspect = {},
                     const Resume& resume = {}, bool state = true);
 // Mean loss of the whole batch under the engine's weights; leaves its gradients, reduced.
 // Collective over the mesh. loss_scale: of this rank's part of the loss.
-double loss_of_step(train::Engine& engine, const train::RunConfig& config,
+double loss_of_step(engine::Engine& engine, const config::RunConfig& config,
                     comm::Mesh& mesh, double loss_scale = 1.0);
 // The same as train_steps() without a mesh, on this process alone and the host.
-Outcome train_alone(train::RunConfig config, int steps);
+Outcome train_alone(config::RunConfig config, int steps);
 
 // Whether a step takes ten times as long as elsewhere: this program watches every access
 // to memory, or computes on an emulated GPU.

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "train/deck_table.hpp"
-#include "train/run_config.hpp"
+#include "config/deck_table.hpp"
+#include "config/run_config.hpp"
 
 namespace trireme::test {
 
@@ -109,12 +109,12 @@ precision.compute = "fp64"
   return deck;
 }
 
-inline train::RunConfig mesh_config(const MeshLine& line, const std::string& compute) {
+inline config::RunConfig mesh_config(const MeshLine& line, const std::string& compute) {
   auto overrides = line.overrides;
   overrides.push_back("precision.compute=" + compute);
   const auto deck =
-      io::Deck::parse(mesh_deck(line.model), line.text, overrides, train::deck_table());
-  return train::make_run_config(deck, line.ranks);
+      io::Deck::parse(mesh_deck(line.model), line.text, overrides, config::deck_table());
+  return config::make_run_config(deck, line.ranks);
 }
 
 }  // namespace trireme::test

@@ -27,7 +27,7 @@ std::string message_of(const std::vector<std::string>& overrides) {
 }
 
 bool is_known(const std::string& name) {
-  return std::any_of(train::deck_table().begin(), train::deck_table().end(),
+  return std::any_of(config::deck_table().begin(), config::deck_table().end(),
                      [&](const DeckKey& key) { return name_of(key) == name; });
 }
 
@@ -64,7 +64,7 @@ bool is_number(const DeckKey& key) {
 
 TEST(DeckKeys, TheTableIsWellFormed) {
   std::set<std::string> names;
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     EXPECT_TRUE(names.insert(name_of(key)).second) << name_of(key);
     EXPECT_GE(key.doc.size(), 15u) << name_of(key);
     EXPECT_EQ(key.doc.back(), '.') << name_of(key);
@@ -80,7 +80,7 @@ TEST(DeckKeys, TheTableIsWellFormed) {
 }
 
 TEST(DeckKeys, MisspeltKeysNameTheRightOne) {
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     const std::string section(key.section);
     for (const auto& wrong : misspellings(std::string(key.name))) {
       const std::string name = section + "." + wrong;
@@ -100,7 +100,7 @@ TEST(DeckKeys, MisspeltKeysNameTheRightOne) {
 }
 
 TEST(DeckKeys, MisspeltKeysInTheFileHaveTheirPlace) {
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     const std::string wrong = name_of(key) + "x";
     const std::string message =
         error_of([&] { parse_sample({}, wrong + " = 1\n"); }).first;
@@ -112,7 +112,7 @@ TEST(DeckKeys, MisspeltKeysInTheFileHaveTheirPlace) {
 }
 
 TEST(DeckKeys, WrongTypes) {
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     std::vector<std::string> wrong = {"{a = 1}", "1979-05-27", "[{a = 1}]", "[[1]]"};
     if (key.type != KeyType::boolean) wrong.push_back("true");
     if (key.type != KeyType::text) wrong.push_back("\"some words\"");
@@ -132,7 +132,7 @@ TEST(DeckKeys, WrongTypes) {
 }
 
 TEST(DeckKeys, Ranges) {
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     if (!is_number(key)) continue;
     const bool whole = key.type == KeyType::integer || key.type == KeyType::integers ||
                        key.type == KeyType::bytes;
@@ -164,7 +164,7 @@ TEST(DeckKeys, Ranges) {
 
 TEST(DeckKeys, Choices) {
   int tried = 0;
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     if (key.choices.empty()) continue;
     ++tried;
     const std::string first(key.choices.substr(0, key.choices.find('|')));
@@ -180,7 +180,7 @@ TEST(DeckKeys, Choices) {
 
 // An override equals the edited file, and the effective deck gives itself.
 TEST(DeckKeys, OverridesAndFixedPoint) {
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     const std::string name = name_of(key);
     std::string value = "\"text of mine\"";
     if (!key.choices.empty())
@@ -192,14 +192,14 @@ TEST(DeckKeys, OverridesAndFixedPoint) {
                                    ? key.minimum + (key.maximum - key.minimum) / 2
                                    : key.minimum + 12345);
     const std::string changed = parse_sample({name + "=" + value}).effective();
-    EXPECT_EQ(io::Deck::parse(changed, "again", {}, train::deck_table()).effective(),
+    EXPECT_EQ(io::Deck::parse(changed, "again", {}, config::deck_table()).effective(),
               changed);
     std::string edited;
     std::stringstream lines{sample_deck};
     for (std::string line; std::getline(lines, line);)
       if (line.rfind(name + " ", 0) != 0) edited += line + "\n";
     edited += name + " = " + value + "\n";
-    EXPECT_EQ(io::Deck::parse(edited, "edited", {}, train::deck_table()).effective(),
+    EXPECT_EQ(io::Deck::parse(edited, "edited", {}, config::deck_table()).effective(),
               changed)
         << name;
   }
@@ -208,7 +208,7 @@ TEST(DeckKeys, OverridesAndFixedPoint) {
 // With TRIREME_UPDATE=1 in the environment the page is written instead.
 TEST(DeckKeys, ReferencePageIsCurrent) {
   const std::string path = std::string(TRIREME_SOURCE_DIR) + "/docs/deck.md";
-  const std::string expected = io::describe_keys_markdown(train::deck_table());
+  const std::string expected = io::describe_keys_markdown(config::deck_table());
   if (std::getenv("TRIREME_UPDATE")) std::ofstream(path) << expected;
   std::ifstream file(path);
   std::stringstream content;

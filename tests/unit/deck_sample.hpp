@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "config/deck_table.hpp"
+#include "config/run_config.hpp"
 #include "io/deck.hpp"
-#include "train/deck_table.hpp"
-#include "train/run_config.hpp"
 
 namespace trireme::test {
 
@@ -28,7 +28,7 @@ batch.global = 8
 inline io::Deck parse_sample(const std::vector<std::string>& overrides = {},
                              const std::string& more = "") {
   return io::Deck::parse(sample_deck + more, "sample.toml", overrides,
-                         train::deck_table());
+                         config::deck_table());
 }
 
 // Message and status of the Error that `work` throws.
@@ -68,7 +68,7 @@ inline std::string joined(const std::vector<std::string>& parts) {
 inline void expect_one_problem(const Case& wrong) {
   SCOPED_TRACE(joined(wrong.overrides));
   const auto [message, status] = error_of(
-      [&] { train::make_run_config(parse_sample(wrong.overrides), wrong.ranks); });
+      [&] { config::make_run_config(parse_sample(wrong.overrides), wrong.ranks); });
   for (const auto& part : wrong.expected) expect_contains(message, part);
   EXPECT_EQ(count_lines(message), 1) << message;
   EXPECT_EQ(static_cast<int>(status), static_cast<int>(wrong.status)) << message;

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "app/app.hpp"
+#include "config/deck_table.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
-#include "train/deck_table.hpp"
 
 namespace trireme::app {
 namespace {
@@ -67,10 +67,10 @@ TEST(HelpText, OverviewHasEveryCommand) {
 }
 
 TEST(HelpText, CompletionHasCommandsOptionsAndKeys) {
-  const std::string text = bash_completion(overview(), train::deck_table());
+  const std::string text = bash_completion(overview(), config::deck_table());
   EXPECT_NE(text.find("\n    sweep) options=\"--grid --list --directory"),
             std::string::npos);
-  for (const auto& key : train::deck_table())
+  for (const auto& key : config::deck_table())
     EXPECT_NE(text.find("\n  " + std::string(key.section) + "." + std::string(key.name) +
                         "=\n"),
               std::string::npos);
@@ -78,16 +78,16 @@ TEST(HelpText, CompletionHasCommandsOptionsAndKeys) {
 
 TEST(HelpText, ManPageIsSafeRoff) {
   const std::string text =
-      man_page("  train    x\n.SH evil\n'x \\n\n", train::deck_table(), "1.2");
+      man_page("  train    x\n.SH evil\n'x \\n\n", config::deck_table(), "1.2");
   EXPECT_TRUE(text.starts_with(".TH TRIREME 1 \"\" \"trireme 1.2\""));
   EXPECT_NE(text.find("\n\\&.SH evil\n\\&'x \\en\n"), std::string::npos) << text;
-  for (const auto& key : train::deck_table())
+  for (const auto& key : config::deck_table())
     EXPECT_NE(text.find(std::string(key.name)), std::string::npos);
 }
 
 TEST(DeckSchema, HasEveryKey) {
-  const std::string text = io::deck_schema(train::deck_table());
-  for (const auto& key : train::deck_table()) {
+  const std::string text = io::deck_schema(config::deck_table());
+  for (const auto& key : config::deck_table()) {
     EXPECT_NE(text.find("\"" + std::string(key.name) + "\": {"), std::string::npos)
         << key.name;
     std::string doc(key.doc);

@@ -1,6 +1,6 @@
 // Why a run saves or stops: the clock, files, Slurm's variables, and restarts in vain.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/interruptions.hpp"
+#include "launch/interruptions.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "train/batch_job.hpp"
-#include "train/restarts.hpp"
+#include "launch/batch_job.hpp"
+#include "launch/restarts.hpp"
 
-namespace trireme::train {
+namespace trireme::launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,64 +30,65 @@ class Interrupted : public testing::Test {
 
   void touch(const char* name) const { std::ofstream(directory_ / name) << "\n"; }
   bool has(const char* name) const { return fs::exists(directory_ / name); }
-  Wish wish(double limit, double left, const TimeNeeded& needed,
-            bool leads = true) const {
+  StopRequest request(double limit, double left, const TimeNeeded& needed,
+                      bool leads = true) const {
     BatchJob job;
     if (left > 0) job.seconds_left = left;
-    return Interruptions(directory_.string(), limit, job, leads).wish(needed);
+    return Interruptions(directory_.string(), limit, job, leads).request(needed);
   }
 
   fs::path directory_;
 };
 
 TEST_F(Interrupted, NothingIsWantedByItself) {
-  EXPECT_EQ(wish(0, 0, {1e6, 1e6, 1e6}), Wish::none);
-  EXPECT_FALSE(stops(Wish::none));
-  EXPECT_FALSE(stops(Wish::save));
-  EXPECT_TRUE(stops(Wish::stop_file));
-  EXPECT_TRUE(stops(Wish::signal));
+  EXPECT_EQ(request(0, 0, {1e6, 1e6, 1e6}), StopRequest::none);
+  EXPECT_FALSE(stops(StopRequest::none));
+  EXPECT_FALSE(stops(StopRequest::save));
+  EXPECT_TRUE(stops(StopRequest::stop_file));
+  EXPECT_TRUE(stops(StopRequest::signal));
 }
 
 // 1.5 saves, two steps and a validation must fit.
 TEST_F(Interrupted, ByTheTimeLimit) {
   constexpr double hour = 3600;
-  EXPECT_EQ(wish(hour, 0, {1, 1, 0}), Wish::none);
-  EXPECT_EQ(wish(hour, 0, {0.51 * hour, 0, 0}), Wish::time_limit);
-  EXPECT_EQ(wish(hour, 0, {0.49 * hour, 0, 0}), Wish::none);
-  EXPECT_EQ(wish(hour, 0, {0, 0.68 * hour, 0}), Wish::time_limit);
-  EXPECT_EQ(wish(hour, 0, {0, 0.65 * hour, 0}), Wish::none);
-  EXPECT_EQ(wish(hour, 0, {0, 0, 1.01 * hour}), Wish::time_limit);
-  EXPECT_EQ(wish(hour, 0, {hour, hour, hour}, false), Wish::none);  // rank 0's affair
+  EXPECT_EQ(request(hour, 0, {1, 1, 0}), StopRequest::none);
+  EXPECT_EQ(request(hour, 0, {0.51 * hour, 0, 0}), StopRequest::time_limit);
+  EXPECT_EQ(request(hour, 0, {0.49 * hour, 0, 0}), StopRequest::none);
+  EXPECT_EQ(request(hour, 0, {0, 0.68 * hour, 0}), StopRequest::time_limit);
+  EXPECT_EQ(request(hour, 0, {0, 0.65 * hour, 0}), StopRequest::none);
+  EXPECT_EQ(request(hour, 0, {0, 0, 1.01 * hour}), StopRequest::time_limit);
+  EXPECT_EQ(request(hour, 0, {hour, hour, hour}, false),
+            StopRequest::none);  // rank 0's affair
 }
 
 // A tenth of what is left is kept free, a minute at most.
 TEST_F(Interrupted, ByTheEndOfTheJob) {
-  EXPECT_EQ(wish(0, 100, {0, 0, 95}), Wish::job_end);
-  EXPECT_EQ(wish(0, 100, {0, 0, 85}), Wish::none);
-  EXPECT_EQ(wish(0, 36000, {0, 0, 36000 - 50}), Wish::job_end);
-  EXPECT_EQ(wish(0, 36000, {0, 0, 36000 - 70}), Wish::none);
-  EXPECT_EQ(wish(1, 36000, {0, 0, 5}), Wish::time_limit);
-  EXPECT_EQ(wish(0, 1e11, {1, 1, 1}), Wish::none);  // no end at all
+  EXPECT_EQ(request(0, 100, {0, 0, 95}), StopRequest::job_end);
+  EXPECT_EQ(request(0, 100, {0, 0, 85}), StopRequest::none);
+  EXPECT_EQ(request(0, 36000, {0, 0, 36000 - 50}), StopRequest::job_end);
+  EXPECT_EQ(request(0, 36000, {0, 0, 36000 - 70}), StopRequest::none);
+  EXPECT_EQ(request(1, 36000, {0, 0, 5}), StopRequest::time_limit);
+  EXPECT_EQ(request(0, 1e11, {1, 1, 1}), StopRequest::none);  // no end at all
 }
 
 TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
   Interruptions some(directory_.string(), 0, {}, true);
   touch("save");
-  EXPECT_EQ(some.wish({}), Wish::save);
-  EXPECT_EQ(wish(0, 0, {}, false), Wish::none);
+  EXPECT_EQ(some.request({}), StopRequest::save);
+  EXPECT_EQ(request(0, 0, {}, false), StopRequest::none);
   EXPECT_TRUE(has("save"));
-  some.fulfilled(Wish::none);
+  some.fulfilled(StopRequest::none);
   EXPECT_TRUE(has("save"));
-  some.fulfilled(Wish::save);
+  some.fulfilled(StopRequest::save);
   EXPECT_FALSE(has("save"));
   touch("save");
   touch("stop");
-  EXPECT_EQ(some.wish({}), Wish::stop_file);
-  some.fulfilled(Wish::save);
+  EXPECT_EQ(some.request({}), StopRequest::stop_file);
+  some.fulfilled(StopRequest::save);
   EXPECT_TRUE(has("stop"));
-  some.fulfilled(Wish::signal);
+  some.fulfilled(StopRequest::signal);
   EXPECT_FALSE(has("stop"));
-  EXPECT_EQ(some.wish({}), Wish::none);
+  EXPECT_EQ(some.request({}), StopRequest::none);
 }
 
 // What the leading rank makes of a SIGUSR1 that another rank has told it of.
@@ -103,21 +104,23 @@ TEST_F(Interrupted, ByAWarningUnlessTheEndOfTheJobIsKnown) {
                            return left_now;
                          });
   };
-  EXPECT_EQ(run({}).wish({}, Wish::end_warning), Wish::signal);
-  EXPECT_EQ(run(3600).wish({}, Wish::end_warning), Wish::signal);
+  EXPECT_EQ(run({}).request({}, StopRequest::end_warning), StopRequest::signal);
+  EXPECT_EQ(run(3600).request({}, StopRequest::end_warning), StopRequest::signal);
   EXPECT_EQ(asked, 0);
   Interruptions near = run(300);
-  EXPECT_EQ(near.wish({}, Wish::end_warning), Wish::none);
-  EXPECT_EQ(near.wish({}, Wish::end_warning), Wish::none);  // of another rank, the same
+  EXPECT_EQ(near.request({}, StopRequest::end_warning), StopRequest::none);
+  EXPECT_EQ(near.request({}, StopRequest::end_warning),
+            StopRequest::none);  // of another rank, the same
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(near.wish({1, 180, 0}), Wish::job_end);  // 272 s are needed, 252 are left
-  left_now = 36000;                                  // the limit was raised
+  EXPECT_EQ(near.request({1, 180, 0}),
+            StopRequest::job_end);  // 272 s are needed, 252 are left
+  left_now = 36000;                 // the limit was raised
   Interruptions longer = run(300);
-  EXPECT_EQ(longer.wish({1, 180, 0}), Wish::job_end);
-  EXPECT_EQ(longer.wish({1, 180, 0}, Wish::end_warning), Wish::none);
-  EXPECT_EQ(run(300).wish({}, Wish::none), Wish::none);
-  EXPECT_FALSE(saves(Wish::end_warning));
-  EXPECT_FALSE(stops(Wish::end_warning));
+  EXPECT_EQ(longer.request({1, 180, 0}), StopRequest::job_end);
+  EXPECT_EQ(longer.request({1, 180, 0}, StopRequest::end_warning), StopRequest::none);
+  EXPECT_EQ(run(300).request({}, StopRequest::none), StopRequest::none);
+  EXPECT_FALSE(saves(StopRequest::end_warning));
+  EXPECT_FALSE(stops(StopRequest::end_warning));
 }
 
 TEST_F(Interrupted, SavesArePredictedFromBytes) {
@@ -193,4 +196,4 @@ TEST(Restarts, ThreeInVainAreEnough) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::launch

@@ -10,7 +10,7 @@
 namespace trireme::optim {
 namespace {
 
-OptimizerConfig config(ScheduleKind kind, std::int64_t warmup, std::int64_t decay) {
+OptimizerConfig config(DecayStyle kind, std::int64_t warmup, std::int64_t decay) {
   OptimizerConfig c;
   c.learning_rate = 2.0;
   c.steps = 100;
@@ -19,29 +19,29 @@ OptimizerConfig config(ScheduleKind kind, std::int64_t warmup, std::int64_t deca
 }
 
 TEST(LearningRate, WarmsUpLinearly) {
-  const auto c = config(ScheduleKind::cosine, 10, 0);
+  const auto c = config(DecayStyle::cosine, 10, 0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 1), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate(c, 5), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 10), 2.0);
 }
 
 TEST(LearningRate, ConstantStays) {
-  const auto c = config(ScheduleKind::constant, 0, 0);
+  const auto c = config(DecayStyle::constant, 0, 0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 1), 2.0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 100), 2.0);
 }
 
 TEST(LearningRate, LinearFallsToTheFinalFraction) {
-  const auto c = config(ScheduleKind::linear, 20, 0);
+  const auto c = config(DecayStyle::linear, 20, 0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 60), 2.0 * (1.0 - 0.75 * 0.5));
   EXPECT_DOUBLE_EQ(learning_rate(c, 100), 0.5);
-  const auto shorter = config(ScheduleKind::linear, 20, 40);
+  const auto shorter = config(DecayStyle::linear, 20, 40);
   EXPECT_DOUBLE_EQ(learning_rate(shorter, 60), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(shorter, 90), 0.5);
 }
 
 TEST(LearningRate, CosineFollowsTheCosine) {
-  const auto c = config(ScheduleKind::cosine, 0, 0);
+  const auto c = config(DecayStyle::cosine, 0, 0);
   for (const std::int64_t step : {1, 25, 50, 99, 100}) {
     const double t = static_cast<double>(step) / 100.0;
     const double factor = 0.25 + 0.75 * 0.5 * (1 + std::cos(std::numbers::pi * t));
@@ -50,7 +50,7 @@ TEST(LearningRate, CosineFollowsTheCosine) {
 }
 
 TEST(LearningRate, WsdIsStableThenDecays) {
-  const auto c = config(ScheduleKind::wsd, 10, 20);
+  const auto c = config(DecayStyle::wsd, 10, 20);
   EXPECT_DOUBLE_EQ(learning_rate(c, 11), 2.0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 80), 2.0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 90), 2.0 * (1.0 - 0.75 * 0.5));

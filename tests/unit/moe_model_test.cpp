@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/philox.hpp"
-#include "train/engine.hpp"
-#include "train/run_precision.hpp"
+#include "config/run_precision.hpp"
+#include "engine/engine.hpp"
 
 namespace trireme {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 using model::Architecture;
 using Names = std::set<std::string>;
 
-train::RunConfig tiny(Architecture architecture) {
-  train::RunConfig config;
+config::RunConfig tiny(Architecture architecture) {
+  config::RunConfig config;
   config.model = {.architecture = architecture,
                   .layers = 2,
                   .hidden = 24,
@@ -42,14 +42,14 @@ train::RunConfig tiny(Architecture architecture) {
     moe.bias_update_rate = 0.01;
     moe.aux_loss = 0.1;
   }
-  config.precision = train::precision_of(recipe_named("fp64"));
+  config.precision = config::precision_of(recipe_named("fp64"));
   config.batch = {2, 2};
   config.parallel.bucket_bytes = 1 << 20;
   return config;
 }
 
 struct Model {
-  explicit Model(const train::RunConfig& config)
+  explicit Model(const config::RunConfig& config)
       : mesh(comm::Mesh::meta({}, 0)),
         engine(config, mesh, Device::host()),
         memory(Device::host(), DType::i32, {2, 14}, MemoryClass::data, "ids"),
@@ -69,7 +69,7 @@ struct Model {
   }
 
   comm::Mesh mesh;
-  train::Engine engine;
+  engine::Engine engine;
   Buffer memory;
   TensorView inputs, targets;
 };
@@ -181,7 +181,7 @@ TEST(MoeModel, PredictedMemoryIsAllocatedMemory) {
     const auto config = tiny(architecture);
     Model(config).loss_and_gradients();  // kernels take what they keep
     comm::Mesh mesh = comm::Mesh::meta({}, 0);
-    const train::Engine meta(config, mesh, Device::meta());
+    const engine::Engine meta(config, mesh, Device::meta());
     const auto bytes = [](MemoryClass c) { return memory_use(c).bytes; };
     const auto activations = bytes(MemoryClass::activations);
     const auto workspace = bytes(MemoryClass::workspace);

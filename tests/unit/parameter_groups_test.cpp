@@ -127,7 +127,7 @@ TEST(ParameterGroups, RatesFollowTheSchedule) {
   for (const double base : {0.0, 0.1}) {
     OptimizerConfig config = plain(base, 0);
     config.steps = 8;
-    config.schedule = {ScheduleKind::linear, 4, 0, 0.5};
+    config.schedule = {DecayStyle::linear, 4, 0, 0.5};
     Model model(config, {"layer.* learning_rate=0.2"});
     double weight = 1;
     for (std::int64_t step = 1; step <= 8; ++step) {

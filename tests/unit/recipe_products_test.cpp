@@ -3,32 +3,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "config/run_precision.hpp"
 #include "kernels/fp8.hpp"
 #include "kernels/product_counts.hpp"
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
-#include "train/run_precision.hpp"
 
 namespace trireme::test {
 namespace {
 
 constexpr std::int64_t layers = 2;
 
-train::RunConfig config_of(const std::string& model, const std::string& recipe) {
+config::RunConfig config_of(const std::string& model, const std::string& recipe) {
   MeshLine line{model, 1, model, {}, false, false};
   line.overrides = {"model.layers=2",        "model.hidden=64",   "model.heads=4",
                     "model.feed_forward=64", "model.sequence=32", "batch.global=1",
                     "batch.micro=1"};
   line.overrides.push_back(model == "gpt2" ? "model.kv_heads=4" : "model.kv_heads=2");
   if (model == "mixtral") line.overrides.push_back("model.moe.experts=4");
-  train::RunConfig config = mesh_config(line, "bf16");
-  config.precision = train::precision_of(recipe_named(recipe));
+  config::RunConfig config = mesh_config(line, "bf16");
+  config.precision = config::precision_of(recipe_named(recipe));
   return config;
 }
 
 using Counts = std::map<kernels::ProductTypes, std::int64_t>;
 
-Counts step_of(const train::RunConfig& config) {
+Counts step_of(const config::RunConfig& config) {
   comm::Mesh mesh = comm::Mesh::meta({}, 0);
   kernels::reset_product_counts();
   train_steps(config, mesh, 1, false);
@@ -45,7 +45,7 @@ std::string describe(const Counts& counts) {
 
 // Products that no recipe has in FP8: the head's, three for each of two chunks; a
 // router's three; and the twelve of a dense block that stays in bf16.
-std::int64_t wide_products(const train::RunConfig& config) {
+std::int64_t wide_products(const config::RunConfig& config) {
   const auto& precision = config.precision;
   std::int64_t count = 2 * 3 + 12 * (precision.first_bf16 + precision.last_bf16);
   for (std::int64_t l = 0; l < layers; ++l) count += config.model.is_mixture(l) ? 3 : 0;
@@ -53,10 +53,10 @@ std::int64_t wide_products(const train::RunConfig& config) {
 }
 
 // All in the activations' type, but for the products of those layers.
-void expect_counts(const train::RunConfig& config) {
+void expect_counts(const config::RunConfig& config) {
   const Recipe& recipe = config.precision.recipe;
   const DType activation = recipe[TensorClass::activation].type;
-  train::RunConfig plain = config;
+  config::RunConfig plain = config;
   for (const TensorClass what :
        {TensorClass::forward_operand, TensorClass::backward_operand})
     plain.precision.recipe[what] = recipe[TensorClass::activation];
@@ -89,7 +89,7 @@ TEST(RecipeProducts, AreOfTheTypesOfTheTable) {
 }
 
 TEST(RecipeProducts, BlocksThatStayInBf16) {
-  train::RunConfig config = config_of("llama", "te_current");
+  config::RunConfig config = config_of("llama", "te_current");
   config.precision.first_bf16 = 1;
   expect_counts(config);
 }
@@ -98,9 +98,9 @@ TEST(RecipeProducts, BlocksThatStayInBf16) {
 TEST(RecipeProducts, ReportsWhatFp8Loses) {
   for (const char* recipe : {"te_current", "te_delayed", "te_blocks"}) {
     SCOPED_TRACE(recipe);
-    train::RunConfig config = config_of("llama", recipe);
+    config::RunConfig config = config_of("llama", recipe);
     comm::Mesh mesh = comm::Mesh::meta({}, 0);
-    train::Engine engine(config, mesh, Device::host());
+    engine::Engine engine(config, mesh, Device::host());
     engine.store().initialize(42);
     const std::int64_t T = config.batch.micro * config.model.sequence;
     const Buffer ids(Device::host(), DType::i32, {2 * T}, MemoryClass::data, "ids");
@@ -144,9 +144,9 @@ TEST(RecipeProducts, ReportsWhatFp8Loses) {
 TEST(RecipeProducts, CodesAreOfTheWeightsThatAreKept) {
   for (const char* recipe : {"te_current", "te_delayed", "te_blocks", "ms_amp_o1"}) {
     SCOPED_TRACE(recipe);
-    const train::RunConfig config = config_of("llama", recipe);
+    const config::RunConfig config = config_of("llama", recipe);
     comm::Mesh mesh = comm::Mesh::meta({}, 0);
-    train::Engine engine(config, mesh, Device::host());
+    engine::Engine engine(config, mesh, Device::host());
     engine.store().initialize(42);
     float most = 0;
     for (const auto& box : engine.store().state_boxes()) {

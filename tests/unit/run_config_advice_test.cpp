@@ -40,7 +40,7 @@ Advised advised(const std::string& message) {
 
 std::vector<std::string> problems_of(const Words& overrides, int ranks) {
   const auto [message, status] =
-      error_of([&] { train::make_run_config(parse_sample(overrides), ranks); });
+      error_of([&] { config::make_run_config(parse_sample(overrides), ranks); });
   std::vector<std::string> lines;
   std::istringstream text(status == Status::done ? "" : message);
   for (std::string line; std::getline(text, line);) lines.push_back(line);

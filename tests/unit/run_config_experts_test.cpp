@@ -127,7 +127,7 @@ TEST(ExpertRules, EachRuleBroken) {
 // The rate needs a bias, and a bias needs the architecture: each is told.
 TEST(ExpertRules, BiasOfMixtral) {
   const auto [message, status] = error_of([&] {
-    train::make_run_config(
+    config::make_run_config(
         parse_sample({"model.architecture=mixtral", "model.moe.experts=4",
                       "model.feed_forward=48", "model.moe.bias_update_rate=0.5"}),
         1);
@@ -142,7 +142,7 @@ TEST(ExpertRules, LegalExperts) {
   for (const int expert : {1, 2, 4}) {
     for (const char* strategy : {"NO_SHARD", "ZERO1", "FULL_SHARD"}) {
       for (const char* model : {"mixtral", "deepseek_moe"}) {
-        const auto config = train::make_run_config(
+        const auto config = config::make_run_config(
             parse_sample({std::string("model.architecture=") + model,
                           "model.moe.experts=4", "model.moe.top_k=4",
                           "model.feed_forward=48",

@@ -310,7 +310,7 @@ TEST(RunConfigRules, NotAvailableYet) {
 
 TEST(RunConfigRules, AllBrokenRulesTogether) {
   const auto [message, status] = error_of([&] {
-    train::make_run_config(
+    config::make_run_config(
         parse_sample({"parallel.tensor=3", "batch.micro=3", "optimizer.name=muon"}), 4);
   });
   EXPECT_EQ(status, Status::bad_content);
@@ -322,7 +322,7 @@ TEST(RunConfigRules, AllBrokenRulesTogether) {
 TEST(RunConfigRules, LegalMeshes) {
   for (const int tensor : {1, 2, 4})
     for (const int data : {1, 2, 4}) {
-      const auto config = train::make_run_config(
+      const auto config = config::make_run_config(
           parse_sample({"parallel.tensor=" + std::to_string(tensor),
                         "parallel.sequence=true", "model.kv_heads=1"}),
           tensor * data);

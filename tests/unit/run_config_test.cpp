@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "train/deck_table.hpp"
-#include "train/run_precision.hpp"
+#include "config/deck_table.hpp"
+#include "config/run_precision.hpp"
 #include "unit/deck_sample.hpp"
 
 namespace trireme::test {
 namespace {
 
-using train::make_run_config;
-using train::RunConfig;
-using train::StepRules;
+using config::make_run_config;
+using config::RunConfig;
+using config::StepRules;
 
 RunConfig config_of(const std::vector<std::string>& overrides = {}, int ranks = 1) {
   return make_run_config(parse_sample(overrides), ranks);
@@ -125,7 +125,7 @@ TEST(RunConfig, EveryValueArrives) {
   EXPECT_EQ(c.optimizer.eps, 1e-3);
   EXPECT_EQ(c.optimizer.weight_decay, 0.3);
   EXPECT_EQ(c.optimizer.clip, 0.4);
-  EXPECT_EQ(c.optimizer.schedule.kind, optim::ScheduleKind::wsd);
+  EXPECT_EQ(c.optimizer.schedule.kind, optim::DecayStyle::wsd);
   EXPECT_EQ(c.optimizer.schedule.warmup, 2);
   EXPECT_EQ(c.optimizer.schedule.decay, 3);
   EXPECT_EQ(c.optimizer.schedule.final_fraction, 0.25);
@@ -168,7 +168,7 @@ TEST(RunConfig, Bf16KeepsMastersInFp32) {
 TEST(RunConfig, DecksCanNameEveryRecipe) {
   std::string choices = "auto";
   for (const Recipe& recipe : recipes()) choices += "|" + std::string(recipe.name);
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     if (key.section != "precision" || key.name != "recipe") continue;
     EXPECT_EQ(key.choices, choices);
   }
@@ -183,7 +183,7 @@ TEST(RunConfig, KeysReplaceClassesOfARecipe) {
       {"precision.compute=fp8", "precision.recipe=te_delayed", "precision.weights=bf16",
        "precision.moments=fp8", "precision.master=fp16", "precision.gradient_reduce=bf16",
        "precision.rounding=stochastic"});
-  const Recipe recipe = train::read_precision(deck).recipe;
+  const Recipe recipe = config::read_precision(deck).recipe;
   EXPECT_EQ(recipe[TensorClass::weight].type, DType::bf16);
   EXPECT_EQ(recipe[TensorClass::weight_traffic].type, DType::bf16);
   EXPECT_EQ(recipe[TensorClass::moment1], (Precision{DType::e4m3, Scaling::current}));
@@ -194,7 +194,7 @@ TEST(RunConfig, KeysReplaceClassesOfARecipe) {
             (Precision{DType::e4m3, Scaling::delayed}));
   EXPECT_TRUE(recipe.stochastic);
   const auto chance = [](const std::vector<std::string>& words) {
-    return train::read_precision(parse_sample(words)).recipe.stochastic;
+    return config::read_precision(parse_sample(words)).recipe.stochastic;
   };
   const std::vector<std::string> nanotron = {"precision.compute=fp8",
                                              "precision.recipe=nanotron_fp8"};
@@ -209,7 +209,7 @@ TEST(RunConfig, EffectiveDeckIsLegal) {
     const io::Deck deck =
         parse_sample({std::string("model.architecture=") + architecture});
     const io::Deck again =
-        io::Deck::parse(deck.effective(), "again", {}, train::deck_table());
+        io::Deck::parse(deck.effective(), "again", {}, config::deck_table());
     EXPECT_EQ(make_run_config(again, 2).model.feed_forward,
               make_run_config(deck, 2).model.feed_forward);
   }
@@ -217,18 +217,18 @@ TEST(RunConfig, EffectiveDeckIsLegal) {
 
 TEST(RunConfig, DecksOfTheProgram) {
   const std::string inputs = std::string(TRIREME_SOURCE_DIR) + "/inputs/";
-  const auto quickstart = train::load_run(inputs + "quickstart.toml", {}, 4);
+  const auto quickstart = config::load_run(inputs + "quickstart.toml", {}, 4);
   EXPECT_EQ(quickstart.config.parallel.mesh, (comm::MeshShape{1, 2, 1, 2}));
   EXPECT_TRUE(quickstart.config.parallel.sequence);
-  const auto gpt2 = train::load_run(inputs + "gpt2-124m.toml",
-                                    std::vector<std::string>{"parallel.tensor=2"}, 2);
+  const auto gpt2 = config::load_run(inputs + "gpt2-124m.toml",
+                                     std::vector<std::string>{"parallel.tensor=2"}, 2);
   EXPECT_EQ(gpt2.config.model.feed_forward, 3072);
   EXPECT_EQ(gpt2.config.model.vocabulary, 50257);
-  const auto llama = train::load_run(inputs + "llama-small.toml", {}, 8);
-  const auto mesh_5d = train::load_run(inputs + "mesh-5d.toml", {}, 16);
+  const auto llama = config::load_run(inputs + "llama-small.toml", {}, 8);
+  const auto mesh_5d = config::load_run(inputs + "mesh-5d.toml", {}, 16);
   EXPECT_EQ(mesh_5d.config.parallel.mesh,
             (comm::MeshShape{.pipeline = 2, .data = 2, .context = 2, .tensor = 2}));
-  const auto moe = train::load_run(inputs + "moe-small.toml", {}, 4);
+  const auto moe = config::load_run(inputs + "moe-small.toml", {}, 4);
   EXPECT_TRUE(moe.config.model.has_experts());
   EXPECT_EQ(llama.config.data.kind, "tokens");
 }
@@ -237,7 +237,7 @@ TEST(RunConfig, DecksOfTheProgram) {
 TEST(RunConfig, KeysAndRulesAreReportedTogether) {
   const auto deck = io::Deck::parse_leniently(
       sample_deck + "model.head = 3\noptimizer.eps = 2\nparallel.tensor = 3\n", "x.toml",
-      {}, train::deck_table());
+      {}, config::deck_table());
   const auto [message, status] = error_of([&] { make_run_config(deck, 3); });
   EXPECT_EQ(status, Status::bad_content);
   expect_contains(message, "x.toml:8:7: model.head: unknown key");
@@ -248,20 +248,20 @@ TEST(RunConfig, KeysAndRulesAreReportedTogether) {
 
 // Rules about a key that is wrong in itself are not judged, and nothing divides by zero.
 TEST(RunConfig, WrongKeysAreNotJudgedFurther) {
-  for (const auto& key : train::deck_table()) {
+  for (const auto& key : config::deck_table()) {
     const std::string name = std::string(key.section) + "." + std::string(key.name);
     const auto deck = io::Deck::parse_leniently(
-        sample_deck, "x.toml", std::vector{name + "={}"}, train::deck_table());
+        sample_deck, "x.toml", std::vector{name + "={}"}, config::deck_table());
     ASSERT_EQ(deck.problems().size(), 1u) << name;
     const auto [message, status] = error_of([&] { make_run_config(deck, 2); });
     EXPECT_EQ(status, Status::command_line) << message;
     EXPECT_EQ(count_lines(message), 1) << message;
   }
   const auto broken =
-      io::Deck::parse_leniently("[run\n", "x.toml", {}, train::deck_table());
+      io::Deck::parse_leniently("[run\n", "x.toml", {}, config::deck_table());
   const std::string syntax = error_of([&] { make_run_config(broken, 3); }).first;
   EXPECT_EQ(count_lines(syntax), 1) << syntax;
-  const auto empty = io::Deck::parse_leniently("", "x.toml", {}, train::deck_table());
+  const auto empty = io::Deck::parse_leniently("", "x.toml", {}, config::deck_table());
   const auto [message, status] = error_of([&] { make_run_config(empty, 2); });
   EXPECT_EQ(status, Status::bad_content);
   for (const char* key : {"run.steps", "model.layers", "model.hidden", "model.heads",

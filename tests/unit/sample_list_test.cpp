@@ -51,7 +51,7 @@ TEST(SampleList, IsWhatTheLoaderReads) {
     for (int i = 0; i < bytes; ++i) out.put(static_cast<char>(32 + (bytes + i) % 90));
   }
   constexpr std::int64_t S = 8, data_ranks = 2, micro = 3, microbatches = 2;
-  RunConfig config;
+  config::RunConfig config;
   config.run.seed = 5;
   config.batch = {data_ranks * micro * microbatches, micro};
   config.parallel.mesh = {.data = data_ranks};
@@ -99,7 +99,7 @@ TEST(SampleList, IsWhatTheLoaderReads) {
 
 // A source without files has numbers alone.
 TEST(SampleList, Synthetic) {
-  RunConfig config;
+  config::RunConfig config;
   config.batch = {2, 1};
   config.parallel.mesh = {.data = 1};
   config.data = {.kind = "synthetic", .paths = {}, .sequence = 4, .vocabulary = 9};

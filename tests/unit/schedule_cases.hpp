@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "schedule/schedule.hpp"
 #include "support/device.hpp"
-#include "train/schedule.hpp"
 
-namespace trireme::train {
+namespace trireme::schedule {
 
 inline const std::vector<ScheduleKind>& all_kinds() {
   static const std::vector<ScheduleKind> kinds = {
@@ -50,4 +50,4 @@ void for_each_shape(Test test) {
   }
 }
 
-}  // namespace trireme::train
+}  // namespace trireme::schedule

@@ -1,7 +1,5 @@
 // Simulated schedules: no deadlock, published bubbles, and errors that name the action.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/schedule_simulation.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +8,10 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "schedule/simulation.hpp"
 #include "unit/schedule_cases.hpp"
 
-namespace trireme::train {
+namespace trireme::schedule {
 namespace {
 
 // Costs are small integers and halves, whose sums are exact in double: bubbles are
@@ -402,4 +401,4 @@ TEST(ScheduleSimulation, StrictModeFindsDeadlocksThatBuffersHide) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::schedule

@@ -1,6 +1,6 @@
 // Schedules are data: order, messages, buffers and memory of every kind, without MPI.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "unit/schedule_cases.hpp"
 
-namespace trireme::train {
+namespace trireme::schedule {
 namespace {
 
 // "F1.0" forward of microbatch 0 on chunk 1 (B, I, W: the backwards), ">A1.0@2" send of
@@ -382,4 +382,4 @@ TEST(Schedule, SlotsAreFewAndNeverShared) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::schedule

@@ -8,14 +8,14 @@
 #include <cmath>
 
 #include "base/philox.hpp"
-#include "train/engine.hpp"
-#include "train/run_precision.hpp"
+#include "config/run_precision.hpp"
+#include "engine/engine.hpp"
 
 namespace trireme {
 namespace {
 
-train::RunConfig tiny(model::Architecture architecture, bool tied) {
-  train::RunConfig config;
+config::RunConfig tiny(model::Architecture architecture, bool tied) {
+  config::RunConfig config;
   config.model = {.architecture = architecture,
                   .layers = 2,
                   .hidden = 24,
@@ -28,7 +28,7 @@ train::RunConfig tiny(model::Architecture architecture, bool tied) {
                   .norm_eps = 1e-5,
                   .tie_embeddings = tied,
                   .initializer_range = 0.3};
-  config.precision = train::precision_of(recipe_named("fp64"));
+  config.precision = config::precision_of(recipe_named("fp64"));
   config.batch = {2, 2};
   config.parallel.bucket_bytes = 1 << 20;
   config.z_loss = 0.01;
@@ -37,7 +37,7 @@ train::RunConfig tiny(model::Architecture architecture, bool tied) {
 
 class Model {
  public:
-  explicit Model(const train::RunConfig& config)
+  explicit Model(const config::RunConfig& config)
       : config_(config),
         mesh_(comm::Mesh::meta({}, 0)),
         engine_(config, mesh_, Device::host()),
@@ -56,7 +56,7 @@ class Model {
   TensorView inputs() const { return ids_.view().rows(0, tokens()); }
   TensorView targets() const { return ids_.view().rows(tokens(), tokens()); }
   std::int64_t tokens() const { return config_.batch.micro * config_.model.sequence; }
-  train::Engine& engine() { return engine_; }
+  engine::Engine& engine() { return engine_; }
 
   // Without what training adds to it.
   double cross_entropy() { return engine_.evaluate(inputs(), targets()); }
@@ -68,9 +68,9 @@ class Model {
   }
 
  private:
-  train::RunConfig config_;
+  config::RunConfig config_;
   comm::Mesh mesh_;
-  train::Engine engine_;
+  engine::Engine engine_;
   Buffer ids_;
 };
 
@@ -86,7 +86,7 @@ TEST(Stage, LossesOfTrainingAndEvaluationAgree) {
 // d loss / d e along a random direction of each Param, by central differences. With step
 // h the error is O(h^2) + O(eps loss / h): at h = 1e-5 about 1e-9 of the derivative's
 // size.
-void check_gradients(const train::RunConfig& config) {
+void check_gradients(const config::RunConfig& config) {
   Model model(config);
   EXPECT_GT(model.loss_and_gradients(), model.cross_entropy());  // by the z-loss
   optim::ParameterStore& store = model.engine().store();
@@ -193,7 +193,7 @@ TEST(Stage, Gpt2SmallHasItsKnownSize) {
 TEST(Stage, PredictedMemoryIsAllocatedMemory) {
   const auto config = tiny(model::Architecture::llama, false);
   comm::Mesh mesh = comm::Mesh::meta({}, 0);
-  const train::Engine meta(config, mesh, Device::meta());
+  const engine::Engine meta(config, mesh, Device::meta());
   const auto bytes = [](MemoryClass c) { return memory_use(c).bytes; };
   const auto activations = bytes(MemoryClass::activations);
   const auto workspace = bytes(MemoryClass::workspace);

@@ -1,6 +1,6 @@
 // The table of ranks, its warnings, and the cores behind it.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/startup_report.hpp"
+#include "launch/startup_report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/cpu_place.hpp"
 
-namespace trireme::train {
+namespace trireme::launch {
 namespace {
 
 using Cores = std::vector<int>;
@@ -106,4 +106,4 @@ TEST(Warnings, AreFewOnManyHosts) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::launch

@@ -10,7 +10,7 @@
 namespace trireme::train {
 namespace {
 
-using Reaction = StepRules::Reaction;
+using Reaction = config::StepRules::Reaction;
 using Verdict = StepGuard::Verdict;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -19,7 +19,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // A loss around 3 with a deviation of exactly 0.5.
 double usual(std::int64_t step) { return step % 2 == 0 ? 2.5 : 3.5; }
 
-StepGuard guard_after(std::int64_t steps, const StepRules& rules) {
+StepGuard guard_after(std::int64_t steps, const config::StepRules& rules) {
   StepGuard guard(rules);
   for (std::int64_t step = 1; step <= steps; ++step)
     EXPECT_EQ(guard.judge(step, usual(step), 1 + usual(step)).verdict, Verdict::sound);
@@ -27,7 +27,7 @@ StepGuard guard_after(std::int64_t steps, const StepRules& rules) {
 }
 
 TEST(StepGuard, NotFinite) {
-  StepGuard stops((StepRules()));
+  StepGuard stops((config::StepRules()));
   EXPECT_EQ(stops.judge(1, 2.0, 1.0).verdict, Verdict::sound);
   const auto judgement = stops.judge(2, nan, 1.0);
   EXPECT_EQ(judgement.verdict, Verdict::stop);
@@ -58,7 +58,8 @@ TEST(StepGuard, SkipsAreCountedOverAWindow) {
 
 // mean 3, deviation 0.5, threshold 4: a spike is above 5.
 TEST(StepGuard, SpikeOfLossAndNorm) {
-  const StepRules rules{.spike = Reaction::skip, .spike_threshold = 4, .spike_window = 8};
+  const config::StepRules rules{
+      .spike = Reaction::skip, .spike_threshold = 4, .spike_window = 8};
   auto guard = guard_after(8, rules);
   EXPECT_EQ(guard.judge(9, 4.99, 4).verdict, Verdict::sound);
   guard = guard_after(8, rules);
@@ -77,12 +78,12 @@ TEST(StepGuard, NoSpikeBeforeTheWindowIsFullNorWhenOff) {
 
 // After a restart it judges as if nothing had happened.
 TEST(StepGuard, Remembers) {
-  const StepRules rules{.nan = Reaction::skip,
-                        .spike = Reaction::skip,
-                        .spike_threshold = 3,
-                        .spike_window = 8,
-                        .skip_limit = 3,
-                        .skip_window = 20};
+  const config::StepRules rules{.nan = Reaction::skip,
+                                .spike = Reaction::skip,
+                                .spike_threshold = 3,
+                                .spike_window = 8,
+                                .skip_limit = 3,
+                                .skip_window = 20};
   const auto loss = [](std::int64_t step) {
     return step % 7 == 0 ? 50.0 : step == 11 ? nan : usual(step);
   };

@@ -1,0 +1,170 @@
+// RunConfig: what a deck means, one plain struct for each module, after every check.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "base/recipe.hpp"
+#include "comm/mesh.hpp"
+#include "io/deck.hpp"
+#include "io/sample_source.hpp"
+#include "model/model_config.hpp"
+#include "nn/pass.hpp"
+#include "optim/loss_scaler.hpp"
+#include "optim/optimizer_config.hpp"
+#include "optim/parameter_store.hpp"
+#include "parallel/context_order.hpp"
+#include "schedule/schedule.hpp"
+
+namespace trireme::config {
+
+struct RunSettings {
+  std::string name, directory;
+  std::int64_t steps = 0;
+  std::uint64_t seed = 0;
+  std::string device;  // "auto", "cpu" or "cuda"
+  bool share_gpus = false;
+  bool cuda_graphs = false;
+  std::string backend;    // comm.backend: "auto", "mpi" or "nccl"
+  int threads = 0;        // of each rank; 0: automatic
+  double time_limit = 0;  // seconds; 0: none
+};
+
+struct BatchSettings {
+  std::int64_t global = 0;  // sequences per step
+  std::int64_t micro = 0;   // sequences per forward
+};
+
+struct ParallelSettings {
+  comm::MeshShape mesh;  // data = what remains of the world
+  comm::Folding folding;
+  bool sequence = false;
+  int tensor_chunks = 1;  // parts of a product whose result is summed over tensor ranks
+  bool ulysses = false;   // else ring attention
+  parallel::ContextOrder order = parallel::ContextOrder::contiguous;
+  schedule::ScheduleKind schedule = schedule::ScheduleKind::one_f_one_b;
+  int virtual_stages = 1;                  // chunks of a pipeline rank
+  std::vector<std::int64_t> stage_layers;  // of each stage; empty: cut by work
+  optim::Sharding sharding = optim::Sharding::none;
+  std::int64_t wrap_parameters = 0;  // 0: a unit for each module
+  int prefetch = 1;
+  int gathered_units = 0;
+  optim::Offload offload = optim::Offload::none;
+  std::int64_t bucket_bytes = 0;
+};
+
+struct RecomputeSettings {
+  nn::Recompute what;
+  std::int64_t layers = 0;  // the first ones; 0: all
+};
+
+struct PrecisionSettings {
+  Recipe recipe;                       // with the deck's changes to single classes
+  DType compute = DType::f32;          // the recipe's activations
+  DType accumulate = DType::f32;       // gradients, master weights, moments
+  DType gradient_reduce = DType::f32;  // on the wire
+  bool error_feedback = false;         // of what rounding to that type takes
+  std::int64_t first_bf16 = 0, last_bf16 = 0;  // blocks without FP8
+  std::int64_t amax_history = 1024;            // steps
+  int margin = 0;                              // bits
+  std::int64_t report_every = 100;             // steps; 0: never
+  optim::LossScaling loss_scale;               // with fp16
+};
+
+struct CheckpointSettings {
+  std::int64_t every = 0;       // steps; 0: at the end only
+  bool at_end = true;           // when run.steps are done
+  int keep = 0;                 // 0: all
+  std::int64_t keep_every = 0;  // steps; 0: none
+  bool async = false;           // written while training goes on
+  std::string resume;           // "auto", "never", or a path
+  bool one_reads = false;       // one rank reads and hands out
+  bool load_on_mesh_change = true;
+};
+
+struct MetricsSettings {
+  std::int64_t every = 1;
+  bool tensorboard = false;
+  std::int64_t validate_every = 0;
+  std::int64_t validate_sequences = 0;  // 0: the whole validation source
+};
+
+// What a deck's [health] section says about steps.
+struct StepRules {
+  enum class Reaction : std::uint8_t { off, skip, stop };
+  Reaction nan = Reaction::stop;  // loss or norm that is not usable; never off
+  Reaction spike = Reaction::off;
+  double spike_threshold = 6;       // standard deviations above the mean
+  std::int64_t spike_window = 128;  // sound steps that mean and deviation are taken over
+  // More than skip_limit skipped steps among the last skip_window end the run.
+  std::int64_t skip_limit = 10, skip_window = 100;
+  double clip = 0;  // of the gradient's norm; 0: none
+};
+
+struct HealthSettings {
+  StepRules steps;
+  double timeout_seconds = 0;             // comm.timeout_seconds
+  double watchdog_seconds = 0;            // without progress
+  double slow_factor = 1;                 // times as long in slow phases
+  std::int64_t check_replicas_every = 0;  // steps; 0: never
+};
+
+struct DebugSettings {
+  std::vector<std::int64_t> dump_gradients;  // steps
+  std::vector<std::int64_t> dump_samples;    // steps
+  std::string fault;                         // "" or "kind@step@rank"
+  bool check_collectives = false;
+};
+
+struct RunConfig {
+  RunSettings run;
+  model::ModelConfig model;
+  // Validation happens if metrics.validate_every > 0; validation.paths is empty for
+  // synthetic.
+  io::SourceConfig data, validation;
+  BatchSettings batch;
+  ParallelSettings parallel;
+  PrecisionSettings precision;
+  RecomputeSettings recompute;
+  optim::OptimizerConfig optimizer;
+  double z_loss = 0;
+  CheckpointSettings checkpoint;
+  MetricsSettings metrics;
+  HealthSettings health;
+  DebugSettings debug;
+
+  // Microbatches of one data rank in one step.
+  std::int64_t microbatches() const {
+    return batch.global / (batch.micro * parallel.mesh.data);
+  }
+};
+
+// Reads the deck for a world of `ranks` ranks, of which ranks_on_node (0: all) share a
+// node. Every rule that involves more than one key
+// is checked (run_rules.cpp) and all broken rules are reported together, each naming its
+// keys, their values and the fix, after the deck's own problems if it was loaded
+// leniently. Rules about keys that are not sound are not judged. Throws
+// Error(bad_content); Error(resources) when another number of ranks would satisfy every
+// broken rule; Error(command_line) when only overrides are wrong.
+RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node = 0);
+
+// The same before any rule is checked: what the deck says, with defaults that depend on
+// other keys resolved.
+RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node);
+
+struct LoadedRun {
+  io::Deck deck;
+  RunConfig config;
+};
+
+// Reads a deck file with overrides for `ranks` ranks and reports everything that is wrong
+// with it at once: syntax, keys, values and rules. Throws as Deck::load() and
+// make_run_config().
+LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
+                   int ranks, int ranks_on_node = 0);
+
+}  // namespace trireme::config

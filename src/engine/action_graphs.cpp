@@ -1,0 +1,47 @@
+// ActionGraphs: recording and launching.
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/action_graphs.hpp"
+
+#include "kernels/working_memory.hpp"
+
+namespace trireme::engine {
+namespace {
+
+// Notes which gradients are complete: a reduction that starts then is not part of the
+// recording. Weights and gradients are in place, so there is nothing to fetch or to open.
+class ReadyLog final : public WeightAccess {
+ public:
+  explicit ReadyLog(std::vector<Param*>& params) : params_(params) {}
+  void ready(Param& param) override { params_.push_back(&param); }
+
+ private:
+  std::vector<Param*>& params_;
+};
+
+}  // namespace
+
+// Another user of the kernels' working memory (an evaluation, say) may have needed more
+// of it: recorded addresses are those of the old one.
+void ActionGraphs::forget_what_moved() {
+  const std::int64_t moves = kernels::working_memory_moves(device_);
+  if (moves != moves_) recordings_.clear();
+  moves_ = moves;
+}
+
+void ActionGraphs::run(Stream& stream, schedule::ActionKind kind, std::int64_t slot,
+                       WeightAccess& weights, const Work& work) {
+  forget_what_moved();
+  const auto [found, first] = recordings_.try_emplace({kind, slot});
+  if (first) return work(weights);
+  Recording& recording = found->second;
+  if (!recording.graph) {
+    ReadyLog log(recording.ready);
+    recording.graph = Graph::record(stream, [&] { work(log); });
+    ++recorded_;
+  }
+  recording.graph->launch(stream);
+  ++launched_;
+  for (Param* param : recording.ready) weights.ready(*param);
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,55 @@
+// ActionGraphs: the kernels of a microbatch's forward and backward, recorded once and
+// launched with one call each (docs/decisions/cuda-graphs.md).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/graph.hpp"
+#include "base/weight_access.hpp"
+#include "schedule/schedule.hpp"
+
+namespace trireme::engine {
+
+class ActionGraphs {
+ public:
+  // Queues an action's kernels and tells the given owner of the weights which gradients
+  // are complete.
+  using Work = std::function<void(WeightAccess& weights)>;
+
+  explicit ActionGraphs(Device device) : device_(device) {}
+
+  // Has the kernels of `work` run. For each kind of action and slot of activations: the
+  // first time as they are, when libraries choose their plans and the working memory of
+  // kernels takes its size; the second time they are recorded; from then on what was
+  // recorded is launched and `work` is not called. So it may depend on the kind and the
+  // slot alone: the rest it reads from memory at the same addresses each time. What it
+  // tells of gradients reaches `weights` each time, after the kernels were queued.
+  // Throws Error(transport) where it does what cannot be recorded (base/graph.hpp).
+  void run(Stream& stream, schedule::ActionKind kind, std::int64_t slot,
+           WeightAccess& weights, const Work& work);
+
+  // So far.
+  std::int64_t recorded() const { return recorded_; }
+  std::int64_t launched() const { return launched_; }
+
+ private:
+  struct Recording {
+    std::optional<Graph> graph;  // none yet: the next run is recorded
+    std::vector<Param*> ready;   // whose gradients it contributes to, in order
+  };
+
+  void forget_what_moved();
+
+  Device device_;
+  std::map<std::pair<schedule::ActionKind, std::int64_t>, Recording> recordings_;
+  std::int64_t moves_ = 0;  // of the kernels' working memory, when they were recorded
+  std::int64_t recorded_ = 0, launched_ = 0;
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,95 @@
+// StepTotals.
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/step_totals.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "comm/meta_group.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace trireme::engine {
+namespace {
+
+// Sets or reads the elements of a small f64 tensor; nothing on meta.
+void put(const Buffer& x, std::size_t i, double value) {
+  if (!x.view().device().is_meta()) x.view().span<double>()[i] = value;
+}
+
+// In a plan for GPUs the totals still lie on the host.
+Device place_of(const comm::Mesh& mesh, Device device) {
+  return device.is_meta() && mesh.device().is_cuda() ? comm::planned_host : device;
+}
+
+double take(const Buffer& x, std::size_t i, double on_meta) {
+  return x.view().device().is_meta() ? on_meta : x.view().span<double>()[i];
+}
+
+}  // namespace
+
+StepTotals::StepTotals(comm::Mesh& mesh, Device device)
+    : mesh_(mesh),
+      stream_(place_of(mesh, device)),
+      values_(stream_.device(), DType::f64, {4}, MemoryClass::communication, "loss") {
+  const int ranks = mesh.shape().pipeline;
+  if (ranks == 1) return;
+  work_ = Buffer(stream_.device(), DType::f64, {ranks}, MemoryClass::communication,
+                 "work of the pipeline's ranks");
+  idle_shares_.resize(static_cast<std::size_t>(ranks));
+}
+
+double StepTotals::tokens(double mine) {
+  put(values_, 0, mine);
+  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 1)).wait();
+  return std::max(take(values_, 0, mine), 1.0);
+}
+
+void StepTotals::sum_loss() {
+  mesh_.group(comm::Axis::pipeline).all_reduce(stream_, values_.view().rows(0, 1)).wait();
+}
+
+StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
+  Outcome all;
+  // 1. the loss
+  put(values_, 0, mine.loss);
+  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 1)).wait();
+  sum_loss();
+  all.loss = take(values_, 0, mine.loss);
+  // 2. what any rank wants or holds, and whether one has lost its loss: tensor ranks have
+  // one each
+  put(values_, 0, static_cast<double>(mine.stop_request));
+  put(values_, 1, mine.memory_peak);
+  put(values_, 2, work.run);
+  put(values_, 3, std::isfinite(all.loss) ? 0.0 : 1.0);
+  mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
+  all.stop_request = static_cast<int>(take(values_, 0, 0.0));
+  all.memory_peak = take(values_, 1, mine.memory_peak);
+  if (std::isfinite(all.loss) && take(values_, 3, 0.0) > 0)
+    all.loss = std::numeric_limits<double>::quiet_NaN();
+  // 3. who worked, and how long
+  if (!idle_shares_.empty()) sum_work(work, take(values_, 2, work.run));
+  return all;
+}
+
+void StepTotals::sum_work(const Work& work, double slowest) {
+  const std::size_t ranks = idle_shares_.size();
+  const double beside = mesh_.shape().size() / mesh_.shape().pipeline;
+  kernels::fill(stream_, work_.view(), 0.0);
+  put(work_, static_cast<std::size_t>(mesh_.coordinate(comm::Axis::pipeline)),
+      work.busy / beside);
+  mesh_.everyone().all_reduce(stream_, work_.view()).wait();
+  for (std::size_t r = 0; r < ranks; ++r)
+    idle_shares_[r] = slowest > 0 ? 1.0 - take(work_, r, 0.0) / slowest : 0.0;
+}
+
+void StepTotals::sum_validation(double& loss, double& tokens) {
+  put(values_, 0, loss);
+  put(values_, 1, tokens);
+  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 2)).wait();
+  sum_loss();
+  loss = take(values_, 0, loss);
+  tokens = take(values_, 1, tokens);
+}
+
+}  // namespace trireme::engine

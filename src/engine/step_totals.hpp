@@ -1,0 +1,56 @@
+// StepTotals: what the ranks add up and agree on in each step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "base/memory.hpp"
+#include "comm/mesh.hpp"
+
+namespace trireme::engine {
+
+// Small reductions, all collective over the mesh. On meta they are counted by the mesh's
+// groups and return what was given.
+class StepTotals {
+ public:
+  struct Outcome {
+    double loss = 0;         // summed over replicas and stages; NaN if not finite
+                             // anywhere
+    int stop_request = 0;    // the greatest of all ranks'
+    double memory_peak = 0;  // bytes, of the rank that held most
+  };
+
+  // The mesh outlives this.
+  StepTotals(comm::Mesh& mesh, Device device);
+
+  // Number of real tokens of the global batch, from this rank's. At least 1.
+  double tokens(double mine);
+  // What a rank did in a step's schedule, in seconds: in all, and not waiting for another
+  // stage.
+  struct Work {
+    double run = 0, busy = 0;
+  };
+  // The outcome of a step from each rank's.
+  Outcome finish(const Outcome& mine, const Work& work);
+  // loss summed over replicas and stages, tokens over replicas.
+  void sum_validation(double& loss, double& tokens);
+
+  // Of the last finish(), for each rank of the pipeline, as a mean over the ranks beside
+  // it: the share of the time of the slowest rank's schedule in which it did not work.
+  // Empty without a pipeline.
+  const std::vector<double>& idle_shares() const { return idle_shares_; }
+  std::size_t bytes() const { return values_.bytes() + work_.bytes(); }
+
+ private:
+  void sum_loss();  // the first value, over stages
+
+  comm::Mesh& mesh_;
+  Stream stream_;
+  void sum_work(const Work& work, double slowest);
+
+  Buffer values_;  // f64 [4]
+  Buffer work_;    // f64 [pipeline ranks], if there is a pipeline
+  std::vector<double> idle_shares_;
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,32 @@
+// Whole tensors from the boxes that ranks hold of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "comm/world.hpp"
+#include "optim/parameter_store.hpp"
+
+namespace trireme::engine {
+
+struct NamedShape {
+  std::string name;  // section/tensor
+  Shape shape;
+};
+
+std::string name_of(const optim::StoredBox& box);
+
+// The tensors of which some rank has a box, in the order of names, the same on every
+// rank. Collective over the world.
+std::vector<NamedShape> all_tensors(comm::World& world,
+                                    const std::vector<optim::StoredBox>& boxes);
+
+// whole (written, dense, the boxes' dtype, on every rank) = the tensor `name`: each
+// element is written by one rank, so that the sum over all ranks of boxes in zeros is the
+// whole. Collective over the mesh.
+void gather_whole(comm::Mesh& mesh, const std::vector<optim::StoredBox>& boxes,
+                  const std::string& name, const TensorView& whole);
+
+}  // namespace trireme::engine

@@ -1,0 +1,76 @@
+// choose_device().
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/compute_device.hpp"
+
+#include <vector>
+
+#include "base/has_cuda.hpp"
+#include "comm/nccl_version.hpp"
+
+namespace trireme::launch {
+namespace {
+
+// Whether every rank of the job computes on a GPU.
+bool wants_gpus(comm::World& world, const std::string& wanted,
+                const std::vector<CudaDevice>& gpus) {
+  if (wanted == "cpu") return false;
+  const bool here = !gpus.empty() && (wanted == "cuda" || !gpus.front().emulated);
+  if (wanted == "auto") return world.max(here ? 0 : 1) == 0;
+  world.agree([&] {
+    require(
+        has_cuda, Status::resources,
+        "run.device = \"cuda\", but this program was built without CUDA: build it with "
+        "-DTRIREME_CUDA=ON, or write run.device = \"cpu\"");
+    require(here, Status::resources,
+            "run.device = \"cuda\", but rank {} on host {} sees no GPU: ask the batch "
+            "system for one (--gpus-per-task=1), or write run.device = \"cpu\"",
+            world.rank(), world.host());
+  });
+  return true;
+}
+
+}  // namespace
+
+std::string ComputeDevice::describe() const {
+  if (!device.is_cuda()) return "CPU";
+  return gpu.name + (transport == comm::Transport::nccl ? ", NCCL" : ", MPI");
+}
+
+ComputeDevice choose_device(comm::World& world, const std::string& wanted,
+                            const std::string& backend, bool share_gpus) {
+  ComputeDevice chosen;
+  std::vector<CudaDevice> gpus;
+  world.agree([&] { gpus = cuda_devices(); });
+  if (wants_gpus(world, wanted, gpus)) {
+    world.agree([&] {
+      const int index = cuda_device_of(world.rank_on_node(), world.ranks_on_node(),
+                                       static_cast<int>(gpus.size()), share_gpus);
+      chosen.device = Device::cuda(index);
+      chosen.gpu = gpus[static_cast<std::size_t>(index)];
+    });
+  }
+  const auto ranks = comm::gather_devices(world, chosen.device);
+  world.agree([&] {
+    comm::check_sharing(ranks, share_gpus);
+    chosen.transport =
+        comm::choose_transport(backend, ranks, comm::nccl_version() != "not built in");
+  });
+  return chosen;
+}
+
+ComputeDevice expected_device(const std::string& wanted, const std::string& backend,
+                              bool share_gpus) {
+  ComputeDevice expected;
+  if (!has_cuda || wanted == "cpu") return expected;
+  const auto gpus = cuda_devices();
+  const bool here = !gpus.empty();
+  if (here) expected.gpu = gpus.front();
+  if (wanted == "auto" && (!here || expected.gpu.emulated)) return {};
+  expected.device = Device::cuda(0);
+  const bool direct = comm::nccl_version() != "not built in" && !share_gpus;
+  if (backend == "nccl" || (backend == "auto" && direct))
+    expected.transport = comm::Transport::nccl;
+  return expected;
+}
+
+}  // namespace trireme::launch

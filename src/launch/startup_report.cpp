@@ -1,0 +1,213 @@
+// The start-up report.
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/startup_report.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/cpu_place.hpp"
+#include "base/log.hpp"
+#include "base/number.hpp"
+#include "base/text_table.hpp"
+#include "io/digest.hpp"
+#include "io/files.hpp"
+
+namespace trireme::launch {
+namespace {
+
+constexpr std::size_t most_rows = 16, most_hosts_named = 4;
+
+using Group = std::span<const RankPlace>;  // the ranks of a host, in order
+
+// Neighbours in the world that are on one host.
+std::vector<Group> by_host(std::span<const RankPlace> ranks) {
+  std::vector<Group> groups;
+  for (std::size_t first = 0; first < ranks.size();) {
+    std::size_t end = first + 1;
+    while (end < ranks.size() && ranks[end].host == ranks[first].host) ++end;
+    groups.push_back(ranks.subspan(first, end - first));
+    first = end;
+  }
+  return groups;
+}
+
+bool look_alike(const Group& a, const Group& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const RankPlace& x, const RankPlace& y) {
+                      return x.device == y.device && x.cores == y.cores &&
+                             x.threads == y.threads && x.numa_nodes == y.numa_nodes;
+                    });
+}
+
+std::vector<int> together(const Group& ranks, std::vector<int> RankPlace::*member) {
+  std::set<int> all;
+  for (const RankPlace& rank : ranks)
+    all.insert((rank.*member).begin(), (rank.*member).end());
+  return {all.begin(), all.end()};
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+// first: the number of the first rank. hosts: how many look like this one.
+TextRow group_row(const Group& group, std::size_t first, std::size_t hosts) {
+  const RankPlace& one = group.front();
+  const std::size_t last = first + group.size() * hosts - 1;
+  return {format("{}-{}", first, last),
+          hosts > 1 ? format("{} and {} like it", one.host, hosts - 1) : one.host,
+          group.size() > 1 ? format("{} x {}", group.size(), one.device) : one.device,
+          or_dash(ranges_text(together(group, &RankPlace::cores))),
+          or_dash(ranges_text(together(group, &RankPlace::numa_nodes))),
+          std::to_string(one.threads)};
+}
+
+std::string written(const RankPlace& place) {
+  std::string device = place.device;
+  std::replace(device.begin(), device.end(), '\t', ' ');
+  return format("{}\t{}\t{}\t{}\t{}\t{}", place.host, device, place.device_numa,
+                ranges_text(place.cores), ranges_text(place.numa_nodes), place.threads);
+}
+
+RankPlace read(const std::string& text) {
+  RankPlace place;
+  std::istringstream fields(text);
+  std::string device_numa, cores, numa_nodes, threads;
+  std::getline(fields, place.host, '\t');
+  std::getline(fields, place.device, '\t');
+  std::getline(fields, device_numa, '\t');
+  std::getline(fields, cores, '\t');
+  std::getline(fields, numa_nodes, '\t');
+  std::getline(fields, threads, '\t');
+  place.device_numa = parse_number<int>(device_numa).value_or(-1);
+  place.cores = parse_ranges(cores);
+  place.numa_nodes = parse_ranges(numa_nodes);
+  place.threads = parse_number<int>(threads).value_or(0);
+  return place;
+}
+
+// Whether some cores carry more threads than they are: for each mask of a rank, and for
+// all cores together, the threads that can run nowhere else.
+std::string crowded(const Group& ranks) {
+  std::set<std::vector<int>> masks;
+  for (const RankPlace& rank : ranks) masks.insert(rank.cores);
+  masks.insert(together(ranks, &RankPlace::cores));
+  for (const auto& mask : masks) {
+    int threads = 0, bound = 0;
+    for (const RankPlace& rank : ranks) {
+      if (!std::includes(mask.begin(), mask.end(), rank.cores.begin(), rank.cores.end()))
+        continue;
+      threads += rank.threads;
+      ++bound;
+    }
+    if (mask.empty() || threads <= static_cast<int>(mask.size())) continue;
+    return format(
+        "{} {} with {} threads on {} logical {} ({}): start fewer ranks or "
+        "threads, ask for more cores (--cpus-per-task), or mend the binding",
+        bound, bound > 1 ? "ranks" : "rank", threads, mask.size(),
+        mask.size() > 1 ? "cores" : "core", ranges_text(mask));
+  }
+  return {};
+}
+
+std::string far_from_gpu(const Group& ranks) {
+  for (const RankPlace& rank : ranks) {
+    const auto& near = rank.numa_nodes;
+    if (rank.device_numa < 0 || near.empty() ||
+        std::find(near.begin(), near.end(), rank.device_numa) != near.end())
+      continue;
+    return format(
+        "GPU {} is at NUMA node {}, the cores of its rank ({}) at {}: bind "
+        "ranks near their GPUs",
+        rank.device, rank.device_numa, ranges_text(rank.cores), ranges_text(near));
+  }
+  return {};
+}
+
+// Throws where a text differs from rank 0's.
+void require_same(comm::World& world, const std::string& mine, Status status,
+                  const char* what, const char* remedy) {
+  const auto all = world.gather_text(mine);
+  const auto hosts = world.gather_text(world.host());
+  world.agree([&] {
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      require(all[rank] == all[0], status,
+              "{} of rank {} (host {}) is not that of rank 0 (host {}): {}", what, rank,
+              hosts[rank], hosts[0], remedy);
+  });
+}
+
+}  // namespace
+
+std::string placement_table(std::span<const RankPlace> ranks) {
+  std::vector<TextRow> rows = {{"rank", "host", "device", "cores", "NUMA", "threads"}};
+  if (ranks.size() <= most_rows) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      rows.push_back(group_row(ranks.subspan(rank, 1), rank, 1));
+      rows.back().front() = std::to_string(rank);
+    }
+    return text_table(rows, 5, 2);
+  }
+  const auto groups = by_host(ranks);
+  std::size_t first = 0;
+  for (std::size_t g = 0; g < groups.size();) {
+    std::size_t end = g + 1;
+    while (end < groups.size() && look_alike(groups[g], groups[end])) ++end;
+    rows.push_back(group_row(groups[g], first, end - g));
+    first += groups[g].size() * (end - g);
+    g = end;
+  }
+  return text_table(rows, 5, 2);
+}
+
+std::vector<std::string> placement_warnings(std::span<const RankPlace> ranks) {
+  std::map<std::string, std::vector<RankPlace>> hosts;
+  for (const RankPlace& rank : ranks) hosts[rank.host].push_back(rank);
+  std::vector<std::string> lines;
+  std::size_t more = 0;
+  for (const auto& [host, here] : hosts) {
+    for (const std::string& problem : {crowded(here), far_from_gpu(here)}) {
+      if (problem.empty()) continue;
+      if (lines.size() < most_hosts_named)
+        lines.push_back("host " + host + ": " + problem);
+      else
+        ++more;
+    }
+  }
+  if (more > 0) lines.push_back(format("and {} more of this kind", more));
+  return lines;
+}
+
+void report_placement(comm::World& world, const ComputeDevice& on, int threads) {
+  const CpuPlace cpus = cpu_place();
+  RankPlace mine{world.host(), "CPU", -1, cpus.cores, cpus.numa_nodes, threads};
+  if (on.device.is_cuda()) {
+    mine.device = on.gpu.pci_bus_id + " " + on.gpu.name;
+    mine.device_numa = numa_node_of(on.gpu.pci_bus_id);
+  }
+  std::vector<RankPlace> ranks;
+  for (const std::string& text : world.gather_text(written(mine)))
+    ranks.push_back(read(text));
+  if (!log::speaks()) return;
+  log::info("node      {}: {}", world.host(), describe_node());
+  log::info("ranks     {} on {} hosts", ranks.size(), [&] {
+    std::set<std::string> hosts;
+    for (const RankPlace& rank : ranks) hosts.insert(rank.host);
+    return hosts.size();
+  }());
+  std::string table = placement_table(ranks);
+  if (table.ends_with('\n')) table.pop_back();
+  log::line(table);
+  for (const std::string& warning : placement_warnings(ranks)) log::warn("{}", warning);
+}
+
+void check_same_everywhere(comm::World& world, const std::string& deck) {
+  require_same(world, io::digest_of(deck), Status::bad_content, "the deck",
+               "give all nodes the same deck, on a file system that they share");
+  std::string program;
+  world.agree([&] { program = io::file_digest("/proc/self/exe"); });
+  require_same(world, program, Status::resources, "the program file",
+               "install the same build on all nodes, on a file system that they share");
+}
+
+}  // namespace trireme::launch
