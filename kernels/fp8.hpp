@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/recipe.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
@@ -19,9 +20,6 @@ enum class Fp8Format : std::uint8_t { e4m3, e5m2 };
 // What one scale covers: the tensor; 128 elements of a row; a square of 128 x 128; 32
 // elements of a row, as a power of two (OCP MX).
 enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128, row_32 };
-
-constexpr std::int64_t fp8_block = 128;
-constexpr std::int64_t mx_block = 32;
 
 // Of a scale that is made from an amax: fp8_scale() or fp8_power_scale(). What was
 // quantized by a power of two has the same codes when it is quantized so once more.

@@ -32,6 +32,10 @@ enum class TensorClass : std::uint8_t {
 inline constexpr std::size_t tensor_classes = 13;
 std::string_view name_of(TensorClass what);
 
+// Elements along a row that share a scale, with Scaling::blocks and Scaling::mx.
+constexpr std::int64_t fp8_block = 128;
+constexpr std::int64_t mx_block = 32;
+
 // How a type with little range is scaled. The scale of a tensor is amax / largest number.
 enum class Scaling : std::uint8_t {
   none,

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/rules.hpp"
 #include "config/run_precision.hpp"
-#include "kernels/fp8.hpp"
 #include "optim/stored_numbers.hpp"
 
 namespace trireme::config {
@@ -142,7 +141,7 @@ void Rules::layer_rules() {
 // Each extent of a product is a multiple of 16, or of MXFP8's blocks, on every rank.
 void Rules::fp8_size_rules() {
   const Scaling scaling = config_.precision.recipe[TensorClass::forward_operand].scaling;
-  const std::int64_t multiple = scaling == Scaling::mx ? kernels::mx_block : 16;
+  const std::int64_t multiple = scaling == Scaling::mx ? mx_block : 16;
   const auto& m = config_.model;
   const auto& mesh = config_.parallel.mesh;
   const auto fits = [multiple](std::int64_t extent, std::int64_t parts) {

@@ -12,7 +12,7 @@ namespace {
 using kernels::Fp8Matrix;
 
 // Of every extent of a product of FP8 matrices, for any scaling.
-constexpr std::int64_t multiple = kernels::mx_block;
+constexpr std::int64_t multiple = mx_block;
 
 TensorView part_of(const TensorView& x_P, std::int64_t source) {
   return x_P.empty() ? x_P : x_P.rows(source, 1);

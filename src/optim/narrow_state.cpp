@@ -17,7 +17,7 @@ constexpr std::int64_t most_wide = 1 << 20;
 // Of 128 x 128 in a tensor; a vector is a column.
 std::int64_t squares_of(const Shape& whole) {
   const std::int64_t columns = whole.rank() == 2 ? whole[1] : 1;
-  return divide_up(whole[0], kernels::fp8_block) * divide_up(columns, kernels::fp8_block);
+  return divide_up(whole[0], fp8_block) * divide_up(columns, fp8_block);
 }
 
 }  // namespace

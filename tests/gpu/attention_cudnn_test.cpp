@@ -7,8 +7,8 @@
 #include <string>
 
 #include "kernels/cuda_version.hpp"
-#include "unit/attention_bounds.hpp"
-#include "unit/attention_case.hpp"
+#include "unit/kernels/attention/attention_bounds.hpp"
+#include "unit/kernels/attention/attention_case.hpp"
 
 namespace trireme::test {
 namespace {

@@ -1,15 +1,15 @@
 # The engine on a GPU.
 # SPDX-License-Identifier: Apache-2.0
 if(TRIREME_CUDA)
-  add_executable(gpu_engine_test engine_test.cpp ../support/mesh_run.cpp)
-  target_link_libraries(gpu_engine_test PRIVATE trireme_test_main trireme_train
+  add_executable(gpu_engine_test engine_test.cpp)
+  target_link_libraries(gpu_engine_test PRIVATE trireme_mesh_run trireme_train
                         trireme_test_options)
   trireme_gpu_test(gpu_engine_test)
-  add_executable(gpu_memory_test memory_test.cpp ../support/mesh_run.cpp)
-  target_link_libraries(gpu_memory_test PRIVATE trireme_test_main trireme_train trireme_plan)
+  add_executable(gpu_memory_test memory_test.cpp)
+  target_link_libraries(gpu_memory_test PRIVATE trireme_mesh_run trireme_train trireme_plan)
   trireme_gpu_test(gpu_memory_test RANKS 2)
-  add_executable(gpu_graphs_test graphs_test.cpp ../support/mesh_run.cpp)
-  target_link_libraries(gpu_graphs_test PRIVATE trireme_test_main trireme_train
+  add_executable(gpu_graphs_test graphs_test.cpp)
+  target_link_libraries(gpu_graphs_test PRIVATE trireme_mesh_run trireme_train
                         trireme_test_options)
   trireme_gpu_test(gpu_graphs_test RANKS 1 2)
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)

@@ -11,9 +11,8 @@ trireme_test(checkpoint_writer_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 1 3
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_writer_test.cpp ${_faults})
 
 # Every pair of meshes: the script starts the program once a mesh to save, once to load.
-add_executable(checkpoint_mesh_test checkpoint_mesh_test.cpp
-               ${CMAKE_CURRENT_SOURCE_DIR}/../support/mesh_run.cpp)
-target_link_libraries(checkpoint_mesh_test PRIVATE trireme_test_main trireme_train
+add_executable(checkpoint_mesh_test checkpoint_mesh_test.cpp)
+target_link_libraries(checkpoint_mesh_test PRIVATE trireme_mesh_run trireme_train
                       trireme_test_options)
 target_compile_definitions(checkpoint_mesh_test PRIVATE
   CHECKPOINT_MESHES="${CMAKE_CURRENT_SOURCE_DIR}/checkpoint_meshes.txt")

@@ -10,7 +10,7 @@
 #include "parallel/ulysses_attention.hpp"
 #include "support/device.hpp"
 #include "support/world.hpp"
-#include "unit/attention_case.hpp"
+#include "unit/kernels/attention/attention_case.hpp"
 
 namespace trireme::test {
 namespace {

@@ -1,9 +1,9 @@
 trireme_test(edges_test SOURCES edges_test.cpp USES parallel RANKS 1 2 3 4)
-set(_mesh_run ${CMAKE_CURRENT_SOURCE_DIR}/../support/mesh_run.cpp)
-trireme_test(parity_test SOURCES parity_test.cpp ${_mesh_run} USES train RANKS 1 2 3 4 6 8)
+trireme_test(parity_test SOURCES parity_test.cpp USES train RANKS 1 2 3 4 6 8
+             LIBRARIES trireme_mesh_run)
 # The table of meshes holds lines for each of these rank counts.
-trireme_test(mesh_table_test SOURCES mesh_table_test.cpp ${_mesh_run} USES train
-             RANKS 2 3 4 6 8 12 16 TIMEOUT 900)
+trireme_test(mesh_table_test SOURCES mesh_table_test.cpp USES train
+             RANKS 2 3 4 6 8 12 16 TIMEOUT 900 LIBRARIES trireme_mesh_run)
 target_compile_definitions(mesh_table_test PRIVATE
   MESH_TABLE="${CMAKE_CURRENT_SOURCE_DIR}/meshes.txt")
 trireme_test(generator_test SOURCES generator_test.cpp USES infer train RANKS 1 2 4)

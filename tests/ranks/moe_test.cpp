@@ -8,7 +8,7 @@
 
 #include "comm/mesh.hpp"
 #include "support/world.hpp"
-#include "unit/moe_case.hpp"
+#include "unit/nn/moe_case.hpp"
 
 namespace trireme::test {
 namespace {

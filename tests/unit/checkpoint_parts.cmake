@@ -1,1 +1,0 @@
-trireme_test(background_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/background_test.cpp USES io)

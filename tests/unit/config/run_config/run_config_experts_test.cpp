@@ -1,0 +1,160 @@
+// Rules about mixtures of experts (model.moe.*, parallel.expert), broken one by one.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "unit/config/deck_sample.hpp"
+
+namespace trireme::test {
+namespace {
+
+const std::vector<Case> cases = {
+    {{"model.moe.experts=8"},
+     1,
+     {"model.architecture = \"llama\" with model.moe.experts = 8",
+      "only mixtral and deepseek_moe have experts; write model.moe.experts = 0"}},
+    {{"model.architecture=mixtral"},
+     1,
+     {"model.architecture = \"mixtral\" with model.moe.experts = 0: write how many "
+      "experts"}},
+    {{"model.architecture=deepseek_moe"},
+     1,
+     {"\"deepseek_moe\" with model.moe.experts = 0"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.top_k=5"},
+     1,
+     {"model.moe.top_k = 5 is more than model.moe.experts = 4: write model.moe.top_k = 4 "
+      "or model.moe.experts = 5"}},
+    {{"model.moe.top_k=3"},
+     1,
+     {"model.moe.top_k = 3 has no meaning with model.architecture = \"llama\": remove "
+      "it"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.shared_experts=1"},
+     1,
+     {"model.moe.shared_experts = 1 has no meaning with model.architecture = "
+      "\"mixtral\": remove it"}},
+    {{"model.moe.expert_feed_forward=16"},
+     1,
+     {"model.moe.expert_feed_forward = 16 has no meaning with model.architecture = "
+      "\"llama\": remove it"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.dense_layers=1"},
+     1,
+     {"model.moe.dense_layers = 1 has no meaning with model.architecture = \"mixtral\": "
+      "remove it"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.router=sigmoid"},
+     1,
+     {"model.moe.router = \"sigmoid\" has no meaning with model.architecture = "
+      "\"mixtral\": remove it"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.normalise=false"},
+     1,
+     {"model.moe.normalise = false has no meaning with model.architecture = \"mixtral\": "
+      "remove it"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.scaling=2"},
+     1,
+     {"model.moe.scaling = 2.0 has no meaning with model.architecture = \"mixtral\": "
+      "remove it"}},
+    {{"model.moe.capacity_factor=1.5"},
+     1,
+     {"model.moe.capacity_factor = 1.5 has no meaning with model.architecture = "
+      "\"llama\": remove it"}},
+    {{"model.moe.aux_loss=0.5"},
+     1,
+     {"model.moe.aux_loss = 0.5 has no meaning with model.architecture = \"llama\": "
+      "remove it"}},
+    {{"model.moe.z_loss=0.5"},
+     1,
+     {"model.moe.z_loss = 0.5 has no meaning with model.architecture = \"llama\": remove "
+      "it"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.choice_bias=true"},
+     1,
+     {"model.moe.choice_bias = true has no meaning with model.architecture = "
+      "\"mixtral\": remove it"}},
+    {{"model.architecture=gpt2", "model.moe.aux_loss=0.5"},
+     1,
+     {"model.moe.aux_loss = 0.5 has no meaning with model.architecture = \"gpt2\""}},
+    {{"model.architecture=deepseek_moe", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.bias_update_rate=0.5"},
+     1,
+     {"model.moe.bias_update_rate = 0.5 moves a bias that model.moe.choice_bias = false "
+      "leaves out: write model.moe.choice_bias = true"}},
+    {{"model.architecture=deepseek_moe", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.dense_layers=3"},
+     1,
+     {"model.moe.dense_layers = 3 is more than model.layers = 2: write "
+      "model.moe.dense_layers = 2"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.capacity_factor=1.5", "parallel.context=2"},
+     2,
+     {"model.moe.capacity_factor = 1.5 with parallel.context = 2",
+      "write model.moe.capacity_factor = 0"}},
+    {{"parallel.expert=2"},
+     2,
+     {"parallel.expert = 2 has no meaning with model.architecture = \"llama\"",
+      "write parallel.expert = 1"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=3", "batch.global=9"},
+     3,
+     {"model.moe.experts = 4 must be divisible by parallel.expert = 3: write "
+      "parallel.expert = 1"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=4"},
+     2,
+     {"parallel.expert = 4 must divide the 2 data x context ranks: write parallel.expert "
+      "= 2"},
+     Status::resources},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=2", "parallel.tensor=2"},
+     2,
+     {"parallel.expert = 2 must divide the 1 data x context ranks: write parallel.expert "
+      "= 1"},
+     Status::resources},
+    {{"model.architecture=mixtral", "model.moe.experts=6", "model.feed_forward=48",
+      "parallel.expert=2", "parallel.sharding_strategy=HYBRID_SHARD",
+      "parallel.shard_group=3", "batch.global=6"},
+     6,
+     {"parallel.expert = 2 and parallel.shard_group = 3: one must divide the other"}},
+};
+
+TEST(ExpertRules, EachRuleBroken) {
+  for (const auto& wrong : cases) expect_one_problem(wrong);
+}
+
+// The rate needs a bias, and a bias needs the architecture: each is told.
+TEST(ExpertRules, BiasOfMixtral) {
+  const auto [message, status] = error_of([&] {
+    config::make_run_config(
+        parse_sample({"model.architecture=mixtral", "model.moe.experts=4",
+                      "model.feed_forward=48", "model.moe.bias_update_rate=0.5"}),
+        1);
+  });
+  EXPECT_EQ(status, Status::bad_content);
+  EXPECT_EQ(count_lines(message), 2) << message;
+  expect_contains(message, "model.moe.bias_update_rate = 0.5 has no meaning");
+  expect_contains(message, "moves a bias");
+}
+
+TEST(ExpertRules, LegalExperts) {
+  for (const int expert : {1, 2, 4}) {
+    for (const char* strategy : {"NO_SHARD", "ZERO1", "FULL_SHARD"}) {
+      for (const char* model : {"mixtral", "deepseek_moe"}) {
+        const auto config = config::make_run_config(
+            parse_sample({std::string("model.architecture=") + model,
+                          "model.moe.experts=4", "model.moe.top_k=4",
+                          "model.feed_forward=48",
+                          std::string("parallel.sharding_strategy=") + strategy,
+                          "parallel.expert=" + std::to_string(expert)}),
+            4);
+        EXPECT_EQ(config.parallel.folding.expert, expert);
+        EXPECT_EQ(config.model.moe.experts, 4);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,335 @@
+// Every cross rule, and everything that is not available yet, broken one by one.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "unit/config/deck_sample.hpp"
+
+namespace trireme::test {
+namespace {
+
+const std::vector<Case> cases = {
+    // model
+    {{"model.hidden=66", "model.heads=4"},
+     1,
+     {"command line: model.hidden = 66 must be divisible by model.heads = 4: write "
+      "model.hidden = 72 or model.heads = 3"}},
+    {{"model.kv_heads=3"},
+     1,
+     {"sample.toml:4:15: model.heads = 4 must be divisible by model.kv_heads = 3: write "
+      "model.kv_heads = 2"}},
+    {{"model.kv_heads=8"}, 1, {"model.heads = 4", "model.kv_heads = 8", "write"}},
+    {{"model.hidden=20", "model.heads=4"},
+     1,
+     {"model.hidden = 20", "model.heads = 4", "width 5", "write model.hidden = 24"}},
+    {{"model.architecture=gpt2", "model.kv_heads=2"},
+     1,
+     {"model.architecture = \"gpt2\"", "model.kv_heads = 2", "model.heads = 4", "write"}},
+    {{"model.architecture=gpt2", "model.rope_theta=500000"},
+     1,
+     {"model.rope_theta = 500000.0 has no meaning with model.architecture = \"gpt2\"",
+      "remove it"}},
+    {{"data.source=tokens"},
+     1,
+     {"model.vocabulary must be given with data.source = \"tokens\""}},
+    {{"model.vocabulary=256"},
+     1,
+     {"model.vocabulary = 256", "data.source = \"bytes\"",
+      "write model.vocabulary = 257"}},
+    // tensor and sequence
+    {{"parallel.tensor=3"},
+     3,
+     {"model.heads = 4 must be divisible by parallel.tensor = 3: write parallel.tensor = "
+      "2 and start 2 ranks",
+      "sample.toml:4:15"}},
+    {{"parallel.tensor=4", "model.feed_forward=3"},
+     4,
+     {"model.feed_forward = 3 is less than parallel.tensor = 4", "write"}},
+    {{"parallel.tensor=4", "data.source=synthetic", "data.paths=[]",
+      "model.vocabulary=3"},
+     4,
+     {"model.vocabulary = 3 is less than parallel.tensor = 4", "write"}},
+    {{"parallel.tensor=4", "parallel.sequence=true", "model.sequence=33"},
+     4,
+     {"batch.micro = 1 x model.sequence = 33 must be divisible by parallel.tensor = 4 "
+      "with "
+      "parallel.sequence = true: write model.sequence = 36"}},
+    // context
+    {{"parallel.context=2", "model.sequence=30"},
+     2,
+     {"model.sequence = 30 must be divisible by 2 x parallel.context = 2 with zigzag "
+      "order: write model.sequence = 32"}},
+    {{"parallel.context=2", "model.sequence=31", "parallel.context_order=contiguous"},
+     2,
+     {"model.sequence = 31 must be divisible by parallel.context = 2: write "
+      "model.sequence = 32"}},
+    {{"parallel.context=2", "parallel.context_method=ulysses",
+      "parallel.context_order=zigzag"},
+     2,
+     {"parallel.context_order = \"zigzag\" has no meaning with "
+      "parallel.context_method = \"ulysses\""}},
+    {{"parallel.context=2", "parallel.tensor=4", "parallel.context_method=ulysses"},
+     8,
+     {"model.heads = 4 / parallel.tensor = 4 must be divisible by parallel.context = 2",
+      "write parallel.context = 1"}},
+    // pipeline
+    {{"parallel.pipeline=2", "parallel.schedule=zb_v"},
+     2,
+     {"parallel.schedule = \"zb_v\" with parallel.virtual_stages = 1"}},
+    {{"parallel.pipeline=2", "parallel.virtual_stages=2", "model.layers=4"},
+     2,
+     {"parallel.schedule = \"1f1b\" with parallel.virtual_stages = 2",
+      "write parallel.virtual_stages = 1"}},
+    {{"parallel.pipeline=2", "parallel.schedule=interleaved"},
+     2,
+     {"parallel.schedule = \"interleaved\" with parallel.virtual_stages = 1"}},
+    {{"parallel.pipeline=4", "model.layers=3"},
+     4,
+     {"model.layers = 3 is less than parallel.pipeline = 4 x parallel.virtual_stages = 1 "
+      "= 4 stages"}},
+    {{"parallel.pipeline=2", "model.layers=3", "parallel.stage_layers=[1, 1]"},
+     2,
+     {"parallel.stage_layers = [1, 1] has 2 numbers with the sum 2", "model.layers = 3"}},
+    {{"parallel.pipeline=2", "model.layers=3", "parallel.stage_layers=[3]"},
+     2,
+     {"has 1 numbers", "makes 2 stages"}},
+    // sharding
+    {{"parallel.shard_group=2", "parallel.sharding_strategy=FULL_SHARD"},
+     4,
+     {"parallel.shard_group = 2 has no meaning with parallel.sharding_strategy"}},
+    {{"parallel.shard_group=3", "parallel.sharding_strategy=HYBRID_SHARD"},
+     4,
+     {"parallel.shard_group = 3 must divide the 4 data x context ranks: write "
+      "parallel.shard_group = 2"},
+     Status::resources},
+    {{"parallel.prefetch=2"}, 2, {"parallel.prefetch = 2 has no meaning"}},
+    {{"parallel.gathered_units=3", "parallel.sharding_strategy=ZERO1"},
+     2,
+     {"parallel.gathered_units = 3 has no meaning"}},
+    {{"parallel.gathered_units=1", "parallel.sharding_strategy=FULL_SHARD",
+      "model.tie_embeddings=true"},
+     2,
+     {"parallel.gathered_units = 1 is too few with model.tie_embeddings = true"}},
+    {{"parallel.offload=weights", "parallel.sharding_strategy=SHARD_GRAD_OP"},
+     2,
+     {"parallel.offload = \"weights\" has no meaning"}},
+    {{"parallel.wrap=size", "parallel.sharding_strategy=FULL_SHARD"},
+     2,
+     {"parallel.wrap = \"size\" with parallel.wrap_parameters = 0"}},
+    {{"parallel.wrap_parameters=9", "parallel.sharding_strategy=FULL_SHARD"},
+     2,
+     {"parallel.wrap = \"block\" with parallel.wrap_parameters = 9"}},
+    {{"parallel.wrap=size", "parallel.wrap_parameters=9"},
+     2,
+     {"parallel.wrap = \"size\" has no meaning with parallel.sharding_strategy"}},
+    // recomputation
+    {{"recompute.policy=selective"}, 1, {"recompute.pieces = []", "selective needs"}},
+    {{"recompute.policy=full", "recompute.pieces=[\"norm\"]"},
+     1,
+     {"recompute.policy = \"full\" with recompute.pieces"}},
+    {{"recompute.policy=selective", "recompute.pieces=[\"norms\"]"},
+     1,
+     {"names a piece that there is not", "norm, attention, activation and up"}},
+    {{"recompute.layers=1"},
+     1,
+     {"recompute.layers = 1 with recompute.policy = \"none\""}},
+    {{"recompute.layers=9", "recompute.policy=full"},
+     1,
+     {"recompute.layers = 9 with recompute.policy = \"full\" and model.layers = 2"}},
+    {{"recompute.partition=true", "recompute.policy=full"},
+     1,
+     {"recompute.partition = true needs", "parallel.tensor = 1"}},
+    {{"recompute.partition=true", "recompute.policy=full", "parallel.tensor=4",
+      "model.sequence=30"},
+     4,
+     {"recompute.partition = true: batch.micro = 1 x model.sequence = 30"}},
+    // parameter groups
+    {{"optimizer.groups=[\"model.norm.weight\"]"}, 1, {"says nothing of its tensors"}},
+    {{"optimizer.groups=[\"model.norm.weight frosted\"]"},
+     1,
+     {"'frosted'", "followed by frozen, learning_rate=X or weight_decay=X"}},
+    {{"optimizer.groups=[\"model.norm.weight learning_rate=fast\"]"},
+     1,
+     {"'fast'", "is not a number"}},
+    {{"optimizer.groups=[\"model.norm.weight frozen learning_rate=1\"]"},
+     1,
+     {"what is frozen has no learning_rate"}},
+    {{"optimizer.groups=[\"transformer.* frozen\"]"},
+     1,
+     {"the pattern \"transformer.*\" fits no tensor", "model.embed_tokens.weight"}},
+    {{"optimizer.groups=[\"*k_proj* frozen\"]"},
+     1,
+     {"fits some of model.layers.0.self_attn.q_proj.weight", "stored together"}},
+    // ranks and batch
+    {{"parallel.tensor=2"},
+     3,
+     {"parallel.tensor = 2 x parallel.context = 1 x parallel.pipeline = 1 = 2 must "
+      "divide "
+      "the number of ranks, 3: start 2 or 4 ranks"},
+     Status::resources},
+    {{"parallel.tensor=4"},
+     2,
+     {"the number of ranks, 2: start 4 ranks"},
+     Status::resources},
+    {{"batch.micro=3"},
+     1,
+     {"batch.global = 8 must be divisible by batch.micro = 3: write batch.global = 9 or "
+      "batch.micro = 2"}},
+    {{"batch.micro=4"},
+     3,
+     {"batch.global = 8 must be divisible by batch.micro = 4 x 3 data ranks (3 ranks / "
+      "parallel.tensor = 1): write batch.global = 12, or start 2 ranks"},
+     Status::resources},
+    {{"parallel.tensor=2", "batch.global=6"},
+     8,
+     {"batch.global = 6", "x 4 data ranks", "batch.global = 8, or start 6 ranks"},
+     Status::resources},
+    // sizes
+    {{"batch.micro=1000000000", "batch.global=1000000000", "model.sequence=32"},
+     1,
+     {"batch.micro = 1000000000 x model.sequence = 32", "2147483648"}},
+    {{"run.steps=1000000000000", "batch.global=1000000000", "model.sequence=134217728"},
+     1,
+     {"run.steps = 1000000000000 x batch.global = 1000000000 x model.sequence", "2^62"}},
+    {{"model.layers=100000", "model.hidden=16777216", "model.feed_forward=268435456"},
+     1,
+     {"model.layers = 100000", "model.hidden = 16777216", "2^50 weights", "write"}},
+    // data
+    {{"data.paths=[]"}, 1, {"data.source = \"bytes\" needs files: write data.paths"}},
+    {{"data.source=synthetic", "model.vocabulary=7"},
+     1,
+     {"data.paths = [\"README.md\"] has no meaning with data.source = \"synthetic\""}},
+    {{"data.source=synthetic", "model.vocabulary=7", "data.paths=[]",
+      "data.validation_paths=[\"a\"]"},
+     1,
+     {"data.validation_paths = [\"a\"] has no meaning with data.source"}},
+    {{"metrics.validate_every=5"},
+     1,
+     {"metrics.validate_every = 5", "data.validation_paths = []", "write"}},
+    // precision
+    {{"precision.compute=fp64", "precision.gradient_reduce=fp32"},
+     1,
+     {"precision.gradient_reduce = \"fp32\"", "precision.compute = \"fp64\"",
+      "write precision.gradient_reduce = \"auto\""}},
+    {{"precision.gradient_reduce=fp16"},
+     1,
+     {"precision.gradient_reduce = \"fp16\": gradient traffic in fp16", "overflow",
+      "not available yet; write precision.gradient_reduce = \"auto\""}},
+    {{"precision.rounding=stochastic"},
+     1,
+     {"precision.rounding = \"stochastic\" with precision.recipe", "weights in fp32",
+      "write precision.rounding = \"auto\""}},
+    {{"precision.error_feedback=true"},
+     1,
+     {"precision.error_feedback = true", "travel in fp32: nothing is rounded",
+      "write precision.error_feedback = false"}},
+    {{"precision.error_feedback=true", "precision.compute=fp16",
+      "precision.gradient_reduce=bf16"},
+     1,
+     {"precision.error_feedback = true with precision.compute = \"fp16\"",
+      "write precision.error_feedback = false"}},
+    {{"precision.recipe=bf16"},
+     1,
+     {"precision.recipe = \"bf16\" multiplies in bf16, which contradicts "
+      "precision.compute = \"fp32\": write precision.compute = \"bf16\""}},
+    {{"precision.weights=fp64"}, 1, {"precision.weights = \"fp64\"", "of no use"}},
+    {{"precision.first_bf16=1"},
+     1,
+     {"precision.first_bf16 = 1 has no meaning with precision.compute = \"fp32\""}},
+    // optimizer
+    {{"optimizer.betas=[0.9]"}, 1, {"optimizer.betas = [0.9]", "two elements"}},
+    {{"optimizer.betas=[0.9, 0.9, 0.9]"}, 1, {"two elements", "write [0.9, 0.95]"}},
+    {{"optimizer.schedule.name=wsd"},
+     1,
+     {"optimizer.schedule.decay = 0", "optimizer.schedule.name = \"wsd\"",
+      "write optimizer.schedule.decay = 2"}},
+    {{"optimizer.schedule.decay=3"},
+     1,
+     {"optimizer.schedule.decay = 3 has no meaning with optimizer.schedule.name = "
+      "\"constant\""}},
+    {{"optimizer.schedule.name=cosine", "optimizer.schedule.warmup=8",
+      "optimizer.schedule.decay=3"},
+     1,
+     {"optimizer.schedule.warmup = 8 and optimizer.schedule.decay = 3 together exceed "
+      "run.steps = 10: write run.steps = 11"}},
+    {{"optimizer.schedule.warmup=11"},
+     1,
+     {"optimizer.schedule.warmup = 11", "run.steps"}},
+    // run, checkpoint, debug
+    {{"run.name=a/b"}, 1, {"run.name = \"a/b\"", "run.directory = \"\"", "write"}},
+    {{"run.name=\"\""}, 1, {"run.name = \"\"", "run.directory"}},
+    {{"checkpoint.resume=\"\""}, 1, {"checkpoint.resume = \"\"", "never"}},
+    {{"checkpoint.keep=0", "checkpoint.keep_every=10"},
+     1,
+     {"checkpoint.keep_every = 10", "checkpoint.keep = 0"}},
+    {{"debug.dump_gradients=[1, 11]"},
+     1,
+     {"debug.dump_gradients = [1, 11]", "run.steps = 10"}},
+    {{"debug.fault=kill@11@0"}, 1, {"debug.fault = \"kill@11@0\"", "run.steps = 10"}},
+    {{"debug.fault=kill@1@2"},
+     2,
+     {"names rank 2", "write a rank below 2"},
+     Status::resources},
+};
+
+TEST(RunConfigRules, EachRuleBroken) {
+  for (const auto& wrong : cases) expect_one_problem(wrong);
+}
+
+TEST(RunConfigRules, MalformedFaults) {
+  for (const char* fault : {"kill", "kill@3", "burn@1@0", "kill@0@0", "kill@-1@0",
+                            "kill@1@-1", "kill@@0", "kill@1@", "kill@1@0@0", "@1@0",
+                            "kill@ 1@0", "kill@1.0@0", "kill@99999999999999999999@0"})
+    expect_one_problem({{std::string("debug.fault=") + fault},
+                        1,
+                        {"must be kind@step@rank with kind exit, throw, kill, hang, "
+                         "stop, slow_copy, nan"}});
+}
+
+// Everything that is known but cannot be done yet names what to write instead.
+TEST(RunConfigRules, NotAvailableYet) {
+  const std::vector<std::array<std::string, 3>> wishes = {
+      {"model.from", "folder", "\"\""},
+      {"data.source", "megatron", "\"bytes\" or \"tokens\" or \"synthetic\""},
+      {"data.source", "llmc", "\"bytes\""},
+      {"data.tokenizer", "tokenizer.json", "\"\""},
+      {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
+      {"comm.deterministic", "false", "true"},
+      {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
+  };
+  for (const auto& [key, value, instead] : wishes) {
+    std::vector<std::string> overrides = {key + "=" + value};
+    if (key == "data.source") overrides.push_back("model.vocabulary=300");
+    expect_one_problem({overrides,
+                        2,
+                        {"command line: " + key + " = ",
+                         "not available yet; write " + key + " = ", instead}});
+  }
+}
+
+TEST(RunConfigRules, AllBrokenRulesTogether) {
+  const auto [message, status] = error_of([&] {
+    config::make_run_config(
+        parse_sample({"parallel.tensor=3", "batch.micro=3", "optimizer.name=muon"}), 4);
+  });
+  EXPECT_EQ(status, Status::bad_content);
+  EXPECT_EQ(count_lines(message), 4) << message;
+  expect_contains(message, "this optimizer is not available yet");
+  expect_contains(message, "must divide the number of ranks");
+}
+
+TEST(RunConfigRules, LegalMeshes) {
+  for (const int tensor : {1, 2, 4})
+    for (const int data : {1, 2, 4}) {
+      const auto config = config::make_run_config(
+          parse_sample({"parallel.tensor=" + std::to_string(tensor),
+                        "parallel.sequence=true", "model.kv_heads=1"}),
+          tensor * data);
+      EXPECT_EQ(config.parallel.mesh.size(), tensor * data);
+      EXPECT_EQ(config.microbatches(), 8 / data);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

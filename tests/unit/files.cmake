@@ -1,1 +1,0 @@
-trireme_test(files_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/files_test.cpp USES io)

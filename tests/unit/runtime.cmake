@@ -1,1 +1,0 @@
-trireme_test(runtime_test SOURCES runtime_test.cpp USES kernels)
