@@ -95,7 +95,7 @@ void bench_all_reduce(comm::World& world) {
 }
 
 // Synthetic token ids for the step: the values do not matter to its speed.
-std::vector<TensorView> fill_ids(const Buffer& ids, const config::RunConfig& config) {
+engine::Batch make_batch(const Buffer& ids, const config::RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro * config.model.sequence / config.parallel.mesh.context;
   const Random random(1, hash_name("bench"));
@@ -104,11 +104,12 @@ std::vector<TensorView> fill_ids(const Buffer& ids, const config::RunConfig& con
     all[i] = static_cast<std::int32_t>(
         random.below(i, static_cast<std::uint64_t>(config.model.vocabulary)));
   }
-  std::vector<TensorView> microbatches;
+  engine::Batch batch{.valid_tokens = ids.view().elements()};
   for (std::int64_t m = 0; m < config.microbatches(); ++m) {
-    microbatches.push_back(ids.view().rows(m * tokens, tokens));
+    batch.inputs.push_back(ids.view().rows(m * tokens, tokens));
   }
-  return microbatches;
+  batch.targets = batch.inputs;
+  return batch;
 }
 
 void add_profile(std::map<std::string, double>& seconds) {
@@ -129,7 +130,7 @@ class BenchedStep {
              {config.microbatches() * config.batch.micro * config.model.sequence /
               config.parallel.mesh.context},
              MemoryClass::data, "ids"),
-        batch_(fill_ids(ids_, config)) {
+        batch_(make_batch(ids_, config)) {
     engine_.store().initialize(config.run.seed);
   }
 
@@ -137,13 +138,8 @@ class BenchedStep {
   double run() {
     world_.barrier();
     const auto start = Clock::now();
-    optim::ParameterStore& store = engine_.store();
-    engine_.begin_step();
-    engine_.run(batch_, batch_, 1.0 / tokens());
-    engine_.finish_step();
-    store.gradient_norm();
-    engine_.update(1e-4, 1.0, ++steps_);
-    Stream(mesh_.device()).synchronize();
+    ++batch_.step;
+    engine_.train_step(batch_, nobody_);
     return world_.max(seconds_since(start));
   }
   void drop_graphs() { engine_.drop_graphs(); }
@@ -157,8 +153,8 @@ class BenchedStep {
   comm::Mesh mesh_;
   engine::Engine engine_;
   Buffer ids_;
-  std::vector<TensorView> batch_;
-  std::int64_t steps_ = 0;
+  engine::Batch batch_;
+  engine::StepObserver nobody_;
 };
 
 double median(std::vector<double> values) {

@@ -1,8 +1,8 @@
 // Rules about the run, the model, the batch, data, precision and the optimizer.
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 
 #include "base/number.hpp"
+#include "config/fault.hpp"
 #include "config/rules.hpp"
 #include "model/stage.hpp"
 #include "optim/parameter_groups.hpp"
@@ -353,36 +353,17 @@ void Rules::debug_rules() {
 
 void Rules::fault_rule() {
   // 1. kind@step@rank
-  const std::string& fault = config_.debug.fault;
-  const auto first = fault.find('@'), second = fault.rfind('@');
-  std::int64_t step = -1, rank = -1;
-  const auto number = [&](std::size_t begin, std::size_t end, std::int64_t& out) {
-    const auto parsed = std::from_chars(fault.data() + begin, fault.data() + end, out);
-    return parsed.ec == std::errc{} && parsed.ptr == fault.data() + end;
-  };
-  const bool well_formed =
-      first != second && second != std::string::npos &&
-      among(
-          "exit|throw|kill|hang|stop|slow_copy|nan|nan_loss|nan_gradient|spike|"
-          "flip_sign|flip_exponent|flip_mantissa|flip_moment",
-          fault.substr(0, first)) &&
-      number(first + 1, second, step) && number(second + 1, fault.size(), rank) &&
-      step >= 1 && rank >= 0;
+  const auto fault = parse_fault(config_.debug.fault);
   rule(
-      {"debug.fault"}, [&] { return well_formed; },
+      {"debug.fault"}, [&] { return fault.has_value(); },
       [&] {
-        return show("debug.fault") +
-               " must be kind@step@rank with kind exit, throw, kill, hang, stop, "
-               "slow_copy, nan, "
-               "nan_loss, nan_gradient, spike, flip_sign, flip_exponent, flip_mantissa "
-               "or "
-               "flip_moment: write "
-               "\"kill@3@0\" to kill rank 0 in step 3";
+        return show("debug.fault") + " must be kind@step@rank with kind " +
+               fault_kinds_text() + ": write \"kill@3@0\" to kill rank 0 in step 3";
       });
-  if (!well_formed) return;
+  if (!fault) return;
   // 2. A step and a rank that exist.
   rule(
-      {"debug.fault", "run.steps"}, [&] { return step <= config_.run.steps; },
+      {"debug.fault", "run.steps"}, [&] { return fault->step <= config_.run.steps; },
       [&] {
         return show("debug.fault") + " names a step after " + show("run.steps") +
                ", the last: write an earlier step";
@@ -390,21 +371,21 @@ void Rules::fault_rule() {
   rule(
       {"debug.fault", "optimizer.name", "optimizer.betas"},
       [&] {
-        return !fault.starts_with("flip_moment") || config_.optimizer.has_momentum();
+        return fault->kind != FaultKind::flip_moment || config_.optimizer.has_momentum();
       },
       [&] {
         return show("debug.fault") + " changes a moment, but " + show("optimizer.name") +
                " with " + show("optimizer.betas") +
                " keeps none: write debug.fault = \"flip_mantissa@" +
-               std::to_string(step) + "@" + std::to_string(rank) + "\"";
+               std::to_string(fault->step) + "@" + std::to_string(fault->rank) + "\"";
       });
   rule(
-      {"debug.fault"}, [&] { return rank < ranks_; },
+      {"debug.fault"}, [&] { return fault->rank < ranks_; },
       [&] {
         return show("debug.fault") +
                format(
                    " names rank {}, but the number of ranks is {}: write a rank below {}",
-                   rank, ranks_, ranks_);
+                   fault->rank, ranks_, ranks_);
       },
       true);
 }

@@ -6,8 +6,7 @@
 
 namespace trireme::engine {
 
-std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
-                                            optim::LossScaler* scaler) {
+std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh) {
   std::vector<io::TensorBox> boxes;
   const auto add = [&](const std::vector<optim::StoredBox>& stored, bool until_update) {
     for (const auto& box : stored)
@@ -16,7 +15,7 @@ std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh,
   };
   add(engine.store().state_boxes(), true);
   add(engine.store().feedback_boxes(), false);  // changes as gradients are reduced
-  if (scaler != nullptr)
+  if (auto& scaler = engine.scaler())
     boxes.push_back(
         {"optimizer/loss_scale", {3}, {0}, scaler->state(), mesh.everyone().rank() == 0});
   for (const StateTensor* state : engine.states()) {

@@ -55,7 +55,10 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
       amax_region_(mesh.group(comm::Axis::tensor), mesh.group(comm::Axis::context)),
       shape_{config.parallel.schedule, mesh.shape().pipeline,
              config.parallel.virtual_stages, config.microbatches()},
+      totals_(mesh, device.is_meta() ? device : Device::host()),
       clock_(device) {
+  if (config.precision.compute == DType::f16)
+    scaler_.emplace(config.precision.loss_scale);
   schedule_ = make_schedules(shape_)[to_size(pipeline_.rank())];
   schedule::PipelineShape one = shape_;
   one.microbatches = 1;
@@ -236,12 +239,12 @@ void Engine::prepare_graphs() {
 ActivationDemand Engine::measure(Engine& engine) {
   const TensorView ids_T(nullptr, DType::i32, engine.positions_.view().shape(),
                          Device::meta());
-  const std::vector<TensorView> ids(to_size(engine.config_.microbatches()), ids_T);
+  Batch batch{.step = 1, .valid_tokens = 1};
+  batch.inputs.assign(to_size(engine.config_.microbatches()), ids_T);
+  batch.targets = batch.inputs;
+  StepObserver nobody;
   const kernels::WorkingMemoryCount count;
-  engine.begin_step();
-  engine.run(ids, ids, 1.0);
-  engine.finish_step();
-  engine.store().gradient_norm();
+  engine.train_step(batch, nobody);
   engine.evaluate(ids_T, ids_T);
   ActivationDemand demand;
   demand.kernels = count.bytes();

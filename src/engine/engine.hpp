@@ -14,8 +14,11 @@
 #include "config/run_config.hpp"
 #include "engine/action_graphs.hpp"
 #include "engine/device_clock.hpp"
+#include "engine/step.hpp"
+#include "engine/step_totals.hpp"
 #include "model/stage.hpp"
 #include "nn/fp8_report.hpp"
+#include "optim/loss_scaler.hpp"
 #include "optim/parameter_store.hpp"
 #include "parallel/amax_region.hpp"
 #include "parallel/attention_core.hpp"
@@ -39,36 +42,26 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Runs one step's schedule on microbatches of tokens (inputs[m], targets[m]: [T] i32 on
-  // the host, T = B times the positions of this context rank). Gradients of loss sum *
-  // scale * loss_scale are added in the store, whose buckets are reduced as they fill.
-  // Returns the sum of the losses of this rank's tokens, which is 0 but on the last
-  // stage; 0 on meta.
-  double run(const std::vector<TensorView>& inputs,
-             const std::vector<TensorView>& targets, double scale,
-             double loss_scale = 1.0);
-  // The same sum for one microbatch, without gradients. `each`: see nn::Head::evaluate.
+  // One optimizer step: the only place that knows the order of its parts. On meta it
+  // does all that has a size or is sent. Collective over the mesh. Throws
+  // Error(diverged), agreed on, when fp16 overflows at the lowest loss scale.
+  StepResult train_step(const Batch& batch, StepObserver& observer);
+  // The sum of the losses of this rank's tokens of one microbatch, without gradients; 0
+  // but on the last stage. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                   const nn::Head::EachChunk& each = {});
 
-  // Around run(): a step's gradients and expert loads from zero; their sums over the
-  // mesh.
-  // `report`: count what FP8 loses in this one.
-  void begin_step(bool report = false);
-  void finish_step();
-  // One optimizer step, and of the routers' biases.
-  void update(double learning_rate, double gradient_scale, std::int64_t step);
-
   optim::ParameterStore& store() { return *store_; }
+  StepTotals& totals() { return totals_; }
+  // With fp16.
+  std::optional<optim::LossScaler>& scaler() { return scaler_; }
   // Scales of FP8 follow what was loaded into states().
   void refresh_scales();
-  // What FP8 lost in the last step that was begun with a report, over all ranks: of x, W
-  // and dy of the linear layers. Empty if the last step had none.
+  // What FP8 lost in the last step, over all ranks: of x, W and dy of the linear layers.
+  // Empty but in every precision.report_every-th step.
   std::span<const RoundingLosses> fp8_losses() const { return fp8_losses_; }
-  // After the update, or instead of one: what rounding took from stored numbers in a step
-  // that was begun with a report, over all ranks, by TensorClass; otherwise empty. The
-  // sum is collective.
-  void finish_stored_report();
+  // What rounding took from stored numbers in the same steps, over all ranks, by
+  // TensorClass.
   std::span<const RoundingLosses> stored_losses() const { return stored_losses_; }
   // Tensors of the model without gradients that this rank holds.
   std::vector<StateTensor*> states();
@@ -146,9 +139,16 @@ class Engine {
   bool for_gpu() const { return device_.is_cuda() || plans_for_gpu(); }
   bool plans_for_gpu() const { return device_.is_meta() && mesh_.device().is_cuda(); }
   static ActivationDemand measure(Engine& engine);
+  void begin_step(std::int64_t step);
+  double run(const Batch& batch, double scale, double loss_scale);
+  void finish_gradients();
+  bool overflows(const StepResult& result);
+  std::int64_t update_number(std::int64_t step) const;
+  void update(const StepResult& result, double loss_scale, std::int64_t number);
   void sum_expert_loads();
   void finish_scales();
   void finish_report();
+  void finish_stored_report();
 
   double execute(const schedule::Schedule& schedule, const Work& work);
   void perform(const schedule::Action& action, const Work& work, Stream& stream);
@@ -181,6 +181,8 @@ class Engine {
   std::vector<std::int64_t> sequence_positions_;
   Buffer positions_;
   std::optional<optim::ParameterStore> store_;
+  StepTotals totals_;
+  std::optional<optim::LossScaler> scaler_;
   Buffer ids_;    // on a GPU: tokens and targets of each slot of activations [2 slots, T]
   Buffer scale_;  // f64 [1], with graphs: of the loss in the run in progress
   Buffer loss_;   // f64 [1]

@@ -27,127 +27,7 @@ const char* range_name(schedule::ActionKind kind) {
   return "action";
 }
 
-// Sums over all ranks of what one class has lost; of scales the largest.
-std::vector<RoundingLosses> summed(comm::Group& everyone,
-                                   std::span<const RoundingLosses> mine) {
-  std::vector<double> sums, scales;
-  for (const RoundingLosses& losses : mine) {
-    sums.insert(sums.end(), {losses.elements, losses.saturated, losses.flushed});
-    scales.push_back(losses.scale);
-  }
-  const auto view = [](std::vector<double>& x) {
-    return TensorView(x.data(), DType::f64, {static_cast<std::int64_t>(x.size())});
-  };
-  Stream host;
-  everyone.all_reduce(host, view(sums)).wait();
-  everyone.all_reduce(host, view(scales), comm::Reduce::max).wait();
-  std::vector<RoundingLosses> all;
-  for (std::size_t i = 0; i < scales.size(); ++i)
-    all.push_back({sums[3 * i], sums[3 * i + 1], sums[3 * i + 2], scales[i]});
-  return all;
-}
-
 }  // namespace
-
-void Engine::begin_step(bool report) {
-  store_->begin_step(config_.microbatches());
-  reporting_ = report && fp8_report_.has_value();
-  Stream stream(device_);
-  if (reporting_) fp8_report_->clear(stream);
-  store_->report().begin(stream, report);
-  for (Chunk& chunk : chunks_) {
-    for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->clear_step();
-    if (nn::Fp8State* scales = chunk.stage->scales()) {
-      Stream stream(device_);
-      scales->begin_step(stream);
-    }
-  }
-}
-
-void Engine::finish_step() {
-  store_->finish_gradients();
-  finish_scales();
-  finish_report();
-  if (config_.model.has_experts()) sum_expert_loads();
-}
-
-// Every mixture learns the load of the global batch, every rank that of all mixtures.
-void Engine::sum_expert_loads() {
-  const std::int64_t E = config_.model.moe.experts;
-  const TensorView all = loads_.view();
-  Stream stream(device_);
-  kernels::fill(stream, all, 0.0);
-  const auto for_each = [&](const auto& body) {
-    for (Chunk& chunk : chunks_) {
-      std::int64_t layer = chunk.stage->config().blocks.end -
-                           static_cast<std::int64_t>(chunk.stage->mixtures().size());
-      for (nn::Moe* mixture : chunk.stage->mixtures()) {
-        body(*mixture, all.rows(layer * E, E));
-        ++layer;
-      }
-    }
-  };
-  for_each([&](nn::Moe& mixture, const TensorView& load_E) {
-    kernels::copy(stream, mixture.load(), load_E);
-    kernels::accumulate(stream, mixture.losses(), all.rows(config_.model.layers * E, 2));
-  });
-  mesh_.replicas().all_reduce(stream, all).wait();
-  pipeline_.all_reduce(stream, all).wait();
-  for_each([&](nn::Moe& mixture, const TensorView& load_E) {
-    kernels::copy(stream, load_E, mixture.load());
-  });
-  copy_bytes(stream, all, TensorView(loads_on_host_.data(), DType::f64, all.shape()));
-}
-
-// Delayed scaling: magnitudes of the whole tensors of the global batch. A reduction by
-// max may lose NaNs, so they travel as infinities, which the rule treats alike.
-void Engine::finish_scales() {
-  for (Chunk& chunk : chunks_) {
-    nn::Fp8State* scales = chunk.stage->scales();
-    if (scales == nullptr || scales->amaxes() == 0) continue;
-    const TensorView amax_N = amaxes_.view().rows(0, scales->amaxes());
-    Stream stream(device_), host(amax_N.device());
-    if (!device_.is_meta()) {
-      scales->read(stream, amax_N);
-      for (float& amax : amax_N.span<float>())
-        if (std::isnan(amax)) amax = std::numeric_limits<float>::infinity();
-    }
-    mesh_.group(comm::Axis::tensor).all_reduce(host, amax_N, comm::Reduce::max).wait();
-    mesh_.replicas().all_reduce(host, amax_N, comm::Reduce::max).wait();
-    if (!device_.is_meta()) scales->finish_step(stream, amax_N);
-  }
-}
-
-void Engine::finish_report() {
-  fp8_losses_.clear();
-  if (!reporting_) return;
-  reporting_ = false;
-  Stream stream(device_);
-  const auto mine = fp8_report_->read(stream);
-  fp8_losses_ = summed(mesh_.everyone(), mine);
-}
-
-void Engine::finish_stored_report() {
-  stored_losses_.clear();
-  if (!store_->report().counting()) return;
-  Stream stream(device_);
-  const auto mine = store_->report().end(stream);
-  stored_losses_ = summed(mesh_.everyone(), mine);
-}
-
-void Engine::refresh_scales() {
-  Stream stream(device_);
-  for (Chunk& chunk : chunks_)
-    if (nn::Fp8State* scales = chunk.stage->scales()) scales->refresh(stream);
-}
-
-void Engine::update(double learning_rate, double gradient_scale, std::int64_t step) {
-  store_->update(config_.optimizer, learning_rate, gradient_scale, step);
-  for (Chunk& chunk : chunks_) {
-    for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->update_bias();
-    if (nn::Fp8State* scales = chunk.stage->scales()) scales->weights_changed();
-  }
-}
 
 std::vector<StateTensor*> Engine::states() {
   std::vector<StateTensor*> all;
@@ -165,12 +45,6 @@ std::span<const double> Engine::expert_load() const {
 nn::RouterLosses Engine::router_losses() const {
   if (loads_on_host_.empty() || device_.is_meta()) return {};
   return {loads_on_host_.end()[-2], loads_on_host_.end()[-1]};
-}
-
-double Engine::run(const std::vector<TensorView>& inputs,
-                   const std::vector<TensorView>& targets, double scale,
-                   double loss_scale) {
-  return execute(schedule_, {inputs, targets, scale, true, nullptr, loss_scale});
 }
 
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,

@@ -8,7 +8,6 @@
 #include "base/text_table.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/engine.hpp"
-#include "engine/step_totals.hpp"
 #include "io/checkpoint_snapshot.hpp"
 
 namespace trireme::plan {
@@ -20,24 +19,19 @@ std::int64_t Plan::total_memory() const {
 namespace {
 
 // A training step as the trainer runs it.
-void run_step(engine::Engine& engine, engine::StepTotals& totals,
-              const config::RunConfig& config) {
+void run_step(engine::Engine& engine, const config::RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro * static_cast<std::int64_t>(engine.positions().size());
   const TensorView ids_T(nullptr, DType::i32, {tokens}, Device::meta());
-  const std::vector<TensorView> ids(static_cast<std::size_t>(config.microbatches()),
-                                    ids_T);
-  totals.tokens(1.0);
-  engine.begin_step();
-  engine.run(ids, ids, 1.0);
-  engine.finish_step();
-  totals.finish({}, {});
-  engine.store().gradient_norm();
-  engine.update(config.optimizer.learning_rate, 1.0, 1);
+  engine::Batch batch{.step = 1, .valid_tokens = 1};
+  batch.inputs.assign(static_cast<std::size_t>(config.microbatches()), ids_T);
+  batch.targets = batch.inputs;
+  engine::StepObserver nobody;
+  engine.train_step(batch, nobody);
 }
 
-void fill_memory(Plan& plan, engine::Engine& engine, const engine::StepTotals& totals,
-                 comm::Mesh& mesh, const config::RunConfig& config) {
+void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
+                 const config::RunConfig& config) {
   const optim::ParameterStore& store = engine.store();
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
@@ -57,14 +51,12 @@ void fill_memory(Plan& plan, engine::Engine& engine, const engine::StepTotals& t
     weights -= shares;
     offloaded += shares;
   }
-  std::size_t communication =
-      store.communication_bytes() + engine.communication_bytes() + totals.bytes();
+  std::size_t communication = store.communication_bytes() + engine.communication_bytes() +
+                              engine.totals().bytes();
   for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
   if (config.checkpoint.async) {
-    optim::LossScaler scaler(config.precision.loss_scale);
     offloaded += static_cast<std::size_t>(
-        io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(
-            engine, mesh, config.precision.compute == DType::f16 ? &scaler : nullptr)));
+        io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(engine, mesh)));
   }
   set(MemoryClass::weights, weights);
   set(MemoryClass::gradients, store.gradient_bytes());
@@ -83,15 +75,14 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
                                      on.device, on.transport);
   engine::Engine engine(config, mesh, Device::meta());
-  engine::StepTotals totals(mesh, Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
-  run_step(engine, totals, config);
+  run_step(engine, config);
   comm::TrafficMeter meter(mesh);
-  run_step(engine, totals, config);
+  run_step(engine, config);
   meter.end();
 
   Plan plan;
-  fill_memory(plan, engine, totals, mesh, config);
+  fill_memory(plan, engine, mesh, config);
   plan.traffic = engine::last_lap(meter);
   for (const optim::Unit& unit : engine.store().units()) {
     PlannedUnit& row = plan.units.emplace_back();

@@ -69,7 +69,7 @@ BatchLoader::~BatchLoader() {
   thread_.join();
 }
 
-const Batch& BatchLoader::next() {
+const engine::Batch& BatchLoader::next() {
   std::unique_lock lock(mutex_);
   released_ = taken_;
   changed_.notify_all();
@@ -92,7 +92,7 @@ void BatchLoader::work() {
       changed_.wait(lock, [&] { return stopping_ || number < released_ + ring_size; });
       if (stopping_) return;
     }
-    Batch& batch = slot(number);
+    engine::Batch& batch = slot(number);
     std::exception_ptr error;
     try {
       batch.step = config_.first_step + number;
@@ -108,7 +108,7 @@ void BatchLoader::work() {
   }
 }
 
-void BatchLoader::fill(Batch& batch) {
+void BatchLoader::fill(engine::Batch& batch) {
   const auto& positions = config_.positions;
   const auto tokens = sample_.view().span<std::int32_t>();
   const std::int64_t step_begin = (batch.step - 1) * config_.global;

@@ -12,18 +12,10 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "engine/step.hpp"
 #include "io/sample_source.hpp"
 
 namespace trireme::train {
-
-// What one rank trains on in one step. B sequences a microbatch, S tokens each, of which
-// a context rank holds P: T = B * P.
-struct Batch {
-  std::int64_t step = 0;
-  std::vector<TensorView> inputs;   // of each microbatch, [T] i32
-  std::vector<TensorView> targets;  // the same; below 0: not counted in the loss
-  std::int64_t valid_tokens = 0;    // targets >= 0 of this data rank
-};
 
 struct BatchLoaderConfig {
   std::uint64_t seed = 0;
@@ -58,7 +50,7 @@ class BatchLoader {
   // The batch of the next step; it stays valid until the following call. Throws what the
   // source threw while this batch was read, in this and every later call. One thread
   // only.
-  const Batch& next();
+  const engine::Batch& next();
   // Time that next() spent waiting for the loader, since construction.
   double seconds_waited() const { return seconds_waited_; }
 
@@ -66,8 +58,8 @@ class BatchLoader {
   static constexpr std::int64_t ring_size = 3;
 
   void work();
-  void fill(Batch& batch);
-  Batch& slot(std::int64_t number) {
+  void fill(engine::Batch& batch);
+  engine::Batch& slot(std::int64_t number) {
     return ring_[static_cast<std::size_t>(number % ring_size)];
   }
 
@@ -75,7 +67,7 @@ class BatchLoader {
   const BatchLoaderConfig config_;
   Buffer memory_;  // [ring, inputs and targets, microbatches, T]
   Buffer sample_;  // [S + 1], of the thread
-  std::array<Batch, ring_size> ring_;
+  std::array<engine::Batch, ring_size> ring_;
   double seconds_waited_ = 0;
 
   std::mutex mutex_;  // guards what follows

@@ -13,6 +13,7 @@
 #include "kernels/working_memory.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
+#include "support/step.hpp"
 
 namespace trireme::test {
 namespace {
@@ -31,9 +32,9 @@ config::RunConfig config_of(const std::string& model, const std::string& compute
 }
 
 // Tokens and targets of a rank's microbatches of a step, every step's its own.
-class Batch {
+class Ids {
  public:
-  Batch(const config::RunConfig& config, int step, std::uint64_t salt) {
+  Ids(const config::RunConfig& config, int step, std::uint64_t salt) {
     const std::int64_t T = config.batch.micro * config.model.sequence;
     const Random random(static_cast<std::uint64_t>(world().rank()) + 7, salt);
     for (std::int64_t m = 0; m < config.microbatches(); ++m) {
@@ -90,17 +91,22 @@ Trained train_with(const config::RunConfig& config, const Steps& steps = {}) {
   Trained trained;
   const int count = static_cast<int>(steps.loss_scales.size());
   for (int step = 1; step <= count; ++step) {
-    const Batch batch(config, step, step == count ? steps.last_salt : 1);
+    const Ids ids(config, step, step == count ? steps.last_salt : 1);
     const std::int64_t before = memory_allocations();
-    const double scale = steps.loss_scales[static_cast<std::size_t>(step - 1)];
-    engine.begin_step();
-    trained.losses.push_back(
-        engine.run(batch.inputs, batch.targets, 1.0 / (70.0 + step), scale));
-    engine.finish_step();
-    trained.norms.push_back(engine.store().gradient_norm());
-    if (step > 1) trained.allocations += memory_allocations() - before;
-    trained.gradients.push_back(bytes_of(engine.store().gradient_boxes()));
-    engine.update(1e-2, 1.0 / scale, step);
+    AtGradients observer(
+        [&](double) {
+          if (step > 1) trained.allocations += memory_allocations() - before;
+          trained.gradients.push_back(bytes_of(engine.store().gradient_boxes()));
+        },
+        true);
+    observer.factor = steps.loss_scales[static_cast<std::size_t>(step - 1)];
+    const auto result = engine.train_step({.step = step,
+                                           .inputs = ids.inputs,
+                                           .targets = ids.targets,
+                                           .valid_tokens = 70 + step},
+                                          observer);
+    trained.losses.push_back(result.loss);
+    trained.norms.push_back(result.gradient_norm);
     if (steps.between && step < count) steps.between(engine);
   }
   trained.state = bytes_of(engine.store().state_boxes());
@@ -200,8 +206,8 @@ TEST(GpuGraphsOf, OtherTokensGiveOtherGradients) {
 TEST(GpuGraphsOf, AreRecordedAnewWhereMemoryMoved) {
   for (const bool moves : {false, true}) {
     const Steps steps{.between = [moves](engine::Engine& engine) {
-      const Batch batch(config_of("llama", "fp32", false), 9, 3);
-      engine.evaluate(batch.inputs[0], batch.targets[0]);
+      const Ids ids(config_of("llama", "fp32", false), 9, 3);
+      engine.evaluate(ids.inputs[0], ids.targets[0]);
       if (!moves) return;
       kernels::release_working_memory(test_device());
       kernels::reserve_working_memory(test_device(), 3 << 20);

@@ -9,6 +9,7 @@
 
 #include "config/run_precision.hpp"
 #include "ranks/equality.hpp"
+#include "support/step.hpp"
 
 namespace trireme::test {
 namespace {
@@ -89,18 +90,12 @@ class Run {
 
   // `factor`: of the gradients of this rank's loss.
   Seen step(double factor = 1.0) {
-    engine_.begin_step();
-    Seen seen;
-    double loss = engine_.run(inputs_, targets_, 1.0 / 64, factor);
-    engine_.finish_step();
-    Stream stream;
-    const TensorView sum(&loss, DType::f64, {1});
-    mesh_.replicas().all_reduce(stream, sum).wait();
-    mesh_.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
-    seen.loss = loss;
-    seen.norm = engine_.store().gradient_norm();
-    engine_.store().clear_gradients();
-    return seen;
+    AtGradients observer;
+    observer.factor = factor;
+    engine::Batch batch{.step = 1, .inputs = inputs_, .targets = targets_};
+    batch.valid_tokens = 64 / mesh_.replicas().size();
+    const engine::StepResult result = engine_.train_step(batch, observer);
+    return {result.loss, result.gradient_norm};
   }
   // A step with `value` on the last rank that has the tensor; its weights stay as they
   // were.

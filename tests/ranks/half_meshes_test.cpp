@@ -5,6 +5,7 @@
 
 #include "optim/loss_scaler.hpp"
 #include "ranks/equality.hpp"
+#include "support/step.hpp"
 
 namespace trireme::test {
 namespace {
@@ -53,31 +54,24 @@ TEST(HalfMeshes, TrainLikeOneRank) {
   }
 }
 
-// Steps with a loss scale, as the trainer makes them.
+// Steps with a loss scale.
 class ScaledRun {
  public:
   explicit ScaledRun(const config::RunConfig& config)
       : config_(config),
         mesh_(test_mesh(config)),
         engine_(config, mesh_, mesh_.device()),
-        scaler_(config.precision.loss_scale) {
+        observer_({}, true) {
     engine_.store().initialize(42);
   }
-  // Whether it was an update; `factor`: of this rank's part of the scaled loss.
-  bool step(double factor = 1) {
-    const double scale = scaler_.scale();
-    loss_ = loss_of_step(engine_, config_, mesh_, scale * factor);
-    const double norm = engine_.store().gradient_norm() / scale;
-    if (!std::isfinite(loss_) || !std::isfinite(norm)) {
-      EXPECT_TRUE(scaler_.overflowed());
-      engine_.store().clear_gradients();
-      return false;
-    }
-    scaler_.succeeded();
-    engine_.update(config_.optimizer.learning_rate, 1 / scale, ++updates_);
-    return true;
+  // Whether step `step` was an update; `factor`: of this rank's part of the scaled loss.
+  bool step(std::int64_t step, double factor = 1) {
+    observer_.factor = factor;
+    const auto result = step_of(engine_, config_, mesh_, observer_, step);
+    loss_ = result.loss;
+    return result.update == engine::StepResult::Update::done;
   }
-  optim::LossScaler& scaler() { return scaler_; }
+  optim::LossScaler& scaler() { return *engine_.scaler(); }
   double loss() const { return loss_; }
   // Weights and moments of this rank.
   std::vector<std::vector<double>> state() {
@@ -93,9 +87,8 @@ class ScaledRun {
   config::RunConfig config_;
   comm::Mesh mesh_;
   engine::Engine engine_;
-  optim::LossScaler scaler_;
+  AtGradients observer_;
   double loss_ = 0;
-  std::int64_t updates_ = 0;
 };
 
 // The next step is to the bit that of a run that came to the same scale by itself.
@@ -104,18 +97,18 @@ TEST(HalfMeshes, OverflowOnOneRankIsEveryones) {
     SCOPED_TRACE(words.front());
     const auto config = config_of("fp16", words);
     ScaledRun clean(config), odd(config);
-    EXPECT_TRUE(clean.step());
-    EXPECT_TRUE(odd.step());
+    EXPECT_TRUE(clean.step(1));
+    EXPECT_TRUE(odd.step(1));
     const auto before = odd.state();
     const double scale = odd.scaler().scale();
     const bool last = world().rank() + 1 == world().size();
-    EXPECT_FALSE(odd.step(last ? 0x1p40 : 1.0));
+    EXPECT_FALSE(odd.step(2, last ? 0x1p40 : 1.0));
     EXPECT_EQ(odd.scaler().scale(), scale / 2);
     EXPECT_EQ(odd.scaler().skipped(), 1);
     EXPECT_EQ(odd.state(), before);
     EXPECT_TRUE(clean.scaler().overflowed());
-    EXPECT_TRUE(clean.step());
-    EXPECT_TRUE(odd.step());
+    EXPECT_TRUE(clean.step(3));
+    EXPECT_TRUE(odd.step(3));
     EXPECT_EQ(odd.loss(), clean.loss());
     EXPECT_EQ(odd.state(), clean.state());
   }

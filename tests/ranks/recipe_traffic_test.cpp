@@ -22,8 +22,8 @@ Messages messages_of(const config::RunConfig& config) {
   engine::Engine engine(config, mesh, mesh.device());
   engine.store().initialize(42);
   const std::int64_t begin = comm::trace().count();
-  loss_of_step(engine, config, mesh);
-  engine.update(1e-3, 1.0, 1);
+  engine::StepObserver nobody;
+  step_of(engine, config, mesh, nobody);
   const std::int64_t end = comm::trace().count();
   EXPECT_LE(end - begin, comm::Trace::capacity);
   for (std::int64_t id = begin; id < end; ++id) {

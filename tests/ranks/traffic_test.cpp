@@ -69,24 +69,20 @@ Measured run_two_steps(const config::RunConfig& config,
   Measured measured;
   comm::Mesh mesh(test::world(), config.parallel.mesh, config.parallel.folding);
   engine::Engine engine(config, mesh, Device::host());
-  engine::StepTotals totals(mesh, Device::host());
   optim::ParameterStore& store = engine.store();
   store.initialize(3);
   const auto positions = static_cast<std::int64_t>(engine.positions().size());
   const Buffer ids(Device::host(), DType::i32, {config.batch.micro * positions},
                    MemoryClass::data, "ids");
-  const std::vector<TensorView> batch(static_cast<std::size_t>(config.microbatches()),
-                                      ids.view());
+  engine::Batch batch{.valid_tokens = 1000};
+  batch.inputs.assign(static_cast<std::size_t>(config.microbatches()), ids.view());
+  batch.targets = batch.inputs;
+  engine::StepObserver nobody;
   comm::TrafficMeter meter(mesh);
   for (int step = 1; step <= 2; ++step) {
     meter.begin();
-    const double tokens = totals.tokens(1);
-    engine.begin_step();
-    engine.run(batch, batch, 1e-3 / tokens);
-    engine.finish_step();
-    totals.finish({}, {});
-    store.gradient_norm();
-    store.update(config.optimizer, 1e-3, 1.0, step);
+    batch.step = step;
+    engine.train_step(batch, nobody);
     meter.end();
     (step == 1 ? measured.first : measured.second) = table_of(engine::last_lap(meter));
   }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "config/run_precision.hpp"
 #include "engine/engine.hpp"
 #include "io/hdf5_file.hpp"
+#include "support/step.hpp"
 #include "support/world.hpp"
 
 namespace trireme::engine {
@@ -68,33 +70,38 @@ double value_at(const TensorView& matrix, std::int64_t row, std::int64_t column)
 // A model of one file on a mesh, all ranks on one axis.
 class Model {
  public:
-  Model(const std::string& name, DType dtype, comm::Axis axis)
+  // Trained by the optimizer that the file says, or by `rule`.
+  Model(const std::string& name, DType dtype, comm::Axis axis,
+        const std::optional<optim::OptimizerConfig>& rule = {})
       : file(path_of(name), io::Hdf5File::Mode::read),
-        config(config_of(file, dtype, axis)),
+        config(config_of(file, dtype, axis, rule)),
         mesh(test::world(), config.parallel.mesh),
         engine(config, mesh, Device::host()) {
     inputs = read_tokens(file, "input_ids", input_tokens_);
     targets = read_tokens(file, "targets", target_tokens_);
-    const auto valid = std::count_if(target_tokens_.begin(), target_tokens_.end(),
-                                     [](std::int32_t target) { return target >= 0; });
-    scale = 1.0 / static_cast<double>(valid);
     for (const auto& box : engine.store().state_boxes())
       if (std::string(box.section) == "model")
         file.read("weights/" + box.slab->tensor, box.global_begin, box.data);
     engine.store().refresh_weights();
   }
 
-  // The gradients of one step, complete; returns the loss.
-  double forward_and_backward() {
-    engine.begin_step();
+  // One step, which updates the weights if the observer accepts it.
+  StepResult step(StepObserver& observer, std::int64_t number = 1) {
     const auto first = mesh.coordinate(comm::Axis::data) * rows();
-    const double loss =
-        engine.run({inputs.rows(first, rows())}, {targets.rows(first, rows())}, scale);
-    engine.finish_step();
-    return test::world().sum(loss) / config.parallel.mesh.tensor * scale;
+    const TensorView mine = targets.rows(first, rows());
+    return engine.train_step({.step = number,
+                              .inputs = {inputs.rows(first, rows())},
+                              .targets = {mine},
+                              .valid_tokens = valid(mine)},
+                             observer);
   }
   // Tokens of this rank.
   std::int64_t rows() const { return config.batch.micro * config.model.sequence; }
+  // Targets that count.
+  static std::int64_t valid(const TensorView& targets) {
+    const auto all = targets.span<std::int32_t>();
+    return std::count_if(all.begin(), all.end(), [](std::int32_t t) { return t >= 0; });
+  }
 
   // Each box of each tensor against the file, relative to the norm of the whole tensor;
   // the tensors that were there.
@@ -119,11 +126,11 @@ class Model {
   comm::Mesh mesh;
   Engine engine;
   TensorView inputs, targets;  // [T], of the whole batch
-  double scale = 0;            // 1 / targets that count
 
  private:
   static config::RunConfig config_of(const io::Hdf5File& file, DType dtype,
-                                     comm::Axis axis) {
+                                     comm::Axis axis,
+                                     const std::optional<optim::OptimizerConfig>& rule) {
     const auto integer = [&](const char* key) {
       return file.integer_attribute("/", key);
     };
@@ -162,6 +169,7 @@ class Model {
     c.optimizer.weight_decay = real("weight_decay");
     c.optimizer.clip = real("clip");
     c.optimizer.steps = integer("steps");
+    if (rule) c.optimizer = *rule;
     return c;
   }
 
@@ -238,51 +246,55 @@ TEST_P(Reference, LogitsAndLoss) {
   EXPECT_LE(std::sqrt(difference / norm), tolerance.once);
   const double loss = test::world().sum(sum) / model.config.parallel.mesh.tensor;
   const double reference = read_reals(model.file, "loss")[0];
-  EXPECT_NEAR(loss * model.scale, reference, reference * tolerance.once);
+  EXPECT_NEAR(loss / static_cast<double>(model.valid(model.targets)), reference,
+              reference * tolerance.once);
 }
 
 TEST_P(Reference, EveryGradient) {
-  const double loss = model.forward_and_backward();
+  std::set<std::string> seen;
+  test::AtGradients observer([&](double) {
+    const auto boxes = model.engine.store().gradient_boxes();
+    seen = model.compare(boxes, "gradient", "gradients", tolerance.once);
+  });
+  const StepResult result = model.step(observer);
   const double reference = read_reals(model.file, "loss")[0];
-  EXPECT_NEAR(loss, reference, reference * tolerance.once);
-  const auto boxes = model.engine.store().gradient_boxes();
-  const auto seen = model.compare(boxes, "gradient", "gradients", tolerance.once);
+  EXPECT_NEAR(result.loss, reference, reference * tolerance.once);
   if (model.config.parallel.mesh.tensor == 1) {
     EXPECT_EQ(seen, all_tensors());
   }
   const double norm = read_reals(model.file, "norms")[0];
-  EXPECT_NEAR(model.engine.store().gradient_norm(), norm, norm * tolerance.once);
+  EXPECT_NEAR(result.gradient_norm, norm, norm * tolerance.once);
 }
 
 TEST_P(Reference, OneSgdStep) {
-  model.forward_and_backward();
   auto rule = model.config.optimizer;
   rule.kind = optim::OptimizerKind::sgd;
+  rule.learning_rate = read_reals(model.file, "config/sgd_learning_rate")[0];
   rule.beta1 = 0;
   rule.weight_decay = 0;
-  model.engine.store().update(rule, read_reals(model.file, "config/sgd_learning_rate")[0],
-                              1.0, 1);
-  model.compare(model.engine.store().state_boxes(), "model", "sgd_weights",
-                tolerance.once);
+  rule.clip = 0;
+  Model by_sgd(GetParam().name, GetParam().dtype, GetParam().axis, rule);
+  StepObserver nobody;
+  by_sgd.step(nobody);
+  by_sgd.compare(by_sgd.engine.store().state_boxes(), "model", "sgd_weights",
+                 tolerance.once);
 }
 
 TEST_P(Reference, TenAdamWSteps) {
   const auto losses = read_reals(model.file, "losses");
   const auto norms = read_reals(model.file, "norms");
-  auto& store = model.engine.store();
-  const auto& rule = model.config.optimizer;
+  StepObserver nobody;
   for (std::size_t step = 0; step < losses.size(); ++step) {
-    const double loss = model.forward_and_backward();
-    const double norm = store.gradient_norm();
-    EXPECT_NEAR(loss, losses[step], losses[step] * tolerance.ten_steps) << step;
-    EXPECT_NEAR(norm, norms[step], norms[step] * tolerance.ten_steps) << step;
-    store.update(rule, rule.learning_rate, std::min(1.0, rule.clip / norm),
-                 static_cast<std::int64_t>(step) + 1);
+    const StepResult result = model.step(nobody, static_cast<std::int64_t>(step) + 1);
+    EXPECT_NEAR(result.loss, losses[step], losses[step] * tolerance.ten_steps) << step;
+    EXPECT_NEAR(result.gradient_norm, norms[step], norms[step] * tolerance.ten_steps)
+        << step;
   }
   // In fp32 AdamW makes full steps of the rounding errors of gradients that are zero.
   if (GetParam().dtype != DType::f64) return;
-  const auto seen = model.compare(store.state_boxes(), "model", "final_weights",
-                                  tolerance.ten_steps, tolerance.zero_gradient);
+  const auto seen =
+      model.compare(model.engine.store().state_boxes(), "model", "final_weights",
+                    tolerance.ten_steps, tolerance.zero_gradient);
   if (model.config.parallel.mesh.tensor == 1) {
     EXPECT_EQ(seen, all_tensors());
   }

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "base/cuda_devices.hpp"
 #include "base/philox.hpp"
@@ -13,6 +13,7 @@
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "support/device.hpp"
+#include "support/step.hpp"
 #include "support/world.hpp"
 
 namespace trireme::test {
@@ -32,20 +33,21 @@ std::int32_t target(const config::RunConfig& config, std::int64_t sequence,
   return ignored ? -100 : token(config, sequence, t + 1);
 }
 
-struct Batch {
+struct OwnedBatch {
   std::vector<Buffer> memory;
-  std::vector<TensorView> inputs, targets;
+  engine::Batch batch;
 };
 
-Batch make_batch(const config::RunConfig& config, int data_rank,
-                 const std::vector<std::int64_t>& positions) {
-  Batch batch;
+OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
+                      const std::vector<std::int64_t>& positions) {
+  OwnedBatch owned;
+  engine::Batch& batch = owned.batch;
   const auto P = static_cast<std::int64_t>(positions.size());
   for (std::int64_t m = 0; m < config.microbatches(); ++m) {
     for (auto* views : {&batch.inputs, &batch.targets}) {
-      batch.memory.emplace_back(Device::host(), DType::i32, Shape{config.batch.micro * P},
+      owned.memory.emplace_back(Device::host(), DType::i32, Shape{config.batch.micro * P},
                                 MemoryClass::data, "ids");
-      const TensorView ids = batch.memory.back().view();
+      const TensorView ids = owned.memory.back().view();
       for (std::int64_t row = 0; row < config.batch.micro; ++row) {
         const std::int64_t s =
             (m * config.parallel.mesh.data + data_rank) * config.batch.micro + row;
@@ -56,18 +58,13 @@ Batch make_batch(const config::RunConfig& config, int data_rank,
         }
       }
       views->push_back(ids);
+      const auto values = ids.span<std::int32_t>();
+      if (views == &batch.targets)
+        batch.valid_tokens += std::count_if(values.begin(), values.end(),
+                                            [](std::int32_t id) { return id >= 0; });
     }
   }
-  return batch;
-}
-
-double valid_targets(const config::RunConfig& config) {
-  double valid = 0;
-  for (std::int64_t s = 0; s < config.batch.global; ++s) {
-    for (std::int64_t t = 0; t < config.model.sequence; ++t)
-      valid += target(config, s, t) >= 0;
-  }
-  return valid;
+  return owned;
 }
 
 std::vector<double> in_double(const TensorView& of) {
@@ -114,19 +111,6 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   return tensors;
 }
 
-// Forward, backward and the reductions; the mean loss of the global batch.
-double run_step(engine::Engine& engine, comm::Mesh& mesh, const Batch& batch,
-                double valid, double loss_scale = 1.0) {
-  engine.begin_step();
-  double loss = engine.run(batch.inputs, batch.targets, 1.0 / valid, loss_scale);
-  engine.finish_step();
-  Stream stream;
-  const TensorView sum(&loss, DType::f64, {1});
-  mesh.replicas().all_reduce(stream, sum).wait();
-  mesh.group(comm::Axis::pipeline).all_reduce(stream, sum).wait();
-  return loss / valid;
-}
-
 }  // namespace
 
 comm::Mesh test_mesh(const config::RunConfig& config) {
@@ -143,42 +127,37 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
   } else {
     engine.store().initialize(42);
   }
-  const Batch batch =
+  OwnedBatch owned =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
-  const double valid = valid_targets(config);
+  engine::Batch& batch = owned.batch;
   Outcome outcome;
-  std::optional<optim::LossScaler> scaler;
-  if (config.precision.compute == DType::f16) scaler.emplace(config.precision.loss_scale);
+  AtGradients observer(
+      [&](double loss_scale) {
+        if (batch.step != resume.first || !whole) return;
+        outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
+        for (auto& [name, gradient] : outcome.gradients)
+          for (double& x : gradient) x /= loss_scale;
+      },
+      true);
   for (int step = resume.first; step < resume.first + steps; ++step) {
-    const double scale = scaler ? scaler->scale() : 1.0;
-    outcome.losses.push_back(run_step(engine, mesh, batch, valid, scale));
-    outcome.norms.push_back(engine.store().gradient_norm() / scale);
-    if (step == resume.first && whole) {
-      outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
-      for (auto& [name, gradient] : outcome.gradients)
-        for (double& x : gradient) x /= scale;
-    }
-    const double norm = outcome.norms.back(), clip = config.optimizer.clip;
-    if (scaler && !std::isfinite(norm)) {
-      require(scaler->overflowed(), "fp16 overflows at the lowest loss scale");
-      ++outcome.overflows;
-      engine.store().clear_gradients();
-      continue;
-    }
-    if (scaler) scaler->succeeded();
-    engine.update(config.optimizer.learning_rate,
-                  (clip > 0 && norm > clip ? clip / norm : 1.0) / scale, step);
+    batch.step = step;
+    const engine::StepResult result = engine.train_step(batch, observer);
+    outcome.losses.push_back(result.loss);
+    outcome.norms.push_back(result.gradient_norm);
+    outcome.overflows += result.update == engine::StepResult::Update::overflow;
   }
   if (whole && state) outcome.state = gather(engine.store().state_boxes(), mesh);
   if (inspect) inspect(engine);
   return outcome;
 }
 
-double loss_of_step(engine::Engine& engine, const config::RunConfig& config,
-                    comm::Mesh& mesh, double loss_scale) {
-  const Batch batch =
+engine::StepResult step_of(engine::Engine& engine, const config::RunConfig& config,
+                           comm::Mesh& mesh, engine::StepObserver& observer,
+                           std::int64_t step) {
+  OwnedBatch owned =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
-  return run_step(engine, mesh, batch, valid_targets(config), loss_scale);
+  owned.batch.step = step;
+  return engine.train_step(owned.batch, observer);
 }
 
 Outcome train_alone(config::RunConfig config, int steps) {

@@ -40,10 +40,10 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
                     bool whole = true,
                     const std::function<void(engine::Engine&)>& inspect = {},
                     const Resume& resume = {}, bool state = true);
-// Mean loss of the whole batch under the engine's weights; leaves its gradients, reduced.
-// Collective over the mesh. loss_scale: of this rank's part of the loss.
-double loss_of_step(engine::Engine& engine, const config::RunConfig& config,
-                    comm::Mesh& mesh, double loss_scale = 1.0);
+// Step `step` on the batch of train_steps(). Collective over the mesh.
+engine::StepResult step_of(engine::Engine& engine, const config::RunConfig& config,
+                           comm::Mesh& mesh, engine::StepObserver& observer,
+                           std::int64_t step = 1);
 // The same as train_steps() without a mesh, on this process alone and the host.
 Outcome train_alone(config::RunConfig config, int steps);
 

@@ -8,6 +8,7 @@
 #include "kernels/product_counts.hpp"
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
+#include "support/step.hpp"
 
 namespace trireme::test {
 namespace {
@@ -108,10 +109,13 @@ TEST(RecipeProducts, ReportsWhatFp8Loses) {
       ids.view().data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 7);
     const std::vector<TensorView> inputs = {ids.view().rows(0, T)},
                                   targets = {ids.view().rows(T, T)};
-    const auto step = [&](bool report, double scale) {
-      engine.begin_step(report);
-      engine.run(inputs, targets, scale);
-      engine.finish_step();
+    const auto step = [&](bool report, double factor) {
+      AtGradients observer;
+      observer.factor = factor;
+      const std::int64_t number = report ? config.precision.report_every : 1;
+      engine.train_step(
+          {.step = number, .inputs = inputs, .targets = targets, .valid_tokens = 1},
+          observer);
     };
     step(false, 1.0);
     EXPECT_TRUE(engine.fp8_losses().empty());
@@ -161,9 +165,12 @@ TEST(RecipeProducts, CodesAreOfTheWeightsThatAreKept) {
     ASSERT_GT(most, 0.0f);
     const std::int64_t T = config.batch.micro * config.model.sequence;
     const Buffer ids(Device::host(), DType::i32, {T}, MemoryClass::data, "ids");
-    engine.begin_step(true);
-    engine.run({ids.view()}, {ids.view()}, 1.0);
-    engine.finish_step();
+    AtGradients observer;
+    engine.train_step({.step = config.precision.report_every,
+                       .inputs = {ids.view()},
+                       .targets = {ids.view()},
+                       .valid_tokens = 1},
+                      observer);
     ASSERT_EQ(engine.fp8_losses().size(), 3u);
     EXPECT_EQ(engine.fp8_losses()[1].scale,
               double{kernels::fp8_scale(most, kernels::Fp8Format::e4m3)});

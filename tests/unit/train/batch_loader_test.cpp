@@ -58,7 +58,7 @@ TEST(BatchLoader, EveryMeshTrainsOnTheSameSequencesInEachStep) {
       for (std::int64_t rank = 0; rank < data_ranks; ++rank) {
         BatchLoader loader(source, config_of(global, micro, rank, data_ranks));
         for (std::int64_t step = 1; step <= 6; ++step) {
-          const Batch& batch = loader.next();
+          const engine::Batch& batch = loader.next();
           EXPECT_EQ(batch.step, step);
           EXPECT_EQ(batch.valid_tokens, global / data_ranks * S);
           for (const auto& inputs : batch.inputs)
@@ -81,7 +81,7 @@ TEST(BatchLoader, MicrobatchesAreDealtOutInTurn) {
   const CountingSource source;
   const auto config = config_of(12, 2, 1, 3, 4);
   BatchLoader loader(source, config);
-  const Batch& batch = loader.next();
+  const engine::Batch& batch = loader.next();
   ASSERT_EQ(batch.step, 4);
   ASSERT_EQ(batch.inputs.size(), 2u);
   for (std::int64_t m = 0; m < 2; ++m) {
@@ -103,7 +103,7 @@ TEST(BatchLoader, ResumesAtAnyStep) {
   BatchLoader from_start(source, config_of(8, 2, 0, 2));
   for (int step = 1; step < 20; ++step) from_start.next();
   BatchLoader resumed(source, config_of(8, 2, 0, 2, 20));
-  const Batch &a = from_start.next(), &b = resumed.next();
+  const engine::Batch &a = from_start.next(), &b = resumed.next();
   EXPECT_EQ(a.step, b.step);
   for (std::size_t m = 0; m < a.inputs.size(); ++m) {
     const auto left = a.inputs[m].span<std::int32_t>();
@@ -116,7 +116,7 @@ TEST(BatchLoader, MissingTokensAreNoTargetsAndInputZero) {
   CountingSource source;
   source.ragged = sample_at(5, 1, source.samples());
   BatchLoader loader(source, config_of(2, 2, 0, 1));
-  const Batch& batch = loader.next();
+  const engine::Batch& batch = loader.next();
   const auto inputs = batch.inputs[0].span<std::int32_t>();
   const auto targets = batch.targets[0].span<std::int32_t>();
   const auto first = static_cast<std::int32_t>(1000 * source.ragged);

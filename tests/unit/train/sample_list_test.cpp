@@ -73,7 +73,7 @@ TEST(SampleList, IsWhatTheLoaderReads) {
                                    .sequence = S,
                                    .positions = {},
                                    .first_step = step});
-      const Batch& batch = loader.next();
+      const engine::Batch& batch = loader.next();
       for (const auto& line : all) {
         EXPECT_EQ(number(line, "step"), step);
         EXPECT_EQ(number(line, "index"),

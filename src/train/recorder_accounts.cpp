@@ -1,14 +1,11 @@
-// Trainer: where time and bytes went, each step and at the end.
+// Recorder: where bytes, time and rounding errors of a step went, as metrics.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/device_memory.hpp"
-#include "base/log.hpp"
-#include "base/text_table.hpp"
-#include "engine/run_outlook.hpp"
-#include "train/trainer.hpp"
+#include "train/recorder.hpp"
 
 namespace trireme::train {
 namespace {
@@ -86,22 +83,21 @@ io::Record fp8_record(const Recipe& recipe, std::span<const RoundingLosses> loss
   return all;
 }
 
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
-
 }  // namespace
 
 // Tokens of a step, shared out evenly over the ranks.
-double Trainer::tokens_of_rank() const {
+double Recorder::tokens_of_rank() const {
   return static_cast<double>(config_.batch.global * config_.model.sequence) /
          world_.size();
 }
 
 // Of this step, on rank 0.
-io::Record Trainer::accounts() {
-  const optim::ParameterStore& store = engine_->store();
+io::Record Recorder::accounts() const {
+  const optim::ParameterStore& store = engine_.store();
   io::Record record;
   record.set("communication", communication(meter_));
-  if (!totals_.idle_shares().empty()) record.set("idle_share", totals_.idle_shares());
+  if (!engine_.totals().idle_shares().empty())
+    record.set("idle_share", engine_.totals().idle_shares());
   record.set("live_microbatches", live_microbatches_);
   if (config_.parallel.sharding == optim::Sharding::weights)
     record.set("gathered_units", std::int64_t{store.peak_gathered()});
@@ -117,46 +113,17 @@ io::Record Trainer::accounts() {
   }
   if (const auto joules = energy_.joules(); joules && joules_)
     record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
-  if (!engine_->fp8_losses().empty())
-    record.set("fp8", fp8_record(config_.precision.recipe, engine_->fp8_losses()));
-  if (!engine_->stored_losses().empty())
+  if (!engine_.fp8_losses().empty())
+    record.set("fp8", fp8_record(config_.precision.recipe, engine_.fp8_losses()));
+  if (!engine_.stored_losses().empty())
     record.set("stored",
-               stored_record(config_.precision.recipe, engine_->stored_losses()));
+               stored_record(config_.precision.recipe, engine_.stored_losses()));
   if (config_.model.has_experts()) {
-    const nn::RouterLosses losses = engine_->router_losses();
+    const nn::RouterLosses losses = engine_.router_losses();
     record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);
-    record.set("expert_load", expert_load(config_.model, engine_->expert_load()));
+    record.set("expert_load", expert_load(config_.model, engine_.expert_load()));
   }
   return record;
-}
-
-// At the end of the run: means over its steps. Collective.
-void Trainer::report() {
-  if (meter_.laps() == 0) return;
-  const IdleShares idle =
-      pipeline_times_.compare(engine_->activation_shape(), config_.precision.compute);
-  if (!log::speaks()) return;
-  const auto print = [](const std::string& title, std::string table) {
-    if (table.empty()) return;
-    table.pop_back();
-    log::line(title + "\n" + table);
-  };
-  print("traffic   a step of rank 0",
-        engine::traffic_table(engine::all_laps(meter_), meter_.laps(), true));
-  if (const auto& graphs = engine_->graphs())
-    log::info("graphs    {} recorded on rank 0, launched {} times", graphs->recorded(),
-              graphs->launched());
-  if (idle.measured.empty()) return;
-  std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
-  const auto outlook = engine::pipeline_outlook(config_);
-  for (std::size_t r = 0; r < outlook.size(); ++r) {
-    rows.push_back({std::to_string(r), engine::describe_blocks(outlook[r]),
-                    percent(idle.measured[r]), percent(idle.simulated[r]),
-                    std::to_string(outlook[r].live_microbatches)});
-  }
-  print("pipeline  idle share of a step (of the last " +
-            std::to_string(PipelineTimes::most_steps) + "), and microbatches held",
-        text_table(rows, 2, 2));
 }
 
 }  // namespace trireme::train

@@ -1,0 +1,65 @@
+// Faults that debug.fault injects, for tests: their kinds, and their written form.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme::config {
+
+enum class FaultKind : std::uint8_t {
+  exit,  // before the step: the rank leaves without a word
+  throw_error,
+  kill,  // SIGKILL
+  hang,
+  stop,           // SIGSTOP
+  slow_copy,      // from here on a checkpoint's copy begins only after a while
+  nan,            // in a weight
+  nan_loss,       // in what the step computed
+  nan_gradient,   // the same
+  spike,          // the same: a loss a thousand times as large
+  flip_sign,      // a bit of a weight, before the step
+  flip_exponent,  // the same
+  flip_mantissa,  // the same
+  flip_moment     // a bit of a first moment
+};
+
+// Every kind and its word, in the order in which the deck's reference lists them.
+struct FaultWord {
+  std::string_view word;
+  FaultKind kind;
+};
+inline constexpr std::array fault_words = {
+    FaultWord{"exit", FaultKind::exit},
+    FaultWord{"throw", FaultKind::throw_error},
+    FaultWord{"kill", FaultKind::kill},
+    FaultWord{"hang", FaultKind::hang},
+    FaultWord{"stop", FaultKind::stop},
+    FaultWord{"slow_copy", FaultKind::slow_copy},
+    FaultWord{"nan", FaultKind::nan},
+    FaultWord{"nan_loss", FaultKind::nan_loss},
+    FaultWord{"nan_gradient", FaultKind::nan_gradient},
+    FaultWord{"spike", FaultKind::spike},
+    FaultWord{"flip_sign", FaultKind::flip_sign},
+    FaultWord{"flip_exponent", FaultKind::flip_exponent},
+    FaultWord{"flip_mantissa", FaultKind::flip_mantissa},
+    FaultWord{"flip_moment", FaultKind::flip_moment},
+};
+
+struct Fault {
+  FaultKind kind = FaultKind::exit;
+  std::int64_t step = 0, rank = 0;  // steps count from 1, ranks from 0
+};
+
+// "kind@step@rank"; nothing for any other text.
+std::optional<Fault> parse_fault(std::string_view text);
+
+std::string_view name_of(FaultKind kind);
+
+// "exit, throw, ... or flip_moment".
+std::string fault_kinds_text();
+
+}  // namespace trireme::config

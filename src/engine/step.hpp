@@ -1,0 +1,102 @@
+// What goes into a training step, what comes out of it, and who may watch it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/tensor_view.hpp"
+#include "engine/step_totals.hpp"
+
+namespace trireme::engine {
+
+// What one rank trains on in one step. B sequences a microbatch, of whose S tokens a
+// context rank holds P: T = B * P.
+struct Batch {
+  std::int64_t step = 0;              // from 1 on
+  std::vector<TensorView> inputs{};   // of each microbatch, [T] i32, on the host
+  std::vector<TensorView> targets{};  // the same; below 0: not counted in the loss
+  std::int64_t valid_tokens = 0;      // targets >= 0 of this data rank
+};
+
+// What became of a step, the same on every rank.
+struct StepResult {
+  std::int64_t step = 0;
+  double loss = 0;           // mean over the real tokens of the global batch
+  double gradient_norm = 0;  // L2, before clipping
+  double learning_rate = 0;
+  std::int64_t tokens = 0;  // real ones of the global batch
+  enum class Update : std::uint8_t { done, overflow, refused };
+  Update update = Update::done;  // overflow: of fp16; refused: by an observer
+};
+
+// The parts of a step, in their order. A part lasts until the next one is entered.
+enum class StepPhase : std::uint8_t {
+  count,    // of the real tokens
+  compute,  // forward and backward of all microbatches
+  reduce,   // what is left of the gradients' reductions; sums over ranks
+  update,   // norm, clipping, optimizer
+  finished
+};
+
+// Watches a step: times, traces, the watchdog, the rules for unsound steps, injected
+// faults, tests. Every function is called once in each step, on every rank, in the order
+// in which they stand here; collectives in them are allowed.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void enter(StepPhase, std::int64_t /*step*/) {}
+  // What this rank's gradients are multiplied by, as an error that is injected.
+  virtual double gradient_factor() { return 1.0; }
+  // Gradients of this rank's microbatches are there. `mine` has the rank's part of the
+  // loss, and takes what the ranks agree on besides.
+  virtual void computed(StepTotals::Outcome& /*mine*/) {}
+  // `all`: what the ranks agreed on.
+  virtual void agreed(const StepTotals::Outcome& /*all*/) {}
+  // The gradients in the store are whole and unclipped, times loss_scale.
+  virtual void gradients_ready(double /*loss_scale*/) {}
+  // Whether the step may update the weights. own_loss: this rank's part of the loss.
+  // Every rank must answer alike. Not called when fp16 overflowed.
+  virtual bool accepts(const StepResult&, double /*own_loss*/) { return true; }
+  // Weights and the optimizer's state are about to change.
+  virtual void before_update() {}
+};
+
+// Several observers, asked one after the other. The step is accepted if all accept it;
+// the first that does not is the last one asked.
+class StepObservers : public StepObserver {
+ public:
+  explicit StepObservers(std::vector<StepObserver*> all) : all_(std::move(all)) {}
+
+  void enter(StepPhase phase, std::int64_t step) override {
+    for (StepObserver* one : all_) one->enter(phase, step);
+  }
+  double gradient_factor() override {
+    double factor = 1.0;
+    for (StepObserver* one : all_) factor *= one->gradient_factor();
+    return factor;
+  }
+  void computed(StepTotals::Outcome& mine) override {
+    for (StepObserver* one : all_) one->computed(mine);
+  }
+  void agreed(const StepTotals::Outcome& all) override {
+    for (StepObserver* one : all_) one->agreed(all);
+  }
+  void gradients_ready(double loss_scale) override {
+    for (StepObserver* one : all_) one->gradients_ready(loss_scale);
+  }
+  bool accepts(const StepResult& result, double own_loss) override {
+    for (StepObserver* one : all_)
+      if (!one->accepts(result, own_loss)) return false;
+    return true;
+  }
+  void before_update() override {
+    for (StepObserver* one : all_) one->before_update();
+  }
+
+ private:
+  std::vector<StepObserver*> all_;
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,202 @@
+// Checkpoints: starting, resuming, saving, stopping.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoints.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "base/log.hpp"
+#include "comm/one_time.hpp"
+#include "config/deck_table.hpp"
+#include "engine/checkpoint_boxes.hpp"
+#include "io/checkpoint_manifest.hpp"
+#include "io/files.hpp"
+#include "train/checkpoint_choice.hpp"
+#include "train/checkpoint_load.hpp"
+#include "train/feedback_load.hpp"
+
+namespace trireme::train {
+namespace {
+
+// Keys whose change alters what is learned from here on; others are free to change.
+bool changes_training(std::string_view section) {
+  return section == "model" || section == "data" || section == "batch" ||
+         section == "precision" || section.starts_with("optimizer");
+}
+
+void warn_of_changes(const std::string& before, const std::string& now) {
+  const auto table = config::deck_table();
+  std::optional<io::Deck> old_deck;
+  try {
+    old_deck = io::Deck::parse(before, "checkpoint's deck", {}, table);
+  } catch (const Error&) {
+    return;  // an older program wrote it, with other keys
+  }
+  const auto new_deck = io::Deck::parse(now, "deck", {}, table);
+  for (const auto& key : table) {
+    const std::string name = std::string(key.section) + "." + std::string(key.name);
+    if (!changes_training(key.section) && name != "run.seed") continue;
+    const auto was = old_deck->value_text(name), is = new_deck.value_text(name);
+    if (was != is)
+      log::warn("resumed with {} = {}; the checkpoint had {}", name, is, was);
+  }
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(comm::World& world, comm::Mesh& mesh,
+                         const config::RunConfig& config, const std::string& deck,
+                         engine::Engine& engine, comm::Watchdog& watchdog,
+                         const launch::BatchJob& job, Progress& progress,
+                         std::function<void(const io::Record&)> record)
+    : world_(world),
+      mesh_(mesh),
+      config_(config),
+      deck_(deck),
+      engine_(engine),
+      watchdog_(watchdog),
+      progress_(progress),
+      record_(std::move(record)),
+      interruptions_(config.run.directory, config.run.time_limit, job,
+                     world.rank() == 0) {}
+
+void Checkpoints::start_or_resume() {
+  const std::string& resume = config_.checkpoint.resume;
+  std::vector<std::int64_t> steps;
+  world_.agree([&] {
+    steps = io::steps_in(folder());
+    require(
+        resume != "never" || steps.empty(), Status::cannot_create,
+        "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
+        "use \"auto\" to go on with it, or another run.directory",
+        folder());
+  });
+  comm::first_rank_then_others(world_, config_.health.timeout_seconds,
+                               [&] { io::make_directories(config_.run.directory); });
+  saver_.emplace(world_, config_, deck_,
+                 [this] { return engine::checkpoint_boxes(engine_, mesh_); });
+  if (resume == "auto") {
+    const std::string newest = newest_whole_checkpoint(world_, folder());
+    if (!newest.empty()) load(newest, true);
+  } else if (resume != "never") {
+    tidy_checkpoints(world_, folder());
+    load(resume, false, steps.empty() ? -1 : steps.back());
+  }
+  if (saved_step_ < 0) engine_.store().initialize(config_.run.seed);
+  predict_save();
+}
+
+// verified: the digests have just been compared. newest: the last step in the run's own
+// directory, if it must not be later than this one.
+void Checkpoints::load(const std::string& from, bool verified, std::int64_t newest) {
+  engine_.store().clear_feedback();
+  const auto boxes =
+      boxes_to_load(world_, from, engine::checkpoint_boxes(engine_, mesh_));
+  const io::CheckpointInfo info = config_.checkpoint.one_reads
+                                      ? load_by_one(world_, mesh_, from, boxes, verified)
+                                      : load_by_all(world_, from, boxes, verified);
+  world_.agree([&] {
+    require(
+        config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,
+        Status::bad_content,
+        "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = false",
+        from);
+    require(newest <= info.step, Status::cannot_create,
+            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
+            "another run.directory, or remove those",
+            from, info.step, config_.run.directory, io::step_name(newest));
+  });
+  engine_.store().refresh_weights();
+  engine_.refresh_scales();
+  progress_.step = info.step;
+  progress_.tokens = info.tokens;
+  saved_step_ = info.step;
+  saver_->started_from(info.step);
+  log::info("resume    from {} (step {}, {} tokens)", from, info.step, info.tokens);
+  warn_of_changes(info.deck, deck_);
+}
+
+void Checkpoints::predict_save() {
+  double bytes = 0;
+  for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
+    if (box.write) bytes += static_cast<double>(box.data.bytes());
+  const double nodes = world_.sum(1.0 / world_.ranks_on_node());
+  progress_.save_seconds = launch::predicted_save_seconds(world_.sum(bytes), nodes);
+}
+
+void Checkpoints::save_if_due() {
+  if (launch::saves(request_) || next_after(progress_.step - 1) == progress_.step) save();
+  if (!stops()) interruptions_.fulfilled(request_);
+}
+
+void Checkpoints::save() {
+  if (saved_step_ == progress_.step) return;
+  watchdog_.beat_slow("saving a checkpoint", progress_.step);
+  report(saver_->save(progress_.step, progress_.tokens));
+  saved_step_ = progress_.step;
+}
+
+void Checkpoints::finish() {
+  watchdog_.beat_slow("saving a checkpoint", progress_.step);
+  report(saver_->finish());
+  if (stops()) interruptions_.fulfilled(request_);
+}
+
+// What any rank asks for: the ranks agree on the greatest.
+void Checkpoints::computed(engine::StepTotals::Outcome& mine) {
+  mine.stop_request = static_cast<int>(interruptions_.request(time_needed(), request_));
+}
+
+void Checkpoints::agreed(const engine::StepTotals::Outcome& all) {
+  request_ = static_cast<launch::StopRequest>(all.stop_request);
+}
+
+launch::TimeNeeded Checkpoints::time_needed() const {
+  const std::int64_t every = config_.metrics.validate_every;
+  // In this step or the next.
+  const bool validates = every > 0 && (progress_.step + 2) % every <= 1;
+  return {progress_.step_seconds, progress_.save_seconds,
+          validates ? progress_.validation_seconds : 0.0};
+}
+
+// The step after `step` that ends with a checkpoint by the deck; none: -1.
+std::int64_t Checkpoints::next_after(std::int64_t step) const {
+  const std::int64_t every = config_.checkpoint.every, last = config_.run.steps;
+  const std::int64_t next = every > 0 ? (step / every + 1) * every : last + 1;
+  if (next < last || (next == last && every > 0)) return next;
+  return config_.checkpoint.at_end && step < last ? last : -1;
+}
+
+std::string Checkpoints::describe_next() const {
+  const std::int64_t next = next_after(progress_.step);
+  if (next < 0)
+    return "no checkpoint (checkpoint.at_end = false) unless one is asked for";
+  if (next < config_.run.steps || config_.checkpoint.every > 0)
+    return format("the next checkpoint is due after step {}", next);
+  return format("one checkpoint, after step {} (checkpoint.every = 0)", next);
+}
+
+// Of checkpoints that stand: what they took.
+void Checkpoints::report(const std::vector<Saved>& saved) {
+  for (const Saved& one : saved) {
+    progress_.save_seconds = one.seconds;
+    const double rate = static_cast<double>(one.bytes) / one.seconds;
+    const std::int64_t next = next_after(progress_.step);
+    log::info(
+        "step {}  checkpoint in {} ({}{}{}){}", one.step, folder(),
+        human_seconds(one.seconds),
+        one.bytes > 0 ? format(", {}/s", human_bytes(rate)) : std::string(),
+        config_.checkpoint.async
+            ? format(", training waited {}", human_seconds(one.blocking_seconds))
+            : std::string(),
+        next > 0 && !stops() ? format(", the next after step {}", next) : std::string());
+    record_(io::Record()
+                .set("step", one.step)
+                .set("checkpoint_seconds", one.seconds)
+                .set("checkpoint_blocking_seconds", one.blocking_seconds)
+                .set("checkpoint_bytes", one.bytes)
+                .set("checkpoint_bytes_per_second", rate));
+  }
+}
+
+}  // namespace trireme::train

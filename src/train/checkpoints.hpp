@@ -1,0 +1,80 @@
+// Checkpoints: where a run starts from, when it saves, and why it stops.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "comm/watchdog.hpp"
+#include "comm/world.hpp"
+#include "config/run_config.hpp"
+#include "engine/engine.hpp"
+#include "engine/step.hpp"
+#include "io/metrics.hpp"
+#include "launch/interruptions.hpp"
+#include "train/progress.hpp"
+#include "train/saver.hpp"
+
+namespace trireme::train {
+
+class Checkpoints : public engine::StepObserver {
+ public:
+  // deck: the effective deck, which goes into each checkpoint. job: of the batch system,
+  // on rank 0. record: takes what a checkpoint took, on rank 0. All outlive this.
+  Checkpoints(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
+              const std::string& deck, engine::Engine& engine, comm::Watchdog& watchdog,
+              const launch::BatchJob& job, Progress& progress,
+              std::function<void(const io::Record&)> record);
+
+  // Makes the run's directory. Fills the engine from a checkpoint, or with initial
+  // weights, and `progress` with it. Collective over the world.
+  void start_or_resume();
+
+  // After a step: reports what has been saved by now. Throws when that failed.
+  void poll() { report(saver_->poll()); }
+  // Saves when that is due. Collective over the world.
+  void save_if_due();
+  // After the last step: waits for what is under way. Collective over the world.
+  void finish();
+  // Because of an error: the checkpoint under way is as good as before.
+  void finish_quietly() { saver_->finish_quietly(); }
+  // An injected fault: copies begin only after a while from now on.
+  void slow_copies() { saver_->slow_copies(); }
+
+  // Whether the run ends before its last step, and why.
+  bool stops() const { return launch::stops(request_); }
+  std::string_view reason() const { return launch::reason(request_); }
+  // "the next checkpoint is due after step 100", for the log.
+  std::string describe_next() const;
+
+  void computed(engine::StepTotals::Outcome& mine) override;
+  void agreed(const engine::StepTotals::Outcome& all) override;
+  void before_update() override { saver_->before_update(); }
+
+ private:
+  void load(const std::string& from, bool verified, std::int64_t newest = -1);
+  void predict_save();
+  void save();
+  void report(const std::vector<Saved>& saved);
+  std::int64_t next_after(std::int64_t step) const;
+  launch::TimeNeeded time_needed() const;
+  std::string folder() const { return config_.run.directory + "/checkpoints"; }
+
+  comm::World& world_;
+  comm::Mesh& mesh_;
+  const config::RunConfig& config_;
+  const std::string& deck_;
+  engine::Engine& engine_;
+  comm::Watchdog& watchdog_;
+  Progress& progress_;
+  std::function<void(const io::Record&)> record_;
+  launch::Interruptions interruptions_;
+  launch::StopRequest request_ = launch::StopRequest::none;  // of the last step
+  std::int64_t saved_step_ = -1;
+  std::optional<Saver> saver_;
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,40 @@
+// Faults: debug.fault does its damage, so that tests see what becomes of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "comm/mesh.hpp"
+#include "config/fault.hpp"
+#include "engine/engine.hpp"
+#include "engine/step.hpp"
+
+namespace trireme::train {
+
+class Faults : public engine::StepObserver {
+ public:
+  // text: debug.fault, checked; empty: nothing happens. rank: of this process in the
+  // world. slow_copies: makes copies of checkpoints slow from now on.
+  Faults(const std::string& text, int rank, engine::Engine& engine, comm::Mesh& mesh,
+         std::function<void()> slow_copies);
+
+  // What is due before step `step`.
+  void before_step(std::int64_t step);
+  void enter(engine::StepPhase phase, std::int64_t step) override;
+  // What is due in the numbers that the step has computed.
+  void computed(engine::StepTotals::Outcome& mine) override;
+
+ private:
+  bool due(std::int64_t step) const { return fault_ && fault_->step == step; }
+  void flip_bit();
+
+  std::optional<config::Fault> fault_;  // of this rank
+  engine::Engine& engine_;
+  comm::Mesh& mesh_;
+  std::function<void()> slow_copies_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace trireme::train

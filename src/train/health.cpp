@@ -1,0 +1,148 @@
+// Health: judging steps and comparing replicas.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/health.hpp"
+
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "base/device_memory.hpp"
+#include "base/log.hpp"
+#include "base/number.hpp"
+#include "comm/position.hpp"
+#include "engine/checkpoint_boxes.hpp"
+#include "io/metrics.hpp"
+#include "train/replica_check.hpp"
+
+namespace trireme::train {
+namespace {
+
+template <class T>
+bool all_finite(const TensorView& x) {
+  for (const T value : x.span<T>())
+    if (!std::isfinite(value)) return false;
+  return true;
+}
+
+// Gradients are f32 or f64.
+bool is_finite(const TensorView& gradient) {
+  Buffer copy(Device::host(), gradient.dtype(), gradient.shape(), MemoryClass::workspace,
+              "gradient in doubt");
+  Stream stream(gradient.device());
+  copy_bytes(stream, gradient, copy.view());
+  stream.synchronize();
+  return gradient.dtype() == DType::f64 ? all_finite<double>(copy.view())
+                                        : all_finite<float>(copy.view());
+}
+
+}  // namespace
+
+Health::Health(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
+               engine::Engine& engine, comm::Watchdog& watchdog, const Progress& progress)
+    : world_(world),
+      mesh_(mesh),
+      config_(config),
+      engine_(engine),
+      watchdog_(watchdog),
+      progress_(progress),
+      guard_(config.health.steps) {}
+
+void Health::remember_steps() {
+  std::string text;
+  world_.agree([&] {
+    if (world_.rank() != 0 || progress_.step == 0) return;
+    for (const auto& s : io::read_steps(config_.run.directory + "/metrics.jsonl",
+                                        progress_.step, guard_.memory()))
+      text += format("{} {} {} {}\n", s.step, exact(s.loss), exact(s.grad_norm),
+                     s.skipped ? 1 : 0);
+  });
+  std::istringstream lines(world_.broadcast(text));
+  std::string step, loss, norm, skipped;  // streams do not read "nan" nor 1e-310
+  while (lines >> step >> loss >> norm >> skipped)
+    guard_.remember(parse_number<std::int64_t>(step).value(),
+                    parse_number<double>(loss).value(),
+                    parse_number<double>(norm).value(), skipped == "1");
+}
+
+// The first step of a start sets up what later ones find: it may take longer.
+void Health::beat(const char* phase) {
+  if (progress_.step == progress_.first_step)
+    watchdog_.beat_slow(phase, progress_.step);
+  else
+    watchdog_.beat(phase, progress_.step);
+}
+
+bool Health::accepts(const engine::StepResult& result, double own_loss) {
+  const auto judgement = guard_.judge(result.step, result.loss, result.gradient_norm);
+  if (judgement.verdict == StepGuard::Verdict::sound) return true;
+  // Memory that changed by itself would explain it better.
+  if (config_.health.check_replicas_every > 0)
+    train::check_replicas(world_, replicated_boxes(), progress_.step);
+  const std::string what =
+      format("step {}: {}{}", result.step, judgement.reason, find_culprits(own_loss));
+  if (judgement.verdict == StepGuard::Verdict::skip) {
+    log::warn("{}; the update is skipped", what);
+    return false;
+  }
+  throw comm::Agreed(Status::diverged,
+                     what +
+                         "; lower optimizer.learning_rate, or clip, and resume from "
+                         "the last checkpoint");
+}
+
+// "; not finite: the loss of rank 1; the gradient of lm_head.weight on ranks 0, 1;
+// samples 12 to 15": of all ranks, for an unsound step. Collective over the world.
+std::string Health::find_culprits(double own_loss) {
+  std::string mine = std::isfinite(own_loss) ? "ok\t" : "bad\t";
+  for (const auto& box : engine_.store().gradient_boxes()) {
+    if (is_finite(box.data)) continue;
+    mine += box.slab->tensor;
+    break;
+  }
+  std::vector<int> losses;
+  std::map<std::string, std::vector<int>> gradients;
+  int rank = 0;
+  for (const std::string& text : world_.gather_text(mine)) {
+    if (text.starts_with("bad")) losses.push_back(rank);
+    const std::string tensor = text.substr(text.find('\t') + 1);
+    if (!tensor.empty()) gradients[tensor].push_back(rank);
+    ++rank;
+  }
+  std::string out;
+  const auto ranks = [](const std::vector<int>& some) {
+    return (some.size() == 1 ? "rank " : "ranks ") + comm::ranks_text(some);
+  };
+  if (!losses.empty()) out += "; the loss of " + ranks(losses);
+  for (const auto& [tensor, some] : gradients)
+    out += format("; the gradient of {} on {}", tensor, ranks(some));
+  if (!out.empty()) out = "; not finite" + out.replace(0, 1, ":");
+  const std::int64_t first = progress_.step * config_.batch.global;
+  return world_.broadcast(out + format("; samples {} to {} of the order", first,
+                                       first + config_.batch.global - 1));
+}
+
+// What a checkpoint holds, and the weights in use where they are a copy of their own.
+std::vector<io::TensorBox> Health::replicated_boxes() {
+  auto boxes = engine::checkpoint_boxes(engine_, mesh_);
+  const auto& store = engine_.store().config();
+  const DType weight = store.type(TensorClass::weight);
+  if (store.sharding == optim::Sharding::weights || weight != store.module_type() ||
+      weight == store.type(TensorClass::master))
+    return boxes;
+  for (const Param* param : engine_.store().params()) {
+    if (param->value.empty()) continue;
+    std::string name = "in use/" + param->name;
+    for (const Slab& slab : param->slabs)
+      name += format(" {}{}", slab.tensor, slab.global_begin);
+    boxes.push_back({name, param->shape, Shape{0}, param->value, false});
+  }
+  return boxes;
+}
+
+void Health::check_replicas() {
+  const std::int64_t every = config_.health.check_replicas_every;
+  if (every > 0 && progress_.step % every == 0)
+    train::check_replicas(world_, replicated_boxes(), progress_.step);
+}
+
+}  // namespace trireme::train

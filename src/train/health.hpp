@@ -1,0 +1,50 @@
+// Health: whether the run makes progress, its steps are sound, and its replicas agree.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "comm/watchdog.hpp"
+#include "comm/world.hpp"
+#include "config/run_config.hpp"
+#include "engine/engine.hpp"
+#include "engine/step.hpp"
+#include "io/checkpoint.hpp"
+#include "train/progress.hpp"
+#include "train/step_guard.hpp"
+
+namespace trireme::train {
+
+class Health : public engine::StepObserver {
+ public:
+  // All outlive this.
+  Health(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
+         engine::Engine& engine, comm::Watchdog& watchdog, const Progress& progress);
+
+  // Reads the steps before a restart from the metrics: the guard judges as if the run had
+  // not been broken. Collective over the world.
+  void remember_steps();
+  // Tells the watchdog what the run does now.
+  void beat(const char* phase);
+  // After a step: compares replicas when that is due. Collective over the world.
+  void check_replicas();
+
+  // Throws Error(diverged), agreed on, for a step that ends the run.
+  bool accepts(const engine::StepResult& result, double own_loss) override;
+
+ private:
+  std::string find_culprits(double own_loss);
+  std::vector<io::TensorBox> replicated_boxes();
+
+  comm::World& world_;
+  comm::Mesh& mesh_;
+  const config::RunConfig& config_;
+  engine::Engine& engine_;
+  comm::Watchdog& watchdog_;
+  const Progress& progress_;
+  StepGuard guard_;
+};
+
+}  // namespace trireme::train

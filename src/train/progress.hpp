@@ -1,0 +1,19 @@
+// How far a run has come, and how long its parts take.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::train {
+
+// The trainer's parts share one. Each field has one writer.
+struct Progress {
+  std::int64_t step = 0;          // optimizer steps done
+  std::int64_t tokens = 0;        // trained on
+  std::int64_t first_step = 0;    // steps done when this start began
+  double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
+  double save_seconds = 0;        // of the last checkpoint, or predicted (Checkpoints)
+  double validation_seconds = 0;  // of the last validation (Validation)
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,101 @@
+// Recorder: what a run tells of its steps: times, rates, traffic, memory, energy.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "base/cuda_devices.hpp"
+#include "base/energy_meter.hpp"
+#include "base/trace_range.hpp"
+#include "comm/mesh.hpp"
+#include "comm/traffic_meter.hpp"
+#include "comm/world.hpp"
+#include "config/run_config.hpp"
+#include "engine/engine.hpp"
+#include "engine/step.hpp"
+#include "io/event_file.hpp"
+#include "io/metrics.hpp"
+#include "train/pipeline_times.hpp"
+#include "train/progress.hpp"
+
+namespace trireme::train {
+
+// Times of one step on this rank, in seconds.
+struct StepTimes {
+  double data = 0;           // waiting for the loader
+  double compute = 0;        // forward and backward
+  double communication = 0;  // waiting for gradients: not hidden under backward
+  double optimizer = 0;      // norm and update
+  double total = 0;
+};
+
+// Peak rates of all ranks together, in FLOP/s: what MFU is divided by.
+struct PeakRates {
+  double peak = 0;
+  double gemm = 0;             // measured at start
+  bool by_data_sheet = false;  // `peak` is that of all their GPUs
+};
+
+// All ranks at once: they share the machine. A GPU's peak is its vendor's figure, where
+// it is known. Collective over the world.
+PeakRates measure_peak(comm::World& world, Device device, const CudaDevice& gpu,
+                       DType compute);
+
+class Recorder : public engine::StepObserver {
+ public:
+  // gpu: this rank's, if the mesh is one of GPUs. All outlive this.
+  Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
+           engine::Engine& engine, const CudaDevice& gpu, const PeakRates& peak,
+           Progress& progress);
+
+  // On rank 0: the files of the run's directory, which go on after the step done.
+  void open_files();
+  void write(const io::Record& record);
+  // The FLOPs of a token, and what they are divided by, in the log.
+  void announce() const;
+
+  // A step begins, with reading its data.
+  void begin_step();
+  void enter(engine::StepPhase phase, std::int64_t step) override;
+  void computed(engine::StepTotals::Outcome& mine) override;
+  void agreed(const engine::StepTotals::Outcome& all) override;
+  // The metrics of a step, and its line in the log when one is due.
+  void record(const engine::StepResult& result);
+  void record_validation(double loss);
+  // At the end of the run: means over its steps, in the log. Collective over the mesh.
+  void report();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void start(double& sum, const char* name);
+  void stop();
+  io::Record accounts() const;
+  double tokens_of_rank() const;
+  void print(const engine::StepResult& result) const;
+
+  comm::World& world_;
+  comm::Mesh& mesh_;
+  const config::RunConfig& config_;
+  engine::Engine& engine_;
+  Progress& progress_;
+  PeakRates peak_;
+  std::string gpu_name_;
+  std::optional<io::MetricsFile> metrics_;  // on rank 0
+  std::optional<io::EventFile> events_;     // on rank 0, for TensorBoard
+  PipelineTimes pipeline_times_;
+  comm::TrafficMeter meter_;         // of the steps
+  optim::OffloadTraffic offloaded_;  // before this step
+  EnergyMeter energy_;               // of this rank's GPU
+  std::optional<double> joules_;     // its counter before this step
+  std::int64_t live_microbatches_ = 0;
+  double memory_peak_ = 0;  // bytes, of the rank that held most
+  StepTimes times_;         // of this step
+  Clock::time_point step_start_, part_start_;
+  double* part_ = nullptr;  // of times_: what runs now is added to it
+  std::optional<TraceRange> step_range_, part_range_;
+};
+
+}  // namespace trireme::train
