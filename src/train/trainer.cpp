@@ -7,7 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/trace_range.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "engine/run_outlook.hpp"
 #include "io/files.hpp"
 #include "launch/device_peak.hpp"
