@@ -123,13 +123,10 @@ void Rules::fp8_size_rules() {
   const auto fits = [multiple](std::int64_t extent, std::int64_t parts) {
     return splits(extent, parts, multiple);
   };
-  const auto must = [&](const std::string& what, std::int64_t parts) {
-    return must_be(what, multiple * parts);
-  };
   rule(
       {key::model.hidden, key::precision.compute}, [&] { return fits(m.hidden, 1); },
       [&] {
-        return must(show(key::model.hidden), 1) +
+        return must_be(show(key::model.hidden), multiple) +
                advise({{key::model.hidden, multiples_from(m.hidden, multiple)}});
       });
   rule(
@@ -137,7 +134,7 @@ void Rules::fp8_size_rules() {
       [&] { return fits(m.feed_forward, mesh.tensor); },
       [&] {
         const std::int64_t of = multiple * mesh.tensor;
-        return must(show(key::model.feed_forward, m.feed_forward), mesh.tensor) +
+        return must_be(show(key::model.feed_forward, m.feed_forward), of) +
                advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
   if (m.has_experts()) fp8_expert_rules(multiple);
