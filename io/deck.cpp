@@ -59,40 +59,54 @@ const DeckValue& Deck::value(std::string_view key) const {
   return found->second;
 }
 
-const DeckValue& Deck::read(std::string_view key, KeyType a, KeyType b) const {
-  const DeckValue& found = value(key);
+const DeckValue& Deck::read(const DeckKey& key, KeyType a, KeyType b) const {
+  const std::string name = full_name(key);
+  const DeckValue& found = value(name);
   require(found.type == a || found.type == b,
-          "deck key '{}' is a {} and was read as a {}", key, type_name(found.type),
+          "deck key '{}' is a {} and was read as a {}", name, type_name(found.type),
           type_name(a));
   found.read = true;
   return found;
 }
 
-bool Deck::boolean(std::string_view key) const {
-  return read(key, KeyType::boolean, KeyType::boolean).flag;
-}
-
-std::int64_t Deck::integer(std::string_view key) const {
-  return read(key, KeyType::integer, KeyType::bytes).whole;
-}
-
-double Deck::real(std::string_view key) const {
-  return read(key, KeyType::real, KeyType::seconds).number;
-}
-
-const std::string& Deck::text(std::string_view key) const {
+const std::string& Deck::word(const DeckKey& key) const {
   return read(key, KeyType::text, KeyType::text).text;
 }
 
-std::vector<std::int64_t> Deck::integers(std::string_view key) const {
+template <>
+bool Deck::operator[](const Key<bool>& key) const {
+  return read(key, KeyType::boolean, KeyType::boolean).flag;
+}
+
+template <>
+std::int64_t Deck::operator[](const Key<std::int64_t>& key) const {
+  return read(key, KeyType::integer, KeyType::bytes).whole;
+}
+
+template <>
+double Deck::operator[](const Key<double>& key) const {
+  return read(key, KeyType::real, KeyType::seconds).number;
+}
+
+template <>
+std::string Deck::operator[](const Key<std::string>& key) const {
+  return word(key);
+}
+
+template <>
+std::vector<std::int64_t> Deck::operator[](
+    const Key<std::vector<std::int64_t>>& key) const {
   return read(key, KeyType::integers, KeyType::integers).wholes;
 }
 
-std::vector<double> Deck::reals(std::string_view key) const {
+template <>
+std::vector<double> Deck::operator[](const Key<std::vector<double>>& key) const {
   return read(key, KeyType::reals, KeyType::reals).numbers;
 }
 
-std::vector<std::string> Deck::texts(std::string_view key) const {
+template <>
+std::vector<std::string> Deck::operator[](
+    const Key<std::vector<std::string>>& key) const {
   return read(key, KeyType::texts, KeyType::texts).texts;
 }
 
@@ -104,6 +118,14 @@ std::string Deck::where(std::string_view key) const { return value(key).where; }
 
 std::string Deck::value_text(std::string_view key) const {
   return value_toml(value(key));
+}
+
+bool Deck::is_default(const DeckKey& key) const {
+  value(full_name(key)).read = true;
+  DeckValue fallback;
+  return !key.fallback.empty() &&
+         read_value(key, parse_toml_value(std::string(key.fallback)), fallback).empty() &&
+         value_toml(fallback) == value_text(key);
 }
 
 std::string Deck::effective() const {

@@ -10,36 +10,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "io/deck_key.hpp"
 
 namespace trireme::io {
-
-// How a value is written in the deck. bytes: an integer, or "4 GiB". seconds: a number,
-// or "30 min". Lists are TOML arrays.
-enum class KeyType : std::uint8_t {
-  boolean,
-  integer,
-  real,
-  text,
-  bytes,
-  seconds,
-  integers,
-  reals,
-  texts
-};
-
-// One row of the table: the only source for parsing, validation, help and documentation.
-struct DeckKey {
-  std::string_view section;  // "model", "optimizer.schedule"
-  std::string_view name;
-  KeyType type;
-  std::string_view unit;          // "" if none: "steps", "sequences", "bytes", "seconds"
-  std::string_view fallback;      // the default as TOML text; "" = the deck must give it
-  double minimum, maximum;        // numbers (and list elements): inclusive range
-  std::string_view choices;       // text: "a|b|c", or "" for any
-  std::string_view doc;           // one line
-  bool minimum_excluded = false;  // the range is open below: (minimum, maximum]
-  bool maximum_excluded = false;  // the range is open above: [minimum, maximum)
-};
 
 // One problem found in a deck. Printed as "file:line:column: key = value: text"; `where`
 // is "command line" for an override; key and value may be empty.
@@ -94,40 +67,63 @@ class Deck {
                               std::span<const DeckKey> table);
   const std::vector<DeckProblem>& problems() const { return problems_; }
   bool sound(std::string_view key) const;
+  bool sound(const DeckKey& key) const { return sound(full_name(key)); }
   // Throws what load() throws if there are problems.
   void require_sound() const;
 
-  // Values of "section.name". Throws Error(internal) for a key that is not in the table
-  // or is read as another type. Bytes and seconds are plain numbers here.
-  bool boolean(std::string_view key) const;
-  std::int64_t integer(std::string_view key) const;  // integer, bytes
-  double real(std::string_view key) const;           // real, seconds
-  const std::string& text(std::string_view key) const;
-  std::vector<std::int64_t> integers(std::string_view key) const;
-  std::vector<double> reals(std::string_view key) const;
-  std::vector<std::string> texts(std::string_view key) const;
+  // The value of a key of the table, as the type of the object; of a word, what it stands
+  // for. Bytes and seconds are plain numbers. Throws Error(internal) for a key that is
+  // not in the table or is of another type there.
+  template <class T>
+  T operator[](const Key<T>& key) const;
+  template <class T>
+  T operator[](const WordKey<T>& key) const {
+    return key.meaning(word(key));
+  }
 
   // Whether the deck or an override gave the key.
   bool given(std::string_view key) const;
+  bool given(const DeckKey& key) const { return given(full_name(key)); }
+  // Whether the value is the default, also where it was given.
+  bool is_default(const DeckKey& key) const;
   // "file:line:column" of the value, "command line", or "default".
   std::string where(std::string_view key) const;
+  std::string where(const DeckKey& key) const { return where(full_name(key)); }
   // The value as TOML.
   std::string value_text(std::string_view key) const;
+  std::string value_text(const DeckKey& key) const { return value_text(full_name(key)); }
 
   // The whole table with the values in force, as a TOML deck with the doc of each key as
   // comment. Parsed again it gives itself, to the byte.
   std::string effective() const;
-  // Keys of the table that were never read by a typed getter: a test holds this empty.
+  // Keys of the table that were never read by a key object: a test holds this empty.
   std::vector<std::string> unread() const;
 
  private:
   const DeckValue& value(std::string_view key) const;
-  const DeckValue& read(std::string_view key, KeyType a, KeyType b) const;
+  const DeckValue& read(const DeckKey& key, KeyType a, KeyType b) const;
+  const std::string& word(const DeckKey& key) const;
 
   std::span<const DeckKey> table_;
   std::map<std::string, DeckValue, std::less<>> values_;
   std::vector<DeckProblem> problems_;
 };
+
+template <>
+bool Deck::operator[](const Key<bool>& key) const;
+template <>
+std::int64_t Deck::operator[](const Key<std::int64_t>& key) const;
+template <>
+double Deck::operator[](const Key<double>& key) const;
+template <>
+std::string Deck::operator[](const Key<std::string>& key) const;
+template <>
+std::vector<std::int64_t> Deck::operator[](
+    const Key<std::vector<std::int64_t>>& key) const;
+template <>
+std::vector<double> Deck::operator[](const Key<std::vector<double>>& key) const;
+template <>
+std::vector<std::string> Deck::operator[](const Key<std::vector<std::string>>& key) const;
 
 // Text of `trireme help deck`: each section and key with type, unit, default, range and
 // doc.

@@ -10,9 +10,6 @@
 
 namespace trireme::io {
 
-// "model.heads"
-std::string full_name(const DeckKey& key);
-
 // Reads `raw` as the key's type and checks range and choices. Returns what is wrong, ""
 // if nothing; `out` is complete then, except for `given` and `where`.
 std::string read_value(const DeckKey& key, const TomlValue& raw, DeckValue& out);

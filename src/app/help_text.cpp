@@ -34,10 +34,6 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
-std::string full_name(const io::DeckKey& key) {
-  return std::string(key.section) + "." + std::string(key.name);
-}
-
 // Text for roff: backslashes and leading dots are not commands, dashes are dashes.
 std::string roff(std::string_view text) {
   std::string out;

@@ -1,135 +1,59 @@
-// Rules: how rules about several deck keys are judged and reported. Internal to
-// run_rules*.cpp.
+// Rules: everything that must hold between deck keys, by section; each section's rules
+// stand in rules_SECTION.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
-#include <initializer_list>
-#include <map>
-#include <set>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/split.hpp"
-#include "config/run_rules.hpp"
+#include "config/rule_check.hpp"
 
 namespace trireme::config {
 
-using Keys = std::initializer_list<std::string_view>;
+// Checks every rule. `config` is what the deck says, resolved; values of keys that are
+// not sound may be anything, and rules about them are not judged.
+BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks,
+                        int ranks_on_node = 0);
 
-// What a message may advise to write: values of one key as TOML, the best first. Without
-// a key they are numbers of ranks.
-struct Advice {
-  std::string key;
-  std::vector<std::string> values;
-};
+// Keys whose value asks for what this version cannot do yet, each with the values to
+// write instead.
+std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck);
 
-class Rules {
+class Rules : public RuleCheck {
  public:
-  Rules(const io::Deck& deck, const RunConfig& config, int ranks, int ranks_on_node)
-      : deck_(deck), config_(config), ranks_(ranks), ranks_on_node_(ranks_on_node) {}
+  using RuleCheck::RuleCheck;
 
-  BrokenRules check() {
-    broken_.problems = not_available_yet(deck_);
-    broken_.only_ranks = broken_.problems.empty();
-    judge();
-    return std::move(broken_);
-  }
+  // Judges every rule, in the order in which a message names them.
+  BrokenRules check();
+  // Names of the broken rules, without their texts.
+  std::set<std::string> names_of_broken();
 
  private:
-  void judge() {
-    run_rules();
-    graph_rules();
-    model_rules();
-    tensor_rules();
-    context_rules();
-    expert_rules();
-    pipeline_rules();
-    sharding_rules();
-    recompute_rules();
-    batch_rules();
-    size_rules();
-    data_rules();
-    precision_rules();
-    optimizer_rules();
-    group_rules();
-    debug_rules();
-  }
-
-  // One rule: unless holds() is true, text() becomes a problem. Not judged when one of
-  // `keys` is wrong in itself. ranks_would_do: another number of ranks satisfies it.
-  template <class Holds, class Text>
-  void rule(Keys keys, Holds holds, Text text, bool ranks_would_do = false,
-            const std::source_location& at = std::source_location::current()) {
-    for (const auto key : keys)
-      if (!deck_.sound(key)) return;
-    if (holds()) return;
-    under_way_ = std::string(at.file_name()) + std::to_string(at.line());
-    for (const auto key : keys) under_way_ += " " + std::string(key);
-    names_.insert(under_way_);
-    if (quiet_) return;
-    broken_.problems.push_back({place(keys), "", "", text()});
-    broken_.only_ranks = broken_.only_ranks && ranks_would_do;
-  }
-
-  // Where the first key that was given stands.
-  std::string place(Keys keys) const {
-    for (const auto key : keys)
-      if (deck_.given(key)) return deck_.where(key);
-    return "default";
-  }
-
-  // "model.heads = 5"
-  std::string show(std::string_view key) const {
-    return std::string(key) + " = " + deck_.value_text(key);
-  }
-  // The same where a default of 0 was resolved: "model.kv_heads = 0 (that is, 5)".
-  std::string show(std::string_view key, std::int64_t resolved) const {
-    const std::string text = std::to_string(resolved);
-    return show(key) + (deck_.value_text(key) == text ? "" : " (that is, " + text + ")");
-  }
-
-  // ": write A = 1 or B = 2, or start 4 ranks": of each advice the first value with which
-  // the rule under way holds and no other rule is broken that holds now; if none has one,
-  // a value and another number of ranks; if there is none either, the first value with
-  // which at least this rule holds. Nothing is advised that is not tried.
-  std::string advise(const std::vector<Advice>& all) const;
-  std::string advise_one(const std::vector<Advice>& all, bool rest_may_break) const;
-  std::string advise_with_ranks(const std::vector<Advice>& all) const;
-  // Whether the value, with this number of ranks, mends the rule under way and, unless
-  // they may, breaks no other.
-  bool mends(const std::string& key, const std::string& value, int ranks,
-             bool rest_may_break) const;
-  // Names of the rules that are broken with a key of the deck changed, or none; nothing
-  // where the value is wrong in itself.
-  struct Tried {
-    bool sound = false;
-    std::set<std::string> broken;
-  };
-  const Tried& try_out(const std::string& key, const std::string& value, int ranks) const;
+  void judge();
 
   void run_rules();
+  void data_rules();
+  void batch_rules();
+  void size_rules();
   void graph_rules();
   void graph_mesh_rules();
   void model_rules();
-  void tensor_rules();
-  void tensor_chunk_rules();
-  void context_rules();
   void expert_rules();
   void expert_key_rules();
   void expert_mesh_rules();
+  void tensor_rules();
+  void tensor_chunk_rules();
+  void context_rules();
   void pipeline_rules();
   void sharding_rules();
   void unit_rules(bool gathers);
   void wrap_rules();
   void recompute_rules();
   void partition_rules();
-  void batch_rules();
-  void size_rules();
-  void data_rules();
   void precision_rules();
   void feedback_rules();
   void layer_rules();
@@ -139,16 +63,6 @@ class Rules {
   void group_rules();
   void debug_rules();
   void fault_rule();
-
-  const io::Deck& deck_;
-  const RunConfig& config_;
-  int ranks_, ranks_on_node_;
-  bool quiet_ = false;  // only names_ are wanted
-  BrokenRules broken_;
-  std::string under_way_;           // name of the rule whose text is made
-  std::set<std::string> names_;     // of the rules broken so far
-  mutable std::string plain_deck_;  // with all defaults, without comments
-  mutable std::map<std::string, Tried> tried_;
 };
 
 // "a|b" holds "b".
@@ -176,16 +90,5 @@ std::vector<std::string> multiples_from(std::int64_t value, std::int64_t of,
 std::vector<std::string> divisors_up_to(std::int64_t value, std::int64_t limit);
 // Whole numbers from `first` to `last`, up or down.
 std::vector<std::string> numbers(std::int64_t first, std::int64_t last);
-
-// The largest divisor of `value` that is at most `limit`; both at least 1.
-inline std::int64_t divisor_below(std::int64_t value, std::int64_t limit) {
-  std::int64_t best = 1;
-  for (std::int64_t d = 1; d * d <= value; ++d) {
-    if (value % d != 0) continue;
-    if (d <= limit) best = std::max(best, d);
-    if (value / d <= limit) best = std::max(best, value / d);
-  }
-  return best;
-}
 
 }  // namespace trireme::config

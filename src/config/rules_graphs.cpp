@@ -22,82 +22,69 @@ std::string misfit_of(const Recipe& recipe) {
   return {};
 }
 
-Advice without() { return {"run.cuda_graphs", {"false"}}; }
+Advice without() { return {key::run.cuda_graphs, {"false"}}; }
 
 }  // namespace
 
 void Rules::graph_rules() {
   if (!config_.run.cuda_graphs) return;
-  const std::string graphs = show("run.cuda_graphs");
-  rule(
-      {"run.cuda_graphs", "run.device"}, [&] { return config_.run.device == "cuda"; },
-      [&] {
-        return graphs + " launches on a GPU, but " + show("run.device") +
-               " may take none" + advise({{"run.device", {"\"cuda\""}}, without()});
-      });
-  rule(
-      {"run.cuda_graphs", "model.architecture"},
-      [&] { return !config_.model.has_experts(); },
-      [&] {
-        return graphs + " with " + show("model.architecture") +
-               ", whose experts get another number of tokens each time" +
-               advise({{"model.architecture", {"\"llama\""}}, without()});
-      });
-  rule(
-      {"run.cuda_graphs", "parallel.sharding_strategy"},
-      [&] { return config_.parallel.sharding <= optim::Sharding::optimizer; },
-      [&] {
-        return graphs + " with " + show("parallel.sharding_strategy") +
-               ", which gathers weights or reduces gradients inside a microbatch" +
-               advise({{"parallel.sharding_strategy", {"\"ZERO1\"", "\"NO_SHARD\""}},
-                       without()});
-      });
+  const std::string graphs = show(key::run.cuda_graphs);
+  rule({key::run.cuda_graphs, key::run.device}, config_.run.device == "cuda", graphs,
+       " launches on a GPU, but ", key::run.device, " may take none", [&] {
+         return advise({{key::run.device, {"\"cuda\""}}, without()});
+       });
+  rule({key::run.cuda_graphs, key::model.architecture}, !config_.model.has_experts(),
+       graphs, " with ", key::model.architecture,
+       ", whose experts get another number of tokens each time", [&] {
+         return advise({{key::model.architecture, {"\"llama\""}}, without()});
+       });
+  rule({key::run.cuda_graphs, key::parallel.sharding_strategy},
+       config_.parallel.sharding <= optim::Sharding::optimizer, graphs, " with ",
+       key::parallel.sharding_strategy,
+       ", which gathers weights or reduces gradients inside a microbatch", [&] {
+         return advise({{key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
+                        without()});
+       });
   const Recipe& recipe = config_.precision.recipe;
   const std::string misfit = misfit_of(recipe);
   rule(
-      {"run.cuda_graphs", "precision.recipe", "precision.compute"},
-      [&] { return misfit.empty(); },
+      {key::run.cuda_graphs, key::precision.recipe, key::precision.compute},
+      misfit.empty(), graphs,
+      [&] { return format(" with precision.recipe = \"{}\", which ", recipe.name); },
+      misfit,
       [&] {
-        return graphs + format(" with precision.recipe = \"{}\", which ", recipe.name) +
-               misfit +
-               advise({{"precision.recipe",
-                        {"\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
-                       {"precision.weights", {"\"auto\""}},
-                       {"precision.compute", {"\"bf16\""}},
-                       without()});
+        return advise(
+            {{key::precision.recipe, {"\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
+             {key::precision.weights, {"\"auto\""}},
+             {key::precision.compute, {"\"bf16\""}},
+             without()});
       });
   graph_mesh_rules();
 }
 
 // Ranks and schedules.
 void Rules::graph_mesh_rules() {
-  const std::string graphs = show("run.cuda_graphs");
+  const std::string graphs = show(key::run.cuda_graphs);
   const auto& mesh = config_.parallel.mesh;
-  const auto axis = [&](std::string_view key, int ranks) {
-    rule(
-        {"run.cuda_graphs", key}, [&] { return ranks == 1; },
-        [&] {
-          return graphs + " with " + show(key) +
-                 ", whose ranks send messages inside a microbatch, which are not "
-                 "recorded" +
-                 advise({{std::string(key), {"1"}}, without()});
-        });
+  const auto axis = [&](const io::DeckKey& key, int ranks) {
+    rule({key::run.cuda_graphs, key}, ranks == 1, graphs, " with ", key,
+         ", whose ranks send messages inside a microbatch, which are not "
+         "recorded",
+         [&] {
+           return advise({{key, {"1"}}, without()});
+         });
   };
-  axis("parallel.tensor", mesh.tensor);
-  axis("parallel.context", mesh.context);
-  axis("parallel.pipeline", mesh.pipeline);
+  axis(key::parallel.tensor, mesh.tensor);
+  axis(key::parallel.context, mesh.context);
+  axis(key::parallel.pipeline, mesh.pipeline);
   const schedule::ScheduleKind schedule = config_.parallel.schedule;
-  rule(
-      {"run.cuda_graphs", "parallel.schedule"},
-      [&] {
-        return mesh.pipeline > 1 || schedule == schedule::ScheduleKind::gpipe ||
-               schedule == schedule::ScheduleKind::one_f_one_b;
-      },
-      [&] {
-        return graphs + " with " + show("parallel.schedule") +
-               ", which puts work off that is not recorded" +
-               advise({{"parallel.schedule", {"\"1f1b\"", "\"gpipe\""}}, without()});
-      });
+  rule({key::run.cuda_graphs, key::parallel.schedule},
+       mesh.pipeline > 1 || schedule == schedule::ScheduleKind::gpipe ||
+           schedule == schedule::ScheduleKind::one_f_one_b,
+       graphs, " with ", key::parallel.schedule,
+       ", which puts work off that is not recorded", [&] {
+         return advise({{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\""}}, without()});
+       });
 }
 
 }  // namespace trireme::config

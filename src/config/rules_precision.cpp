@@ -1,7 +1,7 @@
 // Rules about the deck's precision section.
 // SPDX-License-Identifier: Apache-2.0
+#include "config/precision.hpp"
 #include "config/rules.hpp"
-#include "config/run_precision.hpp"
 #include "optim/stored_numbers.hpp"
 
 namespace trireme::config {
@@ -38,42 +38,33 @@ std::string must_be(const std::string& what, std::int64_t multiple) {
 void Rules::precision_rules() {
   const PrecisionSettings& precision = config_.precision;
   const std::string_view compute = compute_of(precision.recipe);
-  rule(
-      {"precision.recipe", "precision.compute"},
-      [&] { return deck_.text("precision.compute") == compute; },
-      [&] {
-        return show("precision.recipe") + " multiplies in " + std::string(compute) +
-               ", which contradicts " + show("precision.compute") +
-               advise({{"precision.compute", {format("\"{}\"", compute)}},
-                       {"precision.recipe", {"\"auto\""}}});
-      });
-  const bool proof = deck_.text("precision.compute") == "fp64";
+  rule({key::precision.recipe, key::precision.compute},
+       deck_[key::precision.compute] == compute, key::precision.recipe, " multiplies in ",
+       std::string(compute), ", which contradicts ", key::precision.compute, [&] {
+         return advise({{key::precision.compute, {format("\"{}\"", compute)}},
+                        {key::precision.recipe, {"\"auto\""}}});
+       });
+  const bool proof = deck_[key::precision.compute] == "fp64";
   for (const ClassKey& row : class_keys())
     rule(
-        {row.key, "precision.compute"},
+        {row.key, key::precision.compute},
         [&] {
-          const std::string& type = deck_.text(row.key);
-          return type == "auto" || (type == "fp64") == proof;
+          const std::optional<Precision> type = deck_[row.key];
+          return !type || (type->type == DType::f64) == proof;
         },
-        [&] {
-          return show(row.key) + " with " + show("precision.compute") +
-                 (proof ? " would spoil the proof" : " is of no use") +
-                 format(": write {} = \"auto\"", row.key);
-        });
-  rule(
-      {"precision.rounding", "precision.recipe", "precision.master"},
-      [&] {
-        return deck_.text("precision.rounding") != "stochastic" ||
-               size_of(precision.recipe[TensorClass::master].type) == 2;
-      },
-      [&] {
-        return show("precision.rounding") + " with " + show("precision.recipe") +
-               ": the optimizer updates weights in " +
-               std::string(name_of(precision.recipe[TensorClass::master].type)) +
-               ", which loses no small step" +
-               advise({{"precision.rounding", {"\"auto\""}},
-                       {"precision.master", {"\"bf16\""}}});
-      });
+        row.key, " with ", key::precision.compute,
+        (proof ? " would spoil the proof" : " is of no use"), ": write ",
+        full_name(row.key), " = \"auto\"");
+  rule({key::precision.rounding, key::precision.recipe, key::precision.master},
+       deck_[key::precision.rounding] != Rounding::stochastic ||
+           size_of(precision.recipe[TensorClass::master].type) == 2,
+       key::precision.rounding, " with ", key::precision.recipe,
+       ": the optimizer updates weights in ",
+       std::string(name_of(precision.recipe[TensorClass::master].type)),
+       ", which loses no small step", [&] {
+         return advise({{key::precision.rounding, {"\"auto\""}},
+                        {key::precision.master, {"\"bf16\""}}});
+       });
   feedback_rules();
   layer_rules();
 }
@@ -81,60 +72,45 @@ void Rules::precision_rules() {
 // Residuals are in the unit of the gradients, which a loss scale changes as it goes.
 void Rules::feedback_rules() {
   const Recipe& recipe = config_.precision.recipe;
-  rule(
-      {"precision.error_feedback", "precision.gradient_reduce", "precision.recipe"},
-      [&] {
-        return !config_.precision.error_feedback ||
-               size_of(recipe[TensorClass::gradient_traffic].type) <= 2;
-      },
-      [&] {
-        return show("precision.error_feedback") + " with gradients that travel in " +
-               std::string(name_of(recipe[TensorClass::gradient_traffic].type)) +
-               ": nothing is rounded" +
-               advise({{"precision.error_feedback", {"false"}},
-                       {"precision.gradient_reduce", {"\"bf16\"", "\"fp8\""}}});
-      });
-  rule(
-      {"precision.error_feedback", "precision.compute"},
-      [&] {
-        return !config_.precision.error_feedback ||
-               recipe[TensorClass::activation].type != DType::f16;
-      },
-      [&] {
-        return show("precision.error_feedback") + " with " + show("precision.compute") +
-               ": a changed loss scale would change what is carried over: write "
-               "precision.error_feedback = false, or precision.compute = \"bf16\"";
-      });
+  rule({key::precision.error_feedback, key::precision.gradient_reduce,
+        key::precision.recipe},
+       !config_.precision.error_feedback ||
+           size_of(recipe[TensorClass::gradient_traffic].type) <= 2,
+       key::precision.error_feedback, " with gradients that travel in ",
+       std::string(name_of(recipe[TensorClass::gradient_traffic].type)),
+       ": nothing is rounded", [&] {
+         return advise({{key::precision.error_feedback, {"false"}},
+                        {key::precision.gradient_reduce, {"\"bf16\"", "\"fp8\""}}});
+       });
+  rule({key::precision.error_feedback, key::precision.compute},
+       !config_.precision.error_feedback ||
+           recipe[TensorClass::activation].type != DType::f16,
+       key::precision.error_feedback, " with ", key::precision.compute,
+       ": a changed loss scale would change what is carried over: write "
+       "precision.error_feedback = false, or precision.compute = \"bf16\"");
 }
 
 // Blocks that stay in bf16, and sizes that tensor cores can multiply.
 void Rules::layer_rules() {
   const PrecisionSettings& precision = config_.precision;
   const auto& m = config_.model;
-  for (const auto* key : {"precision.first_bf16", "precision.last_bf16"})
-    rule(
-        {key, "precision.compute"},
-        [&] { return precision.recipe.fp8() || deck_.integer(key) == 0; },
-        [&] {
-          return show(key) + " has no meaning with " + show("precision.compute") +
-                 format(": write {} = 0", key);
-        });
+  for (const io::DeckKey& blocks :
+       {KeyRef(key::precision.first_bf16), KeyRef(key::precision.last_bf16)})
+    meaningless(blocks, key::precision.compute, !precision.recipe.fp8(),
+                ": write " + full_name(blocks) + " = 0");
   if (!precision.recipe.fp8()) return;
-  rule(
-      {"precision.first_bf16", "precision.last_bf16", "model.layers"},
-      [&] { return precision.first_bf16 + precision.last_bf16 <= m.layers; },
-      [&] {
-        return show("precision.first_bf16") + " and " + show("precision.last_bf16") +
-               " together exceed " + show("model.layers") +
-               advise({{"precision.first_bf16",
-                        {std::to_string(
-                            std::max<std::int64_t>(m.layers - precision.last_bf16, 0))}},
-                       {"precision.last_bf16",
-                        {std::to_string(
-                            std::max<std::int64_t>(m.layers - precision.first_bf16, 0))}},
-                       {"model.layers",
-                        {std::to_string(precision.first_bf16 + precision.last_bf16)}}});
-      });
+  rule({key::precision.first_bf16, key::precision.last_bf16, key::model.layers},
+       precision.first_bf16 + precision.last_bf16 <= m.layers, key::precision.first_bf16,
+       " and ", key::precision.last_bf16, " together exceed ", key::model.layers, [&] {
+         return advise({{key::precision.first_bf16,
+                         {std::to_string(
+                             std::max<std::int64_t>(m.layers - precision.last_bf16, 0))}},
+                        {key::precision.last_bf16,
+                         {std::to_string(std::max<std::int64_t>(
+                             m.layers - precision.first_bf16, 0))}},
+                        {key::model.layers,
+                         {std::to_string(precision.first_bf16 + precision.last_bf16)}}});
+       });
   fp8_size_rules();
 }
 
@@ -147,53 +123,55 @@ void Rules::fp8_size_rules() {
   const auto fits = [multiple](std::int64_t extent, std::int64_t parts) {
     return splits(extent, parts, multiple);
   };
-  const auto must = [&](const std::string& what, std::int64_t parts) {
-    return must_be(what, multiple * parts);
-  };
   rule(
-      {"model.hidden", "precision.compute"}, [&] { return fits(m.hidden, 1); },
+      {key::model.hidden, key::precision.compute}, [&] { return fits(m.hidden, 1); },
       [&] {
-        return must(show("model.hidden"), 1) +
-               advise({{"model.hidden", multiples_from(m.hidden, multiple)}});
+        return must_be(show(key::model.hidden), multiple) +
+               advise({{key::model.hidden, multiples_from(m.hidden, multiple)}});
       });
   rule(
-      {"model.feed_forward", "parallel.tensor", "precision.compute"},
+      {key::model.feed_forward, key::parallel.tensor, key::precision.compute},
       [&] { return fits(m.feed_forward, mesh.tensor); },
       [&] {
         const std::int64_t of = multiple * mesh.tensor;
-        return must(show("model.feed_forward", m.feed_forward), mesh.tensor) +
-               advise({{"model.feed_forward", multiples_from(m.feed_forward, of)}});
+        return must_be(show(key::model.feed_forward, m.feed_forward), of) +
+               advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
   if (m.has_experts()) fp8_expert_rules(multiple);
   rule(
-      {"model.heads", "model.kv_heads", "model.hidden", "parallel.tensor"},
-      [&] { return heads_fit(m, mesh.tensor, multiple); },
+      {key::model.heads, key::model.kv_heads, key::model.hidden, key::parallel.tensor},
+      [&] { return heads_fit(m, mesh.tensor, multiple); }, key::model.heads, " of width ",
+      [&] { return std::to_string(m.head_width()); }, " and ",
+      Resolved{key::model.kv_heads, m.kv_heads}, " over ", key::parallel.tensor,
       [&] {
-        return show("model.heads") + " of width " + std::to_string(m.head_width()) +
-               " and " + show("model.kv_heads", m.kv_heads) + " over " +
-               show("parallel.tensor") +
-               format(
-                   ": the width on each rank must be a multiple of {} with "
-                   "precision.compute = \"fp8\"",
-                   multiple) +
-               advise({{"model.heads", divisors_up_to(m.hidden, m.hidden / 2)},
-                       {"model.kv_heads", divisors_up_to(m.heads, m.heads)},
-                       {"model.hidden", multiples_from(m.hidden, multiple * m.heads)}});
+        return format(
+            ": the width on each rank must be a multiple of {} with "
+            "precision.compute = \"fp8\"",
+            multiple);
+      },
+      [&] {
+        return advise(
+            {{key::model.heads, divisors_up_to(m.hidden, m.hidden / 2)},
+             {key::model.kv_heads, divisors_up_to(m.heads, m.heads)},
+             {key::model.hidden, multiples_from(m.hidden, multiple * m.heads)}});
       });
   rule(
-      {"batch.micro", "model.sequence", "parallel.context", "precision.compute"},
+      {key::batch.micro, key::model.sequence, key::parallel.context,
+       key::precision.compute},
       [&] { return fits(config_.batch.micro * m.sequence, mesh.context); },
+      key::batch.micro, " x ", key::model.sequence, " tokens over ",
+      key::parallel.context,
       [&] {
-        return show("batch.micro") + " x " + show("model.sequence") + " tokens over " +
-               show("parallel.context") +
-               format(
-                   " must be a multiple of {} on each rank with precision.compute = "
-                   "\"fp8\"",
-                   multiple) +
-               advise({{"batch.micro",
-                        numbers(config_.batch.micro, config_.batch.micro + multiple)},
-                       {"model.sequence",
-                        multiples_from(m.sequence, multiple * mesh.context)}});
+        return format(
+            " must be a multiple of {} on each rank with precision.compute = "
+            "\"fp8\"",
+            multiple);
+      },
+      [&] {
+        return advise(
+            {{key::batch.micro,
+              numbers(config_.batch.micro, config_.batch.micro + multiple)},
+             {key::model.sequence, multiples_from(m.sequence, multiple * mesh.context)}});
       });
 }
 
@@ -202,16 +180,16 @@ void Rules::fp8_expert_rules(std::int64_t multiple) {
   const auto& m = config_.model;
   const std::int64_t parts = config_.parallel.mesh.tensor;
   rule(
-      {"model.moe.expert_feed_forward", "model.moe.shared_experts", "parallel.tensor",
-       "precision.compute"},
+      {key::moe.expert_feed_forward, key::moe.shared_experts, key::parallel.tensor,
+       key::precision.compute},
       [&] {
         return splits(m.expert_width(), parts, multiple) &&
                splits(m.moe.shared_experts * m.expert_width(), parts, multiple);
       },
       [&] {
-        return must_be(show("model.moe.expert_feed_forward", m.expert_width()),
+        return must_be(show(key::moe.expert_feed_forward, m.expert_width()),
                        multiple * parts) +
-               advise({{"model.moe.expert_feed_forward",
+               advise({{key::moe.expert_feed_forward,
                         multiples_from(m.expert_width(), multiple * parts)}});
       });
 }

@@ -7,7 +7,7 @@
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "comm/meta_group.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "engine/engine.hpp"
 #include "kernels/elementwise.hpp"
 #include "optim/learning_rate.hpp"

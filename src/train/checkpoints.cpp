@@ -34,9 +34,9 @@ void warn_of_changes(const std::string& before, const std::string& now) {
   }
   const auto new_deck = io::Deck::parse(now, "deck", {}, table);
   for (const auto& key : table) {
-    const std::string name = std::string(key.section) + "." + std::string(key.name);
+    const std::string name = full_name(key);
     if (!changes_training(key.section) && name != "run.seed") continue;
-    const auto was = old_deck->value_text(name), is = new_deck.value_text(name);
+    const auto was = old_deck->value_text(key), is = new_deck.value_text(key);
     if (was != is)
       log::warn("resumed with {} = {}; the checkpoint had {}", name, is, was);
   }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "ranks/equality.hpp"
 #include "support/step.hpp"
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "base/philox.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "engine/engine.hpp"
 #include "infer/evaluation.hpp"
 #include "support/world.hpp"

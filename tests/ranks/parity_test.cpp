@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "support/mesh_run.hpp"
 #include "support/world.hpp"
 

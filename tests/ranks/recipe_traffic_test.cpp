@@ -2,7 +2,7 @@
 // kind and type, counted, for each recipe and axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/trace.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "ranks/equality.hpp"
 
 namespace trireme::test {

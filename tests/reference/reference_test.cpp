@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "comm/mesh.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "engine/engine.hpp"
 #include "io/hdf5_file.hpp"
 #include "support/step.hpp"

@@ -147,10 +147,11 @@ add bad_choice 'must be one of|"adamw"' 'optimizer.name = "adam"'
 add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
 add control 'control characters' 'run.name = "a\u0007"'
 
-# 6. Known, but not available yet.
-add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
-add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
-add megatron 'not available yet; write data.source' 'data.source = "megatron"'
+# 6. Known, but not available yet; and words of other programs.
+add tokenizer 'not available yet; write data.tokenizer' 'data.tokenizer = "mine.json"'
+add activations 'must be one of "none", "optimizer", "weights"' 'parallel.offload = "activations"'
+add adafactor 'must be one of "adamw", "sgd"' 'optimizer.name = "adafactor"'
+add megatron 'must be one of "bytes", "tokens", "synthetic"' 'data.source = "megatron"'
 
 # 7. The command line.
 rule no_equals 64 1 'command line: parallel.tensor: expected section.key=value' parallel.tensor

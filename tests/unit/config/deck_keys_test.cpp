@@ -173,7 +173,8 @@ TEST(DeckKeys, Choices) {
     expect_contains(message, "\"" + first + "\"");
     std::stringstream choices{std::string(key.choices)};
     for (std::string choice; std::getline(choices, choice, '|');)
-      EXPECT_EQ(parse_sample({name_of(key) + "=" + choice}).text(name_of(key)), choice);
+      EXPECT_EQ(parse_sample({name_of(key) + "=" + choice}).value_text(key),
+                "\"" + choice + "\"");
   }
   EXPECT_GT(tried, 10);
 }

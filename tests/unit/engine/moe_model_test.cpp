@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/philox.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "engine/engine.hpp"
 #include "support/step.hpp"
 

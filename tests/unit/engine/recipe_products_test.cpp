@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "kernels/fp8.hpp"
 #include "kernels/product_counts.hpp"
 #include "support/mesh_run.hpp"

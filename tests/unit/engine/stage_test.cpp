@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "base/philox.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "engine/engine.hpp"
 #include "support/step.hpp"
 

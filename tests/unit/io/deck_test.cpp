@@ -21,21 +21,32 @@ using io::KeyType;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-constexpr std::array table = {
-    DeckKey{"run", "steps", KeyType::integer, "steps", "", 1, 1000, "", "Steps."},
-    DeckKey{"run", "name", KeyType::text, "", "\"run\"", 0, 0, "", "Name."},
-    DeckKey{"run", "limit", KeyType::seconds, "seconds", "0", 0, 1e6, "", "Limit."},
-    DeckKey{"model", "heads", KeyType::integer, "", "4", 1, infinite, "", "Heads."},
-    DeckKey{"model", "kind", KeyType::text, "", "\"llama\"", 0, 0, "llama|gpt2", "Kind."},
-    DeckKey{"model", "tied", KeyType::boolean, "", "false", 0, 0, "", "Tied."},
-    DeckKey{"model", "rate", KeyType::real, "", "0.5", 0, 1, "", "Rate.", true, true},
-    DeckKey{"data", "paths", KeyType::texts, "", "[]", 0, 0, "", "Paths."},
-    DeckKey{"data", "cache", KeyType::bytes, "bytes", "\"1 MiB\"", 0, 1e15, "", "Cache."},
-    DeckKey{"optimizer", "betas", KeyType::reals, "", "[0.9, 0.95]", 0, 1, "", "Betas."},
-    DeckKey{"optimizer.schedule", "warmup", KeyType::integer, "steps", "0", 0, 100, "",
-            "Warm-up."},
-    DeckKey{"debug", "dump", KeyType::integers, "steps", "[]", 1, 100, "", "Dump."},
-};
+constexpr io::Key<std::int64_t> steps{
+    {"run", "steps", KeyType::integer, "steps", "", 1, 1000, "", "Steps."}};
+constexpr io::Key<std::string> run_name{
+    {"run", "name", KeyType::text, "", "\"run\"", 0, 0, "", "Name."}};
+constexpr io::Key<double> limit{
+    {"run", "limit", KeyType::seconds, "seconds", "0", 0, 1e6, "", "Limit."}};
+constexpr io::Key<std::int64_t> heads{
+    {"model", "heads", KeyType::integer, "", "4", 1, infinite, "", "Heads."}};
+constexpr io::Key<std::string> kind{
+    {"model", "kind", KeyType::text, "", "\"llama\"", 0, 0, "llama|gpt2", "Kind."}};
+constexpr io::Key<bool> tied{
+    {"model", "tied", KeyType::boolean, "", "false", 0, 0, "", "Tied."}};
+constexpr io::Key<double> rate{
+    {"model", "rate", KeyType::real, "", "0.5", 0, 1, "", "Rate.", true, true}};
+constexpr io::Key<std::vector<std::string>> paths{
+    {"data", "paths", KeyType::texts, "", "[]", 0, 0, "", "Paths."}};
+constexpr io::Key<std::int64_t> cache{
+    {"data", "cache", KeyType::bytes, "bytes", "\"1 MiB\"", 0, 1e15, "", "Cache."}};
+constexpr io::Key<std::vector<double>> betas{
+    {"optimizer", "betas", KeyType::reals, "", "[0.9, 0.95]", 0, 1, "", "Betas."}};
+constexpr io::Key<std::int64_t> warmup{{"optimizer.schedule", "warmup", KeyType::integer,
+                                        "steps", "0", 0, 100, "", "Warm-up."}};
+constexpr io::Key<std::vector<std::int64_t>> dump{
+    {"debug", "dump", KeyType::integers, "steps", "[]", 1, 100, "", "Dump."}};
+const std::array<DeckKey, 12> table = {steps, run_name, limit, heads, kind,   tied,
+                                       rate,  paths,    cache, betas, warmup, dump};
 
 Deck parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return Deck::parse(text, "x.toml", overrides, table);
@@ -81,17 +92,17 @@ schedule.warmup = 7
 [debug]
 dump = [1, 2]
 )");
-  EXPECT_EQ(deck.integer("run.steps"), 1000);
-  EXPECT_EQ(deck.text("run.name"), "a \"b\" é");
-  EXPECT_EQ(deck.real("run.limit"), 90.0);
-  EXPECT_EQ(deck.integer("model.heads"), 4);
-  EXPECT_TRUE(deck.boolean("model.tied"));
-  EXPECT_EQ(deck.real("model.rate"), 3e-4);
-  EXPECT_EQ(deck.texts("data.paths"), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(deck.integer("data.cache"), 2048);
-  EXPECT_EQ(deck.reals("optimizer.betas"), (std::vector<double>{0, 1}));
-  EXPECT_EQ(deck.integer("optimizer.schedule.warmup"), 7);
-  EXPECT_EQ(deck.integers("debug.dump"), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(deck[steps], 1000);
+  EXPECT_EQ(deck[run_name], "a \"b\" é");
+  EXPECT_EQ(deck[limit], 90.0);
+  EXPECT_EQ(deck[heads], 4);
+  EXPECT_TRUE(deck[tied]);
+  EXPECT_EQ(deck[rate], 3e-4);
+  EXPECT_EQ(deck[paths], (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(deck[cache], 2048);
+  EXPECT_EQ(deck[betas], (std::vector<double>{0, 1}));
+  EXPECT_EQ(deck[warmup], 7);
+  EXPECT_EQ(deck[dump], (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(deck.where("run.steps"), "x.toml:3:9");
   EXPECT_EQ(deck.where("model.heads"), "default");
   EXPECT_FALSE(deck.given("model.heads"));
@@ -102,8 +113,10 @@ dump = [1, 2]
 
 TEST(Deck, MisuseInTheProgramIsInternal) {
   const Deck deck = parse(minimal);
-  EXPECT_THROW(deck.integer("run.name"), Error);
-  EXPECT_THROW(deck.integer("run.stepz"), Error);
+  constexpr io::Key<std::int64_t> wrong_type{run_name},
+      unknown{{"run", "stepz", KeyType::integer, "", "", 1, 2, "", "Steps."}};
+  EXPECT_THROW(deck[wrong_type], Error);
+  EXPECT_THROW(deck[unknown], Error);
 }
 
 TEST(Deck, Messages) {
@@ -233,8 +246,8 @@ TEST(Deck, LargeWrongFilesAreRefusedQuickly) {
 
 TEST(Deck, ByteOrderMarkAndCarriageReturns) {
   const Deck deck = parse("\xef\xbb\xbf[run]\r\nsteps = 5\r\nname = \"x\"\r\n");
-  EXPECT_EQ(deck.integer("run.steps"), 5);
-  EXPECT_EQ(deck.text("run.name"), "x");
+  EXPECT_EQ(deck[steps], 5);
+  EXPECT_EQ(deck[run_name], "x");
   EXPECT_EQ(problem("\xef\xbb\xbf[run]\r\nstep = 5\r\n").substr(0, 11), "x.toml:2:1:");
 }
 
@@ -247,8 +260,7 @@ TEST(Deck, SizesAndTimes) {
        {"7 B", 7},
        {"3 kB", 3000}}};
   for (const auto& [text, bytes] : sizes)
-    EXPECT_EQ(parse(minimal, {std::string("data.cache=") + text}).integer("data.cache"),
-              bytes);
+    EXPECT_EQ(parse(minimal, {std::string("data.cache=") + text})[cache], bytes);
   const std::array<std::pair<const char*, double>, 6> times = {{{"30 min", 1800},
                                                                 {"90 s", 90},
                                                                 {"2 h", 7200},
@@ -256,8 +268,7 @@ TEST(Deck, SizesAndTimes) {
                                                                 {"12.5", 12.5},
                                                                 {"250 ms", 0.25}}};
   for (const auto& [text, seconds] : times)
-    EXPECT_EQ(parse(minimal, {std::string("run.limit=") + text}).real("run.limit"),
-              seconds);
+    EXPECT_EQ(parse(minimal, {std::string("run.limit=") + text})[limit], seconds);
   for (const char* wrong : {"\"-1 B\"", "\"9999999 PiB\"", "\"1e3 B\"", "\"4\"", "\" B\"",
                             "\"\"", "\"inf B\"", "\"nan B\"", "-1", "1.5"})
     EXPECT_EQ(thrown_by(minimal, {std::string("data.cache=") + wrong}).status,
@@ -271,10 +282,10 @@ TEST(Deck, OverridesReplaceValuesOfTheFile) {
       parse("run.steps = \"wrong\"\nmodel.tied = true\n",
             {"run.steps=5", "run.steps = 6", "run.name=runs/a b=c",
              "data.paths=[\"a\", \"b\"]", "model.rate=.25e0", "model.rate=0.25"});
-  EXPECT_EQ(deck.integer("run.steps"), 6);
-  EXPECT_EQ(deck.text("run.name"), "runs/a b=c");
-  EXPECT_EQ(deck.texts("data.paths").size(), 2u);
-  EXPECT_TRUE(deck.boolean("model.tied"));
+  EXPECT_EQ(deck[steps], 6);
+  EXPECT_EQ(deck[run_name], "runs/a b=c");
+  EXPECT_EQ(deck[paths].size(), 2u);
+  EXPECT_TRUE(deck[tied]);
   EXPECT_EQ(deck.where("run.steps"), "command line");
 }
 
@@ -320,9 +331,9 @@ TEST(Deck, EffectiveDeckIsAFixedPoint) {
   const std::string text = deck.effective();
   const Deck again = Deck::parse(text, "effective.toml", {}, table);
   EXPECT_EQ(again.effective(), text);
-  EXPECT_EQ(again.real("model.rate"), 0.1234567890123456789);
-  EXPECT_EQ(again.reals("optimizer.betas")[0], 1e-300);
-  EXPECT_EQ(again.text("run.name"), "a\\b \"c\" # é");
+  EXPECT_EQ(again[rate], 0.1234567890123456789);
+  EXPECT_EQ(again[betas][0], 1e-300);
+  EXPECT_EQ(again[run_name], "a\\b \"c\" # é");
   EXPECT_NE(text.find("cache = 3145728"), std::string::npos) << text;
   EXPECT_NE(text.find("limit = 3600.0"), std::string::npos) << text;
   EXPECT_NE(text.find("# Warm-up."), std::string::npos) << text;
@@ -335,7 +346,7 @@ TEST(Deck, LenientReadingKeepsProblems) {
   EXPECT_FALSE(deck.sound("model.heads"));
   EXPECT_FALSE(deck.sound("run.steps"));
   EXPECT_TRUE(deck.sound("model.tied"));
-  EXPECT_EQ(deck.integer("model.heads"), 4);
+  EXPECT_EQ(deck[heads], 4);
   EXPECT_THROW(deck.require_sound(), Error);
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "config/deck_table.hpp"
-#include "config/run_precision.hpp"
+#include "config/precision.hpp"
 #include "unit/config/deck_sample.hpp"
 
 namespace trireme::test {
@@ -183,7 +183,7 @@ TEST(RunConfig, KeysReplaceClassesOfARecipe) {
       {"precision.compute=fp8", "precision.recipe=te_delayed", "precision.weights=bf16",
        "precision.moments=fp8", "precision.master=fp16", "precision.gradient_reduce=bf16",
        "precision.rounding=stochastic"});
-  const Recipe recipe = config::read_precision(deck).recipe;
+  const Recipe recipe = config::read_recipe(deck);
   EXPECT_EQ(recipe[TensorClass::weight].type, DType::bf16);
   EXPECT_EQ(recipe[TensorClass::weight_traffic].type, DType::bf16);
   EXPECT_EQ(recipe[TensorClass::moment1], (Precision{DType::e4m3, Scaling::current}));
@@ -194,7 +194,7 @@ TEST(RunConfig, KeysReplaceClassesOfARecipe) {
             (Precision{DType::e4m3, Scaling::delayed}));
   EXPECT_TRUE(recipe.stochastic);
   const auto chance = [](const std::vector<std::string>& words) {
-    return config::read_precision(parse_sample(words)).recipe.stochastic;
+    return config::read_recipe(parse_sample(words)).stochastic;
   };
   const std::vector<std::string> nanotron = {"precision.compute=fp8",
                                              "precision.recipe=nanotron_fp8"};

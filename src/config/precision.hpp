@@ -2,23 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "config/run_config.hpp"
 
 namespace trireme::config {
 
-// Keys of section precision that replace the type of some classes of a recipe.
-struct ClassKey {
-  std::string_view key;
-  std::span<const TensorClass> classes;
-};
-std::span<const ClassKey> class_keys();
-
-// Reads what is sound and leaves the defaults for the rest: whether the parts fit is for
-// the rules.
-PrecisionSettings read_precision(const io::Deck& deck);
+// The recipe that the deck names, with its changes to single classes: whether the parts
+// fit is for the rules.
+Recipe read_recipe(const io::Deck& deck);
 
 // The settings of a recipe as it stands in the table, the rest as by default.
 PrecisionSettings precision_of(const Recipe& recipe);

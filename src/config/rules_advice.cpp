@@ -49,8 +49,8 @@ std::vector<std::string> numbers(std::int64_t first, std::int64_t last) {
   return all;
 }
 
-const Rules::Tried& Rules::try_out(const std::string& key, const std::string& value,
-                                   int ranks) const {
+const RuleCheck::Tried& RuleCheck::try_out(const std::string& key,
+                                           const std::string& value, int ranks) const {
   const auto [found, fresh] =
       tried_.try_emplace(key + "=" + value + " on " + std::to_string(ranks));
   Tried& tried = found->second;
@@ -68,15 +68,12 @@ const Rules::Tried& Rules::try_out(const std::string& key, const std::string& va
   if (!tried.sound) return tried;
   const int here = ranks_on_node_ > 0 ? std::min(ranks_on_node_, ranks) : 0;
   const RunConfig config = read_run_config(deck, ranks, here);
-  Rules rules(deck, config, ranks, here);
-  rules.quiet_ = true;
-  rules.judge();
-  tried.broken = std::move(rules.names_);
+  tried.broken = Rules(deck, config, ranks, here).names_of_broken();
   return tried;
 }
 
-bool Rules::mends(const std::string& key, const std::string& value, int ranks,
-                  bool rest_may_break) const {
+bool RuleCheck::mends(const std::string& key, const std::string& value, int ranks,
+                      bool rest_may_break) const {
   const Tried& then = try_out(key, value, ranks);
   if (!then.sound || then.broken.contains(under_way_)) return false;
   if (rest_may_break) return true;
@@ -84,7 +81,8 @@ bool Rules::mends(const std::string& key, const std::string& value, int ranks,
   return std::includes(now.begin(), now.end(), then.broken.begin(), then.broken.end());
 }
 
-std::string Rules::advise_one(const std::vector<Advice>& all, bool rest_may_break) const {
+std::string RuleCheck::advise_one(const std::vector<Advice>& all,
+                                  bool rest_may_break) const {
   std::string write, start;
   bool one = false;  // rank
   for (const Advice& advice : all) {
@@ -107,7 +105,7 @@ std::string Rules::advise_one(const std::vector<Advice>& all, bool rest_may_brea
   return write + (write.empty() || start.empty() ? "" : ", or ") + start;
 }
 
-std::string Rules::advise_with_ranks(const std::vector<Advice>& all) const {
+std::string RuleCheck::advise_with_ranks(const std::vector<Advice>& all) const {
   constexpr std::size_t most_of_each = 4;
   for (const Advice& advice : all) {
     if (advice.key.empty()) continue;
@@ -125,7 +123,7 @@ std::string Rules::advise_with_ranks(const std::vector<Advice>& all) const {
   return {};
 }
 
-std::string Rules::advise(const std::vector<Advice>& all) const {
+std::string RuleCheck::advise(const std::vector<Advice>& all) const {
   std::string text = advise_one(all, false);
   if (text.empty()) text = advise_with_ranks(all);
   if (text.empty()) text = advise_one(all, true);

@@ -1,0 +1,17 @@
+// All keys of the deck, as objects: deck[key::parallel.tensor].
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/keys_model.hpp"
+#include "config/keys_optimizer.hpp"
+#include "config/keys_output.hpp"
+#include "config/keys_parallel.hpp"
+#include "config/keys_precision.hpp"
+#include "config/keys_run.hpp"
+
+namespace trireme::config {
+
+// The sections in the order of the help and of the reference page.
+std::span<const Section* const> sections();
+
+}  // namespace trireme::config

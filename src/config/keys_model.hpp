@@ -1,0 +1,214 @@
+// Keys of the deck: the model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/section.hpp"
+
+namespace trireme::config {
+
+// A setting of mixtures of experts.
+template <auto member>
+inline constexpr auto of_moe = sets<&RunConfig::model, &model::ModelConfig::moe, member>;
+
+struct ModelKeys : Section {
+  constexpr ModelKeys() : Section("model") {}
+
+  Choice<model::Architecture> architecture{
+      *this,
+      "architecture",
+      "\"llama\"",
+      {{"llama", model::Architecture::llama},
+       {"gpt2", model::Architecture::gpt2},
+       {"mixtral", model::Architecture::mixtral},
+       {"deepseek_moe", model::Architecture::deepseek_moe}},
+      "llama: RMSNorm, rotary positions, SwiGLU; gpt2: LayerNorm, learned "
+      "positions, biases, GELU; mixtral and deepseek_moe: llama with experts "
+      "(model.moe).",
+      sets<&RunConfig::model, &model::ModelConfig::architecture>};
+  Integer layers{*this,
+                 "layers",
+                 "",
+                 "",
+                 within(1, 1e5),
+                 "Transformer blocks.",
+                 sets<&RunConfig::model, &model::ModelConfig::layers>};
+  Integer hidden{*this,
+                 "hidden",
+                 "",
+                 "",
+                 within(1, 1 << 24),
+                 "Width of the model.",
+                 sets<&RunConfig::model, &model::ModelConfig::hidden>};
+  Integer heads{*this,
+                "heads",
+                "",
+                "",
+                within(1, 1 << 20),
+                "Attention heads; divides hidden.",
+                sets<&RunConfig::model, &model::ModelConfig::heads>};
+  Integer kv_heads{
+      *this,
+      "kv_heads",
+      "",
+      "0",
+      within(0, 1 << 20),
+      "Key and value heads (grouped attention); divides heads; 0: as many as heads.",
+      sets<&RunConfig::model, &model::ModelConfig::kv_heads>};
+  Integer feed_forward{
+      *this,
+      "feed_forward",
+      "",
+      "0",
+      within(0, 1 << 28),
+      "Width inside the MLP; 0: 4 hidden for gpt2, and for llama 8/3 hidden "
+      "rounded up to a multiple of 64.",
+      sets<&RunConfig::model, &model::ModelConfig::feed_forward>};
+  Integer vocabulary{
+      *this,
+      "vocabulary",
+      "",
+      "0",
+      within(0, 2147483647),
+      "Number of tokens; 0: 257 for data.source = \"bytes\", else it must be given.",
+      sets<&RunConfig::model, &model::ModelConfig::vocabulary>};
+  Integer sequence{
+      *this,
+      "sequence",
+      "tokens",
+      "",
+      within(1, 1 << 27),
+      "Length of a training sequence; for gpt2 also the number of positions.",
+      sets<&RunConfig::model, &model::ModelConfig::sequence>};
+  Real rope_theta{*this,
+                  "rope_theta",
+                  "",
+                  "10000.0",
+                  above(0, 1e12),
+                  "Base of the rotary positions; llama only.",
+                  sets<&RunConfig::model, &model::ModelConfig::rope_theta>};
+  Real norm_eps{*this,
+                "norm_eps",
+                "",
+                "1e-05",
+                above(0, 1),
+                "Added to the variance in RMSNorm and LayerNorm.",
+                sets<&RunConfig::model, &model::ModelConfig::norm_eps>};
+  Boolean tie_embeddings{
+      *this, "tie_embeddings", "false",
+      "Use the embedding as output matrix as well (GPT-2 as published: true).",
+      sets<&RunConfig::model, &model::ModelConfig::tie_embeddings>};
+  Real initializer_range{*this,
+                         "initializer_range",
+                         "",
+                         "0.02",
+                         within(0, 10),
+                         "Standard deviation of the initial weights.",
+                         sets<&RunConfig::model, &model::ModelConfig::initializer_range>};
+  Real z_loss{*this,
+              "z_loss",
+              "",
+              "0.0",
+              within(0, 1),
+              "Weight of the square of log(sum of exp of logits) in the loss; 0: none.",
+              sets<&RunConfig::z_loss>};
+  String from{*this, "from", "\"\"", "",
+              "Model to start from; not available yet: leave it empty."};
+};
+
+struct MoeKeys : Section {
+  constexpr MoeKeys() : Section("model.moe") {}
+
+  Integer experts{*this,
+                  "experts",
+                  "",
+                  "0",
+                  within(0, 1 << 20),
+                  "Experts of a layer; needed by mixtral and deepseek_moe, 0 for others.",
+                  of_moe<&model::MoeSettings::experts>};
+  Integer top_k{*this,
+                "top_k",
+                "",
+                "2",
+                within(1, 1 << 20),
+                "Experts that a token uses.",
+                of_moe<&model::MoeSettings::top_k>};
+  Integer shared_experts{*this,
+                         "shared_experts",
+                         "",
+                         "0",
+                         within(0, 1 << 16),
+                         "Experts that every token uses besides; deepseek_moe only.",
+                         of_moe<&model::MoeSettings::shared_experts>};
+  Integer expert_feed_forward{*this,
+                              "expert_feed_forward",
+                              "",
+                              "0",
+                              within(0, 1 << 28),
+                              "Width inside one expert; 0: model.feed_forward.",
+                              of_moe<&model::MoeSettings::expert_feed_forward>};
+  Integer dense_layers{*this,
+                       "dense_layers",
+                       "",
+                       "0",
+                       within(0, 1e5),
+                       "First layers that have an ordinary MLP; deepseek_moe only.",
+                       of_moe<&model::MoeSettings::dense_layers>};
+  Choice<model::Router> router{
+      *this,
+      "router",
+      "\"softmax\"",
+      {{"softmax", model::Router::softmax}, {"sigmoid", model::Router::sigmoid}},
+      "How a router's logits become scores; sigmoid for deepseek_moe only.",
+      of_moe<&model::MoeSettings::router>};
+  Boolean normalise{*this, "normalise", "true",
+                    "Make the weights of a token's experts sum to model.moe.scaling.",
+                    of_moe<&model::MoeSettings::normalise>};
+  Real scaling{*this,
+               "scaling",
+               "",
+               "1.0",
+               above(0, 1e6),
+               "Factor of the weights of a token's experts.",
+               of_moe<&model::MoeSettings::scaling>};
+  Real capacity_factor{
+      *this,
+      "capacity_factor",
+      "",
+      "0.0",
+      within(0, 1e6),
+      "An expert takes at most this times its even share of a sequence's tokens, "
+      "later ones pass it by; 0: it takes all.",
+      of_moe<&model::MoeSettings::capacity_factor>};
+  Real aux_loss{*this,
+                "aux_loss",
+                "",
+                "0.0",
+                within(0, 1e3),
+                "Weight of the balance loss of each sequence.",
+                of_moe<&model::MoeSettings::aux_loss>};
+  Real z_loss{*this,
+              "z_loss",
+              "",
+              "0.0",
+              within(0, 1e3),
+              "Weight of the square of the routers' log-sum-exp.",
+              of_moe<&model::MoeSettings::z_loss>};
+  Boolean choice_bias{
+      *this, "choice_bias", "false",
+      "Add a bias to the scores when experts are chosen; deepseek_moe only.",
+      of_moe<&model::MoeSettings::choice_bias>};
+  Real bias_update_rate{*this,
+                        "bias_update_rate",
+                        "",
+                        "0.0",
+                        within(0, 1e3),
+                        "How much that bias moves towards an even load after each step.",
+                        of_moe<&model::MoeSettings::bias_update_rate>};
+};
+
+namespace key {
+inline constexpr ModelKeys model;
+inline constexpr MoeKeys moe;
+}  // namespace key
+
+}  // namespace trireme::config

@@ -1,0 +1,116 @@
+// Keys of the deck: the optimizer and its learning rate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/section.hpp"
+
+namespace trireme::config {
+
+// A setting of the learning rate's schedule.
+template <auto member>
+inline constexpr auto of_schedule =
+    sets<&RunConfig::optimizer, &optim::OptimizerConfig::schedule, member>;
+
+struct OptimizerKeys : Section {
+  constexpr OptimizerKeys() : Section("optimizer") {}
+
+  Choice<optim::OptimizerKind> name{
+      *this,
+      "name",
+      "\"adamw\"",
+      {{"adamw", optim::OptimizerKind::adamw}, {"sgd", optim::OptimizerKind::sgd}},
+      "adamw, or sgd with betas[0] as momentum.",
+      sets<&RunConfig::optimizer, &optim::OptimizerConfig::kind>};
+  Real learning_rate{*this,
+                     "learning_rate",
+                     "",
+                     "0.0003",
+                     within(0, 1e6),
+                     "Peak learning rate, but for what optimizer.groups says.",
+                     sets<&RunConfig::optimizer, &optim::OptimizerConfig::learning_rate>};
+  Reals betas{*this,
+              "betas",
+              "",
+              "[0.9, 0.95]",
+              below(0, 1),
+              "Decay of the first and second moment; sgd uses the first as momentum and "
+              "not the second."};
+  Real eps{*this,
+           "eps",
+           "",
+           "1e-08",
+           above(0, 1),
+           "Added to the root of the second moment; unused by sgd.",
+           sets<&RunConfig::optimizer, &optim::OptimizerConfig::eps>};
+  Real weight_decay{
+      *this,
+      "weight_decay",
+      "",
+      "0.1",
+      within(0, 1e6),
+      "Decoupled weight decay; not applied to norms and biases unless a group says "
+      "so.",
+      sets<&RunConfig::optimizer, &optim::OptimizerConfig::weight_decay>};
+  Real clip{*this,
+            "clip",
+            "",
+            "1.0",
+            within(0, 1e30),
+            "Largest global norm of the gradient; 0: no clipping.",
+            sets<&RunConfig::optimizer, &optim::OptimizerConfig::clip>};
+  Strings groups{
+      *this, "groups", "[]",
+      "Tensors trained in their own way, each as \"PATTERN frozen\" or \"PATTERN "
+      "learning_rate=X weight_decay=X\"; * stands for anything. The rate is a peak "
+      "of its own, also beside a learning_rate of 0, on the course of "
+      "optimizer.schedule; the decay holds for norms and biases too. Of several "
+      "that fit, the last that gives a value wins, and trains what an earlier one "
+      "froze."};
+};
+
+struct ScheduleKeys : Section {
+  constexpr ScheduleKeys() : Section("optimizer.schedule") {}
+
+  Choice<optim::DecayStyle> name{
+      *this,
+      "name",
+      "\"constant\"",
+      {{"constant", optim::DecayStyle::constant},
+       {"linear", optim::DecayStyle::linear},
+       {"cosine", optim::DecayStyle::cosine},
+       {"wsd", optim::DecayStyle::wsd}},
+      "Course of the learning rate after warm-up; wsd: constant, then a linear "
+      "decay.",
+      of_schedule<&optim::ScheduleConfig::kind>};
+  Integer warmup{*this,
+                 "warmup",
+                 "steps",
+                 "0",
+                 within(0, most_steps),
+                 "Steps of linear warm-up from 0.",
+                 of_schedule<&optim::ScheduleConfig::warmup>};
+  Integer decay{
+      *this,
+      "decay",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Length of the decay; 0 for linear and cosine: to the last step; wsd needs "
+      "it; constant has none.",
+      of_schedule<&optim::ScheduleConfig::decay>};
+  Real final_fraction{
+      *this,
+      "final_fraction",
+      "",
+      "0.1",
+      within(0, 1),
+      "Learning rate at the end, as a fraction of the peak; unused by constant.",
+      of_schedule<&optim::ScheduleConfig::final_fraction>};
+};
+
+namespace key {
+inline constexpr OptimizerKeys optimizer;
+inline constexpr ScheduleKeys schedule;
+}  // namespace key
+
+}  // namespace trireme::config

@@ -1,0 +1,226 @@
+// Keys of the deck: checkpoints, metrics, health and debugging.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/section.hpp"
+
+namespace trireme::config {
+
+// A setting of what is done about steps.
+template <auto member>
+inline constexpr auto of_steps = sets<&RunConfig::health, &HealthSettings::steps, member>;
+
+struct CheckpointKeys : Section {
+  constexpr CheckpointKeys() : Section("checkpoint") {}
+
+  Integer every{*this,
+                "every",
+                "steps",
+                "0",
+                within(0, most_steps),
+                "Steps between checkpoints; 0: one at the end only.",
+                sets<&RunConfig::checkpoint, &CheckpointSettings::every>};
+  Boolean at_end{
+      *this, "at_end", "true",
+      "Write one when run.steps are done; false: for benchmarks. A signal or a "
+      "time limit saves in any case.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::at_end>};
+  Integer keep{*this,
+               "keep",
+               "checkpoints",
+               "2",
+               within(0, 1e6),
+               "How many of the newest are kept; 0: all.",
+               sets<&RunConfig::checkpoint, &CheckpointSettings::keep>};
+  Integer keep_every{
+      *this,
+      "keep_every",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Checkpoints of multiples of this many steps are kept for ever; 0: none.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::keep_every>};
+  Boolean async{
+      *this, "async", "false",
+      "Write a copy while training goes on; the copy takes as much memory of the "
+      "host as the rank writes.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::async>};
+  String resume{
+      *this,
+      "resume",
+      "\"auto\"",
+      "",
+      "auto: go on from the newest checkpoint if there is one; never: start anew; "
+      "or the path of a checkpoint.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::resume>};
+  Choice<bool> load{
+      *this,
+      "load",
+      "\"all\"",
+      {{"all", false}, {"one", true}},
+      "Who reads a checkpoint: every rank its part, or one rank, which hands each "
+      "tensor out.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::one_reads>};
+  Boolean load_on_mesh_change{
+      *this, "load_on_mesh_change", "true",
+      "Allow resuming from a checkpoint that another mesh wrote.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::load_on_mesh_change>};
+};
+
+struct MetricsKeys : Section {
+  constexpr MetricsKeys() : Section("metrics") {}
+
+  Integer every{*this,
+                "every",
+                "steps",
+                "1",
+                within(1, most_steps),
+                "Steps between printed lines; metrics.jsonl has every step.",
+                sets<&RunConfig::metrics, &MetricsSettings::every>};
+  Boolean tensorboard{
+      *this, "tensorboard", "false",
+      "Write TensorBoard event files to tensorboard/ under run.directory.",
+      sets<&RunConfig::metrics, &MetricsSettings::tensorboard>};
+  Integer validate_every{*this,
+                         "validate_every",
+                         "steps",
+                         "0",
+                         within(0, most_steps),
+                         "Steps between validations; 0: none.",
+                         sets<&RunConfig::metrics, &MetricsSettings::validate_every>};
+  Integer validate_sequences{
+      *this,
+      "validate_sequences",
+      "sequences",
+      "64",
+      within(0, 1e12),
+      "Sequences of one validation; 0: all there are.",
+      sets<&RunConfig::metrics, &MetricsSettings::validate_sequences>};
+};
+
+struct HealthKeys : Section {
+  constexpr HealthKeys() : Section("health") {}
+
+  Choice<StepRules::Reaction> nan{
+      *this,
+      "nan",
+      "\"stop\"",
+      {{"stop", StepRules::Reaction::stop}, {"skip", StepRules::Reaction::skip}},
+      "What to do when loss or gradient is not finite, or too large to be used: "
+      "stop the run, or skip the step.",
+      of_steps<&StepRules::nan>};
+  Seconds watchdog_seconds{
+      *this,
+      "watchdog_seconds",
+      "seconds",
+      "0",
+      within(0, 1e9),
+      "Time without any progress of any rank that ends the job with status 82 and "
+      "a report; 0: no watch.",
+      sets<&RunConfig::health, &HealthSettings::watchdog_seconds>};
+  Real slow_factor{
+      *this,
+      "slow_factor",
+      "",
+      "5.0",
+      within(1, 1e6),
+      "How many times watchdog_seconds the slow phases may take: the start, the "
+      "first step, a checkpoint.",
+      sets<&RunConfig::health, &HealthSettings::slow_factor>};
+  Integer skip_limit{
+      *this,
+      "skip_limit",
+      "steps",
+      "10",
+      within(0, most_steps),
+      "Skipped steps, of the last skip_window, beyond which the run ends with "
+      "status 80.",
+      of_steps<&StepRules::skip_limit>};
+  Integer skip_window{*this,
+                      "skip_window",
+                      "steps",
+                      "100",
+                      within(1, most_steps),
+                      "Steps over which skipped ones are counted.",
+                      of_steps<&StepRules::skip_window>};
+  Choice<StepRules::Reaction> spike{
+      *this,
+      "spike",
+      "\"off\"",
+      {{"off", StepRules::Reaction::off},
+       {"skip", StepRules::Reaction::skip},
+       {"stop", StepRules::Reaction::stop}},
+      "What to do when loss or gradient norm jumps: nothing, skip the step, or "
+      "stop the run with status 80.",
+      of_steps<&StepRules::spike>};
+  Real spike_threshold{
+      *this,
+      "spike_threshold",
+      "",
+      "6.0",
+      above(0, 1e6),
+      "Standard deviations above the mean of the last spike_window sound steps "
+      "that make a spike.",
+      of_steps<&StepRules::spike_threshold>};
+  Integer spike_window{
+      *this,
+      "spike_window",
+      "steps",
+      "128",
+      within(2, 1e6),
+      "Sound steps that a spike is judged by; before there are as many, none is.",
+      of_steps<&StepRules::spike_window>};
+  Integer check_replicas_every{
+      *this,
+      "check_replicas_every",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Steps between comparisons of what several ranks hold alike; a difference "
+      "ends the job with status 81; 0: never.",
+      sets<&RunConfig::health, &HealthSettings::check_replicas_every>};
+};
+
+struct DebugKeys : Section {
+  constexpr DebugKeys() : Section("debug") {}
+
+  Boolean check_collectives{
+      *this, "check_collectives", "false",
+      "Compare operation, type, count and number over the group before each "
+      "collective; a difference ends the job with status 82. Slow.",
+      sets<&RunConfig::debug, &DebugSettings::check_collectives>};
+  Integers dump_gradients{
+      *this,
+      "dump_gradients",
+      "steps",
+      "[]",
+      within(1, most_steps),
+      "Steps whose unclipped gradients are written to gradients/step-XXXXXXXX.h5.",
+      sets<&RunConfig::debug, &DebugSettings::dump_gradients>};
+  Integers dump_samples{
+      *this,
+      "dump_samples",
+      "steps",
+      "[]",
+      within(1, most_steps),
+      "Steps whose samples are listed in samples/step-XXXXXXXX.jsonl: for each "
+      "sequence its rank, microbatch, number in the source, file and place.",
+      sets<&RunConfig::debug, &DebugSettings::dump_samples>};
+  String fault{*this,
+               "fault",
+               "\"\"",
+               "",
+               "A fault to inject, for tests: kind@step@rank; kind: exit, throw, kill, "
+               "hang, stop, slow_copy, nan, nan_loss, nan_gradient, spike, flip_sign, "
+               "flip_exponent, flip_mantissa, flip_moment.",
+               sets<&RunConfig::debug, &DebugSettings::fault>};
+};
+
+namespace key {
+inline constexpr CheckpointKeys checkpoint;
+inline constexpr MetricsKeys metrics;
+inline constexpr HealthKeys health;
+inline constexpr DebugKeys debug;
+}  // namespace key
+
+}  // namespace trireme::config

@@ -1,0 +1,256 @@
+// Keys of the deck: the mesh of ranks, what they share out and send, and recomputation.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "config/section.hpp"
+
+namespace trireme::config {
+
+// What parallel.sharding_strategy says: what is shared out, and whether within
+// groups of parallel.shard_group ranks.
+struct ShardingStrategy {
+  optim::Sharding what = optim::Sharding::none;
+  bool hybrid = false;
+  bool gathers() const { return what == optim::Sharding::weights; }
+};
+
+// What makes a unit of sharding.
+enum class Wrap : std::uint8_t { block, size };
+
+enum class RecomputePolicy : std::uint8_t { none, selective, full };
+
+// What recompute.pieces may name.
+struct RecomputePiece {
+  std::string_view name;
+  bool nn::Recompute::*member;
+};
+inline constexpr std::array recompute_pieces = {
+    RecomputePiece{"norm", &nn::Recompute::norm},
+    RecomputePiece{"attention", &nn::Recompute::attention},
+    RecomputePiece{"activation", &nn::Recompute::activation},
+    RecomputePiece{"up", &nn::Recompute::up}};
+
+struct ParallelKeys : Section {
+  constexpr ParallelKeys() : Section("parallel") {}
+
+  Integer tensor{
+      *this,
+      "tensor",
+      "ranks",
+      "1",
+      within(1, 1e6),
+      "Ranks that share each layer's matrices and heads; divides heads. Data "
+      "parallelism is what remains of the ranks.",
+      sets<&RunConfig::parallel, &ParallelSettings::mesh, &comm::MeshShape::tensor>};
+  Boolean sequence{*this, "sequence", "false",
+                   "Split norms and residuals over the tensor ranks along the sequence.",
+                   sets<&RunConfig::parallel, &ParallelSettings::sequence>};
+  Integer tensor_chunks{
+      *this,
+      "tensor_chunks",
+      "parts",
+      "1",
+      within(1, 1024),
+      "Parts of the rows of a product whose result is summed over the tensor "
+      "ranks: one travels while the next is multiplied.",
+      sets<&RunConfig::parallel, &ParallelSettings::tensor_chunks>};
+  Integer context{
+      *this,
+      "context",
+      "ranks",
+      "1",
+      within(1, 1e6),
+      "Ranks that share each sequence in attention.",
+      sets<&RunConfig::parallel, &ParallelSettings::mesh, &comm::MeshShape::context>};
+  Choice<bool> context_method{
+      *this,
+      "context_method",
+      "\"ring\"",
+      {{"ring", false}, {"ulysses", true}},
+      "How context ranks attend to each other: ring sends keys and values round; "
+      "ulysses swaps positions for heads, which context must divide.",
+      sets<&RunConfig::parallel, &ParallelSettings::ulysses>};
+  Choice<std::optional<parallel::ContextOrder>> context_order{
+      *this,
+      "context_order",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"zigzag", parallel::ContextOrder::zigzag},
+       {"contiguous", parallel::ContextOrder::contiguous}},
+      "Which positions a context rank holds; zigzag gives all the same work; auto: "
+      "zigzag for ring, contiguous for ulysses."};
+  Integer pipeline{
+      *this,
+      "pipeline",
+      "ranks",
+      "1",
+      within(1, 1e6),
+      "Ranks that hold the model's layers one after the other.",
+      sets<&RunConfig::parallel, &ParallelSettings::mesh, &comm::MeshShape::pipeline>};
+  Choice<schedule::ScheduleKind> schedule{
+      *this,
+      "schedule",
+      "\"1f1b\"",
+      {{"gpipe", schedule::ScheduleKind::gpipe},
+       {"1f1b", schedule::ScheduleKind::one_f_one_b},
+       {"interleaved", schedule::ScheduleKind::interleaved},
+       {"zb_h1", schedule::ScheduleKind::zb_h1},
+       {"zb_v", schedule::ScheduleKind::zb_v},
+       {"dualpipe_v", schedule::ScheduleKind::dualpipe_v}},
+      "Order of forwards and backwards on the pipeline ranks.",
+      sets<&RunConfig::parallel, &ParallelSettings::schedule>};
+  Integer virtual_stages{
+      *this,
+      "virtual_stages",
+      "stages",
+      "1",
+      within(1, 1e5),
+      "Stages of each pipeline rank: 2 for zb_v and dualpipe_v, 2 or more for "
+      "interleaved, else 1.",
+      sets<&RunConfig::parallel, &ParallelSettings::virtual_stages>};
+  Integers stage_layers{
+      *this,
+      "stage_layers",
+      "blocks",
+      "[]",
+      within(1, 1e5),
+      "Blocks of each stage, in order; empty: by work, the head's included.",
+      sets<&RunConfig::parallel, &ParallelSettings::stage_layers>};
+  Integer expert{
+      *this,
+      "expert",
+      "ranks",
+      "1",
+      within(1, 1e6),
+      "Ranks, of the data and context ranks, that share out the experts.",
+      sets<&RunConfig::parallel, &ParallelSettings::folding, &comm::Folding::expert>};
+  Choice<ShardingStrategy> sharding_strategy{
+      *this,
+      "sharding_strategy",
+      "\"NO_SHARD\"",
+      {{"NO_SHARD", ShardingStrategy{optim::Sharding::none}},
+       {"ZERO1", ShardingStrategy{optim::Sharding::optimizer}},
+       {"SHARD_GRAD_OP", ShardingStrategy{optim::Sharding::gradients}},
+       {"FULL_SHARD", ShardingStrategy{optim::Sharding::weights}},
+       {"HYBRID_SHARD", ShardingStrategy{optim::Sharding::weights, true}}},
+      "What data and context ranks share out instead of repeating: nothing; the "
+      "optimizer's state; gradients too; weights too; or all of it within groups "
+      "of shard_group ranks."};
+  Integer shard_group{
+      *this,
+      "shard_group",
+      "ranks",
+      "0",
+      within(0, 1e6),
+      "Ranks that share out one copy with HYBRID_SHARD; 0: those of a node."};
+  Choice<Wrap> wrap{
+      *this,
+      "wrap",
+      "\"block\"",
+      {{"block", Wrap::block}, {"size", Wrap::size}},
+      "What is sharded and gathered as one unit: each block, or as many modules as "
+      "make wrap_parameters."};
+  Integer wrap_parameters{*this,           "wrap_parameters",
+                          "parameters",    "0",
+                          within(0, 1e15), "Least size of a unit with wrap = \"size\"."};
+  Integer prefetch{*this,
+                   "prefetch",
+                   "units",
+                   "1",
+                   within(0, 1000),
+                   "Units gathered ahead with FULL_SHARD and HYBRID_SHARD.",
+                   sets<&RunConfig::parallel, &ParallelSettings::prefetch>};
+  Integer gathered_units{
+      *this,
+      "gathered_units",
+      "units",
+      "0",
+      within(0, 1e5),
+      "Most units gathered at once with FULL_SHARD and HYBRID_SHARD; 0: prefetch "
+      "and those in use.",
+      sets<&RunConfig::parallel, &ParallelSettings::gathered_units>};
+  Bytes bucket_bytes{
+      *this,
+      "bucket_bytes",
+      "bytes",
+      "\"25 MiB\"",
+      within(1024, 0x1p40),
+      "Gradients of about this size are reduced over the data ranks together.",
+      sets<&RunConfig::parallel, &ParallelSettings::bucket_bytes>};
+  Choice<optim::Offload> offload{
+      *this,
+      "offload",
+      "\"none\"",
+      {{"none", optim::Offload::none},
+       {"optimizer", optim::Offload::optimizer},
+       {"weights", optim::Offload::weights}},
+      "What lives in the host's memory: the optimizer's state, which is updated "
+      "there, or sharded weights as well.",
+      sets<&RunConfig::parallel, &ParallelSettings::offload>};
+};
+
+struct CommKeys : Section {
+  constexpr CommKeys() : Section("comm") {}
+
+  String backend{
+      *this,
+      "backend",
+      "\"auto\"",
+      "auto|mpi|nccl",
+      "What carries collectives between GPUs: NCCL, or MPI through the host's "
+      "memory; auto is NCCL where it is built in and every rank has a GPU of its "
+      "own. Between CPUs it is MPI.",
+      sets<&RunConfig::run, &RunSettings::backend>};
+  Seconds timeout_seconds{
+      *this,
+      "timeout_seconds",
+      "seconds",
+      "600",
+      within(0, 1e9),
+      "A wait for other ranks that lasts longer ends the job with status 82; 0: "
+      "wait for ever.",
+      sets<&RunConfig::health, &HealthSettings::timeout_seconds>};
+  Boolean deterministic{
+      *this, "deterministic", "true",
+      "Sum in a fixed order, so that a repeated run gives the same bits; false is "
+      "not available yet."};
+};
+
+struct RecomputeKeys : Section {
+  constexpr RecomputeKeys() : Section("recompute") {}
+
+  Choice<RecomputePolicy> policy{
+      *this,
+      "policy",
+      "\"none\"",
+      {{"none", RecomputePolicy::none},
+       {"selective", RecomputePolicy::selective},
+       {"full", RecomputePolicy::full}},
+      "Activations computed again in the backward pass: none, the pieces named, or "
+      "whole blocks."};
+  Strings pieces{
+      *this, "pieces", "[]",
+      "What selective recomputes: norm, attention, activation, up (outputs of the "
+      "norms, the attention core, the activation function, the up projection)."};
+  Integer layers{*this,
+                 "layers",
+                 "blocks",
+                 "0",
+                 within(0, 1e5),
+                 "How many of the first blocks recompute; 0: all.",
+                 sets<&RunConfig::recompute, &RecomputeSettings::layers>};
+  Boolean partition{
+      *this, "partition", "false",
+      "With full: split the inputs that are kept over the tensor ranks.",
+      sets<&RunConfig::recompute, &RecomputeSettings::what, &nn::Recompute::partition>};
+};
+
+namespace key {
+inline constexpr ParallelKeys parallel;
+inline constexpr CommKeys comm;
+inline constexpr RecomputeKeys recompute;
+}  // namespace key
+
+}  // namespace trireme::config

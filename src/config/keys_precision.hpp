@@ -1,0 +1,165 @@
+// Keys of the deck: types of tensors and how they are scaled.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "config/section.hpp"
+
+namespace trireme::config {
+
+enum class Rounding : std::uint8_t { nearest, stochastic };
+
+// The type of a class of tensors; none: the recipe's.
+using PrecisionChoice = Choice<std::optional<Precision>>;
+
+struct PrecisionKeys : Section {
+  constexpr PrecisionKeys() : Section("precision") {}
+
+  String compute{
+      *this, "compute", "\"fp32\"", "fp64|fp32|bf16|fp16|fp8",
+      "Type of the operands of matrix products; fp64 is for proofs; fp16 comes "
+      "with a dynamic loss scale; with fp8 the rest of the activations is bf16."};
+  String recipe{
+      *this, "recipe", "\"auto\"",
+      "auto|fp64|fp32|bf16|bf16_pure|bf16_autocast|bf16_fp32_sum|bf16_no_sum|"
+      "fp16|te_delayed|te_current|te_blocks|mxfp8|ms_amp_o1|ms_amp_o2|"
+      "ms_amp_o3|fp8_lm|deepseek_v3|nanotron_fp8",
+      "Type and scaling of every class of tensor (docs/precision.md); auto: the "
+      "one named as precision.compute, and te_current for fp8."};
+  PrecisionChoice weights{
+      *this,
+      "weights",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"fp64", Precision{DType::f64}},
+       {"fp32", Precision{DType::f32}},
+       {"bf16", Precision{DType::bf16}},
+       {"fp16", Precision{DType::f16}}},
+      "Type of the weights that forward and backward read; auto: the recipe's."};
+  PrecisionChoice gradient_reduce{
+      *this,
+      "gradient_reduce",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"fp64", Precision{DType::f64}},
+       {"fp32", Precision{DType::f32}},
+       {"bf16", Precision{DType::bf16}},
+       {"fp16", Precision{DType::f16}},
+       {"fp8", Precision{DType::e4m3, Scaling::current}}},
+      "Type of gradients on the wire; fp8 is E4M3 with a scale for each tensor; "
+      "auto: the recipe's."};
+  Boolean error_feedback{
+      *this, "error_feedback", "false",
+      "Keep what rounding takes from gradients on the wire and add it to the next "
+      "ones; with gradients that travel in bf16 or fp8.",
+      sets<&RunConfig::precision, &PrecisionSettings::error_feedback>};
+  PrecisionChoice master{
+      *this,
+      "master",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"fp64", Precision{DType::f64}},
+       {"fp32", Precision{DType::f32}},
+       {"bf16", Precision{DType::bf16}},
+       {"fp16", Precision{DType::f16}}},
+      "Type of the weights that the optimizer updates; auto: the recipe's."};
+  PrecisionChoice moments{
+      *this,
+      "moments",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"fp64", Precision{DType::f64}},
+       {"fp32", Precision{DType::f32}},
+       {"bf16", Precision{DType::bf16}},
+       {"fp16", Precision{DType::f16}},
+       {"fp8", Precision{DType::e4m3, Scaling::current}}},
+      "Type of the optimizer's moments; fp8 is E4M3 with a scale for each tensor; "
+      "auto: the recipe's."};
+  Choice<std::optional<Rounding>> rounding{
+      *this,
+      "rounding",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"nearest", Rounding::nearest},
+       {"stochastic", Rounding::stochastic}},
+      "How master weights of bf16 or fp16 are rounded after an update; stochastic: "
+      "up or down by chance, from run.seed, so that small steps are not lost; "
+      "auto: the recipe's."};
+  Integer first_bf16{*this,
+                     "first_bf16",
+                     "blocks",
+                     "0",
+                     within(0, 1e5),
+                     "First blocks whose products stay in bf16 with fp8.",
+                     sets<&RunConfig::precision, &PrecisionSettings::first_bf16>};
+  Integer last_bf16{*this,
+                    "last_bf16",
+                    "blocks",
+                    "0",
+                    within(0, 1e5),
+                    "Last blocks whose products stay in bf16 with fp8.",
+                    sets<&RunConfig::precision, &PrecisionSettings::last_bf16>};
+  Integer amax_history{
+      *this,
+      "amax_history",
+      "steps",
+      "1024",
+      within(1, 1 << 20),
+      "Steps whose largest magnitude sets the scale with delayed scaling.",
+      sets<&RunConfig::precision, &PrecisionSettings::amax_history>};
+  Integer margin{*this,
+                 "margin",
+                 "bits",
+                 "0",
+                 within(0, 16),
+                 "Powers of two that delayed scaling leaves free above that magnitude.",
+                 sets<&RunConfig::precision, &PrecisionSettings::margin>};
+  Integer report_every{
+      *this,
+      "report_every",
+      "steps",
+      "100",
+      within(0, 1 << 24),
+      "Steps between reports of what rounding to FP8, and of gradients and state "
+      "to 16 bits, loses (docs/metrics.md); 0: none.",
+      sets<&RunConfig::precision, &PrecisionSettings::report_every>};
+  Real loss_scale{*this,
+                  "loss_scale",
+                  "",
+                  "65536.0",
+                  above(0, 0x1p127),
+                  "First factor of the loss with fp16.",
+                  sets<&RunConfig::precision, &PrecisionSettings::loss_scale,
+                       &optim::LossScaling::first>};
+  Integer loss_scale_interval{
+      *this,
+      "loss_scale_interval",
+      "steps",
+      "2000",
+      within(1, 1 << 24),
+      "Steps without overflow after which the loss scale doubles.",
+      sets<&RunConfig::precision, &PrecisionSettings::loss_scale,
+           &optim::LossScaling::interval>};
+  Real loss_scale_floor{*this,
+                        "loss_scale_floor",
+                        "",
+                        "1.0",
+                        above(0, 0x1p127),
+                        "An overflow at this loss scale ends the run with status 80.",
+                        sets<&RunConfig::precision, &PrecisionSettings::loss_scale,
+                             &optim::LossScaling::floor>};
+};
+
+namespace key {
+inline constexpr PrecisionKeys precision;
+}  // namespace key
+
+// A key of the section that replaces the type of some classes of the recipe.
+struct ClassKey {
+  const PrecisionChoice& key;
+  std::span<const TensorClass> classes;
+};
+std::span<const ClassKey> class_keys();
+
+}  // namespace trireme::config

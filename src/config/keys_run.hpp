@@ -1,0 +1,114 @@
+// Keys of the deck: the run, its data and its batches.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/section.hpp"
+
+namespace trireme::config {
+
+struct RunKeys : Section {
+  constexpr RunKeys() : Section("run") {}
+
+  String name{*this,
+              "name",
+              "\"run\"",
+              "",
+              "Name of the run, for logs and plots.",
+              sets<&RunConfig::run, &RunSettings::name>};
+  String directory{
+      *this,
+      "directory",
+      "\"\"",
+      "",
+      "Where the run writes: metrics, checkpoints, deck; empty: runs/<run.name>.",
+      sets<&RunConfig::run, &RunSettings::directory>};
+  Integer steps{*this,
+                "steps",
+                "steps",
+                "",
+                within(1, most_steps),
+                "Optimizer steps to train for.",
+                sets<&RunConfig::run, &RunSettings::steps>};
+  Integer seed{*this,
+               "seed",
+               "",
+               "1",
+               within(0, unbounded),
+               "Seed of initial weights, sample order and synthetic data.",
+               sets<&RunConfig::run, &RunSettings::seed>};
+  String device{
+      *this,
+      "device",
+      "\"auto\"",
+      "auto|cpu|cuda",
+      "Where to compute: cpu, cuda (a GPU for each rank), or auto: GPUs where the "
+      "program was built for them and every rank's node has one, else the CPU.",
+      sets<&RunConfig::run, &RunSettings::device>};
+  Boolean share_gpus{*this, "share_gpus", "false",
+                     "Let several ranks of a node compute on one GPU, for tests: slow.",
+                     sets<&RunConfig::run, &RunSettings::share_gpus>};
+  Boolean cuda_graphs{
+      *this, "cuda_graphs", "false",
+      "Record the kernels of a microbatch once and launch them as CUDA graphs: "
+      "gains where kernels are short. For plain precisions on data ranks alone.",
+      sets<&RunConfig::run, &RunSettings::cuda_graphs>};
+  Integer threads{*this,
+                  "threads",
+                  "",
+                  "0",
+                  within(0, 4096),
+                  "Threads of each rank; 0: the node's cores shared out over its ranks.",
+                  sets<&RunConfig::run, &RunSettings::threads>};
+  Seconds time_limit{
+      *this,
+      "time_limit",
+      "seconds",
+      "0",
+      within(0, 1e9),
+      "Stop with a checkpoint before this much time has passed; 0: no limit.",
+      sets<&RunConfig::run, &RunSettings::time_limit>};
+};
+
+struct DataKeys : Section {
+  constexpr DataKeys() : Section("data") {}
+
+  String source{*this, "source", "\"bytes\"", "bytes|tokens|synthetic",
+                "bytes: files as they are; tokens: HDF5 files with a dataset tokens; "
+                "synthetic: a Markov chain of known entropy."};
+  Strings paths{
+      *this, "paths", "[]",
+      "Files to train on, or globs such as docs/*.md; relative ones are relative "
+      "to the current directory; empty for synthetic."};
+  Strings validation_paths{*this, "validation_paths", "[]",
+                           "Files to validate on, as data.paths; empty for synthetic."};
+  String tokenizer{*this, "tokenizer", "\"\"", "",
+                   "Tokenizer of text files; not available yet: leave it empty."};
+};
+
+struct BatchKeys : Section {
+  constexpr BatchKeys() : Section("batch") {}
+
+  Integer global{
+      *this,
+      "global",
+      "sequences",
+      "",
+      within(1, 1e9),
+      "Sequences per step over all ranks; divisible by batch.micro x data ranks.",
+      sets<&RunConfig::batch, &BatchSettings::global>};
+  Integer micro{*this,
+                "micro",
+                "sequences",
+                "1",
+                within(1, 1e9),
+                "Sequences of one forward and backward pass of one data rank.",
+                sets<&RunConfig::batch, &BatchSettings::micro>};
+};
+
+namespace key {
+inline constexpr RunKeys run;
+inline constexpr DataKeys data;
+inline constexpr BatchKeys batch;
+}  // namespace key
+
+}  // namespace trireme::config

@@ -1,0 +1,100 @@
+// Rules about the model and its experts.
+// SPDX-License-Identifier: Apache-2.0
+#include "config/rules.hpp"
+
+namespace trireme::config {
+
+void Rules::model_rules() {
+  const auto& m = config_.model;
+  const bool llama = m.is_llama_like();
+  divides({key::model.heads, m.heads}, {key::model.hidden, m.hidden});
+  divides({key::model.kv_heads, m.kv_heads}, {key::model.heads, m.heads}, Mend::part);
+  rule(
+      {key::model.hidden, key::model.heads, key::model.architecture},
+      [&] { return !llama || m.hidden % m.heads != 0 || m.head_width() % 2 == 0; },
+      key::model.hidden, " and ", key::model.heads,
+      [&] {
+        return format(" make heads of width {}, and rotary positions need an even width",
+                      m.head_width());
+      },
+      [&] {
+        return advise({{key::model.hidden, multiples_from(m.hidden, 2 * m.heads)},
+                       {key::model.heads, divisors_up_to(m.hidden, m.heads)}});
+      });
+  rule({key::model.architecture, key::model.kv_heads, key::model.heads},
+       llama || m.kv_heads == m.heads, key::model.architecture,
+       " has no grouped attention, but ", key::model.kv_heads, " differs from ",
+       key::model.heads, ": write model.kv_heads = 0");
+  meaningless(key::model.rope_theta, key::model.architecture, !llama,
+              ", whose positions are learned: remove it");
+  rule({key::model.vocabulary, key::data.source},
+       m.vocabulary > 0 || config_.data.kind == "bytes",
+       "model.vocabulary must be given with ", key::data.source,
+       ": only bytes have a default, 257");
+  rule({key::model.vocabulary, key::data.source},
+       config_.data.kind != "bytes" || m.vocabulary > io::end_of_text,
+       key::model.vocabulary, " is too small for ", key::data.source,
+       ", which has 256 bytes and an end of text", [&] {
+         return advise({{key::model.vocabulary,
+                         {std::to_string(io::end_of_text + 1),
+                          std::to_string(config_.parallel.mesh.tensor)}}});
+       });
+}
+
+void Rules::expert_rules() {
+  const auto& m = config_.model;
+  const auto& moe = m.moe;
+  const bool mixture = m.has_experts();
+  rule({key::model.architecture, key::moe.experts}, mixture == (moe.experts > 0),
+       key::model.architecture, " with ", key::moe.experts,
+       (mixture ? ": write how many experts a layer has"
+                : ": only mixtral and deepseek_moe have experts; write "
+                  "model.moe.experts = 0"));
+  rule({key::moe.experts, key::moe.top_k},
+       !mixture || moe.experts == 0 || moe.top_k <= moe.experts, key::moe.top_k,
+       " is more than ", key::moe.experts, [&] {
+         return advise({{key::moe.top_k, {std::to_string(moe.experts)}},
+                        {key::moe.experts, {std::to_string(moe.top_k)}}});
+       });
+  expert_key_rules();
+  rule({key::moe.bias_update_rate, key::moe.choice_bias},
+       moe.bias_update_rate == 0 || moe.choice_bias, key::moe.bias_update_rate,
+       " moves a bias that ", key::moe.choice_bias,
+       " leaves out: write model.moe.choice_bias = true, or "
+       "model.moe.bias_update_rate = 0");
+  rule({key::moe.dense_layers, key::model.layers}, moe.dense_layers <= m.layers,
+       key::moe.dense_layers, " is more than ", key::model.layers,
+       [&] { return format(": write model.moe.dense_layers = {}", m.layers); });
+  rule({key::moe.capacity_factor, key::parallel.context},
+       moe.capacity_factor == 0 || config_.parallel.mesh.context == 1,
+       key::moe.capacity_factor, " with ", key::parallel.context,
+       ": which tokens of a sequence come first is not known to a rank that "
+       "holds a part of it; write model.moe.capacity_factor = 0");
+  expert_mesh_rules();
+}
+
+// Keys that an architecture does not have must keep their defaults.
+void Rules::expert_key_rules() {
+  const bool mixture = config_.model.has_experts();
+  const bool deepseek = config_.model.architecture == model::Architecture::deepseek_moe;
+  const auto of_mixtures = [&](const io::DeckKey& key) {
+    meaningless(key, key::model.architecture, !mixture, ": remove it");
+  };
+  const auto of_deepseek = [&](const io::DeckKey& key) {
+    meaningless(key, key::model.architecture, !deepseek, ": remove it");
+  };
+  of_mixtures(key::moe.top_k);
+  of_deepseek(key::moe.shared_experts);
+  of_mixtures(key::moe.expert_feed_forward);
+  of_deepseek(key::moe.dense_layers);
+  of_deepseek(key::moe.router);
+  of_deepseek(key::moe.normalise);
+  of_deepseek(key::moe.scaling);
+  of_mixtures(key::moe.capacity_factor);
+  of_mixtures(key::moe.aux_loss);
+  of_mixtures(key::moe.z_loss);
+  of_deepseek(key::moe.choice_bias);
+  of_deepseek(key::moe.bias_update_rate);
+}
+
+}  // namespace trireme::config

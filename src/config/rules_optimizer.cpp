@@ -1,0 +1,94 @@
+// Rules about the optimizer and its groups of tensors.
+// SPDX-License-Identifier: Apache-2.0
+#include "config/rules.hpp"
+#include "model/stage.hpp"
+#include "optim/parameter_groups.hpp"
+
+namespace trireme::config {
+namespace {
+
+// What is wrong with a group for this model, as a sentence; empty if nothing is.
+std::string misfit_of(const optim::OptimizerConfig& config,
+                      const model::ModelConfig& model) {
+  comm::Mesh alone = comm::Mesh::meta({}, 0);
+  const parallel::TensorRegion region(alone.group(comm::Axis::tensor), false);
+  model::StageConfig whole{.model = model, .blocks = {0, model.layers}};
+  model::Stage stage(whole, region, Device::meta());
+  const std::string& pattern = config.groups.front().pattern;
+  bool fits = false;
+  try {
+    for (Param* param : stage.parameters()) {
+      optim::apply_groups(config, *param);
+      for (const Slab& slab : param->slabs) {
+        fits = fits || optim::matches(pattern, slab.tensor);
+      }
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  if (fits) return {};
+  return "the pattern \"" + pattern + "\" fits no tensor: the first are called " +
+         stage.parameters()[0]->slabs[0].tensor + " and " +
+         stage.parameters()[1]->slabs[0].tensor;
+}
+
+}  // namespace
+
+void Rules::optimizer_rules() {
+  const auto& schedule = config_.optimizer.schedule;
+  rule({key::optimizer.betas, key::optimizer.name},
+       deck_[key::optimizer.betas].size() == 2, key::optimizer.betas,
+       " must have two elements: write [0.9, 0.95]");
+  rule({key::schedule.decay, key::schedule.name},
+       schedule.kind != optim::DecayStyle::wsd || schedule.decay > 0, key::schedule.decay,
+       " leaves ", key::schedule.name, " without its decay", [&] {
+         return advise({{key::schedule.decay,
+                         numbers(std::max<std::int64_t>(1, config_.run.steps / 5), 1)},
+                        {key::schedule.name, {"\"constant\""}}});
+       });
+  meaningless(key::schedule.decay, key::schedule.name,
+              schedule.kind == optim::DecayStyle::constant,
+              std::vector{Advice(key::schedule.decay, {"0"}),
+                          Advice(key::schedule.name, {"\"wsd\""})});
+  rule({key::schedule.warmup, key::schedule.decay, key::run.steps},
+       schedule.warmup + schedule.decay <= config_.run.steps, key::schedule.warmup,
+       " and ", key::schedule.decay, " together exceed ", key::run.steps, [&] {
+         return advise(
+             {{key::run.steps, {std::to_string(schedule.warmup + schedule.decay)}},
+              {key::schedule.warmup,
+               {std::to_string(config_.run.steps - schedule.decay)}}});
+       });
+}
+
+// Each group is well-formed, fits some tensor of the model, and not part of what is
+// stored together.
+void Rules::group_rules() {
+  const std::vector<std::string> texts = deck_[key::optimizer.groups];
+  if (quiet_ || texts.empty() || !deck_.sound(key::optimizer.groups)) return;
+  std::string wrong;
+  optim::OptimizerConfig config;
+  for (const std::string& text : texts) {
+    rule(
+        {key::optimizer.groups},
+        [&] {
+          try {
+            config.groups = {optim::parse_group(text)};
+          } catch (const Error& error) {
+            wrong = error.what();
+            config.groups.clear();
+          }
+          return !config.groups.empty();
+        },
+        "optimizer.groups: ", wrong);
+    if (config.groups.empty() || !broken_.problems.empty()) continue;
+    rule(
+        {key::optimizer.groups},
+        [&] {
+          wrong = misfit_of(config, config_.model);
+          return wrong.empty();
+        },
+        "optimizer.groups: ", wrong);
+  }
+}
+
+}  // namespace trireme::config

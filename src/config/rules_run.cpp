@@ -1,0 +1,126 @@
+// Rules about the run, its data, its batches, and the size of it all.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/number.hpp"
+#include "config/rules.hpp"
+
+namespace trireme::config {
+namespace {
+
+// Numbers of data ranks as numbers of ranks.
+std::vector<std::string> ranks_of(const std::vector<std::string>& data,
+                                  std::int64_t axes) {
+  std::vector<std::string> all;
+  for (const std::string& ranks : data)
+    all.push_back(std::to_string(parse_number<std::int64_t>(ranks).value() * axes));
+  return all;
+}
+
+}  // namespace
+
+void Rules::run_rules() {
+  const std::string& name = config_.run.name;
+  rule(
+      {key::run.name, key::run.directory},
+      [&] {
+        return !name.empty() &&
+               (!deck_[key::run.directory].empty() ||
+                (name.find('/') == std::string::npos && name != "." && name != ".."));
+      },
+      key::run.name, " cannot name a folder under runs/, where ", key::run.directory,
+      " puts the run: write a name without '/', or give run.directory");
+  rule({key::comm.backend, key::run.device},
+       config_.run.backend != "nccl" || config_.run.device != "cpu", key::comm.backend,
+       " carries messages between GPUs, but ", key::run.device,
+       ": write run.device = \"cuda\" or comm.backend = \"auto\"");
+  rule({key::checkpoint.resume}, !config_.checkpoint.resume.empty(),
+       key::checkpoint.resume,
+       " says nothing: write \"auto\", \"never\" or the path of a checkpoint");
+  meaningless(key::checkpoint.keep_every, key::checkpoint.keep,
+              config_.checkpoint.keep == 0, ", which keeps all: drop one of them");
+}
+
+void Rules::data_rules() {
+  const bool synthetic = config_.data.kind == "synthetic";
+  const bool files = config_.data.kind == "bytes" || config_.data.kind == "tokens";
+  rule({key::data.paths, key::data.source}, !files || !config_.data.paths.empty(),
+       key::data.source,
+       " needs files: write data.paths = [\"FILE\"], or data.source = "
+       "\"synthetic\"");
+  for (const io::DeckKey& paths :
+       {KeyRef(key::data.paths), KeyRef(key::data.validation_paths)})
+    meaningless(paths, key::data.source, synthetic,
+                ": remove it, or write data.source = \"bytes\"");
+  rule({key::metrics.validate_every, key::data.validation_paths, key::data.source},
+       config_.metrics.validate_every == 0 || !files || !config_.validation.paths.empty(),
+       key::metrics.validate_every, " needs files, but ", key::data.validation_paths,
+       ": write data.validation_paths = [\"FILE\"], or metrics.validate_every = "
+       "0");
+}
+
+void Rules::batch_rules() {
+  const auto& batch = config_.batch;
+  const auto& mesh = config_.parallel.mesh;
+  const std::int64_t axes = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline;
+  ranks_rule(
+      {key::parallel.tensor, key::parallel.context, key::parallel.pipeline},
+      [&] { return ranks_ % axes == 0; },
+      [&] {
+        const std::int64_t below = ranks_ / axes * axes;
+        std::vector<std::string> fewer;
+        for (std::int64_t ranks = below; ranks > 0 && fewer.size() < 32; ranks -= axes)
+          fewer.push_back(std::to_string(ranks));
+        return show(key::parallel.tensor) + " x " + show(key::parallel.context) + " x " +
+               show(key::parallel.pipeline) +
+               format(" = {} must divide the number of ranks, {}", axes, ranks_) +
+               advise({Advice(fewer), Advice(multiples_from(below + axes, axes))});
+      });
+  divides({key::batch.micro, batch.micro}, {key::batch.global, batch.global});
+  ranks_rule(
+      {key::batch.global, key::batch.micro, key::parallel.tensor, key::parallel.context,
+       key::parallel.pipeline},
+      [&] {
+        return mesh.data == 0 || batch.global % batch.micro != 0 ||
+               batch.global / batch.micro % mesh.data == 0;
+      },
+      [&] {
+        const std::int64_t rows = batch.global / batch.micro;
+        return show(key::batch.global) + " must be divisible by " +
+               show(key::batch.micro) +
+               format(" x {} data ranks ({} / ", mesh.data, ranks_text(ranks_)) +
+               show(key::parallel.tensor) + ")" +
+               advise({{key::batch.global,
+                        multiples_from(batch.global, batch.micro * mesh.data)},
+                       Advice(ranks_of(divisors_up_to(rows, mesh.data), axes))});
+      });
+}
+
+// Sizes that would overflow later arithmetic. In doubles: limits need no last digit.
+void Rules::size_rules() {
+  constexpr double most_tokens_of_a_forward = 0x1p31, most_tokens = 0x1p62,
+                   most_weights = 0x1p50;
+  const auto& m = config_.model;
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double forward = real(config_.batch.micro) * real(m.sequence);
+  rule({key::batch.micro, key::model.sequence}, forward < most_tokens_of_a_forward,
+       key::batch.micro, " x ", key::model.sequence,
+       " tokens in one forward is too many: write less than 2147483648 in all");
+  rule({key::run.steps, key::batch.global, key::model.sequence},
+       real(config_.run.steps) * real(config_.batch.global) * real(m.sequence) <
+           most_tokens,
+       key::run.steps, " x ", key::batch.global, " x ", key::model.sequence,
+       " tokens cannot be counted: write less than 2^62 in all");
+  rule(
+      {key::model.layers, key::model.hidden, key::model.feed_forward,
+       key::model.vocabulary, key::model.architecture},
+      [&] {
+        const double block = 4 * real(m.hidden) + 3 * real(m.feed_forward),
+                     ends = 2 * real(m.vocabulary) + real(m.sequence);
+        return real(m.hidden) * (real(m.layers) * block + ends) < most_weights;
+      },
+      key::model.layers, ", ", key::model.hidden, ", ",
+      Resolved{key::model.feed_forward, m.feed_forward}, " and ",
+      Resolved{key::model.vocabulary, m.vocabulary},
+      " make more than 2^50 weights: write smaller ones");
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,119 @@
+// Rules about sharding and recomputation.
+// SPDX-License-Identifier: Apache-2.0
+#include "config/rules.hpp"
+
+namespace trireme::config {
+
+void Rules::sharding_rules() {
+  const auto& p = config_.parallel;
+  const int replicas = p.mesh.data * p.mesh.context;
+  const ShardingStrategy strategy = deck_[key::parallel.sharding_strategy];
+  rule({key::parallel.sharding_strategy, key::parallel.shard_group},
+       strategy.hybrid || deck_.is_default(key::parallel.shard_group),
+       key::parallel.shard_group, " has no meaning with ",
+       key::parallel.sharding_strategy,
+       ", which shares out over all data and context ranks: remove it, or write "
+       "parallel.sharding_strategy = \"HYBRID_SHARD\"");
+  ranks_rule(
+      {key::parallel.sharding_strategy, key::parallel.shard_group, key::parallel.context,
+       key::parallel.tensor, key::parallel.pipeline},
+      [&] { return replicas == 0 || replicas % p.folding.shard == 0; },
+      Resolved{key::parallel.shard_group, p.folding.shard},
+      [&] { return format(" must divide the {} data x context ranks", replicas); },
+      [&] {
+        return advise(
+            {{key::parallel.shard_group, divisors_up_to(replicas, p.folding.shard)}});
+      });
+  unit_rules(strategy.gathers());
+}
+
+// How weights are cut into units, and gathered.
+void Rules::unit_rules(bool gathers) {
+  const auto& p = config_.parallel;
+  const std::string_view remedy =
+      ", where weights are not gathered: remove it, or write FULL_SHARD or HYBRID_SHARD";
+  meaningless(key::parallel.prefetch, key::parallel.sharding_strategy, !gathers, remedy);
+  meaningless(key::parallel.gathered_units, key::parallel.sharding_strategy, !gathers,
+              remedy);
+  meaningless(key::parallel.offload, key::parallel.sharding_strategy,
+              !gathers && p.offload == optim::Offload::weights, remedy);
+  rule({key::parallel.gathered_units, key::model.tie_embeddings},
+       p.gathered_units == 0 || p.gathered_units >= 2 || !config_.model.tie_embeddings,
+       key::parallel.gathered_units, " is too few with ", key::model.tie_embeddings,
+       ", whose table is a unit of its own: write parallel.gathered_units = 2 "
+       "or more, or 0 for as many as it takes");
+  wrap_rules();
+}
+
+void Rules::wrap_rules() {
+  const auto& p = config_.parallel;
+  rule({key::parallel.wrap, key::parallel.wrap_parameters},
+       (deck_[key::parallel.wrap] == Wrap::size) ==
+           (deck_[key::parallel.wrap_parameters] > 0),
+       key::parallel.wrap, " with ", key::parallel.wrap_parameters,
+       ": wrap = \"size\" needs a size, and no other takes one", [&] {
+         return advise({{key::parallel.wrap, {"\"size\"", "\"block\""}},
+                        {key::parallel.wrap_parameters, {"0", "1000000"}}});
+       });
+  rule({key::parallel.wrap, key::parallel.sharding_strategy},
+       p.sharding != optim::Sharding::none || p.wrap_parameters == 0, key::parallel.wrap,
+       " has no meaning with ", key::parallel.sharding_strategy, ": remove it");
+}
+
+void Rules::recompute_rules() {
+  const RecomputePolicy policy = deck_[key::recompute.policy];
+  const std::vector<std::string> pieces = deck_[key::recompute.pieces];
+  rule({key::recompute.policy, key::recompute.pieces},
+       (policy == RecomputePolicy::selective) == !pieces.empty(), key::recompute.policy,
+       " with ", key::recompute.pieces,
+       ": selective needs pieces, such as [\"norm\", \"activation\"], and no "
+       "other policy takes them");
+  rule(
+      {key::recompute.pieces},
+      [&] {
+        return std::all_of(pieces.begin(), pieces.end(), [](const std::string& name) {
+          return std::any_of(
+              recompute_pieces.begin(), recompute_pieces.end(),
+              [&](const RecomputePiece& piece) { return piece.name == name; });
+        });
+      },
+      key::recompute.pieces,
+      " names a piece that there is not: write some of norm, attention, "
+      "activation and up");
+  rule(
+      {key::recompute.policy, key::recompute.layers, key::model.layers},
+      config_.recompute.layers == 0 || (policy != RecomputePolicy::none &&
+                                        config_.recompute.layers <= config_.model.layers),
+      key::recompute.layers, " with ", key::recompute.policy, " and ", key::model.layers,
+      ": it counts blocks that recompute; write recompute.layers = 0, or a "
+      "policy and at most all blocks");
+  partition_rules();
+}
+
+void Rules::partition_rules() {
+  const RecomputePolicy policy = deck_[key::recompute.policy];
+  const auto& p = config_.parallel;
+  rule({key::recompute.partition, key::recompute.policy, key::parallel.tensor,
+        key::parallel.sequence},
+       !config_.recompute.what.partition ||
+           (policy == RecomputePolicy::full && p.mesh.tensor > 1 && !p.sequence),
+       key::recompute.partition, " needs ",
+       "recompute.policy = \"full\", parallel.tensor > 1 and "
+       "parallel.sequence = false (which splits those inputs already), but ",
+       key::recompute.policy, ", ", key::parallel.tensor, ", ", key::parallel.sequence,
+       ": remove it");
+  rule(
+      {key::recompute.partition, key::parallel.tensor, key::batch.micro,
+       key::model.sequence, key::parallel.context},
+      [&] {
+        return !config_.recompute.what.partition ||
+               config_.batch.micro * (config_.model.sequence / p.mesh.context) %
+                       p.mesh.tensor ==
+                   0;
+      },
+      key::recompute.partition, ": ", key::batch.micro, " x ", key::model.sequence, " / ",
+      key::parallel.context, " must be divisible by ", key::parallel.tensor,
+      ": write recompute.partition = false");
+}
+
+}  // namespace trireme::config
