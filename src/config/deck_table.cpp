@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "model/architectures.hpp"
+
 namespace trireme::config {
 
 namespace {
@@ -78,9 +80,8 @@ constexpr std::array run_keys = {
 };
 
 constexpr std::array model_keys = {
-    text("model", "architecture", "\"llama\"", "llama|gpt2|mixtral|deepseek_moe",
-         "llama: RMSNorm, rotary positions, SwiGLU; gpt2: LayerNorm, learned positions, "
-         "biases, GELU; mixtral and deepseek_moe: llama with experts (model.moe)."),
+    text("model", "architecture", "\"llama\"", model::architecture_names,
+         model::architecture_docs),
     integer("model", "layers", "", "", 1, 1e5, "Transformer blocks."),
     integer("model", "hidden", "", "", 1, 1 << 24, "Width of the model."),
     integer("model", "heads", "", "", 1, 1 << 20, "Attention heads; divides hidden."),

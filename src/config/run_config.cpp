@@ -51,13 +51,7 @@ model::MoeSettings read_moe(const io::Deck& deck) {
 
 model::ModelConfig read_model(const io::Deck& deck) {
   model::ModelConfig model;
-  const std::string& architecture = deck.text("model.architecture");
-  const bool gpt2 = architecture == "gpt2";
-  model.architecture = gpt2                        ? model::Architecture::gpt2
-                       : architecture == "mixtral" ? model::Architecture::mixtral
-                       : architecture == "deepseek_moe"
-                           ? model::Architecture::deepseek_moe
-                           : model::Architecture::llama;
+  model.architecture = model::architecture_named(deck.text("model.architecture"));
   model.layers = deck.integer("model.layers");
   model.hidden = deck.integer("model.hidden");
   model.heads = deck.integer("model.heads");
@@ -65,8 +59,9 @@ model::ModelConfig read_model(const io::Deck& deck) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   model.feed_forward = deck.integer("model.feed_forward");
   if (model.feed_forward == 0)
-    model.feed_forward =
-        gpt2 ? 4 * model.hidden : divide_up(8 * model.hidden, 3 * 64) * 64;
+    model.feed_forward = model.row().activation == nn::Activation::gelu
+                             ? 4 * model.hidden
+                             : divide_up(8 * model.hidden, 3 * 64) * 64;
   model.vocabulary = deck.integer("model.vocabulary");
   if (model.vocabulary == 0 && deck.text("data.source") == "bytes")
     model.vocabulary = io::end_of_text + 1;

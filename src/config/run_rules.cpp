@@ -85,7 +85,7 @@ void Rules::run_rules() {
 
 void Rules::model_rules() {
   const auto& m = config_.model;
-  const bool llama = m.is_llama_like();
+  const bool llama = m.row().positions == model::Positions::rotary;
   rule(
       {"model.hidden", "model.heads"}, [&] { return m.hidden % m.heads == 0; },
       [&] {
@@ -111,7 +111,7 @@ void Rules::model_rules() {
       });
   rule(
       {"model.architecture", "model.kv_heads", "model.heads"},
-      [&] { return llama || m.kv_heads == m.heads; },
+      [&] { return m.row().grouped || m.kv_heads == m.heads; },
       [&] {
         return show("model.architecture") + " has no grouped attention, but " +
                show("model.kv_heads") + " differs from " + show("model.heads") +

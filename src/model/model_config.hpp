@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace trireme::model {
+#include "model/architectures.hpp"
 
-enum class Architecture : std::uint8_t { llama, gpt2, mixtral, deepseek_moe };
+namespace trireme::model {
 
 enum class Router : std::uint8_t { softmax, sigmoid };
 
@@ -42,12 +42,8 @@ struct ModelConfig {
   double initializer_range = 0.02;  // standard deviation of the initial weights
   MoeSettings moe{};                // of mixtral and deepseek_moe
 
-  // Blocks as Llama's: RMSNorm, rotary positions, SwiGLU, no biases.
-  bool is_llama_like() const { return architecture != Architecture::gpt2; }
-  bool has_experts() const {
-    return architecture == Architecture::mixtral ||
-           architecture == Architecture::deepseek_moe;
-  }
+  const ArchitectureRow& row() const { return row_of(architecture); }
+  bool has_experts() const { return row().experts; }
   // Whether this layer's feed-forward is a mixture of experts.
   bool is_mixture(std::int64_t layer) const {
     return has_experts() && layer >= moe.dense_layers;

@@ -15,7 +15,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     : config_(config), region_(region) {
   const ModelConfig& m = config.model;
   TensorView cos_sin;
-  if (m.is_llama_like()) {
+  if (m.row().positions == Positions::rotary) {
     const DType dtype = config.dtype == DType::f64 ? DType::f64 : DType::f32;
     const std::int64_t positions = config.positions > 0 ? config.positions : m.sequence;
     cos_sin_ = Buffer(device, dtype, {positions, m.head_width()}, MemoryClass::workspace,

@@ -2,10 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/tensor_region.hpp"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "comm/meta_group.hpp"
+
 namespace trireme::parallel {
+
+const TensorRegion& TensorRegion::whole() {
+  static const std::unique_ptr<comm::Group> alone = comm::make_meta_group("tensor", 0, 1);
+  static const TensorRegion region(*alone, false);
+  return region;
+}
 
 // The chunk's rows of x lie one after the other, for a reduce-scatter those of every
 // rank: x is scratch, and its order of rows is this function's own.

@@ -29,6 +29,9 @@ class TensorRegion {
         enter_(sequence ? edge::gather_to_replicate : edge::copy_in),
         leave_(sequence ? edge::sum_to_shard : edge::sum_to_invariant) {}
 
+  // That of one rank, which has every weight whole. It lives as long as the program.
+  static const TensorRegion& whole();
+
   Transfer enter(Stream& stream, Arena& arena, const TensorView& x) const {
     return enter_.forward(group_, stream, arena, x);
   }
