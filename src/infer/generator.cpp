@@ -15,7 +15,7 @@ namespace {
 // Width of the key/value rows of this rank: every head that its query heads use.
 std::int64_t kv_row_width(const LoadedModel& model) {
   const auto& m = model.config();
-  const Range heads = split_range(m.heads, model.region().size(), model.region().rank());
+  const Range heads = model.region().part(m.heads);
   const std::int64_t queries = m.heads / m.kv_heads;
   return ((heads.end - 1) / queries + 1 - heads.begin / queries) * m.head_width();
 }
@@ -36,7 +36,7 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
   auto views = model.stage().make_saved();
   const TensorView x_TD = model.stage().forward(pass, ids_T, views);
   const TensorView logits = model.stage().logits(pass, x_TD.rows(capacity - 1, 1));
-  const std::int64_t most = divide_up(model.config().vocabulary, model.region().size());
+  const std::int64_t most = model.region().largest_part(model.config().vocabulary);
   scratch.take(logits.dtype(), {(model.region().size() + 1) * most}, "gathered logits");
   // The attention of a cache takes scratch that grows with the cache, not with the shape.
   constexpr std::size_t slack = 1 << 20;

@@ -11,25 +11,23 @@
 namespace trireme::nn {
 namespace {
 
-// The rank of the tensor axis that holds query head `head`.
-int rank_of_head(std::int64_t head, std::int64_t heads, int ranks) {
-  int rank = 0;
-  while (split_range(heads, ranks, rank).end <= head) ++rank;
-  return rank;
+// The query heads that key/value head `g` serves.
+Range queries_of(const AttentionConfig& config, std::int64_t g) {
+  const std::int64_t queries = config.heads / config.kv_heads;
+  return {g * queries, (g + 1) * queries};
 }
 
-// The first of the ranks that have key/value head `g`.
-int owner_of_kv_head(std::int64_t g, const AttentionConfig& config, int ranks) {
-  return rank_of_head(g * (config.heads / config.kv_heads), config.heads, ranks);
+// A key/value head belongs to the rank that has the first of its query heads.
+bool owns_kv_head(const AttentionConfig& config, Range heads, std::int64_t g) {
+  const std::int64_t first = queries_of(config, g).begin;
+  return heads.begin <= first && first < heads.end;
 }
 
 // Whether some key/value head lies on more than one rank.
-bool shares_kv_heads(const AttentionConfig& config, int ranks) {
-  const std::int64_t queries = config.heads / config.kv_heads;  // per key/value head
+bool shares_kv_heads(const AttentionConfig& config,
+                     const parallel::TensorRegion& region) {
   for (std::int64_t g = 0; g < config.kv_heads; ++g)
-    if (owner_of_kv_head(g, config, ranks) !=
-        rank_of_head((g + 1) * queries - 1, config.heads, ranks))
-      return true;
+    if (!region.in_one_part(config.heads, queries_of(config, g))) return true;
   return false;
 }
 
@@ -77,10 +75,10 @@ Param fused_param(const AttentionConfig& config, const parallel::TensorRegion& r
   if (matrix) param.initializer = {Initializer::Kind::normal, config.deviation};
   FusedRows fused(config, suffix, matrix);
   fused.add(param, 0, heads, config.heads, false, true);
-  const bool shared = shares_kv_heads(config, region.size());
+  const bool shared = shares_kv_heads(config, region);
   for (int part = 1; part <= 2; ++part) {
     for (std::int64_t g = kv_heads.begin; g < kv_heads.end; ++g) {
-      const bool owned = owner_of_kv_head(g, config, region.size()) == region.rank();
+      const bool owned = owns_kv_head(config, heads, g);
       fused.add(param, part, {g, g + 1}, config.kv_heads, shared, owned);
     }
   }
@@ -100,10 +98,10 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
       region_(region),
       cos_sin_(cos_sin),
       head_width_(config.hidden / config.heads),
-      heads_(split_range(config.heads, region.size(), region.rank())) {
+      heads_(region.part(config.heads)) {
   const std::int64_t queries = config.heads / config.kv_heads;
   kv_heads_ = {heads_.begin / queries, (heads_.end - 1) / queries + 1};
-  shared_kv_heads_ = shares_kv_heads(config, region.size());
+  shared_kv_heads_ = shares_kv_heads(config, region);
   for (std::int64_t h = heads_.begin; h < heads_.end; ++h) {
     kv_head_.push_back(static_cast<std::int32_t>(h / queries - kv_heads_.begin));
   }
@@ -203,7 +201,7 @@ void Attention::sum_shared_heads(Pass& pass, const TensorView& dqkv_TE) const {
   });
   region_.sum(stream, all_T2GK);
   for_each_head([&](std::int64_t g, const TensorView& mine, const TensorView& whole) {
-    const bool owned = owner_of_kv_head(g, config_, region_.size()) == region_.rank();
+    const bool owned = owns_kv_head(config_, heads_, g);
     kernels::copy(stream, owned ? whole : none_TK, mine);
   });
 }

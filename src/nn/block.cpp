@@ -19,8 +19,7 @@ Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
 }
 
 Arena& Block::normed_arena(Pass& pass) const {
-  const bool gathers = region_.outside() == Place::varying && region_.size() > 1;
-  return pass.kept_unless(gathers || pass.recompute.norm);
+  return pass.kept_unless(region_.gathers() || pass.recompute.norm);
 }
 
 TensorView Block::normed_again(Pass& pass, const Norm& norm,

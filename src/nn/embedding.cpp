@@ -10,9 +10,7 @@
 namespace trireme::nn {
 
 Embedding::Embedding(const EmbeddingConfig& config, const parallel::TensorRegion& region)
-    : config_(config),
-      region_(region),
-      rows_(split_range(config.vocabulary, region.size(), region.rank())) {
+    : config_(config), region_(region), rows_(region.part(config.vocabulary)) {
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   table_ = row_split_param(config.tokens + ".weight", {config.vocabulary, config.hidden},
                            rows_, normal);

@@ -27,7 +27,7 @@ TensorView ExpertLinear::weight_of(std::int64_t expert) const {
 
 // On meta there are no counts: one part with all rows, and what padding may add to any.
 ExpertLinear::Parts ExpertLinear::parts(const Route& route, bool meta) const {
-  const std::int64_t P = dispatch_->size();
+  const std::int64_t P = dispatch_->sources();
   Parts all;
   std::int64_t first = 0, padded_first = 0;
   const auto add = [&](std::int64_t expert, std::int64_t source, std::int64_t rows,
@@ -70,7 +70,7 @@ void ExpertLinear::agree(Pass& pass, const TensorView& amax_1) const {
   Linear::agree(pass, amax_1);
   const ArenaScope scope(pass.scratch);
   const TensorView all_P =
-      pass.scratch.take(DType::f32, {dispatch_->size()}, "experts.amax");
+      pass.scratch.take(DType::f32, {dispatch_->sources()}, "experts.amax");
   dispatch_->from_each(pass.stream, amax_1, all_P);
   kernels::amax(pass.stream, all_P, amax_1);
 }
@@ -81,7 +81,7 @@ TensorView ExpertLinear::scales_of(Pass& pass, const Parts& parts, Operand what,
                                    const TensorView& x_RI,
                                    const TensorView& room_P) const {
   Stream& stream = pass.stream;
-  const std::int64_t P = dispatch_->size();
+  const std::int64_t P = dispatch_->sources();
   if (const TensorView known_1 = scale_from_history(pass, what, x_RI); !known_1.empty()) {
     for (std::int64_t p = 0; p < P; ++p)
       kernels::copy(stream, known_1, room_P.rows(p, 1));
@@ -146,7 +146,7 @@ void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_R
   }
   if (precision().one_scale()) {
     const TensorView room_P =
-        pass.saved.take(DType::f32, {dispatch_->size()}, "experts.scale");
+        pass.saved.take(DType::f32, {dispatch_->sources()}, "experts.scale");
     saved.input_scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
                                     Operand::input, x_RI, room_P);
   }
@@ -158,7 +158,7 @@ ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& ro
   Gradient dy{dy_RO, {}};
   if (!precision().one_scale()) return dy;
   const TensorView room_P =
-      pass.kept().take(DType::f32, {dispatch_->size()}, "experts.scale");
+      pass.kept().take(DType::f32, {dispatch_->sources()}, "experts.scale");
   dy.scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
                          Operand::output_gradient, dy_RO, room_P);
   return dy;

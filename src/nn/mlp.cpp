@@ -10,7 +10,7 @@ namespace trireme::nn {
 
 Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
     : config_(config), region_(region) {
-  const Range units = split_range(config.feed_forward, region.size(), region.rank());
+  const Range units = region.part(config.feed_forward);
   const Shape whole = {config.feed_forward, config.hidden};
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   width_ = units.count();

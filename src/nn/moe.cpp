@@ -56,17 +56,16 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
       losses_(device, DType::f64, {2}, MemoryClass::workspace, "router losses") {
   require(config.top_k >= 1 && config.top_k <= config.experts,
           "a token cannot use {} of {} experts", config.top_k, config.experts);
-  require(config.capacity_factor == 0 || axes.sequence_sum.size() == 1,
+  require(config.capacity_factor == 0 || !axes.sequence_sum.divided(),
           "the capacity of experts needs whole sequences");
   const std::int64_t D = config.hidden, F = config.feed_forward;
-  const Range units = split_range(F, region.size(), region.rank());
+  const Range units = region.part(F);
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   const Initializer output{Initializer::Kind::normal, config.output_deviation};
   width_ = units.count();
-  router_ =
-      unsplit_param(region, config.router_name + ".weight", {config.experts, D}, normal);
   // Each rank of the tensor axis sees its part of the experts' outputs only.
-  if (region.size() > 1) router_.slabs.front().place = Place::replicate;
+  router_ = unsplit_inner_param(region, config.router_name + ".weight",
+                                {config.experts, D}, normal);
   for (std::int64_t e = experts_.begin; e < experts_.end; ++e) {
     const std::string at = tensor_name(config.expert_name, std::to_string(e));
     const auto& names = config.expert_names;
@@ -85,7 +84,7 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
   shared_down_.set_precision(config.products);
   if (has_shared()) {
     const Shape whole = {config.shared_feed_forward, D};
-    const Range mine = split_range(whole[0], region.size(), region.rank());
+    const Range mine = region.part(whole[0]);
     const auto& names = config.shared_names;
     shared_width_ = mine.count();
     shared_up_.weight =
@@ -241,11 +240,11 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
   kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
                                    scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
-  const bool first = region_.rank() == 0;
+  const bool first = region_.counts_here();
   if (config_.aux_loss > 0) {
     const double factor = config_.aux_loss * pass.aux_scale;
     kernels::add_balance_loss(stream, saved.sums_B2E, config_.top_k, whole_sequence(pass),
-                              factor / axes_.sequence_sum.size(),
+                              axes_.sequence_sum.share(factor),
                               losses_.view().rows(0, 1));
     if (first) {
       kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
@@ -298,7 +297,7 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
   saved.a_RF =
       pass.kept_unless(pass.recompute.activation).take(dtype, {R, width_}, "moe.a");
   // On one rank these rows are already home, where they are kept.
-  Arena& arena = dispatch.size() == 1 ? pass.saved : pass.scratch;
+  Arena& arena = dispatch.divided() ? pass.scratch : pass.saved;
   const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
   up_.forward(pass, saved.route, saved.rows_RD, saved.u_RU, saved.up);
   kernels::swiglu(stream, saved.u_RU, saved.a_RF);

@@ -113,7 +113,7 @@ class Moe {
   bool has_shared() const { return config_.shared_feed_forward > 0; }
   std::int64_t capacity(const Pass& pass) const;  // 0: none
   std::int64_t whole_sequence(const Pass& pass) const {
-    return pass.sequence * axes_.sequence_sum.size();
+    return axes_.sequence_sum.whole(pass.sequence);
   }
   void route(Pass& pass, Saved& saved) const;
   void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
