@@ -84,10 +84,14 @@ constexpr std::array model_keys = {
          model::architecture_docs),
     integer("model", "layers", "", "", 1, 1e5, "Transformer blocks."),
     integer("model", "hidden", "", "", 1, 1 << 24, "Width of the model."),
-    integer("model", "heads", "", "", 1, 1 << 20, "Attention heads; divides hidden."),
+    integer("model", "heads", "", "", 1, 1 << 20,
+            "Attention heads; divides hidden unless model.head_width is given."),
     integer(
         "model", "kv_heads", "", "0", 0, 1 << 20,
         "Key and value heads (grouped attention); divides heads; 0: as many as heads."),
+    integer("model", "head_width", "", "0", 0, 1 << 16,
+            "Width of a head (head_dim in Hugging Face's configurations); 0: hidden / "
+            "heads."),
     integer(
         "model", "feed_forward", "", "0", 0, 1 << 28,
         "Width inside the MLP; 0: 4 hidden for gpt2, and for llama 8/3 hidden rounded "

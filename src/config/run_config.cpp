@@ -57,6 +57,7 @@ model::ModelConfig read_model(const io::Deck& deck) {
   model.heads = deck.integer("model.heads");
   model.kv_heads = deck.integer("model.kv_heads");
   if (model.kv_heads == 0) model.kv_heads = model.heads;
+  model.own_head_width = deck.integer("model.head_width");
   model.feed_forward = deck.integer("model.feed_forward");
   if (model.feed_forward == 0)
     model.feed_forward = model.row().activation == nn::Activation::gelu

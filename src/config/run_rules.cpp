@@ -87,7 +87,8 @@ void Rules::model_rules() {
   const auto& m = config_.model;
   const bool llama = m.row().positions == model::Positions::rotary;
   rule(
-      {"model.hidden", "model.heads"}, [&] { return m.hidden % m.heads == 0; },
+      {"model.hidden", "model.heads"},
+      [&] { return m.own_head_width > 0 || m.hidden % m.heads == 0; },
       [&] {
         return show("model.hidden") + " must be divisible by " + show("model.heads") +
                advise({{"model.hidden", multiples_from(m.hidden, m.heads)},
@@ -101,13 +102,33 @@ void Rules::model_rules() {
       });
   rule(
       {"model.hidden", "model.heads", "model.architecture"},
-      [&] { return !llama || m.hidden % m.heads != 0 || m.head_width() % 2 == 0; },
+      [&] {
+        return !llama || m.own_head_width > 0 || m.hidden % m.heads != 0 ||
+               m.head_width() % 2 == 0;
+      },
       [&] {
         return show("model.hidden") + " and " + show("model.heads") +
                format(" make heads of width {}, and rotary positions need an even width",
                       m.head_width()) +
                advise({{"model.hidden", multiples_from(m.hidden, 2 * m.heads)},
                        {"model.heads", divisors_up_to(m.hidden, m.heads)}});
+      });
+  rule(
+      {"model.head_width", "model.architecture"},
+      [&] { return !llama || m.own_head_width % 2 == 0; },
+      [&] {
+        return show("model.head_width") + " is odd, and rotary positions need an even " +
+               "width" +
+               advise({{"model.head_width", multiples_from(m.own_head_width, 2)}});
+      });
+  rule(
+      {"model.head_width", "model.architecture"},
+      [&] { return llama || m.own_head_width == 0; },
+      [&] {
+        return show("model.head_width") + " has no meaning with " +
+               show("model.architecture") +
+               ", whose heads share out model.hidden: remove "
+               "it";
       });
   rule(
       {"model.architecture", "model.kv_heads", "model.heads"},
@@ -217,7 +238,9 @@ void Rules::size_rules() {
       {"model.layers", "model.hidden", "model.feed_forward", "model.vocabulary",
        "model.architecture"},
       [&] {
-        const double block = 4 * real(m.hidden) + 3 * real(m.feed_forward),
+        const double heads = real(m.heads) * real(m.own_head_width);
+        const double block =
+                         4 * std::max(real(m.hidden), heads) + 3 * real(m.feed_forward),
                      ends = 2 * real(m.vocabulary) + real(m.sequence);
         return real(m.hidden) * (real(m.layers) * block + ends) < most_weights;
       },

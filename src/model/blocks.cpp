@@ -37,6 +37,7 @@ nn::AttentionConfig attention(const ModelConfig& m, const LayerNames& at) {
   return {.hidden = m.hidden,
           .heads = m.heads,
           .kv_heads = row.grouped ? m.kv_heads : m.heads,
+          .head_width = m.head_width(),
           .rotary = row.positions == Positions::rotary,
           .bias = row.qkv_bias,
           .deviation = m.initializer_range,

@@ -30,12 +30,13 @@ struct MoeSettings {
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
   std::int64_t layers = 0;
-  std::int64_t hidden = 0;        // D
-  std::int64_t heads = 0;         // H
-  std::int64_t kv_heads = 0;      // G; divides H
-  std::int64_t feed_forward = 0;  // F
-  std::int64_t vocabulary = 0;    // V
-  std::int64_t sequence = 0;      // S; for gpt2 also the number of learned positions
+  std::int64_t hidden = 0;          // D
+  std::int64_t heads = 0;           // H
+  std::int64_t kv_heads = 0;        // G; divides H
+  std::int64_t own_head_width = 0;  // K; 0: D / H
+  std::int64_t feed_forward = 0;    // F
+  std::int64_t vocabulary = 0;      // V
+  std::int64_t sequence = 0;        // S; for gpt2 also the number of learned positions
   double rope_theta = 10000.0;
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
@@ -52,7 +53,9 @@ struct ModelConfig {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
   }
 
-  std::int64_t head_width() const { return hidden / heads; }
+  std::int64_t head_width() const {
+    return own_head_width > 0 ? own_head_width : hidden / heads;
+  }
 };
 
 }  // namespace trireme::model

@@ -41,14 +41,14 @@ class FusedRows {
   // Heads [heads) of the part `part` (0 q, 1 k, 2 v), which has `total` heads in all.
   void add(Param& param, int part, Range heads, std::int64_t total, bool shared,
            bool owned) {
-    const std::int64_t width = config_.hidden / config_.heads;
+    const std::int64_t width = config_.head_width, queries = config_.heads * width;
     const bool fused = config_.k.empty();
     const std::string& name = fused || part == 0 ? config_.q
                               : part == 1        ? config_.k
                                                  : config_.v;
     const std::int64_t rows = heads.count() * width;
-    const std::int64_t whole = fused ? 3 * config_.hidden : total * width;
-    const std::int64_t begin = heads.begin * width + (fused ? part * config_.hidden : 0);
+    const std::int64_t whole = fused ? 3 * queries : total * width;
+    const std::int64_t begin = heads.begin * width + (fused ? part * queries : 0);
     param.slabs.push_back({name + suffix_, box(whole), corner(next_), corner(begin),
                            box(rows), shared ? Place::replicate : Place::varying, owned});
     next_ += rows;
@@ -97,7 +97,7 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
     : config_(config),
       region_(region),
       cos_sin_(cos_sin),
-      head_width_(config.hidden / config.heads),
+      head_width_(config.head_width),
       heads_(region.part(config.heads)) {
   const std::int64_t queries = config.heads / config.kv_heads;
   kv_heads_ = {heads_.begin / queries, (heads_.end - 1) / queries + 1};
@@ -107,9 +107,9 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
   }
   const Range columns{heads_.begin * head_width_, heads_.end * head_width_};
   qkv_.weight = fused_param(config, region, heads_, kv_heads_, ".weight", true);
-  output_.weight =
-      column_split_param(config.output + ".weight", {config.hidden, config.hidden},
-                         columns, {Initializer::Kind::normal, config.output_deviation});
+  output_.weight = column_split_param(
+      config.output + ".weight", {config.hidden, config.heads * config.head_width},
+      columns, {Initializer::Kind::normal, config.output_deviation});
   qkv_.set_precision(config.products);
   output_.set_precision(config.products);
   if (config.bias) {

@@ -12,15 +12,16 @@
 namespace trireme::nn {
 
 struct AttentionConfig {
-  std::int64_t hidden = 0;    // D
-  std::int64_t heads = 0;     // H
-  std::int64_t kv_heads = 0;  // G, divides H
+  std::int64_t hidden = 0;      // D
+  std::int64_t heads = 0;       // H
+  std::int64_t kv_heads = 0;    // G, divides H
+  std::int64_t head_width = 0;  // K
   bool rotary = false;
   bool bias = false;
   double deviation = 0.02;         // initial standard deviation of q, k, v
   double output_deviation = 0.02;  // of the output projection
   // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
-  // one fused tensor [3 D, D] of all queries, keys, values, and k and v are empty.
+  // one fused tensor [3 H K, D] of all queries, keys, values, and k and v are empty.
   std::string q, k, v, output;
   LinearPrecision products{};  // of the projections
 };

@@ -199,6 +199,7 @@ Results attention(const Types& types) {
   config.hidden = D;
   config.heads = 4;
   config.kv_heads = 2;
+  config.head_width = D / 4;
   config.q = "q";
   config.k = "k";
   config.v = "v";
