@@ -13,7 +13,7 @@
 namespace trireme::model {
 
 // In the order of the rows.
-enum class Architecture : std::uint8_t { llama, gpt2, mixtral, deepseek_moe };
+enum class Architecture : std::uint8_t { llama, gpt2, mixtral, deepseek_moe, qwen2 };
 
 enum class Positions : std::uint8_t { rotary, learned };
 
@@ -142,8 +142,17 @@ constexpr ArchitectureRow deepseek_moe_row() {
   return row;
 }
 
+// Qwen Team, 2024.
+constexpr ArchitectureRow qwen2_row() {
+  ArchitectureRow row = llama_row;
+  row.name = "qwen2";
+  row.doc = "llama with biases on q, k and v";
+  row.qkv_bias = true;
+  return row;
+}
+
 inline constexpr std::array architectures = {llama_row, gpt2_row, mixtral_row(),
-                                             deepseek_moe_row()};
+                                             deepseek_moe_row(), qwen2_row()};
 
 constexpr const ArchitectureRow& row_of(Architecture architecture) {
   return architectures[static_cast<std::size_t>(architecture)];

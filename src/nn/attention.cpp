@@ -112,10 +112,10 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
       columns, {Initializer::Kind::normal, config.output_deviation});
   qkv_.set_precision(config.products);
   output_.set_precision(config.products);
-  if (config.bias) {
+  if (config.qkv_bias)
     qkv_bias_ = fused_param(config, region, heads_, kv_heads_, ".bias", false);
+  if (config.output_bias)
     output_bias_ = unsplit_param(region, config.output + ".bias", {config.hidden}, {});
-  }
 }
 
 Attention::Columns Attention::columns(const TensorView& fused_TE) const {
@@ -213,7 +213,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   const std::int64_t rotated = heads_.count() + kv_heads_.count();
   const TensorView dx_all_TD = pass.scratch.take(dtype, {T, D}, "attention.dx");
   // 7. bias
-  if (config_.bias) {
+  if (config_.output_bias) {
     pass.weight_gradients.post(stream, output_bias_, [this, dy_TD](Stream& on) {
       kernels::add_column_sums(on, dy_TD, output_bias_.gradient);
     });
@@ -253,9 +253,9 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
 
 void Attention::collect(std::vector<Param*>& params) {
   params.push_back(&qkv_.weight);
-  if (config_.bias) params.push_back(&qkv_bias_);
+  if (config_.qkv_bias) params.push_back(&qkv_bias_);
   params.push_back(&output_.weight);
-  if (config_.bias) params.push_back(&output_bias_);
+  if (config_.output_bias) params.push_back(&output_bias_);
 }
 
 void Attention::collect(std::vector<Linear*>& layers) {

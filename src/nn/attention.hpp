@@ -17,7 +17,7 @@ struct AttentionConfig {
   std::int64_t kv_heads = 0;    // G, divides H
   std::int64_t head_width = 0;  // K
   bool rotary = false;
-  bool bias = false;
+  bool qkv_bias = false, output_bias = false;
   double deviation = 0.02;         // initial standard deviation of q, k, v
   double output_deviation = 0.02;  // of the output projection
   // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names

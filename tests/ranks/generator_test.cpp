@@ -145,6 +145,10 @@ TEST(Generator, Gpt2LogitsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(model::Architecture::gpt2);
 }
 
+TEST(Generator, Qwen2LogitsAreThoseOfTheWholeSequence) {
+  compare_with_whole_sequence(model::Architecture::qwen2);
+}
+
 // Experts of a capacity below their share pass tokens by in training. In generation they
 // take all: which ones would depend on how the text is cut into pieces.
 TEST(Generator, ExpertsTakeAllTokens) {

@@ -130,6 +130,8 @@ TEST(Stage, Gpt2UntiedGradients) {
   check_gradients(tiny(model::Architecture::gpt2, false));
 }
 
+TEST(Stage, Qwen2Gradients) { check_gradients(tiny(model::Architecture::qwen2, true)); }
+
 // Weight gradients are added to, so a second backward doubles them.
 TEST(Stage, BackwardTwiceDoublesTheGradients) {
   Model model(tiny(model::Architecture::llama, false));
@@ -162,8 +164,8 @@ TEST(Stage, ZeroHeadGivesLogOfTheVocabulary) {
 
 TEST(Stage, CountsItsParameters) {
   for (const bool tied : {false, true}) {
-    for (const auto architecture :
-         {model::Architecture::llama, model::Architecture::gpt2}) {
+    for (const auto architecture : {model::Architecture::llama, model::Architecture::gpt2,
+                                    model::Architecture::qwen2}) {
       auto config = tiny(architecture, tied);
       Model model(config);
       EXPECT_EQ(model.engine().store().local_elements(),
