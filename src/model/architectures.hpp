@@ -13,7 +13,14 @@
 namespace trireme::model {
 
 // In the order of the rows.
-enum class Architecture : std::uint8_t { llama, gpt2, mixtral, deepseek_moe, qwen2 };
+enum class Architecture : std::uint8_t {
+  llama,
+  gpt2,
+  mixtral,
+  deepseek_moe,
+  qwen2,
+  qwen3
+};
 
 enum class Positions : std::uint8_t { rotary, learned };
 
@@ -23,7 +30,7 @@ struct TensorNames {
   std::string_view tokens, positions, layers, final_norm, head;
   std::string_view attention_norm, feed_forward_norm;
   // Three tensors, or one fused tensor of all queries, keys and values, which q names.
-  std::string_view q, k, v, output;
+  std::string_view q, k, v, output, q_norm, k_norm;
   std::string_view gate, up, down;  // gate is used by gated activations only
   // Of a mixture of experts: where its tensors lie, and an expert's in their folders.
   std::string_view mixture, expert_gate, expert_up, expert_down;
@@ -36,6 +43,7 @@ struct ArchitectureRow {
   Positions positions;
   bool grouped;                // several query heads may share a key/value head
   bool qkv_bias, output_bias;  // of attention
+  bool qk_norm;                // of each head
   nn::Activation activation;
   bool feed_forward_bias;
   bool experts;  // in place of feed-forwards
@@ -55,6 +63,8 @@ inline constexpr TensorNames llama = {.tokens = "model.embed_tokens",
                                       .k = "self_attn.k_proj",
                                       .v = "self_attn.v_proj",
                                       .output = "self_attn.o_proj",
+                                      .q_norm = "self_attn.q_norm",
+                                      .k_norm = "self_attn.k_norm",
                                       .gate = "mlp.gate_proj",
                                       .up = "mlp.up_proj",
                                       .down = "mlp.down_proj",
@@ -74,6 +84,8 @@ inline constexpr TensorNames gpt2 = {.tokens = "transformer.wte",
                                      .k = "",
                                      .v = "",
                                      .output = "attn.c_proj",
+                                     .q_norm = "",
+                                     .k_norm = "",
                                      .gate = "",
                                      .up = "mlp.c_fc",
                                      .down = "mlp.c_proj",
@@ -102,6 +114,7 @@ inline constexpr ArchitectureRow llama_row = {
     .grouped = true,
     .qkv_bias = false,
     .output_bias = false,
+    .qk_norm = false,
     .activation = nn::Activation::swiglu,
     .feed_forward_bias = false,
     .experts = false,
@@ -117,6 +130,7 @@ inline constexpr ArchitectureRow gpt2_row = {
     .grouped = false,
     .qkv_bias = true,
     .output_bias = true,
+    .qk_norm = false,
     .activation = nn::Activation::gelu,
     .feed_forward_bias = true,
     .experts = false,
@@ -151,8 +165,17 @@ constexpr ArchitectureRow qwen2_row() {
   return row;
 }
 
-inline constexpr std::array architectures = {llama_row, gpt2_row, mixtral_row(),
-                                             deepseek_moe_row(), qwen2_row()};
+// Qwen Team, 2025.
+constexpr ArchitectureRow qwen3_row() {
+  ArchitectureRow row = llama_row;
+  row.name = "qwen3";
+  row.doc = "llama with an RMSNorm of each head's q and k";
+  row.qk_norm = true;
+  return row;
+}
+
+inline constexpr std::array architectures = {
+    llama_row, gpt2_row, mixtral_row(), deepseek_moe_row(), qwen2_row(), qwen3_row()};
 
 constexpr const ArchitectureRow& row_of(Architecture architecture) {
   return architectures[static_cast<std::size_t>(architecture)];

@@ -41,12 +41,16 @@ nn::AttentionConfig attention(const ModelConfig& m, const LayerNames& at) {
           .rotary = row.positions == Positions::rotary,
           .qkv_bias = row.qkv_bias,
           .output_bias = row.output_bias,
+          .qk_norm = row.qk_norm,
+          .norm_eps = m.norm_eps,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .q = at(row.names.q),
           .k = at(row.names.k),
           .v = at(row.names.v),
-          .output = at(row.names.output)};
+          .output = at(row.names.output),
+          .q_norm = at(row.names.q_norm),
+          .k_norm = at(row.names.k_norm)};
 }
 
 nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {

@@ -141,6 +141,7 @@ class Model {
     c.model.hidden = integer("hidden");
     c.model.heads = integer("heads");
     c.model.kv_heads = integer("kv_heads");
+    if (architecture == "qwen3") c.model.own_head_width = integer("head_width");
     c.model.feed_forward = integer("feed_forward");
     c.model.vocabulary = integer("vocabulary");
     c.model.sequence = integer("sequence");
@@ -289,8 +290,8 @@ TEST_P(Reference, TenAdamWSteps) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* name :
-       {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied", "mixtral", "qwen2"})
+  for (const char* name : {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied",
+                           "mixtral", "qwen2", "qwen3"})
     for (const auto dtype : {DType::f64, DType::f32})
       for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
         cases.push_back({name, dtype, axis});
