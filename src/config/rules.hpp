@@ -115,6 +115,7 @@ class Rules {
   void graph_rules();
   void graph_mesh_rules();
   void model_rules();
+  void head_rules();
   void tensor_rules();
   void tensor_chunk_rules();
   void context_rules();

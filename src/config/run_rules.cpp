@@ -83,7 +83,7 @@ void Rules::run_rules() {
       });
 }
 
-void Rules::model_rules() {
+void Rules::head_rules() {
   const auto& m = config_.model;
   const bool llama = m.row().positions == model::Positions::rotary;
   rule(
@@ -138,6 +138,12 @@ void Rules::model_rules() {
                show("model.kv_heads") + " differs from " + show("model.heads") +
                ": write model.kv_heads = 0";
       });
+}
+
+void Rules::model_rules() {
+  const auto& m = config_.model;
+  const bool llama = m.row().positions == model::Positions::rotary;
+  head_rules();
   // Only a value that differs: a deck with every default written out must stay legal.
   rule(
       {"model.rope_theta", "model.architecture"},
