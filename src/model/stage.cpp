@@ -31,7 +31,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     embedding_.emplace(embedding, region);
     table = &embedding_->table();
   }
-  std::vector<nn::Linear*> layers;
+  std::vector<nn::Fp8Operands*> layers;
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
     nn::BlockConfig block = block_config(m, layer);
     if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end) {

@@ -110,8 +110,8 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
   output_.weight = column_split_param(
       config.output + ".weight", {config.hidden, config.heads * config.head_width},
       columns, {Initializer::Kind::normal, config.output_deviation});
-  qkv_.set_precision(config.products);
-  output_.set_precision(config.products);
+  qkv_.operands.set_precision(config.products);
+  output_.operands.set_precision(config.products);
   if (config.qkv_bias)
     qkv_bias_ = fused_param(config, region, heads_, kv_heads_, ".bias", false);
   if (config.output_bias)
@@ -288,7 +288,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   }
   // 3. norms of the heads
   if (config_.qk_norm) norm_heads_backward(pass, dqkv_TE, saved);
-  if (shared_kv_heads_ && qkv_.precision().fp8()) sum_shared_heads(pass, dqkv_TE);
+  if (shared_kv_heads_ && qkv_.operands.fp8()) sum_shared_heads(pass, dqkv_TE);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
@@ -309,9 +309,9 @@ void Attention::collect(std::vector<Param*>& params) {
   if (config_.output_bias) params.push_back(&output_bias_);
 }
 
-void Attention::collect(std::vector<Linear*>& layers) {
-  layers.push_back(&qkv_);
-  layers.push_back(&output_);
+void Attention::collect(std::vector<Fp8Operands*>& layers) {
+  layers.push_back(&qkv_.operands);
+  layers.push_back(&output_.operands);
 }
 
 }  // namespace trireme::nn

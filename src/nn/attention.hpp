@@ -56,7 +56,7 @@ class Attention {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
-  void collect(std::vector<Linear*>& layers);
+  void collect(std::vector<Fp8Operands*>& layers);
 
  private:
   struct Columns;  // of q, k and v in a fused buffer

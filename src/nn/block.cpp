@@ -87,7 +87,7 @@ void Block::collect(std::vector<Param*>& params) {
   }
 }
 
-void Block::collect(std::vector<Linear*>& layers) {
+void Block::collect(std::vector<Fp8Operands*>& layers) {
   attention_.collect(layers);
   if (mlp_) mlp_->collect(layers);
   if (moe_) moe_->collect(layers);

@@ -9,7 +9,7 @@
 
 #include "base/memory.hpp"
 #include "kernels/router.hpp"
-#include "nn/expert_linear.hpp"
+#include "nn/feed_forward.hpp"
 #include "nn/skip.hpp"
 #include "parallel/expert_dispatch.hpp"
 #include "parallel/tensor_region.hpp"
@@ -61,18 +61,17 @@ struct RouterLosses {
 // shared out over the expert axis: see parallel/expert_dispatch.hpp.
 class Moe {
  public:
-  // Legend: R rows that this rank's experts get, N rows that leave home (see there). x, u
-  // and a are empty when they are computed again (Pass::recompute).
+  // Legend: R rows that this rank's experts get, N rows that leave home (see there). x
+  // is empty when it is computed again (Pass::recompute).
   struct Saved {
     TensorView x_TD;                   // input, all tokens
     TensorView logits_TE, weights_TK;  // accumulator dtype
     TensorView choice_TK;              // i32
     TensorView sums_B2E;               // of the balance loss, if there is one
     parallel::ExpertDispatch::Route route;
-    TensorView rows_RD, u_RU, a_RF, home_ND;  // home: what the experts made
-    TensorView shared_u_TU, shared_a_TF;
-    ExpertLinear::Saved up, down;
-    Linear::Saved shared_up, shared_down;
+    TensorView rows_RD, home_ND;  // home: what the experts made
+    FeedForward<ExpertLinear>::Saved hidden;
+    FeedForward<Linear>::Saved shared;
   };
 
   // dtype: of activations. The group behind `axes` and `region` outlive this.
@@ -88,7 +87,7 @@ class Moe {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
-  void collect(std::vector<Linear*>& layers);
+  void collect(std::vector<Fp8Operands*>& layers);
   // The bias of the choice, f32 (f64 where the model is); none without one.
   void collect(std::vector<StateTensor*>& states);
 
@@ -118,24 +117,19 @@ class Moe {
   void route(Pass& pass, Saved& saved) const;
   void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
   void experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
-  void shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
-  // What was not kept, once more.
-  void make_again(Pass& pass, Saved& saved) const;
-  TensorView experts_backward(Pass& pass, const TensorView& drows_RD, const Saved& saved,
-                              ExpertLinear::Gradient& du_RU);
-  Linear::Gradient shared_backward(Pass& pass, const TensorView& dy_TD,
-                                   const Saved& saved, const TensorView& dx_TD);
+  // drows_RD and, for the gradient of the up projection, which is posted later, du.
+  TensorView experts_backward(Pass& pass, const TensorView& dout_RD, const Saved& saved,
+                              ExpertLinear::Gradient& du);
   TensorView router_backward(Pass& pass, const TensorView& dweights_TK,
                              const Saved& saved);
 
   MoeConfig config_;
   const parallel::TensorRegion& region_;
   parallel::ExpertAxes axes_;
-  Range experts_;                          // of this rank
-  std::int64_t width_, shared_width_ = 0;  // F on this rank
+  Range experts_;  // of this rank
   Param router_;
-  ExpertLinear up_, down_;  // experts one below the other
-  Linear shared_up_, shared_down_;
+  FeedForward<ExpertLinear> feed_;  // of experts, one below the other
+  FeedForward<Linear> shared_;
   Buffer bias_, load_, losses_;
   StateTensor bias_state_;
 };

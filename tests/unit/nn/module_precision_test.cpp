@@ -113,7 +113,7 @@ struct Bench {
     std::vector<Param*> all;
     module.collect(all);
     bind_weights(all);
-    std::vector<Linear*> layers;
+    std::vector<Fp8Operands*> layers;
     if constexpr (requires { module.collect(layers); }) module.collect(layers);
     if (layers.empty() || !layers.front()->precision().one_scale()) return;
     scales.emplace(layers, DelayedScaling{4, 0}, region, test::test_device());
