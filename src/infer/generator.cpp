@@ -31,8 +31,8 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
   WeightAccess in_place;
   nn::WeightGradients none(in_place);
   const TensorView ids_T(nullptr, DType::i32, {capacity}, meta);
-  nn::Pass pass{stream, saved, scratch, none, core, 1, capacity, ids_T};
-  pass.whole_sequences = false;
+  nn::Pass pass{stream, saved, scratch, none, core, {1, capacity, ids_T}};
+  pass.microbatch.whole_sequences = false;
   auto views = model.stage().make_saved();
   const TensorView x_TD = model.stage().forward(pass, ids_T, views);
   const TensorView logits = model.stage().logits(pass, x_TD.rows(capacity - 1, 1));
@@ -73,8 +73,8 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   nn::WeightGradients none(in_place);
   saved_.reset();
   scratch_.reset();
-  nn::Pass pass{stream, saved_, scratch_, none, attention_, 1, count, positions_T};
-  pass.whole_sequences = false;
+  nn::Pass pass{stream, saved_, scratch_, none, attention_, {1, count, positions_T}};
+  pass.microbatch.whole_sequences = false;
   auto views = model_.stage().make_saved();
   const TensorView x_TD = model_.stage().forward(pass, tokens_T, views);
   return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));

@@ -36,8 +36,8 @@ kernels::Fp8Format Fp8Operands::format_of(Operand what) const {
 
 // All experts have the layer's scale.
 void Fp8Operands::agree(Pass& pass, Operand what, const TensorView& amax_1) const {
-  if (pass.amax_region != nullptr)
-    pass.amax_region->agree(pass.stream, pass.scratch, amax_1);
+  if (pass.fp8.amax_region != nullptr)
+    pass.fp8.amax_region->agree(pass.stream, pass.scratch, amax_1);
   if (what != Operand::weight || dispatch_ == nullptr) return;
   const ArenaScope scope(pass.scratch);
   const TensorView all_P =
@@ -50,7 +50,7 @@ TensorView Fp8Operands::scale_from_history(Pass& pass, Operand what,
                                            const TensorView& values) const {
   require(scales_ != nullptr, "a linear layer in FP8 has no scales");
   if (of_operand(precision_, what).scaling != Scaling::delayed) return {};
-  if (pass.training)
+  if (pass.fp8.training)
     kernels::amax_so_far(pass.stream, values, row_of(scales_->amax_3, what));
   if (!scales_->from_history[static_cast<std::size_t>(what)]) return {};
   return row_of(scales_->scale_3, what);
@@ -109,7 +109,7 @@ Fp8Matrix Fp8Operands::reported(Pass& pass, Arena& arena, Operand what,
                                 const TensorView& values,
                                 const TensorView& scale_1) const {
   const Fp8Matrix result = quantized(pass, arena, what, values, scale_1);
-  if (pass.fp8_report != nullptr) pass.fp8_report->add(pass.stream, what, values, result);
+  if (pass.fp8.report != nullptr) pass.fp8.report->add(pass.stream, what, values, result);
   return result;
 }
 

@@ -66,7 +66,7 @@ class Fp8Operands {
   // Codes, taken from `arena`; scale_1 is read if there is one scale.
   kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
                                const TensorView& values, const TensorView& scale_1) const;
-  // The same, counted by pass.fp8_report.
+  // The same, counted by pass.fp8.report.
   kernels::Fp8Matrix reported(Pass& pass, Arena& arena, Operand what,
                               const TensorView& values, const TensorView& scale_1) const;
   // Those of the transposed matrix.

@@ -65,7 +65,7 @@ void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
   kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
   const TensorView loss_C = pass.scratch.take(logits_CV.dtype(), {rows}, "head.loss");
   kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, z_loss, loss_C);
-  kernels::add_sum(pass.stream, loss_C, pass.loss_1);
+  kernels::add_sum(pass.stream, loss_C, pass.losses.loss_1);
 }
 
 void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,

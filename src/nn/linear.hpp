@@ -87,7 +87,7 @@ class Linear {
   Param weight;
   Fp8Operands operands{weight};
 
-  // y_TO (written). bias_O may be empty. With FP8 collective over pass.amax_region.
+  // y_TO (written). bias_O may be empty. With FP8 collective over pass.fp8.amax_region.
   void forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                const TensorView& y_TO, Saved& saved) const;
   // The same with y_TO (written) = gelu(u_TO), as one product where the device has it.

@@ -86,8 +86,8 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
 }
 
 std::int64_t Moe::capacity(const Pass& pass) const {
-  if (config_.capacity_factor <= 0 || !pass.whole_sequences) return 0;
-  const double even = static_cast<double>(pass.sequence * config_.top_k) /
+  if (config_.capacity_factor <= 0 || !pass.microbatch.whole_sequences) return 0;
+  const double even = static_cast<double>(pass.microbatch.sequence * config_.top_k) /
                       static_cast<double>(config_.experts);
   return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));
 }
@@ -189,8 +189,9 @@ void Moe::route(Pass& pass, Saved& saved) const {
   std::int64_t most = T;
   if (const std::int64_t limit = capacity(pass); limit > 0) {
     kept_TK = pass.scratch.take(DType::i32, {T, K}, "moe.kept");
-    kernels::limit_choices(stream, saved.choice_TK, E, pass.sequence, limit, kept_TK);
-    most = std::min(T, pass.batch * limit);
+    kernels::limit_choices(stream, saved.choice_TK, E, pass.microbatch.sequence, limit,
+                           kept_TK);
+    most = std::min(T, pass.microbatch.batch * limit);
   }
   // 4. who gets what
   saved.route = axes_.dispatch.route(stream, pass.saved, kept_TK, E, most);
@@ -213,26 +214,26 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                                    scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
   const bool first = region_.counts_here();
   if (config_.aux_loss > 0) {
-    const double factor = config_.aux_loss * pass.aux_scale;
+    const double factor = config_.aux_loss * pass.losses.aux_scale;
     kernels::add_balance_loss(stream, saved.sums_B2E, config_.top_k, whole_sequence(pass),
                               axes_.sequence_sum.share(factor),
                               losses_.view().rows(0, 1));
     if (first) {
       kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
                                      config_.top_k, whole_sequence(pass),
-                                     factor * pass.loss_scale, dscores_TE);
+                                     factor * pass.losses.loss_scale, dscores_TE);
     }
   }
   kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
                                   dscores_TE);
   if (config_.z_loss > 0) {
-    const double factor = config_.z_loss * pass.token_scale;
+    const double factor = config_.z_loss * pass.losses.token_scale;
     const TensorView lse_T = pass.scratch.take(wide, {pass.tokens()}, "moe.lse");
     kernels::add_router_z_loss(stream, saved.logits_TE, lse_T, factor,
                                losses_.view().rows(1, 1));
     if (first) {
       kernels::router_z_loss_backward(stream, saved.logits_TE, lse_T,
-                                      factor * pass.loss_scale, dscores_TE);
+                                      factor * pass.losses.loss_scale, dscores_TE);
     }
   }
   kernels::copy(stream, dscores_TE, dlogits_TE);
@@ -243,8 +244,8 @@ void Moe::balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) co
   if (config_.aux_loss <= 0) return;
   Stream& stream = pass.stream;
   const ArenaScope scope(pass.scratch);
-  saved.sums_B2E =
-      pass.saved.take(scores_TE.dtype(), {pass.batch, 2, config_.experts}, "moe.balance");
+  saved.sums_B2E = pass.saved.take(
+      scores_TE.dtype(), {pass.microbatch.batch, 2, config_.experts}, "moe.balance");
   // The loss counts the experts of largest score, without the bias.
   TensorView choice_TK = saved.choice_TK;
   if (config_.choice_bias) {

@@ -32,7 +32,7 @@ struct MoeConfig {
   double scaling = 1.0;
   // An expert takes at most ceil(capacity_factor S K / E) tokens of a sequence; those at
   // later positions pass it by. 0: all. Needs whole sequences: no context parallelism,
-  // and generation has none (Pass::whole_sequences).
+  // and generation has none (Microbatch::whole_sequences).
   double capacity_factor = 0;
   double aux_loss = 0;  // factor of the balance loss of a sequence
   double z_loss = 0;    // factor of the mean of logsumexp(logits)^2
@@ -80,8 +80,8 @@ class Moe {
 
   // As Attention::forward and backward, and collective over the expert axis (with
   // aux_loss also over the context axis). A second forward on the same input gives the
-  // same. Backward adds the gradients of both losses, by pass.aux_scale and
-  // pass.token_scale, and counts the step's load and losses: it runs once for each
+  // same. Backward adds the gradients of both losses, by pass.losses.aux_scale and
+  // pass.losses.token_scale, and counts the step's load and losses: it runs once for each
   // microbatch of training, also under recomputation.
   void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
@@ -112,7 +112,7 @@ class Moe {
   bool has_shared() const { return config_.shared_feed_forward > 0; }
   std::int64_t capacity(const Pass& pass) const;  // 0: none
   std::int64_t whole_sequence(const Pass& pass) const {
-    return axes_.sequence_sum.whole(pass.sequence);
+    return axes_.sequence_sum.whole(pass.microbatch.sequence);
   }
   void route(Pass& pass, Saved& saved) const;
   void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;

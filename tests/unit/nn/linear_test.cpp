@@ -127,7 +127,7 @@ struct Bench {
     WeightAccess access;
     WeightGradients gradients(access, later);
     saved.reset();
-    Pass pass{stream, saved, scratch, gradients, attention, 1, T, TensorView()};
+    Pass pass{stream, saved, scratch, gradients, attention, {1, T}};
     Linear::Saved kept;
     layer.forward(pass, x, bias, y, kept);
     const ArenaScope scope(scratch);

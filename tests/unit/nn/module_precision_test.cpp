@@ -139,7 +139,7 @@ struct Bench {
   }
   Pass pass() {
     saved.reset();
-    return {stream, saved, scratch, deliver, attention, 1, T, TensorView()};
+    return {stream, saved, scratch, deliver, attention, {1, T}};
   }
   Tensor tensor(std::int64_t width) { return Tensor(types.activation, {T, width}); }
   Tensor input(std::uint64_t seed) { return numbers(types.activation, {T, D}, seed, 1); }
@@ -285,7 +285,7 @@ Results head(const Types& types) {
   return bench.run([&] {
     kernels::fill(bench.stream, loss, 0.0);
     Pass pass = bench.pass();
-    pass.loss_1 = loss;
+    pass.losses.loss_1 = loss;
     Head::Saved saved;
     module.forward(pass, x, targets, 1.0, saved);
     const Tensor dx = bench.tensor(D);
