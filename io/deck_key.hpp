@@ -4,7 +4,7 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -65,8 +65,7 @@ class WordKey : public DeckKey {
   using Value = T;
 
   // Copies and moves would leave `choices` behind.
-  constexpr WordKey(const DeckKey& row, std::initializer_list<Word<T>> words)
-      : DeckKey(row) {
+  constexpr WordKey(const DeckKey& row, std::span<const Word<T>> words) : DeckKey(row) {
     for (const Word<T>& word : words) {
       if (count_ > 0) letters_.at(length_++) = '|';
       for (const char letter : word.text) letters_.at(length_++) = letter;
@@ -86,9 +85,9 @@ class WordKey : public DeckKey {
   }
 
  private:
-  std::array<Word<T>, 8> words_{};
+  std::array<Word<T>, 24> words_{};
   std::size_t count_ = 0;
-  std::array<char, 96> letters_{};
+  std::array<char, 256> letters_{};
   std::size_t length_ = 0;
 };
 

@@ -10,6 +10,15 @@ namespace trireme::config {
 template <auto member>
 inline constexpr auto of_moe = sets<&RunConfig::model, &model::ModelConfig::moe, member>;
 
+// The words of model.architecture: the rows of the table of architectures.
+constexpr auto architecture_words() {
+  std::array<io::Word<model::Architecture>, model::architectures.size()> words{};
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = {model::architectures[i].name, static_cast<model::Architecture>(i)};
+  return words;
+}
+inline constexpr auto architecture_words_storage = architecture_words();
+
 struct ModelKeys : Section {
   constexpr ModelKeys() : Section("model") {}
 
@@ -17,13 +26,8 @@ struct ModelKeys : Section {
       *this,
       "architecture",
       "\"llama\"",
-      {{"llama", model::Architecture::llama},
-       {"gpt2", model::Architecture::gpt2},
-       {"mixtral", model::Architecture::mixtral},
-       {"deepseek_moe", model::Architecture::deepseek_moe}},
-      "llama: RMSNorm, rotary positions, SwiGLU; gpt2: LayerNorm, learned "
-      "positions, biases, GELU; mixtral and deepseek_moe: llama with experts "
-      "(model.moe).",
+      std::span<const io::Word<model::Architecture>>(architecture_words_storage),
+      model::architecture_docs,
       sets<&RunConfig::model, &model::ModelConfig::architecture>};
   Integer layers{*this,
                  "layers",
@@ -44,7 +48,7 @@ struct ModelKeys : Section {
                 "",
                 "",
                 within(1, 1 << 20),
-                "Attention heads; divides hidden.",
+                "Attention heads; divides hidden unless model.head_width is given.",
                 sets<&RunConfig::model, &model::ModelConfig::heads>};
   Integer kv_heads{
       *this,
@@ -54,6 +58,14 @@ struct ModelKeys : Section {
       within(0, 1 << 20),
       "Key and value heads (grouped attention); divides heads; 0: as many as heads.",
       sets<&RunConfig::model, &model::ModelConfig::kv_heads>};
+  Integer head_width{
+      *this,
+      "head_width",
+      "",
+      "0",
+      within(0, 1 << 16),
+      "Width of a head (head_dim in Hugging Face's configurations); 0: hidden / heads.",
+      sets<&RunConfig::model, &model::ModelConfig::own_head_width>};
   Integer feed_forward{
       *this,
       "feed_forward",

@@ -4,14 +4,18 @@
 
 namespace trireme::config {
 
-void Rules::model_rules() {
+void Rules::head_rules() {
   const auto& m = config_.model;
-  const bool llama = m.is_llama_like();
-  divides({key::model.heads, m.heads}, {key::model.hidden, m.hidden});
+  const bool rotary = m.row().positions == model::Positions::rotary;
+  if (m.own_head_width == 0)
+    divides({key::model.heads, m.heads}, {key::model.hidden, m.hidden});
   divides({key::model.kv_heads, m.kv_heads}, {key::model.heads, m.heads}, Mend::part);
   rule(
       {key::model.hidden, key::model.heads, key::model.architecture},
-      [&] { return !llama || m.hidden % m.heads != 0 || m.head_width() % 2 == 0; },
+      [&] {
+        return !rotary || m.own_head_width > 0 || m.hidden % m.heads != 0 ||
+               m.head_width() % 2 == 0;
+      },
       key::model.hidden, " and ", key::model.heads,
       [&] {
         return format(" make heads of width {}, and rotary positions need an even width",
@@ -22,10 +26,25 @@ void Rules::model_rules() {
                        {key::model.heads, divisors_up_to(m.hidden, m.heads)}});
       });
   rule({key::model.architecture, key::model.kv_heads, key::model.heads},
-       llama || m.kv_heads == m.heads, key::model.architecture,
+       m.row().grouped || m.kv_heads == m.heads, key::model.architecture,
        " has no grouped attention, but ", key::model.kv_heads, " differs from ",
        key::model.heads, ": write model.kv_heads = 0");
-  meaningless(key::model.rope_theta, key::model.architecture, !llama,
+  rule(
+      {key::model.head_width, key::model.architecture},
+      [&] { return !rotary || m.own_head_width % 2 == 0; }, key::model.head_width,
+      " is odd, and rotary positions need an even width",
+      [&] {
+        return advise({{key::model.head_width, multiples_from(m.own_head_width, 2)}});
+      });
+  meaningless(key::model.head_width, key::model.architecture, !rotary,
+              ", whose heads share out model.hidden: remove it");
+}
+
+void Rules::model_rules() {
+  const auto& m = config_.model;
+  const bool rotary = m.row().positions == model::Positions::rotary;
+  head_rules();
+  meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
   rule({key::model.vocabulary, key::data.source},
        m.vocabulary > 0 || config_.data.kind == "bytes",

@@ -10,7 +10,8 @@ namespace {
 // Whether query heads, and with them key and value heads, have a width on each tensor
 // rank that `multiple` divides. True where heads are not sound: other rules say so.
 bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
-  if (m.hidden % m.heads != 0 || m.heads % m.kv_heads != 0) return true;
+  if (m.own_head_width == 0 && m.hidden % m.heads != 0) return true;
+  if (m.heads % m.kv_heads != 0) return true;
   const std::int64_t per = m.heads / m.kv_heads;
   for (int rank = 0; rank < ranks; ++rank) {
     const Range heads = split_range(m.heads, ranks, rank);

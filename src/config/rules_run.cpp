@@ -1,5 +1,7 @@
 // Rules about the run, its data, its batches, and the size of it all.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "base/number.hpp"
 #include "config/rules.hpp"
 
@@ -113,7 +115,9 @@ void Rules::size_rules() {
       {key::model.layers, key::model.hidden, key::model.feed_forward,
        key::model.vocabulary, key::model.architecture},
       [&] {
-        const double block = 4 * real(m.hidden) + 3 * real(m.feed_forward),
+        const double heads = real(m.heads) * real(m.own_head_width);
+        const double block =
+                         4 * std::max(real(m.hidden), heads) + 3 * real(m.feed_forward),
                      ends = 2 * real(m.vocabulary) + real(m.sequence);
         return real(m.hidden) * (real(m.layers) * block + ends) < most_weights;
       },

@@ -141,6 +141,11 @@ struct Choice : io::WordKey<T> {
   constexpr Choice(Section& section, Text name, Text fallback,
                    std::initializer_list<io::Word<T>> words, Text doc,
                    Setting setting = {})
+      : Choice(section, name, fallback, std::span(words.begin(), words.size()), doc,
+               setting) {}
+  template <class Setting = Sets<>>
+  constexpr Choice(Section& section, Text name, Text fallback,
+                   std::span<const io::Word<T>> words, Text doc, Setting setting = {})
       : io::WordKey<T>({section.name(), name, io::KeyType::text, "", fallback, -unbounded,
                         unbounded, "", doc},
                        words) {

@@ -139,22 +139,23 @@ void Engine::wait_for_peer(Stream& stream, comm::Handle& handle) {
 }
 
 nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients) {
-  nn::Pass pass{stream,
-                mine.saved,
-                *scratch_,
-                gradients,
-                *attention_,
-                config_.batch.micro,
-                static_cast<std::int64_t>(sequence_positions_.size()),
-                positions_.view(),
-                loss_.view()};
+  nn::Pass pass{
+      stream,
+      mine.saved,
+      *scratch_,
+      gradients,
+      *attention_,
+      {config_.batch.micro, static_cast<std::int64_t>(sequence_positions_.size()),
+       positions_.view()},
+      {loss_.view()}};
   pass.remade = &*remade_;
-  pass.loss_scale = loss_scale_;
-  pass.training = training_;
-  pass.amax_region = &amax_region_;
-  if (reporting_ && training_) pass.fp8_report = &*fp8_report_;
-  pass.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
-  pass.token_scale = pass.aux_scale / static_cast<double>(config_.model.sequence);
+  pass.losses.loss_scale = loss_scale_;
+  pass.fp8.training = training_;
+  pass.fp8.amax_region = &amax_region_;
+  if (reporting_ && training_) pass.fp8.report = &*fp8_report_;
+  pass.losses.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
+  pass.losses.token_scale =
+      pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
   return pass;
 }
 

@@ -35,8 +35,8 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
   Arena meta_scratch(Device::meta(), 0, MemoryClass::workspace, "scratch");
   const TensorView meta_T(nullptr, DType::i32, {S}, Device::meta());
   const TensorView meta_loss_1(nullptr, DType::f64, {1}, Device::meta());
-  nn::Pass measured{meta_stream, meta_saved, meta_scratch, none,       attention,
-                    1,           S,          meta_T,       meta_loss_1};
+  nn::Pass measured{meta_stream, meta_saved,     meta_scratch, none,
+                    attention,   {1, S, meta_T}, {meta_loss_1}};
   run_window(model, measured, meta_T, meta_T, {});
 
   const Device device = model.device();
@@ -51,7 +51,8 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
   const TensorView host_T(on_host.data(), DType::i32, {S});
   std::iota(on_host.begin(), on_host.end(), 0);
   copy_bytes(stream, host_T, positions_T);
-  nn::Pass pass{stream, saved, scratch, none, attention, 1, S, positions_T, loss.view()};
+  nn::Pass pass{stream,       saved, scratch, none, attention, {1, S, positions_T},
+                {loss.view()}};
   std::vector<std::int32_t> window(static_cast<std::size_t>(S) + 1);
   Evaluation result;
   for (std::int64_t w = 0; w < source.windows(); ++w) {

@@ -15,7 +15,7 @@ namespace {
 // Width of the key/value rows of this rank: every head that its query heads use.
 std::int64_t kv_row_width(const LoadedModel& model) {
   const auto& m = model.config();
-  const Range heads = split_range(m.heads, model.region().size(), model.region().rank());
+  const Range heads = model.region().part(m.heads);
   const std::int64_t queries = m.heads / m.kv_heads;
   return ((heads.end - 1) / queries + 1 - heads.begin / queries) * m.head_width();
 }
@@ -31,12 +31,12 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
   WeightAccess in_place;
   nn::WeightGradients none(in_place);
   const TensorView ids_T(nullptr, DType::i32, {capacity}, meta);
-  nn::Pass pass{stream, saved, scratch, none, core, 1, capacity, ids_T};
-  pass.whole_sequences = false;
+  nn::Pass pass{stream, saved, scratch, none, core, {1, capacity, ids_T}};
+  pass.microbatch.whole_sequences = false;
   auto views = model.stage().make_saved();
   const TensorView x_TD = model.stage().forward(pass, ids_T, views);
   const TensorView logits = model.stage().logits(pass, x_TD.rows(capacity - 1, 1));
-  const std::int64_t most = divide_up(model.config().vocabulary, model.region().size());
+  const std::int64_t most = model.region().largest_part(model.config().vocabulary);
   scratch.take(logits.dtype(), {(model.region().size() + 1) * most}, "gathered logits");
   // The attention of a cache takes scratch that grows with the cache, not with the shape.
   constexpr std::size_t slack = 1 << 20;
@@ -73,8 +73,8 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   nn::WeightGradients none(in_place);
   saved_.reset();
   scratch_.reset();
-  nn::Pass pass{stream, saved_, scratch_, none, attention_, 1, count, positions_T};
-  pass.whole_sequences = false;
+  nn::Pass pass{stream, saved_, scratch_, none, attention_, {1, count, positions_T}};
+  pass.microbatch.whole_sequences = false;
   auto views = model_.stage().make_saved();
   const TensorView x_TD = model_.stage().forward(pass, tokens_T, views);
   return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));

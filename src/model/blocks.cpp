@@ -1,8 +1,10 @@
-// Llama, GPT-2 and mixtures of experts in the names and shapes of Hugging Face.
+// Blocks, embedding and head by the rows of architectures.hpp.
 // SPDX-License-Identifier: Apache-2.0
 #include "model/blocks.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 namespace trireme::model {
 namespace {
@@ -13,38 +15,61 @@ double output_deviation(const ModelConfig& m) {
   return m.initializer_range / std::sqrt(2.0 * static_cast<double>(m.layers));
 }
 
-nn::BlockConfig llama_block(const ModelConfig& m, std::int64_t layer) {
-  const std::string at = "model.layers." + std::to_string(layer) + ".";
-  nn::BlockConfig block;
-  block.norm1 = {nn::NormKind::rms, m.hidden, m.norm_eps, at + "input_layernorm"};
-  block.norm2 = {nn::NormKind::rms, m.hidden, m.norm_eps,
-                 at + "post_attention_layernorm"};
-  block.attention = {.hidden = m.hidden,
-                     .heads = m.heads,
-                     .kv_heads = m.kv_heads,
-                     .rotary = true,
-                     .bias = false,
-                     .deviation = m.initializer_range,
-                     .output_deviation = output_deviation(m),
-                     .q = at + "self_attn.q_proj",
-                     .k = at + "self_attn.k_proj",
-                     .v = at + "self_attn.v_proj",
-                     .output = at + "self_attn.o_proj"};
-  block.mlp = {.hidden = m.hidden,
-               .feed_forward = m.feed_forward,
-               .activation = nn::Activation::swiglu,
-               .bias = false,
-               .deviation = m.initializer_range,
-               .output_deviation = output_deviation(m),
-               .gate = at + "mlp.gate_proj",
-               .up = at + "mlp.up_proj",
-               .down = at + "mlp.down_proj"};
-  return block;
+// Names of one layer's tensors; the name of a tensor that is not there stays empty.
+class LayerNames {
+ public:
+  LayerNames(const TensorNames& names, std::int64_t layer)
+      : at_(std::string(names.layers) + std::to_string(layer) + ".") {}
+  std::string operator()(std::string_view name) const {
+    return name.empty() ? std::string() : at_ + std::string(name);
+  }
+
+ private:
+  std::string at_;
+};
+
+nn::NormConfig norm(const ModelConfig& m, const std::string& name) {
+  return {m.row().norm, m.hidden, m.norm_eps, name};
 }
 
-// What Mixtral and DeepSeek name differently.
-nn::MoeConfig mixture(const ModelConfig& m) {
+nn::AttentionConfig attention(const ModelConfig& m, const LayerNames& at) {
+  const ArchitectureRow& row = m.row();
+  return {.hidden = m.hidden,
+          .heads = m.heads,
+          .kv_heads = row.grouped ? m.kv_heads : m.heads,
+          .head_width = m.head_width(),
+          .rotary = row.positions == Positions::rotary,
+          .qkv_bias = row.qkv_bias,
+          .output_bias = row.output_bias,
+          .qk_norm = row.qk_norm,
+          .norm_eps = m.norm_eps,
+          .deviation = m.initializer_range,
+          .output_deviation = output_deviation(m),
+          .q = at(row.names.q),
+          .k = at(row.names.k),
+          .v = at(row.names.v),
+          .output = at(row.names.output),
+          .q_norm = at(row.names.q_norm),
+          .k_norm = at(row.names.k_norm)};
+}
+
+nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
+  const ArchitectureRow& row = m.row();
+  return {.hidden = m.hidden,
+          .feed_forward = m.feed_forward,
+          .activation = row.activation,
+          .bias = row.feed_forward_bias,
+          .deviation = m.initializer_range,
+          .output_deviation = output_deviation(m),
+          .gate = at(row.names.gate),
+          .up = at(row.names.up),
+          .down = at(row.names.down)};
+}
+
+nn::MoeConfig mixture(const ModelConfig& m, const LayerNames& at) {
   const MoeSettings& s = m.moe;
+  const TensorNames& names = m.row().names;
+  const std::string where = at(names.mixture);
   return {.hidden = m.hidden,
           .feed_forward = m.expert_width(),
           .experts = s.experts,
@@ -61,88 +86,54 @@ nn::MoeConfig mixture(const ModelConfig& m) {
           .bias_update_rate = s.bias_update_rate,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
-          .router_name = "",
-          .expert_name = "",
-          .shared_name = "",
-          .expert_names = {},
-          .shared_names = {}};
-}
-
-nn::BlockConfig mixture_block(const ModelConfig& m, std::int64_t layer) {
-  nn::BlockConfig block = llama_block(m, layer);
-  if (!m.is_mixture(layer)) return block;
-  const std::string at = "model.layers." + std::to_string(layer) + ".";
-  const bool mixtral = m.architecture == Architecture::mixtral;
-  const std::string where = at + (mixtral ? "block_sparse_moe" : "mlp");
-  nn::MoeConfig& moe = block.moe.emplace(mixture(m));
-  moe.router_name = where + ".gate";
-  moe.expert_name = where + ".experts";
-  moe.expert_names = mixtral ? nn::MoeConfig::Names{"w1", "w3", "w2"}
-                             : nn::MoeConfig::Names{"gate_proj", "up_proj", "down_proj"};
-  moe.shared_name = where + ".shared_experts";
-  moe.shared_names = {"gate_proj", "up_proj", "down_proj"};
-  return block;
-}
-
-nn::BlockConfig gpt2_block(const ModelConfig& m, std::int64_t layer) {
-  const std::string at = "transformer.h." + std::to_string(layer) + ".";
-  nn::BlockConfig block;
-  block.norm1 = {nn::NormKind::layer, m.hidden, m.norm_eps, at + "ln_1"};
-  block.norm2 = {nn::NormKind::layer, m.hidden, m.norm_eps, at + "ln_2"};
-  block.attention = {.hidden = m.hidden,
-                     .heads = m.heads,
-                     .kv_heads = m.heads,
-                     .rotary = false,
-                     .bias = true,
-                     .deviation = m.initializer_range,
-                     .output_deviation = output_deviation(m),
-                     .q = at + "attn.c_attn",
-                     .k = "",
-                     .v = "",
-                     .output = at + "attn.c_proj"};
-  block.mlp = {.hidden = m.hidden,
-               .feed_forward = m.feed_forward,
-               .activation = nn::Activation::gelu,
-               .bias = true,
-               .deviation = m.initializer_range,
-               .output_deviation = output_deviation(m),
-               .gate = "",
-               .up = at + "mlp.c_fc",
-               .down = at + "mlp.c_proj"};
-  return block;
+          .router_name = where + ".gate",
+          .expert_name = where + ".experts",
+          .shared_name = where + ".shared_experts",
+          .expert_names = {std::string(names.expert_gate), std::string(names.expert_up),
+                           std::string(names.expert_down)},
+          .shared_names = {"gate_proj", "up_proj", "down_proj"}};
 }
 
 }  // namespace
 
+Architecture architecture_named(std::string_view name) {
+  const auto row =
+      std::find_if(architectures.begin(), architectures.end(),
+                   [&](const ArchitectureRow& each) { return each.name == name; });
+  require(row != architectures.end(), "no architecture '{}'", name);
+  return static_cast<Architecture>(row - architectures.begin());
+}
+
 nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
-  const bool llama = m.is_llama_like();
+  const TensorNames& names = m.row().names;
   return {.vocabulary = m.vocabulary,
           .hidden = m.hidden,
-          .positions = llama ? 0 : m.sequence,
+          .positions = m.row().positions == Positions::learned ? m.sequence : 0,
           .deviation = m.initializer_range,
-          .tokens = llama ? "model.embed_tokens" : "transformer.wte",
-          .position = llama ? "" : "transformer.wpe"};
+          .tokens = std::string(names.tokens),
+          .position = std::string(names.positions)};
 }
 
 nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
-  switch (m.architecture) {
-    case Architecture::llama: return llama_block(m, layer);
-    case Architecture::gpt2: return gpt2_block(m, layer);
-    case Architecture::mixtral:
-    case Architecture::deepseek_moe: return mixture_block(m, layer);
-  }
-  fail(Status::internal, "an architecture without blocks");
+  const TensorNames& names = m.row().names;
+  const LayerNames at(names, layer);
+  nn::BlockConfig block;
+  block.norm1 = norm(m, at(names.attention_norm));
+  block.norm2 = norm(m, at(names.feed_forward_norm));
+  block.attention = attention(m, at);
+  block.mlp = feed_forward(m, at);
+  if (m.is_mixture(layer)) block.moe = mixture(m, at);
+  return block;
 }
 
 nn::HeadConfig head_config(const ModelConfig& m, double z_loss) {
-  const bool llama = m.is_llama_like();
-  return {.norm = {llama ? nn::NormKind::rms : nn::NormKind::layer, m.hidden, m.norm_eps,
-                   llama ? "model.norm" : "transformer.ln_f"},
+  const TensorNames& names = m.row().names;
+  return {.norm = norm(m, std::string(names.final_norm)),
           .vocabulary = m.vocabulary,
           .hidden = m.hidden,
           .deviation = m.initializer_range,
           .z_loss = z_loss,
-          .name = "lm_head"};
+          .name = std::string(names.head)};
 }
 
 }  // namespace trireme::model

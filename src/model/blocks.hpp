@@ -1,5 +1,4 @@
-// How each architecture's blocks, embedding and head are made: sizes and tensor names.
-// To add an architecture, write its three functions in blocks.cpp.
+// From a model's sizes and its architecture's row to what modules are made of.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,58 +1,88 @@
-// Sizes and FLOPs of a model from its configuration alone.
+// Parameters and FLOPs, counted on the model itself without memory.
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+
 #include "model/stage.hpp"
 
 namespace trireme::model {
 namespace {
 
-// Of a block with an ordinary feed-forward.
-std::int64_t dense_block_parameters(const ModelConfig& m) {
-  const std::int64_t D = m.hidden, F = m.feed_forward, kv = m.kv_heads * m.head_width();
-  if (m.is_llama_like()) return D * (2 * D + 2 * kv) + 3 * D * F + 2 * D;
-  const std::int64_t matrices = 4 * D * D + 2 * D * F, biases = 5 * D + F, norms = 4 * D;
-  return matrices + biases + norms;
+struct Counts {
+  std::int64_t all = 0, experts = 0;  // parameters; those of experts alone
+  void add(const Param& param) {
+    all += param.shape.elements();
+    if (param.expert) experts += param.shape.elements();
+  }
+  void add(const Counts& more, std::int64_t times) {
+    all += more.all * times;
+    experts += more.experts * times;
+  }
+};
+
+Stage on_meta(const ModelConfig& m, Range blocks, bool ends) {
+  const StageConfig config{.model = m, .blocks = blocks, .first = ends, .last = ends};
+  return Stage(config, parallel::TensorRegion::whole(), Device::meta());
 }
 
-// Of all blocks, where `experts` of each mixture are counted. The bias of the choice is
-// no parameter: it has no gradient.
-std::int64_t block_parameters(const ModelConfig& m, std::int64_t experts) {
-  const std::int64_t dense = dense_block_parameters(m), D = m.hidden;
-  const std::int64_t mixture =
-      dense - 3 * D * m.feed_forward + m.moe.experts * D +
-      (experts + m.moe.shared_experts) * 3 * D * m.expert_width();
-  std::int64_t sum = 0;
-  for (std::int64_t layer = 0; layer < m.layers; ++layer)
-    sum += m.is_mixture(layer) ? mixture : dense;
+// Of the blocks: those of one kind are alike, and one of each kind is built.
+Counts count_blocks(const ModelConfig& m) {
+  std::array<std::int64_t, 2> layers{}, example{};
+  for (std::int64_t layer = 0; layer < m.layers; ++layer) {
+    const auto kind = static_cast<std::size_t>(m.is_mixture(layer));
+    example[kind] = layer;
+    ++layers[kind];
+  }
+  Counts sum;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+    if (layers[kind] == 0) continue;
+    Counts block;
+    Stage stage = on_meta(m, {example[kind], example[kind] + 1}, false);
+    for (const Param* param : stage.parameters()) block.add(*param);
+    sum.add(block, layers[kind]);
+  }
   return sum;
 }
 
-std::int64_t final_norm(const ModelConfig& m) {
-  return m.is_llama_like() ? m.hidden : 2 * m.hidden;
+// Of the embedding with its positions, and of the head with its norm; a tied table is
+// in both.
+struct Ends {
+  Counts embedding, head;
+};
+
+Ends count_ends(const ModelConfig& m) {
+  Stage stage = on_meta(m, {}, true);
+  const std::vector<ParamModule> modules = stage.modules();
+  Ends ends;
+  for (const Param* param : modules.front().params) ends.embedding.add(*param);
+  for (const Param* param : modules.back().params) ends.head.add(*param);
+  return ends;
 }
 
 }  // namespace
 
 std::int64_t parameter_count(const ModelConfig& m) {
-  const std::int64_t table = m.vocabulary * m.hidden;
-  const std::int64_t positions =
-      m.architecture == Architecture::gpt2 ? m.sequence * m.hidden : 0;
-  return block_parameters(m, m.moe.experts) + final_norm(m) + positions +
-         (m.tie_embeddings ? table : 2 * table);
+  const Ends ends = count_ends(m);
+  const std::int64_t twice = m.tie_embeddings ? m.vocabulary * m.hidden : 0;
+  return count_blocks(m).all + ends.embedding.all + ends.head.all - twice;
 }
 
 std::int64_t matrix_parameter_count(const ModelConfig& m) {
-  return block_parameters(m, m.moe.experts) + final_norm(m) + m.vocabulary * m.hidden;
+  return count_blocks(m).all + count_ends(m).head.all;
 }
 
 std::int64_t active_matrix_parameter_count(const ModelConfig& m) {
-  return block_parameters(m, m.moe.top_k) + final_norm(m) + m.vocabulary * m.hidden;
+  const Counts blocks = count_blocks(m);
+  const std::int64_t used =
+      m.has_experts() ? blocks.experts / m.moe.experts * m.moe.top_k : 0;
+  return blocks.all - blocks.experts + used + count_ends(m).head.all;
 }
 
 FlopsPerToken flops_per_token(const ModelConfig& m) {
   const auto N = static_cast<double>(active_matrix_parameter_count(m));
-  const auto LDS = static_cast<double>(m.layers) * static_cast<double>(m.hidden) *
-                   static_cast<double>(m.sequence);
-  return {6.0 * N + 12.0 * LDS, 6.0 * N + 6.0 * LDS};
+  const auto attention = static_cast<double>(m.layers) *
+                         static_cast<double>(m.heads * m.head_width()) *
+                         static_cast<double>(m.sequence);
+  return {6.0 * N + 12.0 * attention, 6.0 * N + 6.0 * attention};
 }
 
 }  // namespace trireme::model

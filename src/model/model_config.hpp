@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace trireme::model {
+#include "model/architectures.hpp"
 
-enum class Architecture : std::uint8_t { llama, gpt2, mixtral, deepseek_moe };
+namespace trireme::model {
 
 enum class Router : std::uint8_t { softmax, sigmoid };
 
@@ -30,24 +30,21 @@ struct MoeSettings {
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
   std::int64_t layers = 0;
-  std::int64_t hidden = 0;        // D
-  std::int64_t heads = 0;         // H
-  std::int64_t kv_heads = 0;      // G; divides H
-  std::int64_t feed_forward = 0;  // F
-  std::int64_t vocabulary = 0;    // V
-  std::int64_t sequence = 0;      // S; for gpt2 also the number of learned positions
+  std::int64_t hidden = 0;          // D
+  std::int64_t heads = 0;           // H
+  std::int64_t kv_heads = 0;        // G; divides H
+  std::int64_t own_head_width = 0;  // K; 0: D / H
+  std::int64_t feed_forward = 0;    // F
+  std::int64_t vocabulary = 0;      // V
+  std::int64_t sequence = 0;        // S; for gpt2 also the number of learned positions
   double rope_theta = 10000.0;
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
   MoeSettings moe{};                // of mixtral and deepseek_moe
 
-  // Blocks as Llama's: RMSNorm, rotary positions, SwiGLU, no biases.
-  bool is_llama_like() const { return architecture != Architecture::gpt2; }
-  bool has_experts() const {
-    return architecture == Architecture::mixtral ||
-           architecture == Architecture::deepseek_moe;
-  }
+  const ArchitectureRow& row() const { return row_of(architecture); }
+  bool has_experts() const { return row().experts; }
   // Whether this layer's feed-forward is a mixture of experts.
   bool is_mixture(std::int64_t layer) const {
     return has_experts() && layer >= moe.dense_layers;
@@ -56,7 +53,9 @@ struct ModelConfig {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
   }
 
-  std::int64_t head_width() const { return hidden / heads; }
+  std::int64_t head_width() const {
+    return own_head_width > 0 ? own_head_width : hidden / heads;
+  }
 };
 
 }  // namespace trireme::model

@@ -15,7 +15,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     : config_(config), region_(region) {
   const ModelConfig& m = config.model;
   TensorView cos_sin;
-  if (m.is_llama_like()) {
+  if (m.row().positions == Positions::rotary) {
     const DType dtype = config.dtype == DType::f64 ? DType::f64 : DType::f32;
     const std::int64_t positions = config.positions > 0 ? config.positions : m.sequence;
     cos_sin_ = Buffer(device, dtype, {positions, m.head_width()}, MemoryClass::workspace,
@@ -31,7 +31,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     embedding_.emplace(embedding, region);
     table = &embedding_->table();
   }
-  std::vector<nn::Linear*> layers;
+  std::vector<nn::Fp8Operands*> layers;
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
     nn::BlockConfig block = block_config(m, layer);
     if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end) {
@@ -63,8 +63,7 @@ Stage::Saved Stage::make_saved() const {
 bool Stage::partitions(std::size_t i) const {
   if (i >= blocks_.size()) return false;
   const nn::Recompute recompute = recompute_of(i);
-  return recompute.full && recompute.partition && region_.size() > 1 &&
-         region_.outside() != Place::varying;
+  return recompute.full && recompute.partition && region_.divided() && !region_.gathers();
 }
 
 int Stage::module_of(std::size_t block) const {
@@ -120,7 +119,7 @@ void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
   }
   saved.inputs_TD[i] = x_TD;
   if (partitions(i)) {
-    const Range mine = split_range(x_TD.dim(0), region_.size(), region_.rank());
+    const Range mine = region_.part(x_TD.dim(0));
     const TensorView part_TD =
         pass.saved.take(x_TD.dtype(), {mine.count(), x_TD.dim(1)}, "stage.part");
     kernels::copy(pass.stream, x_TD.rows(mine.begin, mine.count()), part_TD);

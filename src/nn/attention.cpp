@@ -11,25 +11,23 @@
 namespace trireme::nn {
 namespace {
 
-// The rank of the tensor axis that holds query head `head`.
-int rank_of_head(std::int64_t head, std::int64_t heads, int ranks) {
-  int rank = 0;
-  while (split_range(heads, ranks, rank).end <= head) ++rank;
-  return rank;
+// The query heads that key/value head `g` serves.
+Range queries_of(const AttentionConfig& config, std::int64_t g) {
+  const std::int64_t queries = config.heads / config.kv_heads;
+  return {g * queries, (g + 1) * queries};
 }
 
-// The first of the ranks that have key/value head `g`.
-int owner_of_kv_head(std::int64_t g, const AttentionConfig& config, int ranks) {
-  return rank_of_head(g * (config.heads / config.kv_heads), config.heads, ranks);
+// A key/value head belongs to the rank that has the first of its query heads.
+bool owns_kv_head(const AttentionConfig& config, Range heads, std::int64_t g) {
+  const std::int64_t first = queries_of(config, g).begin;
+  return heads.begin <= first && first < heads.end;
 }
 
 // Whether some key/value head lies on more than one rank.
-bool shares_kv_heads(const AttentionConfig& config, int ranks) {
-  const std::int64_t queries = config.heads / config.kv_heads;  // per key/value head
+bool shares_kv_heads(const AttentionConfig& config,
+                     const parallel::TensorRegion& region) {
   for (std::int64_t g = 0; g < config.kv_heads; ++g)
-    if (owner_of_kv_head(g, config, ranks) !=
-        rank_of_head((g + 1) * queries - 1, config.heads, ranks))
-      return true;
+    if (!region.in_one_part(config.heads, queries_of(config, g))) return true;
   return false;
 }
 
@@ -43,14 +41,14 @@ class FusedRows {
   // Heads [heads) of the part `part` (0 q, 1 k, 2 v), which has `total` heads in all.
   void add(Param& param, int part, Range heads, std::int64_t total, bool shared,
            bool owned) {
-    const std::int64_t width = config_.hidden / config_.heads;
+    const std::int64_t width = config_.head_width, queries = config_.heads * width;
     const bool fused = config_.k.empty();
     const std::string& name = fused || part == 0 ? config_.q
                               : part == 1        ? config_.k
                                                  : config_.v;
     const std::int64_t rows = heads.count() * width;
-    const std::int64_t whole = fused ? 3 * config_.hidden : total * width;
-    const std::int64_t begin = heads.begin * width + (fused ? part * config_.hidden : 0);
+    const std::int64_t whole = fused ? 3 * queries : total * width;
+    const std::int64_t begin = heads.begin * width + (fused ? part * queries : 0);
     param.slabs.push_back({name + suffix_, box(whole), corner(next_), corner(begin),
                            box(rows), shared ? Place::replicate : Place::varying, owned});
     next_ += rows;
@@ -77,10 +75,10 @@ Param fused_param(const AttentionConfig& config, const parallel::TensorRegion& r
   if (matrix) param.initializer = {Initializer::Kind::normal, config.deviation};
   FusedRows fused(config, suffix, matrix);
   fused.add(param, 0, heads, config.heads, false, true);
-  const bool shared = shares_kv_heads(config, region.size());
+  const bool shared = shares_kv_heads(config, region);
   for (int part = 1; part <= 2; ++part) {
     for (std::int64_t g = kv_heads.begin; g < kv_heads.end; ++g) {
-      const bool owned = owner_of_kv_head(g, config, region.size()) == region.rank();
+      const bool owned = owns_kv_head(config, heads, g);
       fused.add(param, part, {g, g + 1}, config.kv_heads, shared, owned);
     }
   }
@@ -99,24 +97,31 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
     : config_(config),
       region_(region),
       cos_sin_(cos_sin),
-      head_width_(config.hidden / config.heads),
-      heads_(split_range(config.heads, region.size(), region.rank())) {
+      head_width_(config.head_width),
+      heads_(region.part(config.heads)) {
   const std::int64_t queries = config.heads / config.kv_heads;
   kv_heads_ = {heads_.begin / queries, (heads_.end - 1) / queries + 1};
-  shared_kv_heads_ = shares_kv_heads(config, region.size());
+  shared_kv_heads_ = shares_kv_heads(config, region);
   for (std::int64_t h = heads_.begin; h < heads_.end; ++h) {
     kv_head_.push_back(static_cast<std::int32_t>(h / queries - kv_heads_.begin));
   }
   const Range columns{heads_.begin * head_width_, heads_.end * head_width_};
   qkv_.weight = fused_param(config, region, heads_, kv_heads_, ".weight", true);
-  output_.weight =
-      column_split_param(config.output + ".weight", {config.hidden, config.hidden},
-                         columns, {Initializer::Kind::normal, config.output_deviation});
-  qkv_.set_precision(config.products);
-  output_.set_precision(config.products);
-  if (config.bias) {
+  output_.weight = column_split_param(
+      config.output + ".weight", {config.hidden, config.heads * config.head_width},
+      columns, {Initializer::Kind::normal, config.output_deviation});
+  qkv_.operands.set_precision(config.products);
+  output_.operands.set_precision(config.products);
+  if (config.qkv_bias)
     qkv_bias_ = fused_param(config, region, heads_, kv_heads_, ".bias", false);
+  if (config.output_bias)
     output_bias_ = unsplit_param(region, config.output + ".bias", {config.hidden}, {});
+  if (config.qk_norm) {
+    const auto norm = [&](const std::string& name) {
+      return NormConfig{NormKind::rms, config.head_width, config.norm_eps, name, true};
+    };
+    q_norm_.emplace(norm(config.q_norm), region);
+    k_norm_.emplace(norm(config.k_norm), region);
   }
 }
 
@@ -127,10 +132,51 @@ Attention::Columns Attention::columns(const TensorView& fused_TE) const {
 }
 
 kernels::AttentionShape Attention::shape(const Pass& pass) const {
-  return {pass.batch,     pass.sequence,
-          heads_.count(), kv_heads_.count(),
-          head_width_,    1.0 / std::sqrt(static_cast<double>(head_width_)),
+  return {pass.microbatch.batch,
+          pass.microbatch.sequence,
+          heads_.count(),
+          kv_heads_.count(),
+          head_width_,
+          1.0 / std::sqrt(static_cast<double>(head_width_)),
           kv_head_};
+}
+
+void Attention::norm_heads(Pass& pass, Saved& saved) const {
+  const auto one = [&](const Norm& norm, const TensorView& x_THK, Norm::Saved& kept) {
+    const Shape heads = {x_THK.elements() / head_width_, head_width_};
+    const TensorView raw_THK =
+        pass.saved.take(x_THK.dtype(), x_THK.shape(), "attention.heads");
+    const ArenaScope scope(pass.scratch);
+    const TensorView normed_THK =
+        pass.scratch.take(x_THK.dtype(), x_THK.shape(), "attention.normed");
+    kernels::copy(pass.stream, x_THK, raw_THK);
+    norm.forward(pass, raw_THK.reshape(heads), normed_THK.reshape(heads), kept);
+    kernels::copy(pass.stream, normed_THK, x_THK);
+  };
+  const Columns in = columns(saved.qkv_TE);
+  one(*q_norm_, in.q_THK, saved.q_norm);
+  one(*k_norm_, in.k_TGK, saved.k_norm);
+}
+
+// The gradients of the norms' weights are of this rank's heads and tokens, a part of
+// their sum.
+void Attention::norm_heads_backward(Pass& pass, const TensorView& dqkv_TE,
+                                    const Saved& saved) {
+  const auto one = [&](Norm& norm, const TensorView& d_THK, const Norm::Saved& kept) {
+    const Shape& heads = kept.x_TD.shape();
+    const ArenaScope scope(pass.scratch);
+    const auto take = [&](const char* label) {
+      return pass.scratch.take(d_THK.dtype(), d_THK.shape(), label);
+    };
+    const TensorView dnormed_THK = take("attention.dnormed"),
+                     draw_THK = take("attention.dheads");
+    kernels::copy(pass.stream, d_THK, dnormed_THK);
+    norm.backward(pass, dnormed_THK.reshape(heads), kept, {}, draw_THK.reshape(heads));
+    kernels::copy(pass.stream, draw_THK, d_THK);
+  };
+  const Columns d = columns(dqkv_TE);
+  one(*q_norm_, d.q_THK, saved.q_norm);
+  one(*k_norm_, d.k_TGK, saved.k_norm);
 }
 
 void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
@@ -156,23 +202,25 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   // 2. qkv = x W^T + b
   saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.weight.shape[0]}, "attention.qkv");
   qkv_.forward(pass, saved.x_TD, qkv_bias_.value, saved.qkv_TE, saved.qkv);
-  // 3. rotate q and k
+  // 3. norms of the heads
+  if (config_.qk_norm) norm_heads(pass, saved);
+  // 4. rotate q and k
   if (config_.rotary) {
     kernels::rope(stream, saved.qkv_TE.columns(0, rotated * head_width_), rotated,
-                  pass.positions_T, cos_sin_, kernels::Direction::forward);
+                  pass.microbatch.positions_T, cos_sin_, kernels::Direction::forward);
   }
-  // 4. o = softmax(q k^T) v
+  // 5. o = softmax(q k^T) v
   attend(pass, pass.kept_unless(again.attention), saved);
-  // 5. y = o Wo^T, a partial sum
+  // 6. y = o Wo^T, a partial sum
   const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
   const auto product = [&](const Range& rows, const TensorView& to_TD) {
     output_.forward(pass, saved.o_TE.rows(rows.begin, rows.count()), {}, to_TD,
                     saved.output);
   };
-  // 6. leave the region with it
+  // 7. leave the region with it
   const TensorView sum_TD =
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
-  // 7. residual and bias
+  // 8. residual and bias
   skip.join(pass, sum_TD, output_bias_.value);
   if (again.norm) saved.x_TD = {};
   if (again.attention) saved.o_TE = saved.lse_TH = {};
@@ -203,7 +251,7 @@ void Attention::sum_shared_heads(Pass& pass, const TensorView& dqkv_TE) const {
   });
   region_.sum(stream, all_T2GK);
   for_each_head([&](std::int64_t g, const TensorView& mine, const TensorView& whole) {
-    const bool owned = owner_of_kv_head(g, config_, region_.size()) == region_.rank();
+    const bool owned = owns_kv_head(config_, heads_, g);
     kernels::copy(stream, owned ? whole : none_TK, mine);
   });
 }
@@ -214,34 +262,36 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   const std::int64_t T = pass.tokens(), D = config_.hidden;
   const std::int64_t rotated = heads_.count() + kv_heads_.count();
   const TensorView dx_all_TD = pass.scratch.take(dtype, {T, D}, "attention.dx");
-  // 7. bias
-  if (config_.bias) {
+  // 8. bias
+  if (config_.output_bias) {
     pass.weight_gradients.post(stream, output_bias_, [this, dy_TD](Stream& on) {
       kernels::add_column_sums(on, dy_TD, output_bias_.gradient);
     });
   }
-  // 6. leave
+  // 7. leave
   const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
-  // 4. once more, if it was not kept
+  // 5. once more, if it was not kept
   if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
-  // 5. output projection
+  // 6. output projection
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
   const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);
   output_.input_gradient(pass, dy, do_TE);
   output_.post_weight_gradient(pass, dy, saved.o_TE, saved.output);
-  // 4. core
+  // 5. core
   const TensorView dqkv_TE =
       pass.kept().take(dtype, saved.qkv_TE.shape(), "attention.dqkv");
   const Columns in = columns(saved.qkv_TE), out = columns(dqkv_TE);
   pass.attention.backward(stream, pass.scratch, shape(pass), do_TE, in.q_THK, in.k_TGK,
                           in.v_TGK, saved.o_TE, saved.lse_TH, out.q_THK, out.k_TGK,
                           out.v_TGK);
-  // 3. rotation
+  // 4. rotation
   if (config_.rotary) {
     kernels::rope(stream, dqkv_TE.columns(0, rotated * head_width_), rotated,
-                  pass.positions_T, cos_sin_, kernels::Direction::backward);
+                  pass.microbatch.positions_T, cos_sin_, kernels::Direction::backward);
   }
-  if (shared_kv_heads_ && qkv_.precision().fp8()) sum_shared_heads(pass, dqkv_TE);
+  // 3. norms of the heads
+  if (config_.qk_norm) norm_heads_backward(pass, dqkv_TE, saved);
+  if (shared_kv_heads_ && qkv_.operands.fp8()) sum_shared_heads(pass, dqkv_TE);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
@@ -255,14 +305,16 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
 
 void Attention::collect(std::vector<Param*>& params) {
   params.push_back(&qkv_.weight);
-  if (config_.bias) params.push_back(&qkv_bias_);
+  if (config_.qkv_bias) params.push_back(&qkv_bias_);
+  if (q_norm_) q_norm_->collect(params);
+  if (k_norm_) k_norm_->collect(params);
   params.push_back(&output_.weight);
-  if (config_.bias) params.push_back(&output_bias_);
+  if (config_.output_bias) params.push_back(&output_bias_);
 }
 
-void Attention::collect(std::vector<Linear*>& layers) {
-  layers.push_back(&qkv_);
-  layers.push_back(&output_);
+void Attention::collect(std::vector<Fp8Operands*>& layers) {
+  layers.push_back(&qkv_.operands);
+  layers.push_back(&output_.operands);
 }
 
 }  // namespace trireme::nn

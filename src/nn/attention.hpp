@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,19 @@
 namespace trireme::nn {
 
 struct AttentionConfig {
-  std::int64_t hidden = 0;    // D
-  std::int64_t heads = 0;     // H
-  std::int64_t kv_heads = 0;  // G, divides H
+  std::int64_t hidden = 0;      // D
+  std::int64_t heads = 0;       // H
+  std::int64_t kv_heads = 0;    // G, divides H
+  std::int64_t head_width = 0;  // K
   bool rotary = false;
-  bool bias = false;
+  bool qkv_bias = false, output_bias = false;
+  bool qk_norm = false;  // RMSNorm of each head's query and key before they are rotated
+  double norm_eps = 1e-5;
   double deviation = 0.02;         // initial standard deviation of q, k, v
   double output_deviation = 0.02;  // of the output projection
   // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
-  // one fused tensor [3 D, D] of all queries, keys, values, and k and v are empty.
-  std::string q, k, v, output;
+  // one fused tensor [3 H K, D] of all queries, keys, values, and k and v are empty.
+  std::string q, k, v, output, q_norm, k_norm;
   LinearPrecision products{};  // of the projections
 };
 
@@ -31,9 +35,10 @@ class Attention {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;    // input, all tokens
-    TensorView qkv_TE;  // after rotation; E = (H + 2 G) K on this rank
-    TensorView o_TE;    // [T, H K], before the output projection
+    TensorView x_TD;             // input, all tokens
+    TensorView qkv_TE;           // after norms and rotation; E = (H + 2 G) K on this rank
+    Norm::Saved q_norm, k_norm;  // with the heads before their norms, a row each
+    TensorView o_TE;             // [T, H K], before the output projection
     TensorView lse_TH;
     Linear::Saved qkv, output;
   };
@@ -51,7 +56,7 @@ class Attention {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
-  void collect(std::vector<Linear*>& layers);
+  void collect(std::vector<Fp8Operands*>& layers);
 
  private:
   struct Columns;  // of q, k and v in a fused buffer
@@ -59,6 +64,9 @@ class Attention {
   kernels::AttentionShape shape(const Pass& pass) const;
   // qkv -> o, lse, which are taken from `arena`.
   void attend(Pass& pass, Arena& arena, Saved& saved) const;
+  // The norms of heads, in place in the columns of q and k.
+  void norm_heads(Pass& pass, Saved& saved) const;
+  void norm_heads_backward(Pass& pass, const TensorView& dqkv_TE, const Saved& saved);
   // The parts of dk and dv that ranks with one key/value head have, summed at its owner
   // and 0 at the others: what is quantized is then the same on any mesh.
   void sum_shared_heads(Pass& pass, const TensorView& dqkv_TE) const;
@@ -71,6 +79,7 @@ class Attention {
   bool shared_kv_heads_ = false;       // one of them, on any rank, lies on several
   std::vector<std::int32_t> kv_head_;  // local key/value head of each local query head
   Linear qkv_, output_;
+  std::optional<Norm> q_norm_, k_norm_;
   Param qkv_bias_, output_bias_;
 };
 

@@ -19,8 +19,7 @@ Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
 }
 
 Arena& Block::normed_arena(Pass& pass) const {
-  const bool gathers = region_.outside() == Place::varying && region_.size() > 1;
-  return pass.kept_unless(gathers || pass.recompute.norm);
+  return pass.kept_unless(region_.gathers() || pass.recompute.norm);
 }
 
 TensorView Block::normed_again(Pass& pass, const Norm& norm,
@@ -88,7 +87,7 @@ void Block::collect(std::vector<Param*>& params) {
   }
 }
 
-void Block::collect(std::vector<Linear*>& layers) {
+void Block::collect(std::vector<Fp8Operands*>& layers) {
   attention_.collect(layers);
   if (mlp_) mlp_->collect(layers);
   if (moe_) moe_->collect(layers);

@@ -46,7 +46,7 @@ class Block {
 
   void collect(std::vector<Param*>& params);
   // The linear layers that a recipe may have in FP8.
-  void collect(std::vector<Linear*>& layers);
+  void collect(std::vector<Fp8Operands*>& layers);
   // The mixture of experts, or null.
   Moe* moe() { return moe_ ? &*moe_ : nullptr; }
 

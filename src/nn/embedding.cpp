@@ -10,9 +10,7 @@
 namespace trireme::nn {
 
 Embedding::Embedding(const EmbeddingConfig& config, const parallel::TensorRegion& region)
-    : config_(config),
-      region_(region),
-      rows_(split_range(config.vocabulary, region.size(), region.rank())) {
+    : config_(config), region_(region), rows_(region.part(config.vocabulary)) {
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   table_ = row_split_param(config.tokens + ".weight", {config.vocabulary, config.hidden},
                            rows_, normal);
@@ -41,7 +39,8 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
   kernels::copy(pass.stream, sum_TD, x_TD);
   // 3. positions
   if (config_.positions > 0) {
-    kernels::embedding(pass.stream, pass.positions_T.rows(outside.begin, outside.count()),
+    kernels::embedding(pass.stream,
+                       pass.microbatch.positions_T.rows(outside.begin, outside.count()),
                        in_type(pass, positions_.value, x_TD.dtype()), 0, true, x_TD);
   }
 }
@@ -51,7 +50,8 @@ void Embedding::backward(Pass& pass, const TensorView& dx_TD, const Saved& saved
   const Range outside = region_.outside_rows(pass.tokens());
   // 3. positions
   if (config_.positions > 0) {
-    const TensorView index_T = pass.positions_T.rows(outside.begin, outside.count());
+    const TensorView index_T =
+        pass.microbatch.positions_T.rows(outside.begin, outside.count());
     pass.weight_gradients.post(
         pass.stream, positions_, [this, dx_TD, index_T](Stream& on) {
           kernels::embedding_backward(on, dx_TD, index_T, 0, positions_.gradient);

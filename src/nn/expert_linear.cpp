@@ -5,6 +5,7 @@
 #include "base/split.hpp"
 #include "kernels/moe.hpp"
 #include "kernels/quantize.hpp"
+#include "nn/linear.hpp"
 
 namespace trireme::nn {
 namespace {
@@ -27,7 +28,7 @@ TensorView ExpertLinear::weight_of(std::int64_t expert) const {
 
 // On meta there are no counts: one part with all rows, and what padding may add to any.
 ExpertLinear::Parts ExpertLinear::parts(const Route& route, bool meta) const {
-  const std::int64_t P = dispatch_->size();
+  const std::int64_t P = dispatch_->sources();
   Parts all;
   std::int64_t first = 0, padded_first = 0;
   const auto add = [&](std::int64_t expert, std::int64_t source, std::int64_t rows,
@@ -65,24 +66,15 @@ TensorView ExpertLinear::padded(Pass& pass, const Parts& parts,
   return x;
 }
 
-// All experts have the layer's scale.
-void ExpertLinear::agree(Pass& pass, const TensorView& amax_1) const {
-  Linear::agree(pass, amax_1);
-  const ArenaScope scope(pass.scratch);
-  const TensorView all_P =
-      pass.scratch.take(DType::f32, {dispatch_->size()}, "experts.amax");
-  dispatch_->from_each(pass.stream, amax_1, all_P);
-  kernels::amax(pass.stream, all_P, amax_1);
-}
-
 // Largest magnitudes by source go home, where a microbatch's are agreed on, and back to
 // all that have rows of it.
 TensorView ExpertLinear::scales_of(Pass& pass, const Parts& parts, Operand what,
                                    const TensorView& x_RI,
                                    const TensorView& room_P) const {
   Stream& stream = pass.stream;
-  const std::int64_t P = dispatch_->size();
-  if (const TensorView known_1 = scale_from_history(pass, what, x_RI); !known_1.empty()) {
+  const std::int64_t P = dispatch_->sources();
+  if (const TensorView known_1 = operands.scale_from_history(pass, what, x_RI);
+      !known_1.empty()) {
     for (std::int64_t p = 0; p < P; ++p)
       kernels::copy(stream, known_1, room_P.rows(p, 1));
     return room_P;
@@ -97,10 +89,11 @@ TensorView ExpertLinear::scales_of(Pass& pass, const Parts& parts, Operand what,
                          amax_P.rows(part.source, 1));
   dispatch_->to_each(stream, amax_P, home_P);
   kernels::amax(stream, home_P, amax_1);
-  Linear::agree(pass, amax_1);
+  operands.agree(pass, what, amax_1);
   dispatch_->from_each(stream, amax_1, amax_P);
   for (std::int64_t p = 0; p < P; ++p)
-    kernels::scale_of_amax(stream, amax_P.rows(p, 1), format_of(what), room_P.rows(p, 1));
+    kernels::scale_of_amax(stream, amax_P.rows(p, 1), operands.format_of(what),
+                           room_P.rows(p, 1));
   return room_P;
 }
 
@@ -112,7 +105,7 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
   const TensorView x = padded(pass, all, x_RI);
   const TensorView y =
       pass.scratch.take(y_RO.dtype(), {x.dim(0), y_RO.dim(1)}, "experts.product");
-  const TensorView weight_scale_1 = weight_scale(pass);
+  const TensorView weight_scale_1 = operands.weight_scale(pass);
   Fp8Matrix w;
   std::int64_t expert = -1;
   const std::size_t empty = pass.scratch.mark();
@@ -120,15 +113,15 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
     if (part.expert != expert) {  // its weight lies below what its parts take
       pass.scratch.release(empty);
       expert = part.expert;
-      w = transposed ? quantized_transposed(pass, pass.scratch, Operand::weight,
-                                            weight_of(expert), weight_scale_1)
-                     : reported(pass, pass.scratch, Operand::weight, weight_of(expert),
-                                weight_scale_1);
+      w = transposed ? operands.quantized_transposed(pass, pass.scratch, Operand::weight,
+                                                     weight_of(expert), weight_scale_1)
+                     : operands.reported(pass, pass.scratch, Operand::weight,
+                                         weight_of(expert), weight_scale_1);
     }
     const ArenaScope codes(pass.scratch);
-    const Fp8Matrix a =
-        reported(pass, pass.scratch, what, x.rows(part.padded_first, part.padded_rows),
-                 part_of(scale_P, part.source));
+    const Fp8Matrix a = operands.reported(pass, pass.scratch, what,
+                                          x.rows(part.padded_first, part.padded_rows),
+                                          part_of(scale_P, part.source));
     kernels::gemm_fp8(pass.stream, y.rows(part.padded_first, part.padded_rows), a, w);
   }
   for (const Part& part : all)
@@ -138,15 +131,15 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
 
 void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_RI,
                            const TensorView& y_RO, Saved& saved) const {
-  if (!precision().fp8()) {
+  if (!operands.fp8()) {
     const ArenaScope scope(pass.scratch);
     kernels::grouped_linear(pass.stream, route.rows_L, x_RI,
                             in_type(pass, weight.value, x_RI.dtype()), y_RO);
     return;
   }
-  if (precision().one_scale()) {
+  if (operands.one_scale()) {
     const TensorView room_P =
-        pass.saved.take(DType::f32, {dispatch_->size()}, "experts.scale");
+        pass.saved.take(DType::f32, {dispatch_->sources()}, "experts.scale");
     saved.input_scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
                                     Operand::input, x_RI, room_P);
   }
@@ -156,9 +149,9 @@ void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_R
 ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& route,
                                                      const TensorView& dy_RO) const {
   Gradient dy{dy_RO, {}};
-  if (!precision().one_scale()) return dy;
+  if (!operands.one_scale()) return dy;
   const TensorView room_P =
-      pass.kept().take(DType::f32, {dispatch_->size()}, "experts.scale");
+      pass.kept().take(DType::f32, {dispatch_->sources()}, "experts.scale");
   dy.scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
                          Operand::output_gradient, dy_RO, room_P);
   return dy;
@@ -166,7 +159,7 @@ ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& ro
 
 void ExpertLinear::input_gradient(Pass& pass, const Route& route, const Gradient& dy,
                                   const TensorView& dx_RI) const {
-  if (!precision().fp8()) {
+  if (!operands.fp8()) {
     const ArenaScope scope(pass.scratch);
     kernels::grouped_linear_input_gradient(pass.stream, route.rows_L, dy.dy_RO,
                                            in_type(pass, weight.value, dy.dy_RO.dtype()),
@@ -180,7 +173,7 @@ void ExpertLinear::post_weight_gradient(Pass& pass, const Route& route,
                                         const Gradient& dy, const TensorView& x_RI,
                                         const Saved& saved) {
   if (weight.frozen) return;
-  if (!precision().fp8()) {
+  if (!operands.fp8()) {
     pass.weight_gradients.post(
         pass.stream, weight,
         [this, rows_L = route.rows_L, dy_RO = dy.dy_RO, x_RI](Stream& on) {
@@ -199,9 +192,9 @@ void ExpertLinear::post_weight_gradient(Pass& pass, const Route& route,
   for (const Part& part : all) {
     const auto codes = [&](Operand what, const TensorView& values,
                            const TensorView& scale_P) {
-      return quantized_transposed(pass, pass.kept(), what,
-                                  values.rows(part.padded_first, part.padded_rows),
-                                  part_of(scale_P, part.source));
+      return operands.quantized_transposed(
+          pass, pass.kept(), what, values.rows(part.padded_first, part.padded_rows),
+          part_of(scale_P, part.source));
     };
     const Fp8Matrix dy_OT = codes(Operand::output_gradient, dy_all, dy.scale_P);
     products.push_back(

@@ -4,7 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "nn/linear.hpp"
+#include <vector>
+
+#include "nn/fp8_operands.hpp"
 #include "parallel/expert_dispatch.hpp"
 
 namespace trireme::nn {
@@ -16,8 +18,12 @@ namespace trireme::nn {
 //   expert they go to (delayed: of all microbatches); of W for all experts of the layer;
 // - scales of blocks: along tokens (for dW) of one expert's rows from one rank.
 // Rows are padded with zeros to the multiples that FP8 products want.
-class ExpertLinear : public Linear {
+class ExpertLinear {
  public:
+  ExpertLinear() = default;
+  ExpertLinear(const ExpertLinear&) = delete;
+  ExpertLinear& operator=(const ExpertLinear&) = delete;
+
   using Route = parallel::ExpertDispatch::Route;
   // Scales of x by source, if there is one for a tensor.
   struct Saved {
@@ -27,12 +33,15 @@ class ExpertLinear : public Linear {
     TensorView dy_RO, scale_P;
   };
 
+  Param weight;
+  Fp8Operands operands{weight};
+
   // The dispatch outlives this.
   void bind(const parallel::ExpertDispatch& dispatch, std::int64_t experts) {
     dispatch_ = &dispatch;
     experts_ = experts;
+    operands.bind(dispatch);
   }
-  using Linear::bind;
 
   // As Linear's; with FP8 and one scale for a tensor also collective over the expert
   // axis. y_RO, dx_RI: written.
@@ -52,7 +61,6 @@ class ExpertLinear : public Linear {
   };
   using Parts = std::vector<Part>;
 
-  void agree(Pass& pass, const TensorView& amax_1) const override;
   Parts parts(const Route& route, bool meta) const;
   TensorView padded(Pass& pass, const Parts& parts, const TensorView& x_RI) const;
   TensorView scales_of(Pass& pass, const Parts& parts, Operand what,

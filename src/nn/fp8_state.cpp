@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/device_memory.hpp"
+#include "kernels/elementwise.hpp"
 #include "nn/layout.hpp"
 
 namespace trireme::nn {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::int64_t operands = 3;
 
-kernels::Fp8Format format_of(const Linear& layer, std::int64_t operand) {
+kernels::Fp8Format format_of(const Fp8Operands& layer, std::int64_t operand) {
   const bool gradient = operand == static_cast<std::int64_t>(Operand::output_gradient);
   const Precision& precision =
       gradient ? layer.precision().backward : layer.precision().forward;
@@ -23,10 +24,10 @@ kernels::Fp8Format format_of(const Linear& layer, std::int64_t operand) {
 
 // "model.layers.0.mlp.up_proj", of the first of the tensors in the layer's storage. One
 // of all experts, on any rank: "model.layers.0.mlp.experts.up_proj", without a number.
-std::string base_name(const Linear& layer) {
-  std::string name = layer.weight.slabs.front().tensor;
+std::string base_name(const Fp8Operands& layer) {
+  std::string name = layer.weight().slabs.front().tensor;
   name.erase(name.rfind(".weight"));
-  if (!layer.weight.expert) return name;
+  if (!layer.weight().expert) return name;
   const auto last = name.rfind('.'), index = name.rfind('.', last - 1);
   return name.erase(index, last - index);
 }
@@ -40,14 +41,14 @@ float delayed_scale(std::span<const float> history, float amax, float before,
   return std::ldexp(kernels::fp8_scale(most, format), margin);
 }
 
-Fp8State::Fp8State(std::vector<Linear*> layers, const DelayedScaling& settings,
+Fp8State::Fp8State(std::vector<Fp8Operands*> layers, const DelayedScaling& settings,
                    const parallel::TensorRegion& region, Device device)
     : layers_(std::move(layers)), settings_(settings), of_layer_(layers_.size()) {
   const auto L = static_cast<std::int64_t>(layers_.size());
   const auto room = [](Device on, const Shape& shape, const char* label) {
     return Buffer(on, DType::f32, shape, MemoryClass::workspace, label);
   };
-  for (const Linear* layer : layers_)
+  for (const Fp8Operands* layer : layers_)
     delayed_ = delayed_ || layer->precision().forward.scaling == Scaling::delayed;
   scales_ = room(device, {operands * L}, "FP8 scales");
   if (delayed_) {
@@ -57,7 +58,7 @@ Fp8State::Fp8State(std::vector<Linear*> layers, const DelayedScaling& settings,
     kept_ = room(host, {operands * L}, "FP8 scales on the host");
   }
   for (std::int64_t i = 0; i < L; ++i) {
-    Linear& layer = *layers_[static_cast<std::size_t>(i)];
+    Fp8Operands& layer = *layers_[static_cast<std::size_t>(i)];
     LinearScales& mine = of_layer_[static_cast<std::size_t>(i)];
     mine.scale_3 = scales_.view().rows(operands * i, operands);
     if (delayed_) mine.amax_3 = amaxes_.view().rows(operands * i, operands);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "nn/linear.hpp"
+#include "nn/fp8_operands.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
@@ -23,8 +23,8 @@ float delayed_scale(std::span<const float> history, float amax, float before,
 
 class Fp8State {
  public:
-  // The layers, in FP8, outlive this.
-  Fp8State(std::vector<Linear*> layers, const DelayedScaling& settings,
+  // The layers' operands, in FP8, outlive this.
+  Fp8State(std::vector<Fp8Operands*> layers, const DelayedScaling& settings,
            const parallel::TensorRegion& region, Device device);
   Fp8State(const Fp8State&) = delete;
   Fp8State& operator=(const Fp8State&) = delete;
@@ -51,7 +51,7 @@ class Fp8State {
  private:
   void publish(Stream& stream);
 
-  std::vector<Linear*> layers_;
+  std::vector<Fp8Operands*> layers_;
   DelayedScaling settings_;
   bool delayed_ = false;
   std::vector<LinearScales> of_layer_;

@@ -30,7 +30,7 @@ TensorView take_logits(Arena& arena, DType dtype, std::int64_t rows, std::int64_
 Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied)
     : config_(config),
       region_(region),
-      columns_(split_range(config.vocabulary, region.size(), region.rank())),
+      columns_(region.part(config.vocabulary)),
       norm_(config.norm, region),
       tied_(tied) {
   if (!tied) {
@@ -44,7 +44,7 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
 std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
   // The same on every rank: counted with the largest part of the vocabulary.
   const std::int64_t row_bytes =
-      divide_up(config_.vocabulary, region_.size()) *
+      region_.largest_part(config_.vocabulary) *
       static_cast<std::int64_t>(size_of(accumulator_of(dtype)));
   const std::int64_t most = std::max(chunk_bytes / row_bytes, least_rows);
   // At least two chunks, of equal size but for the last.
@@ -61,12 +61,11 @@ void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
       pass.scratch.take(logits_CV.dtype(), {rows, 3}, "head.stats");
   kernels::cross_entropy_statistics(pass.stream, logits_CV, targets_C, columns_.begin,
                                     local_C3);
-  const TensorView all_RC3 = region_.gather(pass.stream, pass.scratch, local_C3)
-                                 .reshape({region_.size(), rows, 3});
+  const TensorView all_RC3 = region_.gather(pass.stream, pass.scratch, local_C3);
   kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
   const TensorView loss_C = pass.scratch.take(logits_CV.dtype(), {rows}, "head.loss");
   kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, z_loss, loss_C);
-  kernels::add_sum(pass.stream, loss_C, pass.loss_1);
+  kernels::add_sum(pass.stream, loss_C, pass.losses.loss_1);
 }
 
 void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,

@@ -35,9 +35,9 @@ class Head {
   Head(const HeadConfig& config, const parallel::TensorRegion& region, Param* tied);
 
   // Adds the sum of the losses of the T tokens (targets_T i32, ignored where negative),
-  // the z-loss included, all tokens on every rank, to pass.loss_1. Forward and backward
-  // in one: the gradients of d(loss * scale) are posted, and that of x is left in
-  // `saved`, for a chunk's logits are made only once.
+  // the z-loss included, all tokens on every rank, to pass.losses.loss_1. Forward and
+  // backward in one: the gradients of d(loss * scale) are posted, and that of x is left
+  // in `saved`, for a chunk's logits are made only once.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                const kernels::LossScale& scale, Saved& saved);
   // The cross-entropy alone, without the z-loss: what a model is judged by does not

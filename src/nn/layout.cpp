@@ -24,16 +24,26 @@ Param box_param(const std::string& tensor, const Shape& whole, const Shape& begi
   return param;
 }
 
+// A Param that every rank of the tensor axis holds, at `place` where there are several.
+Param shared_param(const parallel::TensorRegion& region, const std::string& tensor,
+                   const Shape& shape, Initializer initializer, Place place) {
+  Param param = box_param(tensor, shape, origin(shape), shape, initializer);
+  if (!region.divided()) return param;
+  param.slabs.front().place = place;
+  param.slabs.front().owned = region.counts_here();
+  return param;
+}
+
 }  // namespace
 
 Param unsplit_param(const parallel::TensorRegion& region, const std::string& tensor,
                     const Shape& shape, Initializer initializer) {
-  Param param = box_param(tensor, shape, origin(shape), shape, initializer);
-  if (region.size() > 1) {
-    param.slabs.front().place = region.unsplit_weight();
-    param.slabs.front().owned = region.rank() == 0;
-  }
-  return param;
+  return shared_param(region, tensor, shape, initializer, region.unsplit_weight());
+}
+
+Param unsplit_inner_param(const parallel::TensorRegion& region, const std::string& tensor,
+                          const Shape& shape, Initializer initializer) {
+  return shared_param(region, tensor, shape, initializer, Place::replicate);
 }
 
 Param row_split_param(const std::string& tensor, const Shape& whole, Range rows,

@@ -15,6 +15,11 @@ namespace trireme::nn {
 Param unsplit_param(const parallel::TensorRegion& region, const std::string& tensor,
                     const Shape& shape, Initializer initializer);
 
+// The same of a weight used inside the region, where each rank sees its part of what
+// the weight meets: its gradients are summed.
+Param unsplit_inner_param(const parallel::TensorRegion& region, const std::string& tensor,
+                          const Shape& shape, Initializer initializer);
+
 // Rows [rows) of the whole tensor (dim 0: output features, vocabulary entries); a 1-D
 // tensor is a bias of the split outputs.
 Param row_split_param(const std::string& tensor, const Shape& whole, Range rows,

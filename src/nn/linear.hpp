@@ -3,13 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-
-#include "base/recipe.hpp"
 #include "base/split.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm_epilogue.hpp"
-#include "nn/pass.hpp"
+#include "nn/fp8_operands.hpp"
 
 namespace trireme::nn {
 
@@ -58,27 +55,6 @@ inline void linear_weight_gradient(Stream& stream, const TensorView& dy_TO,
 // stays empty.
 TensorView in_type(Pass& pass, const TensorView& weight, DType type);
 
-// Of the operands of a linear layer's three products. Without scaling they are of the
-// activations' type; otherwise FP8, x and W as `forward` says and dy as `backward` says.
-struct LinearPrecision {
-  Precision forward, backward;
-  // The weight has been FP8 before, scaled by powers of two: its codes are kept.
-  bool weight_was_fp8 = false;
-  bool fp8() const { return forward.scaling != Scaling::none; }
-  // One scale for each tensor, which Fp8State keeps.
-  bool one_scale() const {
-    return forward.scaling == Scaling::delayed || forward.scaling == Scaling::current;
-  }
-};
-
-// The scales of one linear layer's operands, which nn/fp8_state.hpp keeps.
-enum class Operand : std::uint8_t { input, weight, output_gradient };
-struct LinearScales {
-  TensorView scale_3, amax_3;          // f32; amax: of this step so far, on this rank
-  std::array<bool, 3> from_history{};  // delayed scaling: the scale stands for this step
-  bool weight_scaled = false;          // that of the weight is up to date
-};
-
 // With FP8 and one scale for a tensor: y = Q(x) Q(W)^T, dx = Q(dy) Q(W),
 // dW += Q(dy)^T Q(x), where the three Q(.) are the same numbers wherever they occur. Sums
 // are f32. T, I and O are multiples of 16 (T in backward only), of 32 with Scaling::mx.
@@ -92,7 +68,6 @@ struct LinearScales {
 class Linear {
  public:
   Linear() = default;
-  virtual ~Linear() = default;
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
@@ -110,12 +85,9 @@ class Linear {
   };
 
   Param weight;
+  Fp8Operands operands{weight};
 
-  void set_precision(const LinearPrecision& precision) { precision_ = precision; }
-  const LinearPrecision& precision() const { return precision_; }
-  void bind(LinearScales& scales) { scales_ = &scales; }
-
-  // y_TO (written). bias_O may be empty. With FP8 collective over pass.amax_region.
+  // y_TO (written). bias_O may be empty. With FP8 collective over pass.fp8.amax_region.
   void forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                const TensorView& y_TO, Saved& saved) const;
   // The same with y_TO (written) = gelu(u_TO), as one product where the device has it.
@@ -136,33 +108,6 @@ class Linear {
   // product where both are wanted and the operands are not FP8.
   void post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_TI,
                       const Saved& saved, Param& bias);
-
- protected:
-  // amax_1 (in place) = the largest of all ranks that have parts of the tensor.
-  virtual void agree(Pass& pass, const TensorView& amax_1) const;
-  kernels::Fp8Format format_of(Operand what) const;
-  // Delayed scaling: takes the values' magnitudes down and returns the scale that earlier
-  // steps have left; empty if there is none.
-  TensorView scale_from_history(Pass& pass, Operand what, const TensorView& values) const;
-  TensorView scale_of(Pass& pass, Operand what, const TensorView& values,
-                      const TensorView& room_1) const;
-  TensorView weight_scale(Pass& pass) const;
-  kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
-                               const TensorView& values, const TensorView& scale_1) const;
-  // The same, counted by pass.fp8_report.
-  kernels::Fp8Matrix reported(Pass& pass, Arena& arena, Operand what,
-                              const TensorView& values, const TensorView& scale_1) const;
-  // Of a matrix as it is, or transposed; scale_1 is read if there is one scale.
-  kernels::Fp8Matrix quantized_transposed(Pass& pass, Arena& arena, Operand what,
-                                          const TensorView& values,
-                                          const TensorView& scale_1) const;
-
- private:
-  kernels::Fp8Matrix room(Arena& arena, Operand what, const Shape& shape,
-                          const TensorView& scale_1) const;
-
-  LinearPrecision precision_;
-  LinearScales* scales_ = nullptr;
 };
 
 }  // namespace trireme::nn

@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "nn/linear.hpp"
+#include "nn/feed_forward.hpp"
 #include "nn/skip.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
-
-enum class Activation : std::uint8_t { swiglu, gelu };
 
 struct MlpConfig {
   std::int64_t hidden = 0;        // D
@@ -29,9 +27,7 @@ class Mlp {
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
     TensorView x_TD;  // input, all tokens
-    TensorView u_TU;  // before the activation; U = 2 F (gate, up) or F on this rank
-    TensorView a_TF;  // after it
-    Linear::Saved up, down;
+    FeedForward<Linear>::Saved hidden;
   };
 
   Mlp(const MlpConfig& config, const parallel::TensorRegion& region);
@@ -41,17 +37,13 @@ class Mlp {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
-  void collect(std::vector<Linear*>& layers);
+  void collect(std::vector<Fp8Operands*>& layers);
 
  private:
-  void project_up(Pass& pass, Saved& saved) const;      // x -> u
-  void activate(Pass& pass, const Saved& saved) const;  // u -> a
-
   MlpConfig config_;
   const parallel::TensorRegion& region_;
-  std::int64_t width_;  // F on this rank
-  Linear up_, down_;
-  Param up_bias_, down_bias_;
+  FeedForward<Linear> feed_;
+  Param down_bias_;
 };
 
 }  // namespace trireme::nn

@@ -8,23 +8,9 @@
 #include "base/device_memory.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/moe.hpp"
-#include "nn/layout.hpp"
-#include "nn/linear.hpp"
 
 namespace trireme::nn {
 namespace {
-
-// Gate and up projection as one product: rows `units` of both, one below the other.
-Param gate_up_param(const std::string& gate, const std::string& up, const Shape& whole,
-                    Range units, Initializer initializer) {
-  Param param = row_split_param(up + ".weight", whole, units, initializer);
-  Slab first = param.slabs.front();
-  first.tensor = gate + ".weight";
-  param.slabs.front().local_begin[0] = units.count();
-  param.slabs.insert(param.slabs.begin(), first);
-  param.shape[0] = 2 * units.count();
-  return param;
-}
 
 // Appends the storage of one more expert below those in `all`.
 void append_expert(Param& all, Param one) {
@@ -56,42 +42,37 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
       losses_(device, DType::f64, {2}, MemoryClass::workspace, "router losses") {
   require(config.top_k >= 1 && config.top_k <= config.experts,
           "a token cannot use {} of {} experts", config.top_k, config.experts);
-  require(config.capacity_factor == 0 || axes.sequence_sum.size() == 1,
+  require(config.capacity_factor == 0 || !axes.sequence_sum.divided(),
           "the capacity of experts needs whole sequences");
   const std::int64_t D = config.hidden, F = config.feed_forward;
-  const Range units = split_range(F, region.size(), region.rank());
+  const Range units = region.part(F);
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   const Initializer output{Initializer::Kind::normal, config.output_deviation};
-  width_ = units.count();
-  router_ =
-      unsplit_param(region, config.router_name + ".weight", {config.experts, D}, normal);
   // Each rank of the tensor axis sees its part of the experts' outputs only.
-  if (region.size() > 1) router_.slabs.front().place = Place::replicate;
+  router_ = unsplit_inner_param(region, config.router_name + ".weight",
+                                {config.experts, D}, normal);
   for (std::int64_t e = experts_.begin; e < experts_.end; ++e) {
     const std::string at = tensor_name(config.expert_name, std::to_string(e));
     const auto& names = config.expert_names;
-    append_expert(up_.weight,
+    append_expert(feed_.up.weight,
                   gate_up_param(tensor_name(at, names.gate), tensor_name(at, names.up),
                                 {F, D}, units, normal));
-    append_expert(down_.weight,
+    append_expert(feed_.down.weight,
                   column_split_param(tensor_name(at, names.down) + ".weight", {D, F},
                                      units, output));
   }
-  for (ExpertLinear* layer : {&up_, &down_}) {
+  for (ExpertLinear* layer : {&feed_.up, &feed_.down})
     layer->bind(axes_.dispatch, experts_.count());
-    layer->set_precision(config.products);
-  }
-  shared_up_.set_precision(config.products);
-  shared_down_.set_precision(config.products);
+  feed_.set_precision(config.products);
+  shared_.set_precision(config.products);
   if (has_shared()) {
     const Shape whole = {config.shared_feed_forward, D};
-    const Range mine = split_range(whole[0], region.size(), region.rank());
+    const Range mine = region.part(whole[0]);
     const auto& names = config.shared_names;
-    shared_width_ = mine.count();
-    shared_up_.weight =
+    shared_.up.weight =
         gate_up_param(tensor_name(config.shared_name, names.gate),
                       tensor_name(config.shared_name, names.up), whole, mine, normal);
-    shared_down_.weight =
+    shared_.down.weight =
         column_split_param(tensor_name(config.shared_name, names.down) + ".weight",
                            {D, whole[0]}, mine, output);
   }
@@ -105,8 +86,8 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
 }
 
 std::int64_t Moe::capacity(const Pass& pass) const {
-  if (config_.capacity_factor <= 0 || !pass.whole_sequences) return 0;
-  const double even = static_cast<double>(pass.sequence * config_.top_k) /
+  if (config_.capacity_factor <= 0 || !pass.microbatch.whole_sequences) return 0;
+  const double even = static_cast<double>(pass.microbatch.sequence * config_.top_k) /
                       static_cast<double>(config_.experts);
   return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));
 }
@@ -123,38 +104,19 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   // 2. router: who goes where, with what weight
   route(pass, saved);
   // 3. shared expert, 4. experts: a partial sum
-  if (has_shared()) shared_forward(pass, partial_TD, saved);
+  if (has_shared()) {
+    shared_.take(pass, x_TD.dtype(), pass.tokens(), saved.shared);
+    shared_.forward(pass, saved.x_TD, saved.shared);
+    shared_.down.forward(pass, saved.shared.a_NF, {}, partial_TD, saved.shared.down);
+  }
   experts_forward(pass, partial_TD, saved);
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual
   skip.join(pass, sum_TD, {});
   if (again.norm) saved.x_TD = {};
-  if (again.up) saved.u_RU = saved.shared_u_TU = {};
-  if (again.activation) saved.a_RF = saved.shared_a_TF = {};
-}
-
-void Moe::make_again(Pass& pass, Saved& saved) const {
-  Stream& stream = pass.stream;
-  const DType dtype = saved.x_TD.dtype();
-  const std::int64_t R = saved.route.rows, T = pass.tokens();
-  if (saved.u_RU.empty()) {
-    saved.u_RU = pass.scratch.take(dtype, {R, 2 * width_}, "moe.u");
-    up_.forward(pass, saved.route, saved.rows_RD, saved.u_RU, saved.up);
-  }
-  if (saved.a_RF.empty()) {
-    saved.a_RF = pass.kept().take(dtype, {R, width_}, "moe.a");
-    kernels::swiglu(stream, saved.u_RU, saved.a_RF);
-  }
-  if (!has_shared()) return;
-  if (saved.shared_u_TU.empty()) {
-    saved.shared_u_TU = pass.scratch.take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
-    shared_up_.forward(pass, saved.x_TD, {}, saved.shared_u_TU, saved.shared_up);
-  }
-  if (saved.shared_a_TF.empty()) {
-    saved.shared_a_TF = pass.kept().take(dtype, {T, shared_width_}, "moe.shared_a");
-    kernels::swiglu(stream, saved.shared_u_TU, saved.shared_a_TF);
-  }
+  feed_.forget(again, saved.hidden);
+  shared_.forget(again, saved.shared);
 }
 
 TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
@@ -164,20 +126,28 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
       pass.scratch.take(dtype, {pass.tokens(), config_.hidden}, "moe.dx");
   // 5. leave
   const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
-  make_again(pass, saved);
+  // 4., 3. what was not kept, once more
+  feed_.again(pass, saved.rows_RD, saved.hidden, saved.route);
+  if (has_shared()) shared_.again(pass, saved.x_TD, saved.shared);
   // 4. experts: combine, feed-forward, dispatch
   const TensorView dweights_TK = pass.scratch.take(
       saved.weights_TK.dtype(), saved.weights_TK.shape(), "moe.dweights");
   const TensorView dout_RD = axes_.dispatch.combine_backward(
       stream, pass.kept(), pass.scratch, saved.route, dy_all_TD, saved.home_ND,
       saved.weights_TK, dweights_TK);
-  ExpertLinear::Gradient du_RU;
-  const TensorView drows_RD = experts_backward(pass, dout_RD, saved, du_RU);
+  ExpertLinear::Gradient du;
+  const TensorView drows_RD = experts_backward(pass, dout_RD, saved, du);
   axes_.dispatch.dispatch_backward(stream, pass.scratch, saved.route, drows_RD,
                                    dx_all_TD);
   // 3. shared expert
-  Linear::Gradient dshared_TU;
-  if (has_shared()) dshared_TU = shared_backward(pass, dy_all_TD, saved, dx_all_TD);
+  Linear::Gradient dshared;
+  if (has_shared()) {
+    const TensorView da_TF =
+        pass.scratch.take(dtype, saved.shared.a_NF.shape(), "moe.shared_da");
+    dshared = shared_.up.output_gradient(
+        pass, shared_.backward(pass, dy_all_TD, saved.shared, da_TF));
+    shared_.up.input_gradient(pass, dshared, dx_all_TD, kernels::Accumulate::yes);
+  }
   // 2. router
   const TensorView dlogits_TE = router_backward(pass, dweights_TK, saved);
   kernels::gemm(stream, dx_all_TD, dlogits_TE, kernels::Transpose::no,
@@ -185,9 +155,9 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
                 kernels::Accumulate::yes);
   // 1. enter: its communication overlaps with the weight gradients
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  up_.post_weight_gradient(pass, saved.route, du_RU, saved.rows_RD, saved.up);
+  feed_.up.post_weight_gradient(pass, saved.route, du, saved.rows_RD, saved.hidden.up);
   if (has_shared())
-    shared_up_.post_weight_gradient(pass, dshared_TU, saved.x_TD, saved.shared_up);
+    shared_.up.post_weight_gradient(pass, dshared, saved.x_TD, saved.shared.up);
   pass.weight_gradients.post(
       stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
         linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);
@@ -219,8 +189,9 @@ void Moe::route(Pass& pass, Saved& saved) const {
   std::int64_t most = T;
   if (const std::int64_t limit = capacity(pass); limit > 0) {
     kept_TK = pass.scratch.take(DType::i32, {T, K}, "moe.kept");
-    kernels::limit_choices(stream, saved.choice_TK, E, pass.sequence, limit, kept_TK);
-    most = std::min(T, pass.batch * limit);
+    kernels::limit_choices(stream, saved.choice_TK, E, pass.microbatch.sequence, limit,
+                           kept_TK);
+    most = std::min(T, pass.microbatch.batch * limit);
   }
   // 4. who gets what
   saved.route = axes_.dispatch.route(stream, pass.saved, kept_TK, E, most);
@@ -241,28 +212,28 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
   kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
                                    scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
-  const bool first = region_.rank() == 0;
+  const bool first = region_.counts_here();
   if (config_.aux_loss > 0) {
-    const double factor = config_.aux_loss * pass.aux_scale;
+    const double factor = config_.aux_loss * pass.losses.aux_scale;
     kernels::add_balance_loss(stream, saved.sums_B2E, config_.top_k, whole_sequence(pass),
-                              factor / axes_.sequence_sum.size(),
+                              axes_.sequence_sum.share(factor),
                               losses_.view().rows(0, 1));
     if (first) {
       kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
                                      config_.top_k, whole_sequence(pass),
-                                     factor * pass.loss_scale, dscores_TE);
+                                     factor * pass.losses.loss_scale, dscores_TE);
     }
   }
   kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
                                   dscores_TE);
   if (config_.z_loss > 0) {
-    const double factor = config_.z_loss * pass.token_scale;
+    const double factor = config_.z_loss * pass.losses.token_scale;
     const TensorView lse_T = pass.scratch.take(wide, {pass.tokens()}, "moe.lse");
     kernels::add_router_z_loss(stream, saved.logits_TE, lse_T, factor,
                                losses_.view().rows(1, 1));
     if (first) {
       kernels::router_z_loss_backward(stream, saved.logits_TE, lse_T,
-                                      factor * pass.loss_scale, dscores_TE);
+                                      factor * pass.losses.loss_scale, dscores_TE);
     }
   }
   kernels::copy(stream, dscores_TE, dlogits_TE);
@@ -273,8 +244,8 @@ void Moe::balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) co
   if (config_.aux_loss <= 0) return;
   Stream& stream = pass.stream;
   const ArenaScope scope(pass.scratch);
-  saved.sums_B2E =
-      pass.saved.take(scores_TE.dtype(), {pass.batch, 2, config_.experts}, "moe.balance");
+  saved.sums_B2E = pass.saved.take(
+      scores_TE.dtype(), {pass.microbatch.batch, 2, config_.experts}, "moe.balance");
   // The loss counts the experts of largest score, without the bias.
   TensorView choice_TK = saved.choice_TK;
   if (config_.choice_bias) {
@@ -294,67 +265,29 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
   saved.rows_RD =
       dispatch.dispatch(stream, pass.saved, pass.scratch, saved.route, saved.x_TD);
   // 2. feed-forward of each expert
-  saved.u_RU = pass.kept_unless(pass.recompute.up).take(dtype, {R, 2 * width_}, "moe.u");
-  saved.a_RF =
-      pass.kept_unless(pass.recompute.activation).take(dtype, {R, width_}, "moe.a");
+  feed_.take(pass, dtype, R, saved.hidden);
   // On one rank these rows are already home, where they are kept.
-  Arena& arena = dispatch.size() == 1 ? pass.saved : pass.scratch;
+  Arena& arena = dispatch.divided() ? pass.scratch : pass.saved;
   const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
-  up_.forward(pass, saved.route, saved.rows_RD, saved.u_RU, saved.up);
-  kernels::swiglu(stream, saved.u_RU, saved.a_RF);
-  down_.forward(pass, saved.route, saved.a_RF, out_RD, saved.down);
+  feed_.forward(pass, saved.rows_RD, saved.hidden, saved.route);
+  feed_.down.forward(pass, saved.route, saved.hidden.a_NF, out_RD, saved.hidden.down);
   // 3. and home again
   saved.home_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route, out_RD,
                                    saved.weights_TK, has_shared(), y_TD);
 }
 
-// 2. of experts_forward; du is for the gradient of up_, which is posted later.
+// 2. of experts_forward.
 TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
                                  const Saved& saved, ExpertLinear::Gradient& du) {
-  Stream& stream = pass.stream;
   const DType dtype = dout_RD.dtype();
-  const TensorView da_RF = pass.scratch.take(dtype, saved.a_RF.shape(), "moe.da");
-  const auto dout = down_.output_gradient(pass, saved.route, dout_RD);
-  down_.input_gradient(pass, saved.route, dout, da_RF);
-  down_.post_weight_gradient(pass, saved.route, dout, saved.a_RF, saved.down);
-  const TensorView du_RU = pass.kept().take(dtype, saved.u_RU.shape(), "moe.du");
-  kernels::swiglu_backward(stream, da_RF, saved.u_RU, du_RU);
+  const TensorView da_RF = pass.scratch.take(dtype, saved.hidden.a_NF.shape(), "moe.da");
+  const TensorView du_RU =
+      feed_.backward(pass, dout_RD, saved.hidden, da_RF, saved.route);
   const TensorView drows_RD =
       pass.scratch.take(dtype, saved.rows_RD.shape(), "moe.drows");
-  du = up_.output_gradient(pass, saved.route, du_RU);
-  up_.input_gradient(pass, saved.route, du, drows_RD);
+  du = feed_.up.output_gradient(pass, saved.route, du_RU);
+  feed_.up.input_gradient(pass, saved.route, du, drows_RD);
   return drows_RD;
-}
-
-void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
-  Stream& stream = pass.stream;
-  const DType dtype = saved.x_TD.dtype();
-  const std::int64_t T = pass.tokens();
-  saved.shared_u_TU = pass.kept_unless(pass.recompute.up)
-                          .take(dtype, {T, 2 * shared_width_}, "moe.shared_u");
-  saved.shared_a_TF = pass.kept_unless(pass.recompute.activation)
-                          .take(dtype, {T, shared_width_}, "moe.shared_a");
-  shared_up_.forward(pass, saved.x_TD, {}, saved.shared_u_TU, saved.shared_up);
-  kernels::swiglu(stream, saved.shared_u_TU, saved.shared_a_TF);
-  shared_down_.forward(pass, saved.shared_a_TF, {}, y_TD, saved.shared_down);
-}
-
-// dx_TD is added to; returns the gradient of u.
-Linear::Gradient Moe::shared_backward(Pass& pass, const TensorView& dy_TD,
-                                      const Saved& saved, const TensorView& dx_TD) {
-  Stream& stream = pass.stream;
-  const DType dtype = dy_TD.dtype();
-  const TensorView du_TU =
-      pass.kept().take(dtype, saved.shared_u_TU.shape(), "moe.shared_du");
-  const TensorView da_TF =
-      pass.scratch.take(dtype, saved.shared_a_TF.shape(), "moe.shared_da");
-  const Linear::Gradient dy = shared_down_.output_gradient(pass, dy_TD);
-  shared_down_.input_gradient(pass, dy, da_TF);
-  shared_down_.post_weight_gradient(pass, dy, saved.shared_a_TF, saved.shared_down);
-  kernels::swiglu_backward(stream, da_TF, saved.shared_u_TU, du_TU);
-  const Linear::Gradient du = shared_up_.output_gradient(pass, du_TU);
-  shared_up_.input_gradient(pass, du, dx_TD, kernels::Accumulate::yes);
-  return du;
 }
 
 void Moe::clear_step() {
@@ -389,19 +322,13 @@ void Moe::update_bias() {
 
 void Moe::collect(std::vector<Param*>& params) {
   params.push_back(&router_);
-  params.push_back(&up_.weight);
-  params.push_back(&down_.weight);
-  if (!has_shared()) return;
-  params.push_back(&shared_up_.weight);
-  params.push_back(&shared_down_.weight);
+  feed_.collect(params);
+  if (has_shared()) shared_.collect(params);
 }
 
-void Moe::collect(std::vector<Linear*>& layers) {
-  layers.push_back(&up_);
-  layers.push_back(&down_);
-  if (!has_shared()) return;
-  layers.push_back(&shared_up_);
-  layers.push_back(&shared_down_);
+void Moe::collect(std::vector<Fp8Operands*>& layers) {
+  feed_.collect(layers);
+  if (has_shared()) shared_.collect(layers);
 }
 
 void Moe::collect(std::vector<StateTensor*>& states) {

@@ -9,7 +9,7 @@
 
 #include "base/memory.hpp"
 #include "kernels/router.hpp"
-#include "nn/expert_linear.hpp"
+#include "nn/feed_forward.hpp"
 #include "nn/skip.hpp"
 #include "parallel/expert_dispatch.hpp"
 #include "parallel/tensor_region.hpp"
@@ -32,7 +32,7 @@ struct MoeConfig {
   double scaling = 1.0;
   // An expert takes at most ceil(capacity_factor S K / E) tokens of a sequence; those at
   // later positions pass it by. 0: all. Needs whole sequences: no context parallelism,
-  // and generation has none (Pass::whole_sequences).
+  // and generation has none (Microbatch::whole_sequences).
   double capacity_factor = 0;
   double aux_loss = 0;  // factor of the balance loss of a sequence
   double z_loss = 0;    // factor of the mean of logsumexp(logits)^2
@@ -61,18 +61,17 @@ struct RouterLosses {
 // shared out over the expert axis: see parallel/expert_dispatch.hpp.
 class Moe {
  public:
-  // Legend: R rows that this rank's experts get, N rows that leave home (see there). x, u
-  // and a are empty when they are computed again (Pass::recompute).
+  // Legend: R rows that this rank's experts get, N rows that leave home (see there). x
+  // is empty when it is computed again (Pass::recompute).
   struct Saved {
     TensorView x_TD;                   // input, all tokens
     TensorView logits_TE, weights_TK;  // accumulator dtype
     TensorView choice_TK;              // i32
     TensorView sums_B2E;               // of the balance loss, if there is one
     parallel::ExpertDispatch::Route route;
-    TensorView rows_RD, u_RU, a_RF, home_ND;  // home: what the experts made
-    TensorView shared_u_TU, shared_a_TF;
-    ExpertLinear::Saved up, down;
-    Linear::Saved shared_up, shared_down;
+    TensorView rows_RD, home_ND;  // home: what the experts made
+    FeedForward<ExpertLinear>::Saved hidden;
+    FeedForward<Linear>::Saved shared;
   };
 
   // dtype: of activations. The group behind `axes` and `region` outlive this.
@@ -81,14 +80,14 @@ class Moe {
 
   // As Attention::forward and backward, and collective over the expert axis (with
   // aux_loss also over the context axis). A second forward on the same input gives the
-  // same. Backward adds the gradients of both losses, by pass.aux_scale and
-  // pass.token_scale, and counts the step's load and losses: it runs once for each
+  // same. Backward adds the gradients of both losses, by pass.losses.aux_scale and
+  // pass.losses.token_scale, and counts the step's load and losses: it runs once for each
   // microbatch of training, also under recomputation.
   void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
-  void collect(std::vector<Linear*>& layers);
+  void collect(std::vector<Fp8Operands*>& layers);
   // The bias of the choice, f32 (f64 where the model is); none without one.
   void collect(std::vector<StateTensor*>& states);
 
@@ -113,29 +112,24 @@ class Moe {
   bool has_shared() const { return config_.shared_feed_forward > 0; }
   std::int64_t capacity(const Pass& pass) const;  // 0: none
   std::int64_t whole_sequence(const Pass& pass) const {
-    return pass.sequence * axes_.sequence_sum.size();
+    return axes_.sequence_sum.whole(pass.microbatch.sequence);
   }
   void route(Pass& pass, Saved& saved) const;
   void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
   void experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
-  void shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
-  // What was not kept, once more.
-  void make_again(Pass& pass, Saved& saved) const;
-  TensorView experts_backward(Pass& pass, const TensorView& drows_RD, const Saved& saved,
-                              ExpertLinear::Gradient& du_RU);
-  Linear::Gradient shared_backward(Pass& pass, const TensorView& dy_TD,
-                                   const Saved& saved, const TensorView& dx_TD);
+  // drows_RD and, for the gradient of the up projection, which is posted later, du.
+  TensorView experts_backward(Pass& pass, const TensorView& dout_RD, const Saved& saved,
+                              ExpertLinear::Gradient& du);
   TensorView router_backward(Pass& pass, const TensorView& dweights_TK,
                              const Saved& saved);
 
   MoeConfig config_;
   const parallel::TensorRegion& region_;
   parallel::ExpertAxes axes_;
-  Range experts_;                          // of this rank
-  std::int64_t width_, shared_width_ = 0;  // F on this rank
+  Range experts_;  // of this rank
   Param router_;
-  ExpertLinear up_, down_;  // experts one below the other
-  Linear shared_up_, shared_down_;
+  FeedForward<ExpertLinear> feed_;  // of experts, one below the other
+  FeedForward<Linear> shared_;
   Buffer bias_, load_, losses_;
   StateTensor bias_state_;
 };

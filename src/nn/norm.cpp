@@ -8,12 +8,12 @@
 namespace trireme::nn {
 
 Norm::Norm(const NormConfig& config, const parallel::TensorRegion& region)
-    : config_(config),
-      gain_(unsplit_param(region, config.name + ".weight", {config.hidden},
-                          {Initializer::Kind::ones})) {
-  if (config.kind == NormKind::layer) {
-    shift_ = unsplit_param(region, config.name + ".bias", {config.hidden}, {});
-  }
+    : config_(config) {
+  const auto param = config.inner ? unsplit_inner_param : unsplit_param;
+  const Shape shape = {config.hidden};
+  gain_ = param(region, config.name + ".weight", shape, {Initializer::Kind::ones});
+  if (config.kind == NormKind::layer)
+    shift_ = param(region, config.name + ".bias", shape, {});
 }
 
 void Norm::keep(Pass& pass, const TensorView& x_TD, Saved& saved) const {

@@ -1,4 +1,4 @@
-// Norm: RMSNorm or LayerNorm on the residual stream, outside the tensor region.
+// Norm: RMSNorm or LayerNorm of rows, of the residual stream or of heads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,6 +18,9 @@ struct NormConfig {
   std::int64_t hidden = 0;  // D
   double eps = 1e-5;
   std::string name;  // tensors: name.weight and, for LayerNorm, name.bias
+  // Rows are this rank's alone (its heads), inside the tensor region; else they are those
+  // of the residual stream, outside.
+  bool inner = false;
 };
 
 class Norm {

@@ -83,39 +83,52 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-// Legend: B sequences, S positions on this rank, T = B * S tokens; rows outside the
-// tensor region are all T of them, or this rank's part with sequence parallelism.
+// B sequences of S positions each on this rank.
+struct Microbatch {
+  std::int64_t batch = 0;     // B
+  std::int64_t sequence = 0;  // S
+  TensorView positions_T{};   // i32: position of each token in its sequence
+  // false: pieces of one, as generation makes it. No expert then has a capacity: whom it
+  // passes by would depend on where the pieces begin.
+  bool whole_sequences = true;
+};
+
+// Where losses are added, and what their gradients are multiplied by.
+struct Losses {
+  TensorView loss_1{};  // f64 [1]: the head adds the sum of its losses to it
+  // Of the losses of routers (nn/moe.hpp) in backward: 1 / sequences and 1 / tokens of
+  // the global batch.
+  double aux_scale = 0;
+  double token_scale = 0;
+  double loss_scale = 1;  // of the gradients of routers' losses (the head's has it)
+};
+
+// What FP8 operands share on this rank.
+struct Quantization {
+  bool training = true;  // magnitudes count for the scales of later steps
+  const parallel::AmaxRegion* amax_region = nullptr;  // null: tensors are whole here
+  Fp8Report* report = nullptr;  // null: nobody wants to know what FP8 loses
+};
+
+// Legend: T = B * S tokens; rows outside the tensor region are all T of them, or this
+// rank's part with sequence parallelism.
 struct Pass {
   Stream& stream;
   Arena& saved;    // lives until the microbatch's gradients are done
   Arena& scratch;  // a stack; whoever takes from it releases it
   WeightGradients& weight_gradients;
   parallel::AttentionCore& attention;
-  std::int64_t batch = 0;     // B
-  std::int64_t sequence = 0;  // S
-  TensorView positions_T;     // i32: position of each token in its sequence
-  TensorView loss_1{};        // f64 [1]: the head adds the sum of its losses to it
-  // Of the losses of routers (nn/moe.hpp) in backward: 1 / sequences and 1 / tokens of
-  // the global batch.
-  double aux_scale = 0;
-  double token_scale = 0;
+  Microbatch microbatch;
+  Losses losses{};
+  Quantization fp8{};
   Arena* remade = nullptr;  // with full recomputation: what a block computes again
   Recompute recompute{};    // of the block that is running
-  double loss_scale = 1;    // of the gradients of routers' losses (the head's has it)
-  bool training = true;     // magnitudes count for the scales of later steps
-  const parallel::AmaxRegion* amax_region = nullptr;  // null: tensors are whole here
-  Fp8Report* fp8_report = nullptr;  // null: nobody wants to know what FP8 loses
-  // false: pieces of one, as generation makes it. No expert then has a capacity: whom it
-  // passes by would depend on where the pieces begin.
-  bool whole_sequences = true;
 
-  std::int64_t tokens() const { return batch * sequence; }
+  std::int64_t tokens() const { return microbatch.batch * microbatch.sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
-    return {stream,      arena,      scratch,        weight_gradients, attention,
-            batch,       sequence,   positions_T,    loss_1,           aux_scale,
-            token_scale, remade,     recompute,      loss_scale,       training,
-            amax_region, fp8_report, whole_sequences};
+    return {stream,     arena,  scratch, weight_gradients, attention,
+            microbatch, losses, fp8,     remade,           recompute};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

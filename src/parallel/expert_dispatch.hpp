@@ -42,8 +42,9 @@ class ExpertDispatch {
   // The ranks of `expert`, which outlives this, share out the experts evenly.
   explicit ExpertDispatch(comm::Group& expert) : group_(&expert) {}
 
-  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
-  int size() const { return group_ == nullptr ? 1 : group_->size(); }
+  // Ranks that the rows of this one's experts come from (P), itself among them.
+  std::int64_t sources() const { return size(); }
+  bool divided() const { return size() > 1; }
   // Experts of this rank. Throws Error(internal) unless they can be shared out evenly.
   Range experts(std::int64_t experts) const;
 
@@ -78,6 +79,8 @@ class ExpertDispatch {
   void from_each(Stream& stream, const TensorView& x_1, const TensorView& all_P) const;
 
  private:
+  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
+  int size() const { return group_ == nullptr ? 1 : group_->size(); }
   void to_experts(Stream& stream, Arena& scratch, const Route& route,
                   const TensorView& home_ND, const TensorView& rows_RD) const;
   void to_home(Stream& stream, Arena& scratch, const Route& route,

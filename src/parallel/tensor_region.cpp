@@ -2,10 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/tensor_region.hpp"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "comm/meta_group.hpp"
+
 namespace trireme::parallel {
+
+const TensorRegion& TensorRegion::whole() {
+  static const std::unique_ptr<comm::Group> alone = comm::make_meta_group("tensor", 0, 1);
+  static const TensorRegion region(*alone, false);
+  return region;
+}
 
 // The chunk's rows of x lie one after the other, for a reduce-scatter those of every
 // rank: x is scratch, and its order of rows is this function's own.
@@ -40,12 +49,22 @@ Transfer TensorRegion::sum(Edge::Change change, Stream& stream, Arena& arena,
   return {sum_TD, std::move(handles)};
 }
 
+bool TensorRegion::in_one_part(std::int64_t extent, Range range) const {
+  for (int rank = 0; rank < size(); ++rank) {
+    const Range part = split_range(extent, size(), rank);
+    if (part.begin <= range.begin && range.begin < part.end) return range.end <= part.end;
+  }
+  return false;
+}
+
 TensorView TensorRegion::gather(Stream& stream, Arena& arena, const TensorView& x) const {
-  const std::int64_t n = size();
-  if (n == 1) return x.reshape({1, x.elements()});
-  const TensorView all = arena.take(x.dtype(), {n * x.elements()}, "gather");
+  Shape shape = x.shape().rank() == 1   ? Shape{size(), x.dim(0)}
+                : x.shape().rank() == 2 ? Shape{size(), x.dim(0), x.dim(1)}
+                                        : Shape{size(), x.elements()};
+  if (!divided()) return x.reshape(shape);
+  const TensorView all = arena.take(x.dtype(), {shape.elements()}, "gather");
   group_.all_gather(stream, x.reshape({x.elements()}), all).wait();
-  return all.reshape({n, x.elements()});
+  return all.reshape(shape);
 }
 
 }  // namespace trireme::parallel

@@ -29,6 +29,9 @@ class TensorRegion {
         enter_(sequence ? edge::gather_to_replicate : edge::copy_in),
         leave_(sequence ? edge::sum_to_shard : edge::sum_to_invariant) {}
 
+  // That of one rank, which has every weight whole. It lives as long as the program.
+  static const TensorRegion& whole();
+
   Transfer enter(Stream& stream, Arena& arena, const TensorView& x) const {
     return enter_.forward(group_, stream, arena, x);
   }
@@ -59,9 +62,21 @@ class TensorRegion {
   }
   // The rows of [0, tokens) that this rank holds outside.
   Range outside_rows(std::int64_t tokens) const {
-    return outside() == Place::varying ? split_range(tokens, size(), rank())
-                                       : Range{0, tokens};
+    return outside() == Place::varying ? part(tokens) : Range{0, tokens};
   }
+
+  // Whether there is more than one rank, and whether entering brings rows together.
+  bool divided() const { return size() > 1; }
+  bool gathers() const { return divided() && outside() == Place::varying; }
+  // This rank's part of [0, extent): heads, hidden units, entries of the vocabulary.
+  Range part(std::int64_t extent) const { return split_range(extent, size(), rank()); }
+  std::int64_t largest_part(std::int64_t extent) const {
+    return divide_up(extent, size());
+  }
+  // Whether [begin, end) of [0, extent) lies in the part of one rank, whichever it is.
+  bool in_one_part(std::int64_t extent, Range range) const;
+  // Of what every rank has, one rank's copy counts in norms and checkpoints.
+  bool counts_here() const { return rank() == 0; }
 
   int rank() const { return group_.rank(); }
   int size() const { return group_.size(); }
@@ -70,7 +85,7 @@ class TensorRegion {
   TensorView gather_rows(Stream& stream, Arena& arena, const TensorView& x) const {
     return edge::all_gather(group_, stream, arena, x).wait();
   }
-  // The x of every rank, in rank order: [size, x's shape]. No gradient passes through.
+  // The x of every rank, in rank order: [ranks, x's shape]. No gradient passes through.
   TensorView gather(Stream& stream, Arena& arena, const TensorView& x) const;
   // x = the sum of every rank's, in place. No gradient passes through.
   void sum(Stream& stream, const TensorView& x) const {

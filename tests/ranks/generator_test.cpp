@@ -145,6 +145,16 @@ TEST(Generator, Gpt2LogitsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(model::Architecture::gpt2);
 }
 
+TEST(Generator, Qwen2LogitsAreThoseOfTheWholeSequence) {
+  compare_with_whole_sequence(model::Architecture::qwen2);
+}
+
+TEST(Generator, Qwen3LogitsAreThoseOfTheWholeSequence) {
+  model::ModelConfig qwen3 = tiny(model::Architecture::qwen3);
+  qwen3.own_head_width = 10;
+  compare_with_whole_sequence(qwen3, qwen3);
+}
+
 // Experts of a capacity below their share pass tokens by in training. In generation they
 // take all: which ones would depend on how the text is cut into pieces.
 TEST(Generator, ExpertsTakeAllTokens) {

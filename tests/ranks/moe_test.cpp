@@ -276,7 +276,7 @@ TEST(MoeRanks, TrafficIsPlannedForAnEvenLoad) {
   WeightAccess in_place;
   nn::WeightGradients gradients(in_place);
   parallel::LocalAttention attention;
-  nn::Pass pass{stream, arena, scratch, gradients, attention, B / 4, S, TensorView()};
+  nn::Pass pass{stream, arena, scratch, gradients, attention, {B / 4, S}};
   const std::int64_t T = pass.tokens();
   const TensorView x = arena.take(DType::f32, {T, config.hidden}, "x");
   nn::Moe::Saved saved;

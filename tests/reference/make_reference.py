@@ -21,6 +21,13 @@ from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
 from transformers.models.mixtral import modeling_mixtral
 
+try:  # not in the versions that made the older files
+    from transformers.models.qwen2 import modeling_qwen2
+    from transformers.models.qwen3 import modeling_qwen3
+    QWEN = (modeling_qwen2, modeling_qwen3)
+except ImportError:
+    QWEN = ()
+
 BATCH, SEQUENCE, STEPS = 2, 16, 10
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 CLIP, SGD_LEARNING_RATE = 1.0, 0.1
@@ -46,6 +53,17 @@ def gpt2(seed, **settings):
         bos_token_id=0, eos_token_id=0, **settings)
 
 
+def qwen(version, seed, rope_theta, **settings):
+    if not QWEN:
+        return None
+    kind = getattr(transformers, f"Qwen{version}ForCausalLM")
+    config = getattr(transformers, f"Qwen{version}Config")
+    return seed, kind, config(
+        max_position_embeddings=SEQUENCE, rms_norm_eps=1e-6, attention_dropout=0.0,
+        use_sliding_window=False, attn_implementation="eager",
+        rope_parameters={"rope_type": "default", "rope_theta": rope_theta}, **settings)
+
+
 CASES = {
     "llama_tied": llama(
         1, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
@@ -64,6 +82,14 @@ CASES = {
         5, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
         num_key_value_heads=2, intermediate_size=20, vocab_size=67, rope_theta=10000.0,
         num_local_experts=5, num_experts_per_tok=2, tie_word_embeddings=False),
+    "qwen2": qwen(
+        2, 6, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=20, vocab_size=67, rope_theta=1e6,
+        tie_word_embeddings=True),
+    "qwen3": qwen(
+        3, 7, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=10, intermediate_size=20, vocab_size=67,
+        rope_theta=1e6, tie_word_embeddings=False),
 }
 
 
@@ -77,7 +103,7 @@ class Torch64:
 
 @contextlib.contextmanager
 def in_double():
-    modules = (modeling_llama, modeling_gpt2, modeling_mixtral)
+    modules = (modeling_llama, modeling_gpt2, modeling_mixtral, *QWEN)
     to_float = torch.Tensor.float
     for module in modules:
         module.torch = Torch64()
@@ -185,8 +211,13 @@ def train_adamw(model, inputs, targets):
     return np.array(losses), np.array(norms)
 
 
+def theta_of(config):
+    parameters = getattr(config, "rope_parameters", None)  # from version 5 on
+    return parameters["rope_theta"] if parameters else config.rope_theta
+
+
 def config_of(config):
-    is_llama = config.model_type != "gpt2"  # or Mixtral, whose attention is Llama's
+    is_llama = config.model_type != "gpt2"  # or with its attention
     hidden, heads = config.hidden_size, config.num_attention_heads
     integers = {
         "layers": config.num_hidden_layers, "hidden": hidden, "heads": heads,
@@ -195,11 +226,13 @@ def config_of(config):
         else config.n_inner or 4 * hidden,
         "vocabulary": config.vocab_size, "sequence": SEQUENCE, "batch": BATCH,
         "tie_embeddings": int(config.tie_word_embeddings), "steps": STEPS}
+    if getattr(config, "head_dim", None):
+        integers["head_width"] = config.head_dim
     if config.model_type == "mixtral":
         integers |= {"experts": config.num_local_experts,
                      "top_k": config.num_experts_per_tok}
     reals = {
-        "rope_theta": config.rope_theta if is_llama else 0.0,
+        "rope_theta": theta_of(config) if is_llama else 0.0,
         "norm_eps": config.rms_norm_eps if is_llama else config.layer_norm_epsilon,
         "learning_rate": ADAMW["lr"], "beta1": ADAMW["betas"][0],
         "beta2": ADAMW["betas"][1], "eps": ADAMW["eps"],

@@ -138,11 +138,9 @@ class Model {
       return read_reals(file, std::string("config/") + key)[0];
     };
     const std::string architecture = file.text_attribute("/", "architecture");
-    const bool llama = architecture != "gpt2";  // or Mixtral, with Llama's attention
     config::RunConfig c;
-    c.model.architecture = llama ? model::Architecture::llama : model::Architecture::gpt2;
-    if (architecture == "mixtral") {
-      c.model.architecture = model::Architecture::mixtral;
+    c.model.architecture = model::architecture_named(architecture);
+    if (c.model.has_experts()) {
       c.model.moe.experts = integer("experts");
       c.model.moe.top_k = integer("top_k");
     }
@@ -150,10 +148,12 @@ class Model {
     c.model.hidden = integer("hidden");
     c.model.heads = integer("heads");
     c.model.kv_heads = integer("kv_heads");
+    if (architecture == "qwen3") c.model.own_head_width = integer("head_width");
     c.model.feed_forward = integer("feed_forward");
     c.model.vocabulary = integer("vocabulary");
     c.model.sequence = integer("sequence");
-    if (llama) c.model.rope_theta = real("rope_theta");
+    if (c.model.row().positions == model::Positions::rotary)
+      c.model.rope_theta = real("rope_theta");
     c.model.norm_eps = real("norm_eps");
     c.model.tie_embeddings = integer("tie_embeddings") != 0;
     const int ranks = test::world().size();
@@ -302,8 +302,8 @@ TEST_P(Reference, TenAdamWSteps) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* name :
-       {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied", "mixtral"})
+  for (const char* name : {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied",
+                           "mixtral", "qwen2", "qwen3"})
     for (const auto dtype : {DType::f64, DType::f32})
       for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
         cases.push_back({name, dtype, axis});

@@ -106,6 +106,25 @@ TEST(Layers, WordsStayWithTheirOwners) {
   }
 }
 
+// A module asks its region for its part of something; which rank it is on, and of how
+// many, is known to `parallel` alone.
+bool asks_for_ranks(const std::string& code) {
+  for (const char* owner :
+       {"region", "regions", "dispatch", "sequence_sum", "group", "mesh"})
+    for (const char* mark : {".", "_.", "->", "_->", "()."})
+      for (const char* word : {"rank(", "size("})
+        if (has_word(code, std::string(owner) + mark + word)) return true;
+  return false;
+}
+
+TEST(Layers, ModulesKnowNoRanks) {
+  for (const SourceFile* file : code_files()) {
+    if (!file->is_under("src/nn") && !file->is_under("src/model")) continue;
+    for (std::size_t i = 0; i < file->lines.size(); ++i)
+      EXPECT_FALSE(asks_for_ranks(bare_code(file->lines[i]))) << place(*file, i);
+  }
+}
+
 // The checks themselves can fail: each is given a line that breaks its rule.
 TEST(Layers, ChecksSeeWhatTheyAreFor) {
   const SourceFile norm{"src/nn/norm.cpp", {}};
@@ -119,6 +138,10 @@ TEST(Layers, ChecksSeeWhatTheyAreFor) {
   EXPECT_TRUE(has_word("  MPI_Abort(comm, 1);", "MPI_"));
   EXPECT_TRUE(has_word("std::exit(1);", "exit("));
   EXPECT_FALSE(has_word("on_exit(1);", "exit("));
+  EXPECT_TRUE(asks_for_ranks("if (region_.size() > 1) return;"));
+  EXPECT_TRUE(asks_for_ranks("  f(axes.dispatch->rank());"));
+  EXPECT_TRUE(asks_for_ranks("f(axes_.sequence_sum.size());"));
+  EXPECT_FALSE(asks_for_ranks("f(layers_.size(), whole.rank(), shape.rank());"));
   EXPECT_EQ(bare_code("f(\"exit(1)\");  // exit(1)"), "f(\"\");  ");
 }
 

@@ -84,6 +84,13 @@ precision.compute = "fp64"
     set("model.architecture", "\"gpt2\"");
     set("model.kv_heads", "12");
     set("model.tie_embeddings", model == "gpt2" ? "false" : "true");
+  } else if (model == "qwen2") {
+    set("model.architecture", "\"qwen2\"");
+    set("model.kv_heads", "2");
+  } else if (model == "qwen3") {
+    set("model.architecture", "\"qwen3\"");
+    set("model.kv_heads", "2");
+    set("model.head_width", "6");
   } else if (model == "groups") {
     set("optimizer.groups",
         "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.0001 "

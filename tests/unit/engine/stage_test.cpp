@@ -137,6 +137,14 @@ TEST(Stage, Gpt2UntiedGradients) {
   check_gradients(tiny(model::Architecture::gpt2, false));
 }
 
+TEST(Stage, Qwen2Gradients) { check_gradients(tiny(model::Architecture::qwen2, true)); }
+
+TEST(Stage, Qwen3Gradients) {
+  auto config = tiny(model::Architecture::qwen3, false);
+  config.model.own_head_width = 10;
+  check_gradients(config);
+}
+
 // Weight gradients are added to, so a second backward doubles them.
 TEST(Stage, BackwardTwiceDoublesTheGradients) {
   Model model(tiny(model::Architecture::llama, false));
@@ -170,7 +178,8 @@ TEST(Stage, ZeroHeadGivesLogOfTheVocabulary) {
 TEST(Stage, CountsItsParameters) {
   for (const bool tied : {false, true}) {
     for (const auto architecture :
-         {model::Architecture::llama, model::Architecture::gpt2}) {
+         {model::Architecture::llama, model::Architecture::gpt2,
+          model::Architecture::qwen2, model::Architecture::qwen3}) {
       auto config = tiny(architecture, tied);
       Model model(config);
       EXPECT_EQ(model.engine().store().local_elements(),
@@ -194,6 +203,34 @@ TEST(Stage, Gpt2SmallHasItsKnownSize) {
                                 .initializer_range = 0.02};
   EXPECT_EQ(model::parameter_count(gpt2), 124439808);
   EXPECT_EQ(model::matrix_parameter_count(gpt2), 124439808 - 1024 * 768);
+}
+
+// Qwen2.5-0.5B and Qwen3-0.6B, as published.
+TEST(Stage, QwenHasItsKnownSizes) {
+  model::ModelConfig qwen{.architecture = model::Architecture::qwen2,
+                          .layers = 24,
+                          .hidden = 896,
+                          .heads = 14,
+                          .kv_heads = 2,
+                          .feed_forward = 4864,
+                          .vocabulary = 151936,
+                          .sequence = 4096,
+                          .rope_theta = 1e6,
+                          .norm_eps = 1e-6,
+                          .tie_embeddings = true,
+                          .initializer_range = 0.02};
+  EXPECT_EQ(model::parameter_count(qwen), 494032768);
+  qwen.architecture = model::Architecture::qwen3;
+  qwen.layers = 28;
+  qwen.hidden = 1024;
+  qwen.heads = 16;
+  qwen.kv_heads = 8;
+  qwen.own_head_width = 128;
+  qwen.feed_forward = 3072;
+  EXPECT_EQ(model::parameter_count(qwen), 596049920);
+  // 12 L times the width of all heads, which is twice that of the model.
+  EXPECT_DOUBLE_EQ(model::flops_per_token(qwen).full,
+                   6.0 * 596049920 + 12.0 * 28 * 2048 * 4096);
 }
 
 // The meta device predicts exactly what the host allocates, and a step allocates nothing.

@@ -110,10 +110,11 @@ struct Bench {
     layer.weight.slabs.push_back({"layer.weight", {O, I}, {0, 0}, {0, 0}, {O, I}});
     layer.weight.value = w;
     layer.weight.gradient = dw;
-    layer.set_precision(scaling == Scaling::none ? LinearPrecision{} : fp8(scaling));
-    if (layer.precision().one_scale()) {
-      state.emplace(std::vector<Linear*>{&layer}, DelayedScaling{4, 0}, region,
-                    test::test_device());
+    layer.operands.set_precision(scaling == Scaling::none ? LinearPrecision{}
+                                                          : fp8(scaling));
+    if (layer.operands.precision().one_scale()) {
+      state.emplace(std::vector<Fp8Operands*>{&layer.operands}, DelayedScaling{4, 0},
+                    region, test::test_device());
       Stream stream(test::test_device());
       state->begin_step(stream);
     }
@@ -126,7 +127,7 @@ struct Bench {
     WeightAccess access;
     WeightGradients gradients(access, later);
     saved.reset();
-    Pass pass{stream, saved, scratch, gradients, attention, 1, T, TensorView()};
+    Pass pass{stream, saved, scratch, gradients, attention, {1, T}};
     Linear::Saved kept;
     layer.forward(pass, x, bias, y, kept);
     const ArenaScope scope(scratch);
@@ -153,7 +154,7 @@ void expect_products(Bench& bench, DType type, bool bias, bool deferred) {
   const Vector before = bench.dw.values();
   DeferredGradients later;
   bench.run(x, bias ? b.view() : TensorView(), dy, y, dx, deferred ? &later : nullptr);
-  const LinearPrecision& precision = bench.layer.precision();
+  const LinearPrecision& precision = bench.layer.operands.precision();
   const Scaling scaling = precision.forward.scaling;
   const auto of = [&](const Tensor& values, std::int64_t width, DType format, bool weight,
                       bool inner_columns) {

@@ -113,7 +113,7 @@ struct Bench {
     std::vector<Param*> all;
     module.collect(all);
     bind_weights(all);
-    std::vector<Linear*> layers;
+    std::vector<Fp8Operands*> layers;
     if constexpr (requires { module.collect(layers); }) module.collect(layers);
     if (layers.empty() || !layers.front()->precision().one_scale()) return;
     scales.emplace(layers, DelayedScaling{4, 0}, region, test::test_device());
@@ -139,7 +139,7 @@ struct Bench {
   }
   Pass pass() {
     saved.reset();
-    return {stream, saved, scratch, deliver, attention, 1, T, TensorView()};
+    return {stream, saved, scratch, deliver, attention, {1, T}};
   }
   Tensor tensor(std::int64_t width) { return Tensor(types.activation, {T, width}); }
   Tensor input(std::uint64_t seed) { return numbers(types.activation, {T, D}, seed, 1); }
@@ -199,6 +199,7 @@ Results attention(const Types& types) {
   config.hidden = D;
   config.heads = 4;
   config.kv_heads = 2;
+  config.head_width = D / 4;
   config.q = "q";
   config.k = "k";
   config.v = "v";
@@ -284,7 +285,7 @@ Results head(const Types& types) {
   return bench.run([&] {
     kernels::fill(bench.stream, loss, 0.0);
     Pass pass = bench.pass();
-    pass.loss_1 = loss;
+    pass.losses.loss_1 = loss;
     Head::Saved saved;
     module.forward(pass, x, targets, 1.0, saved);
     const Tensor dx = bench.tensor(D);

@@ -185,17 +185,12 @@ class MoeCase {
     return tensors;
   }
   nn::Pass make_pass(Stream& stream, Arena& saved, Arena& scratch) {
-    nn::Pass pass{stream,
-                  saved,
-                  scratch,
-                  weight_gradients_,
-                  attention_,
-                  piece_.batch,
-                  sequence_ / piece_.parts,
-                  TensorView()};
+    nn::Pass pass{stream,     saved,
+                  scratch,    weight_gradients_,
+                  attention_, {piece_.batch, sequence_ / piece_.parts}};
     const double sequences = static_cast<double>(global_batch_);
-    pass.aux_scale = 1 / sequences;
-    pass.token_scale = 1 / (sequences * static_cast<double>(sequence_));
+    pass.losses.aux_scale = 1 / sequences;
+    pass.losses.token_scale = 1 / (sequences * static_cast<double>(sequence_));
     return pass;
   }
   void measure() {

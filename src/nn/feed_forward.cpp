@@ -1,0 +1,18 @@
+// FeedForward: storage of gate and up projection.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/feed_forward.hpp"
+
+namespace trireme::nn {
+
+Param gate_up_param(const std::string& gate, const std::string& up, const Shape& whole,
+                    Range units, Initializer initializer) {
+  Param param = row_split_param(up + ".weight", whole, units, initializer);
+  Slab first = param.slabs.front();
+  first.tensor = gate + ".weight";
+  param.slabs.front().local_begin[0] = units.count();
+  param.slabs.insert(param.slabs.begin(), first);
+  param.shape[0] = 2 * units.count();
+  return param;
+}
+
+}  // namespace trireme::nn

@@ -1,0 +1,146 @@
+// FeedForward: up projection, activation and down projection of some rows, inside the
+// tensor region: those of an Mlp, of a shared expert, or of a rank's experts.
+// Legend: N rows, D width of the model, F hidden units on this rank, U = 2 F with a gate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/activation.hpp"
+#include "nn/expert_linear.hpp"
+#include "nn/layout.hpp"
+#include "nn/linear.hpp"
+
+namespace trireme::nn {
+
+enum class Activation : std::uint8_t { swiglu, gelu };
+
+// Rows `units` of the gate's and of the up projection's matrix [F, D], one below the
+// other: one product makes both.
+Param gate_up_param(const std::string& gate, const std::string& up, const Shape& whole,
+                    Range units, Initializer initializer);
+
+// Layer is Linear, or ExpertLinear, whose products also want to know which row is whose:
+// `where` is the route of the rows then, else nothing.
+template <class Layer>
+class FeedForward {
+ public:
+  // A tensor that is computed again (Pass::recompute) is empty.
+  struct Saved {
+    TensorView u_NU, a_NF;  // before and after the activation
+    typename Layer::Saved up, down;
+  };
+
+  Layer up, down;
+  Param up_bias;  // may have no elements
+  Activation activation = Activation::swiglu;
+
+  void set_precision(const LinearPrecision& products) {
+    up.operands.set_precision(products);
+    down.operands.set_precision(products);
+  }
+  std::int64_t width() const { return down.weight.shape[1]; }  // F
+
+  // Room for u and a of `rows` rows.
+  void take(Pass& pass, DType dtype, std::int64_t rows, Saved& saved) const {
+    const Recompute& again = pass.recompute;
+    saved.u_NU = pass.kept_unless(again.up).take(dtype, {rows, width_of_u()}, "ffn.u");
+    saved.a_NF = pass.kept_unless(again.activation).take(dtype, {rows, width()}, "ffn.a");
+  }
+
+  // 1. x -> u, 2. u -> a; 3., the down projection of a, is left to the caller, who cuts
+  // it by rows. With GELU 2. is made with 1. unless backward makes it from u alone: on a
+  // GPU the bits may differ.
+  template <class... Where>
+  void forward(Pass& pass, const TensorView& x_ND, Saved& saved,
+               const Where&... where) const {
+    if constexpr (std::is_same_v<Layer, Linear>) {
+      if (activation == Activation::gelu && !pass.recompute.activation) {
+        up.forward_gelu(pass, x_ND, up_bias.value, saved.u_NU, saved.a_NF, saved.up);
+        return;
+      }
+    }
+    project(pass, x_ND, saved, where...);
+    activate(pass, saved);
+  }
+  // What was not kept, once more. `rows` of x_ND.
+  template <class... Where>
+  void again(Pass& pass, const TensorView& x_ND, Saved& saved,
+             const Where&... where) const {
+    const std::int64_t rows = x_ND.dim(0);
+    if (saved.u_NU.empty()) {
+      saved.u_NU = pass.scratch.take(x_ND.dtype(), {rows, width_of_u()}, "ffn.u");
+      project(pass, x_ND, saved, where...);
+    }
+    if (saved.a_NF.empty()) {
+      saved.a_NF = pass.kept().take(x_ND.dtype(), {rows, width()}, "ffn.a");
+      activate(pass, saved);
+    }
+  }
+  // Shrinks what forward saved to what is kept.
+  static void forget(const Recompute& again, Saved& saved) {
+    if (again.up) saved.u_NU = {};
+    if (again.activation) saved.a_NF = {};
+  }
+
+  // From the output's gradient back to that of u, which is returned and lies in
+  // pass.kept(). da_NF: room. Posts the gradient of the down projection. 1. is left to
+  // the caller, who starts the communication of the input's gradient before it posts that
+  // of `up`.
+  template <class... Where>
+  TensorView backward(Pass& pass, const TensorView& dy_ND, const Saved& saved,
+                      const TensorView& da_NF, const Where&... where) {
+    // 3. down projection, and with it 2. where one product makes both
+    const auto dy = down.output_gradient(pass, where..., dy_ND);
+    if constexpr (std::is_same_v<Layer, Linear>) {
+      if (activation == Activation::gelu) {
+        down.gelu_input_gradient(pass, dy, saved.u_NU, da_NF);
+        down.post_weight_gradient(pass, dy, saved.a_NF, saved.down);
+        return da_NF;
+      }
+    }
+    down.input_gradient(pass, where..., dy, da_NF);
+    down.post_weight_gradient(pass, where..., dy, saved.a_NF, saved.down);
+    // 2. activation
+    const TensorView du_NU =
+        pass.kept().take(dy_ND.dtype(), saved.u_NU.shape(), "ffn.du");
+    kernels::swiglu_backward(pass.stream, da_NF, saved.u_NU, du_NU);
+    return du_NU;
+  }
+
+  void collect(std::vector<Param*>& params) {
+    params.push_back(&up.weight);
+    if (up_bias.shape.rank() > 0) params.push_back(&up_bias);
+    params.push_back(&down.weight);
+  }
+  void collect(std::vector<Fp8Operands*>& layers) {
+    layers.push_back(&up.operands);
+    layers.push_back(&down.operands);
+  }
+
+ private:
+  std::int64_t width_of_u() const {
+    return activation == Activation::swiglu ? 2 * width() : width();
+  }
+  template <class... Where>
+  void project(Pass& pass, const TensorView& x_ND, Saved& saved,
+               const Where&... where) const {
+    if constexpr (std::is_same_v<Layer, Linear>) {
+      up.forward(pass, x_ND, up_bias.value, saved.u_NU, saved.up);
+    } else {
+      up.forward(pass, where..., x_ND, saved.u_NU, saved.up);
+    }
+  }
+  void activate(Pass& pass, const Saved& saved) const {
+    if (activation == Activation::swiglu) {
+      kernels::swiglu(pass.stream, saved.u_NU, saved.a_NF);
+    } else {
+      kernels::gelu(pass.stream, saved.u_NU, saved.a_NF);
+    }
+  }
+};
+
+}  // namespace trireme::nn
