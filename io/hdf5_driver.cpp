@@ -11,13 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string_view>
 #include <utility>
-#include <vector>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "io/files.hpp"
 
@@ -43,16 +41,7 @@ std::string first_reason, refused_path;
 // HDF5 takes its settings from the environment when it is first called. They are gone by
 // then, and before any thread runs: no file, driver, plugin or check of this program is
 // chosen there. docs/decisions/environment.md lists them.
-const bool environment_is_clear = [] {
-  std::vector<std::string> names;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    if (text.starts_with("HDF5_") || text.starts_with("H5FD_") || text.starts_with("H5_"))
-      names.emplace_back(text.substr(0, text.find('=')));
-  }
-  for (const auto& name : names) ::unsetenv(name.c_str());
-  return true;
-}();
+const bool environment_is_clear = forget_variables({"HDF5_", "H5FD_", "H5_"});
 
 // Alignment of large datasets in the file.
 constexpr hsize_t alignment_bytes = 4096;

@@ -125,10 +125,13 @@ TokenStream::TokenStream(std::string kind, std::int64_t sequence)
 }
 
 void TokenStream::require_one_sample() const {
-  require(samples() >= 1, Status::bad_content,
-          "the data has {} tokens, but one sample of model.sequence = {} needs {}: give "
-          "more data or a shorter sequence",
-          tokens(), sequence_, sequence_ + 1);
+  if (samples() >= 1) return;
+  const auto files = starts_.size() - 1;
+  fail(Status::bad_content,
+       "{}{}: the data has {} tokens, but one sample of model.sequence = {} needs {}: "
+       "give more data or a shorter sequence",
+       path_of(0), files > 1 ? format(" and {} more", files - 1) : "", tokens(),
+       sequence_, sequence_ + 1);
 }
 
 template <class Body>

@@ -11,11 +11,21 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/thread_signals.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+// Kokkos and oneDNN take their settings from the environment when they are first called:
+// another number of threads (with which Kokkos would not start), code to load, narrower
+// types for sums in fp32, text on standard output, files of generated code. Only which
+// instructions oneDNN may use is left to the user. docs/decisions/environment.md lists
+// them.
+const bool environment_is_clear = forget_variables(
+    {"KOKKOS_", "DNNL_", "ONEDNN_"}, {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA",
+                                      "DNNL_CPU_ISA_HINTS", "ONEDNN_CPU_ISA_HINTS"});
 
 int pool_threads = 1;
 bool runtime_exists = false;
@@ -101,6 +111,7 @@ std::string onednn_isa() {
 
 Runtime::Runtime(int threads, int ranks_on_node) {
   require(!runtime_exists, "there is one kernels::Runtime in a process");
+  require(environment_is_clear, "kernels are used before the program has begun");
   pool_threads = choose_threads(threads, ranks_on_node);
   omp_set_dynamic(0);
   omp_set_num_threads(pool_threads);

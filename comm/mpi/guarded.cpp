@@ -75,6 +75,7 @@ int lowest(WorldState& state, int value) {
 int leave_together(World& world, const Agreed& error) {
   if (world.rank() == 0) log::error(std::string("trireme: error: ") + error.what());
   if (world.state().abandoned) abort_job(error.status());
+  if (world.size() > 1) log::let_errors_arrive();
   world.barrier();
   return static_cast<int>(error.status());
 }
@@ -98,6 +99,7 @@ void abort_job(Status status) {
     ::sleep(10);
     ::_exit(code);
   }).detach();
+  log::let_errors_arrive();
   if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, code);
   ::_exit(code);
 }

@@ -2,8 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.hpp"
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include "base/output.hpp"
 #include "base/text.hpp"
@@ -29,6 +35,17 @@ void error(std::string_view text) {
   const std::string whole = whole_line(text);
   std::fwrite(whole.data(), 1, whole.size(), stderr);
   std::fflush(stderr);
+}
+
+void let_errors_arrive() {
+  struct stat about {};
+  if (::fstat(STDERR_FILENO, &about) != 0 || !S_ISFIFO(about.st_mode)) return;
+  constexpr int looks = 200;
+  for (int i = 0; i < looks; ++i) {
+    int unread = 0;  // of a pipe, at either end
+    if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 }  // namespace trireme::log

@@ -32,4 +32,9 @@ void warn(std::string_view text, const Args&... args) {
 // Writes one line to standard error whatever the rank.
 void error(std::string_view text);
 
+// Waits until standard error has been read, where it is a pipe, but not for longer than a
+// second. mpirun ends all ranks once one of them leaves with a status other than 0, and
+// drops what it has not read of the others: rank 0 lets its message arrive first.
+void let_errors_arrive();
+
 }  // namespace trireme::log

@@ -124,14 +124,21 @@ note() { echo "$*" >>"$case_folder/what"; }
 
 # --- running the program ---
 
+# ranked RANKS COMMAND...: the command on so many ranks, in $ranked.
+ranked() {
+  local ranks=$1
+  shift
+  ranked=("$@")
+  [ "$ranks" = 1 ] || ranked=("$MPIRUN" -n "$ranks" "$@")
+}
 # launch RANKS ARGS...: in a session of its own, $launched. Words before the program come
 # from $wrapper (env, a script), and its standard output goes to $output where that is set.
 wrapper=() output=''
 launch() {
   local ranks=$1 command
   shift
-  command=("${wrapper[@]}" "$TRIREME" "$@")
-  [ "$ranks" = 1 ] || command=("$MPIRUN" -n "$ranks" "${command[@]}")
+  ranked "$ranks" "${wrapper[@]}" "$TRIREME" "$@"
+  command=("${ranked[@]}")
   rm -f "$case_folder/status"
   local text="${command[*]}"
   note "ranks $ranks: ${text:0:300}"
@@ -155,6 +162,18 @@ run() {
 }
 # The processes of the program, not mpirun, in $ranks_pids.
 find_ranks() { ranks_pids=$(pgrep -s "$launched" -x "$program_name"); }
+# appeared RANKS: waits until that many ranks exist, begun or not; fails when the program is
+# gone. On a busy machine mpirun takes seconds to start them.
+appeared() {
+  local i
+  for ((i = 0; i < 3000; ++i)); do
+    kill -0 "$launched" 2>/dev/null || return 1
+    find_ranks
+    [ "$(wc -w <<<"$ranks_pids")" -ge "$1" ] && return 0
+    sleep 0.01
+  done
+  return 1
+}
 # ready RANKS: waits until that many ranks take SIGUSR1 themselves, by a handler (SigCgt) or
 # by a thread that waits for it (SigBlk); fails when the program is gone.
 ready() {
@@ -250,10 +269,9 @@ reference() {
   flock 8
   if [ ! -e "$made/done" ]; then
     mkdir -p "$made"
-    local command=("$TRIREME")
-    [ "$ranks" = 1 ] || command=("$MPIRUN" -n "$ranks" "$TRIREME")
     local begun=${EPOCHREALTIME/./}
-    timeout -s KILL 300 "${command[@]}" train "$deck" run.directory="$made/run" "$@" \
+    ranked "$ranks" "$TRIREME"
+    timeout -s KILL 300 "${ranked[@]}" train "$deck" run.directory="$made/run" "$@" \
       >"$made/out" 2>&1 </dev/null ||
       { cp "$made/out" "$case_folder/out"; exec 8>&-; wrong "the undisturbed run failed: $key"; }
     echo $(((${EPOCHREALTIME/./} - begun) / 1000)) >"$made/milliseconds"

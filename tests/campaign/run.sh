@@ -133,19 +133,27 @@ table() {
 # Also of a campaign that is cut short; a second signal does not cut this short too.
 trap 'trap "" INT TERM; table; exit 130' INT TERM
 
-running=0
-try() { # CLASS K
-  while [ "$running" -ge "$jobs" ]; do
-    wait -n
-    running=$((running - 1))
+# fewer_than N: waits until fewer cases than that are under way. Daemons that a class began
+# are children of this shell too, and nobody waits for those.
+running=()
+fewer_than() {
+  local pid left
+  while [ ${#running[@]} -ge "$1" ]; do
+    wait -n "${running[@]}" 2>/dev/null
+    left=()
+    for pid in "${running[@]}"; do kill -0 "$pid" 2>/dev/null && left+=("$pid"); done
+    running=("${left[@]}")
   done
+}
+try() { # CLASS K
+  fewer_than "$jobs"
   (
     trap - EXIT
     one_case "$1" "$2"
     say "$1" "$2"
     case_remove
   ) &
-  running=$((running + 1))
+  running+=($!)
 }
 
 for class in "${classes[@]}"; do
@@ -157,11 +165,10 @@ for class in "${classes[@]}"; do
     for ((number = 0; number < shared; ++number)); do try "$class" "$number"; done
   fi
   if declare -F "${class}_end" >/dev/null; then
-    wait
-    running=0
+    fewer_than 1
     "${class}_end"
   fi
 done
-wait
+fewer_than 1
 
 table

@@ -12,7 +12,8 @@ base="precision.compute=fp32 model.layers=1 checkpoint.every=2 checkpoint.keep=0
 tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}'; }
 
 # hostile OLD COMMAND...: under settings that lead HDF5 to the files of the folder OLD, to
-# plugins, to other drivers and checks, and text and time to other places.
+# plugins, to other drivers and checks, Kokkos to other threads and to code to load, oneDNN
+# to narrower types, files and words, and text and time to other places.
 hostile() {
   local old=$1
   shift
@@ -21,6 +22,11 @@ hostile() {
     HDF5_PLUGIN_PATH="$old" HDF5_PLUGIN_PRELOAD="$old" HDF5_USE_FILE_LOCKING=BEST_EFFORT \
     HDF5_DISABLE_VERSION_CHECK=0 HDF5_NOCLEANUP=1 HDF5_DEBUG=all HDF5_PREFIX="$old" \
     HDF5_PARAPREFIX="$old" HDF5_MPI_OPT_TYPES=0 H5FD_SUBFILING_CONFIG_FILE_PREFIX="$old" \
+    KOKKOS_NUM_THREADS=2 KOKKOS_NUMA=2 KOKKOS_DEVICE_ID=3 KOKKOS_NUM_DEVICES=2 \
+    KOKKOS_SKIP_DEVICE=0 KOKKOS_RAND_DEVICES=2 KOKKOS_PRINT_CONFIGURATION=1 \
+    KOKKOS_TUNE_INTERNALS=1 KOKKOS_PROFILE_LIBRARY="$old" KOKKOS_TOOLS_LIBS="$old" \
+    DNNL_VERBOSE=2 ONEDNN_VERBOSE=2 DNNL_JIT_DUMP=1 ONEDNN_JIT_DUMP=1 \
+    DNNL_DEFAULT_FPMATH_MODE=ANY ONEDNN_DEFAULT_FPMATH_MODE=ANY \
     OMPI_MCA_io=romio321 OMPI_MCA_fs=ufs ROMIO_HINTS="$old/hints" \
     LC_ALL=de_DE.UTF-8 LC_NUMERIC=tr_TR.UTF-8 LANG=tr_TR.UTF-8 LANGUAGE=de:tr \
     TZ=Asia/Kathmandu "$@"
@@ -68,4 +74,6 @@ run 1 inspect "$work/whole"
 check "inspect prints the same" diff "$work/out" "$work/inspected"
 run 1 generate "$work/whole" --prompt abc --tokens 8
 check "generate prints the same" diff "$work/out" "$work/generated"
+check "no files of generated code" test -z "$(compgen -G 'dnnl_dump*')"
+rm -f dnnl_dump*
 finish

@@ -5,7 +5,7 @@ data_weight=140
 data_begin() { mapfile -t tokens_kinds < <("$TOOL" hdf5 tokens_kinds); }
 
 data_case() {
-  local ranks words directory=$case_folder/run
+  local ranks words allowed='' directory=$case_folder/run
   pick 1 1 2 3; ranks=$picked
   words="precision.compute=fp32 run.steps=3 checkpoint.every=2 model.layers=1 $constant"
   limit=60
@@ -19,7 +19,7 @@ data_case() {
 
 data_train() {
   run "$ranks" train "$deck" run.directory="$directory" $words "$@"
-  well_behaved "0 65 66 74"
+  well_behaved "${allowed:-0 65 66 74}"
 }
 data_tokens() {
   local kind=${tokens_kinds[$1 / 4 % ${#tokens_kinds[@]}]} file=$case_folder/tokens.h5
@@ -64,7 +64,8 @@ data_paths() {
   case $path in '' | /*) ;; *) path=$paths/$path ;; esac
   pick bytes bytes tokens
   note "$picked from $path"
-  # TOML's basic strings want the newline as \n.
+  # TOML's basic strings want the newline as \n. A path with one is an error of the deck.
+  case $path in *$'\n'*) allowed="64" ;; esac
   data_train data.source="$picked" "data.paths=[\"${path//$'\n'/\\n}\"]" model.vocabulary=257
   [ "$status" != 0 ] || lost "trained on $path"
   grep -aqF "data.paths" "$case_folder/out" || names "$(basename "${path:-data.paths}" | head -n 1 | cut -c1-30)"
@@ -74,6 +75,7 @@ data_changes() {
   local file=$case_folder/text
   cat LICENSE LICENSE >"$file"
   words="precision.compute=fp32 checkpoint.every=2 $constant"
+  limit=300  # where the change comes too late the run does all its steps
   launch "$ranks" train "$deck" run.directory="$directory" $words run.steps=2000 \
     "data.paths=[\"$file\"]" checkpoint.every=500
   stepped "$directory" 3

@@ -33,13 +33,14 @@ links_case() {
   links_untouched
 }
 
-# Another run began there, in half of the cases.
+# Another run began there, in half of the cases; on as many ranks, for the bits.
 links_prepare() {
   local at=$directory/$name
   mkdir -p "$directory" "$case_folder/outside/position"
   draw 2
   if [ "$drawn" = 0 ]; then
-    "$TRIREME" train "$deck" run.directory="$directory" $words run.steps=2 \
+    ranked "$ranks" "$TRIREME"
+    "${ranked[@]}" train "$deck" run.directory="$directory" $words run.steps=2 \
       >/dev/null 2>&1 </dev/null
   fi
   rm -rf "$at"

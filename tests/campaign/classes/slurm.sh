@@ -33,6 +33,9 @@ slurm_case() {
   pick fp32 bf16; compute=$picked
   pick 1 2 4; nodes=$picked
   launched=$$
+  # A node that is lost disturbs other jobs there: that case runs alone.
+  exec 6>"$work/cluster/cases.lock"
+  if [ "$kind" = node ]; then flock 6; else flock -s 6; fi
   words="precision.compute=$compute $constant checkpoint.every=50"
   note "$kind, $compute, $nodes nodes"
   slurm_submit
@@ -119,7 +122,7 @@ slurm_node() {
   pid=$(cat "$file" 2>/dev/null)
   kill -9 "${pid:-${slurmd_pid[$node]}}" 2>/dev/null
   slurm_soon 60 slurm_restarted
-  setsid slurmd -D -N "$node" >>"$work/cluster/slurmd-$node.out" 2>&1 7>&- &
+  setsid slurmd -D -N "$node" >>"$work/cluster/slurmd-$node.out" 2>&1 6>&- 7>&- &
   echo $! >"$file"
   flock -u 7
   slurm_continues

@@ -12,6 +12,8 @@ stops_case() {
   stopped=$case_folder/stopped
   complete=true
   "stops_$kind"
+  # What comes before there is anybody to hear it stops nothing.
+  appeared "$ranks"
   draw_pause $longest
   find_ranks
   note "$kind, SIG$signal"
