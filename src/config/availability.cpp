@@ -8,6 +8,7 @@
 #include "config/rules.hpp"
 #include "config/run_precision.hpp"
 #include "optim/stored_numbers.hpp"
+#include "optim/update_rules.hpp"
 
 namespace trireme::config {
 
@@ -17,12 +18,12 @@ namespace {
 struct TextChoice {
   std::string_view key, allowed, feature;
 };
-constexpr std::array unavailable_texts = {
+const std::array unavailable_texts = {
     TextChoice{"model.from", "", "starting from another model is"},
     TextChoice{"data.source", "bytes|tokens|synthetic", "this source is"},
     TextChoice{"data.tokenizer", "", "tokenizers are"},
     TextChoice{"parallel.offload", "none|optimizer|weights", "offloading activations is"},
-    TextChoice{"optimizer.name", "adamw|sgd", "this optimizer is"},
+    TextChoice{"optimizer.name", optim::update_rule_names(), "this optimizer is"},
 };
 struct BooleanChoice {
   std::string_view key;

@@ -171,8 +171,7 @@ optim::DecayStyle decay_style(const std::string& name) {
 
 optim::OptimizerConfig read_optimizer(const io::Deck& deck) {
   optim::OptimizerConfig optimizer;
-  optimizer.kind = deck.text("optimizer.name") == "sgd" ? optim::OptimizerKind::sgd
-                                                        : optim::OptimizerKind::adamw;
+  optimizer.name = deck.text("optimizer.name");
   optimizer.learning_rate = deck.real("optimizer.learning_rate");
   const auto betas = deck.reals("optimizer.betas");
   if (betas.size() == 2) {

@@ -390,7 +390,7 @@ void Rules::fault_rule() {
   rule(
       {"debug.fault", "optimizer.name", "optimizer.betas"},
       [&] {
-        return !fault.starts_with("flip_moment") || config_.optimizer.has_momentum();
+        return !fault.starts_with("flip_moment") || config_.optimizer.rule().states() > 0;
       },
       [&] {
         return show("debug.fault") + " changes a moment, but " + show("optimizer.name") +

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "optim/update_rules.hpp"
+
 namespace trireme::optim {
 
 enum class DecayStyle : std::uint8_t { constant, linear, cosine, wsd };
@@ -19,8 +21,6 @@ struct ScheduleConfig {
   double final_fraction = 0.1;  // of the learning rate, at the end
 };
 
-enum class OptimizerKind : std::uint8_t { adamw, sgd };
-
 // How the tensors whose names match are trained. What a later group gives wins over what
 // an earlier one does; what it does not give stays.
 struct ParameterGroup {
@@ -31,9 +31,9 @@ struct ParameterGroup {
 };
 
 struct OptimizerConfig {
-  OptimizerKind kind = OptimizerKind::adamw;
+  std::string name = "adamw";  // of a rule
   double learning_rate = 0;
-  double beta1 = 0.9, beta2 = 0.95;  // sgd: beta1 is the momentum
+  double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0;
   double clip = 0;  // global norm; 0: no clipping
@@ -41,8 +41,7 @@ struct OptimizerConfig {
   std::int64_t steps = 0;  // of the run, for the schedules
   std::vector<ParameterGroup> groups;
 
-  // SGD without momentum keeps no state.
-  bool has_momentum() const { return kind == OptimizerKind::adamw || beta1 > 0; }
+  const UpdateRule& rule() const { return update_rule(name, beta1); }
 };
 
 }  // namespace trireme::optim

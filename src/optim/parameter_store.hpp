@@ -33,8 +33,7 @@ enum class Offload : std::uint8_t { none, optimizer, weights };
 
 struct StoreConfig {
   Recipe recipe = recipe_named("fp32");
-  OptimizerKind optimizer = OptimizerKind::adamw;
-  bool momentum = true;  // false: SGD without momentum, which keeps no state
+  const UpdateRule* rule = &update_rule("adamw", 0.9);
   std::int64_t bucket_bytes = 25
                               << 20;  // of gradients, reduced together (Sharding::none)
   bool training = true;               // false: weights only
@@ -59,9 +58,9 @@ struct StoreConfig {
     const DType kept = type(TensorClass::weight);
     return recipe.fp8() && !is_fp8(kept) ? kept : module_type();
   }
-  // First moments, or SGD's momentum; second moments.
-  bool has_moment1() const { return optimizer == OptimizerKind::adamw || momentum; }
-  bool has_moment2() const { return optimizer == OptimizerKind::adamw; }
+  // First moments, or a momentum; second moments.
+  bool has_moment1() const { return rule->states() > 0; }
+  bool has_moment2() const { return rule->states() > 1; }
 };
 
 // A tensor's box in the store, for checkpoints and dumps.
@@ -397,8 +396,7 @@ class ParameterStore final : public WeightAccess {
   void update_range(const OptimizerConfig& config, const Param& param,
                     double learning_rate, double gradient_scale, std::int64_t step,
                     const TensorView& main, const TensorView& gradient,
-                    const TensorView& moment1, const TensorView& moment2,
-                    const TensorView& weight);
+                    const kernels::UpdateStates& states, const TensorView& weight);
   void update_piece(const OptimizerConfig& config, double learning_rate,
                     double gradient_scale, std::int64_t step, const Unit& unit,
                     const Piece& piece, std::int64_t at, std::int64_t count);

@@ -22,8 +22,9 @@ void ParameterStore::move(const TensorView& from, const TensorView& to,
 void ParameterStore::update_range(const OptimizerConfig& config, const Param& param,
                                   double learning_rate, double gradient_scale,
                                   std::int64_t step, const TensorView& main,
-                                  const TensorView& gradient, const TensorView& moment1,
-                                  const TensorView& moment2, const TensorView& weight) {
+                                  const TensorView& gradient,
+                                  const kernels::UpdateStates& states,
+                                  const TensorView& weight) {
   const double rate = param.learning_rate >= 0
                           ? param.learning_rate * schedule_factor(config, step)
                           : learning_rate;
@@ -31,14 +32,16 @@ void ParameterStore::update_range(const OptimizerConfig& config, const Param& pa
                        : param.decay           ? config.weight_decay
                                                : 0.0;
   Stream stream(main.device());  // the host's, where the state is offloaded
-  if (config.kind == OptimizerKind::adamw) {
-    const kernels::AdamW rule{rate,  config.beta1, config.beta2,  config.eps,
-                              decay, step,         gradient_scale};
-    kernels::adamw(stream, rule, main, gradient, moment1, moment2, weight);
-  } else {
-    const kernels::Sgd rule{rate, config.beta1, decay, gradient_scale};
-    kernels::sgd(stream, rule, main, gradient, moment1, weight);
-  }
+  kernels::update(stream,
+                  {.formula = config.rule().formula,
+                   .learning_rate = rate,
+                   .beta1 = config.beta1,
+                   .beta2 = config.beta2,
+                   .eps = config.eps,
+                   .weight_decay = decay,
+                   .step = step,
+                   .gradient_scale = gradient_scale},
+                  main, gradient, states, weight);
 }
 
 // Elements [at, at + count) of the unit's share, which belong to one Param.
@@ -55,7 +58,7 @@ void ParameterStore::update_piece(const OptimizerConfig& config, double learning
       owns_master() ? weight_share(unit).rows(at, count) : TensorView();
   if (config_.offload == Offload::none) {
     update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
-                 gradient, part(moment1_), part(moment2_), weight);
+                 gradient, {part(moment1_), part(moment2_)}, weight);
     return;
   }
   // The gradient comes to the host, the new weight goes back; state never moves.
@@ -66,7 +69,7 @@ void ParameterStore::update_piece(const OptimizerConfig& config, double learning
   const TensorView host_weight =
       weight.shape().rank() == 0 || away ? weight : staged_weight_.view().rows(0, count);
   update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
-               host_gradient, part(moment1_), part(moment2_), host_weight);
+               host_gradient, {part(moment1_), part(moment2_)}, host_weight);
   if (!away) move(host_weight, weight, traffic_.to_device);
 }
 

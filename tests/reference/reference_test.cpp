@@ -257,7 +257,7 @@ TEST_P(Reference, EveryGradient) {
 TEST_P(Reference, OneSgdStep) {
   model.forward_and_backward();
   auto rule = model.config.optimizer;
-  rule.kind = optim::OptimizerKind::sgd;
+  rule.name = "sgd";
   rule.beta1 = 0;
   rule.weight_decay = 0;
   model.engine.store().update(rule, read_reals(model.file, "config/sgd_learning_rate")[0],

@@ -82,13 +82,13 @@ void follow_adamw(std::int64_t n, std::int64_t skip, std::int64_t weight_skip) {
   for (std::size_t i = 0; i < start.size(); ++i) expected[i].weight = start[i];
   Stream stream(test_device());
   for (int step = 1; step <= steps; ++step) {
-    const AdamW rule{
+    const Update rule{
         .learning_rate = 0.01, .weight_decay = 0.1, .step = step, .gradient_scale = 0.25};
     const Vector gradient = draw<T>(n, static_cast<std::uint64_t>(step + 1));
     g.set(gradient);
     for (std::size_t i = 0; i < start.size(); ++i)
       expected[i] = reference::adamw(rule, expected[i], gradient[i]);
-    adamw(stream, rule, w, g, m, v, rounded);
+    update(stream, rule, w, g, {m, v}, rounded);
   }
   const Vector weights = w.values(), first = m.values(), second = v.values();
   const Vector gradient = g.values(), copy = rounded.values();
@@ -128,8 +128,8 @@ TYPED_TEST(Optimizer, AdamWWithAConstantGradientWalksAStraightLine) {
   constexpr int steps = 50;
   for (int step = 1; step <= steps; ++step) {
     g.set(Vector(std::begin(gradients), std::end(gradients)));
-    const AdamW rule{.learning_rate = 0.01, .eps = 1e-3, .step = step};
-    adamw(stream, rule, w, g, m, v, {});
+    const Update rule{.learning_rate = 0.01, .eps = 1e-3, .step = step};
+    update(stream, rule, w, g, {m, v}, {});
   }
   const double start[] = {1, -2, 3};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -149,16 +149,19 @@ void follow_sgd(std::int64_t n, std::int64_t skip, bool with_momentum) {
   std::vector<reference::SgdState> expected(start.size());
   for (std::size_t i = 0; i < start.size(); ++i) expected[i].weight = start[i];
   Stream stream(test_device());
-  const Sgd rule{.learning_rate = 0.1,
-                 .momentum = with_momentum ? 0.9 : 0.0,
-                 .weight_decay = 0.1,
-                 .gradient_scale = 0.5};
+  const Update rule{
+      .formula = with_momentum ? UpdateFormula::momentum : UpdateFormula::sgd,
+      .learning_rate = 0.1,
+      .beta1 = with_momentum ? 0.9 : 0.0,
+      .weight_decay = 0.1,
+      .gradient_scale = 0.5};
   for (std::uint64_t step = 1; step <= 4; ++step) {
     const Vector gradient = draw<T>(n, step + 1);
     g.set(gradient);
     for (std::size_t i = 0; i < start.size(); ++i)
       expected[i] = reference::sgd(rule, expected[i], gradient[i]);
-    sgd(stream, rule, w, g, with_momentum ? TensorView(buffer) : TensorView(), copy);
+    update(stream, rule, w, g, {with_momentum ? TensorView(buffer) : TensorView(), {}},
+           copy);
   }
   const Vector weights = w.values();
   for (std::size_t i = 0; i < start.size(); ++i)
@@ -185,8 +188,8 @@ TYPED_TEST(Optimizer, ThreadsDoNotChangeBits) {
     for (double& x : squares) x = std::abs(x);
     const State<T> w(draw<T>(n, 1)), g(draw<T>(n, 2)), m(draw<T>(n, 3)), v(squares);
     Stream stream(test_device());
-    adamw(stream, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 3}, w, g, m, v,
-          {});
+    update(stream, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 3}, w, g, {m, v},
+           {});
     return std::vector<Vector>{w.values(), m.values(), v.values()};
   };
   const auto parallel = run();
@@ -201,9 +204,9 @@ TYPED_TEST(Optimizer, RefusesWhatDoesNotFit) {
   using T = TypeParam;
   const State<T> w(4), g(4), m(4), v(3);
   Stream stream(test_device());
-  EXPECT_THROW(adamw(stream, {}, w, g, m, v, {}), Error);
-  EXPECT_THROW(adamw(stream, {.step = 0}, w, g, m, m, {}), Error);
-  EXPECT_THROW(sgd(stream, {.momentum = 0.9}, w, g, {}, {}), Error);
+  EXPECT_THROW(update(stream, {}, w, g, {m, v}, {}), Error);
+  EXPECT_THROW(update(stream, {.step = 0}, w, g, {m, m}, {}), Error);
+  EXPECT_THROW(update(stream, {.formula = UpdateFormula::momentum}, w, g, {}, {}), Error);
 }
 
 }  // namespace

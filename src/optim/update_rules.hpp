@@ -1,0 +1,39 @@
+// The table of optimizers: what each keeps of a weight, and by which formula it moves it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/recipe.hpp"
+#include "kernels/optimizer.hpp"
+
+namespace trireme::optim {
+
+// The states that a rule may keep of each element, by their place: their names in
+// checkpoints, below "optimizer/", and the classes whose types a recipe chooses.
+inline constexpr std::size_t most_states = kernels::most_states;
+inline constexpr std::array<std::string_view, most_states> state_sections = {
+    "optimizer/moment1", "optimizer/moment2"};
+inline constexpr std::array<std::string_view, most_states> scale_sections = {
+    "optimizer/moment1_scale", "optimizer/moment2_scale"};
+inline constexpr std::array<TensorClass, most_states> state_classes = {
+    TensorClass::moment1, TensorClass::moment2};
+
+// A row. Layout, sharding, types in fewer bits, checkpoints and offload follow from it.
+struct UpdateRule {
+  std::string_view name;           // the deck's word
+  kernels::UpdateFormula formula;  // of each element, in kernels/math/update.hpp
+
+  int states() const { return kernels::states_of(formula); }
+};
+
+// The rule with a name. betas[0] = 0 is no momentum: a name may have a second row for
+// it, whose rule keeps less. Throws Error(internal) if there is none.
+const UpdateRule& update_rule(std::string_view name, double beta1);
+
+// All names, with | between them.
+std::string_view update_rule_names();
+
+}  // namespace trireme::optim
