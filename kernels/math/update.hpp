@@ -12,7 +12,7 @@
 namespace trireme::kernels {
 
 // A formula is a struct below with this name, which visit_formula() finds.
-enum class UpdateFormula : std::uint8_t { adamw, sgd, momentum };
+enum class UpdateFormula : std::uint8_t { adamw, sgd, momentum, lion };
 
 // One step of an elementwise optimizer.
 struct Update {
@@ -98,6 +98,32 @@ struct Momentum {
   }
 };
 
+// Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023, program 1:
+//   c = beta1 m + (1 - beta1) g;  m = beta2 m + (1 - beta2) g
+//   w = (1 - lr * weight_decay) w - lr sign(c), with sign(0) = 0
+template <class T>
+struct Lion {
+  static constexpr int states = 1;
+  T keep, rate, gradient_scale, beta1, new1, beta2, new2;
+
+  explicit Lion(const Update& u)
+      : keep(static_cast<T>(1 - u.learning_rate * u.weight_decay)),
+        rate(static_cast<T>(u.learning_rate)),
+        gradient_scale(static_cast<T>(u.gradient_scale)),
+        beta1(static_cast<T>(u.beta1)),
+        new1(static_cast<T>(1 - u.beta1)),
+        beta2(static_cast<T>(u.beta2)),
+        new2(static_cast<T>(1 - u.beta2)) {}
+
+  TRIREME_HOST_DEVICE void operator()(T gradient, T& w, T& m, T&) const {
+    const T g = gradient * gradient_scale;
+    const T c = beta1 * m + new1 * g;
+    const T sign = c > 0 ? T(1) : c < 0 ? T(-1) : T(0);
+    m = beta2 * m + new2 * g;
+    w = keep * w - rate * sign;
+  }
+};
+
 }  // namespace math
 
 // Calls f(formula) with the formula of `update` in arithmetic of type T.
@@ -107,6 +133,7 @@ void visit_formula(const Update& update, const F& f) {
     case UpdateFormula::adamw: return f(math::AdamW<T>(update));
     case UpdateFormula::sgd: return f(math::Sgd<T>(update));
     case UpdateFormula::momentum: return f(math::Momentum<T>(update));
+    case UpdateFormula::lion: return f(math::Lion<T>(update));
   }
   fail(Status::internal, "no such update formula");
 }

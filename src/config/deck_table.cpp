@@ -295,15 +295,18 @@ constexpr std::array recompute_keys = {
 
 constexpr std::array optimizer_keys = {
     text("optimizer", "name", "\"adamw\"", "adamw|sgd|lion|muon|adafactor",
-         "adamw, or sgd with betas[0] as momentum; others are not available yet."),
+         "adamw; sgd with betas[0] as momentum; lion, for which its authors use betas of "
+         "[0.9, 0.99], a third to a tenth of AdamW's learning_rate and as much more "
+         "weight_decay; others are not available yet."),
     real("optimizer", "learning_rate", "0.0003", 0, 1e6,
          "Peak learning rate, but for what optimizer.groups says."),
     below(
         ranged(KeyType::reals, "optimizer", "betas", "", "[0.9, 0.95]", 0, 1,
                "Decay of the first and second moment; sgd uses the first as momentum and "
-               "not the second.")),
+               "not the second; lion, of the average that is followed and of that which "
+               "is kept.")),
     above(real("optimizer", "eps", "1e-08", 0, 1,
-               "Added to the root of the second moment; unused by sgd.")),
+               "Added to the root of the second moment; unused by sgd and lion.")),
     real("optimizer", "weight_decay", "0.1", 0, 1e6,
          "Decoupled weight decay; not applied to norms and biases unless a group says "
          "so."),

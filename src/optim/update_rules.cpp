@@ -12,8 +12,10 @@ namespace {
 using kernels::UpdateFormula;
 
 constexpr std::array rules = {
-    UpdateRule{"adamw", UpdateFormula::adamw}, UpdateRule{"sgd", UpdateFormula::momentum},
+    UpdateRule{"adamw", UpdateFormula::adamw},
+    UpdateRule{"sgd", UpdateFormula::momentum},
     UpdateRule{"sgd", UpdateFormula::sgd},  // without momentum
+    UpdateRule{"lion", UpdateFormula::lion},
 };
 
 }  // namespace

@@ -117,6 +117,8 @@ TEST(Parity, Fp64AdamW) { compare_all(DType::f64, "adamw", eq64, 2); }
 
 TEST(Parity, Fp32AdamW) { compare_all(DType::f32, "adamw", eq32, 2); }
 
+TEST(Parity, Fp64Lion) { compare_all(DType::f64, "lion", eq64, 2); }
+
 // SGD has no scale to hide a factor behind: its weights must agree as well.
 TEST(Parity, Fp64SgdWeights) {
   comm::World& world = test::world();

@@ -178,6 +178,63 @@ TYPED_TEST(Optimizer, SgdFollowsTheReference) {
   }
 }
 
+struct LionState {
+  double weight = 0, moment = 0;
+};
+
+// Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023, program 1,
+// line by line.
+LionState lion(const Update& rule, LionState state, double gradient) {
+  const double g = gradient * rule.gradient_scale;
+  const double mixed = rule.beta1 * state.moment + (1 - rule.beta1) * g;
+  const double sign = mixed == 0 ? 0 : std::copysign(1.0, mixed);
+  state.weight -= rule.learning_rate * (sign + rule.weight_decay * state.weight);
+  state.moment = rule.beta2 * state.moment + (1 - rule.beta2) * g;
+  return state;
+}
+
+// Ten steps; a gradient and a moment that are both 0 move nothing but by decay. The sign
+// is that of a sum of two terms of size 1: elements where it is within a few eps of 0 may
+// go either way, and none is drawn.
+template <class T>
+void follow_lion(std::int64_t n, std::int64_t skip) {
+  constexpr double eps = std::numeric_limits<T>::epsilon();
+  constexpr int steps = 10;
+  const State<T> w(draw<T>(n, 1), skip), m(n, skip), copy(n, skip);
+  State<T> g(n, skip);
+  const Vector start = w.values();
+  std::vector<LionState> expected(start.size());
+  for (std::size_t i = 0; i < start.size(); ++i) expected[i].weight = start[i];
+  Stream stream(test_device());
+  const Update rule{.formula = UpdateFormula::lion,
+                    .learning_rate = 0.01,
+                    .beta1 = 0.9,
+                    .beta2 = 0.99,
+                    .weight_decay = 0.1,
+                    .gradient_scale = 0.5};
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    Vector gradient = draw<T>(n, step + 1);
+    gradient[0] = 0;
+    g.set(gradient);
+    for (std::size_t i = 0; i < start.size(); ++i)
+      expected[i] = lion(rule, expected[i], gradient[i]);
+    update(stream, rule, w, g, {m, {}}, copy);
+  }
+  const Vector weights = w.values(), moments = m.values();
+  EXPECT_NEAR(weights[0], start[0] * std::pow(1 - 0.001, steps), 4 * steps * eps);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    ASSERT_NEAR(weights[i], expected[i].weight, 4 * steps * eps) << i << " of " << n;
+    ASSERT_NEAR(moments[i], expected[i].moment, 4 * steps * eps) << i << " of " << n;
+  }
+  EXPECT_EQ(g.values(), Vector(start.size()));
+  EXPECT_EQ(copy.values(), weights);
+}
+
+TYPED_TEST(Optimizer, LionFollowsItsPublishedFormula) {
+  for (const std::int64_t n : {1, 17, 1025}) follow_lion<TypeParam>(n, 0);
+  for (const std::int64_t skip : {1, 2, 3}) follow_lion<TypeParam>(1025, skip);
+}
+
 // Blocks begin at the same elements whatever the threads: the bits are the same. A sweep
 // inside a parallel region runs on one thread.
 TYPED_TEST(Optimizer, ThreadsDoNotChangeBits) {

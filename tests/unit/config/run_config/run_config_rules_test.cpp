@@ -296,7 +296,7 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"data.tokenizer", "tokenizer.json", "\"\""},
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
       {"comm.deterministic", "false", "true"},
-      {"optimizer.name", "muon", "\"adamw\" or \"sgd\""},
+      {"optimizer.name", "muon", "\"adamw\" or \"sgd\" or \"lion\""},
   };
   for (const auto& [key, value, instead] : wishes) {
     std::vector<std::string> overrides = {key + "=" + value};
