@@ -12,7 +12,7 @@
 namespace trireme::kernels {
 
 // A formula is a struct below with this name, which visit_formula() finds.
-enum class UpdateFormula : std::uint8_t { adamw, sgd, momentum, lion };
+enum class UpdateFormula : std::uint8_t { adamw, sgd, momentum, lion, direction };
 
 // One step of an elementwise optimizer.
 struct Update {
@@ -124,6 +124,27 @@ struct Lion {
   }
 };
 
+// Muon's momentum, before a matrix is made orthogonal. The "weight" is written: it
+// becomes the direction.
+//   m = m + (1 - beta1) (g - m);  w = g + beta2 (m - g)
+// with beta2 = beta1 after Nesterov, else 1. Source: torch.optim.Muon.
+template <class T>
+struct Direction {
+  static constexpr int states = 1;
+  T gradient_scale, new1, beta2;
+
+  explicit Direction(const Update& u)
+      : gradient_scale(static_cast<T>(u.gradient_scale)),
+        new1(static_cast<T>(1 - u.beta1)),
+        beta2(static_cast<T>(u.beta2)) {}
+
+  TRIREME_HOST_DEVICE void operator()(T gradient, T& w, T& m, T&) const {
+    const T g = gradient * gradient_scale;
+    m = m + new1 * (g - m);
+    w = g + beta2 * (m - g);
+  }
+};
+
 }  // namespace math
 
 // Calls f(formula) with the formula of `update` in arithmetic of type T.
@@ -134,6 +155,7 @@ void visit_formula(const Update& update, const F& f) {
     case UpdateFormula::sgd: return f(math::Sgd<T>(update));
     case UpdateFormula::momentum: return f(math::Momentum<T>(update));
     case UpdateFormula::lion: return f(math::Lion<T>(update));
+    case UpdateFormula::direction: return f(math::Direction<T>(update));
   }
   fail(Status::internal, "no such update formula");
 }

@@ -297,7 +297,8 @@ constexpr std::array optimizer_keys = {
     text("optimizer", "name", "\"adamw\"", "adamw|sgd|lion|muon|adafactor",
          "adamw; sgd with betas[0] as momentum; lion, for which its authors use betas of "
          "[0.9, 0.99], a third to a tenth of AdamW's learning_rate and as much more "
-         "weight_decay; others are not available yet."),
+         "weight_decay; muon for matrices, with adamw for embeddings, head, norms and "
+         "biases; adafactor is not available yet."),
     real("optimizer", "learning_rate", "0.0003", 0, 1e6,
          "Peak learning rate, but for what optimizer.groups says."),
     below(
@@ -331,6 +332,21 @@ constexpr std::array optimizer_keys = {
         "constant has none."),
     real("optimizer.schedule", "final_fraction", "0.1", 0, 1,
          "Learning rate at the end, as a fraction of the peak; unused by constant."),
+};
+
+constexpr std::array muon_keys = {
+    below(real("optimizer.muon", "momentum", "0.95", 0, 1,
+               "Decay of the mean of gradients that a matrix follows.")),
+    boolean(
+        "optimizer.muon", "nesterov", "true",
+        "The direction is the gradient drawn towards that mean, instead of the mean."),
+    integer("optimizer.muon", "newton_schulz_steps", "steps", "5", 1, 100,
+            "Steps that make the direction's singular values nearly equal."),
+    text("optimizer.muon", "adjust_rate", "\"match_rms_adamw\"",
+         "original|match_rms_adamw",
+         "What the learning rate of a matrix is multiplied with. match_rms_adamw: 0.2 "
+         "sqrt(max(rows, columns)), so that AdamW's learning rate and weight decay fit; "
+         "original: sqrt(max(1, rows / columns))."),
 };
 
 constexpr std::array checkpoint_keys = {
@@ -416,9 +432,9 @@ constexpr auto join(const std::array<DeckKey, N>&... parts) {
   return all;
 }
 
-constexpr auto all_keys =
-    join(run_keys, model_keys, moe_keys, data_keys, batch_keys, parallel_keys, comm_keys,
-         precision_keys, recompute_keys, optimizer_keys, checkpoint_keys, other_keys);
+constexpr auto all_keys = join(run_keys, model_keys, moe_keys, data_keys, batch_keys,
+                               parallel_keys, comm_keys, precision_keys, recompute_keys,
+                               optimizer_keys, muon_keys, checkpoint_keys, other_keys);
 
 }  // namespace
 

@@ -185,6 +185,12 @@ optim::OptimizerConfig read_optimizer(const io::Deck& deck) {
   optimizer.schedule.warmup = deck.integer("optimizer.schedule.warmup");
   optimizer.schedule.decay = deck.integer("optimizer.schedule.decay");
   optimizer.schedule.final_fraction = deck.real("optimizer.schedule.final_fraction");
+  optimizer.muon.momentum = deck.real("optimizer.muon.momentum");
+  optimizer.muon.nesterov = deck.boolean("optimizer.muon.nesterov");
+  optimizer.muon.steps =
+      static_cast<int>(deck.integer("optimizer.muon.newton_schulz_steps"));
+  optimizer.muon.match_adamw =
+      deck.text("optimizer.muon.adjust_rate") == "match_rms_adamw";
   optimizer.steps = deck.integer("run.steps");
   for (const std::string& group : deck.texts("optimizer.groups")) {
     try {

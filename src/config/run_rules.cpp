@@ -6,6 +6,7 @@
 #include "config/rules.hpp"
 #include "model/stage.hpp"
 #include "optim/parameter_groups.hpp"
+#include "optim/parameter_store.hpp"
 
 namespace trireme::config {
 namespace {
@@ -269,6 +270,30 @@ void Rules::optimizer_rules() {
       [&] {
         return show("optimizer.betas") + " must have two elements: write [0.9, 0.95]";
       });
+  const bool matrices = config_.optimizer.for_matrices();
+  rule(
+      {"parallel.offload", "optimizer.name"},
+      [&] { return !matrices || config_.parallel.offload == optim::Offload::none; },
+      [&] {
+        return show("parallel.offload") + " cannot be with " + show("optimizer.name") +
+               ", which multiplies matrices where the weights are computed with: write "
+               "parallel.offload = \"none\", or optimizer.name = \"adamw\"";
+      });
+  rule(
+      {"precision.recipe", "precision.master", "precision.moments", "optimizer.name"},
+      [&] {
+        optim::StoreConfig store;
+        store.recipe = config_.precision.recipe;
+        return !matrices || !store.narrow_state();
+      },
+      [&] {
+        return show("optimizer.name") +
+               " needs master weights, sums of gradients and "
+               "moments in the type of sums, which " +
+               show("precision.recipe") +
+               ", or a key of precision, has in fewer bits: write precision.recipe = "
+               "\"bf16\", or optimizer.name = \"adamw\"";
+      });
   rule(
       {"optimizer.schedule.decay", "optimizer.schedule.name"},
       [&] { return schedule.kind != optim::DecayStyle::wsd || schedule.decay > 0; },
@@ -390,7 +415,7 @@ void Rules::fault_rule() {
   rule(
       {"debug.fault", "optimizer.name", "optimizer.betas"},
       [&] {
-        return !fault.starts_with("flip_moment") || config_.optimizer.rule().states() > 0;
+        return !fault.starts_with("flip_moment") || config_.optimizer.keeps_state();
       },
       [&] {
         return show("debug.fault") + " changes a moment, but " + show("optimizer.name") +

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,6 +32,22 @@ struct ParameterGroup {
   double weight_decay = -1;   // below 0: not given
 };
 
+// Of Muon's matrices; their weight decay and learning rate are those of the others.
+struct MuonConfig {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int steps = 5;            // of Newton and Schulz
+  bool match_adamw = true;  // updates of the size of AdamW's, whatever the shape
+
+  // What the rate is multiplied with, for a whole matrix. Source: Liu et al., "Muon is
+  // scalable for LLM training", 2025, section 2.2; Jordan et al., 2024.
+  double adjustment(std::int64_t rows, std::int64_t columns) const {
+    const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
+    return match_adamw ? 0.2 * std::sqrt(std::max(r, c))
+                       : std::sqrt(std::max(1.0, r / c));
+  }
+};
+
 struct OptimizerConfig {
   std::string name = "adamw";  // of a rule
   double learning_rate = 0;
@@ -40,8 +58,18 @@ struct OptimizerConfig {
   ScheduleConfig schedule;
   std::int64_t steps = 0;  // of the run, for the schedules
   std::vector<ParameterGroup> groups;
+  MuonConfig muon;
 
   const UpdateRule& rule() const { return update_rule(name, beta1); }
+  // Before a deck is checked, the name may be one that is not available yet.
+  bool keeps_state() const {
+    const UpdateRule* found = find_update_rule(name, beta1);
+    return found == nullptr || found->states() > 0;
+  }
+  bool for_matrices() const {
+    const UpdateRule* found = find_update_rule(name, beta1);
+    return found != nullptr && found->kind == UpdateKind::matrices;
+  }
 };
 
 }  // namespace trireme::optim

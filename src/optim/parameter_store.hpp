@@ -16,6 +16,7 @@
 #include "base/weight_access.hpp"
 #include "comm/mesh.hpp"
 #include "kernels/rounding.hpp"
+#include "optim/matrix_update.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/stored_numbers.hpp"
 #include "optim/stored_report.hpp"
@@ -58,6 +59,8 @@ struct StoreConfig {
     const DType kept = type(TensorClass::weight);
     return recipe.fp8() && !is_fp8(kept) ? kept : module_type();
   }
+  // The optimizer's kernels do not take the state as it is.
+  bool narrow_state() const;
   // First moments, or a momentum; second moments.
   bool has_moment1() const { return rule->states() > 0; }
   bool has_moment2() const { return rule->states() > 1; }
@@ -262,8 +265,7 @@ class ParameterStore final : public WeightAccess {
     return !shares_gradients() && narrow_gradients() &&
            config_.type(TensorClass::gradient) != config_.type(TensorClass::gradient_sum);
   }
-  // The optimizer's kernels do not take the state as it is.
-  bool narrow_state() const;
+  bool narrow_state() const { return config_.narrow_state(); }
   bool owns_master() const { return !master_.view().empty(); }
   // This rank's share of a unit, in a buffer of shares, and of the weights in use and the
   // gradients, wherever they lie.
@@ -400,6 +402,8 @@ class ParameterStore final : public WeightAccess {
   void update_piece(const OptimizerConfig& config, double learning_rate,
                     double gradient_scale, std::int64_t step, const Unit& unit,
                     const Piece& piece, std::int64_t at, std::int64_t count);
+  void update_matrices(const OptimizerConfig& config, double learning_rate,
+                       double gradient_scale, std::int64_t step);
   void move(const TensorView& from, const TensorView& to, std::int64_t& counter);
   void round_weights(const TensorView& master, const TensorView& weights);
 
@@ -446,6 +450,7 @@ class ParameterStore final : public WeightAccess {
   std::vector<std::int64_t> unit_pending_;
   std::vector<PartialTensor> partial_tensors_;
   OffloadTraffic traffic_;
+  MatrixUpdate matrices_;
 };
 
 template <class Body>

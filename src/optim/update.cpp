@@ -25,20 +25,14 @@ void ParameterStore::update_range(const OptimizerConfig& config, const Param& pa
                                   const TensorView& gradient,
                                   const kernels::UpdateStates& states,
                                   const TensorView& weight) {
-  const double rate = param.learning_rate >= 0
-                          ? param.learning_rate * schedule_factor(config, step)
-                          : learning_rate;
-  const double decay = param.weight_decay >= 0 ? param.weight_decay
-                       : param.decay           ? config.weight_decay
-                                               : 0.0;
   Stream stream(main.device());  // the host's, where the state is offloaded
   kernels::update(stream,
                   {.formula = config.rule().formula,
-                   .learning_rate = rate,
+                   .learning_rate = rate_of(config, param, learning_rate, step),
                    .beta1 = config.beta1,
                    .beta2 = config.beta2,
                    .eps = config.eps,
-                   .weight_decay = decay,
+                   .weight_decay = decay_of(config, param),
                    .step = step,
                    .gradient_scale = gradient_scale},
                   main, gradient, states, weight);
@@ -77,6 +71,7 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
                             double gradient_scale, std::int64_t step) {
   forget_gathered();
   if (narrow_state()) return update_narrow(config, learning_rate, gradient_scale, step);
+  update_matrices(config, learning_rate, gradient_scale, step);
   const std::int64_t most = config_.offload == Offload::none
                                 ? layout_.trained_whole_elements
                                 : staged_gradient_.view().elements();
@@ -84,6 +79,7 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
     const Unit& unit = layout_.units[u];
     if (unit.frozen) continue;
     for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+      if (unit.matrices) return;
       for (std::int64_t done = 0; done < range.count(); done += most) {
         update_piece(config, learning_rate, gradient_scale, step, unit, piece, at + done,
                      std::min(most, range.count() - done));
@@ -100,6 +96,17 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
     }
   }
   for (auto& handle : unit_handles_) handle.wait();
+}
+
+void ParameterStore::update_matrices(const OptimizerConfig& config, double learning_rate,
+                                     double gradient_scale, std::int64_t step) {
+  matrices_.update(
+      stream_, config, {learning_rate, gradient_scale, step},
+      [&](const Unit& unit, std::int64_t at, std::int64_t count) -> BoxState {
+        return {master_share(unit).rows(at, count), gradient_share(unit).rows(at, count),
+                share_in(moment1_, unit).rows(at, count),
+                owns_master() ? weight_share(unit).rows(at, count) : TensorView()};
+      });
 }
 
 void ParameterStore::spoil_gradients() {

@@ -16,15 +16,21 @@ constexpr std::array rules = {
     UpdateRule{"sgd", UpdateFormula::momentum},
     UpdateRule{"sgd", UpdateFormula::sgd},  // without momentum
     UpdateRule{"lion", UpdateFormula::lion},
+    UpdateRule{"muon", UpdateFormula::adamw, UpdateKind::matrices},
 };
 
 }  // namespace
 
-const UpdateRule& update_rule(std::string_view name, double beta1) {
+const UpdateRule* find_update_rule(std::string_view name, double beta1) {
   const UpdateRule* found = nullptr;
   for (const UpdateRule& rule : rules) {
     if (rule.name == name && (found == nullptr || beta1 == 0)) found = &rule;
   }
+  return found;
+}
+
+const UpdateRule& update_rule(std::string_view name, double beta1) {
+  const UpdateRule* found = find_update_rule(name, beta1);
   require(found != nullptr, "no optimizer is called '{}'", name);
   return *found;
 }

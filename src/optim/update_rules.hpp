@@ -21,17 +21,26 @@ inline constexpr std::array<std::string_view, most_states> scale_sections = {
 inline constexpr std::array<TensorClass, most_states> state_classes = {
     TensorClass::moment1, TensorClass::moment2};
 
+// What a rule needs to see at once. matrices: a rule for whole matrices, beside which all
+// other tensors, and tables of embeddings and of the head, follow the formula.
+enum class UpdateKind : std::uint8_t { elementwise, matrices };
+
 // A row. Layout, sharding, types in fewer bits, checkpoints and offload follow from it.
 struct UpdateRule {
   std::string_view name;           // the deck's word
   kernels::UpdateFormula formula;  // of each element, in kernels/math/update.hpp
+  UpdateKind kind = UpdateKind::elementwise;
 
+  // Of an element; of a matrix whose rule is not the formula, the first of them alone.
   int states() const { return kernels::states_of(formula); }
 };
 
 // The rule with a name. betas[0] = 0 is no momentum: a name may have a second row for
 // it, whose rule keeps less. Throws Error(internal) if there is none.
 const UpdateRule& update_rule(std::string_view name, double beta1);
+
+// The same, or nullptr.
+const UpdateRule* find_update_rule(std::string_view name, double beta1);
 
 // All names, with | between them.
 std::string_view update_rule_names();

@@ -149,7 +149,7 @@ add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet.
 add activations 'not available yet; write parallel.offload' 'parallel.offload = "activations"'
-add muon 'not available yet; write optimizer.name' 'optimizer.name = "muon"'
+add adafactor 'not available yet; write optimizer.name' 'optimizer.name = "adafactor"'
 add megatron 'not available yet; write data.source' 'data.source = "megatron"'
 
 # 7. The command line.

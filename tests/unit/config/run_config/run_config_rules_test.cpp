@@ -296,7 +296,7 @@ TEST(RunConfigRules, NotAvailableYet) {
       {"data.tokenizer", "tokenizer.json", "\"\""},
       {"parallel.offload", "activations", "\"none\" or \"optimizer\" or \"weights\""},
       {"comm.deterministic", "false", "true"},
-      {"optimizer.name", "muon", "\"adamw\" or \"sgd\" or \"lion\""},
+      {"optimizer.name", "adafactor", "\"adamw\" or \"sgd\" or \"lion\" or \"muon\""},
   };
   for (const auto& [key, value, instead] : wishes) {
     std::vector<std::string> overrides = {key + "=" + value};
@@ -311,7 +311,8 @@ TEST(RunConfigRules, NotAvailableYet) {
 TEST(RunConfigRules, AllBrokenRulesTogether) {
   const auto [message, status] = error_of([&] {
     config::make_run_config(
-        parse_sample({"parallel.tensor=3", "batch.micro=3", "optimizer.name=muon"}), 4);
+        parse_sample({"parallel.tensor=3", "batch.micro=3", "optimizer.name=adafactor"}),
+        4);
   });
   EXPECT_EQ(status, Status::bad_content);
   EXPECT_EQ(count_lines(message), 4) << message;
