@@ -43,37 +43,23 @@ void check_weights(const Stream& stream, const TensorView& master,
 
 }  // namespace
 
-void adamw(Stream& stream, const AdamW& rule, const TensorView& master,
-           const TensorView& gradient, const TensorView& moment1,
-           const TensorView& moment2, const TensorView& weight) {
+void update(Stream& stream, const Update& update, const TensorView& master,
+            const TensorView& gradient, const UpdateStates& states,
+            const TensorView& weight) {
   check_weights(stream, master, weight);
   check_state(stream, master, gradient, "the gradient");
-  check_state(stream, master, moment1, "the first moment");
-  check_state(stream, master, moment2, "the second moment");
-  require(rule.step >= 1, "AdamW counts steps from 1, not {}", rule.step);
+  const auto count = static_cast<std::size_t>(states_of(update.formula));
+  for (std::size_t i = 0; i < count; ++i)
+    check_state(stream, master, states[i],
+                i == 0 ? "the first moment" : "the second moment");
+  require(update.step >= 1, "optimizers count steps from 1, not {}", update.step);
   if (stream.device().is_meta()) return;
   const ProfileScope scope(family);
   if constexpr (has_cuda) {
     if (stream.device().is_cuda())
-      return cuda::adamw(stream, rule, master, gradient, moment1, moment2, weight);
+      return cuda::update(stream, update, master, gradient, states, weight);
   }
-  host::adamw(rule, master, gradient, moment1, moment2, weight);
-}
-
-void sgd(Stream& stream, const Sgd& rule, const TensorView& master,
-         const TensorView& gradient, const TensorView& buffer, const TensorView& weight) {
-  check_weights(stream, master, weight);
-  check_state(stream, master, gradient, "the gradient");
-  if (!buffer.empty()) check_state(stream, master, buffer, "the momentum buffer");
-  require(!buffer.empty() || rule.momentum == 0, "SGD with momentum {} needs a buffer",
-          rule.momentum);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::sgd(stream, rule, master, gradient, buffer, weight);
-  }
-  host::sgd(rule, master, gradient, buffer, weight);
+  host::update(update, master, gradient, states, weight);
 }
 
 }  // namespace trireme::kernels

@@ -1,9 +1,9 @@
-// AdamW and SGD on a GPU: one pass over memory. T the type of the arithmetic and of all
-// state, W that of the rounded weights.
+// Optimizer updates on a GPU: one pass over memory. T the type of the arithmetic and of
+// all state, W that of the rounded weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuts.cuh"
 #include "kernels/cuda/optimizer.hpp"
-#include "kernels/optimizer_factors.hpp"
+#include "kernels/optimizer_types.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -24,18 +24,6 @@ struct Extent {
   }
 };
 
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
-
-template <class T>
-__device__ inline void adamw_element(const AdamWFactors<T>& f, T gradient, T& w, T& m,
-                                     T& v) {
-  const T g = gradient * f.gradient_scale;
-  m = f.beta1 * m + f.new1 * g;
-  v = f.beta2 * v + f.new2 * (g * g);
-  w = f.keep * w - f.step_size * m / (root(v) * f.denominator_scale + f.eps);
-}
-
 template <class T>
 __device__ inline Pack<T> zero_pack() {
   Pack<T> zeros;
@@ -54,46 +42,12 @@ __device__ inline void store_rounded(const Pack<T>& master, W* weight, std::int6
   store_group(weight + at, rounded);
 }
 
-template <class T, class W>
+// States that the formula does not have are nullptr.
+template <class Formula, class T, class W>
 __global__ void __launch_bounds__(threads)
-    adamw_kernel(AdamWFactors<T> f, Extent extent, T* __restrict__ master,
-                 T* __restrict__ gradient, T* __restrict__ moment1,
-                 T* __restrict__ moment2, W* __restrict__ weight) {
-  constexpr int pack = pack_elements<T>;
-  const std::int64_t start = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t p = start; p < extent.cut.groups; p += stride) {
-    const std::int64_t at = extent.cut.head + p * pack;
-    const auto g = load_pack(gradient + at);
-    auto w = load_pack(master + at), m = load_pack(moment1 + at),
-         v = load_pack(moment2 + at);
-#pragma unroll
-    for (int i = 0; i < pack; ++i) adamw_element(f, g.x[i], w.x[i], m.x[i], v.x[i]);
-    store_pack(master + at, w);
-    store_pack(moment1 + at, m);
-    store_pack(moment2 + at, v);
-    store_pack(gradient + at, zero_pack<T>());
-    store_rounded(w, weight, at);
-  }
-  for (std::int64_t s = start; s < extent.singles(pack); s += stride) {
-    const std::int64_t at = extent.single(s, pack);
-    adamw_element(f, gradient[at], master[at], moment1[at], moment2[at]);
-    gradient[at] = T(0);
-    if (weight != nullptr) weight[at] = narrow<W>(master[at]);
-  }
-}
-
-template <class T>
-__device__ inline void sgd_element(const SgdFactors<T>& f, T gradient, T& w, T& buffer) {
-  buffer = f.momentum * buffer + f.gradient_scale * gradient;
-  w = f.keep * w - f.rate * buffer;
-}
-
-// Without a buffer the momentum is 0.
-template <class T, class W>
-__global__ void __launch_bounds__(threads)
-    sgd_kernel(SgdFactors<T> f, Extent extent, T* __restrict__ master,
-               T* __restrict__ gradient, T* __restrict__ buffer, W* __restrict__ weight) {
+    update_kernel(Formula formula, Extent extent, T* __restrict__ master,
+                  T* __restrict__ gradient, T* __restrict__ state0,
+                  T* __restrict__ state1, W* __restrict__ weight) {
   constexpr int pack = pack_elements<T>;
   const std::int64_t start = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -101,27 +55,35 @@ __global__ void __launch_bounds__(threads)
     const std::int64_t at = extent.cut.head + p * pack;
     const auto g = load_pack(gradient + at);
     auto w = load_pack(master + at);
-    auto b = buffer != nullptr ? load_pack(buffer + at) : zero_pack<T>();
+    Pack<T> s0 = zero_pack<T>(), s1 = zero_pack<T>();
+    if constexpr (Formula::states > 0) s0 = load_pack(state0 + at);
+    if constexpr (Formula::states > 1) s1 = load_pack(state1 + at);
 #pragma unroll
-    for (int i = 0; i < pack; ++i) sgd_element(f, g.x[i], w.x[i], b.x[i]);
+    for (int i = 0; i < pack; ++i) formula(g.x[i], w.x[i], s0.x[i], s1.x[i]);
     store_pack(master + at, w);
-    if (buffer != nullptr) store_pack(buffer + at, b);
+    if constexpr (Formula::states > 0) store_pack(state0 + at, s0);
+    if constexpr (Formula::states > 1) store_pack(state1 + at, s1);
     store_pack(gradient + at, zero_pack<T>());
     store_rounded(w, weight, at);
   }
   for (std::int64_t s = start; s < extent.singles(pack); s += stride) {
     const std::int64_t at = extent.single(s, pack);
     T none = 0;
-    sgd_element(f, gradient[at], master[at], buffer != nullptr ? buffer[at] : none);
+    formula(gradient[at], master[at], Formula::states > 0 ? state0[at] : none,
+            Formula::states > 1 ? state1[at] : none);
     gradient[at] = T(0);
     if (weight != nullptr) weight[at] = narrow<W>(master[at]);
   }
 }
 
-template <class T, class... Others>
-Extent extent_of(const TensorView& master, const Others*... others) {
+// States that the formula does not have lie where the master weights do.
+template <class T, class W>
+Extent extent_of(const TensorView& master, const T* gradient, const T* state0,
+                 const T* state1, const W* rounded) {
   const std::int64_t n = master.elements();
-  return {n, cut_run<pack_elements<T>>(n, elements_of<T>(master), others...)};
+  const T* const w = elements_of<T>(master);
+  return {n, cut_run<pack_elements<T>>(n, w, gradient, state0 ? state0 : w,
+                                       state1 ? state1 : w, rounded)};
 }
 
 Grid grid_for(const Stream& stream, const Extent& extent, int pack) {
@@ -140,34 +102,20 @@ void visit_rounded(const TensorView& weight, const F& f) {
 
 }  // namespace
 
-void adamw(Stream& stream, const AdamW& rule, const TensorView& master,
-           const TensorView& gradient, const TensorView& moment1,
-           const TensorView& moment2, const TensorView& weight) {
+void update(Stream& stream, const Update& update, const TensorView& master,
+            const TensorView& gradient, const UpdateStates& states,
+            const TensorView& weight) {
   if (master.elements() == 0) return;
   visit_master(master, [&](auto element) {
     using T = decltype(element);
+    T *const w = master.data<T>(), *const g = gradient.data<T>();
+    T *const s0 = state_elements<T>(states[0]), *const s1 = state_elements<T>(states[1]);
     visit_rounded(weight, [&]<class W>(W* rounded) {
-      T *const g = gradient.data<T>(), *const m = moment1.data<T>(),
-               *const v = moment2.data<T>();
-      const Extent extent = extent_of<T>(master, g, m, v, rounded);
-      launch(stream, grid_for(stream, extent, pack_elements<T>), adamw_kernel<T, W>,
-             AdamWFactors<T>(rule), extent, master.data<T>(), g, m, v, rounded);
-    });
-  });
-}
-
-void sgd(Stream& stream, const Sgd& rule, const TensorView& master,
-         const TensorView& gradient, const TensorView& buffer, const TensorView& weight) {
-  if (master.elements() == 0) return;
-  visit_master(master, [&](auto element) {
-    using T = decltype(element);
-    visit_rounded(weight, [&]<class W>(W* rounded) {
-      T* const g = gradient.data<T>();
-      T* const b = buffer.empty() ? nullptr : buffer.data<T>();
-      const Extent extent =
-          b ? extent_of<T>(master, g, b, rounded) : extent_of<T>(master, g, rounded);
-      launch(stream, grid_for(stream, extent, pack_elements<T>), sgd_kernel<T, W>,
-             SgdFactors<T>(rule), extent, master.data<T>(), g, b, rounded);
+      const Extent extent = extent_of(master, g, s0, s1, rounded);
+      visit_formula<T>(update, [&]<class Formula>(const Formula& formula) {
+        launch(stream, grid_for(stream, extent, pack_elements<T>),
+               update_kernel<Formula, T, W>, formula, extent, w, g, s0, s1, rounded);
+      });
     });
   });
 }

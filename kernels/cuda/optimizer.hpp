@@ -6,10 +6,8 @@
 
 namespace trireme::kernels::cuda {
 
-void adamw(Stream& stream, const AdamW& rule, const TensorView& master,
-           const TensorView& gradient, const TensorView& moment1,
-           const TensorView& moment2, const TensorView& weight);
-void sgd(Stream& stream, const Sgd& rule, const TensorView& master,
-         const TensorView& gradient, const TensorView& buffer, const TensorView& weight);
+void update(Stream& stream, const Update& update, const TensorView& master,
+            const TensorView& gradient, const UpdateStates& states,
+            const TensorView& weight);
 
 }  // namespace trireme::kernels::cuda

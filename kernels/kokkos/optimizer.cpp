@@ -1,4 +1,4 @@
-// AdamW and SGD on the host: one pass over memory, all threads.
+// Optimizer updates on the host: one pass over memory, all threads.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/optimizer.hpp"
 
@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "kernels/kokkos/parallel.hpp"
-#include "kernels/optimizer_factors.hpp"
+#include "kernels/optimizer_types.hpp"
 #include "kernels/runtime.hpp"
 
 namespace trireme::kernels::host {
@@ -43,76 +43,38 @@ void round_weights(const T* __restrict master, W* __restrict weight, std::int64_
   }
 }
 
-template <class T>
-void adamw_block(const AdamWFactors<T>& f, T* __restrict master, T* __restrict gradient,
-                 T* __restrict moment1, T* __restrict moment2, std::int64_t begin,
-                 std::int64_t end) {
+// Elements [begin, end). States that the formula does not have are nullptr.
+template <class Formula, class T>
+void update_block(const Formula& formula, T* __restrict master, T* __restrict gradient,
+                  T* __restrict state0, T* __restrict state1, std::int64_t begin,
+                  std::int64_t end) {
 #pragma omp simd
   for (std::int64_t i = begin; i < end; ++i) {
-    const T g = gradient[i] * f.gradient_scale;
-    const T m = f.beta1 * moment1[i] + f.new1 * g;
-    const T v = f.beta2 * moment2[i] + f.new2 * (g * g);
-    moment1[i] = m;
-    moment2[i] = v;
-    master[i] = f.keep * master[i] -
-                f.step_size * m / (std::sqrt(v) * f.denominator_scale + f.eps);
-    gradient[i] = 0;
-  }
-}
-
-template <class T>
-void sgd_block(const SgdFactors<T>& f, T* __restrict master, T* __restrict gradient,
-               T* __restrict buffer, std::int64_t begin, std::int64_t end) {
-  if (buffer == nullptr) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) {
-      master[i] = f.keep * master[i] - f.rate * (f.gradient_scale * gradient[i]);
-      gradient[i] = 0;
-    }
-    return;
-  }
-#pragma omp simd
-  for (std::int64_t i = begin; i < end; ++i) {
-    const T velocity = f.momentum * buffer[i] + f.gradient_scale * gradient[i];
-    buffer[i] = velocity;
-    master[i] = f.keep * master[i] - f.rate * velocity;
+    T w = master[i], s0 = 0, s1 = 0;
+    if constexpr (Formula::states > 0) s0 = state0[i];
+    if constexpr (Formula::states > 1) s1 = state1[i];
+    formula(gradient[i], w, s0, s1);
+    master[i] = w;
+    if constexpr (Formula::states > 0) state0[i] = s0;
+    if constexpr (Formula::states > 1) state1[i] = s1;
     gradient[i] = 0;
   }
 }
 
 }  // namespace
 
-void adamw(const AdamW& rule, const TensorView& master, const TensorView& gradient,
-           const TensorView& moment1, const TensorView& moment2,
-           const TensorView& weight) {
+void update(const Update& update, const TensorView& master, const TensorView& gradient,
+            const UpdateStates& states, const TensorView& weight) {
   visit_master(master, [&](auto element) {
     using T = decltype(element);
-    const AdamWFactors<T> factors(rule);
-    T* w = master.data<T>();
-    T* g = gradient.data<T>();
-    T* m = moment1.data<T>();
-    T* v = moment2.data<T>();
-    visit_weight(weight, [&](auto* rounded) {
-      sweep("adamw", master.elements(), [&](std::int64_t begin, std::int64_t end) {
-        adamw_block(factors, w, g, m, v, begin, end);
-        round_weights(w, rounded, begin, end);
-      });
-    });
-  });
-}
-
-void sgd(const Sgd& rule, const TensorView& master, const TensorView& gradient,
-         const TensorView& buffer, const TensorView& weight) {
-  visit_master(master, [&](auto element) {
-    using T = decltype(element);
-    const SgdFactors<T> factors(rule);
-    T* w = master.data<T>();
-    T* g = gradient.data<T>();
-    T* velocity = buffer.empty() ? nullptr : buffer.data<T>();
-    visit_weight(weight, [&](auto* rounded) {
-      sweep("sgd", master.elements(), [&](std::int64_t begin, std::int64_t end) {
-        sgd_block(factors, w, g, velocity, begin, end);
-        round_weights(w, rounded, begin, end);
+    T *const w = master.data<T>(), *const g = gradient.data<T>();
+    T *const s0 = state_elements<T>(states[0]), *const s1 = state_elements<T>(states[1]);
+    visit_formula<T>(update, [&](const auto& formula) {
+      visit_weight(weight, [&](auto* rounded) {
+        sweep("update", master.elements(), [&](std::int64_t begin, std::int64_t end) {
+          update_block(formula, w, g, s0, s1, begin, end);
+          round_weights(w, rounded, begin, end);
+        });
       });
     });
   });

@@ -6,10 +6,7 @@
 
 namespace trireme::kernels::host {
 
-void adamw(const AdamW& rule, const TensorView& master, const TensorView& gradient,
-           const TensorView& moment1, const TensorView& moment2,
-           const TensorView& weight);
-void sgd(const Sgd& rule, const TensorView& master, const TensorView& gradient,
-         const TensorView& buffer, const TensorView& weight);
+void update(const Update& update, const TensorView& master, const TensorView& gradient,
+            const UpdateStates& states, const TensorView& weight);
 
 }  // namespace trireme::kernels::host

@@ -7,7 +7,7 @@
 namespace trireme::kernels::reference {
 
 // Source: Loshchilov and Hutter, 2019, algorithm 2, as in PyTorch (decay by the rate).
-AdamWState adamw(const AdamW& rule, AdamWState state, double gradient) {
+AdamWState adamw(const Update& rule, AdamWState state, double gradient) {
   const double step = static_cast<double>(rule.step);
   const double g = gradient * rule.gradient_scale;
   state.weight *= 1 - rule.learning_rate * rule.weight_decay;
@@ -19,8 +19,8 @@ AdamWState adamw(const AdamW& rule, AdamWState state, double gradient) {
   return state;
 }
 
-SgdState sgd(const Sgd& rule, SgdState state, double gradient) {
-  state.buffer = rule.momentum * state.buffer + gradient * rule.gradient_scale;
+SgdState sgd(const Update& rule, SgdState state, double gradient) {
+  state.buffer = rule.beta1 * state.buffer + gradient * rule.gradient_scale;
   state.weight = (1 - rule.learning_rate * rule.weight_decay) * state.weight -
                  rule.learning_rate * state.buffer;
   return state;

@@ -11,11 +11,11 @@ struct AdamWState {
 };
 
 // The state after one step with `gradient`.
-AdamWState adamw(const AdamW& rule, AdamWState state, double gradient);
+AdamWState adamw(const Update& rule, AdamWState state, double gradient);
 
 struct SgdState {
   double weight = 0, buffer = 0;
 };
-SgdState sgd(const Sgd& rule, SgdState state, double gradient);
+SgdState sgd(const Update& rule, SgdState state, double gradient);
 
 }  // namespace trireme::kernels::reference

@@ -52,6 +52,7 @@ struct Param {
   // An expert's: shared out over the expert ranks; data parallelism sums its gradient
   // over the other ranks of data x context only.
   bool expert = false;
+  bool table = false;   // of embeddings or of the head: a row for each token or position
   bool frozen = false;  // has no gradient and is never updated
   // A tied embedding table of which the first and the last pipeline stage hold a copy
   // each: their gradients are summed.

@@ -14,13 +14,16 @@ inline constexpr auto of_schedule =
 struct OptimizerKeys : Section {
   constexpr OptimizerKeys() : Section("optimizer") {}
 
-  Choice<optim::OptimizerKind> name{
+  String name{
       *this,
       "name",
       "\"adamw\"",
-      {{"adamw", optim::OptimizerKind::adamw}, {"sgd", optim::OptimizerKind::sgd}},
-      "adamw, or sgd with betas[0] as momentum.",
-      sets<&RunConfig::optimizer, &optim::OptimizerConfig::kind>};
+      optim::update_rule_names,
+      "adamw; sgd with betas[0] as momentum; lion, for which its authors use betas of "
+      "[0.9, 0.99], a third to a tenth of AdamW's learning_rate and as much more "
+      "weight_decay; muon for matrices, with adamw for embeddings, head, norms and "
+      "biases.",
+      sets<&RunConfig::optimizer, &optim::OptimizerConfig::name>};
   Real learning_rate{*this,
                      "learning_rate",
                      "",
@@ -34,13 +37,14 @@ struct OptimizerKeys : Section {
               "[0.9, 0.95]",
               below(0, 1),
               "Decay of the first and second moment; sgd uses the first as momentum and "
-              "not the second."};
+              "not the second; lion, of the average that is followed and of that which "
+              "is kept."};
   Real eps{*this,
            "eps",
            "",
            "1e-08",
            above(0, 1),
-           "Added to the root of the second moment; unused by sgd.",
+           "Added to the root of the second moment; unused by sgd and lion.",
            sets<&RunConfig::optimizer, &optim::OptimizerConfig::eps>};
   Real weight_decay{
       *this,
@@ -108,9 +112,48 @@ struct ScheduleKeys : Section {
       of_schedule<&optim::ScheduleConfig::final_fraction>};
 };
 
+// A setting of Muon.
+template <auto member>
+inline constexpr auto of_muon =
+    sets<&RunConfig::optimizer, &optim::OptimizerConfig::muon, member>;
+
+struct MuonKeys : Section {
+  constexpr MuonKeys() : Section("optimizer.muon") {}
+
+  Real momentum{*this,
+                "momentum",
+                "",
+                "0.95",
+                below(0, 1),
+                "Decay of the mean of gradients that a matrix follows.",
+                of_muon<&optim::MuonConfig::momentum>};
+  Boolean nesterov{
+      *this, "nesterov", "true",
+      "The direction is the gradient drawn towards that mean, instead of the mean.",
+      of_muon<&optim::MuonConfig::nesterov>};
+  Integer newton_schulz_steps{
+      *this,
+      "newton_schulz_steps",
+      "steps",
+      "5",
+      within(1, 100),
+      "Steps that make the direction's singular values nearly equal.",
+      of_muon<&optim::MuonConfig::steps>};
+  Choice<bool> adjust_rate{
+      *this,
+      "adjust_rate",
+      "\"match_rms_adamw\"",
+      {{"original", false}, {"match_rms_adamw", true}},
+      "What the learning rate of a matrix is multiplied with. match_rms_adamw: 0.2 "
+      "sqrt(max(rows, columns)), so that AdamW's learning rate and weight decay fit; "
+      "original: sqrt(max(1, rows / columns)).",
+      of_muon<&optim::MuonConfig::match_adamw>};
+};
+
 namespace key {
 inline constexpr OptimizerKeys optimizer;
 inline constexpr ScheduleKeys schedule;
+inline constexpr MuonKeys muon;
 }  // namespace key
 
 }  // namespace trireme::config

@@ -11,8 +11,7 @@ std::string describe_recipe(const RunConfig& config) {
   const PrecisionSettings& precision = config.precision;
   const Recipe& recipe = precision.recipe;
   std::vector<TextRow> rows = {{"class", "type", "scaling", "bytes"}};
-  const bool adamw = config.optimizer.kind == optim::OptimizerKind::adamw;
-  const int moments = adamw ? 2 : config.optimizer.has_momentum() ? 1 : 0;
+  const int moments = config.optimizer.rule().states();
   for (std::size_t i = 0; i < tensor_classes; ++i) {
     const auto what = static_cast<TensorClass>(i);
     if (what == TensorClass::moment1 && moments < 1) continue;

@@ -33,7 +33,7 @@ void Rules::fault_rule() {
   rule({key::debug.fault, key::run.steps}, step <= config_.run.steps, key::debug.fault,
        " names a step after ", key::run.steps, ", the last: write an earlier step");
   rule({key::debug.fault, key::optimizer.name, key::optimizer.betas},
-       kind != FaultKind::flip_moment || config_.optimizer.has_momentum(),
+       kind != FaultKind::flip_moment || config_.optimizer.keeps_state(),
        key::debug.fault, " changes a moment, but ", key::optimizer.name, " with ",
        key::optimizer.betas, " keeps none: write debug.fault = \"flip_mantissa@",
        std::to_string(step), "@", std::to_string(rank), "\"");

@@ -3,6 +3,7 @@
 #include "config/rules.hpp"
 #include "model/stage.hpp"
 #include "optim/parameter_groups.hpp"
+#include "optim/parameter_store.hpp"
 
 namespace trireme::config {
 namespace {
@@ -39,6 +40,25 @@ void Rules::optimizer_rules() {
   rule({key::optimizer.betas, key::optimizer.name},
        deck_[key::optimizer.betas].size() == 2, key::optimizer.betas,
        " must have two elements: write [0.9, 0.95]");
+  const bool matrices = config_.optimizer.for_matrices();
+  rule({key::parallel.offload, key::optimizer.name},
+       !matrices || config_.parallel.offload == optim::Offload::none,
+       key::parallel.offload, " cannot be with ", key::optimizer.name,
+       ", which multiplies matrices where the weights are computed with: write "
+       "parallel.offload = \"none\", or optimizer.name = \"adamw\"");
+  rule(
+      {key::precision.recipe, key::precision.master, key::precision.moments,
+       key::optimizer.name},
+      [&] {
+        optim::StoreConfig store;
+        store.recipe = config_.precision.recipe;
+        return !matrices || !store.narrow_state();
+      },
+      key::optimizer.name,
+      " needs master weights, sums of gradients and moments in the type of sums, which ",
+      key::precision.recipe,
+      ", or a key of precision, has in fewer bits: write precision.recipe = \"bf16\", or "
+      "optimizer.name = \"adamw\"");
   rule({key::schedule.decay, key::schedule.name},
        schedule.kind != optim::DecayStyle::wsd || schedule.decay > 0, key::schedule.decay,
        " leaves ", key::schedule.name, " without its decay", [&] {

@@ -18,8 +18,7 @@ namespace {
 optim::StoreConfig store_config(const config::RunConfig& config) {
   const config::ParallelSettings& parallel = config.parallel;
   return {.recipe = config.precision.recipe,
-          .optimizer = config.optimizer.kind,
-          .momentum = config.optimizer.has_momentum(),
+          .rule = &config.optimizer.rule(),
           .bucket_bytes = parallel.bucket_bytes,
           .training = true,
           .sharding = parallel.sharding,

@@ -14,11 +14,13 @@ Embedding::Embedding(const EmbeddingConfig& config, const parallel::TensorRegion
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   table_ = row_split_param(config.tokens + ".weight", {config.vocabulary, config.hidden},
                            rows_, normal);
+  table_.table = true;
   table_.contributions = config.table_uses;
   table_.shared_by_ends = config.shared_by_ends;
   if (config.positions > 0) {
     positions_ = unsplit_param(region, config.position + ".weight",
                                {config.positions, config.hidden}, normal);
+    positions_.table = true;
   }
 }
 

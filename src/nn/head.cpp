@@ -36,6 +36,7 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
   if (!tied) {
     own_ = row_split_param(config.name + ".weight", {config.vocabulary, config.hidden},
                            columns_, {Initializer::Kind::normal, config.deviation});
+    own_.table = true;
     own_.shared_by_ends = config.shared_by_ends;
     if (config.shared_by_ends) own_.slabs.front().owned = false;
   }

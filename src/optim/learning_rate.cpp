@@ -47,4 +47,15 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
   return config.learning_rate * schedule_factor(config, step);
 }
 
+double rate_of(const OptimizerConfig& config, const Param& param, double learning_rate,
+               std::int64_t step) {
+  return param.learning_rate >= 0 ? param.learning_rate * schedule_factor(config, step)
+                                  : learning_rate;
+}
+
+double decay_of(const OptimizerConfig& config, const Param& param) {
+  if (param.weight_decay >= 0) return param.weight_decay;
+  return param.decay ? config.weight_decay : 0.0;
+}
+
 }  // namespace trireme::optim

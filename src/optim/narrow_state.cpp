@@ -32,13 +32,11 @@ void ParameterStore::check_recipe() const {
   }
 }
 
-bool ParameterStore::narrow_state() const {
-  const DType wide = config_.wide();
-  return is_fp8(config_.type(TensorClass::weight)) ||
-         config_.type(TensorClass::master) != wide ||
-         config_.type(TensorClass::gradient_sum) != wide ||
-         (config_.has_moment1() && config_.type(TensorClass::moment1) != wide) ||
-         (config_.has_moment2() && config_.type(TensorClass::moment2) != wide);
+bool StoreConfig::narrow_state() const {
+  return is_fp8(type(TensorClass::weight)) || type(TensorClass::master) != wide() ||
+         type(TensorClass::gradient_sum) != wide() ||
+         (has_moment1() && type(TensorClass::moment1) != wide()) ||
+         (has_moment2() && type(TensorClass::moment2) != wide());
 }
 
 void ParameterStore::find_segments() {
@@ -133,7 +131,7 @@ void ParameterStore::allocate_narrow(Device device) {
 std::size_t ParameterStore::workspace_bytes() const {
   std::size_t bytes = wide_.bytes() + wide_sum_.bytes() + sent_.bytes() +
                       amax_room_.bytes() + dump_.bytes() + square_amaxes_.bytes() +
-                      staged_state_.bytes() + report_.bytes();
+                      staged_state_.bytes() + report_.bytes() + matrices_.bytes();
   for (const Scales* scales :
        {&weight_scales_, &moment1_scales_, &moment2_scales_, &next_weight_scales_,
         &next_moment1_scales_, &next_moment2_scales_, &sum_scales_, &microbatch_scales_,

@@ -164,8 +164,8 @@ void ParameterStore::update_narrow(const OptimizerConfig& config, double learnin
         return kept.view().empty() ? TensorView() : wide_room(room, count);
       };
       update_range(config, *segment.param, learning_rate, gradient_scale, step,
-                   wide_room(0, count), wide_room(1, count), state(moment1_, 2),
-                   state(moment2_, 3), TensorView());
+                   wide_room(0, count), wide_room(1, count),
+                   {state(moment1_, 2), state(moment2_, 3)}, TensorView());
       round_part(segment, part, step);
       finish(segment, part);
     });

@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "optim/update_rules.hpp"
 
 namespace trireme::optim {
 
@@ -19,8 +23,6 @@ struct ScheduleConfig {
   double final_fraction = 0.1;  // of the learning rate, at the end
 };
 
-enum class OptimizerKind : std::uint8_t { adamw, sgd };
-
 // How the tensors whose names match are trained. What a later group gives wins over what
 // an earlier one does; what it does not give stays.
 struct ParameterGroup {
@@ -30,19 +32,44 @@ struct ParameterGroup {
   double weight_decay = -1;   // below 0: not given
 };
 
+// Of Muon's matrices; their weight decay and learning rate are those of the others.
+struct MuonConfig {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int steps = 5;            // of Newton and Schulz
+  bool match_adamw = true;  // updates of the size of AdamW's, whatever the shape
+
+  // What the rate is multiplied with, for a whole matrix. Source: Liu et al., "Muon is
+  // scalable for LLM training", 2025, section 2.2; Jordan et al., 2024.
+  double adjustment(std::int64_t rows, std::int64_t columns) const {
+    const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
+    return match_adamw ? 0.2 * std::sqrt(std::max(r, c))
+                       : std::sqrt(std::max(1.0, r / c));
+  }
+};
+
 struct OptimizerConfig {
-  OptimizerKind kind = OptimizerKind::adamw;
+  std::string name = "adamw";  // of a rule
   double learning_rate = 0;
-  double beta1 = 0.9, beta2 = 0.95;  // sgd: beta1 is the momentum
+  double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0;
   double clip = 0;  // global norm; 0: no clipping
   ScheduleConfig schedule;
   std::int64_t steps = 0;  // of the run, for the schedules
   std::vector<ParameterGroup> groups;
+  MuonConfig muon;
 
-  // SGD without momentum keeps no state.
-  bool has_momentum() const { return kind == OptimizerKind::adamw || beta1 > 0; }
+  const UpdateRule& rule() const { return update_rule(name, beta1); }
+  // Before a deck is checked, the name may be one that is not available yet.
+  bool keeps_state() const {
+    const UpdateRule* found = find_update_rule(name, beta1);
+    return found == nullptr || found->states() > 0;
+  }
+  bool for_matrices() const {
+    const UpdateRule* found = find_update_rule(name, beta1);
+    return found != nullptr && found->kind == UpdateKind::matrices;
+  }
 };
 
 }  // namespace trireme::optim

@@ -48,7 +48,8 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
       stream_(device),
       layout_(make_units(modules, config.wrap_parameters,
                          dense_holders(mesh, config.sharding),
-                         expert_holders(mesh, config.sharding))) {
+                         expert_holders(mesh, config.sharding),
+                         config.rule->kind == UpdateKind::matrices)) {
   require(config.offload != Offload::weights || shares_weights(),
           "weights can be offloaded only when they are sharded");
   check_recipe();
@@ -69,6 +70,12 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
   allocate_feedback(device);
   if (config_.sharding == Sharding::none) cut_buckets();
   find_partial_tensors();
+  if (config_.rule->kind != UpdateKind::matrices) return;
+  require(config_.offload == Offload::none && !narrow_state(), Status::bad_content,
+          "{} needs its state on the device, in {}", config_.rule->name,
+          name_of(config_.wide()));
+  matrices_ =
+      MatrixUpdate(layout_.units, mesh, device, config_.wide(), config_.module_type());
 }
 
 void ParameterStore::allocate(Device device) {
@@ -103,7 +110,8 @@ void ParameterStore::allocate(Device device) {
   if (config_.has_moment1())
     moment1_ = flat(config_.type(TensorClass::moment1), trained, state, "first moments");
   if (config_.has_moment2())
-    moment2_ = flat(config_.type(TensorClass::moment2), trained, state, "second moments");
+    moment2_ = flat(config_.type(TensorClass::moment2), layout_.element_share_elements,
+                    state, "second moments");
   if (!offloads) return;
   const std::int64_t room = std::min(staged_elements, std::max<std::int64_t>(trained, 1));
   if (!narrow_state())
@@ -260,6 +268,7 @@ std::vector<StoredBox> ParameterStore::state_boxes() const {
   const auto all = [&](std::string_view section, bool frozen_too, const auto& share_of) {
     std::int64_t owned = 0;
     for (const Unit& unit : layout_.units) {
+      if (unit.matrices && section == state_sections[1]) continue;
       if (frozen_too || !unit.frozen)
         append_boxes(section, unit, share_of(unit), owned, boxes);
     }

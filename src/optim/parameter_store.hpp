@@ -16,6 +16,7 @@
 #include "base/weight_access.hpp"
 #include "comm/mesh.hpp"
 #include "kernels/rounding.hpp"
+#include "optim/matrix_update.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/stored_numbers.hpp"
 #include "optim/stored_report.hpp"
@@ -33,8 +34,7 @@ enum class Offload : std::uint8_t { none, optimizer, weights };
 
 struct StoreConfig {
   Recipe recipe = recipe_named("fp32");
-  OptimizerKind optimizer = OptimizerKind::adamw;
-  bool momentum = true;  // false: SGD without momentum, which keeps no state
+  const UpdateRule* rule = &update_rule("adamw", 0.9);
   std::int64_t bucket_bytes = 25
                               << 20;  // of gradients, reduced together (Sharding::none)
   bool training = true;               // false: weights only
@@ -59,9 +59,11 @@ struct StoreConfig {
     const DType kept = type(TensorClass::weight);
     return recipe.fp8() && !is_fp8(kept) ? kept : module_type();
   }
-  // First moments, or SGD's momentum; second moments.
-  bool has_moment1() const { return optimizer == OptimizerKind::adamw || momentum; }
-  bool has_moment2() const { return optimizer == OptimizerKind::adamw; }
+  // The optimizer's kernels do not take the state as it is.
+  bool narrow_state() const;
+  // First moments, or a momentum; second moments.
+  bool has_moment1() const { return rule->states() > 0; }
+  bool has_moment2() const { return rule->states() > 1; }
 };
 
 // A tensor's box in the store, for checkpoints and dumps.
@@ -263,8 +265,7 @@ class ParameterStore final : public WeightAccess {
     return !shares_gradients() && narrow_gradients() &&
            config_.type(TensorClass::gradient) != config_.type(TensorClass::gradient_sum);
   }
-  // The optimizer's kernels do not take the state as it is.
-  bool narrow_state() const;
+  bool narrow_state() const { return config_.narrow_state(); }
   bool owns_master() const { return !master_.view().empty(); }
   // This rank's share of a unit, in a buffer of shares, and of the weights in use and the
   // gradients, wherever they lie.
@@ -397,11 +398,12 @@ class ParameterStore final : public WeightAccess {
   void update_range(const OptimizerConfig& config, const Param& param,
                     double learning_rate, double gradient_scale, std::int64_t step,
                     const TensorView& main, const TensorView& gradient,
-                    const TensorView& moment1, const TensorView& moment2,
-                    const TensorView& weight);
+                    const kernels::UpdateStates& states, const TensorView& weight);
   void update_piece(const OptimizerConfig& config, double learning_rate,
                     double gradient_scale, std::int64_t step, const Unit& unit,
                     const Piece& piece, std::int64_t at, std::int64_t count);
+  void update_matrices(const OptimizerConfig& config, double learning_rate,
+                       double gradient_scale, std::int64_t step);
   void move(const TensorView& from, const TensorView& to, std::int64_t& counter);
   void round_weights(const TensorView& master, const TensorView& weights);
 
@@ -448,6 +450,7 @@ class ParameterStore final : public WeightAccess {
   std::vector<std::int64_t> unit_pending_;
   std::vector<PartialTensor> partial_tensors_;
   OffloadTraffic traffic_;
+  MatrixUpdate matrices_;
 };
 
 template <class Body>

@@ -60,30 +60,34 @@ Parts cut_parts(const std::vector<ParamModule>& modules, std::int64_t wrap_param
   return out;
 }
 
-// Trained dense, trained experts, frozen dense, frozen experts.
-int kind_of(const Param& param) {
-  return (param.frozen ? 2 : 0) + (param.expert ? 1 : 0);
+// Trained dense, trained experts, their matrices, frozen dense, frozen experts.
+constexpr int kinds = 6;
+int kind_of(const Param& param, bool matrices_apart) {
+  const bool matrix = matrices_apart && param.shape.rank() == 2 && !param.table;
+  return (param.frozen ? 4 : matrix ? 2 : 0) + (param.expert ? 1 : 0);
 }
 
 }  // namespace
 
 UnitLayout make_units(const std::vector<ParamModule>& modules,
-                      std::int64_t wrap_parameters, Holders dense, Holders expert) {
+                      std::int64_t wrap_parameters, Holders dense, Holders expert,
+                      bool matrices_apart) {
   const Parts parts = cut_parts(modules, wrap_parameters);
   UnitLayout layout;
   layout.bundles.resize(parts.parts.size());
   layout.bundles_of_module = parts.of_module;
-  for (int kind = 0; kind < 4; ++kind) {
+  for (int kind = 0; kind < kinds; ++kind) {
     for (std::size_t p = 0; p < parts.parts.size(); ++p) {
       Unit unit;
       unit.name = parts.parts[p].name;
       unit.expert = kind % 2 == 1;
-      unit.frozen = kind >= 2;
+      unit.matrices = kind == 2 || kind == 3;
+      unit.frozen = kind >= 4;
       const Holders& holders = unit.expert ? expert : dense;
       unit.shards = holders.shards;
       unit.copies = holders.copies;
       for (Param* param : parts.parts[p].params) {
-        if (kind_of(*param) != kind) continue;
+        if (kind_of(*param, matrices_apart) != kind) continue;
         const std::int64_t elements = param->shape.elements();
         unit.pieces.push_back({param, unit.elements, elements});
         unit.elements += divide_up(elements, alignment_elements) * alignment_elements;
@@ -103,6 +107,7 @@ UnitLayout make_units(const std::vector<ParamModule>& modules,
         bundle.trained_elements += unit.elements;
         layout.trained_whole_elements = layout.whole_elements;
         layout.trained_share_elements = layout.share_elements;
+        if (!unit.matrices) layout.element_share_elements = layout.share_elements;
       }
       layout.units.push_back(std::move(unit));
     }

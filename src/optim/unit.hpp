@@ -27,6 +27,7 @@ struct Piece {
 struct Unit {
   std::string name;
   bool expert = false, frozen = false, shared_by_ends = false;
+  bool matrices = false;          // that a rule for whole matrices updates
   comm::Group* shards = nullptr;  // share it out
   comm::Group* copies = nullptr;  // hold the same share
   std::vector<Piece> pieces;
@@ -53,12 +54,15 @@ struct Bundle {
 
 // How the Params of a rank are grouped.
 struct UnitLayout {
-  std::vector<Unit> units;  // the trained dense ones, the trained experts, the frozen
+  // The trained dense ones, the trained experts; of both the matrices of a rule for whole
+  // matrices; the frozen.
+  std::vector<Unit> units;
   std::vector<Bundle> bundles;
   std::vector<std::vector<int>> bundles_of_module;
   std::int64_t whole_elements = 0, share_elements = 0;                  // of all units
   std::int64_t trained_whole_elements = 0, trained_share_elements = 0;  // of the trained
-  int most_bundles = 1;  // that one module uses
+  std::int64_t element_share_elements = 0;  // of the trained, without such matrices
+  int most_bundles = 1;                     // that one module uses
 };
 
 // The groups that hold a kind of unit.
@@ -70,8 +74,10 @@ struct Holders {
 // Modules in the order of forward. A unit takes in modules until it has at least
 // `wrap_parameters` parameters (0: one module each; FSDP's size policy). A Param that
 // several modules use, or that both ends of the pipeline hold, is a unit of its own.
+// matrices_apart: matrices but for tables are units of their own.
 UnitLayout make_units(const std::vector<ParamModule>& modules,
-                      std::int64_t wrap_parameters, Holders dense, Holders expert);
+                      std::int64_t wrap_parameters, Holders dense, Holders expert,
+                      bool matrices_apart = false);
 
 // A box of a named tensor that lies in one run of a Param's elements.
 struct FlatBox {

@@ -22,23 +22,20 @@ void ParameterStore::move(const TensorView& from, const TensorView& to,
 void ParameterStore::update_range(const OptimizerConfig& config, const Param& param,
                                   double learning_rate, double gradient_scale,
                                   std::int64_t step, const TensorView& main,
-                                  const TensorView& gradient, const TensorView& moment1,
-                                  const TensorView& moment2, const TensorView& weight) {
-  const double rate = param.learning_rate >= 0
-                          ? param.learning_rate * schedule_factor(config, step)
-                          : learning_rate;
-  const double decay = param.weight_decay >= 0 ? param.weight_decay
-                       : param.decay           ? config.weight_decay
-                                               : 0.0;
+                                  const TensorView& gradient,
+                                  const kernels::UpdateStates& states,
+                                  const TensorView& weight) {
   Stream stream(main.device());  // the host's, where the state is offloaded
-  if (config.kind == OptimizerKind::adamw) {
-    const kernels::AdamW rule{rate,  config.beta1, config.beta2,  config.eps,
-                              decay, step,         gradient_scale};
-    kernels::adamw(stream, rule, main, gradient, moment1, moment2, weight);
-  } else {
-    const kernels::Sgd rule{rate, config.beta1, decay, gradient_scale};
-    kernels::sgd(stream, rule, main, gradient, moment1, weight);
-  }
+  kernels::update(stream,
+                  {.formula = config.rule().formula,
+                   .learning_rate = rate_of(config, param, learning_rate, step),
+                   .beta1 = config.beta1,
+                   .beta2 = config.beta2,
+                   .eps = config.eps,
+                   .weight_decay = decay_of(config, param),
+                   .step = step,
+                   .gradient_scale = gradient_scale},
+                  main, gradient, states, weight);
 }
 
 // Elements [at, at + count) of the unit's share, which belong to one Param.
@@ -55,7 +52,7 @@ void ParameterStore::update_piece(const OptimizerConfig& config, double learning
       owns_master() ? weight_share(unit).rows(at, count) : TensorView();
   if (config_.offload == Offload::none) {
     update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
-                 gradient, part(moment1_), part(moment2_), weight);
+                 gradient, {part(moment1_), part(moment2_)}, weight);
     return;
   }
   // The gradient comes to the host, the new weight goes back; state never moves.
@@ -66,7 +63,7 @@ void ParameterStore::update_piece(const OptimizerConfig& config, double learning
   const TensorView host_weight =
       weight.shape().rank() == 0 || away ? weight : staged_weight_.view().rows(0, count);
   update_range(config, *piece.param, learning_rate, gradient_scale, step, main,
-               host_gradient, part(moment1_), part(moment2_), host_weight);
+               host_gradient, {part(moment1_), part(moment2_)}, host_weight);
   if (!away) move(host_weight, weight, traffic_.to_device);
 }
 
@@ -74,6 +71,7 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
                             double gradient_scale, std::int64_t step) {
   forget_gathered();
   if (narrow_state()) return update_narrow(config, learning_rate, gradient_scale, step);
+  update_matrices(config, learning_rate, gradient_scale, step);
   const std::int64_t most = config_.offload == Offload::none
                                 ? layout_.trained_whole_elements
                                 : staged_gradient_.view().elements();
@@ -81,6 +79,7 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
     const Unit& unit = layout_.units[u];
     if (unit.frozen) continue;
     for_each_piece(unit, [&](const Piece& piece, Range range, std::int64_t at) {
+      if (unit.matrices) return;
       for (std::int64_t done = 0; done < range.count(); done += most) {
         update_piece(config, learning_rate, gradient_scale, step, unit, piece, at + done,
                      std::min(most, range.count() - done));
@@ -97,6 +96,17 @@ void ParameterStore::update(const OptimizerConfig& config, double learning_rate,
     }
   }
   for (auto& handle : unit_handles_) handle.wait();
+}
+
+void ParameterStore::update_matrices(const OptimizerConfig& config, double learning_rate,
+                                     double gradient_scale, std::int64_t step) {
+  matrices_.update(
+      stream_, config, {learning_rate, gradient_scale, step},
+      [&](const Unit& unit, std::int64_t at, std::int64_t count) -> BoxState {
+        return {master_share(unit).rows(at, count), gradient_share(unit).rows(at, count),
+                share_in(moment1_, unit).rows(at, count),
+                owns_master() ? weight_share(unit).rows(at, count) : TensorView()};
+      });
 }
 
 void ParameterStore::spoil_gradients() {

@@ -398,8 +398,9 @@ void KernelBench::optimizer(const Model& m) {
     return [copies, w = wide(all, 0.02), g = wide(all, 1e-3), m1 = wide(all, 1e-3),
             m2 = Tensor::positive(s, DType::f32, all),
             rounded = copies ? normal(all) : normal({1})](Stream& stream) {
-      const kernels::AdamW rule{.learning_rate = 1e-4, .weight_decay = 0.1, .step = 10};
-      kernels::adamw(stream, rule, w, g, m1, m2, copies ? rounded.view() : TensorView());
+      const kernels::Update rule{.learning_rate = 1e-4, .weight_decay = 0.1, .step = 10};
+      kernels::update(stream, rule, w, g, {m1, m2},
+                      copies ? rounded.view() : TensorView());
     };
   });
   table.add("accumulate into f32", {double(m.n) * 8 + bytes_of(m.n)}, [&]() -> Call {

@@ -18,3 +18,5 @@ foreach(topic equality_schedule memory)
   target_compile_definitions(${topic}_test PRIVATE
     MESH_TABLE="${CMAKE_CURRENT_SOURCE_DIR}/meshes.txt")
 endforeach()
+trireme_test(optimizers_test SOURCES optimizers_test.cpp USES train RANKS 2 3 4
+             LIBRARIES trireme_mesh_run)

@@ -268,7 +268,7 @@ TEST_P(Reference, EveryGradient) {
 
 TEST_P(Reference, OneSgdStep) {
   auto rule = model.config.optimizer;
-  rule.kind = optim::OptimizerKind::sgd;
+  rule.name = "sgd";
   rule.learning_rate = read_reals(model.file, "config/sgd_learning_rate")[0];
   rule.beta1 = 0;
   rule.weight_decay = 0;

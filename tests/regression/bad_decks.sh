@@ -150,7 +150,7 @@ add control 'control characters' 'run.name = "a\u0007"'
 # 6. Known, but not available yet; and words of other programs.
 add tokenizer 'not available yet; write data.tokenizer' 'data.tokenizer = "mine.json"'
 add activations 'must be one of "none", "optimizer", "weights"' 'parallel.offload = "activations"'
-add adafactor 'must be one of "adamw", "sgd"' 'optimizer.name = "adafactor"'
+add adafactor 'must be one of "adamw", "sgd", "lion", "muon"' 'optimizer.name = "adafactor"'
 add megatron 'must be one of "bytes", "tokens", "synthetic"' 'data.source = "megatron"'
 
 # 7. The command line.

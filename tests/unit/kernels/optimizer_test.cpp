@@ -82,13 +82,13 @@ void follow_adamw(std::int64_t n, std::int64_t skip, std::int64_t weight_skip) {
   for (std::size_t i = 0; i < start.size(); ++i) expected[i].weight = start[i];
   Stream stream(test_device());
   for (int step = 1; step <= steps; ++step) {
-    const AdamW rule{
+    const Update rule{
         .learning_rate = 0.01, .weight_decay = 0.1, .step = step, .gradient_scale = 0.25};
     const Vector gradient = draw<T>(n, static_cast<std::uint64_t>(step + 1));
     g.set(gradient);
     for (std::size_t i = 0; i < start.size(); ++i)
       expected[i] = reference::adamw(rule, expected[i], gradient[i]);
-    adamw(stream, rule, w, g, m, v, rounded);
+    update(stream, rule, w, g, {m, v}, rounded);
   }
   const Vector weights = w.values(), first = m.values(), second = v.values();
   const Vector gradient = g.values(), copy = rounded.values();
@@ -128,8 +128,8 @@ TYPED_TEST(Optimizer, AdamWWithAConstantGradientWalksAStraightLine) {
   constexpr int steps = 50;
   for (int step = 1; step <= steps; ++step) {
     g.set(Vector(std::begin(gradients), std::end(gradients)));
-    const AdamW rule{.learning_rate = 0.01, .eps = 1e-3, .step = step};
-    adamw(stream, rule, w, g, m, v, {});
+    const Update rule{.learning_rate = 0.01, .eps = 1e-3, .step = step};
+    update(stream, rule, w, g, {m, v}, {});
   }
   const double start[] = {1, -2, 3};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -149,16 +149,19 @@ void follow_sgd(std::int64_t n, std::int64_t skip, bool with_momentum) {
   std::vector<reference::SgdState> expected(start.size());
   for (std::size_t i = 0; i < start.size(); ++i) expected[i].weight = start[i];
   Stream stream(test_device());
-  const Sgd rule{.learning_rate = 0.1,
-                 .momentum = with_momentum ? 0.9 : 0.0,
-                 .weight_decay = 0.1,
-                 .gradient_scale = 0.5};
+  const Update rule{
+      .formula = with_momentum ? UpdateFormula::momentum : UpdateFormula::sgd,
+      .learning_rate = 0.1,
+      .beta1 = with_momentum ? 0.9 : 0.0,
+      .weight_decay = 0.1,
+      .gradient_scale = 0.5};
   for (std::uint64_t step = 1; step <= 4; ++step) {
     const Vector gradient = draw<T>(n, step + 1);
     g.set(gradient);
     for (std::size_t i = 0; i < start.size(); ++i)
       expected[i] = reference::sgd(rule, expected[i], gradient[i]);
-    sgd(stream, rule, w, g, with_momentum ? TensorView(buffer) : TensorView(), copy);
+    update(stream, rule, w, g, {with_momentum ? TensorView(buffer) : TensorView(), {}},
+           copy);
   }
   const Vector weights = w.values();
   for (std::size_t i = 0; i < start.size(); ++i)
@@ -175,6 +178,63 @@ TYPED_TEST(Optimizer, SgdFollowsTheReference) {
   }
 }
 
+struct LionState {
+  double weight = 0, moment = 0;
+};
+
+// Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023, program 1,
+// line by line.
+LionState lion(const Update& rule, LionState state, double gradient) {
+  const double g = gradient * rule.gradient_scale;
+  const double mixed = rule.beta1 * state.moment + (1 - rule.beta1) * g;
+  const double sign = mixed == 0 ? 0 : std::copysign(1.0, mixed);
+  state.weight -= rule.learning_rate * (sign + rule.weight_decay * state.weight);
+  state.moment = rule.beta2 * state.moment + (1 - rule.beta2) * g;
+  return state;
+}
+
+// Ten steps; a gradient and a moment that are both 0 move nothing but by decay. The sign
+// is that of a sum of two terms of size 1: elements where it is within a few eps of 0 may
+// go either way, and none is drawn.
+template <class T>
+void follow_lion(std::int64_t n, std::int64_t skip) {
+  constexpr double eps = std::numeric_limits<T>::epsilon();
+  constexpr int steps = 10;
+  const State<T> w(draw<T>(n, 1), skip), m(n, skip), copy(n, skip);
+  State<T> g(n, skip);
+  const Vector start = w.values();
+  std::vector<LionState> expected(start.size());
+  for (std::size_t i = 0; i < start.size(); ++i) expected[i].weight = start[i];
+  Stream stream(test_device());
+  const Update rule{.formula = UpdateFormula::lion,
+                    .learning_rate = 0.01,
+                    .beta1 = 0.9,
+                    .beta2 = 0.99,
+                    .weight_decay = 0.1,
+                    .gradient_scale = 0.5};
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    Vector gradient = draw<T>(n, step + 1);
+    gradient[0] = 0;
+    g.set(gradient);
+    for (std::size_t i = 0; i < start.size(); ++i)
+      expected[i] = lion(rule, expected[i], gradient[i]);
+    update(stream, rule, w, g, {m, {}}, copy);
+  }
+  const Vector weights = w.values(), moments = m.values();
+  EXPECT_NEAR(weights[0], start[0] * std::pow(1 - 0.001, steps), 4 * steps * eps);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    ASSERT_NEAR(weights[i], expected[i].weight, 4 * steps * eps) << i << " of " << n;
+    ASSERT_NEAR(moments[i], expected[i].moment, 4 * steps * eps) << i << " of " << n;
+  }
+  EXPECT_EQ(g.values(), Vector(start.size()));
+  EXPECT_EQ(copy.values(), weights);
+}
+
+TYPED_TEST(Optimizer, LionFollowsItsPublishedFormula) {
+  for (const std::int64_t n : {1, 17, 1025}) follow_lion<TypeParam>(n, 0);
+  for (const std::int64_t skip : {1, 2, 3}) follow_lion<TypeParam>(1025, skip);
+}
+
 // Blocks begin at the same elements whatever the threads: the bits are the same. A sweep
 // inside a parallel region runs on one thread.
 TYPED_TEST(Optimizer, ThreadsDoNotChangeBits) {
@@ -185,8 +245,8 @@ TYPED_TEST(Optimizer, ThreadsDoNotChangeBits) {
     for (double& x : squares) x = std::abs(x);
     const State<T> w(draw<T>(n, 1)), g(draw<T>(n, 2)), m(draw<T>(n, 3)), v(squares);
     Stream stream(test_device());
-    adamw(stream, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 3}, w, g, m, v,
-          {});
+    update(stream, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 3}, w, g, {m, v},
+           {});
     return std::vector<Vector>{w.values(), m.values(), v.values()};
   };
   const auto parallel = run();
@@ -201,9 +261,9 @@ TYPED_TEST(Optimizer, RefusesWhatDoesNotFit) {
   using T = TypeParam;
   const State<T> w(4), g(4), m(4), v(3);
   Stream stream(test_device());
-  EXPECT_THROW(adamw(stream, {}, w, g, m, v, {}), Error);
-  EXPECT_THROW(adamw(stream, {.step = 0}, w, g, m, m, {}), Error);
-  EXPECT_THROW(sgd(stream, {.momentum = 0.9}, w, g, {}, {}), Error);
+  EXPECT_THROW(update(stream, {}, w, g, {m, v}, {}), Error);
+  EXPECT_THROW(update(stream, {.step = 0}, w, g, {m, m}, {}), Error);
+  EXPECT_THROW(update(stream, {.formula = UpdateFormula::momentum}, w, g, {}, {}), Error);
 }
 
 }  // namespace

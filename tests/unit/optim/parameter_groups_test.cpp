@@ -42,8 +42,7 @@ struct Model {
     for (Param* p : {&matrix, &norm}) apply_groups(config, *p);
     StoreConfig of_store;
     of_store.recipe = recipe_named(recipe);
-    of_store.optimizer = config.kind;
-    of_store.momentum = config.has_momentum();
+    of_store.rule = &config.rule();
     store.emplace(std::vector<ParamModule>{{"m", {&matrix, &norm}}}, of_store, mesh,
                   Device::host());
     store->initialize(1);
@@ -79,7 +78,7 @@ double sgd(double rate, double decay) { return 1 - rate * (decay + 1); }
 
 OptimizerConfig plain(double rate, double decay) {
   OptimizerConfig config;
-  config.kind = OptimizerKind::sgd;
+  config.name = "sgd";
   config.beta1 = 0;
   config.learning_rate = rate;
   config.weight_decay = decay;

@@ -1,0 +1,91 @@
+// MatrixUpdate: one step of an optimizer whose rule is about whole matrices (Muon).
+// Shards and tensor ranks cut matrices; here they are put together, dealt out over the
+// ranks that hold the same weights, and given back. docs/decisions/muon.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "comm/mesh.hpp"
+#include "kernels/orthogonalize.hpp"
+#include "optim/optimizer_config.hpp"
+#include "optim/unit.hpp"
+
+namespace trireme::optim {
+
+// This rank's elements of a box, [n] each; weight is empty where the master weights are
+// the weights in use.
+struct BoxState {
+  TensorView master, gradient, momentum, weight;
+};
+
+// What a step needs beside the deck's optimizer.
+struct StepFactors {
+  double learning_rate = 0;  // of the Params that have none of their own
+  double gradient_scale = 1;
+  std::int64_t step = 1;
+};
+
+class MatrixUpdate {
+ public:
+  // The state of `count` elements of the unit's share from `at` on.
+  using StateOf =
+      std::function<BoxState(const Unit& unit, std::int64_t at, std::int64_t count)>;
+
+  // No matrices, no memory.
+  MatrixUpdate() = default;
+  // Of the units that have `matrices`. wide: type of the state; products: of the
+  // arithmetic on whole matrices.
+  MatrixUpdate(const std::vector<Unit>& units, comm::Mesh& mesh, Device device,
+               DType wide, DType products);
+
+  // One step of all matrices: momenta and master weights are updated, gradients are left
+  // at zero. Collective over the ranks that hold weights of this stage.
+  void update(Stream& stream, const OptimizerConfig& config, const StepFactors& factors,
+              const StateOf& state_of);
+
+  std::size_t bytes() const {
+    return wholes_.bytes() + direction_.bytes() + memory_.bytes();
+  }
+
+ private:
+  // A matrix of the model with this rank's boxes of it, which may be none.
+  struct Matrix {
+    const Slab* any = nullptr;  // for name and shape
+    const Unit* unit = nullptr;
+    struct Box {
+      FlatBox box;
+      const Param* param = nullptr;
+      std::int64_t at = 0;  // in the unit's share
+    };
+    std::vector<Box> boxes;
+  };
+  // Where a matrix of a round is made orthogonal.
+  struct Owner {
+    int tensor = 0, shard = 0, copy = 0;
+  };
+
+  void find_matrices(const std::vector<Unit>& units);
+  std::size_t round_end(std::size_t first) const;
+  int ranks_of(const Unit& unit) const;
+  Owner owner_of(const Unit& unit, std::size_t i) const;
+  TensorView whole_of(std::size_t i, const Matrix& matrix) const;
+  void collect(Stream& stream, const OptimizerConfig& config, const StepFactors& factors,
+               const StateOf& state_of, std::size_t first, std::size_t last);
+  void share_out(Stream& stream, int steps, std::size_t first, std::size_t last);
+  void apply(Stream& stream, const OptimizerConfig& config, const StepFactors& factors,
+             const StateOf& state_of, std::size_t first, std::size_t last);
+
+  comm::Group* tensor_ = nullptr;
+  std::vector<Matrix> matrices_;  // dense, then experts'; the same on all ranks
+  std::int64_t room_ = 0;         // elements of the largest whole matrix
+  std::size_t rooms_ = 0;         // of whole matrices at once
+  Buffer wholes_;                 // [rooms, room]
+  Buffer direction_;              // of one box
+  kernels::OrthogonalizeMemory memory_;
+};
+
+}  // namespace trireme::optim
