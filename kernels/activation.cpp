@@ -4,9 +4,9 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/activation.hpp"
-#include "kernels/kokkos/activation.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/elementwise/activation.hpp"
+#include "kernels/host/activation.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -7,11 +7,11 @@
 #include "base/error.hpp"
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/attention.hpp"
-#include "kernels/kokkos/attention.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/cuda/attention/attention.hpp"
+#include "kernels/host/attention.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/profile.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/cross_entropy.hpp"
-#include "kernels/kokkos/cross_entropy.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/loss/cross_entropy.hpp"
+#include "kernels/host/cross_entropy.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/kokkos/elementwise.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/host/elementwise.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

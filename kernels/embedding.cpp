@@ -4,10 +4,10 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/embedding.hpp"
-#include "kernels/kokkos/embedding.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/embedding/embedding.hpp"
+#include "kernels/host/embedding.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

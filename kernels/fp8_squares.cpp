@@ -4,9 +4,9 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/fp8_squares.hpp"
-#include "kernels/kokkos/fp8_squares.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/low_precision/fp8_squares.hpp"
+#include "kernels/host/fp8_squares.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/kokkos/quantize.hpp"
-#include "kernels/kokkos/rows.hpp"
-#include "kernels/product_counts.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/host/quantize.hpp"
+#include "kernels/host/rows.hpp"
+#include "kernels/runtime/product_counts.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

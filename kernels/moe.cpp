@@ -8,13 +8,13 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/grouped.hpp"
-#include "kernels/cuda/moe.hpp"
+#include "kernels/cuda/moe/grouped.hpp"
+#include "kernels/cuda/moe/moe.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/kokkos/moe.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/product_counts.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/host/moe.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/product_counts.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/norm.hpp"
-#include "kernels/kokkos/norm.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/norm/norm.hpp"
+#include "kernels/host/norm.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/quantize.hpp"
-#include "kernels/kokkos/quantize.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/low_precision/quantize.hpp"
+#include "kernels/host/quantize.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

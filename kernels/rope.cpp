@@ -4,9 +4,9 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/rope.hpp"
-#include "kernels/kokkos/rope.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/elementwise/rope.hpp"
+#include "kernels/host/rope.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

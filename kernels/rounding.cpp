@@ -7,9 +7,9 @@
 #include "base/has_cuda.hpp"
 #include "base/stochastic_rounding.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/rounding.hpp"
-#include "kernels/kokkos/rounding.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/low_precision/rounding.hpp"
+#include "kernels/host/rounding.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

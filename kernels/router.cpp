@@ -4,11 +4,11 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/moe.hpp"
-#include "kernels/cuda/router.hpp"
-#include "kernels/kokkos/router.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/moe/moe.hpp"
+#include "kernels/cuda/moe/router.hpp"
+#include "kernels/host/router.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -10,10 +10,10 @@
 #include "base/cuda/check.hpp"
 #include "base/event.hpp"
 #include "base/memory.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/common/workspace.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/cuda/nvidia/lt_plan.hpp"
-#include "kernels/cuda/workspace.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -1,0 +1,16 @@
+// For the front ends of kernels: what a call would take on a GPU.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/has_cuda.hpp"
+#include "kernels/runtime/working_memory.hpp"
+
+namespace trireme::kernels {
+
+// note_working_memory(bytes()); bytes() is asked only in a build that knows GPUs.
+template <class Bytes>
+void plan_working_memory(const Bytes& bytes) {
+  if constexpr (has_cuda) note_working_memory(bytes());
+}
+
+}  // namespace trireme::kernels
