@@ -1,9 +1,10 @@
 // The emulated runtime: copies and fills.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+
 #include <cstring>
 #include <memory>
 
-#include "cuda_runtime_api.h"
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"
 #include "kernels/cuda_emulation/host_memory.hpp"

@@ -1,11 +1,12 @@
 // The emulated runtime: errors, versions and the one device.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+
 #include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
 
-#include "cuda_runtime_api.h"
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/block.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"

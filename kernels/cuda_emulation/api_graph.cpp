@@ -1,10 +1,11 @@
 // The emulated runtime: recording work as graphs, and launching them.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+
 #include <unordered_set>
 #include <utility>
 
 #include "cuda_emulation/control.hpp"
-#include "cuda_runtime_api.h"
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/capture.hpp"
 

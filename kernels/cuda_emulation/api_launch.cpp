@@ -1,11 +1,12 @@
 // The emulated runtime: launches and what kernels may use.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "cuda_emulation/launch.hpp"
-#include "cuda_runtime_api.h"
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/block.hpp"
 

@@ -1,6 +1,7 @@
 // The emulated runtime: memory of the device and pinned memory of the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda_runtime_api.h"
+#include <cuda_runtime_api.h>
+
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"
 #include "kernels/cuda_emulation/host_memory.hpp"

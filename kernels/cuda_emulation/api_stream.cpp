@@ -1,7 +1,8 @@
 // The emulated runtime: streams and events.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+
 #include "cuda_emulation/control.hpp"
-#include "cuda_runtime_api.h"
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"
 

@@ -1,6 +1,6 @@
 // SwiGLU and GELU on the host. sigma(x) = 1 / (1 + e^-x) throughout.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/activation.hpp"
+#include "kernels/activation.hpp"
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
@@ -31,7 +31,7 @@ template <class A>
 
 }  // namespace
 
-void swiglu(const TensorView& gate_up_T2F, const TensorView& y_TF) {
+void swiglu(Stream& /*stream*/, const TensorView& gate_up_T2F, const TensorView& y_TF) {
   visit_floating(y_TF.dtype(), [&]<class T>(T) {
     const auto gate_up = rows_of<const T>(gate_up_T2F);
     const auto y = rows_of<T>(y_TF);
@@ -51,8 +51,8 @@ void swiglu(const TensorView& gate_up_T2F, const TensorView& y_TF) {
 }
 
 // silu'(g) = sigma (1 + g (1 - sigma)).
-void swiglu_backward(const TensorView& dy_TF, const TensorView& gate_up_T2F,
-                     const TensorView& dgate_up_T2F) {
+void swiglu_backward(Stream& /*stream*/, const TensorView& dy_TF,
+                     const TensorView& gate_up_T2F, const TensorView& dgate_up_T2F) {
   visit_floating(dy_TF.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto dy = rows_of<const T>(dy_TF);
@@ -77,7 +77,7 @@ void swiglu_backward(const TensorView& dy_TF, const TensorView& gate_up_T2F,
   });
 }
 
-void gelu(const TensorView& x_, const TensorView& y_) {
+void gelu(Stream& /*stream*/, const TensorView& x_, const TensorView& y_) {
   visit_floating(x_.dtype(), [&]<class T>(T) {
     const auto x = rows_of<const T>(x_);
     const auto y = rows_of<T>(y_);
@@ -94,7 +94,8 @@ void gelu(const TensorView& x_, const TensorView& y_) {
   });
 }
 
-void gelu_backward(const TensorView& dy_, const TensorView& x_, const TensorView& dx_) {
+void gelu_backward(Stream& /*stream*/, const TensorView& dy_, const TensorView& x_,
+                   const TensorView& dx_) {
   visit_floating(x_.dtype(), [&]<class T>(T) {
     const auto dy = rows_of<const T>(dy_);
     const auto x = rows_of<const T>(x_);

@@ -289,4 +289,16 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
   });
 }
 
+void count_positions_below(Stream& /*stream*/, const TensorView& positions_T,
+                           std::span<const Range> chunks, const TensorView& counts_T) {
+  const auto positions = positions_T.span<std::int32_t>();
+  const auto counts = counts_T.span<std::int32_t>();
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    std::int64_t count = 0;
+    for (const Range& chunk : chunks)
+      count += std::clamp<std::int64_t>(positions[t] - chunk.begin, 0, chunk.count());
+    counts[t] = static_cast<std::int32_t>(count);
+  }
+}
+
 }  // namespace trireme::kernels::host

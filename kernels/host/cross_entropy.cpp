@@ -1,7 +1,7 @@
 // Cross-entropy on the host: one pass over the logits for the statistics, one for the
 // gradient. C rows of the chunk, V columns on this rank, R ranks; L the logits' type.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/cross_entropy.hpp"
+#include "kernels/cross_entropy.hpp"
 
 #include <cmath>
 #include <limits>
@@ -102,8 +102,9 @@ void gradient_row(const L* logits, const L* stats, std::int64_t target, std::int
 
 }  // namespace
 
-void cross_entropy_statistics(const TensorView& logits_CV, const TensorView& targets_C,
-                              std::int64_t first, const TensorView& stats_C3) {
+void cross_entropy_statistics(Stream& /*stream*/, const TensorView& logits_CV,
+                              const TensorView& targets_C, std::int64_t first,
+                              const TensorView& stats_C3) {
   visit_logits(logits_CV.dtype(), [&]<class L>(L) {
     const auto logits = rows_of<const L>(logits_CV);
     const auto stats = rows_of<L>(stats_C3);
@@ -122,7 +123,8 @@ void cross_entropy_statistics(const TensorView& logits_CV, const TensorView& tar
   });
 }
 
-void cross_entropy_combine(const TensorView& stats_RC3, const TensorView& stats_C3) {
+void cross_entropy_combine(Stream& /*stream*/, const TensorView& stats_RC3,
+                           const TensorView& stats_C3) {
   visit_logits(stats_RC3.dtype(), [&]<class L>(L) {
     const L* const parts = stats_RC3.data<L>();
     const auto stats = rows_of<L>(stats_C3);
@@ -146,8 +148,9 @@ void cross_entropy_combine(const TensorView& stats_RC3, const TensorView& stats_
   });
 }
 
-void cross_entropy_loss(const TensorView& stats_C3, const TensorView& targets_C,
-                        double z_loss, const TensorView& loss_C) {
+void cross_entropy_loss(Stream& /*stream*/, const TensorView& stats_C3,
+                        const TensorView& targets_C, double z_loss,
+                        const TensorView& loss_C) {
   visit_logits(stats_C3.dtype(), [&]<class L>(L) {
     const auto stats = rows_of<const L>(stats_C3);
     const std::int32_t* const targets = targets_C.data<std::int32_t>();
@@ -160,9 +163,11 @@ void cross_entropy_loss(const TensorView& stats_C3, const TensorView& targets_C,
   });
 }
 
-void cross_entropy_gradient(const TensorView& logits_CV, const TensorView& stats_C3,
-                            const TensorView& targets_C, std::int64_t first, double scale,
+void cross_entropy_gradient(Stream& /*stream*/, const TensorView& logits_CV,
+                            const TensorView& stats_C3, const TensorView& targets_C,
+                            std::int64_t first, const LossScale& loss_scale,
                             double z_loss, const TensorView& dlogits_CV) {
+  const double scale = loss_scale.value();
   const std::int64_t C = logits_CV.dim(0), V = logits_CV.dim(1);
   const std::int32_t* const targets = targets_C.data<std::int32_t>();
   visit_logits(logits_CV.dtype(), [&]<class L>(L) {

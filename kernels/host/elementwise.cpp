@@ -1,6 +1,6 @@
 // Adds, copies, casts, fills and column sums on the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/elementwise.hpp"
+#include "kernels/elementwise.hpp"
 
 #include <array>
 #include <limits>
@@ -102,7 +102,8 @@ std::int64_t for_parts(const char* label, const TensorView& x, const F& f) {
 
 }  // namespace
 
-void add(const TensorView& a_, const TensorView& b_, const TensorView& y_) {
+void add(Stream& /*stream*/, const TensorView& a_, const TensorView& b_,
+         const TensorView& y_) {
   visit_floating(y_.dtype(), [&]<class T>(T) {
     const T *const a = a_.data<T>(), *const b = b_.data<T>();
     T* const y = y_.data<T>();
@@ -113,8 +114,8 @@ void add(const TensorView& a_, const TensorView& b_, const TensorView& y_) {
   });
 }
 
-void add_bias(const TensorView& a_TD, const TensorView& b_TD, const TensorView& bias_D,
-              const TensorView& y_TD) {
+void add_bias(Stream& /*stream*/, const TensorView& a_TD, const TensorView& b_TD,
+              const TensorView& bias_D, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class T>(T) {
     const auto a = rows_of<const T>(a_TD);
     const auto b = rows_of<const T>(b_TD);
@@ -127,7 +128,7 @@ void add_bias(const TensorView& a_TD, const TensorView& b_TD, const TensorView& 
   });
 }
 
-void copy(const TensorView& x_, const TensorView& y_) {
+void copy(Stream& /*stream*/, const TensorView& x_, const TensorView& y_) {
   visit_floating(x_.dtype(), [&]<class X>(X) {
     visit_floating(y_.dtype(), [&]<class Y>(Y) {
       const auto x = rows_of<const X>(x_);
@@ -148,7 +149,7 @@ void copy(const TensorView& x_, const TensorView& y_) {
   });
 }
 
-void fill(const TensorView& y_, double value) {
+void fill(Stream& /*stream*/, const TensorView& y_, double value) {
   visit_floating(y_.dtype(), [&]<class T>(T) {
     T* const y = y_.data<T>();
     const T v = store<T>(static_cast<Accumulator<T>>(value));
@@ -158,7 +159,7 @@ void fill(const TensorView& y_, double value) {
   });
 }
 
-void scale(const TensorView& x_, double factor) {
+void scale(Stream& /*stream*/, const TensorView& x_, double factor) {
   visit_floating(x_.dtype(), [&]<class T>(T) {
     T* const x = x_.data<T>();
     const auto f = static_cast<Accumulator<T>>(factor);
@@ -169,7 +170,8 @@ void scale(const TensorView& x_, double factor) {
   });
 }
 
-void add_column_sums(const TensorView& x_TN, const TensorView& sums_N) {
+void add_column_sums(Stream& /*stream*/, const TensorView& x_TN,
+                     const TensorView& sums_N) {
   visit_floating(x_TN.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto x = rows_of<const T>(x_TN);
@@ -190,7 +192,7 @@ void add_column_sums(const TensorView& x_TN, const TensorView& sums_N) {
   });
 }
 
-void accumulate(const TensorView& x_, const TensorView& y_) {
+void accumulate(Stream& /*stream*/, const TensorView& x_, const TensorView& y_) {
   visit_floating(x_.dtype(), [&]<class X>(X) {
     visit_floating(y_.dtype(), [&]<class Y>(Y) {
       const X* const x = x_.data<X>();
@@ -206,17 +208,17 @@ void accumulate(const TensorView& x_, const TensorView& y_) {
   });
 }
 
-void sum_parts(const TensorView& parts_PN, const TensorView& out_N) {
+void sum_parts(Stream& /*stream*/, const TensorView& parts_PN, const TensorView& out_N) {
   combine_parts("sum_parts", parts_PN, out_N, [](auto a, auto b) { return a + b; });
 }
 
-void max_parts(const TensorView& parts_PN, const TensorView& out_N) {
+void max_parts(Stream& /*stream*/, const TensorView& parts_PN, const TensorView& out_N) {
   // A NaN in any part wins, so that it cannot hide.
   combine_parts("max_parts", parts_PN, out_N,
                 [](auto a, auto b) { return b > a || b != b ? b : a; });
 }
 
-double sum_of_squares(const TensorView& x) {
+double sum_of_squares(Stream& /*stream*/, const TensorView& x) {
   std::array<double, most_parts> sums;
   const auto parts = for_parts("sum_of_squares", x,
                                [&](std::size_t p, const auto* data, std::int64_t n) {
@@ -227,7 +229,11 @@ double sum_of_squares(const TensorView& x) {
   return total;
 }
 
-void add_sum(const TensorView& x, const TensorView& sum_1) {
+void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum_1) {
+  *sum_1.data<double>() += sum_of_squares(stream, x);
+}
+
+void add_sum(Stream& /*stream*/, const TensorView& x, const TensorView& sum_1) {
   double sum = 0;
   visit_floating(x.dtype(), [&]<class T>(T) {
     for (const T v : x.span<T>()) sum += static_cast<double>(load(v));
@@ -235,7 +241,7 @@ void add_sum(const TensorView& x, const TensorView& sum_1) {
   *sum_1.data<double>() += sum;
 }
 
-bool all_finite(const TensorView& x) {
+bool all_finite(Stream& /*stream*/, const TensorView& x) {
   std::array<bool, most_parts> part_is_finite{};
   const auto parts =
       for_parts("all_finite", x, [&](std::size_t p, const auto* data, std::int64_t n) {

@@ -1,14 +1,14 @@
 // Table lookup and its gradient on the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/embedding.hpp"
+#include "kernels/embedding.hpp"
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
 
 namespace trireme::kernels::host {
 
-void embedding(const TensorView& index_T, const TensorView& table_RD, std::int64_t first,
-               bool accumulate, const TensorView& y_TD) {
+void embedding(Stream& /*stream*/, const TensorView& index_T, const TensorView& table_RD,
+               std::int64_t first, bool accumulate, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class T>(T) {
     const auto table = rows_of<const T>(table_RD);
     const auto y = rows_of<T>(y_TD);
@@ -36,8 +36,9 @@ void embedding(const TensorView& index_T, const TensorView& table_RD, std::int64
 
 // Threads share the columns, not the rows: each walks all rows in order, so that repeated
 // indices need neither atomics nor partial tables, and the order never changes.
-void embedding_backward(const TensorView& dy_TD, const TensorView& index_T,
-                        std::int64_t first, const TensorView& dtable_RD) {
+void embedding_backward(Stream& /*stream*/, const TensorView& dy_TD,
+                        const TensorView& index_T, std::int64_t first,
+                        const TensorView& dtable_RD) {
   visit_floating(dy_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto dy = rows_of<const T>(dy_TD);

@@ -1,6 +1,6 @@
 // FP8 by squares on the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/fp8_squares.hpp"
+#include "kernels/fp8_squares.hpp"
 
 #include <array>
 #include <atomic>
@@ -26,7 +26,7 @@ void for_pieces(const char* label, std::int64_t n, const TensorRun& run, const F
 
 }  // namespace
 
-void amax_of_squares(const TensorView& x_N, const TensorRun& run,
+void amax_of_squares(Stream& /*stream*/, const TensorView& x_N, const TensorRun& run,
                      const TensorView& amaxes_S) {
   constexpr std::uint32_t infinity = 0x7f800000u;
   const auto* const x = x_N.data<float>();
@@ -45,8 +45,9 @@ void amax_of_squares(const TensorView& x_N, const TensorRun& run,
              });
 }
 
-void encode_squares(const TensorView& x_N, const TensorRun& run, Fp8Format format,
-                    const TensorView& scales_S, const TensorView& codes_N) {
+void encode_squares(Stream& /*stream*/, const TensorView& x_N, const TensorRun& run,
+                    Fp8Format format, const TensorView& scales_S,
+                    const TensorView& codes_N) {
   const auto* const x = x_N.data<float>();
   const auto* const scales = scales_S.data<float>();
   auto* const codes = static_cast<std::uint8_t*>(codes_N.raw());
@@ -58,8 +59,8 @@ void encode_squares(const TensorView& x_N, const TensorRun& run, Fp8Format forma
              });
 }
 
-void decode_squares(const TensorView& codes_N, const TensorRun& run, Fp8Format format,
-                    const TensorView& scales_S, const TensorView& y_N) {
+void decode_squares(Stream& /*stream*/, const TensorView& codes_N, const TensorRun& run,
+                    Fp8Format format, const TensorView& scales_S, const TensorView& y_N) {
   const auto* const codes = static_cast<const std::uint8_t*>(codes_N.raw());
   const auto* const scales = scales_S.data<float>();
   std::array<float, 256> values{};

@@ -1,15 +1,16 @@
 // Rows of tokens sorted by expert, on the host.
 // T tokens, K experts of a token, E experts, N and R sorted rows, D width.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/moe.hpp"
+#include "kernels/moe.hpp"
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
 
 namespace trireme::kernels::host {
 
-void sort_by_expert(const TensorView& choice_TK, const TensorView& rows_E,
-                    const TensorView& row_TK, const TensorView& token_N) {
+void sort_by_expert(Stream& /*stream*/, const TensorView& choice_TK,
+                    const TensorView& rows_E, const TensorView& row_TK,
+                    const TensorView& token_N) {
   const auto choice = choice_TK.span<std::int32_t>();
   const auto rows = rows_E.span<std::int32_t>();
   const auto row = row_TK.span<std::int32_t>();
@@ -31,7 +32,7 @@ void sort_by_expert(const TensorView& choice_TK, const TensorView& rows_E,
   }
 }
 
-void gather_rows(const TensorView& x_TD, const TensorView& index_R,
+void gather_rows(Stream& /*stream*/, const TensorView& x_TD, const TensorView& index_R,
                  const TensorView& y_RD) {
   visit_floating(y_RD.dtype(), [&]<class T>(T) {
     const auto x = rows_of<const T>(x_TD);
@@ -44,7 +45,7 @@ void gather_rows(const TensorView& x_TD, const TensorView& index_R,
   });
 }
 
-void scatter_rows(const TensorView& x_RD, const TensorView& index_R,
+void scatter_rows(Stream& /*stream*/, const TensorView& x_RD, const TensorView& index_R,
                   const TensorView& y_RD) {
   visit_floating(y_RD.dtype(), [&]<class T>(T) {
     const auto x = rows_of<const T>(x_RD);
@@ -58,7 +59,7 @@ void scatter_rows(const TensorView& x_RD, const TensorView& index_R,
 }
 
 // Sums are kept in the accumulator type for a block of columns and rounded once.
-void combine_rows(const TensorView& rows_ND, const TensorView& row_TK,
+void combine_rows(Stream& /*stream*/, const TensorView& rows_ND, const TensorView& row_TK,
                   const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -92,9 +93,10 @@ void combine_rows(const TensorView& rows_ND, const TensorView& row_TK,
   });
 }
 
-void combine_rows_backward(const TensorView& dy_TD, const TensorView& rows_ND,
-                           const TensorView& row_TK, const TensorView& weights_TK,
-                           const TensorView& drows_ND, const TensorView& dweights_TK) {
+void combine_rows_backward(Stream& /*stream*/, const TensorView& dy_TD,
+                           const TensorView& rows_ND, const TensorView& row_TK,
+                           const TensorView& weights_TK, const TensorView& drows_ND,
+                           const TensorView& dweights_TK) {
   visit_floating(dy_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto dy = rows_of<const T>(dy_TD);

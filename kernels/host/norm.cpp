@@ -2,7 +2,7 @@
 // cache after the first; rows are shared among threads.
 // T rows, D row length; A is the type of sums and statistics.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/norm.hpp"
+#include "kernels/norm.hpp"
 
 #include <cmath>
 
@@ -202,14 +202,14 @@ void layer_norm_rows(const char* label, const Sum<T>& sum_before, const TensorVi
 
 }  // namespace
 
-void rms_norm(const TensorView& x_TD, const TensorView& gain_D, double eps,
-              const TensorView& y_TD, const TensorView& rstd_T) {
+void rms_norm(Stream& /*stream*/, const TensorView& x_TD, const TensorView& gain_D,
+              double eps, const TensorView& y_TD, const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
     rms_norm_rows<T>("rms_norm", {}, x_TD, gain_D, eps, y_TD, rstd_T);
   });
 }
 
-void add_rms_norm(const Addends& addends, const TensorView& x_TD,
+void add_rms_norm(Stream& /*stream*/, const Addends& addends, const TensorView& x_TD,
                   const TensorView& gain_D, double eps, const TensorView& y_TD,
                   const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
@@ -217,10 +217,10 @@ void add_rms_norm(const Addends& addends, const TensorView& x_TD,
   });
 }
 
-void rms_norm_backward(const TensorView& dy_TD, const TensorView& x_TD,
-                       const TensorView& gain_D, const TensorView& rstd_T,
-                       const TensorView& residual_TD, const TensorView& dx_TD,
-                       const TensorView& dgain_D) {
+void rms_norm_backward(Stream& /*stream*/, const TensorView& dy_TD,
+                       const TensorView& x_TD, const TensorView& gain_D,
+                       const TensorView& rstd_T, const TensorView& residual_TD,
+                       const TensorView& dx_TD, const TensorView& dgain_D) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto of = backward_of<T>(dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD);
@@ -228,7 +228,7 @@ void rms_norm_backward(const TensorView& dy_TD, const TensorView& x_TD,
   });
 }
 
-void layer_norm(const TensorView& x_TD, const TensorView& gain_D,
+void layer_norm(Stream& /*stream*/, const TensorView& x_TD, const TensorView& gain_D,
                 const TensorView& shift_D, double eps, const TensorView& y_TD,
                 const TensorView& mean_T, const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
@@ -237,7 +237,7 @@ void layer_norm(const TensorView& x_TD, const TensorView& gain_D,
   });
 }
 
-void add_layer_norm(const Addends& addends, const TensorView& x_TD,
+void add_layer_norm(Stream& /*stream*/, const Addends& addends, const TensorView& x_TD,
                     const TensorView& gain_D, const TensorView& shift_D, double eps,
                     const TensorView& y_TD, const TensorView& mean_T,
                     const TensorView& rstd_T) {
@@ -247,11 +247,11 @@ void add_layer_norm(const Addends& addends, const TensorView& x_TD,
   });
 }
 
-void layer_norm_backward(const TensorView& dy_TD, const TensorView& x_TD,
-                         const TensorView& gain_D, const TensorView& mean_T,
-                         const TensorView& rstd_T, const TensorView& residual_TD,
-                         const TensorView& dx_TD, const TensorView& dgain_D,
-                         const TensorView& dshift_D) {
+void layer_norm_backward(Stream& /*stream*/, const TensorView& dy_TD,
+                         const TensorView& x_TD, const TensorView& gain_D,
+                         const TensorView& mean_T, const TensorView& rstd_T,
+                         const TensorView& residual_TD, const TensorView& dx_TD,
+                         const TensorView& dgain_D, const TensorView& dshift_D) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     auto of = backward_of<T>(dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD);

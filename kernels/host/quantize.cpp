@@ -1,6 +1,6 @@
 // FP8 quantization on the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/quantize.hpp"
+#include "kernels/quantize.hpp"
 
 #include <array>
 #include <atomic>
@@ -63,9 +63,7 @@ void quantize_blocks(const Rows<const T>& x, const Rows<std::uint8_t>& codes,
   }
 }
 
-}  // namespace
-
-void amax(const TensorView& x, const TensorView& amax_1, bool so_far) {
+void take_amax(const TensorView& x, const TensorView& amax_1, bool so_far) {
   std::atomic<std::uint32_t> most{so_far ? magnitude(*amax_1.data<float>()) : 0};
   visit_floating(x.dtype(), [&]<class T>(T) {
     const auto rows = rows_of<const T>(x);
@@ -79,7 +77,22 @@ void amax(const TensorView& x, const TensorView& amax_1, bool so_far) {
   *amax_1.data<float>() = as_amax(most.load());
 }
 
-void transpose(const TensorView& x_MK, const TensorView& y_KM) {
+}  // namespace
+
+void amax(Stream& /*stream*/, const TensorView& x, const TensorView& amax_1) {
+  take_amax(x, amax_1, false);
+}
+
+void amax_so_far(Stream& /*stream*/, const TensorView& x, const TensorView& amax_1) {
+  take_amax(x, amax_1, true);
+}
+
+void scale_of_amax(Stream& /*stream*/, const TensorView& amax_1, Fp8Format format,
+                   const TensorView& scale_1, ScaleSteps steps) {
+  *scale_1.data<float>() = fp8_scale(*amax_1.data<float>(), format, steps);
+}
+
+void transpose(Stream& /*stream*/, const TensorView& x_MK, const TensorView& y_KM) {
   constexpr std::int64_t tile = 64;
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1), stride = x_MK.stride(0);
   const auto move = [&]<class Bits>(Bits) {
@@ -104,7 +117,7 @@ void transpose(const TensorView& x_MK, const TensorView& y_KM) {
   }
 }
 
-void quantize(const TensorView& x_MK, const Fp8Matrix& y) {
+void quantize(Stream& /*stream*/, const TensorView& x_MK, const Fp8Matrix& y) {
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
   const Rows<std::uint8_t> codes{static_cast<std::uint8_t*>(y.codes.raw()),
                                  y.codes.stride(0)};
@@ -130,8 +143,8 @@ void quantize(const TensorView& x_MK, const Fp8Matrix& y) {
   });
 }
 
-void count_losses(const TensorView& x_MK, const Fp8Matrix& y, const TensorView& counts_2,
-                  const TensorView& scale_1) {
+void count_losses(Stream& /*stream*/, const TensorView& x_MK, const Fp8Matrix& y,
+                  const TensorView& counts_2, const TensorView& scale_1) {
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
   const Rows<const std::uint8_t> codes{static_cast<const std::uint8_t*>(y.codes.raw()),
                                        y.codes.stride(0)};
@@ -163,7 +176,7 @@ void count_losses(const TensorView& x_MK, const Fp8Matrix& y, const TensorView& 
   *scale_1.data<float>() = largest_scale.load();
 }
 
-void dequantize(const Fp8Matrix& x, const TensorView& y_MK) {
+void dequantize(Stream& /*stream*/, const Fp8Matrix& x, const TensorView& y_MK) {
   const std::int64_t M = y_MK.dim(0), K = y_MK.dim(1);
   const Rows<const std::uint8_t> codes{static_cast<const std::uint8_t*>(x.codes.raw()),
                                        x.codes.stride(0)};

@@ -1,6 +1,6 @@
 // Rotary position embedding on the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/rope.hpp"
+#include "kernels/rope.hpp"
 
 #include <cmath>
 
@@ -25,8 +25,9 @@ void rotate(T* x, const Accumulator<T>* cosine, const Accumulator<T>* sine,
 
 }  // namespace
 
-void rope(const TensorView& x_, std::int64_t heads, const TensorView& positions_T,
-          const TensorView& cos_sin_PK, Direction direction) {
+void rope(Stream& /*stream*/, const TensorView& x_, std::int64_t heads,
+          const TensorView& positions_T, const TensorView& cos_sin_PK,
+          Direction direction) {
   const std::int64_t P = cos_sin_PK.dim(0), K = cos_sin_PK.dim(1), half = K / 2;
   const std::int32_t* const positions = positions_T.data<std::int32_t>();
   for (std::int64_t t = 0; t < x_.dim(0); ++t)
@@ -48,7 +49,7 @@ void rope(const TensorView& x_, std::int64_t heads, const TensorView& positions_
   });
 }
 
-void rope_table(double theta, const TensorView& cos_sin_PK) {
+void rope_table(Stream& /*stream*/, double theta, const TensorView& cos_sin_PK) {
   const std::int64_t half = cos_sin_PK.dim(1) / 2;
   visit_floating(cos_sin_PK.dtype(), [&]<class A>(A) {
     if constexpr (std::is_floating_point_v<A>) {

@@ -1,6 +1,6 @@
 // Roundings on the host.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/rounding.hpp"
+#include "kernels/rounding.hpp"
 
 #include <cmath>
 
@@ -24,8 +24,8 @@ void each(const char* label, const TensorView& x, std::int64_t grain, const F& f
 
 }  // namespace
 
-void round_stochastic(const TensorView& x_N, const TensorRun& run, DType type,
-                      float scale, const RoundingKey& key) {
+void round_stochastic(Stream& /*stream*/, const TensorView& x_N, const TensorRun& run,
+                      DType type, float scale, const RoundingKey& key) {
   constexpr std::int64_t draws_per_task = 1024;
   const Random random(key.seed, key.stream, key.step);
   const NarrowFormat format = narrow_format(type);
@@ -37,9 +37,9 @@ void round_stochastic(const TensorView& x_N, const TensorRun& run, DType type,
   });
 }
 
-void count_rounding_losses(const TensorView& x_N, const RoundingLimits& limits,
-                           const TensorRun& run, const TensorView& scales_S,
-                           const TensorView& counts_2) {
+void count_rounding_losses(Stream& /*stream*/, const TensorView& x_N,
+                           const RoundingLimits& limits, const TensorRun& run,
+                           const TensorView& scales_S, const TensorView& counts_2) {
   const auto* const x = x_N.data<float>();
   const auto* const scales = scales_S.empty() ? nullptr : scales_S.data<float>();
   LossCounts counts;
@@ -57,11 +57,11 @@ void count_rounding_losses(const TensorView& x_N, const RoundingLimits& limits,
   counts.add_to(counts_2);
 }
 
-void square(const TensorView& x) {
+void square(Stream& /*stream*/, const TensorView& x) {
   each("square", x, elements_per_task, [](std::int64_t, float v) { return v * v; });
 }
 
-void square_root(const TensorView& x, float least) {
+void square_root(Stream& /*stream*/, const TensorView& x, float least) {
   each("square_root", x, elements_per_task, [least](std::int64_t, float v) {
     const float root = std::sqrt(v);
     return v > 0.0f && root < least ? least : root;

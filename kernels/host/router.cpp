@@ -2,7 +2,7 @@
 // shared among threads; E is small, so that each row is a few short loops.
 // T tokens, E experts, K experts of a token, B sequences.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/router.hpp"
+#include "kernels/router.hpp"
 
 #include <cmath>
 
@@ -63,7 +63,7 @@ A weight_factor(const RouterWeights& rule, const A* s, const std::int32_t* choic
 
 }  // namespace
 
-void router_scores(RouterScore kind, const TensorView& logits_TE,
+void router_scores(Stream& /*stream*/, RouterScore kind, const TensorView& logits_TE,
                    const TensorView& scores_TE) {
   visit_floating(logits_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -86,8 +86,9 @@ void router_scores(RouterScore kind, const TensorView& logits_TE,
 }
 
 // softmax: dx_e = s_e (ds_e - sum_j s_j ds_j); sigmoid: dx_e = s_e (1 - s_e) ds_e.
-void router_scores_backward(RouterScore kind, const TensorView& scores_TE,
-                            const TensorView& dscores_TE, const TensorView& dlogits_TE) {
+void router_scores_backward(Stream& /*stream*/, RouterScore kind,
+                            const TensorView& scores_TE, const TensorView& dscores_TE,
+                            const TensorView& dlogits_TE) {
   visit_floating(scores_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto scores = rows_of<const A>(scores_TE);
@@ -109,8 +110,8 @@ void router_scores_backward(RouterScore kind, const TensorView& scores_TE,
 
 // K passes over E values. A later expert must be strictly larger to be chosen; the first
 // that is left stands in where nothing compares (NaN), so that the choice stays legal.
-void choose_experts(const TensorView& scores_TE, const TensorView& bias_E,
-                    const TensorView& choice_TK) {
+void choose_experts(Stream& /*stream*/, const TensorView& scores_TE,
+                    const TensorView& bias_E, const TensorView& choice_TK) {
   visit_floating(scores_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto scores = rows_of<const A>(scores_TE);
@@ -133,8 +134,9 @@ void choose_experts(const TensorView& scores_TE, const TensorView& bias_E,
   });
 }
 
-void router_weights(const RouterWeights& rule, const TensorView& scores_TE,
-                    const TensorView& choice_TK, const TensorView& weights_TK) {
+void router_weights(Stream& /*stream*/, const RouterWeights& rule,
+                    const TensorView& scores_TE, const TensorView& choice_TK,
+                    const TensorView& weights_TK) {
   visit_floating(scores_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto scores = rows_of<const A>(scores_TE);
@@ -151,8 +153,9 @@ void router_weights(const RouterWeights& rule, const TensorView& scores_TE,
 
 // With w_k = c s_k / Z: ds_k = c / Z (dw_k - sum_j dw_j s_j / Z) when Z is the sum of the
 // chosen, else c dw_k.
-void router_weights_backward(const RouterWeights& rule, const TensorView& scores_TE,
-                             const TensorView& choice_TK, const TensorView& dweights_TK,
+void router_weights_backward(Stream& /*stream*/, const RouterWeights& rule,
+                             const TensorView& scores_TE, const TensorView& choice_TK,
+                             const TensorView& dweights_TK,
                              const TensorView& dscores_TE) {
   visit_floating(scores_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -176,7 +179,7 @@ void router_weights_backward(const RouterWeights& rule, const TensorView& scores
   });
 }
 
-void limit_choices(const TensorView& choice_TK, std::int64_t experts,
+void limit_choices(Stream& /*stream*/, const TensorView& choice_TK, std::int64_t experts,
                    std::int64_t sequence, std::int64_t capacity,
                    const TensorView& kept_TK) {
   const std::int64_t K = choice_TK.dim(1);
@@ -196,13 +199,14 @@ void limit_choices(const TensorView& choice_TK, std::int64_t experts,
              });
 }
 
-void count_choices(const TensorView& choice_TK, const TensorView& counts_E) {
+void count_choices(Stream& /*stream*/, const TensorView& choice_TK,
+                   const TensorView& counts_E) {
   double* const counts = counts_E.data<double>();
   for (const std::int32_t e : choice_TK.span<std::int32_t>())
     if (e >= 0) counts[e] += 1;
 }
 
-void balance_sums(RouterScore kind, const TensorView& scores_TE,
+void balance_sums(Stream& /*stream*/, RouterScore kind, const TensorView& scores_TE,
                   const TensorView& choice_TK, const TensorView& sums_B2E) {
   visit_floating(scores_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -227,7 +231,7 @@ void balance_sums(RouterScore kind, const TensorView& scores_TE,
   });
 }
 
-double balance_loss(const TensorView& sums_B2E, std::int64_t top_k,
+double balance_loss(Stream& /*stream*/, const TensorView& sums_B2E, std::int64_t top_k,
                     std::int64_t sequence) {
   const std::int64_t B = sums_B2E.dim(0), E = sums_B2E.dim(2);
   const auto S = static_cast<double>(sequence);
@@ -244,9 +248,14 @@ double balance_loss(const TensorView& sums_B2E, std::int64_t top_k,
 
 // With s' = s / Z, Z = sum_j s_j, and g_e = d loss / d s'_e: ds_e = (g_e - sum_j g_j
 // s'_j) / Z for sigmoid scores, g_e for softmax scores, whose Z is the constant 1.
-void balance_loss_backward(RouterScore kind, const TensorView& scores_TE,
-                           const TensorView& sums_B2E, std::int64_t top_k,
-                           std::int64_t sequence, double factor,
+void add_balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
+                      std::int64_t sequence, double factor, const TensorView& sum_1) {
+  *sum_1.data<double>() += factor * balance_loss(stream, sums_B2E, top_k, sequence);
+}
+
+void balance_loss_backward(Stream& /*stream*/, RouterScore kind,
+                           const TensorView& scores_TE, const TensorView& sums_B2E,
+                           std::int64_t top_k, std::int64_t sequence, double factor,
                            const TensorView& dscores_TE) {
   visit_floating(scores_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -269,7 +278,8 @@ void balance_loss_backward(RouterScore kind, const TensorView& scores_TE,
   });
 }
 
-double router_z_loss(const TensorView& logits_TE, const TensorView& lse_T) {
+double router_z_loss(Stream& /*stream*/, const TensorView& logits_TE,
+                     const TensorView& lse_T) {
   double loss = 0;
   visit_floating(logits_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -287,8 +297,14 @@ double router_z_loss(const TensorView& logits_TE, const TensorView& lse_T) {
 }
 
 // d lse^2 / dx_e = 2 lse softmax(x)_e.
-void router_z_loss_backward(const TensorView& logits_TE, const TensorView& lse_T,
-                            double factor, const TensorView& dlogits_TE) {
+void add_router_z_loss(Stream& stream, const TensorView& logits_TE,
+                       const TensorView& lse_T, double factor, const TensorView& sum_1) {
+  *sum_1.data<double>() += factor * router_z_loss(stream, logits_TE, lse_T);
+}
+
+void router_z_loss_backward(Stream& /*stream*/, const TensorView& logits_TE,
+                            const TensorView& lse_T, double factor,
+                            const TensorView& dlogits_TE) {
   visit_floating(logits_TE.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto logits = rows_of<const A>(logits_TE);

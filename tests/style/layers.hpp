@@ -71,7 +71,7 @@ inline constexpr std::array word_owners = {
     WordOwner{"MPI_", "comm"},
     WordOwner{"__global__", "kernels cuda_emulation"},
     WordOwner{"exit(", ""},
-    WordOwner{"abort(", ""},
+    WordOwner{"abort(", "cuda_emulation"},
     WordOwner{"_exit(", "comm train"},
     WordOwner{"quick_exit(", ""},
     WordOwner{"cudaMalloc", "base cuda_emulation"},

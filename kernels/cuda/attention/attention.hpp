@@ -40,8 +40,4 @@ void attention_backward(Stream& stream, const AttentionShape& shape,
 // plain arithmetic does it.
 bool attention_on_tensor_cores(std::int64_t width, std::span<const TensorView> tensors);
 
-// See kernels/attention.hpp; both tensors on the device.
-void count_positions_below(Stream& stream, const TensorView& positions_T,
-                           std::span<const Range> chunks, const TensorView& counts_T);
-
 }  // namespace trireme::kernels::cuda

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "kernels/activation.hpp"
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/cuda/elementwise/activation.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -1,7 +1,8 @@
 // Adds, copies, casts, fills and sums of parts on a GPU: one pass each, every byte once.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/elementwise/demand.hpp"
+#include "kernels/elementwise.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -5,7 +5,8 @@
 #include "kernels/cuda/common/column_sums.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/workspace.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/elementwise/demand.hpp"
+#include "kernels/elementwise.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/cuda/elementwise/rope.hpp"
+#include "kernels/rope.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

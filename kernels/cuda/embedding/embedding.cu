@@ -9,8 +9,9 @@
 // many tokens name is added by D / 256 warps (bf16) alone.
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/cuda/embedding/embedding.hpp"
+#include "kernels/cuda/embedding/demand.hpp"
 #include "kernels/cuda/embedding/sorted_tokens.hpp"
+#include "kernels/embedding.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -3,8 +3,8 @@
 // the gradient's. SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
+#include "kernels/cross_entropy.hpp"
 #include "kernels/cuda/common/cuts.cuh"
-#include "kernels/cuda/loss/cross_entropy.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

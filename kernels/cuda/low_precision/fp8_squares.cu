@@ -1,7 +1,7 @@
 // FP8 by squares on a GPU: one element for each thread at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/cuda/low_precision/fp8_squares.hpp"
+#include "kernels/fp8_squares.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

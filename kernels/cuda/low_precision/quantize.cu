@@ -7,7 +7,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/types.cuh"
 #include "kernels/cuda/low_precision/loss_counts.cuh"
-#include "kernels/cuda/low_precision/quantize.hpp"
+#include "kernels/quantize.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -257,9 +257,8 @@ Grid striding_grid(const Stream& stream, std::int64_t rows, std::int64_t columns
   return grid;
 }
 
-}  // namespace
-
-void amax(Stream& stream, const TensorView& x, const TensorView& amax_1, bool so_far) {
+void take_amax(Stream& stream, const TensorView& x, const TensorView& amax_1,
+               bool so_far) {
   float* const result = amax_1.data<float>();
   if (!so_far) launch(stream, Grid{}, &zero_kernel, result);
   if (x.elements() == 0) return;
@@ -269,6 +268,16 @@ void amax(Stream& stream, const TensorView& x, const TensorView& amax_1, bool so
     launch(stream, striding_grid(stream, matrix.rows, matrix.columns), &amax_kernel<D>,
            matrix, reinterpret_cast<unsigned*>(result));
   });
+}
+
+}  // namespace
+
+void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
+  take_amax(stream, x, amax_1, false);
+}
+
+void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1) {
+  take_amax(stream, x, amax_1, true);
 }
 
 void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {

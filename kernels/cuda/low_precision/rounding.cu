@@ -5,7 +5,7 @@
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/rows.cuh"
 #include "kernels/cuda/low_precision/loss_counts.cuh"
-#include "kernels/cuda/low_precision/rounding.hpp"
+#include "kernels/rounding.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -2,7 +2,8 @@
 // rows, D width. SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/cuts.cuh"
 #include "kernels/cuda/moe/choices.cuh"
-#include "kernels/cuda/moe/moe.hpp"
+#include "kernels/cuda/moe/demand.hpp"
+#include "kernels/moe.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

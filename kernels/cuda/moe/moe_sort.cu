@@ -4,7 +4,8 @@
 #include <cuda_machine/shared.cuh>
 
 #include "kernels/cuda/moe/choice_segments.cuh"
-#include "kernels/cuda/moe/moe.hpp"
+#include "kernels/cuda/moe/demand.hpp"
+#include "kernels/moe.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

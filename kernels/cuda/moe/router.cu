@@ -1,8 +1,9 @@
 // Scores and weights of the router on a GPU: a warp for each token. What a warp reads
 // more than once comes from the first-level cache. T tokens, E experts, K experts of a
 // token. SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/moe/router.hpp"
+#include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/router_tokens.cuh"
+#include "kernels/router.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -3,8 +3,9 @@
 #include <cuda_machine/shared.cuh>
 
 #include "kernels/cuda/moe/choice_segments.cuh"
-#include "kernels/cuda/moe/router.hpp"
+#include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/router_tokens.cuh"
+#include "kernels/router.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

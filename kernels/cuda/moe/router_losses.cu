@@ -4,8 +4,9 @@
 
 #include "base/device_memory.hpp"
 #include "kernels/cuda/common/workspace.hpp"
-#include "kernels/cuda/moe/router.hpp"
+#include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/router_tokens.cuh"
+#include "kernels/router.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -4,8 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/column_sums.cuh"
 #include "kernels/cuda/common/workspace.hpp"
-#include "kernels/cuda/norm/norm.hpp"
+#include "kernels/cuda/norm/demand.hpp"
 #include "kernels/cuda/norm/norm_rows.cuh"
+#include "kernels/norm.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
