@@ -50,9 +50,10 @@ target_link_libraries(trireme_module_options INTERFACE trireme_sanitizers)
 target_compile_definitions(trireme_module_options INTERFACE TRIREME_HAS_CUDA=${_has_cuda})
 
 # A back end is a file, not an #if. A module's folder cuda/ holds what every CUDA build
-# compiles, cuda/nvidia/ what calls NVIDIA's libraries, cuda/emulated/ what takes its place
-# on the emulated device, cuda/cudnn/ what calls cuDNN, nccl/ what calls NCCL. A no_*.cpp in
-# such a folder takes the place of the folder in a build without it.
+# compiles, in folders of its own by family, but for these: cuda/nvidia/ is what calls
+# NVIDIA's libraries, cuda/emulated/ what takes its place on the emulated device, cuda/cudnn/
+# what calls cuDNN; nccl/ is what calls NCCL. A no_*.cpp in such a folder takes the place of
+# the folder in a build without it.
 function(trireme_backend_sources result)
   set(sources)
   set(folders_present)
@@ -77,6 +78,11 @@ function(trireme_backend_sources result)
   endif()
   foreach(folder IN LISTS folders_present)
     file(GLOB present CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+    if(folder STREQUAL "cuda")
+      file(GLOB families CONFIGURE_DEPENDS cuda/*/*.cpp cuda/*/*.cu)
+      list(FILTER families EXCLUDE REGEX "/cuda/(nvidia|emulated|cudnn)/")
+      list(APPEND present ${families})
+    endif()
     list(FILTER present EXCLUDE REGEX "/no_[^/]*\\.cpp$")
     list(APPEND sources ${present})
   endforeach()

@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/activation.hpp"
-#include "kernels/kokkos/activation.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(swiglu);
+TRIREME_BACK_ENDS(swiglu_backward);
+TRIREME_BACK_ENDS(gelu);
+TRIREME_BACK_ENDS(gelu_backward);
+
 namespace {
 ProfileFamily family("activation");
 }  // namespace
@@ -17,12 +20,7 @@ void swiglu(Stream& stream, const TensorView& gate_up_T2F, const TensorView& y_T
   const Checks check("swiglu", stream);
   check.matrix({"y", y_TF});
   check.tensor({"gate_up", gate_up_T2F}, y_TF.dtype(), {y_TF.dim(0), 2 * y_TF.dim(1)});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::swiglu(stream, gate_up_T2F, y_TF);
-  }
-  host::swiglu(gate_up_T2F, y_TF);
+  run_kernel<host::swiglu, cuda::swiglu>(family, stream, gate_up_T2F, y_TF);
 }
 
 void swiglu_backward(Stream& stream, const TensorView& dy_TF,
@@ -32,13 +30,8 @@ void swiglu_backward(Stream& stream, const TensorView& dy_TF,
   const Shape shape_T2F{dy_TF.dim(0), 2 * dy_TF.dim(1)};
   check.tensor({"gate_up", gate_up_T2F}, dy_TF.dtype(), shape_T2F);
   check.tensor({"dgate_up", dgate_up_T2F}, dy_TF.dtype(), shape_T2F);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::swiglu_backward(stream, dy_TF, gate_up_T2F, dgate_up_T2F);
-  }
-  host::swiglu_backward(dy_TF, gate_up_T2F, dgate_up_T2F);
+  run_kernel<host::swiglu_backward, cuda::swiglu_backward>(family, stream, dy_TF,
+                                                           gate_up_T2F, dgate_up_T2F);
 }
 
 void gelu(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -47,12 +40,7 @@ void gelu(Stream& stream, const TensorView& x, const TensorView& y) {
   check.dense_or_matrix({"x", x});
   check.tensor({"y", y}, x.dtype(), x.shape());
   check.dense_or_matrix({"y", y});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::gelu(stream, x, y);
-  }
-  host::gelu(x, y);
+  run_kernel<host::gelu, cuda::gelu>(family, stream, x, y);
 }
 
 void gelu_backward(Stream& stream, const TensorView& dy, const TensorView& x,
@@ -63,12 +51,7 @@ void gelu_backward(Stream& stream, const TensorView& dy, const TensorView& x,
     check.tensor(argument, x.dtype(), x.shape());
     check.dense_or_matrix(argument);
   }
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::gelu_backward(stream, dy, x, dx);
-  }
-  host::gelu_backward(dy, x, dx);
+  run_kernel<host::gelu_backward, cuda::gelu_backward>(family, stream, dy, x, dx);
 }
 
 }  // namespace trireme::kernels

@@ -2,18 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/attention.hpp"
-#include "kernels/kokkos/attention.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/cuda/attention/attention.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/host/attention.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(count_positions_below);
+
 namespace {
 
 ProfileFamily family("attention");
@@ -92,9 +93,9 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
       return cuda::attention_backward(stream, shape, part, d_o, q, k, v, o, lse, dq, dk,
                                       dv);
   }
-  if (stream.device().is_meta())
-    plan_working_memory(
-        [&] { return cuda::attention_backward_workspace(shape, part, lse.dtype()); });
+  plan_working_memory(stream, [&] {
+    return cuda::attention_backward_workspace(shape, part, lse.dtype());
+  });
   host::attention_backward(scratch, shape, part, threads(), d_o, q, k, v, o, lse, dq, dk,
                            dv);
 }
@@ -199,19 +200,8 @@ void count_positions_below(Stream& stream, const TensorView& positions_T,
     checks.tensor(x, DType::i32, shape);
     checks.dense(x);
   }
-  if (stream.device().is_meta()) return;
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::count_positions_below(stream, positions_T, chunks, counts_T);
-  }
-  const auto positions = positions_T.span<std::int32_t>();
-  const auto counts = counts_T.span<std::int32_t>();
-  for (std::size_t t = 0; t < positions.size(); ++t) {
-    std::int64_t count = 0;
-    for (const Range& chunk : chunks)
-      count += std::clamp<std::int64_t>(positions[t] - chunk.begin, 0, chunk.count());
-    counts[t] = static_cast<std::int32_t>(count);
-  }
+  run_kernel<host::count_positions_below, cuda::count_positions_below>(
+      stream, positions_T, chunks, counts_T);
 }
 
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,

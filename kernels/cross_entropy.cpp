@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cross_entropy.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/cross_entropy.hpp"
-#include "kernels/kokkos/cross_entropy.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(cross_entropy_statistics);
+TRIREME_BACK_ENDS(cross_entropy_combine);
+TRIREME_BACK_ENDS(cross_entropy_loss);
+TRIREME_BACK_ENDS(cross_entropy_gradient);
+
 namespace {
 
 ProfileFamily family("cross-entropy");
@@ -32,14 +35,8 @@ void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
                               const TensorView& stats_C3) {
   check_logits(Checks("cross_entropy_statistics", stream), logits_CV, stats_C3,
                targets_C);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::cross_entropy_statistics(stream, logits_CV, targets_C, first,
-                                            stats_C3);
-  }
-  host::cross_entropy_statistics(logits_CV, targets_C, first, stats_C3);
+  run_kernel<host::cross_entropy_statistics, cuda::cross_entropy_statistics>(
+      family, stream, logits_CV, targets_C, first, stats_C3);
 }
 
 void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
@@ -54,13 +51,8 @@ void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
   check.tensor({"stats of the ranks", stats_RC3}, stats_C3.dtype(),
                {stats_RC3.dim(0), C, 3});
   check.dense({"stats of the ranks", stats_RC3});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::cross_entropy_combine(stream, stats_RC3, stats_C3);
-  }
-  host::cross_entropy_combine(stats_RC3, stats_C3);
+  run_kernel<host::cross_entropy_combine, cuda::cross_entropy_combine>(
+      family, stream, stats_RC3, stats_C3);
 }
 
 void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
@@ -72,13 +64,8 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
   check.tensor({"stats", stats_C3}, accumulator_of(stats_C3.dtype()), {C, 3});
   check.tensor({"targets", targets_C}, DType::i32, {C});
   check.tensor({"loss", loss_C}, stats_C3.dtype(), {C});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::cross_entropy_loss(stream, stats_C3, targets_C, z_loss, loss_C);
-  }
-  host::cross_entropy_loss(stats_C3, targets_C, z_loss, loss_C);
+  run_kernel<host::cross_entropy_loss, cuda::cross_entropy_loss>(
+      family, stream, stats_C3, targets_C, z_loss, loss_C);
 }
 
 void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
@@ -90,15 +77,8 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
   check.floating({"dlogits", dlogits_CV});
   check.tensor({"dlogits", dlogits_CV}, dlogits_CV.dtype(), logits_CV.shape());
   if (!scale.memory().empty()) check.tensor({"scale", scale.memory()}, DType::f64, {1});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C, first,
-                                          scale, z_loss, dlogits_CV);
-  }
-  host::cross_entropy_gradient(logits_CV, stats_C3, targets_C, first, scale.value(),
-                               z_loss, dlogits_CV);
+  run_kernel<host::cross_entropy_gradient, cuda::cross_entropy_gradient>(
+      family, stream, logits_CV, stats_C3, targets_C, first, scale, z_loss, dlogits_CV);
 }
 
 }  // namespace trireme::kernels

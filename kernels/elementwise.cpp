@@ -2,14 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/kokkos/elementwise.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/elementwise/demand.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(add);
+TRIREME_BACK_ENDS(add_bias);
+TRIREME_BACK_ENDS(copy);
+TRIREME_BACK_ENDS(fill);
+TRIREME_BACK_ENDS(scale);
+TRIREME_BACK_ENDS(add_column_sums);
+TRIREME_BACK_ENDS(accumulate);
+TRIREME_BACK_ENDS(sum_parts);
+TRIREME_BACK_ENDS(max_parts);
+TRIREME_BACK_ENDS(sum_of_squares);
+TRIREME_BACK_ENDS(add_sum_of_squares);
+TRIREME_BACK_ENDS(add_sum);
+TRIREME_BACK_ENDS(all_finite);
+
 namespace {
 
 ProfileFamily family("elementwise");
@@ -37,12 +50,7 @@ void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorV
     check.tensor(argument, y.dtype(), y.shape());
     check.dense(argument);
   }
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::add(stream, a, b, y);
-  }
-  host::add(a, b, y);
+  run_kernel<host::add, cuda::add>(family, stream, a, b, y);
 }
 
 void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
@@ -52,13 +60,7 @@ void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
   check.tensor({"a", a_TD}, y_TD.dtype(), y_TD.shape());
   check.tensor({"b", b_TD}, y_TD.dtype(), y_TD.shape());
   if (!bias_D.empty()) check.tensor({"bias", bias_D}, y_TD.dtype(), {y_TD.dim(1)});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::add_bias(stream, a_TD, b_TD, bias_D, y_TD);
-  }
-  host::add_bias(a_TD, b_TD, bias_D, y_TD);
+  run_kernel<host::add_bias, cuda::add_bias>(family, stream, a_TD, b_TD, bias_D, y_TD);
 }
 
 void copy(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -68,47 +70,25 @@ void copy(Stream& stream, const TensorView& x, const TensorView& y) {
   check.tensor({"y", y}, y.dtype(), x.shape());
   check.dense_or_matrix({"x", x});
   check.dense_or_matrix({"y", y});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::copy(stream, x, y);
-  }
-  host::copy(x, y);
+  run_kernel<host::copy, cuda::copy>(family, stream, x, y);
 }
 
 void fill(Stream& stream, const TensorView& y, double value) {
   check_dense(Checks("fill", stream), {"y", y});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::fill(stream, y, value);
-  }
-  host::fill(y, value);
+  run_kernel<host::fill, cuda::fill>(family, stream, y, value);
 }
 
 void scale(Stream& stream, const TensorView& x, double factor) {
   check_dense(Checks("scale", stream), {"x", x});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::scale(stream, x, factor);
-  }
-  host::scale(x, factor);
+  run_kernel<host::scale, cuda::scale>(family, stream, x, factor);
 }
 
 void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& sums_N) {
   const Checks check("add_column_sums", stream);
   check.matrix({"x", x_TN});
   check.tensor({"sums", sums_N}, accumulator_of(x_TN.dtype()), {x_TN.dim(1)});
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] { return cuda::column_sums_workspace(x_TN); });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::add_column_sums(stream, x_TN, sums_N);
-  }
-  host::add_column_sums(x_TN, sums_N);
+  plan_working_memory(stream, [&] { return cuda::column_sums_workspace(x_TN); });
+  run_kernel<host::add_column_sums, cuda::add_column_sums>(family, stream, x_TN, sums_N);
 }
 
 void accumulate(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -116,60 +96,32 @@ void accumulate(Stream& stream, const TensorView& x, const TensorView& y) {
   check_dense(check, {"x", x});
   check_dense(check, {"y", y});
   check.tensor({"y", y}, y.dtype(), x.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::accumulate(stream, x, y);
-  }
-  host::accumulate(x, y);
+  run_kernel<host::accumulate, cuda::accumulate>(family, stream, x, y);
 }
 
 void sum_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N) {
   check_parts(Checks("sum_parts", stream), parts_PN, out_N);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::sum_parts(stream, parts_PN, out_N);
-  }
-  host::sum_parts(parts_PN, out_N);
+  run_kernel<host::sum_parts, cuda::sum_parts>(family, stream, parts_PN, out_N);
 }
 
 void max_parts(Stream& stream, const TensorView& parts_PN, const TensorView& out_N) {
   check_parts(Checks("max_parts", stream), parts_PN, out_N);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::max_parts(stream, parts_PN, out_N);
-  }
-  host::max_parts(parts_PN, out_N);
+  run_kernel<host::max_parts, cuda::max_parts>(family, stream, parts_PN, out_N);
 }
 
 double sum_of_squares(Stream& stream, const TensorView& x) {
   check_dense(Checks("sum_of_squares", stream), {"x", x});
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] { return cuda::sum_workspace(x); });
-    return 0.0;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::sum_of_squares(stream, x);
-  }
-  return host::sum_of_squares(x);
+  plan_working_memory(stream, [&] { return cuda::sum_workspace(x); });
+  return run_kernel<host::sum_of_squares, cuda::sum_of_squares>(family, stream, x);
 }
 
 void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum_1) {
   const Checks check("add_sum_of_squares", stream);
   check_dense(check, {"x", x});
   check.tensor({"sum", sum_1}, DType::f64, {1});
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] { return cuda::sum_workspace(x); });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::add_sum_of_squares(stream, x, sum_1);
-  }
-  *sum_1.data<double>() += host::sum_of_squares(x);
+  plan_working_memory(stream, [&] { return cuda::sum_workspace(x); });
+  run_kernel<host::add_sum_of_squares, cuda::add_sum_of_squares>(family, stream, x,
+                                                                 sum_1);
 }
 
 void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1) {
@@ -178,27 +130,15 @@ void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1) {
   require(x.dtype() == accumulator_of(x.dtype()),
           "add_sum: x is {}, but fp32 or fp64 was expected", name_of(x.dtype()));
   check.tensor({"sum", sum_1}, DType::f64, {1});
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] { return cuda::sum_workspace(x); });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::add_sum(stream, x, sum_1);
-  }
-  host::add_sum(x, sum_1);
+  plan_working_memory(stream, [&] { return cuda::sum_workspace(x); });
+  run_kernel<host::add_sum, cuda::add_sum>(family, stream, x, sum_1);
 }
 
 bool all_finite(Stream& stream, const TensorView& x) {
   check_dense(Checks("all_finite", stream), {"x", x});
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] { return cuda::sum_workspace(x); });
-    return true;
-  }
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::all_finite(stream, x);
-  }
-  return host::all_finite(x);
+  plan_working_memory(stream, [&] { return cuda::sum_workspace(x); });
+  if (stream.device().is_meta()) return true;
+  return run_kernel<host::all_finite, cuda::all_finite>(stream, x);
 }
 
 }  // namespace trireme::kernels

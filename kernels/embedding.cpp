@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/embedding.hpp"
-#include "kernels/kokkos/embedding.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/embedding/demand.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(embedding);
+TRIREME_BACK_ENDS(embedding_backward);
+
 namespace {
 ProfileFamily family("embedding");
 }  // namespace
@@ -21,13 +23,8 @@ void embedding(Stream& stream, const TensorView& index_T, const TensorView& tabl
   check.matrix({"table", table_RD});
   check.tensor({"table", table_RD}, y_TD.dtype(), {table_RD.dim(0), y_TD.dim(1)});
   check.tensor({"index", index_T}, DType::i32, {y_TD.dim(0)});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::embedding(stream, index_T, table_RD, first, accumulate, y_TD);
-  }
-  host::embedding(index_T, table_RD, first, accumulate, y_TD);
+  run_kernel<host::embedding, cuda::embedding>(family, stream, index_T, table_RD, first,
+                                               accumulate, y_TD);
 }
 
 void embedding_backward(Stream& stream, const TensorView& dy_TD,
@@ -39,17 +36,10 @@ void embedding_backward(Stream& stream, const TensorView& dy_TD,
   check.tensor({"dtable", dtable_RD}, accumulator_of(dy_TD.dtype()),
                {dtable_RD.dim(0), dy_TD.dim(1)});
   check.tensor({"index", index_T}, DType::i32, {dy_TD.dim(0)});
-  if (stream.device().is_meta()) {
-    plan_working_memory(
-        [&] { return cuda::embedding_backward_workspace(dy_TD, dtable_RD); });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::embedding_backward(stream, dy_TD, index_T, first, dtable_RD);
-  }
-  host::embedding_backward(dy_TD, index_T, first, dtable_RD);
+  plan_working_memory(
+      stream, [&] { return cuda::embedding_backward_workspace(dy_TD, dtable_RD); });
+  run_kernel<host::embedding_backward, cuda::embedding_backward>(
+      family, stream, dy_TD, index_T, first, dtable_RD);
 }
 
 }  // namespace trireme::kernels

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fp8_squares.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/fp8_squares.hpp"
-#include "kernels/kokkos/fp8_squares.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(amax_of_squares);
+TRIREME_BACK_ENDS(encode_squares);
+TRIREME_BACK_ENDS(decode_squares);
+
 namespace {
 
 ProfileFamily family("quantize");
@@ -29,13 +31,8 @@ void amax_of_squares(Stream& stream, const TensorView& x_N, const TensorRun& run
   const Checks check("amax_of_squares", stream);
   check.tensor({"x", x_N}, DType::f32, {x_N.elements()});
   check_squares(check, {"amaxes", amaxes_S}, run, x_N.elements());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::amax_of_squares(stream, x_N, run, amaxes_S);
-  }
-  host::amax_of_squares(x_N, run, amaxes_S);
+  run_kernel<host::amax_of_squares, cuda::amax_of_squares>(family, stream, x_N, run,
+                                                           amaxes_S);
 }
 
 void encode_squares(Stream& stream, const TensorView& x_N, const TensorRun& run,
@@ -45,13 +42,8 @@ void encode_squares(Stream& stream, const TensorView& x_N, const TensorRun& run,
   check.tensor({"x", x_N}, DType::f32, {x_N.elements()});
   check.tensor({"codes", codes_N}, DType::u8, x_N.shape());
   check_squares(check, {"scales", scales_S}, run, x_N.elements());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::encode_squares(stream, x_N, run, format, scales_S, codes_N);
-  }
-  host::encode_squares(x_N, run, format, scales_S, codes_N);
+  run_kernel<host::encode_squares, cuda::encode_squares>(family, stream, x_N, run, format,
+                                                         scales_S, codes_N);
 }
 
 void decode_squares(Stream& stream, const TensorView& codes_N, const TensorRun& run,
@@ -60,13 +52,8 @@ void decode_squares(Stream& stream, const TensorView& codes_N, const TensorRun& 
   check.floating({"y", y_N});
   check.tensor({"codes", codes_N}, DType::u8, {y_N.elements()});
   check_squares(check, {"scales", scales_S}, run, y_N.elements());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::decode_squares(stream, codes_N, run, format, scales_S, y_N);
-  }
-  host::decode_squares(codes_N, run, format, scales_S, y_N);
+  run_kernel<host::decode_squares, cuda::decode_squares>(family, stream, codes_N, run,
+                                                         format, scales_S, y_N);
 }
 
 }  // namespace trireme::kernels

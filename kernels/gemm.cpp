@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "base/has_cuda.hpp"
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"
 #include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/extents.hpp"
 #include "kernels/gemm/onednn.hpp"
-#include "kernels/product_counts.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/runtime/product_counts.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

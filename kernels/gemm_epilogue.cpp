@@ -5,11 +5,11 @@
 #include "base/has_cuda.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm/extents.hpp"
-#include "kernels/product_counts.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/runtime/product_counts.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -3,14 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
+#include "kernels/dispatch.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/kokkos/quantize.hpp"
-#include "kernels/kokkos/rows.hpp"
-#include "kernels/product_counts.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/host/rows.hpp"
+#include "kernels/quantize.hpp"
+#include "kernels/runtime/product_counts.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(dequantize);
+
 namespace {
 
 ProfileFamily family("gemm, fp8");
@@ -72,19 +76,20 @@ void check_extents(const TensorView& c, const Fp8Matrix& a, const Fp8Matrix& b) 
 
 // The matrix as it is meant, in T.
 template <class T>
-TensorView decoded(Scratch& scratch, const Fp8Matrix& x) {
+TensorView decoded(Stream& stream, Scratch& scratch, const Fp8Matrix& x) {
   const Shape& shape = x.codes.shape();
   const TensorView y(scratch.take<T>(shape.elements()), dtype_of<T>, shape);
-  host::dequantize(x, y);
+  host::dequantize(stream, x, y);
   return y;
 }
 
 void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
                   const Fp8Matrix& b_NK, Accumulate accumulate) {
   if (c.dtype() == DType::f64)
-    return gemm(stream, c, decoded<double>(left, a_MK), Transpose::no,
-                decoded<double>(right, b_NK), Transpose::yes, accumulate);
-  const TensorView a = decoded<float>(left, a_MK), b = decoded<float>(right, b_NK);
+    return gemm(stream, c, decoded<double>(stream, left, a_MK), Transpose::no,
+                decoded<double>(stream, right, b_NK), Transpose::yes, accumulate);
+  const TensorView a = decoded<float>(stream, left, a_MK),
+                   b = decoded<float>(stream, right, b_NK);
   if (c.dtype() == DType::f32)
     return gemm(stream, c, a, Transpose::no, b, Transpose::yes, accumulate);
   const TensorView result(sums.take<float>(c.elements()), DType::f32, c.shape());

@@ -8,15 +8,21 @@
 
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/grouped.hpp"
-#include "kernels/cuda/moe.hpp"
+#include "kernels/cuda/moe/demand.hpp"
+#include "kernels/cuda/moe/grouped.hpp"
+#include "kernels/dispatch.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/kokkos/moe.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/product_counts.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
+#include "kernels/runtime/product_counts.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(sort_by_expert);
+TRIREME_BACK_ENDS(gather_rows);
+TRIREME_BACK_ENDS(scatter_rows);
+TRIREME_BACK_ENDS(combine_rows);
+TRIREME_BACK_ENDS(combine_rows_backward);
+
 namespace {
 
 ProfileFamily family("expert rows"), products("gemm, experts");
@@ -79,30 +85,18 @@ void sort_by_expert(Stream& stream, const TensorView& choice_TK, const TensorVie
   check.tensor({"token", token_N}, DType::i32, {choice_TK.elements()});
   require(choice_TK.elements() <= std::numeric_limits<std::int32_t>::max(),
           "{} rows of a microbatch are too many", choice_TK.elements());
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] {
-      return cuda::count_choices_workspace(choice_TK.elements(), rows_E.dim(0));
-    });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::sort_by_expert(stream, choice_TK, rows_E, row_TK, token_N);
-  }
-  host::sort_by_expert(choice_TK, rows_E, row_TK, token_N);
+  plan_working_memory(stream, [&] {
+    return cuda::count_choices_workspace(choice_TK.elements(), rows_E.dim(0));
+  });
+  run_kernel<host::sort_by_expert, cuda::sort_by_expert>(family, stream, choice_TK,
+                                                         rows_E, row_TK, token_N);
 }
 
 void gather_rows(Stream& stream, const TensorView& x_TD, const TensorView& index_R,
                  const TensorView& y_RD) {
   const Checks check("gather_rows", stream);
   check_rows(check, {"x", x_TD}, {"y", y_RD}, y_RD, index_R);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::gather_rows(stream, x_TD, index_R, y_RD);
-  }
-  host::gather_rows(x_TD, index_R, y_RD);
+  run_kernel<host::gather_rows, cuda::gather_rows>(family, stream, x_TD, index_R, y_RD);
 }
 
 void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& index_R,
@@ -110,12 +104,7 @@ void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& inde
   const Checks check("scatter_rows", stream);
   check_rows(check, {"x", x_RD}, {"y", y_RD}, x_RD, index_R);
   check.tensor({"y", y_RD}, x_RD.dtype(), x_RD.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::scatter_rows(stream, x_RD, index_R, y_RD);
-  }
-  host::scatter_rows(x_RD, index_R, y_RD);
+  run_kernel<host::scatter_rows, cuda::scatter_rows>(family, stream, x_RD, index_R, y_RD);
 }
 
 void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& row_TK,
@@ -126,13 +115,8 @@ void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& r
   check_pairs(check, {"row", row_TK}, y_TD.dim(0));
   if (!weights_TK.empty())
     check.tensor({"weights", weights_TK}, accumulator_of(y_TD.dtype()), row_TK.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::combine_rows(stream, rows_ND, row_TK, weights_TK, accumulate, y_TD);
-  }
-  host::combine_rows(rows_ND, row_TK, weights_TK, accumulate, y_TD);
+  run_kernel<host::combine_rows, cuda::combine_rows>(family, stream, rows_ND, row_TK,
+                                                     weights_TK, accumulate, y_TD);
 }
 
 void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
@@ -147,14 +131,8 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
   check_pairs(check, {"row", row_TK}, dy_TD.dim(0));
   check.tensor({"weights", weights_TK}, wide, row_TK.shape());
   check.tensor({"dweights", dweights_TK}, wide, row_TK.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::combine_rows_backward(stream, dy_TD, rows_ND, row_TK, weights_TK,
-                                         drows_ND, dweights_TK);
-  }
-  host::combine_rows_backward(dy_TD, rows_ND, row_TK, weights_TK, drows_ND, dweights_TK);
+  run_kernel<host::combine_rows_backward, cuda::combine_rows_backward>(
+      family, stream, dy_TD, rows_ND, row_TK, weights_TK, drows_ND, dweights_TK);
 }
 
 void grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,

@@ -2,14 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/norm.hpp"
-#include "kernels/kokkos/norm.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/norm/demand.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(rms_norm);
+TRIREME_BACK_ENDS(add_rms_norm);
+TRIREME_BACK_ENDS(rms_norm_backward);
+TRIREME_BACK_ENDS(layer_norm);
+TRIREME_BACK_ENDS(add_layer_norm);
+TRIREME_BACK_ENDS(layer_norm_backward);
+
 namespace {
 
 ProfileFamily family("norm");
@@ -53,13 +59,8 @@ void check_backward(const Checks& check, const TensorView& dy_TD, const TensorVi
 void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
               double eps, const TensorView& y_TD, const TensorView& rstd_T) {
   check_forward(Checks("rms_norm", stream), x_TD, gain_D, y_TD, rstd_T);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::rms_norm(stream, x_TD, gain_D, eps, y_TD, rstd_T);
-  }
-  host::rms_norm(x_TD, gain_D, eps, y_TD, rstd_T);
+  run_kernel<host::rms_norm, cuda::rms_norm>(family, stream, x_TD, gain_D, eps, y_TD,
+                                             rstd_T);
 }
 
 void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
@@ -68,13 +69,8 @@ void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD
   const Checks check("add_rms_norm", stream);
   check_addends(check, addends, x_TD);
   check_forward(check, x_TD, gain_D, y_TD, rstd_T);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::add_rms_norm(stream, addends, x_TD, gain_D, eps, y_TD, rstd_T);
-  }
-  host::add_rms_norm(addends, x_TD, gain_D, eps, y_TD, rstd_T);
+  run_kernel<host::add_rms_norm, cuda::add_rms_norm>(family, stream, addends, x_TD,
+                                                     gain_D, eps, y_TD, rstd_T);
 }
 
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
@@ -83,20 +79,11 @@ void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView
                        const TensorView& dgain_D) {
   check_backward(Checks("rms_norm_backward", stream), dy_TD, x_TD, gain_D, rstd_T,
                  residual_TD, dx_TD, dgain_D);
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] {
-      return cuda::norm_backward_workspace(false, dy_TD, x_TD, gain_D, residual_TD,
-                                           dx_TD);
-    });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::rms_norm_backward(stream, dy_TD, x_TD, gain_D, rstd_T, residual_TD,
-                                     dx_TD, dgain_D);
-  }
-  host::rms_norm_backward(dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);
+  plan_working_memory(stream, [&] {
+    return cuda::norm_backward_workspace(false, dy_TD, x_TD, gain_D, residual_TD, dx_TD);
+  });
+  run_kernel<host::rms_norm_backward, cuda::rms_norm_backward>(
+      family, stream, dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);
 }
 
 void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
@@ -106,13 +93,8 @@ void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D
   check_forward(check, x_TD, gain_D, y_TD, rstd_T);
   check.tensor({"shift", shift_D}, x_TD.dtype(), gain_D.shape());
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::layer_norm(stream, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
-  }
-  host::layer_norm(x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
+  run_kernel<host::layer_norm, cuda::layer_norm>(family, stream, x_TD, gain_D, shift_D,
+                                                 eps, y_TD, mean_T, rstd_T);
 }
 
 void add_layer_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
@@ -124,14 +106,8 @@ void add_layer_norm(Stream& stream, const Addends& addends, const TensorView& x_
   check_forward(check, x_TD, gain_D, y_TD, rstd_T);
   check.tensor({"shift", shift_D}, x_TD.dtype(), gain_D.shape());
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::add_layer_norm(stream, addends, x_TD, gain_D, shift_D, eps, y_TD,
-                                  mean_T, rstd_T);
-  }
-  host::add_layer_norm(addends, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
+  run_kernel<host::add_layer_norm, cuda::add_layer_norm>(
+      family, stream, addends, x_TD, gain_D, shift_D, eps, y_TD, mean_T, rstd_T);
 }
 
 void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
@@ -143,20 +119,12 @@ void layer_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorVi
   check_backward(check, dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);
   check.tensor({"mean", mean_T}, rstd_T.dtype(), rstd_T.shape());
   check.tensor({"dshift", dshift_D}, dgain_D.dtype(), dgain_D.shape());
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] {
-      return cuda::norm_backward_workspace(true, dy_TD, x_TD, gain_D, residual_TD, dx_TD);
-    });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::layer_norm_backward(stream, dy_TD, x_TD, gain_D, mean_T, rstd_T,
-                                       residual_TD, dx_TD, dgain_D, dshift_D);
-  }
-  host::layer_norm_backward(dy_TD, x_TD, gain_D, mean_T, rstd_T, residual_TD, dx_TD,
-                            dgain_D, dshift_D);
+  plan_working_memory(stream, [&] {
+    return cuda::norm_backward_workspace(true, dy_TD, x_TD, gain_D, residual_TD, dx_TD);
+  });
+  run_kernel<host::layer_norm_backward, cuda::layer_norm_backward>(
+      family, stream, dy_TD, x_TD, gain_D, mean_T, rstd_T, residual_TD, dx_TD, dgain_D,
+      dshift_D);
 }
 
 }  // namespace trireme::kernels

@@ -3,9 +3,9 @@
 #include "kernels/optimizer.hpp"
 
 #include "base/has_cuda.hpp"
-#include "kernels/cuda/optimizer.hpp"
-#include "kernels/kokkos/optimizer.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/optimizer/optimizer.hpp"
+#include "kernels/host/optimizer.hpp"
+#include "kernels/runtime/profile.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -2,13 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/quantize.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/quantize.hpp"
-#include "kernels/kokkos/quantize.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(amax);
+TRIREME_BACK_ENDS(amax_so_far);
+TRIREME_BACK_ENDS(scale_of_amax);
+TRIREME_BACK_ENDS(quantize);
+TRIREME_BACK_ENDS(transpose);
+TRIREME_BACK_ENDS(count_losses);
+TRIREME_BACK_ENDS(dequantize);
+
 namespace {
 
 ProfileFamily family("quantize");
@@ -20,32 +26,22 @@ void check_fp8(const Checks& check, const Fp8Matrix& x, const Shape& shape) {
   check.dense({"scales", x.scales});
 }
 
-}  // namespace
-
-namespace {
-
-void checked_amax(const char* name, Stream& stream, const TensorView& x,
-                  const TensorView& amax_1, bool so_far) {
-  const Checks check(name, stream);
+void check_amax(const Checks& check, const TensorView& x, const TensorView& amax_1) {
   check.floating({"x", x});
   check.dense_or_matrix({"x", x});
   check.tensor({"amax", amax_1}, DType::f32, {1});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::amax(stream, x, amax_1, so_far);
-  }
-  host::amax(x, amax_1, so_far);
 }
 
 }  // namespace
 
 void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
-  checked_amax("amax", stream, x, amax_1, false);
+  check_amax(Checks("amax", stream), x, amax_1);
+  run_kernel<host::amax, cuda::amax>(family, stream, x, amax_1);
 }
 
 void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1) {
-  checked_amax("amax_so_far", stream, x, amax_1, true);
+  check_amax(Checks("amax_so_far", stream), x, amax_1);
+  run_kernel<host::amax_so_far, cuda::amax_so_far>(family, stream, x, amax_1);
 }
 
 void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
@@ -54,12 +50,7 @@ void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
   check.tensor({"x", x_MK}, x_MK.dtype(), x_MK.shape());
   check.tensor({"y", y_KM}, x_MK.dtype(), {x_MK.dim(1), x_MK.dim(0)});
   check.dense({"y", y_KM});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::transpose(stream, x_MK, y_KM);
-  }
-  host::transpose(x_MK, y_KM);
+  run_kernel<host::transpose, cuda::transpose>(family, stream, x_MK, y_KM);
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
@@ -67,28 +58,19 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
   const Checks check("scale_of_amax", stream);
   check.tensor({"amax", amax_1}, DType::f32, {1});
   check.tensor({"scale", scale_1}, DType::f32, {1});
-  if (stream.device().is_meta()) return;
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::scale_of_amax(stream, amax_1, format, scale_1, steps);
-  }
-  *scale_1.data<float>() = fp8_scale(*amax_1.data<float>(), format, steps);
+  run_kernel<host::scale_of_amax, cuda::scale_of_amax>(stream, amax_1, format, scale_1,
+                                                       steps);
 }
 
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
   const Checks check("quantize", stream);
   check.matrix({"x", x_MK});
   check_fp8(check, y, x_MK.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    require(!stream.device().is_cuda() || y.scaling != Fp8Scaling::row_32,
-            Status::resources,
-            "MXFP8 on a GPU needs compute capability 10 and is not provided: write "
-            "precision.recipe = \"te_current\"");
-    if (stream.device().is_cuda()) return cuda::quantize(stream, x_MK, y);
-  }
-  host::quantize(x_MK, y);
+  require(!stream.device().is_cuda() || y.scaling != Fp8Scaling::row_32,
+          Status::resources,
+          "MXFP8 on a GPU needs compute capability 10 and is not provided: write "
+          "precision.recipe = \"te_current\"");
+  run_kernel<host::quantize, cuda::quantize>(family, stream, x_MK, y);
 }
 
 void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
@@ -98,25 +80,15 @@ void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
   check_fp8(check, y, x_MK.shape());
   check.tensor({"counts", counts_2}, DType::f64, {2});
   check.tensor({"scale", scale_1}, DType::f32, {1});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::count_losses(stream, x_MK, y, counts_2, scale_1);
-  }
-  host::count_losses(x_MK, y, counts_2, scale_1);
+  run_kernel<host::count_losses, cuda::count_losses>(family, stream, x_MK, y, counts_2,
+                                                     scale_1);
 }
 
 void dequantize(Stream& stream, const Fp8Matrix& x, const TensorView& y_MK) {
   const Checks check("dequantize", stream);
   check.matrix({"y", y_MK});
   check_fp8(check, x, y_MK.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::dequantize(stream, x, y_MK);
-  }
-  host::dequantize(x, y_MK);
+  run_kernel<host::dequantize, cuda::dequantize>(family, stream, x, y_MK);
 }
 
 }  // namespace trireme::kernels

@@ -7,8 +7,8 @@
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
-#include "kernels/kokkos/parallel.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::kernels {
 namespace {

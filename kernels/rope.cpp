@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rope.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/rope.hpp"
-#include "kernels/kokkos/rope.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(rope);
+TRIREME_BACK_ENDS(rope_table);
+
 namespace {
 ProfileFamily family("rope");
 }  // namespace
@@ -24,13 +25,8 @@ void rope(Stream& stream, const TensorView& x, std::int64_t heads,
   check.tensor({"cos_sin", cos_sin_PK}, accumulator_of(x.dtype()), cos_sin_PK.shape());
   check.tensor({"x", x}, x.dtype(), {x.dim(0), heads * K});
   check.tensor({"positions", positions_T}, DType::i32, {x.dim(0)});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::rope(stream, x, heads, positions_T, cos_sin_PK, direction);
-  }
-  host::rope(x, heads, positions_T, cos_sin_PK, direction);
+  run_kernel<host::rope, cuda::rope>(family, stream, x, heads, positions_T, cos_sin_PK,
+                                     direction);
 }
 
 void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK) {
@@ -40,12 +36,7 @@ void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK) {
           name_of(cos_sin_PK.dtype()));
   require(cos_sin_PK.dim(1) % 2 == 0, "rope_table: the head width {} must be even",
           cos_sin_PK.dim(1));
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::rope_table(stream, theta, cos_sin_PK);
-  }
-  host::rope_table(theta, cos_sin_PK);
+  run_kernel<host::rope_table, cuda::rope_table>(family, stream, theta, cos_sin_PK);
 }
 
 }  // namespace trireme::kernels

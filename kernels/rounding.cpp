@@ -4,14 +4,17 @@
 
 #include <cmath>
 
-#include "base/has_cuda.hpp"
 #include "base/stochastic_rounding.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/rounding.hpp"
-#include "kernels/kokkos/rounding.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(round_stochastic);
+TRIREME_BACK_ENDS(count_rounding_losses);
+TRIREME_BACK_ENDS(square);
+TRIREME_BACK_ENDS(square_root);
+
 namespace {
 
 ProfileFamily family("rounding");
@@ -29,13 +32,8 @@ void round_stochastic(Stream& stream, const TensorView& x_N, const TensorRun& ru
   check_numbers("round_stochastic", stream, x_N);
   require(size_of(type) <= 2, "round_stochastic: {} is not narrower than f32",
           name_of(type));
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::round_stochastic(stream, x_N, run, type, scale, key);
-  }
-  host::round_stochastic(x_N, run, type, scale, key);
+  run_kernel<host::round_stochastic, cuda::round_stochastic>(family, stream, x_N, run,
+                                                             type, scale, key);
 }
 
 // Half a spacing beyond the largest number, and half of the least, which ties to zero.
@@ -60,33 +58,19 @@ void count_rounding_losses(Stream& stream, const TensorView& x_N,
             "count_rounding_losses: {} scales are fewer than the squares of the run",
             scales_S.elements());
   }
-  if (stream.device().is_meta() || n == 0) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::count_rounding_losses(stream, x_N, limits, run, scales_S, counts_2);
-  }
-  host::count_rounding_losses(x_N, limits, run, scales_S, counts_2);
+  if (n == 0) return;
+  run_kernel<host::count_rounding_losses, cuda::count_rounding_losses>(
+      family, stream, x_N, limits, run, scales_S, counts_2);
 }
 
 void square(Stream& stream, const TensorView& x) {
   check_numbers("square", stream, x);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::square(stream, x);
-  }
-  host::square(x);
+  run_kernel<host::square, cuda::square>(family, stream, x);
 }
 
 void square_root(Stream& stream, const TensorView& x, float least) {
   check_numbers("square_root", stream, x);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::square_root(stream, x, least);
-  }
-  host::square_root(x, least);
+  run_kernel<host::square_root, cuda::square_root>(family, stream, x, least);
 }
 
 }  // namespace trireme::kernels

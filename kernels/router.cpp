@@ -2,15 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/router.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
-#include "kernels/cuda/moe.hpp"
-#include "kernels/cuda/router.hpp"
-#include "kernels/kokkos/router.hpp"
-#include "kernels/plan_working_memory.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/cuda/moe/demand.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/moe.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(router_scores);
+TRIREME_BACK_ENDS(router_scores_backward);
+TRIREME_BACK_ENDS(choose_experts);
+TRIREME_BACK_ENDS(router_weights);
+TRIREME_BACK_ENDS(router_weights_backward);
+TRIREME_BACK_ENDS(limit_choices);
+TRIREME_BACK_ENDS(count_choices);
+TRIREME_BACK_ENDS(balance_sums);
+TRIREME_BACK_ENDS(balance_loss);
+TRIREME_BACK_ENDS(add_balance_loss);
+TRIREME_BACK_ENDS(balance_loss_backward);
+TRIREME_BACK_ENDS(router_z_loss);
+TRIREME_BACK_ENDS(add_router_z_loss);
+TRIREME_BACK_ENDS(router_z_loss_backward);
+
 namespace {
 
 ProfileFamily family("router");
@@ -64,13 +78,8 @@ void router_scores(Stream& stream, RouterScore kind, const TensorView& logits_TE
   const Checks check("router_scores", stream);
   check_scores(check, {"logits", logits_TE});
   check.tensor({"scores", scores_TE}, logits_TE.dtype(), logits_TE.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::router_scores(stream, kind, logits_TE, scores_TE);
-  }
-  host::router_scores(kind, logits_TE, scores_TE);
+  run_kernel<host::router_scores, cuda::router_scores>(family, stream, kind, logits_TE,
+                                                       scores_TE);
 }
 
 void router_scores_backward(Stream& stream, RouterScore kind, const TensorView& scores_TE,
@@ -79,14 +88,8 @@ void router_scores_backward(Stream& stream, RouterScore kind, const TensorView& 
   check_scores(check, {"scores", scores_TE});
   check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
   check.tensor({"dlogits", dlogits_TE}, scores_TE.dtype(), scores_TE.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::router_scores_backward(stream, kind, scores_TE, dscores_TE,
-                                          dlogits_TE);
-  }
-  host::router_scores_backward(kind, scores_TE, dscores_TE, dlogits_TE);
+  run_kernel<host::router_scores_backward, cuda::router_scores_backward>(
+      family, stream, kind, scores_TE, dscores_TE, dlogits_TE);
 }
 
 void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorView& bias_E,
@@ -96,13 +99,8 @@ void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorVie
   check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
   if (!bias_E.empty())
     check.tensor({"bias", bias_E}, scores_TE.dtype(), {scores_TE.dim(1)});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::choose_experts(stream, scores_TE, bias_E, choice_TK);
-  }
-  host::choose_experts(scores_TE, bias_E, choice_TK);
+  run_kernel<host::choose_experts, cuda::choose_experts>(family, stream, scores_TE,
+                                                         bias_E, choice_TK);
 }
 
 void router_weights(Stream& stream, const RouterWeights& rule,
@@ -112,13 +110,8 @@ void router_weights(Stream& stream, const RouterWeights& rule,
   check_scores(check, {"scores", scores_TE});
   check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
   check.tensor({"weights", weights_TK}, scores_TE.dtype(), choice_TK.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::router_weights(stream, rule, scores_TE, choice_TK, weights_TK);
-  }
-  host::router_weights(rule, scores_TE, choice_TK, weights_TK);
+  run_kernel<host::router_weights, cuda::router_weights>(family, stream, rule, scores_TE,
+                                                         choice_TK, weights_TK);
 }
 
 void router_weights_backward(Stream& stream, const RouterWeights& rule,
@@ -130,14 +123,8 @@ void router_weights_backward(Stream& stream, const RouterWeights& rule,
   check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
   check.tensor({"dweights", dweights_TK}, scores_TE.dtype(), choice_TK.shape());
   check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::router_weights_backward(stream, rule, scores_TE, choice_TK,
-                                           dweights_TK, dscores_TE);
-  }
-  host::router_weights_backward(rule, scores_TE, choice_TK, dweights_TK, dscores_TE);
+  run_kernel<host::router_weights_backward, cuda::router_weights_backward>(
+      family, stream, rule, scores_TE, choice_TK, dweights_TK, dscores_TE);
 }
 
 void limit_choices(Stream& stream, const TensorView& choice_TK, std::int64_t experts,
@@ -150,13 +137,8 @@ void limit_choices(Stream& stream, const TensorView& choice_TK, std::int64_t exp
   require(sequence >= 1 && choice_TK.dim(0) % sequence == 0 && capacity >= 0,
           "limit_choices: {} tokens in sequences of {}, capacity {}", choice_TK.dim(0),
           sequence, capacity);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::limit_choices(stream, choice_TK, experts, sequence, capacity, kept_TK);
-  }
-  host::limit_choices(choice_TK, experts, sequence, capacity, kept_TK);
+  run_kernel<host::limit_choices, cuda::limit_choices>(family, stream, choice_TK, experts,
+                                                       sequence, capacity, kept_TK);
 }
 
 void count_choices(Stream& stream, const TensorView& choice_TK,
@@ -164,18 +146,11 @@ void count_choices(Stream& stream, const TensorView& choice_TK,
   const Checks check("count_choices", stream);
   check.tensor({"counts", counts_E}, DType::f64, {counts_E.elements()});
   check_choice(check, {"choice", choice_TK}, choice_TK.dim(0), counts_E.elements());
-  if (stream.device().is_meta()) {
-    plan_working_memory([&] {
-      return cuda::count_choices_workspace(choice_TK.elements(), counts_E.dim(0));
-    });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::count_choices(stream, choice_TK, counts_E);
-  }
-  host::count_choices(choice_TK, counts_E);
+  plan_working_memory(stream, [&] {
+    return cuda::count_choices_workspace(choice_TK.elements(), counts_E.dim(0));
+  });
+  run_kernel<host::count_choices, cuda::count_choices>(family, stream, choice_TK,
+                                                       counts_E);
 }
 
 void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
@@ -184,29 +159,17 @@ void balance_sums(Stream& stream, RouterScore kind, const TensorView& scores_TE,
   check_scores(check, {"scores", scores_TE});
   check_choice(check, {"choice", choice_TK}, scores_TE.dim(0), scores_TE.dim(1));
   check_sums(check, scores_TE, sums_B2E);
-  if (stream.device().is_meta()) {
-    plan_working_memory(
-        [&] { return cuda::balance_sums_workspace(scores_TE, sums_B2E); });
-    return;
-  }
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::balance_sums(stream, kind, scores_TE, choice_TK, sums_B2E);
-  }
-  host::balance_sums(kind, scores_TE, choice_TK, sums_B2E);
+  plan_working_memory(stream,
+                      [&] { return cuda::balance_sums_workspace(scores_TE, sums_B2E); });
+  run_kernel<host::balance_sums, cuda::balance_sums>(family, stream, kind, scores_TE,
+                                                     choice_TK, sums_B2E);
 }
 
 double balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
                     std::int64_t sequence) {
   check_balance(Checks("balance_loss", stream), sums_B2E);
-  if (stream.device().is_meta()) return 0;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::balance_loss(stream, sums_B2E, top_k, sequence);
-  }
-  return host::balance_loss(sums_B2E, top_k, sequence);
+  return run_kernel<host::balance_loss, cuda::balance_loss>(family, stream, sums_B2E,
+                                                            top_k, sequence);
 }
 
 void add_balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
@@ -214,13 +177,8 @@ void add_balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t t
   const Checks check("add_balance_loss", stream);
   check_balance(check, sums_B2E);
   check.tensor({"sum", sum_1}, DType::f64, {1});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::add_balance_loss(stream, sums_B2E, top_k, sequence, factor, sum_1);
-  }
-  *sum_1.data<double>() += factor * host::balance_loss(sums_B2E, top_k, sequence);
+  run_kernel<host::add_balance_loss, cuda::add_balance_loss>(
+      family, stream, sums_B2E, top_k, sequence, factor, sum_1);
 }
 
 void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& scores_TE,
@@ -231,26 +189,15 @@ void balance_loss_backward(Stream& stream, RouterScore kind, const TensorView& s
   check_scores(check, {"scores", scores_TE});
   check_sums(check, scores_TE, sums_B2E);
   check.tensor({"dscores", dscores_TE}, scores_TE.dtype(), scores_TE.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::balance_loss_backward(stream, kind, scores_TE, sums_B2E, top_k,
-                                         sequence, factor, dscores_TE);
-  }
-  host::balance_loss_backward(kind, scores_TE, sums_B2E, top_k, sequence, factor,
-                              dscores_TE);
+  run_kernel<host::balance_loss_backward, cuda::balance_loss_backward>(
+      family, stream, kind, scores_TE, sums_B2E, top_k, sequence, factor, dscores_TE);
 }
 
 double router_z_loss(Stream& stream, const TensorView& logits_TE,
                      const TensorView& lse_T) {
   check_z_loss(Checks("router_z_loss", stream), logits_TE, lse_T);
-  if (stream.device().is_meta()) return 0;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return cuda::router_z_loss(stream, logits_TE, lse_T);
-  }
-  return host::router_z_loss(logits_TE, lse_T);
+  return run_kernel<host::router_z_loss, cuda::router_z_loss>(family, stream, logits_TE,
+                                                              lse_T);
 }
 
 void add_router_z_loss(Stream& stream, const TensorView& logits_TE,
@@ -258,13 +205,8 @@ void add_router_z_loss(Stream& stream, const TensorView& logits_TE,
   const Checks check("add_router_z_loss", stream);
   check_z_loss(check, logits_TE, lse_T);
   check.tensor({"sum", sum_1}, DType::f64, {1});
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::add_router_z_loss(stream, logits_TE, lse_T, factor, sum_1);
-  }
-  *sum_1.data<double>() += factor * host::router_z_loss(logits_TE, lse_T);
+  run_kernel<host::add_router_z_loss, cuda::add_router_z_loss>(family, stream, logits_TE,
+                                                               lse_T, factor, sum_1);
 }
 
 void router_z_loss_backward(Stream& stream, const TensorView& logits_TE,
@@ -273,13 +215,8 @@ void router_z_loss_backward(Stream& stream, const TensorView& logits_TE,
   const Checks check("router_z_loss_backward", stream);
   check_z_loss(check, logits_TE, lse_T);
   check.tensor({"dlogits", dlogits_TE}, logits_TE.dtype(), logits_TE.shape());
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::router_z_loss_backward(stream, logits_TE, lse_T, factor, dlogits_TE);
-  }
-  host::router_z_loss_backward(logits_TE, lse_T, factor, dlogits_TE);
+  run_kernel<host::router_z_loss_backward, cuda::router_z_loss_backward>(
+      family, stream, logits_TE, lse_T, factor, dlogits_TE);
 }
 
 }  // namespace trireme::kernels

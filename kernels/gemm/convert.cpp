@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "kernels/kokkos/parallel.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::kernels {
 namespace {

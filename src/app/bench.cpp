@@ -13,9 +13,9 @@
 #include "base/philox.hpp"
 #include "comm/mesh.hpp"
 #include "engine/engine.hpp"
-#include "kernels/bandwidth.hpp"
-#include "kernels/profile.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/bandwidth.hpp"
+#include "kernels/runtime/profile.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/machine_peak.hpp"
 

@@ -17,7 +17,7 @@
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::app {
 namespace {

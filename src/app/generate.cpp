@@ -9,7 +9,7 @@
 #include "base/number.hpp"
 #include "base/output.hpp"
 #include "infer/generator.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::app {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/version.hpp"
 #include "comm/stop_signals.hpp"
 #include "config/recipe_table.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/startup_report.hpp"
 #include "plan/plan.hpp"

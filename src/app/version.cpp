@@ -7,8 +7,8 @@
 #include "base/log.hpp"
 #include "comm/nccl_version.hpp"
 #include "io/hdf5_file.hpp"
-#include "kernels/cuda_version.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/cuda_version.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::app {
 

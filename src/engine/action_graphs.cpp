@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/action_graphs.hpp"
 
-#include "kernels/working_memory.hpp"
+#include "kernels/runtime/working_memory.hpp"
 
 namespace trireme::engine {
 namespace {

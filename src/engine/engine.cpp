@@ -6,7 +6,7 @@
 
 #include "base/device_memory.hpp"
 #include "comm/meta_group.hpp"
-#include "kernels/working_memory.hpp"
+#include "kernels/runtime/working_memory.hpp"
 #include "optim/parameter_groups.hpp"
 #include "parallel/ring_attention.hpp"
 #include "parallel/ulysses_attention.hpp"

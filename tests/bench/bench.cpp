@@ -11,7 +11,7 @@
 #include "base/event.hpp"
 #include "base/format.hpp"
 #include "base/philox.hpp"
-#include "kernels/bandwidth.hpp"
+#include "kernels/runtime/bandwidth.hpp"
 
 namespace trireme::bench {
 namespace {

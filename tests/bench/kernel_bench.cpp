@@ -20,7 +20,7 @@
 #include "kernels/optimizer.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <cuda_machine/shared.cuh>
 #include <string>
 
-#include "test_support.hpp"
+#include "cuda_emulation/test_support.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {

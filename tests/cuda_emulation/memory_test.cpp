@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "test_support.hpp"
+#include "cuda_emulation/test_support.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {

@@ -11,7 +11,7 @@
 #include <cuda_machine/shared.cuh>
 #include <limits>
 
-#include "test_support.hpp"
+#include "cuda_emulation/test_support.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "test_support.hpp"
+#include "cuda_emulation/test_support.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
-#include "test_support.hpp"
+#include "cuda_emulation/test_support.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {

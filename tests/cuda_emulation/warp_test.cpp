@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "test_support.hpp"
+#include "cuda_emulation/test_support.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "kernels/cuda_version.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 #include "unit/kernels/attention/attention_bounds.hpp"
 #include "unit/kernels/attention/attention_case.hpp"
 

@@ -10,7 +10,7 @@
 #include "base/philox.hpp"
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/working_memory.hpp"
+#include "kernels/runtime/working_memory.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
 #include "support/step.hpp"

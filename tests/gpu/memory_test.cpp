@@ -9,7 +9,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/router.hpp"
-#include "kernels/working_memory.hpp"
+#include "kernels/runtime/working_memory.hpp"
 #include "plan/plan.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"

@@ -1,7 +1,7 @@
 // The working memory of a GPU's kernels: it grows, never shrinks, and keeps to one
 // stream.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/workspace.hpp"
+#include "kernels/cuda/common/workspace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,6 +14,7 @@ struct Layer {
 
 inline constexpr std::array layers = {
     Layer{"base", "src/base", ""},
+    Layer{"cuda_emulation", "kernels/cuda_emulation", "kernels"},  // below base
     Layer{"kernels", "kernels", "base"},
     Layer{"comm", "comm", "base kernels"},
     Layer{"io", "io", "base comm"},
@@ -50,7 +51,7 @@ inline constexpr std::array header_owners = {
     HeaderOwner{"omp.h", "kernels"},
     HeaderOwner{"cublas", "kernels"},
     HeaderOwner{"cudnn", "kernels"},
-    HeaderOwner{"cuda", "base kernels"},
+    HeaderOwner{"cuda", "base kernels cuda_emulation"},
     HeaderOwner{"toml++", "io"},
     HeaderOwner{"hdf5", "io"},
     HeaderOwner{"H5", "io"},
@@ -68,13 +69,13 @@ struct WordOwner {
 
 inline constexpr std::array word_owners = {
     WordOwner{"MPI_", "comm"},
-    WordOwner{"__global__", "kernels"},
+    WordOwner{"__global__", "kernels cuda_emulation"},
     WordOwner{"exit(", ""},
-    WordOwner{"abort(", ""},
+    WordOwner{"abort(", "cuda_emulation"},
     WordOwner{"_exit(", "comm train"},
     WordOwner{"quick_exit(", ""},
-    WordOwner{"cudaMalloc", "base"},
-    WordOwner{"cudaFree", "base"},
+    WordOwner{"cudaMalloc", "base cuda_emulation"},
+    WordOwner{"cudaFree", "base cuda_emulation"},
     // Text that no number fits ends these in an exception, in 0 or in undefined
     // behaviour: numbers are parsed by base/number.hpp.
     WordOwner{"stoi(", ""},

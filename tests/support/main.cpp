@@ -8,7 +8,7 @@
 
 #include "base/cuda_devices.hpp"
 #include "comm/world.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "support/device.hpp"
 #include "support/world.hpp"
 

@@ -1,7 +1,5 @@
 // cuDNN's fused attention: a plan for each kind of call, made at the first one.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/attention_cudnn.hpp"
-
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -11,8 +9,9 @@
 
 #include "base/cuda/check.hpp"
 #include "base/log.hpp"
+#include "kernels/cuda/attention/cudnn.hpp"
+#include "kernels/cuda/common/workspace.hpp"
 #include "kernels/cuda/cudnn/attention_graph.hpp"
-#include "kernels/cuda/workspace.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {

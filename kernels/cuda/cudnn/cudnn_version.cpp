@@ -3,7 +3,7 @@
 #include <cudnn_graph.h>
 
 #include "base/format.hpp"
-#include "kernels/cuda_version.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 
 namespace trireme::kernels {
 

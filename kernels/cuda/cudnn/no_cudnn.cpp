@@ -1,8 +1,8 @@
 // A CUDA build without cuDNN: our own kernels do all attention.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
-#include "kernels/cuda/attention_cudnn.hpp"
-#include "kernels/cuda_version.hpp"
+#include "kernels/cuda/attention/cudnn.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 
 namespace trireme::kernels {
 

@@ -1,6 +1,6 @@
 // The CUDA libraries of the emulated device: none.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda_version.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 
 namespace trireme::kernels {
 

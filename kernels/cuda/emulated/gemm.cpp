@@ -1,10 +1,10 @@
 // Matrix products on the emulated device, where there is no cuBLASLt: a thread for each
 // element of the result, sums in the order of k.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/types.cuh"
+#include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/common/types.cuh"
 
 namespace trireme::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Versions of the CUDA libraries, as the loaded libraries tell them.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda_version.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 
 #include <cublasLt.h>
 

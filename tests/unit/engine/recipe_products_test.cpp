@@ -5,7 +5,7 @@
 
 #include "config/precision.hpp"
 #include "kernels/fp8.hpp"
-#include "kernels/product_counts.hpp"
+#include "kernels/runtime/product_counts.hpp"
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
 #include "support/step.hpp"

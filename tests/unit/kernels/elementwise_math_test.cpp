@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/kokkos/vector_math.hpp"
+#include "kernels/host/vector_math.hpp"
 
 namespace trireme::kernels {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/rope.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 
 namespace trireme::test {

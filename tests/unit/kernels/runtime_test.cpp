@@ -1,6 +1,6 @@
 // Threads, chunks and what the libraries say about themselves.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernels/bandwidth.hpp"
-#include "kernels/kokkos/parallel.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/runtime/bandwidth.hpp"
 
 namespace trireme::kernels {
 namespace {

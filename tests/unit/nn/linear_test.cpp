@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "comm/mesh.hpp"
-#include "kernels/profile.hpp"
+#include "kernels/runtime/profile.hpp"
 #include "nn/fp8_state.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 

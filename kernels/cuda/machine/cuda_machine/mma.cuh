@@ -2,10 +2,11 @@
 // on).
 // SPDX-License-Identifier: Apache-2.0
 //
-// Its twin under tests/cuda_emulation/include emulates each function exactly but for the
-// order in which products are added. Layouts are those of the PTX ISA, "Matrix Fragments
-// for mma.m16n8k16" and "... mma.m16n8k8": with g = lane / 4 and t = lane % 4, and with
-// two half-precision numbers (the lower column or row in the lower bits) in a register,
+// Its twin under kernels/cuda_emulation/include emulates each function exactly but for
+// the order in which products are added. Layouts are those of the PTX ISA, "Matrix
+// Fragments for mma.m16n8k16" and "... mma.m16n8k8": with g = lane / 4 and t = lane % 4,
+// and with two half-precision numbers (the lower column or row in the lower bits) in a
+// register,
 //
 //   m16n8k16  A, 16 x 16   a[0] = A[g, 2t..]       a[1] = A[g + 8, 2t..]
 //                          a[2] = A[g, 2t + 8..]   a[3] = A[g + 8, 2t + 8..]

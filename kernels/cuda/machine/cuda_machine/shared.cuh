@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Headers <cuda_machine/...> hold what only a GPU's compiler understands. Each has a twin
-// under tests/cuda_emulation/include, which a build with the emulated CUDA finds instead.
+// under kernels/cuda_emulation/include, which a build with the emulated CUDA finds
+// instead.
 #pragma once
 
 namespace trireme::kernels::cuda {

@@ -15,9 +15,9 @@
 #include "base/memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/kokkos/vector_math.hpp"
+#include "kernels/host/vector_math.hpp"
 #include "kernels/reference/attention.hpp"
-#include "kernels/runtime.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "support/device.hpp"
 
 namespace trireme::test {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"
-#include "kernels/kokkos/attention.hpp"
+#include "kernels/host/attention.hpp"
 
 namespace trireme::test {
 namespace {

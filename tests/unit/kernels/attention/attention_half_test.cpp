@@ -9,7 +9,7 @@
 #include "attention_case.hpp"
 #include "attention_part_case.hpp"
 #include "base/has_cuda.hpp"
-#include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/attention/attention.hpp"
 
 namespace trireme::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "attention_case.hpp"
 #include "attention_part_case.hpp"
-#include "kernels/kokkos/attention.hpp"
+#include "kernels/host/attention.hpp"
 
 namespace trireme::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"
-#include "kernels/kokkos/attention.hpp"
-#include "kernels/kokkos/attention_simd.hpp"
+#include "kernels/host/attention.hpp"
+#include "kernels/host/attention_simd.hpp"
 
 namespace trireme::test {
 namespace {

@@ -1,0 +1,15 @@
+// The choice between cuDNN's attention and our own, under AttentionLibrary.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cuda/attention/cudnn.hpp"
+
+namespace trireme::kernels::cuda {
+
+// Has cuDNN do the part where attention_library() wants that and the library supports
+// it. false: nothing was done. Throws Error(resources) with the shape and the reason
+// where AttentionLibrary::cudnn cannot be honoured.
+bool attention_by_library(Stream& stream, const AttentionShape& shape,
+                          const AttentionPart& part, const AttentionTensors& tensors);
+
+}  // namespace trireme::kernels::cuda

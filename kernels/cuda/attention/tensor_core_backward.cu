@@ -1,0 +1,334 @@
+// Attention backward on tensor cores, in bf16 and fp16.
+// SPDX-License-Identifier: Apache-2.0
+//
+// One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys: 7
+// products where one kernel would need 5, but every sum has one owner and a fixed order,
+// without atomics and without dq in fp32. Probabilities and their gradients go from sums
+// to operands in registers. Legend: B sequences, S positions, H query heads, G key/value
+// heads, K head width. Source: Dao, "FlashAttention-2", 2023, algorithm 2.
+#include "kernels/cuda/attention/fragments.cuh"
+#include "kernels/cuda/common/launch.cuh"
+
+namespace trireme::kernels::cuda {
+namespace {
+
+using namespace fragments;
+
+// Fragments of 16 rows that a warp owns: what registers allow without spills.
+template <int K>
+constexpr int query_fragments = 2;
+template <int K>
+constexpr int key_fragments = K > 64 ? 1 : 2;
+
+constexpr int other_rows = 32;  // of a tile of the other side
+constexpr int N = other_rows / 8;
+constexpr int stages = 3;  // such tiles in shared memory: one in use, two to come
+
+// lse in units of log 2; of a query that sees nothing any finite number, for all its
+// probabilities are made 0 before.
+__device__ inline float exponent_of(float lse) {
+  return lse == -std::numeric_limits<float>::infinity()
+             ? 0.0f
+             : lse * static_cast<float>(log2_e);
+}
+
+// Rows of sums of a warp, times `factor`, to rows from `first` to `end` of the target.
+template <int K, int M, class T>
+__device__ inline void put(const float (&sums)[M][K / 8][4], float factor,
+                           const Target<T>& target, int b, int first, int end,
+                           std::int64_t column) {
+  for_rows<M>(first, [&](int m, int i, int row) {
+    if (row >= end) return;
+#pragma unroll
+    for (int c = 0; c < K / 8; ++c)
+      target.put_pair(b, row, column + 8 * c + lane_index() % 4 * 2,
+                      sums[m][c][2 * i] * factor, sums[m][c][2 * i + 1] * factor);
+  });
+}
+
+template <int K>
+constexpr std::size_t query_bytes() {
+  return std::size_t{4} * K * (warps * query_fragments<K> * rows + stages * other_rows);
+}
+
+// s becomes p, and dp becomes ds, of queries whose lse and delta the thread holds.
+template <int M>
+__device__ inline void differentiate(float factor, const float (&lse)[M][2],
+                                     const float (&delta)[M][2],
+                                     const float (&s)[M][N][4], float (&dp)[M][N][4]) {
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float p = exp2_approx(s[m][n][i] * factor - lse[m][i / 2]);
+        dp[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
+      }
+}
+
+// lse and delta of the thread's queries of head h of sequence b.
+template <int M, class T>
+__device__ inline void load_numbers(const BackwardOperands<T>& x, int b, int h,
+                                    int first_of_warp, float (&lse)[M][2],
+                                    float (&delta)[M][2]) {
+  for_rows<M>(first_of_warp, [&](int m, int i, int query) {
+    const bool inside = query < x.part.queries;
+    lse[m][i] = inside ? exponent_of(*x.lse.at(b, query, h)) : 0.0f;
+    delta[m][i] = inside ? *x.delta.at(b, query, h) : 0.0f;
+  });
+}
+
+template <class T, int K>
+__global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> x) {
+  constexpr int M = query_fragments<K>, tile_queries = warps * M * rows;
+  const Geometry& part = x.part;
+  const int tiles = (part.queries + tile_queries - 1) / tile_queries;
+  const int pair = static_cast<int>(blockIdx.x) / tiles;
+  const int from_last = static_cast<int>(blockIdx.x) % tiles;  // the longest first
+  const int b = pair / part.heads, h = pair % part.heads;
+  const int first = (tiles - 1 - from_last) * tile_queries;
+  const int row_of_warp = warp_index() * M * rows, first_of_warp = first + row_of_warp;
+  const std::int64_t column = std::int64_t{h} * K;
+  const std::int64_t kv_column = std::int64_t{part.kv_head[h]} * K;
+
+  T* const of_q = dynamic_shared<T>();
+  T* const of_do = of_q + tile_queries * K;
+  T* const of_kv = of_do + tile_queries * K;  // [stages][k, v][other_rows][K]
+  const auto start_tile = [&](int key, int stage) {
+    T* const to = of_kv + stage * 2 * other_rows * K;
+    const int keys = part.keys - key;
+    load_rows<K, other_rows>(x.k.at(b, key, kv_column), x.k.row, keys, to);
+    load_rows<K, other_rows>(x.v.at(b, key, kv_column), x.v.row, keys,
+                             to + other_rows * K);
+  };
+
+  __shared__ int begins[warps][2];
+  int key = 0;
+  if (part.first != nullptr) {
+    WarpKeys<M>::find_begins(part, b, first_of_warp, begins[warp_index()]);
+    key = -block_max(-begins[warp_index()][0]) / other_rows * other_rows;
+  }
+  const int last_key = part.end(min(first + tile_queries, part.queries) - 1);
+  const int queries = part.queries - first;
+  load_rows<K, tile_queries>(x.q.at(b, first, column), x.q.row, queries, of_q);
+  load_rows<K, tile_queries>(x.d_o.at(b, first, column), x.d_o.row, queries, of_do);
+  for (int i = 0; i < 2; ++i) {
+    if (key + i * other_rows < last_key) start_tile(key + i * other_rows, i);
+    cp_async_commit();  // of nothing, if there is no tile: groups are counted
+  }
+  float lse[M][2], delta[M][2], dq[M][K / 8][4] = {};
+  load_numbers<M>(x, b, h, first_of_warp, lse, delta);
+  for (int stage = 0; key < last_key; key += other_rows, stage = (stage + 1) % stages) {
+    cp_async_wait<1>();
+    __syncthreads();  // the tile is there, and all are done with the one before
+    if (key + 2 * other_rows < last_key)
+      start_tile(key + 2 * other_rows, (stage + 2) % stages);
+    cp_async_commit();
+    const WarpKeys<M> visible(part, first_of_warp, begins[warp_index()]);
+    if (!visible.some_in(key, other_rows)) continue;
+    const T* const of_k = of_kv + stage * 2 * other_rows * K;
+    float s[M][N][4], dp[M][N][4];
+    multiply_rows<K>(of_q, row_of_warp, of_k, s);
+    multiply_rows<K>(of_do, row_of_warp, of_k + other_rows * K, dp);
+    if (!visible.all_in(key, other_rows)) hide(part, b, first_of_warp, key, s);
+    differentiate<M>(static_cast<float>(part.factor), lse, delta, s, dp);
+    add_weighted<K>(dp, of_k, dq);
+  }
+  cp_async_wait<0>();
+  put<K, M>(dq, static_cast<float>(part.scale), x.dq, b, first_of_warp, part.queries,
+            column);
+}
+
+// The tiles of queries that see keys below `last_key`: of each head that uses a key/value
+// head, in order. All lanes of a warp go along together.
+template <class T>
+struct QueryTiles {
+  const BackwardOperands<T>& x;
+  int b, kv_head, first_query, last_key;
+  int h = -1, at = 0;
+
+  __device__ QueryTiles(const BackwardOperands<T>& operands, int sequence, int head,
+                        int first_key, int end)
+      : x(operands), b(sequence), kv_head(head), last_key(end) {
+    first_query = max(0, first_key - x.part.past) / other_rows * other_rows;
+    at = x.part.queries;
+    next();
+  }
+  __device__ bool valid() const { return h < x.part.heads; }
+  __device__ void next() {
+    do {
+      at += other_rows;
+      if (at < x.part.queries) continue;
+      at = first_query;
+      do {
+        ++h;
+      } while (valid() && x.part.kv_head[h] != kv_head);
+      if (at >= x.part.queries) h = x.part.heads;  // no query sees a key
+    } while (valid() && !any_sees());
+  }
+  __device__ bool any_sees() const {
+    if (x.part.first == nullptr) return true;
+    const int query = at + lane_index();
+    return __any_sync(all_lanes,
+                      query < x.part.queries && x.part.begin(b, query) < last_key);
+  }
+};
+
+// What is known of the queries of a tile, by stage.
+struct QueryNumbers {
+  float lse[stages][other_rows], delta[stages][other_rows];
+  int begin[stages][other_rows];
+};
+static_assert(other_rows == 32);  // a lane for each query
+
+// One query's numbers on their way to shared memory.
+struct QueryNumber {
+  float lse = 0, delta = 0;
+  int begin = 0;
+
+  template <class T>
+  __device__ void load(const QueryTiles<T>& tile) {
+    const int query = tile.at + lane_index();
+    const bool inside = query < tile.x.part.queries;
+    lse = inside ? exponent_of(*tile.x.lse.at(tile.b, query, tile.h)) : 0.0f;
+    delta = inside ? *tile.x.delta.at(tile.b, query, tile.h) : 0.0f;
+    begin = inside ? tile.x.part.begin(tile.b, query) : 0;
+  }
+  __device__ void store(QueryNumbers& to, int stage) const {
+    to.lse[stage][lane_index()] = lse;
+    to.delta[stage][lane_index()] = delta;
+    to.begin[stage][lane_index()] = begin;
+  }
+};
+
+template <int K>
+constexpr std::size_t key_bytes() {
+  return std::size_t{4} * K * (warps * key_fragments<K> * rows + stages * other_rows);
+}
+
+// s^T becomes p^T and dp^T becomes ds^T, of keys from `key` on and queries from `at` on.
+template <int M>
+__device__ inline void differentiate(const Geometry& part, const QueryNumbers& numbers,
+                                     int stage, int key, int at, float (&s)[M][N][4],
+                                     float (&dp)[M][N][4]) {
+  const bool all = part.first == nullptr && key + M * rows <= part.end(at);
+  const float factor = static_cast<float>(part.factor);
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int column = 8 * n + lane_index() % 4 * 2 + j;
+      const float lse = numbers.lse[stage][column], delta = numbers.delta[stage][column];
+      const int begin = numbers.begin[stage][column], end = part.end(at + column);
+      for_rows<M>(key, [&](int m, int i, int row) {
+        const bool visible = all || (row >= begin && row < end);
+        float& p = s[m][n][2 * i + j];
+        float& ds = dp[m][n][2 * i + j];
+        p = visible ? exp2_approx(p * factor - lse) : 0.0f;
+        ds = p * (ds - delta);
+      });
+    }
+}
+
+// Starts copies of a tile's rows of q and do.
+template <int K, class T>
+__device__ inline void load_queries(const QueryTiles<T>& tile, T* to) {
+  const BackwardOperands<T>& x = tile.x;
+  const std::int64_t column = std::int64_t{tile.h} * K;
+  const int queries = x.part.queries - tile.at;
+  load_rows<K, other_rows>(x.q.at(tile.b, tile.at, column), x.q.row, queries, to);
+  load_rows<K, other_rows>(x.d_o.at(tile.b, tile.at, column), x.d_o.row, queries,
+                           to + other_rows * K);
+}
+
+template <class T, int K>
+__global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) {
+  constexpr int M = key_fragments<K>, tile_keys = warps * M * rows;
+  const Geometry& part = x.part;
+  const int tiles = (part.keys + tile_keys - 1) / tile_keys;
+  const int pair = static_cast<int>(blockIdx.x) / tiles;
+  const int b = pair / part.kv_heads, kv_head = pair % part.kv_heads;
+  const int first = static_cast<int>(blockIdx.x) % tiles * tile_keys;
+  const int row_of_warp = warp_index() * M * rows, first_of_warp = first + row_of_warp;
+  const std::int64_t kv_column = std::int64_t{kv_head} * K;
+  const int keys = part.keys - first;
+
+  T* const of_k = dynamic_shared<T>();
+  T* const of_v = of_k + tile_keys * K;
+  T* const of_queries = of_v + tile_keys * K;  // [stages][q, do][other_rows][K]
+  __shared__ QueryNumbers numbers;
+  QueryNumber coming;  // of the latest tile that was started, in warp 0
+  load_rows<K, tile_keys>(x.k.at(b, first, kv_column), x.k.row, keys, of_k);
+  load_rows<K, tile_keys>(x.v.at(b, first, kv_column), x.v.row, keys, of_v);
+  QueryTiles<T> tile(x, b, kv_head, first, min(first + tile_keys, part.keys));
+  // Returns the first query of the tile, or -1 if there is none.
+  const auto start_next = [&](int stage) {
+    int at = -1;
+    if (tile.valid()) {
+      load_queries<K>(tile, of_queries + stage * 2 * other_rows * K);
+      if (warp_index() == 0) coming.load(tile);
+      at = tile.at;
+      tile.next();
+    }
+    cp_async_commit();  // of nothing, if there is no tile: groups are counted
+    return at;
+  };
+  int at = start_next(0);
+  if (warp_index() == 0) coming.store(numbers, 0);
+  int next_at = start_next(1);
+  float dk[M][K / 8][4] = {}, dv[M][K / 8][4] = {};
+  for (int stage = 0; at >= 0; stage = (stage + 1) % stages) {
+    cp_async_wait<1>();
+    __syncthreads();  // the tile is there, and all are done with the one before
+    if (warp_index() == 0) coming.store(numbers, (stage + 1) % stages);
+    const int last_at = start_next((stage + 2) % stages);
+    // Not behind the last query that sees the warp's first key.
+    if (first_of_warp < part.end(min(at + other_rows, part.queries) - 1)) {
+      const T* const of_q = of_queries + stage * 2 * other_rows * K;
+      float s[M][N][4], dp[M][N][4];
+      multiply_rows<K>(of_k, row_of_warp, of_q, s);
+      multiply_rows<K>(of_v, row_of_warp, of_q + other_rows * K, dp);
+      differentiate<M>(part, numbers, stage, first_of_warp, at, s, dp);
+      add_weighted<K>(s, of_q + other_rows * K, dv);
+      add_weighted<K>(dp, of_q, dk);
+    }
+    at = next_at;
+    next_at = last_at;
+  }
+  cp_async_wait<0>();
+  put<K, M>(dk, static_cast<float>(part.scale), x.dk, b, first_of_warp, part.keys,
+            kv_column);
+  put<K, M>(dv, 1.0f, x.dv, b, first_of_warp, part.keys, kv_column);
+}
+
+}  // namespace
+
+template <class T>
+void backward_tensor_core(Stream& stream, std::int64_t B,
+                          const BackwardOperands<DeviceType<T>>& x) {
+  using D = DeviceType<T>;
+  with_width(x.part.width, [&]<int K>() {
+    const std::int64_t tile_queries = warps * query_fragments<K> * rows;
+    const std::int64_t tile_keys = warps * key_fragments<K> * rows;
+    if (x.part.heads > 0)
+      launch(stream,
+             Grid{{extent(B * x.part.heads * divide_up(x.part.queries, tile_queries))},
+                  {threads},
+                  query_bytes<K>()},
+             queries_backward<D, K>, x);
+    if (x.part.kv_heads > 0)
+      launch(stream,
+             Grid{{extent(B * x.part.kv_heads * divide_up(x.part.keys, tile_keys))},
+                  {threads},
+                  key_bytes<K>()},
+             keys_backward<D, K>, x);
+  });
+}
+
+template void backward_tensor_core<BFloat16>(Stream&, std::int64_t,
+                                             const BackwardOperands<__nv_bfloat16>&);
+template void backward_tensor_core<Float16>(Stream&, std::int64_t,
+                                            const BackwardOperands<__half>&);
+
+}  // namespace trireme::kernels::cuda

@@ -1,0 +1,15 @@
+// What sums take from the workspace of a GPU.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/tensor_view.hpp"
+
+namespace trireme::kernels::cuda {
+
+// Bytes of workspace that add_column_sums takes, and each sum over a tensor.
+std::int64_t column_sums_workspace(const TensorView& x_TN);
+std::int64_t sum_workspace(const TensorView& x);
+
+}  // namespace trireme::kernels::cuda

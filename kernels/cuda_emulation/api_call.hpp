@@ -1,0 +1,32 @@
+// What every function of the emulated runtime does first and last.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+
+#include "cuda_emulation/api_types.hpp"
+#include "kernels/cuda_emulation/streams.hpp"
+
+namespace trireme::cuda_emulation {
+
+std::recursive_mutex& api_mutex();
+cudaError_t remember(cudaError_t error);  // for cudaGetLastError, if it is one
+
+// Runs `body` alone among host threads. Work in a stream may not call the runtime.
+template <class Body>
+cudaError_t call(Body body) {
+  const std::lock_guard lock(api_mutex());
+  if (Streams::get().running()) return remember(cudaErrorNotPermitted);
+  return remember(body());
+}
+
+// The same for what may not be called while a stream records: it waits or allocates.
+template <class Body>
+cudaError_t guarded_call(Body body) {
+  return call([&] {
+    const cudaError_t error = Streams::get().refusal();
+    return error == cudaSuccess ? body() : error;
+  });
+}
+
+}  // namespace trireme::cuda_emulation

@@ -1,0 +1,166 @@
+// The emulated runtime: streams and events.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+
+#include "cuda_emulation/control.hpp"
+#include "kernels/cuda_emulation/api_call.hpp"
+#include "kernels/cuda_emulation/device_memory.hpp"
+
+using namespace trireme::cuda_emulation;
+
+namespace trireme::cuda_emulation {
+namespace {
+
+// Calls `body` with the stream of a handle.
+template <class Body>
+cudaError_t with_stream(cudaStream_t handle, Body body) {
+  return call([&] {
+    CUstream_st* stream = Streams::get().find(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return body(*stream);
+  });
+}
+
+template <class Body>
+cudaError_t with_event(cudaEvent_t event, Body body) {
+  return call([&] {
+    if (!Streams::get().is_event(event)) return cudaErrorInvalidResourceHandle;
+    return body(*event);
+  });
+}
+
+cudaError_t finish(cudaStream_t handle) {
+  return with_stream(handle, [](CUstream_st& stream) {
+    if (stream.recorded.capture != nullptr)
+      return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
+    if (const cudaError_t error = Streams::get().refusal()) return error;
+    Streams::get().run(stream);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t finish(cudaEvent_t handle) {
+  return with_event(handle, [](CUevent_st& event) {
+    if (event.recorded.capture != nullptr)
+      return event.recorded.capture->invalidate(cudaErrorCapturedEvent);
+    if (const cudaError_t error = Streams::get().refusal()) return error;
+    if (event.record != nullptr) Streams::get().run_until(*event.record);
+    return cudaSuccess;
+  });
+}
+
+}  // namespace
+
+cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
+  return with_stream(handle, [&](CUstream_st& stream) {
+    return Streams::get().add(stream, std::move(work));
+  });
+}
+
+}  // namespace trireme::cuda_emulation
+
+cudaError_t cudaDeviceSynchronize() {
+  return call([] {
+    if (const cudaError_t error = Streams::get().refusal_of_device_wait()) return error;
+    Streams::get().run_all();
+    const OpenMemory open;
+    DeviceMemory::get().check();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
+                                         int priority) {
+  return call([&] {
+    if (stream == nullptr || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
+    *stream = Streams::get().create(flags == cudaStreamDefault, priority);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  return with_stream(handle, [&](CUstream_st& stream) {
+    if (priority == nullptr) return cudaErrorInvalidValue;
+    *priority = stream.priority;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  return with_stream(handle, [&](CUstream_st& stream) {
+    if (&stream != handle) return cudaErrorInvalidResourceHandle;  // the default stream
+    if (stream.recorded.capture != nullptr)
+      return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
+    Streams::get().destroy(&stream);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return finish(stream); }
+// The host may spin until this is true, so that it is made true.
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return finish(stream); }
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
+  return with_stream(handle, [&](CUstream_st& stream) {
+    if (!Streams::get().is_event(event)) return cudaErrorInvalidResourceHandle;
+    if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
+    return Streams::get().add_wait(stream, *event);
+  });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return call([&] {
+    if (event == nullptr) return cudaErrorInvalidValue;
+    if ((flags & ~(cudaEventBlockingSync | cudaEventDisableTiming)) != 0) {
+      return cudaErrorNotSupported;
+    }
+    *event = Streams::get().create_event((flags & cudaEventDisableTiming) == 0);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  return with_event(handle, [](CUevent_st& event) {
+    Streams::get().destroy_event(&event);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
+  return with_event(handle, [&](CUevent_st& event) {
+    CUstream_st* stream = Streams::get().find(stream_handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return Streams::get().add_record(*stream, event);
+  });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return finish(event); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return finish(event); }
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
+                                 cudaEvent_t end) {
+  return call([&] {
+    if (milliseconds == nullptr) return cudaErrorInvalidValue;
+    for (const cudaEvent_t event : {start, end}) {
+      if (Streams::get().is_event(event) && event->recorded.capture != nullptr)
+        return event->recorded.capture->invalidate(cudaErrorCapturedEvent);
+      if (!Streams::get().is_event(event) || !event->timed || event->record == nullptr) {
+        return cudaErrorInvalidResourceHandle;
+      }
+    }
+    if (!start->record->done || !end->record->done) return cudaErrorNotReady;
+    const std::chrono::duration<float, std::milli> elapsed =
+        end->record->time - start->record->time;
+    *milliseconds = elapsed.count();
+    return cudaSuccess;
+  });
+}
