@@ -21,9 +21,10 @@ if(TRIREME_CHECK_HEADERS)
        ${PROJECT_SOURCE_DIR}/src/*.hpp ${PROJECT_SOURCE_DIR}/kernels/*.hpp
        ${PROJECT_SOURCE_DIR}/comm/*.hpp ${PROJECT_SOURCE_DIR}/io/*.hpp)
   # Those that need NVIDIA's headers are compiled with the back end that they belong to.
-  list(FILTER headers EXCLUDE REGEX "/(cudnn|nvidia|nccl)/")
+  # Those of the emulated CUDA stand for NVIDIA's and come by way of those names.
+  list(FILTER headers EXCLUDE REGEX "/(cudnn|nvidia|nccl)/|^kernels/cuda_emulation/include/")
   if(NOT TRIREME_CUDA STREQUAL "EMULATED")
-    list(FILTER headers EXCLUDE REGEX "^src/base/cuda/")
+    list(FILTER headers EXCLUDE REGEX "^src/base/cuda/|^kernels/cuda_emulation/")
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/src/*.cpp ${PROJECT_SOURCE_DIR}/kernels/*.cpp
