@@ -197,9 +197,10 @@ void Moe::route(Pass& pass, Saved& saved) const {
   saved.route = axes_.dispatch.route(stream, pass.saved, kept_TK, E, most);
 }
 
-// 2. The gradient with respect to the logits, in the compute dtype, and the step's
-// losses. Their gradients count once over the tensor axis, whose ranks all see the same
-// scores. A sequence's balance loss is known to every rank that has a part of it.
+// Steps as in route(). The gradient with respect to the logits, in the compute dtype, and
+// the step's losses. Their gradients count once over the tensor axis, whose ranks all see
+// the same scores. A sequence's balance loss is known to every rank that has a part of
+// it.
 TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                                 const Saved& saved) {
   Stream& stream = pass.stream;
@@ -210,6 +211,7 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
   const TensorView scores_TE = pass.scratch.take(wide, shape, "moe.scores");
   const TensorView dscores_TE = pass.scratch.take(wide, shape, "moe.dscores");
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
+  // 2. weights, and the loss that balances the choice
   kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
                                    scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
   const bool first = region_.counts_here();
@@ -224,6 +226,7 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                                      factor * pass.losses.loss_scale, dscores_TE);
     }
   }
+  // 1. scores, and the loss of the logits
   kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
                                   dscores_TE);
   if (config_.z_loss > 0) {
@@ -276,7 +279,7 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
                                    saved.weights_TK, has_shared(), y_TD);
 }
 
-// 2. of experts_forward.
+// Step 2. of experts_forward(); 3. and 1. are the dispatch's, in backward().
 TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
                                  const Saved& saved, ExpertLinear::Gradient& du) {
   const DType dtype = dout_RD.dtype();

@@ -225,6 +225,8 @@ TEST(RunConfig, DecksOfTheProgram) {
   EXPECT_EQ(gpt2.config.model.feed_forward, 3072);
   EXPECT_EQ(gpt2.config.model.vocabulary, 50257);
   const auto llama = config::load_run(inputs + "llama-small.toml", {}, 8);
+  const auto qwen3 = config::load_run(inputs + "qwen3-0.6b.toml", {}, 8);
+  EXPECT_EQ(qwen3.config.model.head_width(), 128);
   const auto mesh_5d = config::load_run(inputs + "mesh-5d.toml", {}, 16);
   EXPECT_EQ(mesh_5d.config.parallel.mesh,
             (comm::MeshShape{.pipeline = 2, .data = 2, .context = 2, .tensor = 2}));
