@@ -54,6 +54,7 @@ class Rules {
     size_rules();
     data_rules();
     precision_rules();
+    matrix_rules();
     optimizer_rules();
     group_rules();
     debug_rules();
@@ -135,6 +136,7 @@ class Rules {
   void layer_rules();
   void fp8_size_rules();
   void fp8_expert_rules(std::int64_t multiple);
+  void matrix_rules();
   void optimizer_rules();
   void group_rules();
   void debug_rules();

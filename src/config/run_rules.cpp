@@ -262,14 +262,8 @@ void Rules::data_rules() {
       });
 }
 
-void Rules::optimizer_rules() {
-  const auto& schedule = config_.optimizer.schedule;
-  rule(
-      {"optimizer.betas", "optimizer.name"},
-      [&] { return deck_.reals("optimizer.betas").size() == 2; },
-      [&] {
-        return show("optimizer.betas") + " must have two elements: write [0.9, 0.95]";
-      });
+// Of an optimizer whose rule is about whole matrices.
+void Rules::matrix_rules() {
   const bool matrices = config_.optimizer.for_matrices();
   rule(
       {"parallel.offload", "optimizer.name"},
@@ -293,6 +287,16 @@ void Rules::optimizer_rules() {
                show("precision.recipe") +
                ", or a key of precision, has in fewer bits: write precision.recipe = "
                "\"bf16\", or optimizer.name = \"adamw\"";
+      });
+}
+
+void Rules::optimizer_rules() {
+  const auto& schedule = config_.optimizer.schedule;
+  rule(
+      {"optimizer.betas", "optimizer.name"},
+      [&] { return deck_.reals("optimizer.betas").size() == 2; },
+      [&] {
+        return show("optimizer.betas") + " must have two elements: write [0.9, 0.95]";
       });
   rule(
       {"optimizer.schedule.decay", "optimizer.schedule.name"},
