@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,7 +65,8 @@ class WordKey : public DeckKey {
  public:
   using Value = T;
 
-  // Copies and moves would leave `choices` behind.
+  constexpr WordKey(const DeckKey& row, std::initializer_list<Word<T>> words)
+      : WordKey(row, std::span(words.begin(), words.size())) {}
   constexpr WordKey(const DeckKey& row, std::span<const Word<T>> words) : DeckKey(row) {
     for (const Word<T>& word : words) {
       if (count_ > 0) letters_.at(length_++) = '|';
@@ -73,6 +75,7 @@ class WordKey : public DeckKey {
     }
     choices = {letters_.data(), length_};
   }
+  // Copies and moves would leave `choices` behind.
   WordKey(const WordKey&) = delete;
   WordKey& operator=(const WordKey&) = delete;
 

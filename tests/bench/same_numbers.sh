@@ -67,7 +67,7 @@ numbers() {
     return 1
   }
   # Without times, rates and memory.
-  sed -E 's/"([a-z_]*(seconds|per_second|mfu|tflops|idle_share)|memory[a-z_]*|mfu[a-z_]*|allocations|resident_bytes)": ?(\[[^]]*\]|[^,}]*),?//g' \
+  sed -E 's/"([a-z_]*(seconds|per_second|mfu|tflops|idle_share)|memory[a-z_]*|mfu[a-z_]*|allocations|resident_bytes|checkpoint_bytes)": ?(\[[^]]*\]|[^,}]*),?//g' \
     "$run/metrics.jsonl" >"$folder/metrics"
   "$program" inspect "$run" >"$folder/tensors" 2>&1 || return 1
   # The deck's own text and the times of the checkpoint may differ.
