@@ -76,7 +76,7 @@ data_changes() {
   cat LICENSE LICENSE >"$file"
   words="precision.compute=fp32 checkpoint.every=2 $constant"
   limit=300  # where the change comes too late the run does all its steps
-  launch "$ranks" train "$deck" run.directory="$directory" $words run.steps=2000 \
+  launch "$ranks" train "$deck" run.directory="$directory" $words run.steps=800 \
     "data.paths=[\"$file\"]" checkpoint.every=500
   stepped "$directory" 3
   draw_pause 300
