@@ -99,14 +99,20 @@ Trained train_with(const config::RunConfig& config, const Steps& steps = {}) {
           trained.gradients.push_back(bytes_of(engine.store().gradient_boxes()));
         },
         true);
-    observer.factor = steps.loss_scales[static_cast<std::size_t>(step - 1)];
+    const double scale = steps.loss_scales[static_cast<std::size_t>(step - 1)];
+    if (auto& scaler = engine.scaler()) {
+      *scaler->state().data<float>() = static_cast<float>(scale);
+    } else {
+      observer.factor = scale;
+    }
     const auto result = engine.train_step({.step = step,
                                            .inputs = ids.inputs,
                                            .targets = ids.targets,
                                            .valid_tokens = 70 + step},
                                           observer);
     trained.losses.push_back(result.loss);
-    trained.norms.push_back(result.gradient_norm);
+    // As it is kept: with the loss scale.
+    trained.norms.push_back(result.gradient_norm * (engine.scaler() ? scale : 1.0));
     if (steps.between && step < count) steps.between(engine);
   }
   trained.state = bytes_of(engine.store().state_boxes());

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
 
-#include "engine/step_totals.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
@@ -30,10 +29,7 @@ Held measure(const config::RunConfig& config) {
   const Bytes before = ledger();
   Held held;
   comm::Mesh mesh = test_mesh(config);
-  engine::StepTotals totals(mesh, Device::host());
-  totals.tokens(1.0);
   train_steps(config, mesh, 2, false, [&](engine::Engine&) {
-    totals.finish({}, {});
     held.bytes = minus(ledger(), before);
     held.used = kernels::working_memory_used(test_device());
   });

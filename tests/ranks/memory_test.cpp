@@ -3,7 +3,6 @@
 // more than a share.
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/checkpoint_boxes.hpp"
-#include "engine/step_totals.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "model/stage.hpp"
 #include "plan/plan.hpp"
@@ -20,7 +19,6 @@ Bytes measure(const config::RunConfig& config) {
   Bytes with{};
   {
     comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
-    const engine::StepTotals totals(mesh, Device::host());
     train_steps(config, mesh, 2, false, [&](engine::Engine&) { with = ledger(); });
   }
   const Bytes kept = minus(ledger(), before);

@@ -150,10 +150,6 @@ void combine_parts(Stream& stream, const TensorView& parts_PN, const TensorView&
 
 }  // namespace
 
-void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorView& y) {
-  add_bias(stream, a, b, {}, y);
-}
-
 void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
               const TensorView& bias_D, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class H>(H) {
@@ -171,6 +167,10 @@ void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
                                          AddBias<T>{a, b, y, elements_of<H>(bias_D)});
     }
   });
+}
+
+void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorView& y) {
+  add_bias(stream, a, b, {}, y);
 }
 
 void copy(Stream& stream, const TensorView& x, const TensorView& y) {
