@@ -87,10 +87,10 @@ precision.compute = "fp64"
   } else if (model == "qwen2") {
     set("model.architecture", "\"qwen2\"");
     set("model.kv_heads", "2");
-  } else if (model == "qwen3") {
+  } else if (model == "qwen3" || model == "qwen3-wide") {
     set("model.architecture", "\"qwen3\"");
     set("model.kv_heads", "2");
-    set("model.head_width", "6");
+    set("model.head_width", model == "qwen3" ? "6" : "32");
   } else if (model == "groups") {
     set("optimizer.groups",
         "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.0001 "
