@@ -52,7 +52,7 @@ void Rules::optimizer_rules() {
       [&] {
         optim::StoreConfig store;
         store.recipe = config_.precision.recipe;
-        return !matrices || !store.narrow_state();
+        return !matrices || !store.low_precision_state();
       },
       key::optimizer.name,
       " needs master weights, sums of gradients and moments in the type of sums, which ",

@@ -8,7 +8,7 @@ namespace trireme::engine {
 
 std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh) {
   std::vector<io::TensorBox> boxes;
-  const auto add = [&](const std::vector<optim::StoredBox>& stored, bool until_update) {
+  const auto add = [&](const std::vector<optim::StateBox>& stored, bool until_update) {
     for (const auto& box : stored)
       boxes.push_back({name_of(box), box.slab->whole, box.global_begin, box.data,
                        box.write, until_update});

@@ -10,12 +10,12 @@
 
 namespace trireme::engine {
 
-std::string name_of(const optim::StoredBox& box) {
+std::string name_of(const optim::StateBox& box) {
   return std::string(box.section) + "/" + box.slab->tensor;
 }
 
 std::vector<NamedShape> all_tensors(comm::World& world,
-                                    const std::vector<optim::StoredBox>& boxes) {
+                                    const std::vector<optim::StateBox>& boxes) {
   // A line each: name, rank, extents.
   std::map<std::string, std::string> lines;
   for (const auto& box : boxes) {
@@ -51,7 +51,7 @@ std::vector<NamedShape> all_tensors(comm::World& world,
   return tensors;
 }
 
-void gather_whole(comm::Mesh& mesh, const std::vector<optim::StoredBox>& boxes,
+void gather_whole(comm::Mesh& mesh, const std::vector<optim::StateBox>& boxes,
                   const std::string& name, const TensorView& whole) {
   Stream stream;
   kernels::fill(stream, whole, 0.0);

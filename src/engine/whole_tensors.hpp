@@ -16,17 +16,17 @@ struct NamedShape {
   Shape shape;
 };
 
-std::string name_of(const optim::StoredBox& box);
+std::string name_of(const optim::StateBox& box);
 
 // The tensors of which some rank has a box, in the order of names, the same on every
 // rank. Collective over the world.
 std::vector<NamedShape> all_tensors(comm::World& world,
-                                    const std::vector<optim::StoredBox>& boxes);
+                                    const std::vector<optim::StateBox>& boxes);
 
 // whole (written, dense, the boxes' dtype, on every rank) = the tensor `name`: each
 // element is written by one rank, so that the sum over all ranks of boxes in zeros is the
 // whole. Collective over the mesh.
-void gather_whole(comm::Mesh& mesh, const std::vector<optim::StoredBox>& boxes,
+void gather_whole(comm::Mesh& mesh, const std::vector<optim::StateBox>& boxes,
                   const std::string& name, const TensorView& whole);
 
 }  // namespace trireme::engine

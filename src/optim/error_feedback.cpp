@@ -1,109 +1,113 @@
-// ParameterStore: error feedback, which adds what rounding took from a gradient on the
-// wire to the next one, so that the sum over steps loses nothing. Source: Seide et al.,
-// "1-bit stochastic gradient descent", 2014, section 3; of both roundings, as Tang et
-// al., "1-bit Adam", 2021.
+// ErrorFeedback: memory for losses, and how they are made.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "optim/error_feedback.hpp"
+
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
-#include "optim/parameter_store.hpp"
 
 namespace trireme::optim {
 
-// Losses over shards are of whole units, those over copies of this rank's shares.
-void ParameterStore::allocate_feedback(Device device) {
-  if (!config_.error_feedback) return;
-  require(narrow_traffic(), Status::bad_content,
+// Losses over shards are of unsharded flat parameters, those over replicas of shards.
+ErrorFeedback::ErrorFeedback(StoreContext& context, NumberCodec& codec, Device device)
+    : context_(context), codec_(codec) {
+  const StoreConfig& config = context.config;
+  if (!on() || !config.training) return;
+  require(config.low_precision_traffic(), Status::bad_content,
           "error feedback with gradients on the wire in {}: nothing is rounded; reduce "
           "them in bf16 or FP8",
-          name_of(config_.type(TensorClass::gradient_traffic)));
+          name_of(config.type(TensorClass::gradient_traffic)));
+  const comm::Group& everyone = context.mesh.everyone();
   std::string layout =
-      format("{} {}", static_cast<int>(config_.sharding), mesh_.everyone().size());
-  for (const Unit& unit : layout_.units)
-    layout += format(" {} {} {} {}", unit.name, unit.elements, unit.shards->size(),
-                     unit.copies->size());
-  const std::string owner =
-      format("{}.rank-{}", hash_name(layout), mesh_.everyone().rank());
-  const auto allocate = [&](Feedback& feedback, const char* kind, std::int64_t elements,
-                            const auto& group_of, const auto& count_of) {
-    std::int64_t results = 0;
-    bool reduces = false;
-    for (const Unit& unit : layout_.units) {
-      const std::int64_t ranks = group_of(unit).size();
-      feedback.result_at.push_back(results);
-      if (unit.frozen) continue;
-      results += part_of_sum(count_of(unit), ranks);
-      reduces = reduces || ranks > 1;
-    }
-    if (!reduces) return;
-    const auto make = [&](Buffer& buffer, Slab& slab, std::int64_t n, const char* what) {
-      buffer = Buffer(device, config_.wide(), {n}, MemoryClass::communication,
-                      "error feedback");
-      slab = {format("{}.{}.{}", owner, kind, what), {n}, {0}, {0}, {n}};
-    };
-    make(feedback.sent, feedback.sent_slab, elements, "sent");
-    make(feedback.result, feedback.result_slab, results, "result");
+      format("{} {}", static_cast<int>(config.sharding), everyone.size());
+  for (const FlatParameter& flat : context.layout.flats)
+    layout += format(" {} {} {} {}", flat.name, flat.elements, flat.shard_group->size(),
+                     flat.replicate_group->size());
+  const std::string owner = format("{}.rank-{}", hash_name(layout), everyone.rank());
+  allocate(device, SumOver::shards, owner);
+  allocate(device, SumOver::replicas, owner);
+}
+
+void ErrorFeedback::allocate(Device device, SumOver over, const std::string& owner) {
+  const FlatLayout& layout = context_.layout;
+  const bool shards = over == SumOver::shards;
+  Losses& losses = shards ? over_shards_ : over_replicas_;
+  std::int64_t results = 0;
+  bool reduces = false;
+  for (const FlatParameter& flat : layout.flats) {
+    const std::int64_t ranks = (shards ? flat.shard_group : flat.replicate_group)->size();
+    losses.result_begin.push_back(results);
+    if (flat.frozen) continue;
+    results += elements_per_rank(shards ? flat.elements : flat.shard_elements(), ranks);
+    reduces = reduces || ranks > 1;
+  }
+  if (!reduces) return;
+  std::int64_t sent = layout.trained_shard_elements;
+  if (shards)
+    sent = context_.config.sharding == Sharding::none ? 0
+                                                      : layout.trained_unsharded_elements;
+  const auto make = [&](Buffer& buffer, Slab& slab, std::int64_t n, const char* what) {
+    buffer = Buffer(device, context_.config.accumulator(), {n},
+                    MemoryClass::communication, "error feedback");
+    slab = {format("{}.{}.{}", owner, shards ? "shards" : "copies", what),
+            {n},
+            {0},
+            {0},
+            {n}};
   };
-  allocate(
-      shards_feedback_, "shards",
-      config_.sharding == Sharding::none ? 0 : layout_.trained_whole_elements,
-      [](const Unit& unit) -> comm::Group& { return *unit.shards; },
-      [](const Unit& unit) { return unit.elements; });
-  allocate(
-      copies_feedback_, "copies", layout_.trained_share_elements,
-      [](const Unit& unit) -> comm::Group& { return *unit.copies; },
-      [](const Unit& unit) { return unit.share_elements(); });
+  make(losses.sent, losses.sent_slab, sent, "sent");
+  make(losses.result, losses.result_slab, results, "result");
 }
 
-TensorView ParameterStore::sent_loss(const Unit& unit, Range range,
-                                     bool everywhere) const {
-  if (!everywhere)
-    return shards_feedback_.sent.view().rows(unit.whole_at + range.begin, range.count());
-  return copies_feedback_.sent.view().rows(
-      unit.share_at + range.begin - unit.share().begin, range.count());
+TensorView ErrorFeedback::sent(const FlatParameter& flat, Range range,
+                               SumOver over) const {
+  if (over == SumOver::shards)
+    return over_shards_.sent.view().rows(flat.unsharded_begin + range.begin,
+                                         range.count());
+  return over_replicas_.sent.view().rows(
+      flat.shard_begin + range.begin - flat.shard().begin, range.count());
 }
 
-TensorView ParameterStore::result_loss(const Unit& unit, std::int64_t count,
-                                       bool everywhere) const {
-  const Feedback& feedback = everywhere ? copies_feedback_ : shards_feedback_;
-  const auto u = static_cast<std::size_t>(&unit - layout_.units.data());
-  return feedback.result.view().rows(feedback.result_at[u], count);
+TensorView ErrorFeedback::result(const FlatParameter& flat, std::int64_t count,
+                                 SumOver over) const {
+  const Losses& losses = over == SumOver::shards ? over_shards_ : over_replicas_;
+  return losses.result.view().rows(losses.result_begin[flat.index], count);
 }
 
-// loss = wide - what its codes stand for, elements [range) of the unit. The loss of a
-// tensor whose gradient is not finite stays as it was: that gradient is not used.
-void ParameterStore::keep_loss(const Unit& unit, Range range, const TensorView& wide,
-                               const TensorView& codes, const Scales& scales,
-                               const std::vector<float>& amaxes, const TensorView& loss) {
-  for_each_part(unit, range, [&](const Segment& segment, Range part) {
-    if (!std::isfinite(amaxes[segment.tensor])) return;
+void ErrorFeedback::keep(const FlatParameter& flat, Range range, const TensorView& values,
+                         const TensorView& codes, const Scales& scales,
+                         const std::vector<float>& amaxes, const TensorView& loss) {
+  Stream& stream = context_.stream;
+  codec_.for_each_chunk(flat, range, [&](const TensorRange& tensor, Range part) {
+    if (!std::isfinite(amaxes[tensor.tensor])) return;
     const std::int64_t at = part.begin - range.begin, count = part.count();
-    const TensorView term = wide_room(0, count), kept = loss.rows(at, count);
-    decode(stream_, codes.rows(at, count), scales, segment.tensor, term);
-    kernels::scale(stream_, term, -1.0);
-    kernels::copy(stream_, wide.rows(at, count), kept);
-    kernels::accumulate(stream_, term, kept);
+    const TensorView term = codec_.staging(0, count), kept = loss.rows(at, count);
+    decode(stream, codes.rows(at, count), scales, tensor.tensor, term);
+    kernels::scale(stream, term, -1.0);
+    kernels::copy(stream, values.rows(at, count), kept);
+    kernels::accumulate(stream, term, kept);
   });
 }
 
-std::vector<StoredBox> ParameterStore::feedback_boxes() const {
-  std::vector<StoredBox> boxes;
-  for (const Feedback* feedback : {&shards_feedback_, &copies_feedback_}) {
-    if (feedback->bytes() == 0) continue;
-    for (const auto& [slab, buffer] : {std::pair(&feedback->sent_slab, &feedback->sent),
-                                       {&feedback->result_slab, &feedback->result}})
+std::vector<StateBox> ErrorFeedback::boxes() const {
+  std::vector<StateBox> boxes;
+  for (const Losses* losses : {&over_shards_, &over_replicas_}) {
+    if (losses->bytes() == 0) continue;
+    for (const auto& [slab, buffer] : {std::pair(&losses->sent_slab, &losses->sent),
+                                       {&losses->result_slab, &losses->result}})
       boxes.push_back({slab, "optimizer/feedback", Shape{0}, buffer->view(), true});
   }
   return boxes;
 }
 
-void ParameterStore::clear_feedback() {
-  for (const Feedback* feedback : {&shards_feedback_, &copies_feedback_}) {
-    if (feedback->bytes() == 0) continue;
-    kernels::fill(stream_, feedback->sent.view(), 0.0);
-    kernels::fill(stream_, feedback->result.view(), 0.0);
+void ErrorFeedback::clear() {
+  for (const Losses* losses : {&over_shards_, &over_replicas_}) {
+    if (losses->bytes() == 0) continue;
+    kernels::fill(context_.stream, losses->sent.view(), 0.0);
+    kernels::fill(context_.stream, losses->result.view(), 0.0);
   }
 }
 

@@ -1,160 +1,218 @@
-// ParameterStore: weights that are gathered for a module and given up after it.
+// GatheredWeights: gathering ahead, converting, and binding the values of Params.
 // SPDX-License-Identifier: Apache-2.0
+#include "optim/gathered_weights.hpp"
+
 #include <algorithm>
 
 #include "kernels/elementwise.hpp"
-#include "optim/parameter_store.hpp"
 
 namespace trireme::optim {
 
-TensorView ParameterStore::slot_memory(const std::vector<Slot>& slots, const Slot& slot,
-                                       const Buffer& memory) const {
-  const auto room = memory.view().elements() /
-                    static_cast<std::int64_t>(std::max<std::size_t>(slots.size(), 1));
-  return memory.view().rows((&slot - slots.data()) * room, room);
+GatheredWeights::GatheredWeights(StoreContext& context, StateScales& scales,
+                                 Device device)
+    : context_(context), scales_(scales) {
+  const StoreConfig& config = context.config;
+  const FlatLayout& layout = context.layout;
+  const bool offloaded = config.offload == Offload::weights;
+  weights_ = flat_buffer(
+      device, config.type(TensorClass::weight),
+      config.shards_weights() ? layout.shard_elements : layout.unsharded_elements,
+      offloaded ? MemoryClass::offloaded : MemoryClass::weights, "weights");
+  if (config.fetches_weights()) {
+    allocate_buffers(device);
+  } else {
+    bind_whole();
+  }
 }
 
-ParameterStore::Slot* ParameterStore::slot_of(int bundle) {
-  for (Slot& slot : weight_slots_) {
-    if (slot.bundle == bundle) return &slot;
+void GatheredWeights::allocate_buffers(Device device) {
+  const StoreConfig& config = context_.config;
+  std::int64_t most = 0;
+  for (const Bucket& bucket : context_.layout.buckets)
+    most = std::max(most, bucket.elements);
+  const int needed = context_.layout.most_buckets;
+  const int buffers =
+      config.gathered_units > 0 ? config.gathered_units : needed + config.prefetch;
+  require(buffers >= needed, Status::bad_content,
+          "parallel.gathered_units = {} is too few: a module with a tied table needs {}",
+          buffers, needed);
+  buffers_.resize(static_cast<std::size_t>(buffers));
+  gathered_ = Buffer(device, config.bound_type(), {buffers * most}, MemoryClass::weights,
+                     "gathered weights");
+  if (config.shards_weights() && config.converts_weights())
+    wire_ = Buffer(device, config.type(TensorClass::weight), {buffers * most},
+                   MemoryClass::weights, "weights as they are gathered");
+}
+
+void GatheredWeights::bind_whole() {
+  for (const FlatParameter& flat : context_.layout.flats) {
+    const TensorView whole = unsharded_in(weights_, flat);
+    for (const ParameterView& view : flat.views)
+      view.param->value =
+          whole.rows(view.begin, view.elements).reshape(view.param->shape);
+  }
+}
+
+TensorView GatheredWeights::shard(const FlatParameter& flat) const {
+  return context_.config.shards_weights() ? shard_in(weights_, flat)
+                                          : shard_of_unsharded(weights_, flat);
+}
+
+comm::Handle GatheredWeights::all_gather(const FlatParameter& flat) {
+  if (context_.config.shards_weights()) return {};
+  return flat.shard_group->all_gather(context_.stream, shard(flat),
+                                      unsharded_in(weights_, flat));
+}
+
+BucketBuffer* GatheredWeights::buffer_of(int bucket) {
+  for (BucketBuffer& buffer : buffers_) {
+    if (buffer.bucket == bucket) return &buffer;
   }
   return nullptr;
 }
 
-// The slot that nobody uses and that was used longest ago, before the given time.
-ParameterStore::Slot* ParameterStore::idle_slot(std::int64_t before) {
-  Slot* oldest = nullptr;
-  for (Slot& slot : weight_slots_) {
-    if (slot.users > 0 || slot.last_use >= before) continue;
-    if (oldest == nullptr || slot.last_use < oldest->last_use) oldest = &slot;
+// The buffer that nobody uses and that was used longest ago, before the given time.
+BucketBuffer* GatheredWeights::idle_buffer(std::int64_t before) {
+  BucketBuffer* oldest = nullptr;
+  for (BucketBuffer& buffer : buffers_) {
+    if (buffer.users > 0 || buffer.last_use >= before) continue;
+    if (oldest == nullptr || buffer.last_use < oldest->last_use) oldest = &buffer;
   }
   return oldest;
 }
 
-void ParameterStore::bind_values(int bundle, const TensorView& memory) {
+// An empty view unbinds.
+void GatheredWeights::bind(int bucket, const TensorView& memory) {
   std::int64_t begin = 0;
-  for (const std::size_t u : layout_.bundles[static_cast<std::size_t>(bundle)].units) {
-    const Unit& unit = layout_.units[u];
-    for (const Piece& piece : unit.pieces) {
-      piece.param->value = memory.shape().rank() == 0
-                               ? TensorView()
-                               : memory.rows(begin + piece.begin, piece.elements)
-                                     .reshape(piece.param->shape);
+  for (const std::size_t f : context_.layout.bucket(bucket).flats) {
+    const FlatParameter& flat = context_.layout.flats[f];
+    for (const ParameterView& view : flat.views) {
+      view.param->value =
+          memory.shape().rank() == 0
+              ? TensorView()
+              : memory.rows(begin + view.begin, view.elements).reshape(view.param->shape);
     }
-    begin += unit.elements;
+    begin += flat.elements;
   }
 }
 
-void ParameterStore::start_gather(Slot& slot, int bundle) {
-  if (slot.bundle >= 0) {
-    settle_gather(slot);
-    bind_values(slot.bundle, {});
+void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
+  if (buffer.bucket >= 0) {
+    settle(buffer);
+    bind(buffer.bucket, {});
   }
-  slot.bundle = bundle;
-  slot.last_use = clock_;
-  slot.settled = false;
-  slot.handles.clear();
-  if (!shares_weights()) return;
+  buffer.bucket = bucket;
+  buffer.last_use = clock_;
+  buffer.settled = false;
+  buffer.handles.clear();
+  const StoreConfig& config = context_.config;
+  if (!config.shards_weights()) return;
   const TensorView memory =
-      slot_memory(weight_slots_, slot, converts_weights() ? wire_ : gathered_);
+      memory_of(buffers_, buffer, config.converts_weights() ? wire_ : gathered_);
   std::int64_t begin = 0;
-  for (const std::size_t u : layout_.bundles[static_cast<std::size_t>(bundle)].units) {
-    const Unit& unit = layout_.units[u];
-    const TensorView whole = memory.rows(begin, unit.elements);
-    TensorView share = weight_share(unit);
-    if (config_.offload == Offload::weights) {
-      const TensorView mine = whole.rows(unit.share().begin, unit.share_elements());
-      move(share, mine, traffic_.to_device);
-      share = mine;
+  for (const std::size_t f : context_.layout.bucket(bucket).flats) {
+    const FlatParameter& flat = context_.layout.flats[f];
+    const TensorView unsharded = memory.rows(begin, flat.elements);
+    TensorView mine = shard(flat);
+    if (config.offload == Offload::weights) {
+      const TensorView place = unsharded.rows(flat.shard().begin, flat.shard_elements());
+      context_.to_device(mine, place);
+      mine = place;
     }
-    slot.handles.push_back(unit.shards->all_gather(stream_, share, whole));
-    begin += unit.elements;
+    buffer.handles.push_back(
+        flat.shard_group->all_gather(context_.stream, mine, unsharded));
+    begin += flat.elements;
   }
   ++gathers_;
-  const auto held = std::count_if(weight_slots_.begin(), weight_slots_.end(),
-                                  [](const Slot& s) { return s.bundle >= 0; });
+  const auto held = std::count_if(buffers_.begin(), buffers_.end(),
+                                  [](const BucketBuffer& b) { return b.bucket >= 0; });
   peak_gathered_ = std::max(peak_gathered_, static_cast<int>(held));
 }
 
-void ParameterStore::settle_gather(Slot& slot) {
-  if (slot.settled) return;
-  for (auto& handle : slot.handles) handle.wait();
-  slot.settled = true;
-  if (!converts_weights()) return;
+void GatheredWeights::settle(BucketBuffer& buffer) {
+  if (buffer.settled) return;
+  for (auto& handle : buffer.handles) handle.wait();
+  buffer.settled = true;
+  const StoreConfig& config = context_.config;
+  if (!config.converts_weights()) return;
   std::int64_t begin = 0;
-  for (const std::size_t u :
-       layout_.bundles[static_cast<std::size_t>(slot.bundle)].units) {
-    const Unit& unit = layout_.units[u];
+  for (const std::size_t f : context_.layout.bucket(buffer.bucket).flats) {
+    const FlatParameter& flat = context_.layout.flats[f];
     const TensorView kept =
-        shares_weights()
-            ? slot_memory(weight_slots_, slot, wire_).rows(begin, unit.elements)
-            : weights_.view().rows(unit.whole_at, unit.elements);
-    convert_weights(
-        unit, kept,
-        slot_memory(weight_slots_, slot, gathered_).rows(begin, unit.elements));
-    begin += unit.elements;
+        config.shards_weights()
+            ? memory_of(buffers_, buffer, wire_).rows(begin, flat.elements)
+            : unsharded_in(weights_, flat);
+    convert(flat, kept,
+            memory_of(buffers_, buffer, gathered_).rows(begin, flat.elements));
+    begin += flat.elements;
   }
 }
 
-void ParameterStore::fetch(int module, Direction direction) {
-  progress();  // a stage's messages move on between modules, not only at its ends
-  if (!fetches_weights()) return;
+// used = kept in the type of the modules, for the whole flat parameter.
+void GatheredWeights::convert(const FlatParameter& flat, const TensorView& kept,
+                              const TensorView& used) {
+  if (!scales_.has(Scaled::weight)) return kernels::copy(context_.stream, kept, used);
+  scales_.decode_weights(flat, kept, used);
+}
+
+void GatheredWeights::fetch(int module, Direction direction) {
+  if (!context_.config.fetches_weights()) return;
+  const std::vector<int>& buckets = context_.layout.module_buckets(module);
   const std::int64_t start = ++clock_;
-  const auto bundles_of = [&](int m) -> const std::vector<int>& {
-    return layout_.bundles_of_module[static_cast<std::size_t>(m)];
-  };
   // 1. This module: first those that are here, so that they are not given up.
-  for (const int bundle : bundles_of(module)) {
-    if (Slot* slot = slot_of(bundle)) ++slot->users;
+  for (const int bucket : buckets) {
+    if (BucketBuffer* buffer = buffer_of(bucket)) ++buffer->users;
   }
-  for (const int bundle : bundles_of(module)) {
-    if (slot_of(bundle) != nullptr) continue;
-    Slot* slot = idle_slot(start);
-    require(slot != nullptr, "no room to gather the weights of module {}", module);
-    start_gather(*slot, bundle);
-    ++slot->users;
+  for (const int bucket : buckets) {
+    if (buffer_of(bucket) != nullptr) continue;
+    BucketBuffer* buffer = idle_buffer(start);
+    require(buffer != nullptr, "no memory to gather the weights of module {}", module);
+    start_gather(*buffer, bucket);
+    ++buffer->users;
   }
-  // 2. The next ones, into what room is left.
+  // 2. The next ones, into what memory is left.
+  fetch_ahead(module, direction, start);
+  // 3. Now this module's must have come.
+  for (const int bucket : buckets) {
+    BucketBuffer& buffer = *buffer_of(bucket);
+    buffer.last_use = clock_;
+    settle(buffer);
+    bind(bucket, memory_of(buffers_, buffer, gathered_));
+  }
+}
+
+void GatheredWeights::fetch_ahead(int module, Direction direction, std::int64_t start) {
   const int step = direction == Direction::forward ? 1 : -1;
-  const int modules = static_cast<int>(layout_.bundles_of_module.size());
-  for (int ahead = 1; ahead <= config_.prefetch; ++ahead) {
+  const int modules = static_cast<int>(context_.layout.buckets_of_module.size());
+  for (int ahead = 1; ahead <= context_.config.prefetch; ++ahead) {
     const int next = module + step * ahead;
     if (next < 0 || next >= modules) break;
-    for (const int bundle : bundles_of(next)) {
-      if (Slot* here = slot_of(bundle)) {
+    for (const int bucket : context_.layout.module_buckets(next)) {
+      if (BucketBuffer* here = buffer_of(bucket)) {
         here->last_use = clock_;
         continue;
       }
-      if (Slot* slot = idle_slot(start)) start_gather(*slot, bundle);
+      if (BucketBuffer* buffer = idle_buffer(start)) start_gather(*buffer, bucket);
     }
   }
-  // 3. Now this module's must have come.
-  for (const int bundle : bundles_of(module)) {
-    Slot& slot = *slot_of(bundle);
-    slot.last_use = clock_;
-    settle_gather(slot);
-    bind_values(bundle, slot_memory(weight_slots_, slot, gathered_));
+}
+
+void GatheredWeights::release(int module) {
+  if (!context_.config.fetches_weights()) return;
+  for (const int bucket : context_.layout.module_buckets(module)) {
+    BucketBuffer* buffer = buffer_of(bucket);
+    require(buffer != nullptr && buffer->users > 0, "module {} was not fetched", module);
+    --buffer->users;
   }
 }
 
-void ParameterStore::release(int module) {
-  progress();
-  if (!fetches_weights()) return;
-  for (const int bundle : layout_.bundles_of_module[static_cast<std::size_t>(module)]) {
-    Slot* slot = slot_of(bundle);
-    require(slot != nullptr && slot->users > 0, "module {} was not fetched", module);
-    --slot->users;
-  }
-}
-
-// After an update: what is gathered is out of date.
-void ParameterStore::forget_gathered() {
-  for (Slot& slot : weight_slots_) {
-    require(slot.users == 0, "weights change while a module uses them");
-    settle_gather(slot);
-    if (slot.bundle >= 0) bind_values(slot.bundle, {});
-    slot.bundle = -1;
-    slot.last_use = 0;
+void GatheredWeights::forget() {
+  for (BucketBuffer& buffer : buffers_) {
+    require(buffer.users == 0, "weights change while a module uses them");
+    settle(buffer);
+    if (buffer.bucket >= 0) bind(buffer.bucket, {});
+    buffer.bucket = -1;
+    buffer.last_use = 0;
   }
 }
 

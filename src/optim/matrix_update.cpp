@@ -18,25 +18,25 @@ namespace {
 constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
 
 // The place of a box in its whole matrix.
-TensorView place_of(const TensorView& whole, const FlatBox& box) {
+TensorView place_of(const TensorView& whole, const ParamBox& box) {
   return whole.rows(box.global_begin[0], box.extent[0])
       .columns(box.global_begin[1], box.extent[1]);
 }
 
 }  // namespace
 
-MatrixUpdate::MatrixUpdate(const std::vector<Unit>& units, comm::Mesh& mesh,
+MatrixUpdate::MatrixUpdate(const std::vector<FlatParameter>& flats, comm::Mesh& mesh,
                            Device device, DType wide, DType products)
     : tensor_(&mesh.group(comm::Axis::tensor)) {
-  find_matrices(units);
+  find_matrices(flats);
   if (matrices_.empty()) return;
   std::int64_t side = 0, largest_box = 0;
   int ranks = 1;
   for (const Matrix& matrix : matrices_) {
-    const Shape& whole = matrix.any->whole;
+    const Shape& whole = matrix.slab->whole;
     room_ = std::max(room_, whole.elements());
     side = std::max(side, std::min(whole[0], whole[1]));
-    ranks = std::max(ranks, ranks_of(*matrix.unit));
+    ranks = std::max(ranks, ranks_of(*matrix.flat));
     for (const auto& part : matrix.boxes)
       largest_box = std::max(largest_box, part.box.extent.elements());
   }
@@ -52,35 +52,35 @@ MatrixUpdate::MatrixUpdate(const std::vector<Unit>& units, comm::Mesh& mesh,
 
 // Every rank lists every matrix of its stage, in the same order, also where it has no
 // part of it: collectives follow the list.
-void MatrixUpdate::find_matrices(const std::vector<Unit>& units) {
+void MatrixUpdate::find_matrices(const std::vector<FlatParameter>& flats) {
   for (const bool expert : {false, true}) {
     std::map<std::string, std::size_t> index;
-    for (const Unit& unit : units) {
-      if (!unit.matrices || unit.expert != expert) continue;
-      for (const Piece& piece : unit.pieces) {
-        for (const Slab& slab : piece.param->slabs)
+    for (const FlatParameter& flat : flats) {
+      if (!flat.matrices || flat.expert != expert) continue;
+      for (const ParameterView& view : flat.views) {
+        for (const Slab& slab : view.param->slabs)
           if (index.try_emplace(slab.tensor, matrices_.size()).second)
-            matrices_.push_back({&slab, &unit, {}});
-        const Range share = unit.share();
-        const Range range{
-            std::max(share.begin, piece.begin) - piece.begin,
-            std::min(share.end, piece.begin + piece.elements) - piece.begin};
+            matrices_.push_back({&slab, &flat, {}});
+        const Range shard = flat.shard();
+        const Range range{std::max(shard.begin, view.begin) - view.begin,
+                          std::min(shard.end, view.begin + view.elements) - view.begin};
         if (range.begin >= range.end) continue;
-        for (const FlatBox& box : boxes_of(*piece.param, range))
+        for (const ParamBox& box : boxes_of(*view.param, range))
           matrices_[index.at(box.slab->tensor)].boxes.push_back(
-              {box, piece.param, piece.begin + box.at - share.begin});
+              {box, view.param, view.begin + box.begin - shard.begin});
       }
     }
   }
 }
 
-int MatrixUpdate::ranks_of(const Unit& unit) const {
-  return tensor_->size() * unit.shards->size() * unit.copies->size();
+int MatrixUpdate::ranks_of(const FlatParameter& flat) const {
+  return tensor_->size() * flat.shard_group->size() * flat.replicate_group->size();
 }
 
-MatrixUpdate::Owner MatrixUpdate::owner_of(const Unit& unit, std::size_t i) const {
-  const int place = static_cast<int>(i) % ranks_of(unit);
-  const int copies = unit.copies->size(), shards = unit.shards->size();
+MatrixUpdate::Owner MatrixUpdate::owner_of(const FlatParameter& flat,
+                                           std::size_t i) const {
+  const int place = static_cast<int>(i) % ranks_of(flat);
+  const int copies = flat.replicate_group->size(), shards = flat.shard_group->size();
   return {place / (copies * shards), place / copies % shards, place % copies};
 }
 
@@ -88,13 +88,13 @@ MatrixUpdate::Owner MatrixUpdate::owner_of(const Unit& unit, std::size_t i) cons
 std::size_t MatrixUpdate::round_end(std::size_t first) const {
   std::size_t last = first;
   while (last < matrices_.size() && last - first < rooms_ &&
-         matrices_[last].unit->expert == matrices_[first].unit->expert)
+         matrices_[last].flat->expert == matrices_[first].flat->expert)
     ++last;
   return last;
 }
 
 TensorView MatrixUpdate::whole_of(std::size_t i, const Matrix& matrix) const {
-  const Shape& whole = matrix.any->whole;
+  const Shape& whole = matrix.slab->whole;
   return wholes_.view()
       .rows(static_cast<std::int64_t>(i) * room_, whole.elements())
       .reshape(whole);
@@ -127,7 +127,7 @@ void MatrixUpdate::collect(Stream& stream, const OptimizerConfig& config,
     const TensorView whole = whole_of(i - first, matrices_[i]);
     for (const auto& [box, param, at] : matrices_[i].boxes) {
       const std::int64_t count = box.extent.elements();
-      const BoxState state = state_of(*matrices_[i].unit, at, count);
+      const BoxState state = state_of(*matrices_[i].flat, at, count);
       const TensorView direction = direction_.view().rows(0, count);
       kernels::update(stream, rule, direction, state.gradient, {state.momentum, {}}, {});
       if (box.slab->owned)
@@ -135,7 +135,7 @@ void MatrixUpdate::collect(Stream& stream, const OptimizerConfig& config,
     }
   }
   tensor_->all_reduce(stream, used).wait();
-  matrices_[first].unit->shards->all_reduce(stream, used).wait();
+  matrices_[first].flat->shard_group->all_reduce(stream, used).wait();
 }
 
 // Each rank makes its matrices of the round orthogonal; then all have all of them. A
@@ -143,18 +143,18 @@ void MatrixUpdate::collect(Stream& stream, const OptimizerConfig& config,
 // overwritten by the next.
 void MatrixUpdate::share_out(Stream& stream, int steps, std::size_t first,
                              std::size_t last) {
-  const Unit& unit = *matrices_[first].unit;
+  const FlatParameter& flat = *matrices_[first].flat;
   for (std::size_t i = first; i < last; ++i) {
-    const Owner owner = owner_of(unit, i - first);
-    if (owner.tensor == tensor_->rank() && owner.shard == unit.shards->rank() &&
-        owner.copy == unit.copies->rank())
+    const Owner owner = owner_of(flat, i - first);
+    if (owner.tensor == tensor_->rank() && owner.shard == flat.shard_group->rank() &&
+        owner.copy == flat.replicate_group->rank())
       kernels::orthogonalize(stream, whole_of(i - first, matrices_[i]), steps, memory_);
   }
   for (std::size_t i = first; i < last; ++i) {
-    const Owner owner = owner_of(unit, i - first);
+    const Owner owner = owner_of(flat, i - first);
     const TensorView whole = whole_of(i - first, matrices_[i]);
-    unit.copies->broadcast(stream, whole, owner.copy).wait();
-    unit.shards->broadcast(stream, whole, owner.shard).wait();
+    flat.replicate_group->broadcast(stream, whole, owner.copy).wait();
+    flat.shard_group->broadcast(stream, whole, owner.shard).wait();
     tensor_->broadcast(stream, whole, owner.tensor).wait();
   }
 }
@@ -167,7 +167,7 @@ void MatrixUpdate::apply(Stream& stream, const OptimizerConfig& config,
     const TensorView whole = whole_of(i - first, matrices_[i]);
     for (const auto& [box, param, at] : matrices_[i].boxes) {
       const std::int64_t count = box.extent.elements();
-      const BoxState state = state_of(*matrices_[i].unit, at, count);
+      const BoxState state = state_of(*matrices_[i].flat, at, count);
       const TensorView direction = direction_.view().rows(0, count);
       kernels::copy(stream, place_of(whole, box), direction.reshape(box.extent));
       kernels::update(

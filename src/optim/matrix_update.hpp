@@ -11,8 +11,8 @@
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
 #include "kernels/orthogonalize.hpp"
+#include "optim/flat_layout.hpp"
 #include "optim/optimizer_config.hpp"
-#include "optim/unit.hpp"
 
 namespace trireme::optim {
 
@@ -31,15 +31,15 @@ struct StepFactors {
 
 class MatrixUpdate {
  public:
-  // The state of `count` elements of the unit's share from `at` on.
-  using StateOf =
-      std::function<BoxState(const Unit& unit, std::int64_t at, std::int64_t count)>;
+  // The state of `count` elements of the flat parameter's shard from `at` on.
+  using StateOf = std::function<BoxState(const FlatParameter& flat, std::int64_t at,
+                                         std::int64_t count)>;
 
   // No matrices, no memory.
   MatrixUpdate() = default;
-  // Of the units that have `matrices`. wide: type of the state; products: of the
-  // arithmetic on whole matrices.
-  MatrixUpdate(const std::vector<Unit>& units, comm::Mesh& mesh, Device device,
+  // Of the flat parameters that have `matrices`. wide: type of the state; products: of
+  // the arithmetic on whole matrices.
+  MatrixUpdate(const std::vector<FlatParameter>& flats, comm::Mesh& mesh, Device device,
                DType wide, DType products);
 
   // One step of all matrices: momenta and master weights are updated, gradients are left
@@ -54,12 +54,12 @@ class MatrixUpdate {
  private:
   // A matrix of the model with this rank's boxes of it, which may be none.
   struct Matrix {
-    const Slab* any = nullptr;  // for name and shape
-    const Unit* unit = nullptr;
+    const Slab* slab = nullptr;  // for name and shape
+    const FlatParameter* flat = nullptr;
     struct Box {
-      FlatBox box;
+      ParamBox box;
       const Param* param = nullptr;
-      std::int64_t at = 0;  // in the unit's share
+      std::int64_t at = 0;  // in the flat parameter's shard
     };
     std::vector<Box> boxes;
   };
@@ -68,10 +68,10 @@ class MatrixUpdate {
     int tensor = 0, shard = 0, copy = 0;
   };
 
-  void find_matrices(const std::vector<Unit>& units);
+  void find_matrices(const std::vector<FlatParameter>& flats);
   std::size_t round_end(std::size_t first) const;
-  int ranks_of(const Unit& unit) const;
-  Owner owner_of(const Unit& unit, std::size_t i) const;
+  int ranks_of(const FlatParameter& flat) const;
+  Owner owner_of(const FlatParameter& flat, std::size_t i) const;
   TensorView whole_of(std::size_t i, const Matrix& matrix) const;
   void collect(Stream& stream, const OptimizerConfig& config, const StepFactors& factors,
                const StateOf& state_of, std::size_t first, std::size_t last);

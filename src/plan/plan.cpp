@@ -45,7 +45,8 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   }
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;
-    for (const optim::Unit& unit : store.units()) elements += unit.share_elements();
+    for (const optim::FlatParameter& flat : store.flats())
+      elements += flat.shard_elements();
     const std::size_t shares = static_cast<std::size_t>(elements) *
                                size_of(store.config().type(TensorClass::weight));
     weights -= shares;
@@ -84,12 +85,12 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
   Plan plan;
   fill_memory(plan, engine, mesh, config);
   plan.traffic = engine::last_lap(meter);
-  for (const optim::Unit& unit : engine.store().units()) {
+  for (const optim::FlatParameter& flat : engine.store().flats()) {
     PlannedUnit& row = plan.units.emplace_back();
     row.name =
-        unit.name + (unit.expert ? " experts" : "") + (unit.frozen ? " (frozen)" : "");
-    for (const optim::Piece& piece : unit.pieces) row.parameters += piece.elements;
-    row.share = unit.share_elements();
+        flat.name + (flat.expert ? " experts" : "") + (flat.frozen ? " (frozen)" : "");
+    for (const optim::ParameterView& view : flat.views) row.parameters += view.elements;
+    row.share = flat.shard_elements();
   }
   plan.local_parameters = engine.store().local_elements();
   plan.parameters = model::parameter_count(config.model);

@@ -59,10 +59,10 @@ class Ids {
   std::vector<Buffer> memory_;
 };
 
-std::vector<std::byte> bytes_of(const std::vector<optim::StoredBox>& boxes) {
+std::vector<std::byte> bytes_of(const std::vector<optim::StateBox>& boxes) {
   std::vector<std::byte> all;
   io::HostCopy host;
-  for (const optim::StoredBox& box : boxes) {
+  for (const optim::StateBox& box : boxes) {
     const TensorView x = host.read(box.data);
     const auto* const first = static_cast<const std::byte*>(x.raw());
     all.insert(all.end(), first, first + x.bytes());

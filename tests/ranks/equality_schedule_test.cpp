@@ -3,7 +3,7 @@
 #include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "model/stage.hpp"
-#include "optim/unit.hpp"
+#include "optim/flat_layout.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
 
@@ -161,15 +161,16 @@ TEST(EqualitySchedule, FrozenTensors) {
       const optim::ParameterStore& store = engine.store();
       const bool shared = store.config().sharding >= optim::Sharding::gradients;
       std::int64_t most = 0;
-      for (const optim::Unit& unit : store.units()) {
-        const auto held = shared ? unit.share_elements() : unit.elements;
-        if (unit.frozen) continue;
+      for (const optim::FlatParameter& flat : store.flats()) {
+        const auto held = shared ? flat.shard_elements() : flat.elements;
+        if (flat.frozen) continue;
         room += held * 4;
-        moments += unit.share_elements() * 8;
-        most = std::max(most, unit.elements);
+        moments += flat.shard_elements() * 8;
+        most = std::max(most, flat.elements);
       }
       if (shared) room += 2 * most * 4;  // of open units
-      for (const optim::Unit& unit : store.units()) moments += unit.share_elements() * 4;
+      for (const optim::FlatParameter& flat : store.flats())
+        moments += flat.shard_elements() * 4;
       gradients = static_cast<std::int64_t>(store.gradient_bytes());
       moments -= static_cast<std::int64_t>(store.optimizer_bytes());
     };
@@ -234,14 +235,14 @@ TEST(EqualitySchedule, UnitsSumToTheModel) {
         comm::Mesh mesh = comm::Mesh::meta(shape, rank, config.parallel.folding);
         engine::Engine engine(config, mesh, Device::meta());
         std::int64_t local = 0, pieces = 0;
-        for (const optim::Unit& unit : engine.store().units()) {
-          for (const optim::Piece& piece : unit.pieces) {
-            pieces += piece.elements;
-            const Range share = unit.share();
-            const Range mine{std::max(share.begin - piece.begin, std::int64_t{0}),
-                             std::min(share.end - piece.begin, piece.elements)};
-            if (mine.begin >= mine.end || unit.copies->rank() != 0) continue;
-            for (const optim::FlatBox& box : optim::boxes_of(*piece.param, mine))
+        for (const optim::FlatParameter& flat : engine.store().flats()) {
+          for (const optim::ParameterView& view : flat.views) {
+            pieces += view.elements;
+            const Range share = flat.shard();
+            const Range mine{std::max(share.begin - view.begin, std::int64_t{0}),
+                             std::min(share.end - view.begin, view.elements)};
+            if (mine.begin >= mine.end || flat.replicate_group->rank() != 0) continue;
+            for (const optim::ParamBox& box : optim::boxes_of(*view.param, mine))
               local += box.slab->owned ? box.extent.elements() : 0;
           }
         }

@@ -174,15 +174,14 @@ optim::OffloadTraffic expected_traffic(engine::Engine& engine, int steps) {
   const auto a =
       static_cast<std::int64_t>(size_of(config.type(TensorClass::gradient_sum)));
   std::int64_t trained = 0, shares = 0;
-  for (const optim::Unit& unit : store.units()) {
-    shares += unit.share_elements();
-    if (unit.frozen) continue;
-    for (const optim::Piece& piece : unit.pieces) {
-      const Range share = unit.share();
-      trained +=
-          std::max<std::int64_t>(std::min(share.end, piece.begin + piece.elements) -
-                                     std::max(share.begin, piece.begin),
-                                 0);
+  for (const optim::FlatParameter& flat : store.flats()) {
+    shares += flat.shard_elements();
+    if (flat.frozen) continue;
+    for (const optim::ParameterView& view : flat.views) {
+      const Range share = flat.shard();
+      trained += std::max<std::int64_t>(std::min(share.end, view.begin + view.elements) -
+                                            std::max(share.begin, view.begin),
+                                        0);
     }
   }
   // Each step: the share of the gradients down.
@@ -196,7 +195,7 @@ optim::OffloadTraffic expected_traffic(engine::Engine& engine, int steps) {
   // but those that are still there. One slot: head and embedding once. Two: the last two
   // units once more for backward, and the first two once more for the next forward.
   const std::int64_t M = engine.schedule().size() / 2;
-  const std::size_t U = store.units().size();
+  const std::size_t U = store.flats().size();
   for (std::size_t u = 0; u < U; ++u) {
     std::int64_t times = 0;
     if (config.prefetch == 0) {
@@ -204,7 +203,7 @@ optim::OffloadTraffic expected_traffic(engine::Engine& engine, int steps) {
     } else {
       times = (u < 2 ? 1 : M) + (u + 2 < U ? M : 0);
     }
-    traffic.to_device += steps * times * store.units()[u].share_elements() * w;
+    traffic.to_device += steps * times * store.flats()[u].shard_elements() * w;
   }
   return traffic;
 }

@@ -64,7 +64,7 @@ struct Reducing {
     store->release(0);
     store->finish_gradients();
     std::vector<std::pair<std::int64_t, double>> out;
-    for (const optim::StoredBox& box : store->gradient_boxes())
+    for (const optim::StateBox& box : store->gradient_boxes())
       for (std::int64_t i = 0; i < box.data.elements(); ++i)
         out.emplace_back(box.global_begin[0] + i, double{box.data.data<float>()[i]});
     return out;

@@ -94,14 +94,14 @@ State state_of(const Words& words) {
   State state{static_cast<std::int64_t>(store.weight_bytes()),
               static_cast<std::int64_t>(store.gradient_bytes()),
               static_cast<std::int64_t>(store.optimizer_bytes())};
-  for (const optim::Unit& unit : store.units()) {
-    state.padded += unit.elements;
-    state.largest = std::max(state.largest, unit.elements);
+  for (const optim::FlatParameter& flat : store.flats()) {
+    state.padded += flat.elements;
+    state.largest = std::max(state.largest, flat.elements);
   }
   // Padding: to 32 elements for each Param, to 32 for each rank for each unit.
   const std::int64_t P = model::parameter_count(config.model), d = world().size();
   const auto tensors = static_cast<std::int64_t>(store.params().size());
-  const auto units = static_cast<std::int64_t>(store.units().size());
+  const auto units = static_cast<std::int64_t>(store.flats().size());
   EXPECT_GE(state.padded, P);
   EXPECT_LE(state.padded, P + 31 * tensors + (32 * d - 1) * units);
   return state;

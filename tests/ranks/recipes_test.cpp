@@ -344,7 +344,7 @@ TEST(Recipes, BytesPerParameter) {
     engine::Engine engine(config, mesh, mesh.device());
     const optim::ParameterStore& store = engine.store();
     std::int64_t padded = 0;
-    for (const optim::Unit& unit : store.units()) padded += unit.elements;
+    for (const optim::FlatParameter& flat : store.flats()) padded += flat.elements;
     const double bytes = recipe_named(name).bytes_per_parameter();
     if (published.contains(name)) {
       EXPECT_EQ(bytes, published.at(name));
@@ -371,12 +371,12 @@ TEST(Recipes, GradientTraffic) {
   for (const char* recipe : {"ms_amp_o1", "fp8_lm"}) {
     std::int64_t sent = 0, expected = 0;
     const auto inspect = [&](engine::Engine& engine) {
-      for (const optim::Unit& unit : engine.store().units()) {
+      for (const optim::FlatParameter& flat : engine.store().flats()) {
         const std::int64_t part =
-            divide_up(divide_up(unit.elements, P), optim::alignment_elements) *
+            divide_up(divide_up(flat.elements, P), optim::alignment_elements) *
             optim::alignment_elements;
         expected += 2 * 2 * (P - 1) * part;
-        comm::Group& group = *unit.copies;
+        comm::Group& group = *flat.replicate_group;
         sent = group.traffic(comm::Collective::all_to_all).bytes +
                group.traffic(comm::Collective::all_gather).bytes;
       }
@@ -393,9 +393,9 @@ TEST(Recipes, WeightTraffic) {
     train_recipe("llama", recipe, strategy("FULL_SHARD", 1), 1,
                  [&](engine::Engine& engine) {
                    bytes = engine.store()
-                               .units()
+                               .flats()
                                .front()
-                               .shards->traffic(comm::Collective::all_gather)
+                               .shard_group->traffic(comm::Collective::all_gather)
                                .bytes;
                  });
     return bytes;

@@ -37,8 +37,8 @@ inline std::string key(std::string_view group, Collective kind) {
 class ClosedForm {
  public:
   ClosedForm(const config::RunConfig& config, const comm::Mesh& mesh,
-             const std::vector<optim::Unit>& units)
-      : config_(config), mesh_(mesh), units_(units), M_(config.microbatches()) {
+             const std::vector<optim::FlatParameter>& flats)
+      : config_(config), mesh_(mesh), flats_(flats), M_(config.microbatches()) {
     const schedule::PipelineShape shape = engine::pipeline_shape(config);
     const int stages = schedule::stages(shape);
     const auto cut =
@@ -165,17 +165,17 @@ class ClosedForm {
   void gradients() {
     if (config_.parallel.sharding == Sharding::none) {  // one bucket
       std::int64_t whole = 0;
-      for (const auto& unit : units_) whole += unit.elements;
+      for (const auto& flat : flats_) whole += flat.elements;
       all_reduce(mesh_.replicas(), 1, whole, 4);
     }
-    for (const auto& unit : units_) {
+    for (const auto& flat : flats_) {
       if (config_.parallel.sharding != Sharding::none) {
         const bool each = config_.parallel.sharding != Sharding::optimizer;
-        parts(mesh_.shards(), Collective::reduce_scatter, each ? M_ : 1, unit.elements,
+        parts(mesh_.shards(), Collective::reduce_scatter, each ? M_ : 1, flat.elements,
               4);
-        all_reduce(mesh_.copies(), 1, unit.share_elements(), 4);
+        all_reduce(mesh_.copies(), 1, flat.shard_elements(), 4);
       }
-      if (unit.shared_by_ends) all_reduce(mesh_.ends(), 1, unit.share_elements(), 4);
+      if (flat.shared_by_ends) all_reduce(mesh_.ends(), 1, flat.shard_elements(), 4);
     }
   }
 
@@ -184,28 +184,28 @@ class ClosedForm {
   // (The gradients of head and embedding need no weights, but what comes next is fetched
   // ahead.)
   void weights() {
-    const auto gather = [&](std::int64_t times, const optim::Unit& unit) {
-      parts(mesh_.shards(), Collective::all_gather, times, unit.elements, w_);
+    const auto gather = [&](std::int64_t times, const optim::FlatParameter& flat) {
+      parts(mesh_.shards(), Collective::all_gather, times, flat.elements, w_);
     };
-    const std::size_t U = units_.size();
+    const std::size_t U = flats_.size();
     const bool whole = config_.parallel.sharding < Sharding::weights;
     for (std::size_t u = 0; u < U; ++u) {
       if (config_.parallel.sharding == Sharding::none) break;
       if (whole) {
-        gather(1, units_[u]);
+        gather(1, flats_[u]);
       } else if (config_.parallel.prefetch == 0) {  // one slot
-        gather(M_, units_[u]);
-        if (u != 0 && u != U - 1) gather(M_, units_[u]);
+        gather(M_, flats_[u]);
+        if (u != 0 && u != U - 1) gather(M_, flats_[u]);
       } else {  // two slots: the last two are there for backward, then the first two
-        gather(u < 2 ? 1 : M_, units_[u]);
-        if (u + 2 < U) gather(M_, units_[u]);
+        gather(u < 2 ? 1 : M_, flats_[u]);
+        if (u + 2 < U) gather(M_, flats_[u]);
       }
     }
   }
 
   const config::RunConfig& config_;
   const comm::Mesh& mesh_;
-  const std::vector<optim::Unit>& units_;
+  const std::vector<optim::FlatParameter>& flats_;
   std::int64_t M_, T_ = 0, w_ = 0, layers_ = 0, sends_ = 0;
   bool first_ = false, last_ = false;
   Table table_;

@@ -88,7 +88,7 @@ Measured run_two_steps(const config::RunConfig& config,
   }
   for (const auto& row : engine::all_laps(meter))
     measured.exposed += row.traffic.exposed_seconds;
-  measured.closed = test::ClosedForm(config, mesh, store.units()).table();
+  measured.closed = test::ClosedForm(config, mesh, store.flats()).table();
   const auto after = ledger();
   for (std::size_t c = 0; c < after.size(); ++c)
     measured.memory[c] = after[c] - before[c];
@@ -272,7 +272,7 @@ TEST(Traffic, AllRanksTogether) {
   std::int64_t elements = 0;
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, world.rank());
   engine::Engine engine(config, mesh, Device::meta());
-  for (const auto& unit : engine.store().units()) elements += unit.elements;
+  for (const auto& flat : engine.store().flats()) elements += flat.elements;
   const double sent = world.sum(
       static_cast<double>(real.second.at(key("replicas", Collective::all_reduce)).bytes));
   const double small = 2 * 8 * world.size();  // tokens and loss, direct

@@ -169,7 +169,7 @@ class TwoWeights {
   std::int64_t first_row(const Param& param) const {
     return parts_ > 1 ? param.shape[0] * world().rank() : 0;
   }
-  static Numbers numbers(const std::vector<optim::StoredBox>& boxes,
+  static Numbers numbers(const std::vector<optim::StateBox>& boxes,
                          const std::string& section, const std::string& tensor) {
     double scale = 1;
     Numbers out;

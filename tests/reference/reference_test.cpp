@@ -105,7 +105,7 @@ class Model {
 
   // Each box of each tensor against the file, relative to the norm of the whole tensor;
   // the tensors that were there.
-  std::set<std::string> compare(const std::vector<optim::StoredBox>& boxes,
+  std::set<std::string> compare(const std::vector<optim::StateBox>& boxes,
                                 const std::string& section, const std::string& group,
                                 double tolerance, double zero_gradient = 0) {
     std::set<std::string> seen;
@@ -174,7 +174,7 @@ class Model {
   }
 
   // |box - reference| / |whole reference|, L2.
-  double relative_error(const optim::StoredBox& box, const std::string& group) const {
+  double relative_error(const optim::StateBox& box, const std::string& group) const {
     const std::string name = group + "/" + box.slab->tensor;
     const Shape& extent = box.data.shape();
     std::vector<double> expected(static_cast<std::size_t>(extent.elements()));

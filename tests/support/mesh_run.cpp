@@ -83,7 +83,7 @@ std::vector<double> in_double(const TensorView& of) {
   return {values.begin(), values.end()};
 }
 
-Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
+Tensors gather(const std::vector<optim::StateBox>& boxes, comm::Mesh& mesh) {
   Tensors tensors;
   const bool alone = mesh.shape().size() == 1;
   std::vector<engine::NamedShape> names;
@@ -96,7 +96,7 @@ Tensors gather(const std::vector<optim::StoredBox>& boxes, comm::Mesh& mesh) {
   // In double, which holds every number of every other type. FP8 codes stand for
   // themselves: code + 1, so that a zero code is seen to be there.
   std::vector<std::vector<double>> values;
-  std::vector<optim::StoredBox> wide;
+  std::vector<optim::StateBox> wide;
   for (const auto& box : boxes) {
     values.push_back(in_double(box.data));
     wide.push_back(box);

@@ -65,7 +65,7 @@ struct Model {
   }
 
   double weight(const std::string& name) const {
-    for (const StoredBox& box : store->state_boxes())
+    for (const StateBox& box : store->state_boxes())
       if (box.section == "model" && box.slab->tensor == name)
         return box.data.dtype() == DType::f64 ? box.data.data<double>()[3]
                                               : double{box.data.data<float>()[3]};
@@ -154,7 +154,7 @@ TEST(ParameterGroups, AdamW) {
 
 std::size_t sections(const ParameterStore& store, const std::string& section) {
   std::size_t count = 0;
-  for (const StoredBox& box : store.state_boxes())
+  for (const StateBox& box : store.state_boxes())
     count += box.section.starts_with(section) ? 1 : 0;
   return count;
 }

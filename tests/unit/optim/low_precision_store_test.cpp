@@ -73,7 +73,7 @@ struct OneWeight {
   std::vector<double> state(const std::string& section) const {
     double scale = 1;
     std::vector<double> out;
-    for (const StoredBox& box : store->state_boxes()) {
+    for (const StateBox& box : store->state_boxes()) {
       if (box.section == section + "_scale") scale = box.data.data<float>()[0];
       if (box.section != section) continue;
       for (std::int64_t i = 0; i < box.data.elements(); ++i) {
@@ -172,7 +172,7 @@ TEST(NarrowStore, UpdateAgainstDouble) {
       SCOPED_TRACE(format("{} step {}", name, step));
       one.add(some_gradient(step));
       std::vector<double> g;
-      for (const StoredBox& box : one.store->gradient_boxes())
+      for (const StateBox& box : one.store->gradient_boxes())
         for (const float x : box.data.span<float>()) g.push_back(double{x});
       const auto exact = some_gradient(step);
       const double amax = largest({exact.begin(), exact.end()});

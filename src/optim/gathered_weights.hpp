@@ -1,0 +1,63 @@
+// GatheredWeights: the weights in use, whole or as shards that are gathered for a module.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "base/weight_access.hpp"
+#include "optim/state_scales.hpp"
+#include "optim/store_context.hpp"
+
+namespace trireme::optim {
+
+// Binds the values of Params: for ever where weights are whole and of the modules' type,
+// else from fetch() to release(). What is released stays until its memory is needed, so
+// that backward finds what forward ended with.
+class GatheredWeights {
+ public:
+  GatheredWeights(StoreContext& context, StateScales& scales, Device device);
+
+  // See WeightAccess.
+  void fetch(int module, Direction direction);
+  void release(int module);
+  // What is gathered is out of date, after weights changed.
+  void forget();
+
+  // This rank's shard of a flat parameter, as weights are kept.
+  TensorView shard(const FlatParameter& flat) const;
+  // Brings the shards of all ranks together where weights are kept whole; else nothing.
+  comm::Handle all_gather(const FlatParameter& flat);
+
+  // Most buckets that were gathered at once so far, and gathers made.
+  int peak_gathered() const { return peak_gathered_; }
+  std::int64_t gathers() const { return gathers_; }
+  std::size_t bytes() const {
+    return weights_.bytes() + gathered_.bytes() + wire_.bytes();
+  }
+  std::size_t bytes_at_rest() const { return weights_.bytes(); }
+
+ private:
+  void bind_whole();
+  void allocate_buffers(Device device);
+  void bind(int bucket, const TensorView& memory);
+  BucketBuffer* buffer_of(int bucket);
+  BucketBuffer* idle_buffer(std::int64_t before);
+  void start_gather(BucketBuffer& buffer, int bucket);
+  void settle(BucketBuffer& buffer);
+  void convert(const FlatParameter& flat, const TensorView& kept, const TensorView& used);
+  void fetch_ahead(int module, Direction direction, std::int64_t start);
+
+  StoreContext& context_;
+  StateScales& scales_;
+  Buffer weights_;   // of all flat parameters: unsharded, or shards
+  Buffer gathered_;  // unsharded buckets in the modules' type
+  Buffer wire_;      // the same as they are gathered, before they are converted
+  std::vector<BucketBuffer> buffers_;
+  std::int64_t clock_ = 0, gathers_ = 0;
+  int peak_gathered_ = 0;
+};
+
+}  // namespace trireme::optim

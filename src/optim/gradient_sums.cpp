@@ -1,0 +1,313 @@
+// GradientSums: contributions of microbatches, buckets and reductions.
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/gradient_sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/device_memory.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace trireme::optim {
+
+GradientSums::GradientSums(StoreContext& context, NumberCodec& codec, Device device)
+    : context_(context),
+      codec_(codec),
+      traffic_(context, codec, device),
+      flats_(context.layout.flats.size()) {
+  allocate(device);
+  for (const FlatParameter& flat : context.layout.flats)
+    for (const ParameterView& view : flat.views) params_[view.param].flat = flat.index;
+  if (context.config.sharding == Sharding::none) cut_buckets();
+  if (!context.config.opens_gradients()) bind_whole();
+  partial_.emplace(
+      context, [this](const FlatParameter& flat) { return shard(flat); }, device);
+}
+
+void GradientSums::allocate(Device device) {
+  const StoreConfig& config = context_.config;
+  const FlatLayout& layout = context_.layout;
+  const DType sum = config.type(TensorClass::gradient_sum);
+  const DType microbatch = config.type(TensorClass::gradient);
+  sums_ = Buffer(device, sum,
+                 {config.shards_gradients() ? layout.trained_shard_elements
+                                            : layout.trained_unsharded_elements},
+                 MemoryClass::gradients, "gradients");
+  if (config.keeps_microbatch())
+    microbatch_ = Buffer(device, microbatch, {layout.trained_unsharded_elements},
+                         MemoryClass::gradients, "gradients of a microbatch");
+  if (config.opens_gradients()) {
+    // One more than a module opens: it is reduced while the next is filled.
+    const int buffers = layout.most_buckets + 1;
+    std::int64_t most = 0;
+    for (const Bucket& bucket : layout.buckets)
+      most = std::max(most, bucket.trained_elements);
+    buffers_.resize(static_cast<std::size_t>(buffers));
+    opened_ = Buffer(device, config.accumulator(), {buffers * most},
+                     MemoryClass::gradients, "whole gradients");
+  }
+  if (!config.low_precision()) return;
+  const std::size_t tensors = layout.tensors.size();
+  sum_scales_ = Scales(device, sum, tensors, "scales of gradient sums");
+  microbatch_scales_ = Scales(device, microbatch, tensors, "scales of gradients");
+  if (!config.low_precision_sums()) return;
+  std::int64_t largest = 0;
+  for (const FlatParameter& flat : layout.flats)
+    largest = std::max(largest, flat.elements);
+  values_ = Buffer(device, config.accumulator(), {largest}, MemoryClass::workspace,
+                   "gradient of a flat parameter");
+}
+
+void GradientSums::bind_whole() {
+  for (const FlatParameter& flat : context_.layout.flats) {
+    if (flat.frozen) continue;
+    for (const ParameterView& view : flat.views)
+      view.param->gradient =
+          unsharded(flat).rows(view.begin, view.elements).reshape(view.param->shape);
+  }
+}
+
+// Buckets are cut from the end: backward completes the last weights first. All Params of
+// a bucket are summed over the same ranks.
+void GradientSums::cut_buckets() {
+  const auto element = static_cast<std::int64_t>(size_of(context_.config.accumulator()));
+  const std::int64_t least =
+      std::max<std::int64_t>(context_.config.bucket_bytes / element, 1);
+  std::int64_t end = context_.layout.trained_unsharded_elements;
+  for (std::size_t f = context_.layout.flats.size(); f-- > 0;) {
+    const FlatParameter& flat = context_.layout.flats[f];
+    if (flat.frozen) continue;
+    for (std::size_t i = flat.views.size(); i-- > 0;) {
+      const ParameterView& view = flat.views[i];
+      const bool open = !reduce_buckets_.empty() &&
+                        reduce_buckets_.back().group == flat.replicate_group &&
+                        reduce_buckets_.back().end - reduce_buckets_.back().begin < least;
+      if (!open) reduce_buckets_.push_back({end, end, flat.replicate_group, 0, 0, {}});
+      ReduceBucket& bucket = reduce_buckets_.back();
+      bucket.begin = end = flat.unsharded_begin + view.begin;
+      ++bucket.params;
+      state_of(*view.param).bucket = reduce_buckets_.size() - 1;
+    }
+  }
+}
+
+GradientSums::ParamState& GradientSums::state_of(const Param& param) {
+  const auto found = params_.find(&param);
+  require(found != params_.end(), "'{}' is not in this store", param.name);
+  return found->second;
+}
+
+TensorView GradientSums::shard(const FlatParameter& flat) const {
+  return context_.config.shards_gradients() ? shard_in(sums_, flat)
+                                            : shard_of_unsharded(sums_, flat);
+}
+
+void GradientSums::begin(std::int64_t microbatches) {
+  for (auto& [param, state] : params_)
+    state.missing = param->frozen ? 0 : microbatches * param->contributions;
+  for (ReduceBucket& bucket : reduce_buckets_) bucket.pending = bucket.params;
+  for (const FlatParameter& flat : context_.layout.flats)
+    flats_[flat.index].pending =
+        flat.frozen ? 0 : static_cast<std::int64_t>(flat.views.size());
+}
+
+void GradientSums::ready(Param& param) {
+  ParamState& state = state_of(param);
+  require(state.missing > 0, "'{}' has more gradient contributions than expected",
+          param.name);
+  context_.mesh.everyone().progress();
+  if (--state.missing > 0) return;
+  FlatState& of_flat = flats_[state.flat];
+  --of_flat.pending;
+  const StoreConfig& config = context_.config;
+  if (config.low_precision_gradients() || config.low_precision_traffic())
+    return;  // at the end of the step
+  if (config.sharding == Sharding::none) {
+    ReduceBucket& bucket = reduce_buckets_[state.bucket];
+    if (--bucket.pending > 0) return;
+    bucket.handle = bucket.group->all_reduce(
+        context_.stream, sums_.view().rows(bucket.begin, bucket.end - bucket.begin));
+  } else if (config.sharding == Sharding::optimizer && of_flat.pending == 0) {
+    const FlatParameter& flat = context_.layout.flats[state.flat];
+    of_flat.handle =
+        flat.shard_group->reduce_scatter(context_.stream, unsharded(flat), shard(flat));
+  }
+}
+
+BucketBuffer& GradientSums::idle_buffer(int bucket) {
+  for (std::size_t tries = 0; tries < buffers_.size(); ++tries) {
+    BucketBuffer& buffer = buffers_[next_buffer_++ % buffers_.size()];
+    if (buffer.users > 0) continue;
+    settle(buffer);
+    buffer.bucket = bucket;
+    buffer.users = 1;
+    return buffer;
+  }
+  fail(Status::internal, "no memory for the gradients of another module");
+}
+
+void GradientSums::for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const {
+  const TensorView memory = memory_of(buffers_, buffer, opened_);
+  std::int64_t begin = 0;
+  for (const std::size_t f : context_.layout.bucket(buffer.bucket).flats) {
+    const FlatParameter& flat = context_.layout.flats[f];
+    if (flat.frozen) continue;
+    body(flat, memory.rows(begin, flat.elements));
+    begin += flat.elements;
+  }
+}
+
+void GradientSums::bind(BucketBuffer& buffer, bool bound) {
+  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+    for (const ParameterView& view : flat.views)
+      view.param->gradient =
+          bound ? gradient.rows(view.begin, view.elements).reshape(view.param->shape)
+                : TensorView();
+  });
+}
+
+void GradientSums::open(int module) {
+  if (!context_.config.opens_gradients()) return;
+  for (const int bucket : context_.layout.module_buckets(module)) {
+    const std::int64_t trained = context_.layout.bucket(bucket).trained_elements;
+    if (trained == 0) continue;
+    BucketBuffer& buffer = idle_buffer(bucket);
+    kernels::fill(context_.stream, memory_of(buffers_, buffer, opened_).rows(0, trained),
+                  0.0);
+    bind(buffer, true);
+  }
+}
+
+void GradientSums::close(int module) {
+  if (!context_.config.opens_gradients()) return;
+  for (const int bucket : context_.layout.module_buckets(module)) {
+    for (BucketBuffer& buffer : buffers_) {
+      if (buffer.bucket != bucket || buffer.users == 0) continue;
+      bind(buffer, false);
+      buffer.users = 0;
+      if (context_.config.shards_gradients()) {
+        start_reduction(buffer);
+      } else {
+        deliver(buffer);
+      }
+    }
+  }
+}
+
+void GradientSums::start_reduction(BucketBuffer& buffer) {
+  buffer.settled = false;
+  buffer.handles.clear();
+  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+    round_microbatch(flat, gradient);
+    if (context_.config.low_precision_traffic()) {
+      traffic_.reduce_scatter(flat, gradient);
+      buffer.handles.emplace_back();
+      return;
+    }
+    buffer.handles.push_back(flat.shard_group->reduce_scatter(
+        context_.stream, gradient,
+        gradient.rows(flat.shard().begin, flat.shard_elements())));
+  });
+}
+
+// Waits for the buffer's reductions and adds their results to this rank's shards.
+void GradientSums::settle(BucketBuffer& buffer) {
+  if (buffer.settled) return;
+  std::size_t i = 0;
+  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+    buffer.handles[i++].wait();
+    add(flat, flat.shard(), gradient.rows(flat.shard().begin, flat.shard_elements()),
+        shard(flat));
+  });
+  buffer.settled = true;
+}
+
+// A module's whole gradients join the sums of this rank.
+void GradientSums::deliver(BucketBuffer& buffer) {
+  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+    if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
+    add(flat, flat.whole(), gradient, unsharded(flat));
+  });
+  buffer.settled = true;
+}
+
+void GradientSums::finish() {
+  const FlatLayout& layout = context_.layout;
+  const StoreConfig& config = context_.config;
+  // 1. What is in flight.
+  for (const FlatParameter& flat : layout.flats) {
+    FlatState& state = flats_[flat.index];
+    require(state.pending == 0, "{} weights of '{}' have no complete gradient",
+            state.pending, flat.name);
+    state.handle.wait();
+  }
+  for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
+  for (std::size_t i = 0; i < buffers_.size(); ++i)  // in the order of opening
+    settle(buffers_[next_buffer_++ % buffers_.size()]);
+  // 2. The ranks that hold the same weights.
+  if (config.low_precision_gradients() || config.low_precision_traffic()) {
+    reduce_low_precision();
+  } else if (config.sharding != Sharding::none) {
+    for (const FlatParameter& flat : layout.flats) {
+      if (flat.frozen) continue;
+      flats_[flat.index].handle =
+          flat.replicate_group->all_reduce(context_.stream, shard(flat));
+    }
+    for (FlatState& state : flats_) state.handle.wait();
+  }
+  // 3. The tensor axis, and the ends of the pipeline.
+  partial_->sum(*this);
+  comm::Group& ends = context_.mesh.ends();
+  for (const FlatParameter& flat : layout.flats) {
+    if (!flat.shared_by_ends || flat.frozen || ends.size() == 1) continue;
+    with_values(flat, flat.shard(), shard(flat), [&](const TensorView& sum) {
+      ends.all_reduce(context_.stream, sum).wait();
+    });
+  }
+}
+
+double GradientSums::norm() {
+  Stream& stream = context_.stream;
+  if (norm_.view().empty())
+    norm_ = Buffer(stream.device(), DType::f64, {1}, MemoryClass::communication, "norm");
+  kernels::fill(stream, norm_.view(), 0.0);
+  for (const FlatParameter& flat : context_.layout.flats) {
+    if (flat.frozen || flat.replicate_group->rank() != 0) continue;
+    add_squares(flat, shard(flat));
+  }
+  context_.mesh.everyone().all_reduce(stream, norm_.view()).wait();
+  double squares = 0;
+  copy_bytes(stream, norm_.view(), TensorView(&squares, DType::f64, {1}));
+  return std::sqrt(squares);
+}
+
+void GradientSums::clear() {
+  optim::clear(context_.stream, sums_.view());
+  if (sum_scales_.empty()) return;
+  sum_scales_.set_all(context_.stream,
+                      std::vector<float>(context_.layout.tensors.size(), 1.0f));
+}
+
+// The reductions of ZeRO-1 leave their results in the shard alone.
+void GradientSums::clear_unsharded(const FlatParameter& flat) {
+  if (context_.config.sharding == Sharding::optimizer)
+    kernels::fill(context_.stream, unsharded(flat), 0.0);
+}
+
+void GradientSums::spoil() {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const FlatParameter& flat = context_.layout.flats.front();
+  if (sum_scales_.empty())
+    return kernels::fill(context_.stream, shard(flat).rows(0, 1), nan);
+  for_each_tensor(flat, flat.shard(), [&](const TensorRange& tensor, Range) {
+    sum_scales_.set(context_.stream, tensor.tensor, static_cast<float>(nan));
+  });
+}
+
+std::size_t GradientSums::workspace_bytes() const {
+  return values_.bytes() + shown_.bytes() + sum_scales_.bytes() +
+         microbatch_scales_.bytes() + traffic_.bytes();
+}
+
+}  // namespace trireme::optim

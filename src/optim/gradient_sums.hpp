@@ -1,0 +1,130 @@
+// GradientSums: a step's gradients, from a microbatch to the sum over the mesh.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "optim/gradient_traffic.hpp"
+#include "optim/number_codec.hpp"
+#include "optim/partial_sums.hpp"
+
+namespace trireme::optim {
+
+// Sharding::none and optimizer: gradients are accumulated unsharded and reduced once a
+// step, as soon as the last contribution is there, or in finish() where they are kept or
+// sent in less than the accumulator's type. Beyond: each microbatch's are reduced and
+// scattered as a module closes, and added up in shards; replicas are summed once a step.
+// Only made for training.
+class GradientSums : private PartialSums::Codec {
+ public:
+  GradientSums(StoreContext& context, NumberCodec& codec, Device device);
+
+  // begin(), then the contributions of every microbatch, then finish(): see WeightAccess.
+  void begin(std::int64_t microbatches);
+  void open(int module);
+  void close(int module);
+  void ready(Param& param);
+  // Waits for the reductions; then sums what is still partial over the tensor axis, and
+  // the two copies of a table that the ends of the pipeline share.
+  void finish();
+
+  // Norm of the whole model's gradient, every element counted once; the same on all
+  // ranks.
+  double norm();
+  // Zeros, and scales of 1: those of gradients that were not finite are not.
+  void clear();
+  // What the update of a flat parameter leaves behind of it, beside its shard.
+  void clear_unsharded(const FlatParameter& flat);
+  // Makes a number of this rank's sums NaN, as they are kept: a fault for tests.
+  void spoil();
+
+  // This rank's shard of the sums, as they are kept, and their scales.
+  TensorView shard(const FlatParameter& flat) const;
+  const Scales& scales() const { return sum_scales_; }
+  // The sums over the whole mesh in the accumulator's type.
+  std::vector<StateBox> boxes();
+  GradientTraffic& traffic() { return traffic_; }
+  const GradientTraffic& traffic() const { return traffic_; }
+
+  std::size_t bytes() const { return bytes_at_rest() + opened_.bytes(); }
+  std::size_t bytes_at_rest() const { return sums_.bytes() + microbatch_.bytes(); }
+  std::size_t workspace_bytes() const;
+  std::size_t communication_bytes() const { return partial_->bytes() + norm_.bytes(); }
+
+ private:
+  // A range of unsharded sums that one all-reduce sums.
+  struct ReduceBucket {
+    std::int64_t begin = 0, end = 0;  // elements
+    comm::Group* group = nullptr;
+    std::int64_t params = 0;   // that lie in it
+    std::int64_t pending = 0;  // of them not complete in this step
+    comm::Handle handle;
+  };
+  struct ParamState {
+    std::size_t flat = 0;
+    std::size_t bucket = 0;    // of reduce_buckets_
+    std::int64_t missing = 0;  // contributions in this step
+  };
+  struct FlatState {
+    std::int64_t pending = 0;  // Params not complete in this step
+    comm::Handle handle;
+  };
+  // A trained flat parameter of an open bucket, and its unsharded gradient.
+  using OpenBody = std::function<void(const FlatParameter&, const TensorView&)>;
+
+  void allocate(Device device);
+  void bind_whole();
+  void cut_buckets();
+  ParamState& state_of(const Param& param);
+  TensorView unsharded(const FlatParameter& flat) const {
+    return unsharded_in(sums_, flat);
+  }
+  // Gradients that a module adds to.
+  BucketBuffer& idle_buffer(int bucket);
+  void for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const;
+  void bind(BucketBuffer& buffer, bool bound);
+  void start_reduction(BucketBuffer& buffer);
+  void settle(BucketBuffer& buffer);
+  void deliver(BucketBuffer& buffer);
+  void round_microbatch(const FlatParameter& flat, const TensorView& values);
+  // Sums that are kept in another type than the accumulator's. `range` of the flat
+  // parameter; `values` are left undefined.
+  void add(const FlatParameter& flat, Range range, const TensorView& values,
+           const TensorView& sum);
+  void decode_sum(const FlatParameter& flat, Range range, const TensorView& sum,
+                  const TensorView& values);
+  void encode_sum(const FlatParameter& flat, Range range, const TensorView& values,
+                  const TensorView& sum);
+  void with_values(const FlatParameter& flat, Range range, const TensorView& sum,
+                   const std::function<void(const TensorView&)>& body);
+  void reduce_low_precision();
+  void add_squares(const FlatParameter& flat, const TensorView& shard);
+  void decode(const Slab& slab, const TensorView& box, const TensorView& values) override;
+  void encode(const Slab& slab, const TensorView& values, const TensorView& box) override;
+  void rescale(const Slab& slab, const TensorView& whole) override;
+
+  StoreContext& context_;
+  NumberCodec& codec_;
+  GradientTraffic traffic_;
+  Buffer sums_;        // of trained flat parameters: unsharded, or shards
+  Buffer microbatch_;  // of one microbatch, where it is kept in a type of its own
+  Buffer opened_;      // unsharded buckets that modules add to
+  Buffer values_;      // an unsharded flat parameter's gradient, decoded
+  Buffer norm_;        // f64 [1]
+  Buffer shown_;       // shards in the accumulator's type, for boxes()
+  Scales sum_scales_, microbatch_scales_;
+  std::unordered_map<const Param*, ParamState> params_;
+  std::vector<FlatState> flats_;
+  std::vector<ReduceBucket> reduce_buckets_;
+  std::vector<BucketBuffer> buffers_;
+  std::size_t next_buffer_ = 0;
+  std::optional<PartialSums> partial_;
+};
+
+}  // namespace trireme::optim

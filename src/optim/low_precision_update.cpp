@@ -1,0 +1,204 @@
+// OptimizerState: the step on low-precision state, in the accumulator's type.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "base/philox.hpp"
+#include "kernels/elementwise.hpp"
+#include "optim/optimizer_state.hpp"
+
+namespace trireme::optim {
+namespace {
+
+// What the codec's staging memory holds of a chunk.
+enum Staged : int { master = 0, gradient = 1, moment1 = 2, moment2 = 3 };
+
+}  // namespace
+
+// State that is offloaded passes through memory on the device; other state is used where
+// it lies. staged(): to be written, then given back; brought(): as it is kept.
+TensorView OptimizerState::staged(int i, const TensorView& kept, bool offloaded) const {
+  if (!offloaded) return kept;
+  const std::int64_t size = staged_state_.view().elements() / NumberCodec::stagings;
+  return memory_as(staged_state_.view().rows(i * size, size), kept.dtype(),
+                   kept.elements());
+}
+
+TensorView OptimizerState::brought(int i, const TensorView& kept) {
+  const TensorView here = staged(i, kept, offloads());
+  if (here.raw() != kept.raw()) context_.to_device(kept, here);
+  return here;
+}
+
+void OptimizerState::give_back(const TensorView& staged, const TensorView& kept) {
+  if (staged.raw() != kept.raw()) context_.to_host(staged, kept);
+}
+
+// Weights of FP8 from the master weights of this rank's shards.
+void OptimizerState::encode_weights() {
+  const auto each_chunk = [&](const auto& body) {
+    for (const FlatParameter& flat : context_.layout.flats) {
+      codec_.for_each_chunk(
+          flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
+            const Chunk chunk{flat, tensor, part};
+            const TensorView values = codec_.staging(master, chunk.count());
+            kernels::copy(context_.stream, brought(0, chunk.of(master_shard(flat))),
+                          values);
+            body(chunk, values);
+          });
+    }
+  };
+  scales_.start();
+  each_chunk([&](const Chunk& chunk, const TensorView& values) {
+    scales_.note_weight(chunk.tensor, chunk.part, values);
+  });
+  scales_.agree();
+  scales_.advance_weights();
+  each_chunk([&](const Chunk& chunk, const TensorView& values) {
+    const TensorView kept = chunk.of(weights_.shard(chunk.flat));
+    const TensorView codes = staged(3, kept, offloads_weights());
+    scales_.encode_weight(chunk.tensor, chunk.part, values,
+                          scales_.current(Scaled::weight), codes);
+    give_back(codes, kept);
+  });
+}
+
+kernels::RoundingKey OptimizerState::key_of(const Chunk& chunk, RoundedBy use,
+                                            std::int64_t step) const {
+  // Streams of one tensor's uses differ in bits that no other tensor's hash is likely to.
+  const std::uint64_t stream =
+      hash_name(context_.layout.tensors[chunk.tensor.tensor].slab->tensor) ^
+      (static_cast<std::uint64_t>(use) + 1) << 60;
+  return {context_.config.seed, stream, static_cast<std::uint32_t>(step)};
+}
+
+void OptimizerState::load(const Step& step, const Chunk& chunk) {
+  Stream& stream = context_.stream;
+  const auto& [flat, tensor, part] = chunk;
+  const std::int64_t count = chunk.count();
+  kernels::copy(stream, brought(0, chunk.of(master_shard(flat))),
+                codec_.staging(master, count));
+  decode(stream, chunk.of(step.gradients.shard(flat)), step.gradients.scales(),
+         tensor.tensor, codec_.staging(gradient, count));
+  if (!moment1_.view().empty())
+    decode(stream, brought(1, chunk.of(shard_in(moment1_, flat))),
+           scales_.current(Scaled::moment1), tensor.tensor,
+           codec_.staging(moment1, count));
+  if (moment2_.view().empty()) return;
+  decode(stream, brought(2, chunk.of(shard_in(moment2_, flat))),
+         scales_.current(Scaled::moment2), tensor.tensor, codec_.staging(moment2, count));
+  if (context_.config.keeps_roots())
+    kernels::square(stream, codec_.staging(moment2, count));
+}
+
+// The new master weights as they will be kept: the same bits in both passes.
+void OptimizerState::round_master(const Chunk& chunk, std::int64_t step) {
+  const StoreConfig& config = context_.config;
+  const TensorView values = codec_.staging(master, chunk.count());
+  const DType type = config.type(TensorClass::master);
+  if (type == config.accumulator()) return;
+  if (config.recipe.stochastic)
+    kernels::round_stochastic(context_.stream, values, run_of(chunk.tensor, chunk.part),
+                              type, 1.0f, key_of(chunk, RoundedBy::master, step));
+  const TensorView rounded =
+      memory_as(codec_.staging(gradient, chunk.count()), type, chunk.count());
+  kernels::copy(context_.stream, values, rounded);
+  kernels::copy(context_.stream, rounded, values);
+}
+
+void OptimizerState::note_magnitudes(const Chunk& chunk) {
+  const std::int64_t count = chunk.count();
+  scales_.note_weight(chunk.tensor, chunk.part, codec_.staging(master, count));
+  if (scales_.has(Scaled::moment1))
+    scales_.note_moment(Scaled::moment1, chunk.tensor, codec_.staging(moment1, count));
+  if (!scales_.has(Scaled::moment2) && !context_.config.keeps_roots()) return;
+  const TensorView second = codec_.staging(moment2, count);
+  if (context_.config.keeps_roots()) kernels::square_root(context_.stream, second, 0.0f);
+  scales_.note_moment(Scaled::moment2, chunk.tensor, second);
+}
+
+// Second moments as their roots will be kept. None becomes 0 that was not: the first
+// moment would be divided by epsilon.
+void OptimizerState::round_roots(const Chunk& chunk, std::int64_t step) {
+  const TensorView second = codec_.staging(moment2, chunk.count());
+  const DType type = context_.config.type(TensorClass::moment2);
+  const float scale = scales_.next(Scaled::moment2).at(chunk.tensor.tensor);
+  kernels::square_root(context_.stream, second,
+                       scale * kernels::fp8_decode(1, fp8_format(type)));
+  kernels::round_stochastic(context_.stream, second, run_of(chunk.tensor, chunk.part),
+                            type, scale, key_of(chunk, RoundedBy::moment2, step));
+}
+
+void OptimizerState::store(const Chunk& chunk, std::int64_t step) {
+  const auto& [flat, tensor, part] = chunk;
+  const auto write = [&](int i, const TensorView& kept, bool offloaded,
+                         const auto& encode) {
+    const TensorView codes = staged(i, kept, offloaded);
+    encode(codes);
+    give_back(codes, kept);
+  };
+  const TensorView values = codec_.staging(master, chunk.count());
+  write(0, chunk.of(master_shard(flat)), offloads(),
+        [&](const TensorView& kept) { kernels::copy(context_.stream, values, kept); });
+  if (owns_master())
+    write(3, chunk.of(weights_.shard(flat)), offloads_weights(),
+          [&](const TensorView& codes) {
+            scales_.encode_weight(chunk.tensor, chunk.part, values,
+                                  scales_.next(Scaled::weight), codes);
+          });
+  const auto write_moment = [&](int i, const Buffer& shards, TensorClass what,
+                                Scaled scaled, Staged from) {
+    write(i, chunk.of(shard_in(shards, chunk.flat)), offloads(),
+          [&](const TensorView& codes) {
+            codec_.encode(what, codec_.staging(from, chunk.count()), scales_.next(scaled),
+                          chunk.tensor.tensor, codes);
+          });
+  };
+  if (moment1_.view().empty()) return;
+  write_moment(1, moment1_, TensorClass::moment1, Scaled::moment1, moment1);
+  if (moment2_.view().empty()) return;
+  if (context_.config.keeps_roots()) round_roots(chunk, step);
+  write_moment(2, moment2_, TensorClass::moment2, Scaled::moment2, moment2);
+}
+
+// Updates the flat parameter's chunks in staging memory and calls finish(chunk).
+template <class Body>
+void OptimizerState::update_chunks(const Step& step, const FlatParameter& flat,
+                                   const Body& finish) {
+  codec_.for_each_chunk(flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
+    const Chunk chunk{flat, tensor, part};
+    const auto values = [&](const Buffer& kept, Staged where) {
+      return kept.view().empty() ? TensorView() : codec_.staging(where, chunk.count());
+    };
+    load(step, chunk);
+    apply_rule(step, *tensor.param, codec_.staging(master, chunk.count()),
+               codec_.staging(gradient, chunk.count()),
+               {values(moment1_, moment1), values(moment2_, moment2)}, TensorView());
+    round_master(chunk, step.factors.step);
+    finish(chunk);
+  });
+}
+
+// Where there are scales the update is made twice: once for the largest magnitudes, which
+// give the scales, and once to be kept.
+void OptimizerState::update_low_precision(const Step& step) {
+  const FlatLayout& layout = context_.layout;
+  if (scales_.any()) {
+    scales_.start();
+    for (const FlatParameter& flat : layout.flats)
+      if (!flat.frozen)
+        update_chunks(step, flat, [&](const Chunk& chunk) { note_magnitudes(chunk); });
+    scales_.agree();
+  }
+  for (const FlatParameter& flat : layout.flats) {
+    if (flat.frozen) continue;
+    update_chunks(step, flat,
+                  [&](const Chunk& chunk) { store(chunk, step.factors.step); });
+    gathers_[flat.index] = weights_.all_gather(flat);
+  }
+  for (auto& handle : gathers_) handle.wait();
+  scales_.advance();
+  step.gradients.clear();
+}
+
+}  // namespace trireme::optim

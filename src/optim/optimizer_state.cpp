@@ -1,0 +1,213 @@
+// OptimizerState: its memory, and the step in one sweep over it.
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/optimizer_state.hpp"
+
+#include <algorithm>
+
+#include "kernels/elementwise.hpp"
+#include "optim/learning_rate.hpp"
+
+namespace trireme::optim {
+namespace {
+
+// Elements that pass through staging memory at a time, on their way to and from the host.
+constexpr std::int64_t most_staged = 1 << 20;
+
+}  // namespace
+
+OptimizerState::OptimizerState(StoreContext& context, NumberCodec& codec,
+                               StateScales& scales, GatheredWeights& weights,
+                               Device device)
+    : context_(context),
+      codec_(codec),
+      scales_(scales),
+      weights_(weights),
+      gathers_(context.layout.flats.size()) {
+  const StoreConfig& config = context.config;
+  if (!config.training) return;
+  allocate(device);
+  if (config.rule->kind != UpdateKind::matrices) return;
+  require(!offloads() && !config.low_precision_state(), Status::bad_content,
+          "{} needs its state on the device, in {}", config.rule->name,
+          name_of(config.accumulator()));
+  matrices_ = MatrixUpdate(context.layout.flats, context.mesh, device,
+                           config.accumulator(), config.module_type());
+}
+
+void OptimizerState::allocate(Device device) {
+  const StoreConfig& config = context_.config;
+  const FlatLayout& layout = context_.layout;
+  const MemoryClass use = offloads() ? MemoryClass::offloaded : MemoryClass::optimizer;
+  const DType weight = config.type(TensorClass::weight);
+  const DType master = config.type(TensorClass::master);
+  // The host updates a copy of its own even where the types are the same.
+  if (weight != master || config.offload == Offload::optimizer)
+    master_ = flat_buffer(device, master, layout.shard_elements, use, "master weights");
+  if (config.has_moment1())
+    moment1_ = flat_buffer(device, config.type(TensorClass::moment1),
+                           layout.trained_shard_elements, use, "first moments");
+  if (config.has_moment2())
+    moment2_ = flat_buffer(device, config.type(TensorClass::moment2),
+                           layout.elementwise_shard_elements, use, "second moments");
+  if (!offloads()) return;
+  const std::int64_t elements =
+      std::min(most_staged, std::max<std::int64_t>(layout.trained_shard_elements, 1));
+  staged_weight_ =
+      flat_buffer(device, weight, elements, MemoryClass::offloaded, "staged weights");
+  if (config.low_precision_state()) {
+    const std::int64_t state = NumberCodec::stagings * codec_.chunk_elements() *
+                               static_cast<std::int64_t>(size_of(config.accumulator()));
+    staged_state_ =
+        Buffer(device, DType::u8, {state}, MemoryClass::workspace, "offloaded state");
+  } else {
+    staged_gradient_ = flat_buffer(device, config.type(TensorClass::gradient_sum),
+                                   elements, MemoryClass::offloaded, "staged gradients");
+  }
+}
+
+TensorView OptimizerState::master_shard(const FlatParameter& flat) const {
+  return owns_master() ? shard_in(master_, flat) : weights_.shard(flat);
+}
+
+void OptimizerState::refresh_weights() {
+  weights_.forget();
+  scales_.receive_moments();
+  const bool coded = scales_.has(Scaled::weight);
+  if (coded) encode_weights();
+  std::vector<comm::Handle> handles;
+  for (const FlatParameter& flat : context_.layout.flats) {
+    if (owns_master() && !coded) round_weights(master_shard(flat), weights_.shard(flat));
+    handles.push_back(weights_.all_gather(flat));
+  }
+  for (auto& handle : handles) handle.wait();
+}
+
+// weights in use = master weights; through the host's staging memory where the two lie
+// apart.
+void OptimizerState::round_weights(const TensorView& master, const TensorView& weights) {
+  Stream host(master.device());
+  if (context_.config.offload != Offload::optimizer)
+    return kernels::copy(host, master, weights);
+  const std::int64_t most = staged_weight_.view().elements();
+  for (std::int64_t done = 0; done < master.elements(); done += most) {
+    const std::int64_t count = std::min(most, master.elements() - done);
+    const TensorView staged = staged_weight_.view().rows(0, count);
+    kernels::copy(host, master.rows(done, count), staged);
+    context_.to_device(staged, weights.rows(done, count));
+  }
+}
+
+std::vector<StateBox> OptimizerState::boxes() const {
+  std::vector<StateBox> boxes;
+  std::int64_t owned = 0;
+  for (const FlatParameter& flat : context_.layout.flats)
+    append_boxes("model", flat, master_shard(flat), owned, boxes);
+  const std::array<const Buffer*, most_states> states = {&moment1_, &moment2_};
+  for (std::size_t s = 0; s < most_states; ++s) {
+    if (states[s]->view().empty()) continue;
+    owned = 0;
+    for (const FlatParameter& flat : context_.layout.flats) {
+      // A rule for matrices keeps the first state of them alone.
+      if (flat.frozen || (flat.matrices && s > 0)) continue;
+      append_boxes(state_sections[s], flat, shard_in(*states[s], flat), owned, boxes);
+    }
+  }
+  scales_.append_boxes(Scaled::moment1, scale_sections[0], boxes);
+  scales_.append_boxes(Scaled::moment2, scale_sections[1], boxes);
+  return boxes;
+}
+
+void OptimizerState::update(GradientSums& gradients, const OptimizerConfig& config,
+                            const StepFactors& factors) {
+  weights_.forget();
+  const Step step{gradients, config, factors};
+  if (context_.config.low_precision_state()) return update_low_precision(step);
+  update_matrices(step);
+  update_state(step);
+}
+
+void OptimizerState::update_state(const Step& step) {
+  const FlatLayout& layout = context_.layout;
+  const std::int64_t most =
+      offloads() ? staged_gradient_.view().elements() : layout.trained_unsharded_elements;
+  for (const FlatParameter& flat : layout.flats) {
+    if (flat.frozen) continue;
+    for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
+      if (flat.matrices) return;
+      for (std::int64_t done = 0; done < range.count(); done += most)
+        update_elements(
+            step, {flat, *view.param, at + done, std::min(most, range.count() - done)});
+    });
+    step.gradients.clear_unsharded(flat);
+    gathers_[flat.index] = weights_.all_gather(flat);
+  }
+  for (auto& handle : gathers_) handle.wait();
+}
+
+void OptimizerState::update_matrices(const Step& step) {
+  matrices_.update(
+      context_.stream, step.config, step.factors,
+      [&](const FlatParameter& flat, std::int64_t begin, std::int64_t count) -> BoxState {
+        return {master_shard(flat).rows(begin, count),
+                step.gradients.shard(flat).rows(begin, count),
+                shard_in(moment1_, flat).rows(begin, count),
+                owns_master() ? weights_.shard(flat).rows(begin, count) : TensorView()};
+      });
+}
+
+void OptimizerState::apply_rule(const Step& step, const Param& param,
+                                const TensorView& master, const TensorView& gradient,
+                                const kernels::UpdateStates& states,
+                                const TensorView& weight) {
+  const OptimizerConfig& config = step.config;
+  Stream stream(master.device());  // the host's, where the state is offloaded
+  kernels::update(stream,
+                  {.formula = config.rule().formula,
+                   .learning_rate = rate_of(config, param, step.factors.learning_rate,
+                                            step.factors.step),
+                   .beta1 = config.beta1,
+                   .beta2 = config.beta2,
+                   .eps = config.eps,
+                   .weight_decay = decay_of(config, param),
+                   .step = step.factors.step,
+                   .gradient_scale = step.factors.gradient_scale},
+                  master, gradient, states, weight);
+}
+
+void OptimizerState::update_elements(const Step& step, const Elements& elements) {
+  if (offloads()) return update_offloaded(step, elements);
+  const auto& [flat, param, begin, count] = elements;
+  const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
+    return shard.rows(begin, count);
+  };
+  const auto state = [&, &flat = flat](const Buffer& shards) {
+    return shards.view().empty() ? TensorView() : rows(shard_in(shards, flat));
+  };
+  apply_rule(step, param, rows(master_shard(flat)), rows(step.gradients.shard(flat)),
+             {state(moment1_), state(moment2_)},
+             owns_master() ? rows(weights_.shard(flat)) : TensorView());
+}
+
+// The gradient comes to the host, the new weight goes back; state never moves.
+void OptimizerState::update_offloaded(const Step& step, const Elements& elements) {
+  const auto& [flat, param, begin, count] = elements;
+  const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
+    return shard.rows(begin, count);
+  };
+  const auto state = [&, &flat = flat](const Buffer& shards) {
+    return shards.view().empty() ? TensorView() : rows(shard_in(shards, flat));
+  };
+  const TensorView gradient = rows(step.gradients.shard(flat));
+  const TensorView host_gradient = staged_gradient_.view().rows(0, count);
+  context_.to_host(gradient, host_gradient);
+  kernels::fill(context_.stream, gradient, 0.0);
+  const TensorView weight = owns_master() ? rows(weights_.shard(flat)) : TensorView();
+  const TensorView host_weight = !owns_master() || offloads_weights()
+                                     ? weight
+                                     : staged_weight_.view().rows(0, count);
+  apply_rule(step, param, rows(master_shard(flat)), host_gradient,
+             {state(moment1_), state(moment2_)}, host_weight);
+  if (!offloads_weights()) context_.to_device(host_weight, weight);
+}
+
+}  // namespace trireme::optim

@@ -1,0 +1,116 @@
+// OptimizerState: master weights and moments of this rank's shards, and their update.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/rounding.hpp"
+#include "optim/gathered_weights.hpp"
+#include "optim/gradient_sums.hpp"
+#include "optim/matrix_update.hpp"
+#include "optim/optimizer_config.hpp"
+#include "optim/state_scales.hpp"
+
+namespace trireme::optim {
+
+// What is of low precision is updated chunk by chunk in the accumulator's type; other
+// state by one sweep over memory, on the device or, offloaded, on the host.
+class OptimizerState {
+ public:
+  OptimizerState(StoreContext& context, NumberCodec& codec, StateScales& scales,
+                 GatheredWeights& weights, Device device);
+
+  // One step; leaves the gradients at zero. See ParameterStore::update().
+  void update(GradientSums& gradients, const OptimizerConfig& config,
+              const StepFactors& factors);
+  // Weights in use from master weights that were initialized or loaded.
+  void refresh_weights();
+
+  // Where the master weights of this rank's shard are kept: the weights themselves,
+  // where nothing else is.
+  TensorView master_shard(const FlatParameter& flat) const;
+  // Boxes of weights and moments.
+  std::vector<StateBox> boxes() const;
+
+  std::size_t bytes() const {
+    return master_.bytes() + moment1_.bytes() + moment2_.bytes();
+  }
+  // On the host, on the way to and from the device.
+  std::size_t staging_bytes() const {
+    return staged_gradient_.bytes() + staged_weight_.bytes();
+  }
+  std::size_t workspace_bytes() const {
+    return staged_state_.bytes() + matrices_.bytes();
+  }
+
+ private:
+  // A step under way.
+  struct Step {
+    GradientSums& gradients;
+    const OptimizerConfig& config;
+    const StepFactors& factors;
+  };
+  // Consecutive elements of one Param in this rank's shard, from `begin` of the shard on.
+  struct Elements {
+    const FlatParameter& flat;
+    const Param& param;
+    std::int64_t begin = 0, count = 0;
+  };
+  // Elements of one tensor, of which `part` are those of the flat parameter.
+  struct Chunk {
+    const FlatParameter& flat;
+    const TensorRange& tensor;
+    Range part;
+    std::int64_t begin() const { return part.begin - flat.shard().begin; }
+    std::int64_t count() const { return part.count(); }
+    // This chunk of the memory of the flat parameter's shard.
+    TensorView of(const TensorView& shard) const { return shard.rows(begin(), count()); }
+  };
+  // What a stochastic rounding is for.
+  enum class RoundedBy : std::uint8_t { master, moment2 };
+
+  void allocate(Device device);
+  bool owns_master() const { return !master_.view().empty(); }
+  bool offloads() const { return context_.config.offload != Offload::none; }
+  bool offloads_weights() const { return context_.config.offload == Offload::weights; }
+  void round_weights(const TensorView& master, const TensorView& weights);
+  void encode_weights();
+
+  void update_state(const Step& step);
+  void update_matrices(const Step& step);
+  void update_elements(const Step& step, const Elements& elements);
+  void update_offloaded(const Step& step, const Elements& elements);
+  void apply_rule(const Step& step, const Param& param, const TensorView& master,
+                  const TensorView& gradient, const kernels::UpdateStates& states,
+                  const TensorView& weight);
+
+  // optim/low_precision_update.cpp
+  void update_low_precision(const Step& step);
+  template <class Body>
+  void update_chunks(const Step& step, const FlatParameter& flat, const Body& finish);
+  TensorView staged(int i, const TensorView& kept, bool offloaded) const;
+  TensorView brought(int i, const TensorView& kept);
+  void give_back(const TensorView& staged, const TensorView& kept);
+  void load(const Step& step, const Chunk& chunk);
+  void round_master(const Chunk& chunk, std::int64_t step);
+  void round_roots(const Chunk& chunk, std::int64_t step);
+  void note_magnitudes(const Chunk& chunk);
+  void store(const Chunk& chunk, std::int64_t step);
+  kernels::RoundingKey key_of(const Chunk& chunk, RoundedBy use, std::int64_t step) const;
+
+  StoreContext& context_;
+  NumberCodec& codec_;
+  StateScales& scales_;
+  GatheredWeights& weights_;
+  Buffer master_, moment1_, moment2_;       // shards
+  Buffer staged_gradient_, staged_weight_;  // on the host
+  Buffer staged_state_;  // chunks of offloaded state on the device, as it is kept
+  MatrixUpdate matrices_;
+  std::vector<comm::Handle> gathers_;  // of each flat parameter
+};
+
+}  // namespace trireme::optim

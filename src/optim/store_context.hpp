@@ -1,0 +1,105 @@
+// StoreContext: what all parts of a ParameterStore work with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/device_memory.hpp"
+#include "base/memory.hpp"
+#include "comm/mesh.hpp"
+#include "optim/flat_layout.hpp"
+#include "optim/store_config.hpp"
+
+namespace trireme::optim {
+
+// Bytes that crossed between the device and the host's memory for offloading.
+struct OffloadTraffic {
+  std::int64_t to_host = 0, to_device = 0;
+};
+
+// A box of a tensor in the store, for checkpoints and dumps.
+struct StateBox {
+  const Slab* slab = nullptr;
+  std::string_view section;  // "model", "optimizer/moment1", "optimizer/moment2",
+                             // "gradient"; codes and numbers of FP8 and fp16 with
+                             // their scales, [1] each: "optimizer/moment1_scale", ...
+  Shape global_begin;        // of the box in the tensor; its extent is data.shape()
+  TensorView data;           // dense
+  bool write = false;  // this rank writes it: owned, and dealt out over the replicas
+};
+
+struct StoreContext {
+  StoreConfig config;
+  comm::Mesh& mesh;
+  FlatLayout layout;
+  Stream stream;
+  OffloadTraffic traffic{};
+
+  // Between the device and the host's memory. Both block: the memory on the host is used
+  // again.
+  void to_host(const TensorView& from, const TensorView& to) {
+    move(from, to, traffic.to_host);
+  }
+  void to_device(const TensorView& from, const TensorView& to) {
+    move(from, to, traffic.to_device);
+  }
+
+ private:
+  void move(const TensorView& from, const TensorView& to, std::int64_t& counter) {
+    copy_bytes(stream, from, to);
+    stream.synchronize();
+    counter += static_cast<std::int64_t>(to.bytes());
+  }
+};
+
+// This rank's shard of a flat parameter: in memory that holds shards one after the other,
+// and in memory that holds them unsharded.
+inline TensorView shard_in(const Buffer& shards, const FlatParameter& flat) {
+  return shards.view().rows(flat.shard_begin, flat.shard_elements());
+}
+inline TensorView shard_of_unsharded(const Buffer& unsharded, const FlatParameter& flat) {
+  return unsharded.view().rows(flat.unsharded_begin + flat.shard().begin,
+                               flat.shard_elements());
+}
+inline TensorView unsharded_in(const Buffer& unsharded, const FlatParameter& flat) {
+  return unsharded.view().rows(flat.unsharded_begin, flat.elements);
+}
+
+// Memory of `elements` numbers on the device; what is offloaded from a GPU lies where
+// copies reach it directly.
+inline Buffer flat_buffer(Device device, DType type, std::int64_t elements,
+                          MemoryClass use, std::string_view label) {
+  return use == MemoryClass::offloaded && device.is_cuda()
+             ? Buffer::pinned(type, {elements}, use, label)
+             : Buffer(device, type, {elements}, use, label);
+}
+
+// Adds the boxes of all tensors in this rank's shard of a flat parameter, whose memory is
+// `shard`. `owned` counts the owned boxes of a section: writing them is dealt out over
+// the ranks that hold the same shard.
+void append_boxes(std::string_view section, const FlatParameter& flat,
+                  const TensorView& shard, std::int64_t& owned,
+                  std::vector<StateBox>& boxes);
+
+// A bucket's place in memory for unsharded buckets: of gathered weights, or of gradients
+// that modules add to.
+struct BucketBuffer {
+  int bucket = -1;
+  int users = 0;
+  std::int64_t last_use = 0;
+  bool settled = true;  // nothing is in flight
+  std::vector<comm::Handle> handles;
+};
+
+// The part of `memory` that belongs to one of its buffers, all of one size.
+inline TensorView memory_of(const std::vector<BucketBuffer>& buffers,
+                            const BucketBuffer& one, const Buffer& memory) {
+  const auto elements =
+      memory.view().elements() /
+      static_cast<std::int64_t>(std::max<std::size_t>(buffers.size(), 1));
+  return memory.view().rows((&one - buffers.data()) * elements, elements);
+}
+
+}  // namespace trireme::optim
