@@ -23,7 +23,7 @@ packages=(
 )
 optional=()  # tests that want them are skipped without
 case $preset in
-  ci)
+  tests | ci)
     packages+=(libgtest-dev clang-format)
     optional+=(slurm-wlm)
     ;;

@@ -1,16 +1,22 @@
 #!/bin/bash
-# Builds and runs every test: the main suite, the sanitizers, the CUDA build, the fuzzing.
+# Builds and runs tests: without arguments the main suite, with "all" everything.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Usage: tests/run.sh [main] [sanitize] [cuda] [fuzz]     default: all four
+# Usage: tests/run.sh [PART...]
+#   main      the tests that take a newcomer least time (default)
+#   long      faults, signals, many ranks, Slurm: what has the label long
+#   gpu       the CUDA back end on a host that emulates it, and each header alone
+#   sanitize  address and undefined-behaviour sanitizers
+#   cuda      compiles and links the CUDA back end, where nvcc is installed
+#   fuzz      the parsers under libFuzzer, where clang has it
+#   all       all of these;  rest: all but main
 #   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
 #   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 60)
 # Fails if any part fails; the last lines say how each went.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 70
 
-parts=("$@")
-[ ${#parts[@]} -eq 0 ] && parts=(main sanitize cuda fuzz)
+rest=(long gpu sanitize cuda fuzz)
 jobs=${TRIREME_TEST_JOBS:-$((2 * $(nproc)))}
 summary=()  # a line for each part; the main suite's comes last
 failed=0
@@ -35,33 +41,16 @@ run_ctest() {
   rm -f "$log"
 }
 
-test_main() {
-  heading "main suite"
-  if ! cmake/setup.sh ci; then
-    report "main suite" 1 "the build failed"
-    return
+# build_and_test NAME PRESET TARGET CTEST_OPTIONS...
+build_and_test() {
+  local name=$1 preset=$2 target=$3
+  shift 3
+  heading "$name"
+  if cmake/setup.sh "$preset" "$target"; then
+    run_ctest "$name" "$preset" "$@"
+  else
+    report "$name" 1 "the build failed"
   fi
-  run_ctest "main suite" ci -LE '^campaign$'
-}
-
-# The sanitizers watch the unit tests and the tests on two ranks.
-test_sanitize() {
-  heading "address and undefined-behaviour sanitizers"
-  if ! cmake/setup.sh ci-sanitize unit_and_pair_tests; then
-    report "sanitizers" 1 "the build failed"
-    return
-  fi
-  run_ctest "sanitizers" ci-sanitize -L '^(unit|ranks-2)$' -LE '^(regression|reference)$'
-}
-
-# on_cpus PROGRAM: the parity test of the main suite with another program.
-on_cpus() {
-  [ -x build/ci/h5_compare ] || return 0  # the main suite was not built
-  env OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
-    OMPI_MCA_hwloc_base_binding_policy=none OMP_NUM_THREADS=1 OMP_PROC_BIND=false \
-    OPENBLAS_NUM_THREADS=1 TRIREME_PROGRAM="$PWD/$1" TRIREME_SOURCE="$PWD" \
-    TRIREME_MPIEXEC=mpirun TRIREME_H5_COMPARE="$PWD/build/ci/h5_compare" \
-    bash tests/regression/parity.sh
 }
 
 # Compiles and links the CUDA back end. The program must start and train on the CPUs of a
@@ -73,11 +62,21 @@ test_cuda() {
     return
   fi
   if cmake/setup.sh ci-cuda trireme && build/ci-cuda/trireme --version &&
-    on_cpus build/ci-cuda/trireme; then
+    trains_on_cpus build/ci-cuda/trireme; then
     report "CUDA build" 0 "compiles, links, starts, and trains on CPUs"
   else
     report "CUDA build" 1 "failed"
   fi
+}
+
+# trains_on_cpus PROGRAM: the parity test of the main suite with another program.
+trains_on_cpus() {
+  [ -x build/tests/h5_compare ] || return 0  # the main suite was not built
+  env OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
+    OMPI_MCA_hwloc_base_binding_policy=none OMP_NUM_THREADS=1 OMP_PROC_BIND=false \
+    OPENBLAS_NUM_THREADS=1 TRIREME_PROGRAM="$PWD/$1" TRIREME_SOURCE="$PWD" \
+    TRIREME_MPIEXEC=mpirun TRIREME_H5_COMPARE="$PWD/build/tests/h5_compare" \
+    bash tests/regression/parity.sh
 }
 
 # Each fuzzing target under libFuzzer and the sanitizers, two at a time. What they find is
@@ -108,21 +107,37 @@ test_fuzz() {
   fi
 }
 
-if [ "$(id -u)" = 0 ]; then  # Open MPI refuses root unless told twice
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-for part in "${parts[@]}"; do
-  case $part in
-    main) test_main ;;
-    sanitize) test_sanitize ;;
+# run_part NAME. The sanitizers watch the unit tests and the tests on two ranks.
+run_part() {
+  case $1 in
+    main) build_and_test "main suite" tests all -LE '^(long|campaign)$' ;;
+    long) build_and_test "long tests" tests all -L '^long$' ;;
+    gpu) build_and_test "emulated GPU" ci gpu_tests -L '^gpu$' ;;
+    sanitize)
+      build_and_test "sanitizers" ci-sanitize unit_and_pair_tests \
+        -L '^(unit|ranks-2)$' -LE '^(regression|reference|long)$'
+      ;;
     cuda) test_cuda ;;
     fuzz) test_fuzz ;;
+  esac
+}
+
+parts=()
+for part in "${@:-main}"; do
+  case $part in
+    main | long | gpu | sanitize | cuda | fuzz) parts+=("$part") ;;
+    all) parts+=(main "${rest[@]}") ;;
+    rest) parts+=("${rest[@]}") ;;
     *)
-      echo "usage: tests/run.sh [main] [sanitize] [cuda] [fuzz]" >&2
+      echo "usage: tests/run.sh [main|long|gpu|sanitize|cuda|fuzz|all|rest]..." >&2
       exit 64
       ;;
   esac
 done
+if [ "$(id -u)" = 0 ]; then  # Open MPI refuses root unless told twice
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+for part in "${parts[@]}"; do run_part "$part"; done
 
 heading "summary"
 printf '%s\n' "${summary[@]}"

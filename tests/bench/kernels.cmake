@@ -6,5 +6,7 @@ target_include_directories(kernel_bench PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(kernel_bench PRIVATE trireme_kernels)
 trireme_add_test(kernel_bench COMMAND kernel_bench --quick)
 if(TRIREME_CUDA)
-  trireme_add_test(gpu.kernel_bench COMMAND kernel_bench --quick --device cuda)
+  trireme_add_test(gpu.kernel_bench COMMAND kernel_bench --quick --device cuda
+                   LABELS gpu)
+  add_dependencies(gpu_tests kernel_bench)
 endif()

@@ -8,7 +8,7 @@
 
 campaign_begin() {
   SOURCE=${TRIREME_SOURCE:-$(cd "$here/../.." && pwd)}
-  local build=$SOURCE/build/ci
+  local build=$SOURCE/build/tests
   TRIREME=${TRIREME_PROGRAM:-$build/trireme}
   MPIRUN=${TRIREME_MPIEXEC:-mpirun}
   TOOL=${TRIREME_CAMPAIGN_TOOL:-$build/campaign_tool}

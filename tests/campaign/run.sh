@@ -13,7 +13,7 @@
 #   --list        classes, and how many cases each would have
 # Status 0: nothing was lost and nothing was wrong. README.md says how to read the table.
 # CTest gives TRIREME_PROGRAM, TRIREME_MPIEXEC, TRIREME_CAMPAIGN_TOOL and TRIREME_IO_FAULTS;
-# by hand they are taken from build/ci.
+# by hand they are taken from build/tests.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"

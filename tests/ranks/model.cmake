@@ -6,4 +6,5 @@ trireme_test(mesh_table_test SOURCES mesh_table_test.cpp USES train
              RANKS 2 3 4 6 8 12 16 TIMEOUT 900 LIBRARIES trireme_mesh_run)
 target_compile_definitions(mesh_table_test PRIVATE
   MESH_TABLE="${CMAKE_CURRENT_SOURCE_DIR}/meshes.txt")
+set_property(TEST mesh_table_test.12 mesh_table_test.16 APPEND PROPERTY LABELS long)
 trireme_test(generator_test SOURCES generator_test.cpp USES infer train RANKS 1 2 4)

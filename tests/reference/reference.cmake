@@ -1,2 +1,5 @@
 trireme_test(reference_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/reference_test.cpp
              USES train RANKS 1 2)
+trireme_test(muon_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/muon_test.cpp USES optim)
+target_compile_definitions(muon_test PRIVATE
+  MUON_REFERENCE="${CMAKE_CURRENT_LIST_DIR}/muon.txt")

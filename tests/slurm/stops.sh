@@ -8,7 +8,7 @@
 #   TRIREME_RUNS=<list>  of PRECISION-RANKS (default: fp32-2 fp32-4 bf16-2 bf16-4)
 #   TRIREME_SEED=<n>     of ways and moments (default: the time)
 #   TRIREME_WAYS=<list>  of the functions below, without stop_ (default: all)
-# With a directory that has a build: TRIREME_PROGRAM=build/ci/trireme TRIREME_SOURCE=$PWD
+# With a directory that has a build: TRIREME_PROGRAM=build/tests/trireme TRIREME_SOURCE=$PWD
 #   TRIREME_MPIEXEC=mpirun bash tests/slurm/stops.sh
 cluster_options="PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE"

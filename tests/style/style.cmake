@@ -53,6 +53,7 @@ if(TRIREME_CHECK_HEADERS)
     target_link_libraries(style_headers PRIVATE trireme_cuda_emulation)
   endif()
   target_compile_options(style_headers PRIVATE -O0)
+  add_dependencies(gpu_tests style_headers)  # those of CUDA are among them
 endif()
 
 # What hardening leaves in the program. The sanitizers take its place.
