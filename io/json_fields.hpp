@@ -1,5 +1,5 @@
-// JSON text from a file, read field by field: whatever is wrong is an error that says
-// where. SPDX-License-Identifier: Apache-2.0
+// JSON text from a file, read field by field: every error says where it was found.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// gemm_fp8(): checks, and the product on a host through f32, in which FP8 numbers times
-// their scales are kept to 24 bits; through f64 for results of f64.
+// gemm_fp8(): checks, and the product on a host through f32 (f64 for results of f64).
 // SPDX-License-Identifier: Apache-2.0
+// FP8 numbers times their scales are kept to 24 bits by it.
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"

@@ -1,5 +1,5 @@
-// Directory: an open folder, and files beneath it that are reached without following a
-// link. SPDX-License-Identifier: Apache-2.0
+// Directory: an open folder, and files beneath it, reached without following a link.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

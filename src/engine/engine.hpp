@@ -1,7 +1,7 @@
-// Engine: the model, its parameters and its memory as one rank of a mesh holds them, and
-// the executor of pipeline schedules. The trainer builds one on the host, the planner the
-// same one on the meta device.
+// Engine: the model, its parameters and its memory as one rank of a mesh holds them.
 // SPDX-License-Identifier: Apache-2.0
+// It executes pipeline schedules. The trainer builds one on its device, the planner the
+// same one on the meta device.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Stage: a contiguous range of a transformer's blocks, with the embedding before the
-// first and the head after the last. A model on one pipeline rank is one stage of all
-// blocks. SPDX-License-Identifier: Apache-2.0
+// Stage: the blocks of one pipeline stage, one after the other.
+// SPDX-License-Identifier: Apache-2.0
+// The first stage has the embedding, the last the head; one rank has one stage of all.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// Block: one pre-norm transformer block,
-//   x1 = x + attention(norm1(x)),  y = x1 + mlp(norm2(x1)),
-// where the feed-forward half may be a mixture of experts.
+// Block: one pre-norm transformer block.
 // SPDX-License-Identifier: Apache-2.0
+// It computes x1 = x + attention(norm1(x)) and y = x1 + mlp(norm2(x1)),
+// where the feed-forward half may be a mixture of experts.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // ExpertLinear: one linear layer of each of several experts, in the types of a recipe.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: R rows, sorted by expert and then by the rank that they come from; L experts
 // here, P ranks of the expert axis, I input width, O output width.
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
-// FeedForward: up projection, activation and down projection of some rows, inside the
-// tensor region: those of an Mlp, of a shared expert, or of a rank's experts.
-// Legend: N rows, D width of the model, F hidden units on this rank, U = 2 F with a gate.
+// FeedForward: up projection, activation and down projection inside the tensor region.
 // SPDX-License-Identifier: Apache-2.0
+// Its rows are those of an Mlp, of a shared expert, or of a rank's experts.
+// Legend: N rows, D width of the model, F hidden units on this rank, U = 2 F with a gate.
 #pragma once
 
 #include <cstdint>

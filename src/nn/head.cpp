@@ -1,6 +1,6 @@
 // Head: loss, gradients and logits.
-// Legend: T tokens, C tokens of a chunk, V vocabulary entries on this rank, D width.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: T tokens, C tokens of a chunk, V vocabulary entries on this rank, D width.
 #include "nn/head.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// ParameterStore: error feedback, which adds what rounding took from a gradient on the
-// wire to the next one, so that the sum over steps loses nothing. Source: Seide et al.,
-// "1-bit stochastic gradient descent", 2014, section 3; of both roundings, as Tang et
-// al., "1-bit Adam", 2021.
+// ParameterStore: error feedback, which returns what rounding took from a gradient.
 // SPDX-License-Identifier: Apache-2.0
+// What is lost on the wire is added to the next gradient, so that the sum over steps is
+// whole. Source: Seide et al., "1-bit stochastic gradient descent", 2014, section 3; of
+// both roundings, as Tang et al., "1-bit Adam", 2021.
 #include <algorithm>
 #include <cmath>
 

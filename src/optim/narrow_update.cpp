@@ -1,6 +1,6 @@
-// ParameterStore: the optimizer's step on state that its kernels do not take, part by
-// part through the wide type.
+// ParameterStore: the optimizer's step on low-precision state.
 // SPDX-License-Identifier: Apache-2.0
+// Kernels do not take it, so each part goes through the accumulator's type.
 #include <algorithm>
 #include <cmath>
 #include <utility>

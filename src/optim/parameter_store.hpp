@@ -1,7 +1,7 @@
-// ParameterStore: the memory of all weights of a rank, with their gradients, master
-// copies and moments, how it is shared out over the replicas, and the reduction of
-// gradients.
+// ParameterStore: the memory of all weights of a rank, and how replicas share it out.
 // SPDX-License-Identifier: Apache-2.0
+// With the weights it holds gradients, master copies and moments, and it reduces the
+// gradients.
 #pragma once
 
 #include <cstdint>

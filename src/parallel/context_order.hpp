@@ -1,7 +1,7 @@
-// How the positions of a sequence are dealt to the ranks of the context axis, and what
-// attention each rank then computes.
-// Legend: S positions of a sequence, n ranks, L = S / n rows of a sequence on a rank.
+// How the positions of a sequence are dealt to the ranks of the context axis.
 // SPDX-License-Identifier: Apache-2.0
+// What attention each rank then computes follows from it.
+// Legend: S positions of a sequence, n ranks, L = S / n rows of a sequence on a rank.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Edges: every legal change of place of a value on a mesh axis, with its adjoint beside
-// it. The adjoint of a collective is not determined by the collective (an all-gather's
-// backward is a reduce-scatter or a slice, by what is downstream): the two places settle
-// it. SPDX-License-Identifier: Apache-2.0
+// Edges: every legal change of place of a value on a mesh axis, beside its adjoint.
+// SPDX-License-Identifier: Apache-2.0
+// The adjoint of a collective is not determined by the collective (an all-gather's
+// backward is a reduce-scatter or a slice, by what is downstream): the places settle it.
 #pragma once
 
 #include <span>

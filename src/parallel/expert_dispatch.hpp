@@ -1,6 +1,6 @@
-// ExpertDispatch: the one seam between modules and expert parallelism. Token rows are
-// dispatched to the ranks of their experts, and the experts' rows are combined back at
-// home. SPDX-License-Identifier: Apache-2.0
+// ExpertDispatch: the one seam between modules and expert parallelism.
+// SPDX-License-Identifier: Apache-2.0
+// Token rows go to the ranks of their experts, and the experts' rows come back.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Ring attention, forward and backward.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: n ranks, L rows of a sequence on a rank, T = B * L, H query heads, G key/value
 // heads, K head width. A block is a rank's keys and values (or their gradients), dense:
 // [2, T, G * K].
-// SPDX-License-Identifier: Apache-2.0
 #include "parallel/ring_attention.hpp"
 
 #include <algorithm>

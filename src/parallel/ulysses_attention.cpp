@@ -1,9 +1,9 @@
 // Ulysses attention: heads are exchanged for positions and back.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: n ranks, B sequences, L rows of a sequence on a rank, S = n * L, T = B * L, H
 // query heads, G key/value heads, K head width; P = H / n query heads and U slots for
 // key/value heads of one rank. Rows that are exchanged are [B, n, L, columns]: outside, n
 // counts the ranks that the rows go to or come from; inside, [n, L] are the S positions.
-// SPDX-License-Identifier: Apache-2.0
 #include "parallel/ulysses_attention.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Times every kernel at the sizes of GPT-2 124M and of a Llama of 1.3 billion parameters.
+// SPDX-License-Identifier: Apache-2.0
 //
 // kernel_bench [--device cpu|cuda] [--type fp32|bf16|fp16] [--only NAME] [--quick]
-// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
 #include <exception>

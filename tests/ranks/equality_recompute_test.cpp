@@ -1,8 +1,8 @@
-// Recomputation: the same bits as without, and exactly the bytes less that the shapes of
-// what is not kept say.
+// Recomputation gives the same bits as none, and saves exactly the predicted bytes.
+// SPDX-License-Identifier: Apache-2.0
+// The shapes of what is not kept predict them.
 // Legend: T tokens of a rank, D width, E rows of the fused projection, F units of the
 // feed-forward here, H heads here.
-// SPDX-License-Identifier: Apache-2.0
 #include "base/split.hpp"
 #include "ranks/equality.hpp"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Output that is lost, text that is hostile, numbers at the ends of their range, and command
-# lines that are wrong: each has its status and its one message.
+# Lost output, hostile text, extreme numbers and wrong command lines.
 # SPDX-License-Identifier: Apache-2.0
+# Each has its status and its one message.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,5 +1,5 @@
-// Models whose feed-forwards are mixtures of experts: names, sizes, gradients of the
-// whole model, and memory. SPDX-License-Identifier: Apache-2.0
+// Models with MoE feed-forwards: names, sizes, gradients of the whole model, and memory.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Nothing multiplies in a wider type than the recipe says: a step's matrix products by
-// the types of their operands, counted, for each recipe and model.
+// Nothing multiplies in a type of more bits than the recipe says.
 // SPDX-License-Identifier: Apache-2.0
+// A step's matrix products are counted by their operands' types, by recipe and model.
 #include <gtest/gtest.h>
 
 #include "config/precision.hpp"

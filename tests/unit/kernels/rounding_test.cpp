@@ -1,6 +1,6 @@
-// Stochastic rounding: only the two neighbours, with the right chances, the same for an
-// element of a tensor wherever it is; and state that is kept as square roots.
+// Stochastic rounding: only the two neighbours, with the right probabilities.
 // SPDX-License-Identifier: Apache-2.0
+// An element of a tensor gets the same wherever it is; also: state kept as square roots.
 #include "kernels/rounding.hpp"
 
 #include <gtest/gtest.h>
