@@ -38,7 +38,7 @@ class CheckpointWriter {
   // What the next checkpoint removes.
   void set_retention(const Retention& retention) { retention_ = retention; }
 
-  // Removes leftovers, checks that the disk has room, and starts. The data of boxes that
+  // Removes leftovers, checks that the disk has space, and starts. The data of boxes that
   // this rank writes must stay as it is until the end, from the call to `first` on, if
   // there is one, with which the work begins. Throws as write_checkpoint() does.
   void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background,

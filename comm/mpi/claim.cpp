@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/watchdog.hpp"
 

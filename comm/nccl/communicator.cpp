@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 
 namespace trireme::comm {
 
@@ -59,7 +59,7 @@ void NcclCommunicator::give_up() noexcept {
 
 void NcclCommunicator::settle(ncclResult_t code, const char* call) {
   if (code == ncclInProgress) {
-    Patience patience(state_, [&] {
+    SpinWait spin_wait(state_, [&] {
       return Awaited{.group = what_,
                      .operation = call,
                      .tensor = "",
@@ -70,7 +70,7 @@ void NcclCommunicator::settle(ncclResult_t code, const char* call) {
     while (code == ncclInProgress) {
       state_.progress();
       check_nccl(ncclCommGetAsyncError(comm_, &code), "ncclCommGetAsyncError", what_);
-      if (code == ncclInProgress) patience.idle();
+      if (code == ncclInProgress) spin_wait.idle();
     }
   }
   check_nccl(code, call, what_);

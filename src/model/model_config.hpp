@@ -10,7 +10,7 @@ namespace trireme::model {
 
 enum class Router : std::uint8_t { softmax, sigmoid };
 
-// Mixtures of experts in place of feed-forwards: what a deck's [model.moe] section says.
+// MoE layers in place of feed-forwards: what a deck's [model.moe] section says.
 struct MoeSettings {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;                // experts of a token
@@ -45,8 +45,8 @@ struct ModelConfig {
 
   const ArchitectureRow& row() const { return row_of(architecture); }
   bool has_experts() const { return row().experts; }
-  // Whether this layer's feed-forward is a mixture of experts.
-  bool is_mixture(std::int64_t layer) const {
+  // Whether this layer's feed-forward is an MoE layer.
+  bool is_moe(std::int64_t layer) const {
     return has_experts() && layer >= moe.dense_layers;
   }
   std::int64_t expert_width() const {

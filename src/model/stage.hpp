@@ -78,8 +78,8 @@ class Stage {
   std::vector<StateTensor*> states();
   // Scales of the layers in FP8, or null.
   nn::Fp8State* scales() { return scales_ ? &*scales_ : nullptr; }
-  // The mixtures of experts, for their load and losses.
-  std::vector<nn::Moe*> mixtures();
+  // The MoE layers, for their load and losses.
+  std::vector<nn::Moe*> moe_layers();
   Saved make_saved() const;
   // The embedding table, or null.
   Param* table() { return embedding_ ? &embedding_->table() : nullptr; }

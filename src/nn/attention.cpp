@@ -189,7 +189,7 @@ void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
                          in.v_TGK, saved.o_TE, saved.lse_TH);
 }
 
-void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
                         Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
@@ -221,7 +221,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   const TensorView sum_TD =
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 8. residual and bias
-  skip.join(pass, sum_TD, output_bias_.value);
+  residual.join(pass, sum_TD, output_bias_.value);
   if (again.norm) saved.x_TD = {};
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }

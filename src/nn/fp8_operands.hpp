@@ -58,9 +58,9 @@ class Fp8Operands {
   // Delayed scaling: takes the values' magnitudes down and returns the scale that earlier
   // steps have left; empty if there is none.
   TensorView scale_from_history(Pass& pass, Operand what, const TensorView& values) const;
-  // From the history, or else of the values themselves, in room_1.
+  // From the history, or else of the values themselves, in buffer_1.
   TensorView scale_of(Pass& pass, Operand what, const TensorView& values,
-                      const TensorView& room_1) const;
+                      const TensorView& buffer_1) const;
   // Made once for each change of the weights; empty unless a tensor has one scale.
   TensorView weight_scale(Pass& pass) const;
   // Codes, taken from `arena`; scale_1 is read if there is one scale.
@@ -75,7 +75,7 @@ class Fp8Operands {
                                           const TensorView& scale_1) const;
 
  private:
-  kernels::Fp8Matrix room(Arena& arena, Operand what, const Shape& shape,
+  kernels::Fp8Matrix take(Arena& arena, Operand what, const Shape& shape,
                           const TensorView& scale_1) const;
 
   const Param& weight_;

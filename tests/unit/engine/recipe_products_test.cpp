@@ -49,7 +49,7 @@ std::string describe(const Counts& counts) {
 std::int64_t wide_products(const config::RunConfig& config) {
   const auto& precision = config.precision;
   std::int64_t count = 2 * 3 + 12 * (precision.first_bf16 + precision.last_bf16);
-  for (std::int64_t l = 0; l < layers; ++l) count += config.model.is_mixture(l) ? 3 : 0;
+  for (std::int64_t l = 0; l < layers; ++l) count += config.model.is_moe(l) ? 3 : 0;
   return count;
 }
 
