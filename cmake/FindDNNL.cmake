@@ -1,6 +1,6 @@
 # Finds oneDNN: DNNL_FOUND, DNNL_VERSION, target DNNL::dnnl.
-# oneDNN's own package file is not used, for Debian's asks for OpenCL's headers.
 # SPDX-License-Identifier: Apache-2.0
+# oneDNN's own package file is not used, for Debian's asks for OpenCL's headers.
 include(FindPackageHandleStandardArgs)
 
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)

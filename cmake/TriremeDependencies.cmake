@@ -1,6 +1,7 @@
-# Finds every third-party library. Nothing is downloaded unless TRIREME_FETCH_DEPENDENCIES
-# is on. A library in an unusual place: -D<Name>_ROOT=<prefix> (Kokkos_ROOT, DNNL_ROOT, ...).
+# Finds every third-party library.
 # SPDX-License-Identifier: Apache-2.0
+# Nothing is downloaded unless TRIREME_FETCH_DEPENDENCIES is on. A library in an unusual place is
+# given by -D<Name>_ROOT=<prefix> (Kokkos_ROOT, DNNL_ROOT, ...).
 
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)

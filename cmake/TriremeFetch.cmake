@@ -1,6 +1,6 @@
-# TRIREME_FETCH_DEPENDENCIES=ON: what find_package does not find of Kokkos and TOML++ is
-# downloaded, at these tags, and built with the project.
+# TRIREME_FETCH_DEPENDENCIES=ON: Kokkos and TOML++ are downloaded where they are not found.
 # SPDX-License-Identifier: Apache-2.0
+# They come at these tags, and are built with the project.
 include(FetchContent)
 
 set(Kokkos_ENABLE_OPENMP ON CACHE BOOL "Kokkos: OpenMP host space")

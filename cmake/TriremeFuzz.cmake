@@ -1,5 +1,6 @@
-# TRIREME_FUZZ: the fuzzing targets with clang's libFuzzer, and only the sources that they
-# run: no kernels, no MPI calls. SPDX-License-Identifier: Apache-2.0
+# TRIREME_FUZZ: the fuzzing targets with clang's libFuzzer.
+# SPDX-License-Identifier: Apache-2.0
+# Only the sources that they run are built: no kernels, no MPI calls.
 include(CheckCXXSourceCompiles)
 
 set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)

@@ -1,6 +1,7 @@
 # TRIREME_HARDENING: what the compiler and the linker do against errors in memory.
+# SPDX-License-Identifier: Apache-2.0
 # Targets: trireme_hardening (modules and programs), trireme_hardened_link (programs).
-# docs/decisions/hardening.md says what each costs. SPDX-License-Identifier: Apache-2.0
+# docs/decisions/hardening.md says what each costs.
 include(CheckCXXCompilerFlag)
 include(CheckCXXSourceCompiles)
 include(CheckLinkerFlag)

@@ -1,6 +1,6 @@
-# cmake --install: a relocatable tree with the program, example decks, job scripts, the deck's
-# schema, the man page and the completion for bash.
+# cmake --install: a relocatable tree with the program and what belongs to it.
 # SPDX-License-Identifier: Apache-2.0
+# These are example decks, job scripts, the deck's schema, the man page and the completion for bash.
 include(GNUInstallDirs)
 
 if(TARGET trireme)

@@ -1,6 +1,6 @@
-// What GPUs do by themselves: collectives that end or fail while the host does other
-// work.
+// Watches for what GPUs do by themselves while the host does other work.
 // SPDX-License-Identifier: Apache-2.0
+// That is collectives that end, and errors that no call returns.
 #pragma once
 
 #include <memory>

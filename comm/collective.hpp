@@ -1,6 +1,6 @@
-// How a collective is cut into messages: what the transport and the planner must agree
-// on.
+// How a collective is cut into messages.
 // SPDX-License-Identifier: Apache-2.0
+// The transport and the planner must agree on it.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Checkpoints: sharded HDF5 files that show whole tensors, written atomically.
-// A checkpoint `step-00000200/` holds shard-00000.h5 ... (one a writing rank),
-// checkpoint.h5 (virtual datasets of whole tensors, attributes) and manifest.json
-// (digests). See docs/checkpoint-format.md. SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint `step-00000200/` holds shard-00000.h5 ... (one a writing rank), virtual
+// datasets in checkpoint.h5, and manifest.json. See docs/checkpoint-format.md.
 #pragma once
 
 #include <cstdint>

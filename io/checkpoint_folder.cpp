@@ -94,7 +94,7 @@ void require_space(const std::string& directory, std::int64_t bytes) {
   const double free =
       static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   require(free >= static_cast<double>(bytes), Status::io,
-          "{}: the checkpoint needs {} of the disk, and {} are free; make room, or keep "
+          "{}: the checkpoint needs {} of the disk, and {} are free; free some, or keep "
           "fewer checkpoints (checkpoint.keep)",
           directory, human_bytes(static_cast<double>(bytes)), human_bytes(free));
 }

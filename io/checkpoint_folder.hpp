@@ -1,5 +1,5 @@
-// The folder of a run's checkpoints: names, old ones, and room on the disk.
-// No call here is collective. SPDX-License-Identifier: Apache-2.0
+// The folder of a run's checkpoints: names, old ones, disk space; no call is collective.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

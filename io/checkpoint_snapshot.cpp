@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t alignment = 64;
 
-std::int64_t room_of(const TensorBox& box) {
+std::int64_t aligned_bytes(const TensorBox& box) {
   if (!box.write) return 0;
   const auto bytes =
       box.data.elements() * static_cast<std::int64_t>(size_of(box.data.dtype()));
@@ -38,7 +38,7 @@ class Promised {
 
 std::int64_t CheckpointSnapshot::bytes_for(const std::vector<TensorBox>& boxes) {
   std::int64_t bytes = 0;
-  for (const auto& box : boxes) bytes += room_of(box);
+  for (const auto& box : boxes) bytes += aligned_bytes(box);
   return bytes;
 }
 
@@ -67,9 +67,9 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
   Stream host;
   std::int64_t at = 0;
   for (auto& box : copies.boxes) {
-    const std::int64_t room = room_of(box);
-    if (room == 0) continue;
-    const TensorView copy(memory_.view().rows(at, room).raw(), box.data.dtype(),
+    const std::int64_t bytes = aligned_bytes(box);
+    if (bytes == 0) continue;
+    const TensorView copy(memory_.view().rows(at, bytes).raw(), box.data.dtype(),
                           box.data.shape());
     if (box.data.device().is_cuda()) {
       if (!device) device.emplace(box.data.device());
@@ -80,7 +80,7 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
       copy_bytes(host, box.data, copy);
     }
     box.data = copy;
-    at += room;
+    at += bytes;
   }
   if (device) device->synchronize();
   auto done = std::make_shared<std::promise<void>>();

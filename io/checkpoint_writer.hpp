@@ -38,7 +38,7 @@ class CheckpointWriter {
   // What the next checkpoint removes.
   void set_retention(const Retention& retention) { retention_ = retention; }
 
-  // Removes leftovers, checks that the disk has room, and starts. The data of boxes that
+  // Removes leftovers, checks that the disk has space, and starts. The data of boxes that
   // this rank writes must stay as it is until the end, from the call to `first` on, if
   // there is one, with which the work begins. Throws as write_checkpoint() does.
   void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background,
@@ -48,7 +48,7 @@ class CheckpointWriter {
   // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as
   // they were, and another may be begun.
   std::optional<WrittenCheckpoint> poll();
-  // The same, but waits for the end.
+  // Does the same, but waits for the end.
   std::optional<WrittenCheckpoint> finish();
   bool idle() const { return phase_ == Phase::idle; }
 

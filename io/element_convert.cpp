@@ -34,9 +34,9 @@ To converted(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;
   } else if constexpr (std::is_integral_v<To> && std::is_integral_v<From>) {
-    const auto wide = static_cast<std::int64_t>(value);
+    const auto whole = static_cast<std::int64_t>(value);
     return static_cast<To>(
-        std::clamp(wide, static_cast<std::int64_t>(std::numeric_limits<To>::min()),
+        std::clamp(whole, static_cast<std::int64_t>(std::numeric_limits<To>::min()),
                    static_cast<std::int64_t>(std::numeric_limits<To>::max())));
   } else if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>) {
     return static_cast<To>(value);

@@ -1,7 +1,7 @@
 // A thin, checked layer on HDF5's C interface: the only owner of hdf5.h.
+// SPDX-License-Identifier: Apache-2.0
 // Every call into HDF5 in this process is made under one lock, for Debian's parallel HDF5
 // is not thread-safe and a loader thread reads while the trainer writes.
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -9,13 +9,13 @@
 
 namespace trireme::io {
 
-// Room in pinned host memory for one tensor at a time; it grows to the largest. Tensors
-// on the host are used where they are.
+// A staging buffer in pinned host memory for one tensor at a time; it grows to the
+// largest. Tensors on the host are used where they are.
 class HostCopy {
  public:
   // The values of `x` (dense, or a matrix), valid until the next call.
   TensorView read(const TensorView& x) {
-    const TensorView host = room(x);
+    const TensorView host = staging(x);
     Stream stream(x.device());
     copy_bytes(stream, x, host);
     return host;
@@ -23,7 +23,7 @@ class HostCopy {
   // Calls fill(view) with a view like `x` on the host, and makes x what fill left there.
   template <class Fill>
   void write(const TensorView& x, const Fill& fill) {
-    const TensorView host = room(x);
+    const TensorView host = staging(x);
     fill(host);
     Stream stream(x.device());
     copy_bytes(stream, host, x);
@@ -31,7 +31,7 @@ class HostCopy {
   }
 
  private:
-  TensorView room(const TensorView& x) {
+  TensorView staging(const TensorView& x) {
     if (!x.device().is_cuda()) return x;
     const auto bytes = static_cast<std::int64_t>(x.bytes());
     if (bytes_ < bytes) {

@@ -1,4 +1,4 @@
-// LineReader.
+// LineReader: the lines of a text file, none longer than a limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/lines.hpp"
 
@@ -58,9 +58,9 @@ std::optional<std::string> LineReader::next() {
   whole_ = false;
   while (at_ < block_.size() || fill()) {
     const std::size_t end = std::min(block_.find('\n', at_), block_.size());
-    const std::size_t room = most_line_bytes - line.size();
-    line.append(block_, at_, std::min(end - at_, room));
-    cut = cut || end - at_ > room;
+    const std::size_t left = most_line_bytes - line.size();
+    line.append(block_, at_, std::min(end - at_, left));
+    cut = cut || end - at_ > left;
     whole_ = end < block_.size();
     at_ = end + (whole_ ? 1 : 0);
     if (!whole_) continue;

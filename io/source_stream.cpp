@@ -1,5 +1,5 @@
-// Samples cut from the tokens of several files, and files that are noticed when they
-// change. SPDX-License-Identifier: Apache-2.0
+// Samples cut from the tokens of several files, which are checked for changes.
+// SPDX-License-Identifier: Apache-2.0
 #include "io/source_stream.hpp"
 
 #include <fcntl.h>

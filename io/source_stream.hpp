@@ -1,6 +1,6 @@
-// TokenStream: samples cut from the tokens of several files, one after another; DataFile:
-// a file that is noticed when it changes. Private to the io module.
+// TokenStream: samples cut from the tokens of several files, one after another.
 // SPDX-License-Identifier: Apache-2.0
+// DataFile is a file whose changes are noticed. Both are private to the io module.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 #!/bin/bash
-# A chain of jobs, for sites that forbid requeueing: each starts when the one before has
-# stopped for its time limit, and the rest leave the queue when the training is done.
+# A chain of jobs, for sites that forbid requeueing.
 # SPDX-License-Identifier: Apache-2.0
+# Each job starts when the one before has stopped for its time limit, and the rest leave
+# the queue when the training is done.
 #
 # Usage: jobs/chain.sh COUNT [OPTION OF sbatch ...] SCRIPT DECK [section.key=value ...]
 #   jobs/chain.sh 5 --nodes=8 jobs/train.sbatch my.toml

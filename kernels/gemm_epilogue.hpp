@@ -1,6 +1,6 @@
-// Matrix products with what a layer does right before or behind them: the library's fused
-// kernels on GPUs that have them, elsewhere the product and a kernel of its own.
+// Matrix products with what a layer does right before or behind them.
 // SPDX-License-Identifier: Apache-2.0
+// GPUs that have the library's fused kernels use them; others run a kernel of our own.
 #pragma once
 
 #include "kernels/gemm.hpp"

@@ -1,6 +1,6 @@
-// gemm_fp8(): checks, and the product on a host through f32, in which FP8 numbers times
-// their scales are kept to 24 bits; through f64 for results of f64.
+// gemm_fp8(): checks, and the product on a host through f32 (f64 for results of f64).
 // SPDX-License-Identifier: Apache-2.0
+// FP8 numbers times their scales are kept to 24 bits by it.
 #include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
@@ -18,10 +18,6 @@ TRIREME_BACK_ENDS(dequantize);
 namespace {
 
 ProfileFamily family("gemm, fp8");
-
-DType type_of(Fp8Format format) {
-  return format == Fp8Format::e4m3 ? DType::e4m3 : DType::e5m2;
-}
 
 Scratch left("gemm_fp8 left"), right("gemm_fp8 right"), sums("gemm_fp8 sums");
 
@@ -127,7 +123,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   if (stream.device().is_meta()) return;
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
-  const CountedProduct counted(type_of(a_MK.format), type_of(b_NK.format), K > 0);
+  const CountedProduct counted(a_MK.format, b_NK.format, K > 0);
   if constexpr (has_cuda) {
     require(!stream.device().is_cuda() || a_MK.scaling != Fp8Scaling::row_32,
             Status::resources, "gemm_fp8: MXFP8 is not provided on a GPU");

@@ -1,5 +1,5 @@
-// Rows sorted by expert: checks, then the implementation of the stream's device; products
-// of each expert through gemm(). SPDX-License-Identifier: Apache-2.0
+// Rows sorted by expert: checks, then the device's code; gemm() multiplies them.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/moe.hpp"
 
 #include <limits>

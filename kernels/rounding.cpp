@@ -38,7 +38,7 @@ void round_stochastic(Stream& stream, const TensorView& x_N, const TensorRun& ru
 
 // Half a spacing beyond the largest number, and half of the least, which ties to zero.
 RoundingLimits rounding_limits(DType type, float scale) {
-  const NarrowFormat format = narrow_format(type);
+  const LowPrecisionFormat format = low_precision_format(type);
   const int spacing = std::ilogb(format.largest) - format.mantissa_bits;
   const float beyond = format.largest + std::ldexp(0.5f, spacing);
   const float least = std::ldexp(0.5f, format.least_exponent - format.mantissa_bits);

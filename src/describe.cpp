@@ -1,6 +1,6 @@
-// Writes one page of help to standard output, without starting MPI: at build time, on
-// machines where MPI starts only in a job, the installed pages are made so.
+// Writes one page of help to standard output, without starting MPI.
 // SPDX-License-Identifier: Apache-2.0
+// Installed pages are made so at build time: on some machines MPI starts only in a job.
 #include <iostream>
 
 #include "app/help_text.hpp"

@@ -1,4 +1,4 @@
-// Claim.
+// Claim: a word in memory that the node shares; who sets it first reports the failure.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/claim.hpp"
 
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/watchdog.hpp"
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "comm/mpi/mpi_group.hpp"
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/position.hpp"
 #include "comm/trace.hpp"
 
@@ -44,7 +44,7 @@ void MpiGroup::compare(const Call& call) {
   check_mpi(MPI_Iallgather(own.data(), count, MPI_INT64_T, all.data(), count, MPI_INT64_T,
                            comm_.get(), &request),
             "MPI_Iallgather");
-  Patience patience(state_, [&] {
+  SpinWait spin_wait(state_, [&] {
     return Awaited{.group = std::string(name()),
                    .operation = format("the check before {}", name_of(call.kind)),
                    .tensor = tensor_text(call.dtype, call.plan.elements),
@@ -55,7 +55,7 @@ void MpiGroup::compare(const Call& call) {
   for (int done = 0; !done;) {
     state_.progress();
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Iallgather");
-    if (!done) patience.idle();
+    if (!done) spin_wait.idle();
   }
   std::map<Wanted, std::vector<int>> ranks_by_wish;
   for (std::size_t i = 0; i < all.size(); ++i)

@@ -11,7 +11,7 @@
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mpi/claim.hpp"
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/watchdog.hpp"
 #include "comm/world.hpp"

@@ -12,7 +12,7 @@
 #include "base/log.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/trace.hpp"
 #include "comm/watchdog.hpp"
 

@@ -1,4 +1,4 @@
-// MpiOperation.
+// MpiOperation: runs a collective's phases as its messages arrive.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/operation.hpp"
 
@@ -8,7 +8,7 @@
 
 #include "comm/abort.hpp"
 #include "comm/mpi/mpi_group.hpp"
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/trace.hpp"
 #include "kernels/elementwise.hpp"
 
@@ -109,11 +109,11 @@ void MpiOperation::complete() {
 
 void MpiOperation::finish() {
   if (!progress()) {
-    Patience patience(group_.state(), [this] { return awaited(); });
+    SpinWait spin_wait(group_.state(), [this] { return awaited(); });
     while (true) {
       group_.state().progress();
       if (lanes_active_ == 0) break;
-      patience.idle();
+      spin_wait.idle();
     }
   }
 }

@@ -1,6 +1,6 @@
-// MpiOperation: one collective in flight, as a state machine over point-to-point
-// messages.
+// MpiOperation: one collective in flight.
 // SPDX-License-Identifier: Apache-2.0
+// It is a state machine over point-to-point messages.
 #pragma once
 
 #include <array>

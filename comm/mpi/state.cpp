@@ -8,7 +8,7 @@
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mpi/operation.hpp"
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -90,7 +90,7 @@ void WorldState::wait(MPI_Request& request, const char* operation_name) {
   check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_name);
   if (done) return;
   operation = operation_name;
-  Patience patience(*this, [&] {
+  SpinWait spin_wait(*this, [&] {
     return Awaited{.group = "world",
                    .operation = operation_name,
                    .tensor = "",
@@ -101,7 +101,7 @@ void WorldState::wait(MPI_Request& request, const char* operation_name) {
   while (!done) {
     progress();
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_name);
-    if (!done) patience.idle();
+    if (!done) spin_wait.idle();
   }
   operation = nullptr;
   trace().mark();

@@ -1,11 +1,11 @@
-// NcclCommunicator.
+// NcclCommunicator: makes a communicator of NCCL, and waits for it with a time limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/communicator.hpp"
 
 #include <exception>
 #include <utility>
 
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 
 namespace trireme::comm {
 
@@ -59,7 +59,7 @@ void NcclCommunicator::give_up() noexcept {
 
 void NcclCommunicator::settle(ncclResult_t code, const char* call) {
   if (code == ncclInProgress) {
-    Patience patience(state_, [&] {
+    SpinWait spin_wait(state_, [&] {
       return Awaited{.group = what_,
                      .operation = call,
                      .tensor = "",
@@ -70,7 +70,7 @@ void NcclCommunicator::settle(ncclResult_t code, const char* call) {
     while (code == ncclInProgress) {
       state_.progress();
       check_nccl(ncclCommGetAsyncError(comm_, &code), "ncclCommGetAsyncError", what_);
-      if (code == ncclInProgress) patience.idle();
+      if (code == ncclInProgress) spin_wait.idle();
     }
   }
   check_nccl(code, call, what_);

@@ -1,6 +1,6 @@
-// Emulated device memory: a range of addresses that the host cannot touch between its
-// uses.
+// Emulated device memory.
 // SPDX-License-Identifier: Apache-2.0
+// The host cannot touch its range of addresses between the device's uses.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// What the address sanitizer must be told: switches of stacks, and memory not to be
-// touched.
+// What the address sanitizer must be told.
 // SPDX-License-Identifier: Apache-2.0
+// It hears of switches of stacks, and of memory that is not to be touched.
 #pragma once
 
 #include <cstddef>

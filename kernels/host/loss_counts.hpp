@@ -1,6 +1,6 @@
-// LossCounts: how many numbers saturate and how many are flushed, counted by many
-// threads.
+// LossCounts: how many numbers saturate and how many are flushed.
 // SPDX-License-Identifier: Apache-2.0
+// Many threads count at once.
 #pragma once
 
 #include <atomic>

@@ -28,7 +28,7 @@ void round_stochastic(Stream& /*stream*/, const TensorView& x_N, const TensorRun
                       DType type, float scale, const RoundingKey& key) {
   constexpr std::int64_t draws_per_task = 1024;
   const Random random(key.seed, key.stream, key.step);
-  const NarrowFormat format = narrow_format(type);
+  const LowPrecisionFormat format = low_precision_format(type);
   const float inverse = 1.0f / scale;
   each("round_stochastic", x_N, draws_per_task, [&](std::int64_t i, float x) {
     const auto bits = random.bits(static_cast<std::uint64_t>(run.index(i)));

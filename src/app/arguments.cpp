@@ -1,4 +1,4 @@
-// Arguments.
+// Arguments: words and options of a command line, with errors that show its usage.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/arguments.hpp"
 
@@ -86,11 +86,12 @@ void Arguments::parse(std::string_view usage, std::span<const Option> options,
     }
   }
   require(rest.size() >= least, Status::command_line, "{}\nusage: {}",
-          rest.empty() ? std::string("it is not said on what to work")
-                       : format("something is missing after '{}'", rest.back()),
+          rest.empty() ? std::string("an argument is missing")
+                       : format("an argument is missing after '{}'", rest.back()),
           usage);
-  require(rest.size() <= most, Status::command_line, "'{}' is too much\nusage: {}",
-          rest.size() > most ? rest[most] : "", usage);
+  require(rest.size() <= most, Status::command_line,
+          "unexpected argument '{}'\nusage: {}", rest.size() > most ? rest[most] : "",
+          usage);
   words_ = std::move(rest);
 }
 

@@ -1,6 +1,6 @@
-// `trireme bench`: the limits of the machine that everything else is divided by; with a
-// deck, the share of them that its training step reaches, and where the rest goes.
+// `trireme bench`: the limits of the machine that everything else is divided by.
 // SPDX-License-Identifier: Apache-2.0
+// With a deck it says what share of them a training step reaches, and where time goes.
 #include <algorithm>
 #include <array>
 #include <chrono>

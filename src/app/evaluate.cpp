@@ -50,20 +50,21 @@ class LogitsWriter {
   }
   void write(std::int64_t first, const TensorView& logits_CV) {
     const std::int64_t C = logits_CV.dim(0), V = model_.config().vocabulary;
-    const std::int64_t ranks = model_.region().size(), room = divide_up(V, ranks);
+    const std::int64_t ranks = model_.region().size(), padded_V = divide_up(V, ranks);
     Stream stream(model_.device());
     Arena arena(model_.device(),
-                static_cast<std::size_t>(C * (room + ranks * room + V)) *
+                static_cast<std::size_t>(C * (padded_V + ranks * padded_V + V)) *
                         size_of(logits_CV.dtype()) +
                     4 * Arena::alignment,
                 MemoryClass::workspace, "gathered logits");
-    const TensorView padded_CR = arena.take(logits_CV.dtype(), {C, room}, "padded");
+    const TensorView padded_CR = arena.take(logits_CV.dtype(), {C, padded_V}, "padded");
     kernels::copy(stream, logits_CV, padded_CR.columns(0, logits_CV.dim(1)));
     const TensorView all = model_.region().gather(stream, arena, padded_CR);
     const TensorView whole_CV = arena.take(logits_CV.dtype(), {C, V}, "whole");
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const Range part = split_range(V, ranks, rank);
-      kernels::copy(stream, all.rows(rank, 1).reshape({C, room}).columns(0, part.count()),
+      kernels::copy(stream,
+                    all.rows(rank, 1).reshape({C, padded_V}).columns(0, part.count()),
                     whole_CV.columns(part.begin, part.count()));
     }
     world_.agree([&] {

@@ -54,7 +54,7 @@ struct Range {
   bool empty() const { return low > high; }
 };
 
-// From data to the picture.
+// Maps data to the picture.
 struct Frame {
   Range x, y;
   double to_x(double value) const {
@@ -108,9 +108,9 @@ Frame frame_of(const Plot& plot, const std::vector<PlotLine>& lines) {
     const double size = std::max(std::abs(range.low), std::abs(range.high));
     const double extent = range.high - range.low;
     const bool flat = !(extent > 1e-12 * size && extent > 1e-290);
-    const double room = flat ? std::max(size * 0.05, 1e-12) : share * extent;
-    range.high += room;
-    if (range.low != 0) range.low -= room;
+    const double margin = flat ? std::max(size * 0.05, 1e-12) : share * extent;
+    range.high += margin;
+    if (range.low != 0) range.low -= margin;
   };
   widen(frame.y, 0.05);
   widen(frame.x, 0);

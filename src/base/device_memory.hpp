@@ -25,7 +25,7 @@ void copy_bytes_later(Stream& stream, const TensorView& x, const TensorView& y);
 void enqueue_copy(Stream& stream, const TensorView& x, const TensorView& y);
 
 // What Buffer allocates: zero-filled bytes on `device` (a GPU), or host memory that
-// devices reach directly; nullptr when they cannot be had.
+// devices reach directly; nullptr when they cannot be allocated.
 void* allocate_device_memory(Device device, std::size_t bytes);
 void free_device_memory(Device device, void* memory) noexcept;
 void* allocate_pinned_memory(std::size_t bytes);

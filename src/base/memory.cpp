@@ -94,7 +94,7 @@ Buffer::Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
            : device.is_cuda() ? allocate_device_memory(device, bytes)
                               : map_pages(bytes);
     require(data != nullptr, Status::resources,
-            "{} of {} for '{}' ({}) cannot be had; use more ranks or a smaller "
+            "{} of {} for '{}' ({}) cannot be allocated; use more ranks or a smaller "
             "batch.micro or model",
             human_bytes(static_cast<double>(bytes)),
             device.is_cuda() ? "the GPU's memory" : "memory", label, name_of(use));
@@ -146,7 +146,7 @@ TensorView Arena::take(DType dtype, const Shape& shape, std::string_view label) 
   peak_ = std::max(peak_, top_);
   if (device_.is_meta()) return TensorView(nullptr, dtype, shape, device_);
   require(top_ <= capacity_,
-          "arena '{}' of {} bytes has no room for '{}' {} {}: {} needed", label_,
+          "arena '{}' of {} bytes is too small for '{}' {} {}: {} needed", label_,
           capacity_, label, name_of(dtype), shape, top_);
   return TensorView(static_cast<std::byte*>(buffer_.view().raw()) + begin, dtype, shape,
                     device_);

@@ -18,7 +18,7 @@ enum class MemoryClass : std::uint8_t {
   communication,
   workspace,
   data,
-  offloaded  // in the host's memory, away from the device that computes
+  offloaded  // in the host's memory, not on the device that computes
 };
 inline constexpr int memory_classes = 8;
 std::string_view name_of(MemoryClass c);
@@ -38,7 +38,7 @@ std::int64_t resident_bytes();
 
 // Owns one aligned allocation on a device (nothing on meta), zero-filled. Bytes
 // are entered in the ledger under `use`. Throws Error(resources) naming label and size
-// when the memory cannot be had. Movable, not copyable.
+// when the memory cannot be allocated. Movable, not copyable.
 class Buffer {
  public:
   Buffer() = default;
@@ -70,7 +70,7 @@ class Arena {
  public:
   static constexpr std::size_t alignment = 64;
 
-  // With room for `capacity` bytes; on meta without limit.
+  // Of `capacity` bytes; on meta without limit.
   Arena(Device device, std::size_t capacity, MemoryClass use, std::string_view label);
 
   // A dense tensor above all others; contents are undefined. Throws Error(internal)

@@ -1,4 +1,4 @@
-// Standard output.
+// Standard output, written so that nothing is lost in silence.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/output.hpp"
 
@@ -51,8 +51,8 @@ void write(std::string_view text) {
       text.remove_prefix(static_cast<std::size_t>(put));
     } else if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       // Somebody who shares the pipe has made it non-blocking.
-      pollfd room{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
-      ::poll(&room, 1, -1);
+      pollfd writable{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+      ::poll(&writable, 1, -1);
     } else if (put == 0 || errno != EINTR) {
       return lose(put == 0 ? ENOSPC : errno);
     }

@@ -1,6 +1,6 @@
-// Standard output: what is written there is checked, for a full disk or a reader that has
-// gone loses it.
+// Standard output: what is written there is checked.
 // SPDX-License-Identifier: Apache-2.0
+// A full disk or a reader that has gone would otherwise lose it in silence.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Param: a trainable tensor as one rank stores it, and where its parts lie in the named
-// tensors of the whole model.
+// Param: a trainable tensor as one rank stores it.
 // SPDX-License-Identifier: Apache-2.0
+// It also says where its parts lie in the named tensors of the whole model.
 #pragma once
 
 #include <string>

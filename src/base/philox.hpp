@@ -1,6 +1,6 @@
 // Philox 4x32-10: random numbers as a pure function of (key, counter).
-// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-// 2011. SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
+// Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ class Random {
 
  private:
   constexpr std::array<std::uint32_t, 4> block(std::uint64_t index) const {
-    // The counter has no room for a 64-bit index, a 64-bit stream and the step: the
+    // The counter has too few bits for a 64-bit index, a 64-bit stream and the step: the
     // stream's upper half is mixed into the key.
     const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
     const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };

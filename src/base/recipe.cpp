@@ -24,7 +24,7 @@ constexpr Precision e4m3_mx = e4m3(Scaling::mx);
 // gradient sum, moment 1, moment 2, gradient traffic, weight traffic, pipeline traffic,
 // tensor traffic. Activations travel as they are. Gradients of FP8 (MS-AMP, FP8-LM,
 // nanotron) and moments carry one scale for each tensor; nanotron's master weights, of 8
-// bits, are rounded by chance.
+// bits, are rounded stochastically.
 constexpr std::array table = {
     Recipe{"fp64",
            "everything in fp64, for proofs",

@@ -56,7 +56,7 @@ struct Recipe {
   std::string_view name;  // precision.recipe
   std::string_view doc;   // one line, with the source
   std::array<Precision, tensor_classes> of{};
-  // Master weights are rounded to their type by chance, not to nearest.
+  // Master weights are rounded to their type stochastically, not to nearest.
   bool stochastic = false;
 
   const Precision& operator[](TensorClass what) const {

@@ -68,8 +68,8 @@ bool read_until(int from, std::chrono::steady_clock::time_point end, std::string
 
 std::optional<std::string> output_of(const std::vector<std::string>& words,
                                      double seconds) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return {};
   std::vector<char*> arguments;
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str()));
@@ -77,21 +77,21 @@ std::optional<std::string> output_of(const std::vector<std::string>& words,
   pid_t child = 0;
   int failed = 0;
   {
-    const Setting setting(ends[1]);
+    const Setting setting(pipe[1]);
     failed = ::posix_spawnp(&child, arguments[0], &setting.files, &setting.attributes,
                             arguments.data(), environ);
   }
-  ::close(ends[1]);
+  ::close(pipe[1]);
   std::string text;
   bool complete = false;
   if (failed == 0) {
     const auto end = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                          std::chrono::duration<double>(std::min(seconds, 3600.0)));
-    complete = read_until(ends[0], end, text);
+    complete = read_until(pipe[0], end, text);
     if (!complete) ::kill(child, SIGKILL);
   }
-  ::close(ends[0]);
+  ::close(pipe[0]);
   if (failed != 0) return {};
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -1,7 +1,7 @@
-// Stochastic rounding: to one of the two neighbours in a narrower type, by chance, so
-// that the expectation of the result is the number itself. Source: Gupta et al., "Deep
-// learning with limited numerical precision", 2015, section 3.
+// Stochastic rounding: to one of the two neighbours in a type of fewer bits.
 // SPDX-License-Identifier: Apache-2.0
+// Chances are such that the expectation of the result is the number itself. Source: Gupta
+// et al., "Deep learning with limited numerical precision", 2015, section 3.
 #pragma once
 
 #include <bit>
@@ -12,14 +12,14 @@
 namespace trireme {
 
 // A binary floating-point format within f32.
-struct NarrowFormat {
+struct LowPrecisionFormat {
   int mantissa_bits = 0;
   int least_exponent = 0;  // of normal numbers
   float largest = 0;       // finite number
 };
 
 // Of bf16, f16, E4M3 and E5M2.
-constexpr NarrowFormat narrow_format(DType type) {
+constexpr LowPrecisionFormat low_precision_format(DType type) {
   switch (type) {
     case DType::bf16: return {7, -126, 0x1.fep127f};
     case DType::f16: return {10, -14, 65504.0f};
@@ -34,7 +34,8 @@ constexpr NarrowFormat narrow_format(DType type) {
 // both. NaN, infinities and what is beyond the largest finite number are given back as
 // they are: the conversion to the type, for which nothing else is left to round,
 // saturates or not as it does with any number.
-constexpr float round_stochastic(float x, NarrowFormat format, std::uint32_t random) {
+constexpr float round_stochastic(float x, LowPrecisionFormat format,
+                                 std::uint32_t random) {
   constexpr int digits = 23, bias = 127;
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = bits & 0x80000000u, magnitude = bits ^ sign;

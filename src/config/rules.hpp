@@ -1,6 +1,6 @@
-// Rules: everything that must hold between deck keys, by section; each section's rules
-// stand in rules_SECTION.cpp.
+// Rules: everything that must hold between deck keys, by section.
 // SPDX-License-Identifier: Apache-2.0
+// Each section's rules stand in rules_SECTION.cpp.
 #pragma once
 
 #include <algorithm>

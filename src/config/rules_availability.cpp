@@ -1,6 +1,6 @@
-// What decks can ask for and this version cannot do yet: each is an error, none is
-// ignored.
+// What decks can ask for and this version cannot do yet.
 // SPDX-License-Identifier: Apache-2.0
+// Each is an error, none is ignored.
 #include <algorithm>
 #include <array>
 #include <string_view>

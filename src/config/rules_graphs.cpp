@@ -1,6 +1,6 @@
-// Rules about run.cuda_graphs: what can be recorded once and launched again
-// (docs/decisions/cuda-graphs.md).
+// Rules about run.cuda_graphs: what can be recorded once and launched again.
 // SPDX-License-Identifier: Apache-2.0
+// The page docs/decisions/cuda-graphs.md says why.
 #include "config/rules.hpp"
 
 namespace trireme::config {

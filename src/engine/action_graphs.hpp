@@ -1,6 +1,6 @@
-// ActionGraphs: the kernels of a microbatch's forward and backward, recorded once and
-// launched with one call each (docs/decisions/cuda-graphs.md).
+// ActionGraphs: the kernels of a microbatch's forward and backward as CUDA graphs.
 // SPDX-License-Identifier: Apache-2.0
+// Recorded once, each is launched with one call (docs/decisions/cuda-graphs.md).
 #pragma once
 
 #include <cstdint>

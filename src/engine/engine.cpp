@@ -222,7 +222,8 @@ void Engine::allocate(Device device) {
   }
   if (config_.run.cuda_graphs) prepare_graphs();
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
-  remade_.emplace(device, demand_.remade, MemoryClass::activations, "remade activations");
+  recomputed_.emplace(device, demand_.recomputed, MemoryClass::activations,
+                      "recomputed activations");
   kernels::reserve_working_memory(device, demand_.kernels);
 }
 
@@ -253,12 +254,12 @@ ActivationDemand Engine::measure(Engine& engine) {
     demand.saved.push_back(most);
   }
   demand.scratch = engine.scratch_->peak_bytes();
-  demand.remade = engine.remade_->peak_bytes();
+  demand.recomputed = engine.recomputed_->peak_bytes();
   return demand;
 }
 
 std::size_t Engine::activation_bytes() const {
-  std::size_t sum = demand_.remade;
+  std::size_t sum = demand_.recomputed;
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     sum += chunks_[c].live.size() * demand_.saved[c];
   return sum;

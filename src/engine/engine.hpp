@@ -1,7 +1,7 @@
-// Engine: the model, its parameters and its memory as one rank of a mesh holds them, and
-// the executor of pipeline schedules. The trainer builds one on the host, the planner the
-// same one on the meta device.
+// Engine: the model, its parameters and its memory as one rank of a mesh holds them.
 // SPDX-License-Identifier: Apache-2.0
+// It executes pipeline schedules. The trainer builds one on its device, the planner the
+// same one on the meta device.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ namespace trireme::engine {
 // Most bytes that one microbatch and one action take: read off a run of the real model
 // and schedule on the meta device.
 struct ActivationDemand {
-  std::vector<std::size_t> saved;       // of a microbatch, for each chunk of this rank
-  std::size_t scratch = 0, remade = 0;  // of an action
-  std::int64_t kernels = 0;             // of one kernel, on a GPU
+  std::vector<std::size_t> saved;  // of a microbatch, for each chunk of this rank
+  std::size_t scratch = 0, recomputed = 0;  // of an action
+  std::int64_t kernels = 0;                 // of one kernel, on a GPU
 };
 
 class Engine {
@@ -196,7 +196,7 @@ class Engine {
   std::vector<RoundingLosses> fp8_losses_;
   std::vector<RoundingLosses> stored_losses_;
   ActivationDemand demand_;
-  std::optional<Arena> scratch_, remade_;
+  std::optional<Arena> scratch_, recomputed_;
   // An action, or a wait inside the next one, between two marks of the clock.
   struct Span {
     bool is_wait = false;

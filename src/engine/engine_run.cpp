@@ -148,7 +148,7 @@ nn::Pass Engine::pass(Stream& stream, Live& mine, nn::WeightGradients& gradients
       {config_.batch.micro, static_cast<std::int64_t>(sequence_positions_.size()),
        positions_.view()},
       {loss_.view()}};
-  pass.remade = &*remade_;
+  pass.recomputed = &*recomputed_;
   pass.losses.loss_scale = loss_scale_;
   pass.fp8.training = training_;
   pass.fp8.amax_region = &amax_region_;

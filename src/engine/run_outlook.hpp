@@ -1,6 +1,6 @@
-// What a run's configuration says about its pipeline, and reports that trainer and
-// planner share.
+// What a run's configuration says about its pipeline.
 // SPDX-License-Identifier: Apache-2.0
+// Trainer and planner share these reports.
 #pragma once
 
 #include <string>

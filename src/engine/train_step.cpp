@@ -89,7 +89,7 @@ void Engine::begin_step(std::int64_t step) {
   if (reporting_) fp8_report_->clear(stream);
   store_->report().begin(stream, report);
   for (Chunk& chunk : chunks_) {
-    for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->clear_step();
+    for (nn::Moe* moe : chunk.stage->moe_layers()) moe->clear_step();
     if (nn::Fp8State* scales = chunk.stage->scales()) scales->begin_step(stream);
   }
 }
@@ -142,12 +142,12 @@ void Engine::update(const StepResult& result, double loss_scale, std::int64_t nu
   const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
   store_->update(config_.optimizer, result.learning_rate, factor / loss_scale, number);
   for (Chunk& chunk : chunks_) {
-    for (nn::Moe* mixture : chunk.stage->mixtures()) mixture->update_bias();
+    for (nn::Moe* moe : chunk.stage->moe_layers()) moe->update_bias();
     if (nn::Fp8State* scales = chunk.stage->scales()) scales->weights_changed();
   }
 }
 
-// Every mixture learns the load of the global batch, every rank that of all mixtures.
+// Every MoE layer learns the load of the global batch, every rank that of all layers.
 void Engine::sum_expert_loads() {
   const std::int64_t E = config_.model.moe.experts;
   const TensorView all = loads_.view();
@@ -156,21 +156,21 @@ void Engine::sum_expert_loads() {
   const auto for_each = [&](const auto& body) {
     for (Chunk& chunk : chunks_) {
       std::int64_t layer = chunk.stage->config().blocks.end -
-                           static_cast<std::int64_t>(chunk.stage->mixtures().size());
-      for (nn::Moe* mixture : chunk.stage->mixtures()) {
-        body(*mixture, all.rows(layer * E, E));
+                           static_cast<std::int64_t>(chunk.stage->moe_layers().size());
+      for (nn::Moe* moe : chunk.stage->moe_layers()) {
+        body(*moe, all.rows(layer * E, E));
         ++layer;
       }
     }
   };
-  for_each([&](nn::Moe& mixture, const TensorView& load_E) {
-    kernels::copy(stream, mixture.load(), load_E);
-    kernels::accumulate(stream, mixture.losses(), all.rows(config_.model.layers * E, 2));
+  for_each([&](nn::Moe& moe, const TensorView& load_E) {
+    kernels::copy(stream, moe.load(), load_E);
+    kernels::accumulate(stream, moe.losses(), all.rows(config_.model.layers * E, 2));
   });
   mesh_.replicas().all_reduce(stream, all).wait();
   pipeline_.all_reduce(stream, all).wait();
-  for_each([&](nn::Moe& mixture, const TensorView& load_E) {
-    kernels::copy(stream, load_E, mixture.load());
+  for_each([&](nn::Moe& moe, const TensorView& load_E) {
+    kernels::copy(stream, load_E, moe.load());
   });
   copy_bytes(stream, all, TensorView(loads_on_host_.data(), DType::f64, all.shape()));
 }

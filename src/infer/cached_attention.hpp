@@ -1,6 +1,6 @@
-// CachedAttention: the attention core of generation; keys and values of earlier positions
-// are kept.
+// CachedAttention: the attention core of generation.
 // SPDX-License-Identifier: Apache-2.0
+// It keeps the keys and values of earlier positions.
 #pragma once
 
 #include <vector>

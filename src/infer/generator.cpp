@@ -1,4 +1,4 @@
-// Generator.
+// Generator: runs a model token by token with a key/value cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/generator.hpp"
 
@@ -80,12 +80,12 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));
 }
 
-// Parts of the vocabulary differ by one in length: they are gathered in equal rooms.
+// Parts of the vocabulary differ by one in length: they are padded to gather them.
 std::span<const double> Generator::gather_logits(nn::Pass& pass,
                                                  const TensorView& logits_1V) {
   const std::int64_t ranks = model_.region().size(), V = model_.config().vocabulary;
-  const std::int64_t room = divide_up(V, ranks);
-  const TensorView padded = scratch_.take(logits_1V.dtype(), {room}, "padded logits");
+  const std::int64_t padded_V = divide_up(V, ranks);
+  const TensorView padded = scratch_.take(logits_1V.dtype(), {padded_V}, "padded logits");
   kernels::fill(pass.stream, padded, 0.0);
   kernels::copy(pass.stream, logits_1V.reshape({logits_1V.elements()}),
                 padded.rows(0, logits_1V.elements()));
@@ -97,7 +97,7 @@ std::span<const double> Generator::gather_logits(nn::Pass& pass,
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const Range part = split_range(V, ranks, rank);
     for (std::int64_t i = 0; i < part.count(); ++i) {
-      const auto from = rank * room + i;
+      const auto from = rank * padded_V + i;
       logits_[static_cast<std::size_t>(part.begin + i)] =
           all.dtype() == DType::f64 ? all.data<double>()[from]
                                     : static_cast<double>(all.data<float>()[from]);

@@ -1,4 +1,4 @@
-// The start-up report.
+// The start-up report: where ranks run, and warnings about what is bound badly.
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/startup_report.hpp"
 
@@ -103,7 +103,7 @@ std::string crowded(const Group& ranks) {
     if (mask.empty() || threads <= static_cast<int>(mask.size())) continue;
     return format(
         "{} {} with {} threads on {} logical {} ({}): start fewer ranks or "
-        "threads, ask for more cores (--cpus-per-task), or mend the binding",
+        "threads, ask for more cores (--cpus-per-task), or correct the binding",
         bound, bound > 1 ? "ranks" : "rank", threads, mask.size(),
         mask.size() > 1 ? "cores" : "core", ranges_text(mask));
   }

@@ -32,8 +32,8 @@ struct TensorNames {
   // Three tensors, or one fused tensor of all queries, keys and values, which q names.
   std::string_view q, k, v, output, q_norm, k_norm;
   std::string_view gate, up, down;  // gate is used by gated activations only
-  // Of a mixture of experts: where its tensors lie, and an expert's in their folders.
-  std::string_view mixture, expert_gate, expert_up, expert_down;
+  // Of an MoE layer: where its tensors lie, and an expert's in their folders.
+  std::string_view moe, expert_gate, expert_up, expert_down;
 };
 
 struct ArchitectureRow {
@@ -68,7 +68,7 @@ inline constexpr TensorNames llama = {.tokens = "model.embed_tokens",
                                       .gate = "mlp.gate_proj",
                                       .up = "mlp.up_proj",
                                       .down = "mlp.down_proj",
-                                      .mixture = "mlp",
+                                      .moe = "mlp",
                                       .expert_gate = "gate_proj",
                                       .expert_up = "up_proj",
                                       .expert_down = "down_proj"};
@@ -89,14 +89,14 @@ inline constexpr TensorNames gpt2 = {.tokens = "transformer.wte",
                                      .gate = "",
                                      .up = "mlp.c_fc",
                                      .down = "mlp.c_proj",
-                                     .mixture = "",
+                                     .moe = "",
                                      .expert_gate = "",
                                      .expert_up = "",
                                      .expert_down = ""};
 
 constexpr TensorNames mixtral() {
   TensorNames names = llama;
-  names.mixture = "block_sparse_moe";
+  names.moe = "block_sparse_moe";
   names.expert_gate = "w1";
   names.expert_up = "w3";
   names.expert_down = "w2";

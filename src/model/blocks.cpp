@@ -66,17 +66,16 @@ nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
           .down = at(row.names.down)};
 }
 
-nn::MoeConfig mixture(const ModelConfig& m, const LayerNames& at) {
+nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
   const MoeSettings& s = m.moe;
   const TensorNames& names = m.row().names;
-  const std::string where = at(names.mixture);
+  const std::string where = at(names.moe);
   return {.hidden = m.hidden,
           .feed_forward = m.expert_width(),
           .experts = s.experts,
           .top_k = s.top_k,
           .shared_feed_forward = s.shared_experts * m.expert_width(),
-          .router = s.router == Router::softmax ? kernels::RouterScore::softmax
-                                                : kernels::RouterScore::sigmoid,
+          .router = s.router,
           .normalise = s.normalise,
           .scaling = s.scaling,
           .capacity_factor = s.capacity_factor,
@@ -122,7 +121,7 @@ nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   block.norm2 = norm(m, at(names.feed_forward_norm));
   block.attention = attention(m, at);
   block.mlp = feed_forward(m, at);
-  if (m.is_mixture(layer)) block.moe = mixture(m, at);
+  if (m.is_moe(layer)) block.moe = moe_config(m, at);
   return block;
 }
 

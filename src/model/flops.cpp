@@ -19,8 +19,9 @@ struct Counts {
   }
 };
 
-Stage on_meta(const ModelConfig& m, Range blocks, bool ends) {
-  const StageConfig config{.model = m, .blocks = blocks, .first = ends, .last = ends};
+Stage on_meta(const ModelConfig& m, Range blocks, bool with_both) {
+  const StageConfig config{
+      .model = m, .blocks = blocks, .first = with_both, .last = with_both};
   return Stage(config, parallel::TensorRegion::whole(), Device::meta());
 }
 
@@ -28,7 +29,7 @@ Stage on_meta(const ModelConfig& m, Range blocks, bool ends) {
 Counts count_blocks(const ModelConfig& m) {
   std::array<std::int64_t, 2> layers{}, example{};
   for (std::int64_t layer = 0; layer < m.layers; ++layer) {
-    const auto kind = static_cast<std::size_t>(m.is_mixture(layer));
+    const auto kind = static_cast<std::size_t>(m.is_moe(layer));
     example[kind] = layer;
     ++layers[kind];
   }
@@ -45,36 +46,36 @@ Counts count_blocks(const ModelConfig& m) {
 
 // Of the embedding with its positions, and of the head with its norm; a tied table is
 // in both.
-struct Ends {
+struct EmbeddingAndHead {
   Counts embedding, head;
 };
 
-Ends count_ends(const ModelConfig& m) {
+EmbeddingAndHead count_embedding_and_head(const ModelConfig& m) {
   Stage stage = on_meta(m, {}, true);
   const std::vector<ParamModule> modules = stage.modules();
-  Ends ends;
-  for (const Param* param : modules.front().params) ends.embedding.add(*param);
-  for (const Param* param : modules.back().params) ends.head.add(*param);
-  return ends;
+  EmbeddingAndHead both;
+  for (const Param* param : modules.front().params) both.embedding.add(*param);
+  for (const Param* param : modules.back().params) both.head.add(*param);
+  return both;
 }
 
 }  // namespace
 
 std::int64_t parameter_count(const ModelConfig& m) {
-  const Ends ends = count_ends(m);
+  const EmbeddingAndHead both = count_embedding_and_head(m);
   const std::int64_t twice = m.tie_embeddings ? m.vocabulary * m.hidden : 0;
-  return count_blocks(m).all + ends.embedding.all + ends.head.all - twice;
+  return count_blocks(m).all + both.embedding.all + both.head.all - twice;
 }
 
 std::int64_t matrix_parameter_count(const ModelConfig& m) {
-  return count_blocks(m).all + count_ends(m).head.all;
+  return count_blocks(m).all + count_embedding_and_head(m).head.all;
 }
 
 std::int64_t active_matrix_parameter_count(const ModelConfig& m) {
   const Counts blocks = count_blocks(m);
   const std::int64_t used =
       m.has_experts() ? blocks.experts / m.moe.experts * m.moe.top_k : 0;
-  return blocks.all - blocks.experts + used + count_ends(m).head.all;
+  return blocks.all - blocks.experts + used + count_embedding_and_head(m).head.all;
 }
 
 FlopsPerToken flops_per_token(const ModelConfig& m) {

@@ -4,20 +4,19 @@
 
 #include <cstdint>
 
+#include "kernels/router.hpp"
 #include "model/architectures.hpp"
 
 namespace trireme::model {
 
-enum class Router : std::uint8_t { softmax, sigmoid };
-
-// Mixtures of experts in place of feed-forwards: what a deck's [model.moe] section says.
+// MoE layers in place of feed-forwards: what a deck's [model.moe] section says.
 struct MoeSettings {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;                // experts of a token
   std::int64_t shared_experts = 0;       // that every token uses; deepseek_moe only
   std::int64_t expert_feed_forward = 0;  // of one expert; 0: model.feed_forward
   std::int64_t dense_layers = 0;         // first layers with an ordinary feed-forward
-  Router router = Router::softmax;
+  kernels::RouterScore router = kernels::RouterScore::softmax;
   bool normalise = true;  // weights of a token's experts sum to `scaling`
   double scaling = 1.0;
   double capacity_factor = 0;   // 0: no token is dropped
@@ -45,8 +44,8 @@ struct ModelConfig {
 
   const ArchitectureRow& row() const { return row_of(architecture); }
   bool has_experts() const { return row().experts; }
-  // Whether this layer's feed-forward is a mixture of experts.
-  bool is_mixture(std::int64_t layer) const {
+  // Whether this layer's feed-forward is an MoE layer.
+  bool is_moe(std::int64_t layer) const {
     return has_experts() && layer >= moe.dense_layers;
   }
   std::int64_t expert_width() const {

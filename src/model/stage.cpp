@@ -125,9 +125,9 @@ void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
     kernels::copy(pass.stream, x_TD.rows(mine.begin, mine.count()), part_TD);
     saved.inputs_TD[i] = part_TD;
   }
-  nn::Pass inner = pass.with_saved(*pass.remade);
+  nn::Pass inner = pass.with_saved(*pass.recomputed);
   blocks_[i]->forward(inner, x_TD, y_TD, saved.blocks[i]);
-  pass.remade->reset();
+  pass.recomputed->reset();
 }
 
 void Stage::loss(nn::Pass& pass, const TensorView& targets_T,
@@ -190,17 +190,17 @@ void Stage::backward_block(nn::Pass& pass, std::size_t i, const TensorView& dy_T
     blocks_[i]->backward(inner, dy_TD, saved.blocks[i], dx_TD);
     return;
   }
-  // Forward once more. Weight gradients that are put off read its results later.
+  // Forward once more. Deferred weight gradients read its results later.
   const ArenaScope scope(pass.scratch);
   const bool deferred = pass.weight_gradients.deferred();
-  nn::Pass again = pass.with_saved(deferred ? pass.saved : *pass.remade);
+  nn::Pass again = pass.with_saved(deferred ? pass.saved : *pass.recomputed);
   TensorView x_TD = saved.inputs_TD[i];
   if (partitions(i)) x_TD = region_.gather_rows(pass.stream, again.saved, x_TD);
   const TensorView y_TD = pass.scratch.take(x_TD.dtype(), x_TD.shape(), "stage.y");
-  nn::Block::Saved remade;
-  blocks_[i]->forward(again, x_TD, y_TD, remade);
-  blocks_[i]->backward(inner, dy_TD, remade, dx_TD);
-  if (!deferred) pass.remade->reset();
+  nn::Block::Saved recomputed;
+  blocks_[i]->forward(again, x_TD, y_TD, recomputed);
+  blocks_[i]->backward(inner, dy_TD, recomputed, dx_TD);
+  if (!deferred) pass.recomputed->reset();
 }
 
 std::vector<ParamModule> Stage::modules() {
@@ -232,16 +232,16 @@ std::vector<Param*> Stage::parameters() {
 
 std::vector<StateTensor*> Stage::states() {
   std::vector<StateTensor*> states;
-  for (nn::Moe* moe : mixtures()) moe->collect(states);
+  for (nn::Moe* moe : moe_layers()) moe->collect(states);
   if (scales_) scales_->collect(states);
   return states;
 }
 
-std::vector<nn::Moe*> Stage::mixtures() {
-  std::vector<nn::Moe*> mixtures;
+std::vector<nn::Moe*> Stage::moe_layers() {
+  std::vector<nn::Moe*> layers;
   for (const auto& block : blocks_)
-    if (nn::Moe* moe = block->moe()) mixtures.push_back(moe);
-  return mixtures;
+    if (nn::Moe* moe = block->moe()) layers.push_back(moe);
+  return layers;
 }
 
 std::size_t Stage::table_bytes() const {

@@ -1,6 +1,6 @@
-// Stage: a contiguous range of a transformer's blocks, with the embedding before the
-// first and the head after the last. A model on one pipeline rank is one stage of all
-// blocks. SPDX-License-Identifier: Apache-2.0
+// Stage: the blocks of one pipeline stage, one after the other.
+// SPDX-License-Identifier: Apache-2.0
+// The first stage has the embedding, the last the head; one rank has one stage of all.
 #pragma once
 
 #include <memory>
@@ -78,8 +78,8 @@ class Stage {
   std::vector<StateTensor*> states();
   // Scales of the layers in FP8, or null.
   nn::Fp8State* scales() { return scales_ ? &*scales_ : nullptr; }
-  // The mixtures of experts, for their load and losses.
-  std::vector<nn::Moe*> mixtures();
+  // The MoE layers, for their load and losses.
+  std::vector<nn::Moe*> moe_layers();
   Saved make_saved() const;
   // The embedding table, or null.
   Param* table() { return embedding_ ? &embedding_->table() : nullptr; }

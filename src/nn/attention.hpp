@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nn/linear.hpp"
-#include "nn/skip.hpp"
+#include "nn/residual.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
@@ -50,7 +50,8 @@ class Attention {
 
   // attention(x_TD) joins the residual stream, all outside the region. A view of x_TD is
   // kept unless entering the region gathers it.
-  void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
+  void forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
+               Saved& saved) const;
   // dx from dy, both outside; dx is taken from pass.scratch. dy lives in pass.kept() and
   // is left as it is. saved.x_TD is there, kept or made again by the caller.
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);

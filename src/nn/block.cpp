@@ -52,7 +52,7 @@ void Block::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
 void Block::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
                      const TensorView& dx_TD) {
   const ArenaScope scope(pass.scratch);
-  // 2. feed-forward; the gradient over the skip connection is added by the norm
+  // 2. feed-forward; the gradient over the residual connection is added by the norm
   const TensorView dx1_TD = pass.kept().take(dy_TD.dtype(), dy_TD.shape(), "block.dx1");
   {
     const ArenaScope inner(pass.scratch);

@@ -1,7 +1,7 @@
-// Block: one pre-norm transformer block,
-//   x1 = x + attention(norm1(x)),  y = x1 + mlp(norm2(x1)),
-// where the feed-forward half may be a mixture of experts.
+// Block: one pre-norm transformer block.
 // SPDX-License-Identifier: Apache-2.0
+// It computes x1 = x + attention(norm1(x)) and y = x1 + mlp(norm2(x1)),
+// where the feed-forward half may be an MoE layer.
 #pragma once
 
 #include <optional>
@@ -47,7 +47,7 @@ class Block {
   void collect(std::vector<Param*>& params);
   // The linear layers that a recipe may have in FP8.
   void collect(std::vector<Fp8Operands*>& layers);
-  // The mixture of experts, or null.
+  // The MoE layer, or null.
   Moe* moe() { return moe_ ? &*moe_ : nullptr; }
 
  private:

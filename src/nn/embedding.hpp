@@ -1,6 +1,6 @@
-// Embedding: tokens (and learned positions) to the residual stream; the table is split by
-// vocabulary entries.
+// Embedding: tokens (and learned positions) to the residual stream.
 // SPDX-License-Identifier: Apache-2.0
+// The table is split by vocabulary entries.
 #pragma once
 
 #include <string>

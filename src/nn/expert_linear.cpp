@@ -66,35 +66,35 @@ TensorView ExpertLinear::padded(Pass& pass, const Parts& parts,
   return x;
 }
 
-// Largest magnitudes by source go home, where a microbatch's are agreed on, and back to
-// all that have rows of it.
+// Largest magnitudes go to the source ranks of their rows, where those of a microbatch
+// are agreed on, and back to all that have rows of it.
 TensorView ExpertLinear::scales_of(Pass& pass, const Parts& parts, Operand what,
                                    const TensorView& x_RI,
-                                   const TensorView& room_P) const {
+                                   const TensorView& buffer_P) const {
   Stream& stream = pass.stream;
   const std::int64_t P = dispatch_->sources();
   if (const TensorView known_1 = operands.scale_from_history(pass, what, x_RI);
       !known_1.empty()) {
     for (std::int64_t p = 0; p < P; ++p)
-      kernels::copy(stream, known_1, room_P.rows(p, 1));
-    return room_P;
+      kernels::copy(stream, known_1, buffer_P.rows(p, 1));
+    return buffer_P;
   }
   const ArenaScope scope(pass.scratch);
   const TensorView amax_P = pass.scratch.take(DType::f32, {P}, "experts.amax");
-  const TensorView home_P = pass.scratch.take(DType::f32, {P}, "experts.home");
+  const TensorView returned_P = pass.scratch.take(DType::f32, {P}, "experts.returned");
   const TensorView amax_1 = pass.scratch.take(DType::f32, {1}, "experts.mine");
   kernels::fill(stream, amax_P, 0.0);
   for (const Part& part : parts)
     kernels::amax_so_far(stream, x_RI.rows(part.first, part.rows),
                          amax_P.rows(part.source, 1));
-  dispatch_->to_each(stream, amax_P, home_P);
-  kernels::amax(stream, home_P, amax_1);
+  dispatch_->to_each(stream, amax_P, returned_P);
+  kernels::amax(stream, returned_P, amax_1);
   operands.agree(pass, what, amax_1);
   dispatch_->from_each(stream, amax_1, amax_P);
   for (std::int64_t p = 0; p < P; ++p)
     kernels::scale_of_amax(stream, amax_P.rows(p, 1), operands.format_of(what),
-                           room_P.rows(p, 1));
-  return room_P;
+                           buffer_P.rows(p, 1));
+  return buffer_P;
 }
 
 void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
@@ -138,10 +138,10 @@ void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_R
     return;
   }
   if (operands.one_scale()) {
-    const TensorView room_P =
+    const TensorView buffer_P =
         pass.saved.take(DType::f32, {dispatch_->sources()}, "experts.scale");
     saved.input_scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
-                                    Operand::input, x_RI, room_P);
+                                    Operand::input, x_RI, buffer_P);
   }
   multiply(pass, route, Operand::input, x_RI, saved.input_scale_P, false, y_RO);
 }
@@ -150,10 +150,10 @@ ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& ro
                                                      const TensorView& dy_RO) const {
   Gradient dy{dy_RO, {}};
   if (!operands.one_scale()) return dy;
-  const TensorView room_P =
+  const TensorView buffer_P =
       pass.kept().take(DType::f32, {dispatch_->sources()}, "experts.scale");
   dy.scale_P = scales_of(pass, parts(route, pass.stream.device().is_meta()),
-                         Operand::output_gradient, dy_RO, room_P);
+                         Operand::output_gradient, dy_RO, buffer_P);
   return dy;
 }
 

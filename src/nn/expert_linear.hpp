@@ -1,7 +1,7 @@
 // ExpertLinear: one linear layer of each of several experts, in the types of a recipe.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: R rows, sorted by expert and then by the rank that they come from; L experts
 // here, P ranks of the expert axis, I input width, O output width.
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
@@ -64,7 +64,7 @@ class ExpertLinear {
   Parts parts(const Route& route, bool meta) const;
   TensorView padded(Pass& pass, const Parts& parts, const TensorView& x_RI) const;
   TensorView scales_of(Pass& pass, const Parts& parts, Operand what,
-                       const TensorView& x_RI, const TensorView& room_P) const;
+                       const TensorView& x_RI, const TensorView& buffer_P) const;
   TensorView weight_of(std::int64_t expert) const;
   // y_RO (written) = the products of padded rows, quantized as `what`, with each expert's
   // weight, transposed or not.

@@ -1,7 +1,7 @@
-// FeedForward: up projection, activation and down projection of some rows, inside the
-// tensor region: those of an Mlp, of a shared expert, or of a rank's experts.
-// Legend: N rows, D width of the model, F hidden units on this rank, U = 2 F with a gate.
+// FeedForward: up projection, activation and down projection inside the tensor region.
 // SPDX-License-Identifier: Apache-2.0
+// Its rows are those of an Mlp, of a shared expert, or of a rank's experts.
+// Legend: N rows, D width of the model, F hidden units on this rank, U = 2 F with a gate.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class FeedForward {
   }
   std::int64_t width() const { return down.weight.shape[1]; }  // F
 
-  // Room for u and a of `rows` rows.
+  // Takes memory for u and a of `rows` rows.
   void take(Pass& pass, DType dtype, std::int64_t rows, Saved& saved) const {
     const Recompute& again = pass.recompute;
     saved.u_NU = pass.kept_unless(again.up).take(dtype, {rows, width_of_u()}, "ffn.u");
@@ -87,9 +87,9 @@ class FeedForward {
   }
 
   // From the output's gradient back to that of u, which is returned and lies in
-  // pass.kept(). da_NF: room. Posts the gradient of the down projection. 1. is left to
-  // the caller, who starts the communication of the input's gradient before it posts that
-  // of `up`.
+  // pass.kept(). da_NF is written. Posts the gradient of the down projection. 1. is left
+  // to the caller, who starts the communication of the input's gradient before it posts
+  // that of `up`.
   template <class... Where>
   TensorView backward(Pass& pass, const TensorView& dy_ND, const Saved& saved,
                       const TensorView& da_NF, const Where&... where) {

@@ -56,9 +56,9 @@ TensorView Fp8Operands::scale_from_history(Pass& pass, Operand what,
   return row_of(scales_->scale_3, what);
 }
 
-// From the history, or else of the values themselves, in room_1.
+// From the history, or else of the values themselves, in buffer_1.
 TensorView Fp8Operands::scale_of(Pass& pass, Operand what, const TensorView& values,
-                                 const TensorView& room_1) const {
+                                 const TensorView& buffer_1) const {
   const TensorView known_1 = scale_from_history(pass, what, values);
   if (!known_1.empty()) return known_1;
   const ArenaScope scope(pass.scratch);
@@ -67,9 +67,9 @@ TensorView Fp8Operands::scale_of(Pass& pass, Operand what, const TensorView& val
   agree(pass, what, amax_1);
   const bool codes = what == Operand::weight && precision_.weight_was_fp8;
   kernels::scale_of_amax(
-      pass.stream, amax_1, format_of(what), room_1,
+      pass.stream, amax_1, format_of(what), buffer_1,
       codes ? kernels::ScaleSteps::powers_of_two : kernels::ScaleSteps::any);
-  return room_1;
+  return buffer_1;
 }
 
 // Made once for each change of the weights.
@@ -81,7 +81,7 @@ TensorView Fp8Operands::weight_scale(Pass& pass) const {
   return scale_1;
 }
 
-Fp8Matrix Fp8Operands::room(Arena& arena, Operand what, const Shape& shape,
+Fp8Matrix Fp8Operands::take(Arena& arena, Operand what, const Shape& shape,
                             const TensorView& scale_1) const {
   Fp8Matrix x;
   x.format = format_of(what);
@@ -100,7 +100,7 @@ Fp8Matrix Fp8Operands::room(Arena& arena, Operand what, const Shape& shape,
 Fp8Matrix Fp8Operands::quantized(Pass& pass, Arena& arena, Operand what,
                                  const TensorView& values,
                                  const TensorView& scale_1) const {
-  const Fp8Matrix result = room(arena, what, values.shape(), scale_1);
+  const Fp8Matrix result = take(arena, what, values.shape(), scale_1);
   kernels::quantize(pass.stream, values, result);
   return result;
 }
@@ -119,7 +119,7 @@ Fp8Matrix Fp8Operands::quantized_transposed(Pass& pass, Arena& arena, Operand wh
                                             const TensorView& values,
                                             const TensorView& scale_1) const {
   const Shape shape = {values.dim(1), values.dim(0)};
-  const Fp8Matrix result = room(arena, what, shape, scale_1);
+  const Fp8Matrix result = take(arena, what, shape, scale_1);
   const ArenaScope scope(pass.scratch);
   if (precision_.one_scale()) {
     const Fp8Matrix codes = quantized(pass, pass.scratch, what, values, scale_1);

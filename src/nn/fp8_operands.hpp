@@ -58,24 +58,24 @@ class Fp8Operands {
   // Delayed scaling: takes the values' magnitudes down and returns the scale that earlier
   // steps have left; empty if there is none.
   TensorView scale_from_history(Pass& pass, Operand what, const TensorView& values) const;
-  // From the history, or else of the values themselves, in room_1.
+  // From the history, or else of the values themselves, in buffer_1.
   TensorView scale_of(Pass& pass, Operand what, const TensorView& values,
-                      const TensorView& room_1) const;
+                      const TensorView& buffer_1) const;
   // Made once for each change of the weights; empty unless a tensor has one scale.
   TensorView weight_scale(Pass& pass) const;
   // Codes, taken from `arena`; scale_1 is read if there is one scale.
   kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
                                const TensorView& values, const TensorView& scale_1) const;
-  // The same, counted by pass.fp8.report.
+  // Does the same, and pass.fp8.report counts it.
   kernels::Fp8Matrix reported(Pass& pass, Arena& arena, Operand what,
                               const TensorView& values, const TensorView& scale_1) const;
-  // Those of the transposed matrix.
+  // Makes the codes of the transposed matrix.
   kernels::Fp8Matrix quantized_transposed(Pass& pass, Arena& arena, Operand what,
                                           const TensorView& values,
                                           const TensorView& scale_1) const;
 
  private:
-  kernels::Fp8Matrix room(Arena& arena, Operand what, const Shape& shape,
+  kernels::Fp8Matrix take(Arena& arena, Operand what, const Shape& shape,
                           const TensorView& scale_1) const;
 
   const Param& weight_;

@@ -45,17 +45,17 @@ Fp8State::Fp8State(std::vector<Fp8Operands*> layers, const DelayedScaling& setti
                    const parallel::TensorRegion& region, Device device)
     : layers_(std::move(layers)), settings_(settings), of_layer_(layers_.size()) {
   const auto L = static_cast<std::int64_t>(layers_.size());
-  const auto room = [](Device on, const Shape& shape, const char* label) {
+  const auto buffer = [](Device on, const Shape& shape, const char* label) {
     return Buffer(on, DType::f32, shape, MemoryClass::workspace, label);
   };
   for (const Fp8Operands* layer : layers_)
     delayed_ = delayed_ || layer->precision().forward.scaling == Scaling::delayed;
-  scales_ = room(device, {operands * L}, "FP8 scales");
+  scales_ = buffer(device, {operands * L}, "FP8 scales");
   if (delayed_) {
     const Device host = device.is_meta() ? device : Device::host();
-    amaxes_ = room(device, {operands * L}, "FP8 amax");
-    history_ = room(host, {operands * L, settings.history}, "FP8 amax history");
-    kept_ = room(host, {operands * L}, "FP8 scales on the host");
+    amaxes_ = buffer(device, {operands * L}, "FP8 amax");
+    history_ = buffer(host, {operands * L, settings.history}, "FP8 amax history");
+    kept_ = buffer(host, {operands * L}, "FP8 scales on the host");
   }
   for (std::int64_t i = 0; i < L; ++i) {
     Fp8Operands& layer = *layers_[static_cast<std::size_t>(i)];

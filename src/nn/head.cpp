@@ -1,6 +1,6 @@
 // Head: loss, gradients and logits.
-// Legend: T tokens, C tokens of a chunk, V vocabulary entries on this rank, D width.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: T tokens, C tokens of a chunk, V vocabulary entries on this rank, D width.
 #include "nn/head.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
                               const TensorView& targets_T,
                               const kernels::LossScale& scale, const TensorView& dh_TD) {
   Stream& stream = pass.stream;
-  const DType dtype = h_TD.dtype(), wide = accumulator_of(dtype);
+  const DType dtype = h_TD.dtype(), accumulator = accumulator_of(dtype);
   const Param& projection = weight();
   const ArenaScope whole(pass.scratch);
   const TensorView weight_VD = in_type(pass, projection.value, dtype);
@@ -81,11 +81,12 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
   for (std::int64_t first = 0; first < T; first += C) {
     const ArenaScope scope(pass.scratch);
     const std::int64_t rows = std::min(C, T - first);
-    const TensorView logits_CV = take_logits(pass.scratch, wide, rows, V, "head.logits");
-    const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
+    const TensorView logits_CV =
+        take_logits(pass.scratch, accumulator, rows, V, "head.logits");
+    const TensorView stats_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.merged");
     const TensorView dlogits_CV =
-        dtype == wide ? logits_CV
-                      : take_logits(pass.scratch, dtype, rows, V, "head.dlogits");
+        dtype == accumulator ? logits_CV
+                             : take_logits(pass.scratch, dtype, rows, V, "head.dlogits");
     const TensorView targets_C = targets_T.rows(first, rows);
     const TensorView h_CD = h_TD.rows(first, rows);
     linear(stream, h_CD, weight_VD, {}, logits_CV);
@@ -100,7 +101,8 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
 
 void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                    const kernels::LossScale& scale, Saved& saved) {
-  require(!pass.weight_gradients.deferred(), "the head's gradients cannot be put off");
+  require(!pass.weight_gradients.deferred(),
+          "the head's weight gradients cannot be deferred");
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
   saved.dx_TD = pass.saved.take(dtype, x_TD.shape(), "head.dx");
@@ -124,7 +126,7 @@ void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets
 void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                     const EachChunk& each) const {
   Stream& stream = pass.stream;
-  const DType dtype = x_TD.dtype(), wide = accumulator_of(dtype);
+  const DType dtype = x_TD.dtype(), accumulator = accumulator_of(dtype);
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
   const ArenaScope scope(pass.scratch);
   Norm::Saved unused;
@@ -136,8 +138,9 @@ void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& target
   for (std::int64_t first = 0; first < T; first += C) {
     const ArenaScope inner(pass.scratch);
     const std::int64_t rows = std::min(C, T - first);
-    const TensorView logits_CV = take_logits(pass.scratch, wide, rows, V, "head.logits");
-    const TensorView stats_C3 = pass.scratch.take(wide, {rows, 3}, "head.merged");
+    const TensorView logits_CV =
+        take_logits(pass.scratch, accumulator, rows, V, "head.logits");
+    const TensorView stats_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.merged");
     linear(stream, h_TD.rows(first, rows), weight_VD, {}, logits_CV);
     chunk_loss(pass, logits_CV, targets_T.rows(first, rows), 0.0, stats_C3);
     if (each) each(first, logits_CV);

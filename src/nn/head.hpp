@@ -1,5 +1,5 @@
-// Head: final norm, projection to the vocabulary and cross-entropy, a chunk of tokens at
-// a time, so that the whole logits never exist. SPDX-License-Identifier: Apache-2.0
+// Head: final norm, projection to the vocabulary and cross-entropy, a chunk at a time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

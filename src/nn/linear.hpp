@@ -1,6 +1,6 @@
 // Linear: y = x W^T + bias and its gradients, in the types of a recipe.
-// Legend: T rows, I input width, O output width; weights are [out, in].
 // SPDX-License-Identifier: Apache-2.0
+// Legend: T rows, I input width, O output width; weights are [out, in].
 #pragma once
 
 #include "base/split.hpp"

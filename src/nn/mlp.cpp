@@ -28,7 +28,7 @@ Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
   }
 }
 
-void Mlp::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+void Mlp::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
                   Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
@@ -50,7 +50,7 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   const TensorView sum_TD =
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 5. residual and bias
-  skip.join(pass, sum_TD, down_bias_.value);
+  residual.join(pass, sum_TD, down_bias_.value);
   if (pass.recompute.norm) saved.x_TD = {};
   feed_.forget(pass.recompute, saved.hidden);
 }

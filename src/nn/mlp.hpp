@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nn/feed_forward.hpp"
-#include "nn/skip.hpp"
+#include "nn/residual.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
@@ -32,8 +32,9 @@ class Mlp {
 
   Mlp(const MlpConfig& config, const parallel::TensorRegion& region);
 
-  // As Attention::forward and backward.
-  void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
+  // These do as Attention::forward and backward do.
+  void forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
+               Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);

@@ -92,7 +92,7 @@ std::int64_t Moe::capacity(const Pass& pass) const {
   return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));
 }
 
-void Moe::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
+void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
                   Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
@@ -113,7 +113,7 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Skip& skip,
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual
-  skip.join(pass, sum_TD, {});
+  residual.join(pass, sum_TD, {});
   if (again.norm) saved.x_TD = {};
   feed_.forget(again, saved.hidden);
   shared_.forget(again, saved.shared);
@@ -133,7 +133,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const TensorView dweights_TK = pass.scratch.take(
       saved.weights_TK.dtype(), saved.weights_TK.shape(), "moe.dweights");
   const TensorView dout_RD = axes_.dispatch.combine_backward(
-      stream, pass.kept(), pass.scratch, saved.route, dy_all_TD, saved.home_ND,
+      stream, pass.kept(), pass.scratch, saved.route, dy_all_TD, saved.returned_ND,
       saved.weights_TK, dweights_TK);
   ExpertLinear::Gradient du;
   const TensorView drows_RD = experts_backward(pass, dout_RD, saved, du);
@@ -169,17 +169,17 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
 void Moe::route(Pass& pass, Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
-  const DType wide = accumulator_of(saved.x_TD.dtype());
+  const DType accumulator = accumulator_of(saved.x_TD.dtype());
   const std::int64_t T = pass.tokens(), E = config_.experts, K = config_.top_k;
   // 1. scores
-  saved.logits_TE = pass.saved.take(wide, {T, E}, "moe.logits");
-  const TensorView scores_TE = pass.scratch.take(wide, {T, E}, "moe.scores");
+  saved.logits_TE = pass.saved.take(accumulator, {T, E}, "moe.logits");
+  const TensorView scores_TE = pass.scratch.take(accumulator, {T, E}, "moe.scores");
   linear(stream, saved.x_TD, in_type(pass, router_.value, saved.x_TD.dtype()), {},
          saved.logits_TE);
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
   // 2. choice and weights
   saved.choice_TK = pass.saved.take(DType::i32, {T, K}, "moe.choice");
-  saved.weights_TK = pass.saved.take(wide, {T, K}, "moe.weights");
+  saved.weights_TK = pass.saved.take(accumulator, {T, K}, "moe.weights");
   kernels::choose_experts(stream, scores_TE, bias_.view(), saved.choice_TK);
   kernels::router_weights(stream, {config_.normalise, config_.scaling}, scores_TE,
                           saved.choice_TK, saved.weights_TK);
@@ -204,12 +204,12 @@ void Moe::route(Pass& pass, Saved& saved) const {
 TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                                 const Saved& saved) {
   Stream& stream = pass.stream;
-  const DType dtype = saved.x_TD.dtype(), wide = saved.logits_TE.dtype();
+  const DType dtype = saved.x_TD.dtype(), accumulator = saved.logits_TE.dtype();
   const Shape& shape = saved.logits_TE.shape();
   const TensorView dlogits_TE = pass.kept().take(dtype, shape, "moe.dlogits");
   const ArenaScope scope(pass.scratch);
-  const TensorView scores_TE = pass.scratch.take(wide, shape, "moe.scores");
-  const TensorView dscores_TE = pass.scratch.take(wide, shape, "moe.dscores");
+  const TensorView scores_TE = pass.scratch.take(accumulator, shape, "moe.scores");
+  const TensorView dscores_TE = pass.scratch.take(accumulator, shape, "moe.dscores");
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
   // 2. weights, and the loss that balances the choice
   kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
@@ -231,7 +231,7 @@ TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
                                   dscores_TE);
   if (config_.z_loss > 0) {
     const double factor = config_.z_loss * pass.losses.token_scale;
-    const TensorView lse_T = pass.scratch.take(wide, {pass.tokens()}, "moe.lse");
+    const TensorView lse_T = pass.scratch.take(accumulator, {pass.tokens()}, "moe.lse");
     kernels::add_router_z_loss(stream, saved.logits_TE, lse_T, factor,
                                losses_.view().rows(1, 1));
     if (first) {
@@ -269,14 +269,14 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
       dispatch.dispatch(stream, pass.saved, pass.scratch, saved.route, saved.x_TD);
   // 2. feed-forward of each expert
   feed_.take(pass, dtype, R, saved.hidden);
-  // On one rank these rows are already home, where they are kept.
+  // On one rank these rows are already at their source rank, where they are kept.
   Arena& arena = dispatch.divided() ? pass.scratch : pass.saved;
   const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
   feed_.forward(pass, saved.rows_RD, saved.hidden, saved.route);
   feed_.down.forward(pass, saved.route, saved.hidden.a_NF, out_RD, saved.hidden.down);
-  // 3. and home again
-  saved.home_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route, out_RD,
-                                   saved.weights_TK, has_shared(), y_TD);
+  // 3. and back to their source ranks
+  saved.returned_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route,
+                                       out_RD, saved.weights_TK, has_shared(), y_TD);
 }
 
 // Step 2. of experts_forward(); 3. and 1. are the dispatch's, in backward().

@@ -10,7 +10,7 @@
 #include "base/memory.hpp"
 #include "kernels/router.hpp"
 #include "nn/feed_forward.hpp"
-#include "nn/skip.hpp"
+#include "nn/residual.hpp"
 #include "parallel/expert_dispatch.hpp"
 #include "parallel/tensor_region.hpp"
 
@@ -61,15 +61,15 @@ struct RouterLosses {
 // shared out over the expert axis: see parallel/expert_dispatch.hpp.
 class Moe {
  public:
-  // Legend: R rows that this rank's experts get, N rows that leave home (see there). x
-  // is empty when it is computed again (Pass::recompute).
+  // Legend: R rows that this rank's experts get, N rows that leave their source rank (see
+  // there). x is empty when it is computed again (Pass::recompute).
   struct Saved {
     TensorView x_TD;                   // input, all tokens
     TensorView logits_TE, weights_TK;  // accumulator dtype
     TensorView choice_TK;              // i32
     TensorView sums_B2E;               // of the balance loss, if there is one
     parallel::ExpertDispatch::Route route;
-    TensorView rows_RD, home_ND;  // home: what the experts made
+    TensorView rows_RD, returned_ND;  // returned: what the experts made
     FeedForward<ExpertLinear>::Saved hidden;
     FeedForward<Linear>::Saved shared;
   };
@@ -83,7 +83,8 @@ class Moe {
   // same. Backward adds the gradients of both losses, by pass.losses.aux_scale and
   // pass.losses.token_scale, and counts the step's load and losses: it runs once for each
   // microbatch of training, also under recomputation.
-  void forward(Pass& pass, const TensorView& x_TD, const Skip& skip, Saved& saved) const;
+  void forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
+               Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);

@@ -60,8 +60,8 @@ void Norm::again(Pass& pass, const Saved& saved, const TensorView& y_TD) const {
 
 void Norm::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
                     const TensorView& residual_TD, const TensorView& dx_TD) {
-  const DType wide = accumulator_of(dy_TD.dtype());
-  const TensorView dgain_D = pass.fused_target(gain_, wide);
+  const DType accumulator = accumulator_of(dy_TD.dtype());
+  const TensorView dgain_D = pass.fused_target(gain_, accumulator);
   const TensorView gain_D = in_type(pass, gain_.value, dy_TD.dtype());
   if (config_.kind == NormKind::rms) {
     kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_D, saved.rstd_T,
@@ -69,7 +69,7 @@ void Norm::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
     pass.add_fused(gain_, dgain_D);
     return;
   }
-  const TensorView dshift_D = pass.fused_target(shift_, wide);
+  const TensorView dshift_D = pass.fused_target(shift_, accumulator);
   kernels::layer_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_D, saved.mean_T,
                                saved.rstd_T, residual_TD, dx_TD, dgain_D, dshift_D);
   pass.add_fused(gain_, dgain_D);

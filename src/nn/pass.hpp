@@ -40,7 +40,7 @@ class DeferredGradients {
 // Where modules deliver the gradients of their weights.
 class WeightGradients {
  public:
-  // Work is run at once, or put off into `later` if that is given. Both outlive this.
+  // Work is run at once, or deferred into `later` if that is given. Both outlive this.
   explicit WeightGradients(WeightAccess& weights, DeferredGradients* later = nullptr)
       : weights_(weights), later_(later) {}
 
@@ -121,14 +121,14 @@ struct Pass {
   Microbatch microbatch;
   Losses losses{};
   Quantization fp8{};
-  Arena* remade = nullptr;  // with full recomputation: what a block computes again
-  Recompute recompute{};    // of the block that is running
+  Arena* recomputed = nullptr;  // with full recomputation: what a block computes again
+  Recompute recompute{};        // of the block that is running
 
   std::int64_t tokens() const { return microbatch.batch * microbatch.sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
     return {stream,     arena,  scratch, weight_gradients, attention,
-            microbatch, losses, fp8,     remade,           recompute};
+            microbatch, losses, fp8,     recomputed,       recompute};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

@@ -1,6 +1,6 @@
 // LossScaler: the factor of the loss that keeps the gradients of fp16 in range.
-// Source: Micikevicius et al., "Mixed precision training", 2018, section 3.2.
 // SPDX-License-Identifier: Apache-2.0
+// Source: Micikevicius et al., "Mixed precision training", 2018, section 3.2.
 #pragma once
 
 #include <array>

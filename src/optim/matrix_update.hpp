@@ -1,7 +1,7 @@
 // MatrixUpdate: one step of an optimizer whose rule is about whole matrices (Muon).
-// Shards and tensor ranks cut matrices; here they are put together, dealt out over the
-// ranks that hold the same weights, and given back. docs/decisions/muon.md.
 // SPDX-License-Identifier: Apache-2.0
+// Shards and tensor ranks cut matrices; here they are put together, dealt out over the
+// ranks that hold the same weights, and given back. docs/decisions/muon.md says how.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// Stored numbers: weights, gradients and moments in types of little range, the scales
-// that bring them into that range, and the way to and from the type of the arithmetic.
+// Stored numbers: weights, gradients and moments in types of little range.
 // SPDX-License-Identifier: Apache-2.0
+// Scales bring them into that range; here is the way to and from the arithmetic's type.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// AttentionCore: how queries meet keys and values; handed to modules, so that they know
-// neither context parallelism nor caches.
+// AttentionCore: how queries meet keys and values.
 // SPDX-License-Identifier: Apache-2.0
+// Modules are handed one, so that they know neither context parallelism nor caches.
 #pragma once
 
 #include "kernels/attention.hpp"

@@ -1,7 +1,7 @@
-// How the positions of a sequence are dealt to the ranks of the context axis, and what
-// attention each rank then computes.
-// Legend: S positions of a sequence, n ranks, L = S / n rows of a sequence on a rank.
+// How the positions of a sequence are dealt to the ranks of the context axis.
 // SPDX-License-Identifier: Apache-2.0
+// What attention each rank then computes follows from it.
+// Legend: S positions of a sequence, n ranks, L = S / n rows of a sequence on a rank.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace trireme::parallel {
 enum class ContextOrder : std::uint8_t { contiguous, zigzag };
 std::string_view name_of(ContextOrder order);
 
-// Of what `sequence` must be a multiple.
+// `sequence` must be a multiple of this.
 std::int64_t context_unit(ContextOrder order, int ranks);
 
 // The positions of rank `rank`'s rows of a sequence, as ascending ranges. Throws

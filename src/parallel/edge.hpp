@@ -1,7 +1,7 @@
-// Edges: every legal change of place of a value on a mesh axis, with its adjoint beside
-// it. The adjoint of a collective is not determined by the collective (an all-gather's
-// backward is a reduce-scatter or a slice, by what is downstream): the two places settle
-// it. SPDX-License-Identifier: Apache-2.0
+// Edges: every legal change of place of a value on a mesh axis, beside its adjoint.
+// SPDX-License-Identifier: Apache-2.0
+// The adjoint of a collective is not determined by the collective (an all-gather's
+// backward is a reduce-scatter or a slice, by what is downstream): the places settle it.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ class Transfer {
   explicit Transfer(const TensorView& tensor) : tensor_(tensor) {}
   Transfer(const TensorView& tensor, comm::Handle handle)
       : tensor_(tensor), handle_(std::move(handle)) {}
-  // In parts, each with its collective.
+  // Works in parts, each with its collective.
   Transfer(const TensorView& tensor, std::vector<comm::Handle> parts)
       : tensor_(tensor), parts_(std::move(parts)) {}
   // The tensor, once it is complete.

@@ -150,22 +150,23 @@ void ExpertDispatch::from_each(Stream& stream, const TensorView& x_1,
 }
 
 void ExpertDispatch::to_experts(Stream& stream, Arena& scratch, const Route& route,
-                                const TensorView& home_ND,
+                                const TensorView& returned_ND,
                                 const TensorView& rows_RD) const {
   const ArenaScope scope(scratch);
   const TensorView arrived_RD =
       scratch.take(rows_RD.dtype(), rows_RD.shape(), "dispatch.arrived");
-  exchange(stream, home_ND, route.leaving_E, arrived_RD, route.arriving_E);
+  exchange(stream, returned_ND, route.leaving_E, arrived_RD, route.arriving_E);
   kernels::gather_rows(stream, arrived_RD, route.arrival_R, rows_RD);
 }
 
-void ExpertDispatch::to_home(Stream& stream, Arena& scratch, const Route& route,
-                             const TensorView& rows_RD, const TensorView& home_ND) const {
+void ExpertDispatch::to_source_ranks(Stream& stream, Arena& scratch, const Route& route,
+                                     const TensorView& rows_RD,
+                                     const TensorView& returned_ND) const {
   const ArenaScope scope(scratch);
   const TensorView arrived_RD =
       scratch.take(rows_RD.dtype(), rows_RD.shape(), "combine.arrived");
   kernels::scatter_rows(stream, rows_RD, route.arrival_R, arrived_RD);
-  exchange(stream, arrived_RD, route.arriving_E, home_ND, route.leaving_E);
+  exchange(stream, arrived_RD, route.arriving_E, returned_ND, route.leaving_E);
 }
 
 TensorView ExpertDispatch::dispatch(Stream& stream, Arena& arena, Arena& scratch,
@@ -178,9 +179,10 @@ TensorView ExpertDispatch::dispatch(Stream& stream, Arena& arena, Arena& scratch
     return rows_RD;
   }
   const ArenaScope scope(scratch);
-  const TensorView home_ND = scratch.take(dtype, {route.leaving, D}, "dispatch.home");
-  kernels::gather_rows(stream, x_TD, route.token_N, home_ND);
-  to_experts(stream, scratch, route, home_ND, rows_RD);
+  const TensorView leaving_ND =
+      scratch.take(dtype, {route.leaving, D}, "dispatch.leaving");
+  kernels::gather_rows(stream, x_TD, route.token_N, leaving_ND);
+  to_experts(stream, scratch, route, leaving_ND, rows_RD);
   return rows_RD;
 }
 
@@ -188,47 +190,48 @@ void ExpertDispatch::dispatch_backward(Stream& stream, Arena& scratch, const Rou
                                        const TensorView& drows_RD,
                                        const TensorView& dx_TD) const {
   const ArenaScope scope(scratch);
-  TensorView dhome_ND = drows_RD;
+  TensorView dleaving_ND = drows_RD;
   if (size() > 1) {
-    dhome_ND = scratch.take(drows_RD.dtype(), {route.leaving, drows_RD.dim(1)},
-                            "dispatch.dhome");
-    to_home(stream, scratch, route, drows_RD, dhome_ND);
+    dleaving_ND = scratch.take(drows_RD.dtype(), {route.leaving, drows_RD.dim(1)},
+                               "dispatch.dleaving");
+    to_source_ranks(stream, scratch, route, drows_RD, dleaving_ND);
   }
-  kernels::combine_rows(stream, dhome_ND, route.row_TK, {}, false, dx_TD);
+  kernels::combine_rows(stream, dleaving_ND, route.row_TK, {}, false, dx_TD);
 }
 
 TensorView ExpertDispatch::combine(Stream& stream, Arena& arena, Arena& scratch,
                                    const Route& route, const TensorView& rows_RD,
                                    const TensorView& weights_TK, bool accumulate,
                                    const TensorView& y_TD) const {
-  TensorView home_ND = rows_RD;
+  TensorView returned_ND = rows_RD;
   if (size() > 1) {
-    home_ND =
-        arena.take(rows_RD.dtype(), {route.leaving, rows_RD.dim(1)}, "combine.home");
-    to_home(stream, scratch, route, rows_RD, home_ND);
+    returned_ND =
+        arena.take(rows_RD.dtype(), {route.leaving, rows_RD.dim(1)}, "combine.returned");
+    to_source_ranks(stream, scratch, route, rows_RD, returned_ND);
   }
-  kernels::combine_rows(stream, home_ND, route.row_TK, weights_TK, accumulate, y_TD);
-  return home_ND;
+  kernels::combine_rows(stream, returned_ND, route.row_TK, weights_TK, accumulate, y_TD);
+  return returned_ND;
 }
 
 TensorView ExpertDispatch::combine_backward(Stream& stream, Arena& arena, Arena& scratch,
                                             const Route& route, const TensorView& dy_TD,
-                                            const TensorView& home_ND,
+                                            const TensorView& returned_ND,
                                             const TensorView& weights_TK,
                                             const TensorView& dweights_TK) const {
   const DType dtype = dy_TD.dtype();
   const std::int64_t D = dy_TD.dim(1);
   const TensorView drows_RD = arena.take(dtype, {route.rows, D}, "combine.drows");
   if (size() == 1) {
-    kernels::combine_rows_backward(stream, dy_TD, home_ND, route.row_TK, weights_TK,
+    kernels::combine_rows_backward(stream, dy_TD, returned_ND, route.row_TK, weights_TK,
                                    drows_RD, dweights_TK);
     return drows_RD;
   }
   const ArenaScope scope(scratch);
-  const TensorView dhome_ND = scratch.take(dtype, {route.leaving, D}, "combine.dhome");
-  kernels::combine_rows_backward(stream, dy_TD, home_ND, route.row_TK, weights_TK,
-                                 dhome_ND, dweights_TK);
-  to_experts(stream, scratch, route, dhome_ND, drows_RD);
+  const TensorView dreturned_ND =
+      scratch.take(dtype, {route.leaving, D}, "combine.dreturned");
+  kernels::combine_rows_backward(stream, dy_TD, returned_ND, route.row_TK, weights_TK,
+                                 dreturned_ND, dweights_TK);
+  to_experts(stream, scratch, route, dreturned_ND, drows_RD);
   return drows_RD;
 }
 

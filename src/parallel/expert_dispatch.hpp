@@ -1,6 +1,6 @@
-// ExpertDispatch: the one seam between modules and expert parallelism. Token rows are
-// dispatched to the ranks of their experts, and the experts' rows are combined back at
-// home. SPDX-License-Identifier: Apache-2.0
+// ExpertDispatch: the one seam between modules and expert parallelism.
+// SPDX-License-Identifier: Apache-2.0
+// Token rows go to the ranks of their experts, and the experts' rows come back.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 namespace trireme::parallel {
 
 // Legend: P ranks of the expert axis, each with T tokens of its own; E experts, L = E / P
-// of them on each rank, in order of rank; K experts of a token; N rows that leave home
-// (at most T K), sorted by expert and then token; R rows that the experts of this rank
-// get, sorted by expert, then source rank, then token: in the order of all tokens, for
-// any P.
+// of them on each rank, in order of rank; K experts of a token; N rows that leave their
+// source rank (at most T K), sorted by expert and then token; R rows that the experts of
+// this rank get, sorted by expert, then source rank, then token: in the order of all
+// tokens, for any P.
 //
 // On one rank rows are only sorted. On the meta device nothing is sent, and sizes are
 // those of the worst case, every token of every rank chooses experts of this one; but the
@@ -62,15 +62,16 @@ class ExpertDispatch {
                          const TensorView& drows_RD, const TensorView& dx_TD) const;
 
   // y_TD (written, or added to) = sum over k of weights_TK (accumulator dtype) times the
-  // rows_RD that the experts made. Returns the rows as they came home [N, D], taken from
-  // `arena` (or rows_RD itself on one rank), which backward needs. Collective.
+  // rows_RD that the experts made. Returns the rows [N, D] as they came back to their
+  // source rank, taken from `arena` (or rows_RD itself on one rank), which backward
+  // needs. Collective.
   TensorView combine(Stream& stream, Arena& arena, Arena& scratch, const Route& route,
                      const TensorView& rows_RD, const TensorView& weights_TK,
                      bool accumulate, const TensorView& y_TD) const;
   // drows_RD, taken from `arena`, and dweights_TK (written) from dy_TD. Collective.
   TensorView combine_backward(Stream& stream, Arena& arena, Arena& scratch,
                               const Route& route, const TensorView& dy_TD,
-                              const TensorView& home_ND, const TensorView& weights_TK,
+                              const TensorView& returned_ND, const TensorView& weights_TK,
                               const TensorView& dweights_TK) const;
 
   // One element for each rank: to_P (written) [P] of from_P [P]. Collective.
@@ -82,9 +83,9 @@ class ExpertDispatch {
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
   void to_experts(Stream& stream, Arena& scratch, const Route& route,
-                  const TensorView& home_ND, const TensorView& rows_RD) const;
-  void to_home(Stream& stream, Arena& scratch, const Route& route,
-               const TensorView& rows_RD, const TensorView& home_ND) const;
+                  const TensorView& returned_ND, const TensorView& rows_RD) const;
+  void to_source_ranks(Stream& stream, Arena& scratch, const Route& route,
+                       const TensorView& rows_RD, const TensorView& returned_ND) const;
   void exchange_counts(Stream& stream, std::int64_t experts, Route& route) const;
   // Sends rows sorted by rank, and receives them so.
   void exchange(Stream& stream, const TensorView& from, const Counts& from_counts_E,
@@ -95,7 +96,7 @@ class ExpertDispatch {
   comm::Group* group_ = nullptr;
 };
 
-// What a mixture of experts needs of the mesh. As default: one rank.
+// What an MoE layer needs of the mesh. As default: one rank.
 struct ExpertAxes {
   ExpertDispatch dispatch;
   SequenceSum sequence_sum;

@@ -1,8 +1,8 @@
 // Ring attention, forward and backward.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: n ranks, L rows of a sequence on a rank, T = B * L, H query heads, G key/value
 // heads, K head width. A block is a rank's keys and values (or their gradients), dense:
 // [2, T, G * K].
-// SPDX-License-Identifier: Apache-2.0
 #include "parallel/ring_attention.hpp"
 
 #include <algorithm>
@@ -107,7 +107,7 @@ class GradientRing {
   }
 
   // The sums over all ranks for this rank's keys and values, after n calls of pass_on().
-  const Block& home() {
+  const Block& returned() {
     hop_.wait();
     return blocks_[1];
   }
@@ -261,10 +261,11 @@ void RingAttention::backward(Stream& stream, Arena& scratch, const AttentionShap
     }
     gradients.pass_on(part ? part->keys : Range{}, shape.batch);
   });
-  // 2. The last step brings the gradients home; sums are rounded once
-  const Block& home = gradients.home();
-  kernels::copy(stream, home.first_TGK, dk_TGK);
-  kernels::copy(stream, home.second_TGK, dv_TGK);
+  // 2. The last step brings the gradients back to their source ranks; sums are rounded
+  // once
+  const Block& returned = gradients.returned();
+  kernels::copy(stream, returned.first_TGK, dk_TGK);
+  kernels::copy(stream, returned.second_TGK, dv_TGK);
   round_sums(stream, sum_THK, dq_THK);
 }
 

@@ -1,9 +1,9 @@
-// RingAttention: each rank of the context axis holds a part of every sequence, and keys
-// and values go round the ranks.
+// RingAttention: keys and values go round the ranks of the context axis.
+// SPDX-License-Identifier: Apache-2.0
+// Each rank holds a part of every sequence.
 // Source: Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite
 // Context", 2023; the zigzag order: Dubey et al., "The Llama 3 Herd of Models", 2024,
 // section 3.3.2.
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

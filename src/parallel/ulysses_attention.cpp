@@ -1,9 +1,9 @@
 // Ulysses attention: heads are exchanged for positions and back.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: n ranks, B sequences, L rows of a sequence on a rank, S = n * L, T = B * L, H
 // query heads, G key/value heads, K head width; P = H / n query heads and U slots for
 // key/value heads of one rank. Rows that are exchanged are [B, n, L, columns]: outside, n
 // counts the ranks that the rows go to or come from; inside, [n, L] are the S positions.
-// SPDX-License-Identifier: Apache-2.0
 #include "parallel/ulysses_attention.hpp"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class UlyssesAttention::Exchange {
   const AttentionShape& inner() const { return inner_; }
   std::int64_t query_columns() const { return inner_.heads * inner_.head_width; }
   std::int64_t key_columns() const { return slots_.count * inner_.head_width; }
-  // Of [q, k, v] and their gradients.
+  // Columns of [q, k, v] and of their gradients.
   std::int64_t fused_columns() const { return query_columns() + 2 * key_columns(); }
 
   TensorView take(DType dtype, std::int64_t columns) const {

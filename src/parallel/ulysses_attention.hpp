@@ -1,7 +1,7 @@
-// UlyssesAttention: ranks of the context axis hold parts of every sequence outside, and
-// heads of whole sequences inside.
-// Source: Jacobs et al., "DeepSpeed Ulysses", 2023, section 3.
+// UlyssesAttention: heads are exchanged for positions on the context axis.
 // SPDX-License-Identifier: Apache-2.0
+// Its ranks hold parts of every sequence outside, and heads of whole sequences inside.
+// Source: Jacobs et al., "DeepSpeed Ulysses", 2023, section 3.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
-// Runs a pipeline schedule on a clock instead of a machine: time, idle share, memory, and
-// whether it can run at all.
+// Runs a pipeline schedule on a clock instead of a machine.
 // SPDX-License-Identifier: Apache-2.0
+// It yields time, idle share and memory, and whether the schedule can run at all.
 #pragma once
 
 #include <cstdint>

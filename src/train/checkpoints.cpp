@@ -57,7 +57,7 @@ Checkpoints::Checkpoints(comm::World& world, comm::Mesh& mesh,
       watchdog_(watchdog),
       progress_(progress),
       record_(std::move(record)),
-      interruptions_(config.run.directory, config.run.time_limit, job,
+      stop_requests_(config.run.directory, config.run.time_limit, job,
                      world.rank() == 0) {}
 
 void Checkpoints::start_or_resume() {
@@ -126,7 +126,7 @@ void Checkpoints::predict_save() {
 
 void Checkpoints::save_if_due() {
   if (launch::saves(request_) || next_after(progress_.step - 1) == progress_.step) save();
-  if (!stops()) interruptions_.fulfilled(request_);
+  if (!stops()) stop_requests_.fulfilled(request_);
 }
 
 void Checkpoints::save() {
@@ -139,12 +139,12 @@ void Checkpoints::save() {
 void Checkpoints::finish() {
   watchdog_.beat_slow("saving a checkpoint", progress_.step);
   report(saver_->finish());
-  if (stops()) interruptions_.fulfilled(request_);
+  if (stops()) stop_requests_.fulfilled(request_);
 }
 
 // What any rank asks for: the ranks agree on the greatest.
 void Checkpoints::computed(engine::StepTotals::Outcome& mine) {
-  mine.stop_request = static_cast<int>(interruptions_.request(time_needed(), request_));
+  mine.stop_request = static_cast<int>(stop_requests_.request(time_needed(), request_));
 }
 
 void Checkpoints::agreed(const engine::StepTotals::Outcome& all) {

@@ -14,7 +14,7 @@
 #include "engine/engine.hpp"
 #include "engine/step.hpp"
 #include "io/metrics.hpp"
-#include "launch/interruptions.hpp"
+#include "launch/stop_requests.hpp"
 #include "train/progress.hpp"
 #include "train/saver.hpp"
 
@@ -71,7 +71,7 @@ class Checkpoints : public engine::StepObserver {
   comm::Watchdog& watchdog_;
   Progress& progress_;
   std::function<void(const io::Record&)> record_;
-  launch::Interruptions interruptions_;
+  launch::StopRequests stop_requests_;
   launch::StopRequest request_ = launch::StopRequest::none;  // of the last step
   std::int64_t saved_step_ = -1;
   std::optional<Saver> saver_;

@@ -1,6 +1,6 @@
-// State that a checkpoint may lack: error feedback of another mesh, momentum of a run
-// without, the scale of the loss.
+// State that a checkpoint may lack when a run goes on from it.
 // SPDX-License-Identifier: Apache-2.0
+// It is error feedback of another mesh, momentum of a run without, the loss scale.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// PipelineTimes: what the actions of the last steps took, and how idle a pipeline is
-// where they take that long.
+// PipelineTimes: what the actions of the last steps took.
 // SPDX-License-Identifier: Apache-2.0
+// From that it follows how idle a pipeline is where they take that long.
 #pragma once
 
 #include <cstddef>

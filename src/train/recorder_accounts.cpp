@@ -34,7 +34,7 @@ io::Record expert_load(const model::ModelConfig& model, std::span<const double> 
   io::Record layers;
   const auto experts = static_cast<std::size_t>(model.moe.experts);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    if (!model.is_mixture(layer)) continue;
+    if (!model.is_moe(layer)) continue;
     const auto row = load.subspan(static_cast<std::size_t>(layer) * experts, experts);
     layers.set(std::to_string(layer), std::vector<double>(row.begin(), row.end()));
   }

@@ -1,7 +1,7 @@
-// What checkpoints cost: the rate of writing against the raw rate of the same disk, and
-// how much longer the steps around a save take (Bench::run()).
-//   checkpoint_bench [--mib N] [--saves N] [--directory DIR]        N MiB a rank
+// What checkpoints cost: the rate of writing, and how much longer steps around it take.
 // SPDX-License-Identifier: Apache-2.0
+// The rate is set against the raw rate of the same disk; steps are those of Bench::run().
+//   checkpoint_bench [--mib N] [--saves N] [--directory DIR]        N MiB a rank
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What two builds of the program cost against each other: CPU seconds of the same training
-# and of the same kernels, run in turn. SPDX-License-Identifier: Apache-2.0
+# What two builds of the program cost against each other, in CPU seconds.
+# SPDX-License-Identifier: Apache-2.0
+# Both do the same training and the same kernels, in turn.
 #
 # Usage: hardening.sh BUILD_A BUILD_B [ROUNDS]     folders with trireme and kernel_bench
 # CPU seconds and not time: they depend less on what else the machine does. The spread of

@@ -1,7 +1,7 @@
 // Times every kernel at the sizes of GPT-2 124M and of a Llama of 1.3 billion parameters.
+// SPDX-License-Identifier: Apache-2.0
 //
 // kernel_bench [--device cpu|cuda] [--type fp32|bf16|fp16] [--only NAME] [--quick]
-// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -348,7 +348,7 @@ void KernelBench::rows(const Model& m) {
       kernels::rope_table(filling, 10000.0, cos_sin);
       return [=, this, heads = 2 * m.H, x = normal({m.T, 2 * m.D}),
               at = Tensor::positions(s, m.T, S)](Stream& stream) {
-        kernels::rope(stream, x, heads, at, cos_sin, kernels::Direction::forward);
+        kernels::rope(stream, x, heads, at, cos_sin, Direction::forward);
       };
     });
   }

@@ -1,10 +1,11 @@
-"""PyTorch at the same sizes as kernel_bench and as training steps, for comparison.
+# PyTorch at the same sizes as kernel_bench and as training steps, for comparison.
+# SPDX-License-Identifier: Apache-2.0
+"""Times PyTorch at these sizes.
 
     python3 peer_torch.py gemm|attention|gpt2|gpt2-xl|llama [--device cuda|cpu] [--quick]
 
 Prints lines of the form: name, GFLOP, microseconds, TFLOP/s. Random data.
 """
-# SPDX-License-Identifier: Apache-2.0
 import argparse
 import math
 import statistics

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Two builds of the program give the same bits: weights, moments, metrics and plans of decks
-# that together have every schedule, strategy, recipe and architecture, on 1 to 8 ranks.
+# Two builds of the program give the same bits on decks of every kind, on 1 to 8 ranks.
 # SPDX-License-Identifier: Apache-2.0
+# Weights, moments, metrics and plans are compared. Together the decks have every
+# schedule, strategy, recipe and architecture.
 #
 # Usage: tests/bench/same_numbers.sh OLD_PROGRAM NEW_PROGRAM [WORD]
 #   WORD: only decks whose line contains it

@@ -1,6 +1,6 @@
-// HDF5 files whose datasets lead elsewhere, and token files that are not as they should
-// be.
+// Makes HDF5 files whose datasets lead elsewhere, and token files with faults.
 // SPDX-License-Identifier: Apache-2.0
+// Each kind of fault has a name.
 #include <hdf5.h>
 
 #include <algorithm>

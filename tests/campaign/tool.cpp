@@ -1,6 +1,6 @@
-// campaign_tool: signals in storms, flipped bits, mutated decks, edited manifests, HDF5
-// files that lead elsewhere. Everything is drawn from a seed.
+// campaign_tool: storms of signals, flipped bits, mutated decks, hostile files.
 // SPDX-License-Identifier: Apache-2.0
+// It also edits manifests. Everything is drawn from a seed.
 #include "campaign/tool.hpp"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
-// Recording work as graphs: what is kept and replayed, and which calls a recording
-// forbids, with CUDA's error codes.
+// Recording work as graphs: what is kept and replayed.
 // SPDX-License-Identifier: Apache-2.0
+// Calls that a recording forbids fail with CUDA's error codes.
 #include <functional>
 #include <thread>
 

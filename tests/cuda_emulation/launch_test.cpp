@@ -1,6 +1,6 @@
-// Launches of the emulated CUDA: arguments, limits, attributes; and what the device says
-// it is.
+// Launches of the emulated CUDA: arguments, limits, attributes.
 // SPDX-License-Identifier: Apache-2.0
+// The properties that the device reports are tested too.
 #include <cstring>
 #include <cuda_machine/shared.cuh>
 #include <string>

@@ -1,6 +1,6 @@
-// What the emulation's own tests share: launches, arrays on the device, settings for a
-// while.
+// What the emulation's own tests share.
 // SPDX-License-Identifier: Apache-2.0
+// These are launches, arrays on the device, and settings for a while.
 #pragma once
 
 #include <cuda_runtime.h>

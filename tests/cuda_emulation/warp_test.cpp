@@ -1,6 +1,6 @@
-// Warp operations of the emulated CUDA against the CUDA C++ Programming Guide and the PTX
-// ISA.
+// Warp operations of the emulated CUDA against what NVIDIA documents.
 // SPDX-License-Identifier: Apache-2.0
+// Sources: the CUDA C++ Programming Guide and the PTX ISA.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -1,5 +1,5 @@
-// Decks and overrides, against the table of keys: what is sound is printed and read back
-// to the byte. SPDX-License-Identifier: Apache-2.0
+// Fuzzes decks and overrides: what the table of keys accepts is printed and read back.
+// SPDX-License-Identifier: Apache-2.0
 #include <sstream>
 #include <vector>
 

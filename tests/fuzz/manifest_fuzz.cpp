@@ -1,6 +1,6 @@
-// Manifests of checkpoints with files behind them: the accepted are read and written
-// again.
+// Fuzzes manifests of checkpoints that have files behind them.
 // SPDX-License-Identifier: Apache-2.0
+// The accepted ones are read and written again.
 #include <array>
 #include <fstream>
 #include <vector>

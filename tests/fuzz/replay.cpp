@@ -1,6 +1,6 @@
-// Runs a fuzzing target without libFuzzer: its corpus, then mutations of it that are the
-// same every time.
+// Runs a fuzzing target without libFuzzer: its corpus, then mutations of it.
 // SPDX-License-Identifier: Apache-2.0
+// They are the same every time.
 //
 // Usage: <target> CORPUS INPUTS      the files of a folder, and that many mutations
 //        <target> FILE               one input

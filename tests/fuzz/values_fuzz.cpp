@@ -1,5 +1,5 @@
-// Numbers, sizes, times and lists of the deck, option values, the batch system's times
-// and the names of steps. SPDX-License-Identifier: Apache-2.0
+// Fuzzes numbers, sizes, times and lists of decks, option values, and names of steps.
+// SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <limits>
 

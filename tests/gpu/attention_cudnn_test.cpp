@@ -1,7 +1,7 @@
-// cuDNN's attention against the reference and our own kernels, and the choice between
-// them. What needs the library and a GPU that it knows is skipped elsewhere; refusals are
-// tested in every CUDA build.
+// cuDNN's attention against the reference and our own kernels, and the choice of one.
 // SPDX-License-Identifier: Apache-2.0
+// What needs the library and a GPU that it knows is skipped elsewhere; every CUDA build
+// tests refusals.
 #include <gtest/gtest.h>
 
 #include <string>

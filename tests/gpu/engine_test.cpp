@@ -1,6 +1,6 @@
-// The engine on a GPU against the engine on the host: every gradient of a small model,
-// the norm and the losses.
+// The engine on a GPU against the engine on the host.
 // SPDX-License-Identifier: Apache-2.0
+// Every gradient of a small model, the norm and the losses are compared.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
-// run.cuda_graphs: a microbatch that is recorded and launched gives the bits of one whose
-// kernels are launched one by one, with other tokens and another scale of the loss each
-// time.
+// run.cuda_graphs: a recorded microbatch gives the bits of one that is not.
 // SPDX-License-Identifier: Apache-2.0
+// Its kernels are launched as a graph, the other's one by one, with other tokens and
+// another scale of the loss each time.
 #include <gtest/gtest.h>
 
 #include <cstring>

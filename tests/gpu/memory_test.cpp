@@ -1,6 +1,6 @@
-// Memory on a GPU: what the ledger counts around an engine and its steps equals the plan,
-// with the working memory of kernels and the pinned memory of messages.
+// Memory on a GPU: what the ledger counts around an engine and its steps equals the plan.
 // SPDX-License-Identifier: Apache-2.0
+// It counts the working memory of kernels and the pinned memory of messages, too.
 #include <functional>
 
 #include "kernels/attention.hpp"

@@ -1,6 +1,6 @@
-// The working memory of a GPU's kernels: it grows, never shrinks, and keeps to one
-// stream.
+// The working memory of a GPU's kernels.
 // SPDX-License-Identifier: Apache-2.0
+// It grows, never shrinks, and keeps to one stream.
 #include "kernels/cuda/common/workspace.hpp"
 
 #include <gtest/gtest.h>

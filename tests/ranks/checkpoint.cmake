@@ -1,3 +1,5 @@
+# Tests of checkpoints on several ranks, with damage, faults and hostile files.
+# SPDX-License-Identifier: Apache-2.0
 set(_faults ${CMAKE_CURRENT_LIST_DIR}/../support/io_faults.c)
 trireme_test(checkpoint_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_test.cpp USES io
   RANKS 1 2 3 4)

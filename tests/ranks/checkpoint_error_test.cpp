@@ -1,5 +1,5 @@
-// A system call that fails, whichever it is and on whichever rank: every rank throws the
-// same error, and the checkpoint before stands. SPDX-License-Identifier: Apache-2.0
+// A system call fails on a rank: all throw the same error, the old checkpoint stands.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cerrno>

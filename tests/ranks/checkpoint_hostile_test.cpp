@@ -1,6 +1,6 @@
-// Checkpoints made or altered by somebody else, whose digests are right: refused with
-// file and entry, or read from the bytes that the manifest names and no others.
+// Checkpoints made or altered by somebody else, whose digests are right.
 // SPDX-License-Identifier: Apache-2.0
+// They are refused with file and entry, or read from the bytes that the manifest names.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

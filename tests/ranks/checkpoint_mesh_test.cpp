@@ -1,5 +1,5 @@
-// Checkpoints between meshes: one line of checkpoint_meshes.txt a process group, started
-// by checkpoint_meshes.sh, which says what to do. SPDX-License-Identifier: Apache-2.0
+// Checkpoints between meshes: one line of checkpoint_meshes.txt for a process group.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>

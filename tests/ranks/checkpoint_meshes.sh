@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# All ordered pairs of the meshes of checkpoint_meshes.txt: each saves, then each loads
-# what every one saved. checkpoint_meshes.sh PROGRAM MPIEXEC TABLE
+# All ordered pairs of the meshes of checkpoint_meshes.txt.
 # SPDX-License-Identifier: Apache-2.0
+# Each mesh saves, then each loads what every one saved: checkpoint_meshes.sh PROGRAM
+# MPIEXEC TABLE.
 set -u
 program=$1 mpiexec=$2 table=$3
 TRIREME_MESH_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/trireme-meshes.XXXXXX")

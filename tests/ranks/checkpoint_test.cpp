@@ -1,5 +1,5 @@
-// Checkpoints of several ranks: whole tensors from boxes, on any other cut; order of
-// events; refusals. SPDX-License-Identifier: Apache-2.0
+// Checkpoints of several ranks: whole tensors on another cut, order of events, refusals.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Checkpoints in the background: the copy that is written, what fails, what stays, and
-// how much is read. SPDX-License-Identifier: Apache-2.0
+// Checkpoints in the background: the copy that is written, what fails, what is read.
+// SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_writer.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// A program that goes wrong on purpose: comm_faults <fault>. Run by comm_faults.sh. With
-// TRIREME_TEST_DEVICE=cuda its tensors lie on a GPU.
+// A program that goes wrong on purpose: comm_faults <fault>.
 // SPDX-License-Identifier: Apache-2.0
+// comm_faults.sh runs it. With TRIREME_TEST_DEVICE=cuda its tensors lie on a GPU.
 #include <unistd.h>
 
 #include <csignal>

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Each fault ends all ranks with its status and its one message: comm_faults.sh PROGRAM MPIEXEC.
+# Each fault ends all ranks with its status and its one message.
 # SPDX-License-Identifier: Apache-2.0
+# Usage: comm_faults.sh PROGRAM MPIEXEC.
 program=$1
 mpiexec=$2
 failures=0

@@ -1,6 +1,6 @@
-// Tensors for tests of collectives: on the device of the test, written and read from the
-// host.
+// Tensors for tests of collectives, on the device of the test.
 // SPDX-License-Identifier: Apache-2.0
+// They are written and read from the host.
 #pragma once
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// Collectives against sums, copies and counts made locally. On a GPU the tensors lie
-// there.
+// Collectives against sums, copies and counts made locally.
 // SPDX-License-Identifier: Apache-2.0
+// In a test on a GPU the tensors lie there.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,6 +1,6 @@
-// Attention over the context axis, ring and Ulysses, against attention on whole sequences
-// on one rank: outputs and every gradient; finite differences, adjoint, bits, memory.
+// Attention over the context axis, ring and Ulysses, against whole sequences on one rank.
 // SPDX-License-Identifier: Apache-2.0
+// Outputs and every gradient are compared; finite differences, adjoint, bits, memory.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Collectives among other work of a device: what is queued before and after them, several
-// in flight, and what is counted. On a host the same calls, where order is given.
+// Collectives among other work of a device.
 // SPDX-License-Identifier: Apache-2.0
+// What is queued before and after them keeps its order, also with several in flight.
 #include <gtest/gtest.h>
 
 #include <algorithm>

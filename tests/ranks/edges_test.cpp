@@ -1,7 +1,7 @@
-// Every edge is the adjoint of its backward, with one generic test:
-//   <A x, u> = <x, A^T u>,
-// where the inner product of a value over the ranks of the axis follows from its place.
+// Every edge is the adjoint of its backward, with one generic test.
 // SPDX-License-Identifier: Apache-2.0
+// It is <A x, u> = <x, A^T u>,
+// where the inner product of a value over the ranks of the axis follows from its place.
 #include <gtest/gtest.h>
 
 #include <algorithm>

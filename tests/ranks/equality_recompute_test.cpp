@@ -1,8 +1,8 @@
-// Recomputation: the same bits as without, and exactly the bytes less that the shapes of
-// what is not kept say.
+// Recomputation gives the same bits as none, and saves exactly the predicted bytes.
+// SPDX-License-Identifier: Apache-2.0
+// The shapes of what is not kept predict them.
 // Legend: T tokens of a rank, D width, E rows of the fused projection, F units of the
 // feed-forward here, H heads here.
-// SPDX-License-Identifier: Apache-2.0
 #include "base/split.hpp"
 #include "ranks/equality.hpp"
 
@@ -93,13 +93,13 @@ Words selective(const std::string& pieces) {
 void compare(const Words& mesh, const std::string& compute, const Measured& none) {
   const BlockBytes b = block_bytes(none.config, none.tensor_rank);
   const Bytes L = none.config.model.layers;
-  const auto check = [&](const Words& words, Bytes saved, Bytes remade) {
+  const auto check = [&](const Words& words, Bytes saved, Bytes recomputed) {
     SCOPED_TRACE(mesh.front() + " " + compute + " " + words.front() + " " + words.back());
     const Measured m = measure(compute, mesh + words);
     expect_same_bits(m.outcome, none.outcome);
     EXPECT_EQ(none.saved - m.saved, saved);
-    EXPECT_EQ(static_cast<Bytes>(m.demand.remade), remade);
-    EXPECT_EQ(none.activations - m.activations, none.slots * saved - remade);
+    EXPECT_EQ(static_cast<Bytes>(m.demand.recomputed), recomputed);
+    EXPECT_EQ(none.activations - m.activations, none.slots * saved - recomputed);
     EXPECT_EQ(m.slots, none.slots);
   };
   check(selective("\"norm\""), L * b.norm, 0);

@@ -1,6 +1,6 @@
-// Sharding: strategies, prefetching, units, buckets and offloading that sum in the same
-// order give the same bits: gradients, weights and moments.
+// Sharding: whatever sums in the same order gives the same bits.
 // SPDX-License-Identifier: Apache-2.0
+// Strategies, prefetching, units, buckets and offloading: gradients, weights and moments.
 #include "ranks/equality.hpp"
 
 #include "support/device.hpp"

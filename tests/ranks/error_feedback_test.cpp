@@ -1,6 +1,6 @@
-// Error feedback: over steps nothing of the gradients is lost on the wire; without it the
-// same rounding is made each time. It goes on from a checkpoint to the bit.
+// Error feedback: over steps nothing of the gradients is lost on the wire.
 // SPDX-License-Identifier: Apache-2.0
+// Without it the same rounding is made each time. It is resumed to the bit.
 #include <unistd.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// FP8 on meshes: scales are those of whole tensors on every one, to the bit; so are the
-// numbers that are quantized, as far as sums in another order let them be.
+// FP8 on meshes: scales are those of whole tensors on every one, to the bit.
 // SPDX-License-Identifier: Apache-2.0
+// So are the quantized numbers, as far as sums in another order let them be.
 #include <cmath>
 #include <limits>
 

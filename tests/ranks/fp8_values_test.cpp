@@ -1,7 +1,7 @@
-// Infinities, NaNs, zeros, denormals and huge numbers in each class of tensor, on one
-// rank of a mesh: every rank judges the step alike, and the next one is as if nothing had
-// been.
+// Infinities, NaNs, zeros, denormals and huge numbers in each class of tensor.
 // SPDX-License-Identifier: Apache-2.0
+// They lie on one rank of a mesh: every rank judges the step alike, and the next one is
+// as if nothing had been.
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -1,6 +1,6 @@
-// Generation with a key/value cache: token by token, in pieces or at once, on any number
-// of tensor ranks, the logits are those of the whole sequence.
+// Generation with a key/value cache gives the logits of the whole sequence.
 // SPDX-License-Identifier: Apache-2.0
+// It does so token by token, in pieces or at once, on any number of tensor ranks.
 #include "infer/generator.hpp"
 
 #include <gtest/gtest.h>

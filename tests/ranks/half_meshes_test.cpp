@@ -1,6 +1,6 @@
-// Meshes in 16 bits: in bf16, and in fp16 with its loss scale, every axis trains like one
-// rank, and an overflow on one rank is everyone's.
+// Meshes in 16 bits: in bf16 and in fp16 every axis trains like one rank.
 // SPDX-License-Identifier: Apache-2.0
+// fp16 has its loss scale, and an overflow on one rank is everyone's.
 #include <cmath>
 
 #include "optim/loss_scaler.hpp"

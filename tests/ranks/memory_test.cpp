@@ -1,7 +1,7 @@
-// Memory: what the ledger counts around an engine and its first steps equals the plan, on
-// every mesh of the table; bytes per parameter of each strategy; initialising holds no
-// more than a share.
+// Memory: what the ledger counts around an engine and its first steps equals the plan.
 // SPDX-License-Identifier: Apache-2.0
+// So it is on every mesh of the table; further: bytes per parameter of each strategy, and
+// initialising, which holds no more than a share.
 #include "engine/checkpoint_boxes.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "model/stage.hpp"

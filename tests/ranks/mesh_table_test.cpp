@@ -1,6 +1,6 @@
-// Every mesh of the table (meshes.txt) trains like one rank: the gradient of every tensor
-// before clipping, the norm, and 20 losses.
+// Every mesh of the table (meshes.txt) trains like one rank.
 // SPDX-License-Identifier: Apache-2.0
+// The gradient of every tensor before clipping, the norm, and 20 losses are compared.
 #include "support/mesh_table.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+# Tests of models, sharding and pipelines on several ranks.
+# SPDX-License-Identifier: Apache-2.0
 trireme_test(edges_test SOURCES edges_test.cpp USES parallel RANKS 1 2 3 4)
 trireme_test(parity_test SOURCES parity_test.cpp USES train RANKS 1 2 3 4 6 8
              LIBRARIES trireme_mesh_run)

@@ -1,7 +1,7 @@
-// A mixture of experts on every split of data, experts, context and tensor equals one
-// rank: output, input gradient, every weight gradient, losses and load; with all tokens
-// on one expert, with experts nobody chooses, and never more memory than was measured.
+// A mixture of experts on every data, expert, context and tensor split equals one rank.
 // SPDX-License-Identifier: Apache-2.0
+// Output, input gradient, every weight gradient, losses and load are compared; also with
+// all tokens on one expert, or unused experts; memory never exceeds what was measured.
 #include <gtest/gtest.h>
 
 #include <cmath>

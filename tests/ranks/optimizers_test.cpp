@@ -1,6 +1,6 @@
-// Optimizers on meshes: gradients, losses and weights are those of one rank, a run goes
-// on from a checkpoint to the bit, and a checkpoint is at home on another mesh.
+// Optimizers on meshes: gradients, losses and weights are those of one rank.
 // SPDX-License-Identifier: Apache-2.0
+// A run is resumed to the bit, and a checkpoint is at home on another mesh.
 #include <unistd.h>
 
 #include <filesystem>

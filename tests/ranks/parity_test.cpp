@@ -1,7 +1,7 @@
-// Parity: on every legal data x tensor (x sequence) mesh, the gradient of every tensor,
-// the unclipped norm, the loss and the weights after updates equal those of one rank
-// (EQ64 and EQ32 of the design).
+// Parity: every legal data x tensor (x sequence) mesh equals one rank.
 // SPDX-License-Identifier: Apache-2.0
+// The gradient of every tensor, the unclipped norm, the loss and the updated weights are
+// compared (EQ64 and EQ32 of the design).
 #include <gtest/gtest.h>
 
 #include "config/precision.hpp"

@@ -1,6 +1,6 @@
-// Nothing travels in another type than the recipe says: the messages of a step by group,
-// kind and type, counted, for each recipe and axis.
+// Nothing travels in another type than the recipe says.
 // SPDX-License-Identifier: Apache-2.0
+// The messages of a step are counted by group, kind and type, for each recipe and axis.
 #include "comm/trace.hpp"
 #include "config/precision.hpp"
 #include "ranks/equality.hpp"

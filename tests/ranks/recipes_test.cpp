@@ -1,7 +1,7 @@
-// Recipes: weights, gradients and moments in few bits. Strategies that sum in the same
-// order give the same bits, checkpoints go on to the bit and load on another mesh, bytes
-// per parameter are the published ones, and traffic is as computed.
+// Recipes: weights, gradients and moments in few bits.
 // SPDX-License-Identifier: Apache-2.0
+// Strategies that sum in one order give the same bits, checkpoints are resumed to the bit
+// and load on another mesh, bytes per parameter and traffic are the published ones.
 #include <unistd.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
-// Infinities, NaNs, zeros, denormals and huge numbers in each class of numbers that the
-// store keeps or sends, on one of two ranks: what docs/precision.md says of them, on
-// every rank. (In operands of products: fp8_values_test.)
+// Infinities, NaNs, zeros, denormals and huge numbers in what the store keeps or sends.
 // SPDX-License-Identifier: Apache-2.0
+// They are on one of two ranks, and on every rank happens what docs/precision.md says.
+// (In operands of products: fp8_values_test.)
 #include <gtest/gtest.h>
 
 #include <cmath>

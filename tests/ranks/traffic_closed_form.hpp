@@ -1,6 +1,6 @@
-// What a step of a rank sends, in closed form: Rajbhandari et al. (2020) for sharding;
-// the volumes of the "Ultra-Scale Playbook", appendix A3, for the axes.
+// What a step of a rank sends, in closed form.
 // SPDX-License-Identifier: Apache-2.0
+// Rajbhandari et al. (2020) for sharding; "Ultra-Scale Playbook", A3, for the axes.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Accounting: what a real step sends, by group and collective, equals the closed forms
-// and the plan, to the byte; memory by class equals the plan.
+// Accounting: what a real step sends equals the closed forms and the plan, to the byte.
 // SPDX-License-Identifier: Apache-2.0
+// It is counted by group and collective; memory by class equals the plan, too.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// The models against PyTorch and transformers: logits, loss, every gradient, one SGD step
-// and ten AdamW steps. See README.md for what the files hold.
+// The models against PyTorch and transformers, by files that README.md describes.
 // SPDX-License-Identifier: Apache-2.0
+// Logits, loss, every gradient, one SGD step and ten AdamW steps are compared.
 // Shapes: T = B * S tokens, C of them in a chunk, V vocabulary entries.
 #include <gtest/gtest.h>
 

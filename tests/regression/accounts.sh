@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What a run reports of traffic, memory and idle time, against the plan that it prints
-# before it starts.
+# What a run reports of traffic, memory and idle time, against the plan that it prints.
 # SPDX-License-Identifier: Apache-2.0
+# It prints the plan before it starts.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A run that is killed at any system call of its saves goes on from a whole checkpoint and
-# ends with the bits of the undisturbed one; a save that fails ends it with its status.
-# Every TRIREME_KILL_STRIDE-th call is tried (default 61; 1: all of them).
+# A run that is killed at any system call of its saves goes on from a whole checkpoint.
 # SPDX-License-Identifier: Apache-2.0
+# It ends with the bits of the undisturbed one; a save that fails ends it with its status.
+# Every TRIREME_KILL_STRIDE-th call is tried (default 61; 1: all of them).
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

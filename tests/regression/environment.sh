@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# No variable of the environment that a library reads changes what is read or written: a run
-# that is stopped, resumed and inspected under hostile settings gives the losses, files and
-# digests of the undisturbed one.
+# No variable of the environment that a library reads changes what is read or written.
 # SPDX-License-Identifier: Apache-2.0
+# A run that is stopped, resumed and inspected under hostile settings gives the losses,
+# files and digests of the undisturbed one.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

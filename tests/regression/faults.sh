@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Faults: each ends with its one message and its status on every rank, in seconds, and harms
-# no earlier checkpoint.
+# Faults: each ends with its one message and its status on every rank, in seconds.
 # SPDX-License-Identifier: Apache-2.0
+# No earlier checkpoint is harmed.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Health of a run: hangs that the watchdog finds, replicas that differ, steps that are
-# skipped, ranks that are out of step.
+# Health of a run: hangs, replicas that differ, skipped steps, ranks out of step.
 # SPDX-License-Identifier: Apache-2.0
+# The watchdog finds hangs.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 ulimit -c 0

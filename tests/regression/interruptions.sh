@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Stopping well: signals in every phase and in storms, the files stop and save, the end of
-# a batch job, restarts in vain, and nodes that do not hold the same deck or program.
+# Stopping well, whatever interrupts a run.
 # SPDX-License-Identifier: Apache-2.0
+# Signals in every phase and in storms, the files stop and save, the end of a batch job,
+# restarts in vain, and nodes that do not hold the same deck or program are tried.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The job scripts, shipped and generated, with stand-ins for Slurm's commands: which ends start
-# a job again, where signals go, and that no text runs as a command.
+# The job scripts, shipped and generated, with stand-ins for Slurm's commands.
 # SPDX-License-Identifier: Apache-2.0
+# Tested are which ends start a job again, where signals go, and that no text runs as a
+# command.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=$SOURCE/tests/regression/tiny.toml

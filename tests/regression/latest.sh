@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The newest whole checkpoint counts, not the link `latest`: a save that fails or is killed at
-# its last renames leaves nothing wrong after the next start, also one that has nothing to do.
+# The newest whole checkpoint counts, not the link `latest`.
 # SPDX-License-Identifier: Apache-2.0
+# A save that fails or is killed at its last renames leaves nothing wrong after the next
+# start, also one that has nothing to do.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Names that a run writes, borne by links, FIFOs, devices and folders: one message that
-# names it and status 73, at once; what a link leads to stays as it is, and nothing is
-# made elsewhere. Files and folders of runs have the modes that the umask says.
+# Names that a run writes, borne by links, FIFOs, devices and folders, are refused.
 # SPDX-License-Identifier: Apache-2.0
+# One message names it, with status 73, at once; what a link leads to stays as it is, and
+# nothing is made elsewhere. Files and folders of runs have the modes that the umask says.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Faults on a rank in the middle of a pipeline, a ring, an exchange of experts and a shard
-# group: the job ends in seconds with one message and the right status, and no rank stays.
+# Faults on a rank in the middle of a mesh end the job in seconds.
 # SPDX-License-Identifier: Apache-2.0
+# It may stand in a pipeline, a ring, an exchange of experts or a shard group. There is
+# one message and the right status, and no rank stays.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

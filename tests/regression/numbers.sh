@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Numbers that a run reports and keeps: validation is plain cross-entropy, groups' values
-# hold, SGD keeps no state that it does not need, the samples of a step are listed.
+# Numbers that a run reports and keeps are what they are called.
 # SPDX-License-Identifier: Apache-2.0
+# Validation is plain cross-entropy, groups' values hold, SGD keeps no state that it does
+# not need, the samples of a step are listed.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

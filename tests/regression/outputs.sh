@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Output that is lost, text that is hostile, numbers at the ends of their range, and command
-# lines that are wrong: each has its status and its one message.
+# Lost output, hostile text, extreme numbers and wrong command lines.
 # SPDX-License-Identifier: Apache-2.0
+# Each has its status and its one message.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
@@ -164,9 +164,9 @@ wrong '--ranks needs a value' plan $deck --ranks
 wrong "if '--check' is meant" train $deck --ranks --check
 wrong "--output '': the value is empty" report "$one" --output ''
 wrong 'a word is empty' train ''
-wrong 'it is not said on what to work' inspect
-wrong "'b' is too much" inspect a b
-wrong "'x' is too much" --version x
+wrong 'an argument is missing' inspect
+wrong "unexpected argument 'b'" inspect a b
+wrong "unexpected argument 'x'" --version x
 wrong "--tokens '-1'" generate "$one" --prompt a --tokens -1
 wrong "--temperature 'nan'" generate "$one" --prompt a --temperature nan
 wrong "--top-p '1e400'" generate "$one" --prompt a --top-p 1e400

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The whole program on several meshes equals one rank: the gradient of every tensor at step
-# 1, unclipped norms, 20 losses (EQ64 in fp64, EQ32 in fp32).
+# The whole program on several meshes equals one rank.
 # SPDX-License-Identifier: Apache-2.0
+# The gradient of every tensor at step 1, unclipped norms and 20 losses are compared (EQ64
+# in fp64, EQ32 in fp32).
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,3 +1,5 @@
+# Tests of the whole program, and the helpers that they run beside it.
+# SPDX-License-Identifier: Apache-2.0
 add_executable(h5_compare ${PROJECT_SOURCE_DIR}/tests/support/h5_compare.cpp)
 target_link_libraries(h5_compare PRIVATE trireme_io)
 set_target_properties(h5_compare PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Stop and resume: killed before any step, or stopped by a signal, a run that is started
-# again gives the losses and the checkpoint of the undisturbed one, to the bit.
+# Stop and resume: a run that is started again equals the undisturbed one, to the bit.
 # SPDX-License-Identifier: Apache-2.0
+# It was killed before any step, or stopped by a signal; losses and checkpoint are
+# compared.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

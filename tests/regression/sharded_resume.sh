@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Checkpoints of sharded, pipelined, tied and expert meshes: stopping and resuming changes
-# no bit, another mesh goes on from them, and evaluate, generate and HDF5's tools read
-# them.
+# Checkpoints of sharded, pipelined, tied and expert meshes are resumed to the bit.
 # SPDX-License-Identifier: Apache-2.0
+# Another mesh goes on from them, and evaluate, generate and HDF5's tools read them.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

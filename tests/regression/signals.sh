@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Signals and limits: every command ends when it is told to, a run saves before it does and
-# when it is done, and limits on files end in a message.
+# Signals and limits: every command ends when it is told to.
 # SPDX-License-Identifier: Apache-2.0
+# A run saves before it does and when it is done, and limits on files end in a message.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The steady state: over 1,000 steps nothing is allocated after step 2 and resident memory
-# stays flat; the loss comes down to what the source allows.
+# The steady state: over 1,000 steps nothing is allocated after step 2.
 # SPDX-License-Identifier: Apache-2.0
+# Resident memory stays flat, and the loss comes down to what the source allows.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 

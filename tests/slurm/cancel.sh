@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Jobs that are cancelled stay away; jobs that crash start again while that gets them further;
-# jobs that are preempted go on from their checkpoint.
+# Jobs that are cancelled stay away, and jobs that crash or are preempted go on.
 # SPDX-License-Identifier: Apache-2.0
+# Those that crash start again while that gets them further; preempted ones go on from
+# their checkpoint.
 cluster_options="PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE"
 cluster_partitions="PartitionName=low Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE

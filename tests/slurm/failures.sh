@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What dies under Slurm: a rank, a node's daemon. The job ends or starts again, and nothing
-# but the steps since the last checkpoint is lost. Also the other scripts of jobs/.
+# What dies under Slurm: a rank, a node's daemon.
 # SPDX-License-Identifier: Apache-2.0
+# The job ends or starts again, and nothing but the steps since the last checkpoint is
+# lost. The other scripts of jobs/ are tested here, too.
 . "$(dirname "$0")/lib.sh"
 some="$short checkpoint.every=2 run.steps=8"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The page "your first hour on a cluster": its commands, as they stand there, one after the
-# other. Blocks marked `bash` are run; `sh` (building) and `text` are not.
+# The commands of the page "your first hour on a cluster" work as they stand there.
 # SPDX-License-Identifier: Apache-2.0
+# They are run one after the other. Blocks marked `bash` are run; `sh` (building) and
+# `text` are not.
 . "$(dirname "$0")/lib.sh"
 
 # What `cmake --install` would have made.

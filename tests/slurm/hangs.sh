@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Ranks under srun that hang: asleep, stopped, in another collective. Each job ends with 82 by
-# itself, names rank and node, and leaves nobody behind; a job that starts again on 82 ends
-# with the bits of one that never hung.
+# Ranks under srun that hang: asleep, stopped, in another collective.
 # SPDX-License-Identifier: Apache-2.0
+# Each job ends with 82 by itself, names rank and node, and leaves nobody behind; a job
+# that starts again on 82 ends with the bits of one that never hung.
 . "$(dirname "$0")/lib.sh"
 some="$short run.steps=6 checkpoint.every=2"
 ulimit -c 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# srun starts the ranks: on 1, 2 and 4 nodes the same bits as with mpirun, one status for
-# all, and an error where it starts them one by one.
+# srun starts the ranks: on 1, 2 and 4 nodes the same bits as with mpirun.
 # SPDX-License-Identifier: Apache-2.0
+# All have one status, and it is an error where srun starts them one by one.
 . "$(dirname "$0")/lib.sh"
 some="$short run.steps=4 checkpoint.every=4"
 

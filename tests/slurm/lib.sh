@@ -1,5 +1,6 @@
-# Helpers of the tests under Slurm: the program in the jobs of jobs/, on a private cluster.
+# Helpers of the tests under Slurm.
 # SPDX-License-Identifier: Apache-2.0
+# They run the program in the jobs of jobs/, on a private cluster.
 . "$(dirname "${BASH_SOURCE[0]}")/../regression/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
 cd "$SOURCE" || exit 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Jobs that are interrupted and start again by themselves: time limit, job's end, signals,
-# scontrol requeue. At the end losses and tensors are those of an undisturbed run.
+# Jobs that are interrupted start again by themselves, and lose no bit.
 # SPDX-License-Identifier: Apache-2.0
+# Interrupted by: time limit, job's end, signals, scontrol requeue. At the end losses and
+# tensors are those of an undisturbed run.
 #
 #   TRIREME_SLURM_FULL=1   also jobs with a limit of two minutes, which take ten
 . "$(dirname "$0")/lib.sh"

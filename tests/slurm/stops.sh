@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A campaign: runs under Slurm are stopped and continued again and again, each time in another
-# way at another moment. No start may crash, and the end must have the bits of an undisturbed
-# run. Prints a table, and for what went wrong a line that does it again.
+# A campaign: runs under Slurm are stopped and continued again and again.
 # SPDX-License-Identifier: Apache-2.0
+# Each stop comes in another way at another moment. No start may crash, and the end must
+# have the bits of an undisturbed run. Prints a table, and for what went wrong a line that
+# does it again.
 #
 #   TRIREME_STOPS=<n>    stops of each run (default: 60, a quarter of an hour)
 #   TRIREME_RUNS=<list>  of PRECISION-RANKS (default: fp32-2 fp32-4 bf16-2 bf16-4)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A sweep of twelve points as a job array: a task that fails is found and resubmitted, and no
-# other point runs twice.
+# A sweep of twelve points as a job array: a task that fails is resubmitted alone.
 # SPDX-License-Identifier: Apache-2.0
+# It is found by its status, and no other point runs twice.
 . "$(dirname "$0")/lib.sh"
 
 run 1 sweep $deck precision.compute=fp32 run.steps=4 --directory "$work/sweep" \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fails if clang-format would change a C++ file of the project. Usage: check_format.sh ROOT
+# Fails if clang-format would change a C++ file of the project: check_format.sh ROOT.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$1"

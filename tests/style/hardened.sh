@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What the linked program says of itself: position independent, nothing writable and
-# executable at once, relocated before it starts, calls and stacks checked.
+# What the linked program says of itself is what hardening promises.
 # SPDX-License-Identifier: Apache-2.0
+# It is position independent, nothing is writable and executable at once, it is relocated
+# before it starts, calls and stacks are checked.
 # Usage: hardened.sh PROGRAM
 set -u
 program=$1

@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kept_extensions =
-    ".cpp .hpp .cu .cuh .cmake .txt .sh .sbatch .md .toml .json .in .supp .py";
+    ".cpp .hpp .cu .cuh .h .c .cmake .txt .sh .sbatch .md .toml .json .in .supp .py "
+    ".yaml";
 
 fs::path root() {
   const char* path = std::getenv("TRIREME_SOURCE");

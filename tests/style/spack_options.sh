@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The Spack package against the build: each option that CMake knows is given by the package,
-# and the package gives no other.
+# The Spack package gives each option that CMake knows, and no other.
 # SPDX-License-Identifier: Apache-2.0
 # Usage: spack_options.sh SOURCE
 set -u

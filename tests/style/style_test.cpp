@@ -4,6 +4,8 @@
 
 #include <cctype>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "style/layers.hpp"
 #include "style/source_tree.hpp"
@@ -145,21 +147,58 @@ TEST(Layers, ChecksSeeWhatTheyAreFor) {
   EXPECT_EQ(bare_code("f(\"exit(1)\");  // exit(1)"), "f(\"\");  ");
 }
 
-TEST(Files, SayWhatTheyAreAndTheirLicence) {
-  for (const SourceFile& file : source_files()) {
-    const bool code = file.has_extension(".hpp .cpp .cu .cuh");
-    const bool script = file.has_extension(".sh .sbatch") || file.is_under(".ci");
-    if (!code && !script) continue;
-    const std::size_t first = script ? 1 : 0;  // after #!
-    ASSERT_GT(file.lines.size(), first + 1) << file.path;
-    EXPECT_TRUE(file.lines[first].starts_with(code ? "// " : "# "))
-        << file.path << " does not start by saying what it is";
-    bool licensed = false;
-    for (std::size_t i = 0; i < std::min<std::size_t>(6, file.lines.size()); ++i) {
-      licensed |= file.lines[i].ends_with("SPDX-License-Identifier: Apache-2.0");
-    }
-    EXPECT_TRUE(licensed) << file.path << " has no SPDX line";
+constexpr std::string_view licence = "SPDX-License-Identifier: Apache-2.0";
+
+// "" if `file` begins as every file does, else what is wrong. The first line is one
+// sentence on one line, the second the licence alone; a script has its #! before them.
+std::string broken_beginning(const SourceFile& file) {
+  const bool code = file.has_extension(".hpp .cpp .cu .cuh .h .c");
+  const bool cmake = file.has_extension(".cmake .txt");
+  const std::string mark = code ? "// " : "# ";
+  const bool script = !file.lines.empty() && file.lines[0].starts_with("#!");
+  const std::size_t first = script ? 1 : 0;
+  if (file.lines.size() < first + 2) return "is too short";
+  const std::string& sentence = file.lines[first];
+  if (!sentence.starts_with(mark) || !sentence.ends_with('.'))
+    return "does not start with a sentence that says what it is for";
+  if (sentence.size() > (cmake ? 100u : 90u)) return "has a first line that is too long";
+  if (file.lines[first + 1] != mark + std::string(licence))
+    return "has no SPDX line alone below its first line";
+  for (std::size_t i = first + 2; i < file.lines.size(); ++i) {
+    const std::string& line = file.lines[i];
+    if (line.find(licence) != line.npos && line.find('"') == line.npos)
+      return "has the SPDX line again in line " + std::to_string(i + 1);
   }
+  return "";
+}
+
+TEST(Files, SayWhatTheyAreAndTheirLicence) {
+  int checked = 0;
+  for (const SourceFile& file : source_files()) {
+    const bool list =
+        file.has_extension(".txt") && !file.path.ends_with("CMakeLists.txt");
+    if (file.has_extension(".md .json .in") || list) continue;  // pages and data
+    EXPECT_EQ(broken_beginning(file), "") << file.path;
+    ++checked;
+  }
+  EXPECT_GT(checked, 900) << "the sources were not found";
+}
+
+TEST(Files, BeginningsThatAreWrongAreSeen) {
+  const std::string line = "// " + std::string(licence);
+  const auto broken = [](std::vector<std::string> lines, const char* path = "src/a.cpp") {
+    return broken_beginning({path, std::move(lines)}) != "";
+  };
+  EXPECT_FALSE(broken({"// Does it.", line, "#include <vector>"}));
+  EXPECT_FALSE(broken({"#!/bin/sh", "# Does it.", "# " + std::string(licence)}, "a.sh"));
+  EXPECT_TRUE(broken({"// Does it", "// and that.", line}));
+  EXPECT_TRUE(broken({"// Does it and", "// that. " + std::string(licence)}));
+  EXPECT_TRUE(broken({"// Does it", line}));
+  EXPECT_TRUE(broken({"// Does it.", "// So.", line}));
+  EXPECT_TRUE(broken({"// Does it.", "#include <vector>"}));
+  EXPECT_TRUE(broken({"// Does it.", line, line}));
+  EXPECT_TRUE(broken({"// " + std::string(90, 'a') + ".", line}));
+  EXPECT_TRUE(broken({"# Does it.", line}, "a.sh"));
 }
 
 TEST(Files, AreShort) {

@@ -1,7 +1,7 @@
 // h5_compare A.h5 B.h5 LIMIT: the relative L2 difference of every dataset, in double.
+// SPDX-License-Identifier: Apache-2.0
 // Fails when a dataset is missing on one side, has another shape, or differs by more than
 // LIMIT.
-// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-/* Faults at the n-th system call that changes files below a folder: the C library's
- * functions, as this program and its shared libraries call them, are replaced by ones
- * that count. SPDX-License-Identifier: Apache-2.0 */
+// Faults at the n-th system call that changes files below a folder.
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the C library are replaced, for all that is loaded, by ones that count.
 #define _GNU_SOURCE
 #include "support/io_faults.h"
 

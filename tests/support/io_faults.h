@@ -1,5 +1,5 @@
-/* Faults at the n-th system call that changes files below a folder.
- * SPDX-License-Identifier: Apache-2.0 */
+// Faults at the n-th system call that changes files below a folder.
+// SPDX-License-Identifier: Apache-2.0
 #ifndef TRIREME_TESTS_IO_FAULTS_H
 #define TRIREME_TESTS_IO_FAULTS_H
 

@@ -1,6 +1,6 @@
-// main() of every test program: MPI and the kernel libraries, then GoogleTest. Ranks
-// other than 0 print only their failures.
+// main() of every test program: MPI and the kernel libraries, then GoogleTest.
 // SPDX-License-Identifier: Apache-2.0
+// Ranks other than 0 print only their failures.
 #include <gtest/gtest.h>
 
 #include <cstdio>

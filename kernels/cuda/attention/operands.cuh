@@ -1,7 +1,7 @@
-// What attention's kernels are given: where rows lie, which keys a query sees, where
-// results go.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// Operands of attention's kernels: where rows lie, what a query sees, where results go.
 // SPDX-License-Identifier: Apache-2.0
+// A query sees keys of its own sequence and document, at its position or before.
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 #pragma once
 
 #include <cstdint>

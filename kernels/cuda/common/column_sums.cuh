@@ -1,6 +1,6 @@
-// Sums over the rows of a matrix in two passes: partial rows in the workspace, then their
-// sum. T rows, N columns, P partial rows.
+// Sums over the rows of a matrix in two passes: partial rows, then their sum.
 // SPDX-License-Identifier: Apache-2.0
+// Partial rows lie in the workspace. T rows, N columns, P partial rows.
 #pragma once
 
 #include "kernels/cuda/common/rows.cuh"

@@ -1,6 +1,6 @@
-// Starting a kernel on a stream. Kernels are launched through this function alone, so
-// that every launch is checked and the emulated device sees the same calls.
+// Starting a kernel on a stream.
 // SPDX-License-Identifier: Apache-2.0
+// Every launch goes through this function, so that it is checked, also when emulated.
 #pragma once
 
 #include <cuda_runtime.h>

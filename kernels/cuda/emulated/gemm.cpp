@@ -1,6 +1,6 @@
-// Matrix products on the emulated device, where there is no cuBLASLt: a thread for each
-// element of the result, sums in the order of k.
+// Matrix products on the emulated device, where there is no cuBLASLt.
 // SPDX-License-Identifier: Apache-2.0
+// A thread does each element of the result and sums in the order of k.
 #include "kernels/cuda/gemm/gemm.hpp"
 
 #include "kernels/cuda/common/launch.cuh"

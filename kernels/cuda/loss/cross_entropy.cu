@@ -1,6 +1,6 @@
-// Cross-entropy on a GPU: one read of the logits for the statistics, one for the
-// gradient. C rows of the chunk, V columns on this rank, R ranks; L the logits' type, G
-// the gradient's. SPDX-License-Identifier: Apache-2.0
+// Cross-entropy on a GPU: one read of the logits for statistics, one for the gradient.
+// SPDX-License-Identifier: Apache-2.0
+// C rows of the chunk, V columns on this rank, R ranks; logits of type L, gradients of G.
 #include <limits>
 
 #include "kernels/cross_entropy.hpp"

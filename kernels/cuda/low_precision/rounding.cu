@@ -13,7 +13,7 @@ namespace {
 struct Round {
   float* x;
   TensorRun run;
-  NarrowFormat format;
+  LowPrecisionFormat format;
   float scale, inverse;
   Random random;
   template <int W>
@@ -69,7 +69,8 @@ void round_stochastic(Stream& stream, const TensorView& x_N, const TensorRun& ru
                       DType type, float scale, const RoundingKey& key) {
   const Random random(key.seed, key.stream, key.step);
   over(stream, x_N,
-       Round{x_N.data<float>(), run, narrow_format(type), scale, 1.0f / scale, random});
+       Round{x_N.data<float>(), run, low_precision_format(type), scale, 1.0f / scale,
+             random});
 }
 
 void count_rounding_losses(Stream& stream, const TensorView& x_N,

@@ -1,6 +1,6 @@
-// The stable counting sort of choices by expert on a GPU, in three kernels: counts of
-// each segment, their sums over the segments before, places. N choices, K of a token, E
-// experts, U segments. SPDX-License-Identifier: Apache-2.0
+// The stable counting sort of choices by expert on a GPU, in three kernels.
+// SPDX-License-Identifier: Apache-2.0
+// They count, sum and place. N choices, K of a token, E experts, U segments.
 #include <cuda_machine/shared.cuh>
 
 #include "kernels/cuda/moe/choice_segments.cuh"

@@ -1,6 +1,6 @@
-// Scores and weights of the router on a GPU: a warp for each token. What a warp reads
-// more than once comes from the first-level cache. T tokens, E experts, K experts of a
-// token. SPDX-License-Identifier: Apache-2.0
+// Scores and weights of the router on a GPU: a warp for each token.
+// SPDX-License-Identifier: Apache-2.0
+// What a warp reads again is in the first-level cache. T tokens, E experts, K of a token.
 #include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/router_tokens.cuh"
 #include "kernels/router.hpp"

@@ -1,5 +1,5 @@
-// What the router's kernels share: a warp for each token, whose lanes share the experts.
-// T tokens, E experts. SPDX-License-Identifier: Apache-2.0
+// What the router's kernels share: a warp for each of T tokens, E experts on its lanes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <limits>

@@ -1,6 +1,6 @@
-// bfloat16 by CUDA's names. Rounding is to nearest even; a NaN becomes 0x7fff, as on a
-// GPU.
+// bfloat16 by CUDA's names.
 // SPDX-License-Identifier: Apache-2.0
+// Rounding is to nearest even; a NaN becomes 0x7fff, as on a GPU.
 #pragma once
 
 #include "cuda_emulation/half_types.hpp"

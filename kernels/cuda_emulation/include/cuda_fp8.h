@@ -1,6 +1,6 @@
 // FP8 (E4M3 and E5M2 of the OCP specification) by CUDA's names: storage and conversions.
-// Rounding is to nearest even; a NaN becomes 0x7f, as on a GPU.
 // SPDX-License-Identifier: Apache-2.0
+// Rounding is to nearest even; a NaN becomes 0x7f, as on a GPU.
 #pragma once
 
 #include "cuda_bf16.h"

@@ -1,6 +1,6 @@
-// CUDA for the host: qualifiers, device functions and the runtime, as <cuda_runtime.h>
-// has them.
+// CUDA for the host, as <cuda_runtime.h> has it.
 // SPDX-License-Identifier: Apache-2.0
+// It holds qualifiers, device functions and the runtime.
 #pragma once
 
 #include <cstddef>

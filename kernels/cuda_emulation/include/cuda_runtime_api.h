@@ -1,7 +1,7 @@
-// The part of the CUDA runtime that Trireme calls, on an emulated device. What each
-// function does is said in NVIDIA's "CUDA Runtime API"; docs/decisions/cuda-emulation.md
-// says what differs.
+// The part of the CUDA runtime that Trireme calls, on an emulated device.
 // SPDX-License-Identifier: Apache-2.0
+// What each function does is said in NVIDIA's "CUDA Runtime API";
+// docs/decisions/cuda-emulation.md says what differs.
 #pragma once
 
 #include "cuda_emulation/api_types.hpp"

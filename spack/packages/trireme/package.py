@@ -1,6 +1,7 @@
-# Trireme as a Spack package. tests/style/spack_options.sh holds its CMake arguments and the
-# options of the build equal.
+# Trireme as a Spack package.
 # SPDX-License-Identifier: Apache-2.0
+# tests/style/spack_options.sh holds its CMake arguments and the options of the build
+# equal.
 import os
 import re
 

@@ -47,7 +47,7 @@ class Recording {
 }  // namespace
 
 Graph Graph::record(Stream& stream, const std::function<void()>& work) {
-  require(stream.device().is_cuda(), "a graph is recorded on a queue that is no GPU's");
+  require(stream.device().is_cuda(), "a graph is recorded on a stream of no GPU");
   Recording recording(static_cast<cudaStream_t>(stream.native()));
   work();
   const cudaGraph_t graph = recording.end();

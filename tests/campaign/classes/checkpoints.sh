@@ -1,6 +1,7 @@
-# Campaign: damaged, mixed up, edited and hostile checkpoints. Damage is found, with status 65
-# and the file's name, or is harmless: the tensors are those that were saved.
+# Campaign: damaged, mixed up, edited and hostile checkpoints.
 # SPDX-License-Identifier: Apache-2.0
+# Damage is found, with status 65 and the file's name, or is harmless: the tensors are
+# those that were saved.
 checkpoints_weight=340
 
 checkpoints_begin() {

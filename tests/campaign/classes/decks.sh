@@ -1,6 +1,6 @@
-# Campaign: mutated decks. `train --check` takes them or says in one message what is wrong;
-# what it takes, runs.
+# Campaign: mutated decks.
 # SPDX-License-Identifier: Apache-2.0
+# `train --check` takes them or says in one message what is wrong; what it takes, runs.
 decks_weight=340
 
 decks_case() {

@@ -1,6 +1,7 @@
-# Campaign: environments that libraries listen to. Results are the same, or the run says why
-# it cannot work; what is lost on standard output is an error.
+# Campaign: environments that libraries listen to.
 # SPDX-License-Identifier: Apache-2.0
+# Results are the same, or the run says why it cannot work; what is lost on standard
+# output is an error.
 environment_weight=120
 
 environment_case() {

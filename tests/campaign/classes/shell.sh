@@ -1,6 +1,6 @@
-# Campaign: texts with characters that a shell would take for commands, in sweeps and jobs.
-# What bash runs, with stand-ins for Slurm's programs, does nothing else.
+# Campaign: texts that a shell would take for commands, in sweeps and jobs.
 # SPDX-License-Identifier: Apache-2.0
+# What bash runs, with stand-ins for Slurm's programs, does nothing else.
 shell_weight=80
 
 shell_case() {

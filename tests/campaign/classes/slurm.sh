@@ -1,6 +1,6 @@
-# Campaign: jobs of a private Slurm of four nodes that are cancelled, signalled, requeued,
-# and lose a node.
+# Campaign: jobs of a private Slurm of four nodes under attack.
 # SPDX-License-Identifier: Apache-2.0
+# They are cancelled, signalled and requeued, and lose a node.
 slurm_weight=40
 
 . "$here/../slurm/cluster.sh"

@@ -1,6 +1,6 @@
-// Every key of the real table, one by one: misspelt, of a wrong type, out of range, with
-// a wrong choice; and the deck reference page.
+// Every key of the real table, one by one, is refused where it is wrong.
 // SPDX-License-Identifier: Apache-2.0
+// Keys are misspelt, of a wrong type, out of range or without a choice; docs list all.
 #include <gtest/gtest.h>
 
 #include <algorithm>

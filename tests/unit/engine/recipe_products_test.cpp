@@ -1,6 +1,6 @@
-// Nothing multiplies in a wider type than the recipe says: a step's matrix products by
-// the types of their operands, counted, for each recipe and model.
+// Nothing multiplies in a type of more bits than the recipe says.
 // SPDX-License-Identifier: Apache-2.0
+// A step's matrix products are counted by their operands' types, by recipe and model.
 #include <gtest/gtest.h>
 
 #include "config/precision.hpp"
@@ -49,7 +49,7 @@ std::string describe(const Counts& counts) {
 std::int64_t wide_products(const config::RunConfig& config) {
   const auto& precision = config.precision;
   std::int64_t count = 2 * 3 + 12 * (precision.first_bf16 + precision.last_bf16);
-  for (std::int64_t l = 0; l < layers; ++l) count += config.model.is_mixture(l) ? 3 : 0;
+  for (std::int64_t l = 0; l < layers; ++l) count += config.model.is_moe(l) ? 3 : 0;
   return count;
 }
 

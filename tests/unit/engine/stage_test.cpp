@@ -1,6 +1,6 @@
-// The whole model on one rank: gradients against finite differences, the closed form of
-// the loss, predicted memory against allocated, and no allocation in the steady state.
+// The whole model on one rank: gradients by finite differences, memory, closed forms.
 // SPDX-License-Identifier: Apache-2.0
+// Predicted memory equals allocated memory, and the steady state allocates nothing.
 #include "model/stage.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// HDF5 files that lead elsewhere, or are not what they say: refused before anything is
-// read, with what they are. SPDX-License-Identifier: Apache-2.0
+// HDF5 files that lead elsewhere, or are not what they say: refused before they are read.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Sources of samples: windows over file boundaries, changed files, bad content, and the
-// statistics of the synthetic source. SPDX-License-Identifier: Apache-2.0
+// Sources of samples: file boundaries, changed files, bad content, synthetic statistics.
+// SPDX-License-Identifier: Apache-2.0
 #include "io/sample_source.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Cross-entropy: whole and split over ranks, against the reference, closed forms, finite
-// differences, and logits at the edge of the number range.
+// Cross-entropy, whole and split over ranks, against the reference and closed forms.
 // SPDX-License-Identifier: Apache-2.0
+// Finite differences and logits at the edge of the number range are tested, too.
 #include "kernels/cross_entropy.hpp"
 
 #include <limits>

@@ -1,7 +1,7 @@
-// Router and expert rows against the double-precision reference, by finite differences,
-// with ties, drops, and experts without rows.
-// Legend: T tokens, E experts, K experts of a token, N rows, D width.
+// Router and expert rows against the double-precision reference and finite differences.
 // SPDX-License-Identifier: Apache-2.0
+// Ties, drops, and experts without rows are among the cases.
+// Legend: T tokens, E experts, K experts of a token, N rows, D width.
 #include <limits>
 #include <numeric>
 

@@ -1,6 +1,6 @@
-// Stochastic rounding: only the two neighbours, with the right chances, the same for an
-// element of a tensor wherever it is; and state that is kept as square roots.
+// Stochastic rounding: only the two neighbours, with the right probabilities.
 // SPDX-License-Identifier: Apache-2.0
+// An element of a tensor gets the same wherever it is; also: state kept as square roots.
 #include "kernels/rounding.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // The distance of neighbours around x, from the definition of the formats.
 double spacing(double x, DType type) {
-  const NarrowFormat format = narrow_format(type);
+  const LowPrecisionFormat format = low_precision_format(type);
   const int exponent = x == 0 ? -1000 : std::ilogb(x);
   return std::ldexp(1.0,
                     std::max(exponent, format.least_exponent) - format.mantissa_bits);
@@ -55,8 +55,9 @@ TEST(StochasticRounding, GivesNeighboursWithTheRightChances) {
         const double chance = (std::abs(double{x}) - below) / gap;
         int up = 0;
         for (int i = 0; i < draws; ++i) {
-          const float y = round_stochastic(
-              x, narrow_format(type), static_cast<std::uint32_t>(random.bits(index++)));
+          const float y =
+              round_stochastic(x, low_precision_format(type),
+                               static_cast<std::uint32_t>(random.bits(index++)));
           const double magnitude = std::abs(double{y});
           ASSERT_TRUE(magnitude == below || magnitude == below + gap) << y;
           ASSERT_EQ(std::signbit(y), std::signbit(x));
@@ -76,18 +77,18 @@ TEST(StochasticRounding, LeavesNumbersOfTheType) {
       for (int code = 0; code < 256; ++code) {
         const float x = fp8_decode(static_cast<std::uint8_t>(code), format);
         if (std::isnan(x)) continue;
-        EXPECT_EQ(round_stochastic(x, narrow_format(type), random), x);
+        EXPECT_EQ(round_stochastic(x, low_precision_format(type), random), x);
       }
     }
     for (std::uint32_t bits = 0; bits < 0x10000; bits += 7) {
       const float x = std::bit_cast<float>(bits << 16);
       if (!std::isnan(x)) {
-        EXPECT_EQ(round_stochastic(x, narrow_format(DType::bf16), random), x);
+        EXPECT_EQ(round_stochastic(x, low_precision_format(DType::bf16), random), x);
       }
       const float half =
           static_cast<float>(std::bit_cast<Float16>(static_cast<std::uint16_t>(bits)));
       if (!std::isnan(half)) {
-        EXPECT_EQ(round_stochastic(half, narrow_format(DType::f16), random), half);
+        EXPECT_EQ(round_stochastic(half, low_precision_format(DType::f16), random), half);
       }
     }
   }
@@ -96,7 +97,7 @@ TEST(StochasticRounding, LeavesNumbersOfTheType) {
 // The type decides about what it cannot hold, as with any number.
 TEST(StochasticRounding, PassesOnWhatIsBeyondTheLargest) {
   for (const DType type : types) {
-    const NarrowFormat format = narrow_format(type);
+    const LowPrecisionFormat format = low_precision_format(type);
     for (const std::uint32_t random : {0u, 0xffffffffu}) {
       const float beyond = std::nextafter(format.largest, infinity);
       for (const float x : {format.largest, beyond, infinity}) {
@@ -108,9 +109,9 @@ TEST(StochasticRounding, PassesOnWhatIsBeyondTheLargest) {
                 format.largest);
     }
   }
-  EXPECT_EQ(
-      fp8_encode(round_stochastic(1e9f, narrow_format(DType::e4m3), 0), Fp8Format::e4m3),
-      0x7e);
+  EXPECT_EQ(fp8_encode(round_stochastic(1e9f, low_precision_format(DType::e4m3), 0),
+                       Fp8Format::e4m3),
+            0x7e);
 }
 
 std::vector<float> rounded(const std::vector<float>& values, const TensorRun& run,
@@ -140,8 +141,9 @@ TEST(StochasticRounding, BelongsToTheElement) {
     const auto all = rounded(whole, {0, columns, 0, 0, columns}, type, scale, key);
     for (std::size_t i = 0; i < whole.size(); ++i) {
       const auto bits = Random(5, 6, 7).bits(i);
-      const float want = scale * round_stochastic(whole[i] / scale, narrow_format(type),
-                                                  static_cast<std::uint32_t>(bits));
+      const float want =
+          scale * round_stochastic(whole[i] / scale, low_precision_format(type),
+                                   static_cast<std::uint32_t>(bits));
       ASSERT_EQ(std::memcmp(&all[i], &want, sizeof want), 0);
     }
     // Rows 2 to 6, columns 11 to 27, from the fifth element on.

@@ -1,6 +1,6 @@
-// Every module in every recipe against itself in fp64: forward and backward are wrong by
-// no more than the roundings on the way make them.
+// Every module in every recipe against itself in fp64, forward and backward.
 // SPDX-License-Identifier: Apache-2.0
+// It is wrong by no more than the roundings on the way make it.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,7 +1,7 @@
-// A mixture of experts with all that it needs to run alone: weights as pure functions of
-// their names, arenas of exactly the size that the meta device measures.
-// Legend: T tokens, D width, E experts.
+// A mixture of experts with all that it needs to run alone.
 // SPDX-License-Identifier: Apache-2.0
+// Weights are pure functions of their names, arenas have the size that meta measures.
+// Legend: T tokens, D width, E experts.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// A whole mixture of experts on one rank: against the reference, by finite differences,
-// twice for = and +=, with capacity, ties, unused experts, and the bias of the choice.
+// A whole mixture of experts on one rank against the reference and finite differences.
 // SPDX-License-Identifier: Apache-2.0
+// It runs twice, for = and +=; with capacity, ties, unused experts, and a choice bias.
 #include "nn/moe.hpp"
 
 #include <cmath>

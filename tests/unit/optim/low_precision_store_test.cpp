@@ -1,6 +1,6 @@
-// State in few bits: scales, one update against double precision, and numbers that are
-// not ordinary.
+// State in few bits: scales, and one update against double precision.
 // SPDX-License-Identifier: Apache-2.0
+// Numbers that are not ordinary are among the cases.
 #include <gtest/gtest.h>
 
 #include <cmath>

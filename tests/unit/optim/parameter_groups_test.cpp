@@ -1,6 +1,6 @@
-// Parameter groups: what a group gives holds, whatever the run's values and the default
-// rule for norms and biases; and SGD keeps no state that it does not need.
+// Parameter groups: what a group gives holds; SGD keeps no state that it does not need.
 // SPDX-License-Identifier: Apache-2.0
+// It holds whatever the run's values and the default rule for norms and biases say.
 #include "optim/parameter_groups.hpp"
 
 #include <gtest/gtest.h>

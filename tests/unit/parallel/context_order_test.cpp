@@ -1,6 +1,6 @@
-// Orders of context parallelism: positions, what ranks see of each other, and the
-// balance.
+// Orders of context parallelism: positions, and the balance.
 // SPDX-License-Identifier: Apache-2.0
+// What ranks see of each other follows from them.
 #include "parallel/context_order.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The loader: which sequences a data rank gets, what happens to errors, and that nothing
-// is allocated or left behind. SPDX-License-Identifier: Apache-2.0
+// The loader: sequences of a data rank, errors, and that nothing is allocated or left.
+// SPDX-License-Identifier: Apache-2.0
 #include "train/batch_loader.hpp"
 
 #include <gtest/gtest.h>

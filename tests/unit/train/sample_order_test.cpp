@@ -1,5 +1,5 @@
-// The order of samples is a permutation in every epoch, differs between epochs and seeds,
-// and looks random. SPDX-License-Identifier: Apache-2.0
+// The order of samples: a permutation in every epoch, which looks random.
+// SPDX-License-Identifier: Apache-2.0
 #include "train/sample_order.hpp"
 
 #include <gtest/gtest.h>

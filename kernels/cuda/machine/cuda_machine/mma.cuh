@@ -1,6 +1,6 @@
-// Tensor cores, the loads that feed them, and asynchronous copies, as inline PTX (sm_80
-// on).
+// Tensor cores, the loads that feed them, and asynchronous copies, as inline PTX.
 // SPDX-License-Identifier: Apache-2.0
+// They exist from sm_80 on.
 //
 // Its twin under kernels/cuda_emulation/include emulates each function exactly but for
 // the order in which products are added. Layouts are those of the PTX ISA, "Matrix

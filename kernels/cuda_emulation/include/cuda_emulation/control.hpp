@@ -1,6 +1,6 @@
-// What tests and emulated libraries may ask of the emulated device beyond CUDA's own
-// functions.
+// Control of the emulated device, for tests and emulated libraries.
 // SPDX-License-Identifier: Apache-2.0
+// These functions go beyond CUDA's own.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Device functions on numbers: loads and stores with hints, bits, conversions, fast
-// mathematics.
+// Device functions on numbers.
 // SPDX-License-Identifier: Apache-2.0
+// They are loads and stores with hints, bits, conversions and fast mathematics.
 #pragma once
 
 #include <math.h>

@@ -1,6 +1,6 @@
-// Attention backward: against plain double loops and finite differences; written, not
-// added; the same bits whatever the workers.
+// Attention backward against plain double loops and finite differences.
 // SPDX-License-Identifier: Apache-2.0
+// It writes and does not add, and gives the same bits whatever the workers.
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"

@@ -1,6 +1,6 @@
-// Attention in bf16 and fp16 on rows at multiples of 16 bytes, which our own kernels do
-// on a GPU's tensor cores: every element against the reference; parts, documents, bits.
+// Attention in bf16 and fp16 on rows at multiples of 16 bytes.
 // SPDX-License-Identifier: Apache-2.0
+// A GPU's tensor cores do these; every element, parts, documents and bits are compared.
 #include <gtest/gtest.h>
 
 #include <array>

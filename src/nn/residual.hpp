@@ -1,4 +1,4 @@
-// Skip: where the output of a block's half joins the residual stream.
+// Residual: where the output of a block's half joins the residual stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ namespace trireme::nn {
 // stream is a norm, it is made with the sum, in one pass over memory and with the same
 // bits: `norm`, `normed_TD` (written) and `saved` are its own, and all three or none are
 // given.
-struct Skip {
+struct Residual {
   TensorView residual_TD, y_TD;
   const Norm* norm = nullptr;
   TensorView normed_TD{};

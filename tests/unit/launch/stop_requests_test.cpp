@@ -1,6 +1,6 @@
 // Why a run saves or stops: the clock, files, Slurm's variables, and restarts in vain.
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/interruptions.hpp"
+#include "launch/stop_requests.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 class Interrupted : public testing::Test {
  protected:
   Interrupted() {
-    directory_ = fs::temp_directory_path() / "trireme-interruptions-XXXXXX";
+    directory_ = fs::temp_directory_path() / "trireme-stop-requests-XXXXXX";
     std::string name = directory_.string();
     directory_ = ::mkdtemp(name.data());
   }
@@ -34,7 +34,7 @@ class Interrupted : public testing::Test {
                       bool leads = true) const {
     BatchJob job;
     if (left > 0) job.seconds_left = left;
-    return Interruptions(directory_.string(), limit, job, leads).request(needed);
+    return StopRequests(directory_.string(), limit, job, leads).request(needed);
   }
 
   fs::path directory_;
@@ -72,7 +72,7 @@ TEST_F(Interrupted, ByTheEndOfTheJob) {
 }
 
 TEST_F(Interrupted, ByFilesThatAreRemovedAfterwards) {
-  Interruptions some(directory_.string(), 0, {}, true);
+  StopRequests some(directory_.string(), 0, {}, true);
   touch("save");
   EXPECT_EQ(some.request({}), StopRequest::save);
   EXPECT_EQ(request(0, 0, {}, false), StopRequest::none);
@@ -98,16 +98,16 @@ TEST_F(Interrupted, ByAWarningUnlessTheEndOfTheJobIsKnown) {
   const auto run = [&](std::optional<double> left) {
     BatchJob job;
     job.seconds_left = left;
-    return Interruptions(directory_.string(), 0, job, true,
-                         [&]() -> std::optional<double> {
-                           ++asked;
-                           return left_now;
-                         });
+    return StopRequests(directory_.string(), 0, job, true,
+                        [&]() -> std::optional<double> {
+                          ++asked;
+                          return left_now;
+                        });
   };
   EXPECT_EQ(run({}).request({}, StopRequest::end_warning), StopRequest::signal);
   EXPECT_EQ(run(3600).request({}, StopRequest::end_warning), StopRequest::signal);
   EXPECT_EQ(asked, 0);
-  Interruptions near = run(300);
+  StopRequests near = run(300);
   EXPECT_EQ(near.request({}, StopRequest::end_warning), StopRequest::none);
   EXPECT_EQ(near.request({}, StopRequest::end_warning),
             StopRequest::none);  // of another rank, the same
@@ -115,7 +115,7 @@ TEST_F(Interrupted, ByAWarningUnlessTheEndOfTheJobIsKnown) {
   EXPECT_EQ(near.request({1, 180, 0}),
             StopRequest::job_end);  // 272 s are needed, 252 are left
   left_now = 36000;                 // the limit was raised
-  Interruptions longer = run(300);
+  StopRequests longer = run(300);
   EXPECT_EQ(longer.request({1, 180, 0}), StopRequest::job_end);
   EXPECT_EQ(longer.request({1, 180, 0}, StopRequest::end_warning), StopRequest::none);
   EXPECT_EQ(run(300).request({}, StopRequest::none), StopRequest::none);

@@ -1,14 +1,14 @@
-// Skip: the sum, and the norm behind it.
+// Residual: the sum, and the norm behind it.
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/skip.hpp"
+#include "nn/residual.hpp"
 
 #include "kernels/elementwise.hpp"
 #include "nn/linear.hpp"
 
 namespace trireme::nn {
 
-void Skip::join(Pass& pass, const TensorView& output_TD,
-                const TensorView& kept_bias_D) const {
+void Residual::join(Pass& pass, const TensorView& output_TD,
+                    const TensorView& kept_bias_D) const {
   const ArenaScope scope(pass.scratch);
   const TensorView bias_D = in_type(pass, kept_bias_D, residual_TD.dtype());
   if (norm == nullptr) {

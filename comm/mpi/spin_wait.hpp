@@ -1,4 +1,4 @@
-// Patience: how a rank waits for others, and what it says when they do not come.
+// SpinWait: how a rank waits for others, and what it says when they do not come.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,17 +24,17 @@ struct Awaited {
 // Tags on the communicator of notes.
 inline constexpr int waiting_tag = 1, failure_tag = 2;
 
-// One wait. idle() is called after each look that found nothing new: it spins, then
+// A wait. idle() is called after each look that found nothing new: it spins, then
 // yields, then sleeps. When the world's time-out passes here or on any other waiting
 // rank, all waiting ranks tell each other what they wait for; who tells nothing is late.
 // The lowest waiting rank reports, and the job ends with Status::hang.
-class Patience {
+class SpinWait {
  public:
   // `describe` is called for a report only.
-  Patience(WorldState& state, std::function<Awaited()> describe);
-  ~Patience();
-  Patience(const Patience&) = delete;
-  Patience& operator=(const Patience&) = delete;
+  SpinWait(WorldState& state, std::function<Awaited()> describe);
+  ~SpinWait();
+  SpinWait(const SpinWait&) = delete;
+  SpinWait& operator=(const SpinWait&) = delete;
 
   void idle();
 

@@ -1,6 +1,6 @@
-// Patience.
+// SpinWait: looks, then yields, then sleeps, until what it waits for is there.
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/mpi/patience.hpp"
+#include "comm/mpi/spin_wait.hpp"
 
 #include <sched.h>
 #include <time.h>
@@ -31,14 +31,14 @@ bool note_has_come(WorldState& state) {
 
 }  // namespace
 
-Patience::Patience(WorldState& state, std::function<Awaited()> describe)
+SpinWait::SpinWait(WorldState& state, std::function<Awaited()> describe)
     : state_(state),
       describe_(std::move(describe)),
       waited_before_(state.waiting.exchange(true)) {}
 
-Patience::~Patience() { state_.waiting = waited_before_; }
+SpinWait::~SpinWait() { state_.waiting = waited_before_; }
 
-void Patience::idle() {
+void SpinWait::idle() {
   ++looks_;
   if (looks_ % looks != 0 || (state_.spin && looks_ < first_looks)) return;
   ::sched_yield();

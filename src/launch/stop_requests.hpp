@@ -1,4 +1,4 @@
-// Interruptions: why a run saves or stops before its last step.
+// StopRequests: why a run saves or stops before its last step.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -43,7 +43,7 @@ struct TimeNeeded {
 // that a busy file system still gives.
 double predicted_save_seconds(double bytes, double nodes);
 
-class Interruptions {
+class StopRequests {
  public:
   // time_limit: run.time_limit, in seconds from now; 0: none. The job's end is kept at a
   // distance of a tenth of the time that is left now, a minute at most: batch systems are
@@ -51,8 +51,8 @@ class Interruptions {
   // directory: the run's, whose files `stop` and `save` are looked for.
   // leads: this rank watches clock and files for all.
   // ask: seconds that the batch system leaves to the job now.
-  Interruptions(std::string directory, double time_limit, const BatchJob& job, bool leads,
-                std::function<std::optional<double>()> ask = time_left_now);
+  StopRequests(std::string directory, double time_limit, const BatchJob& job, bool leads,
+               std::function<std::optional<double>()> ask = time_left_now);
 
   // At the end of a step. Local: the ranks agree on the greatest, which is `before` for
   // the next step.

@@ -1,6 +1,6 @@
-// Interruptions.
+// StopRequests: signals, files, time limits, and the end of a batch job.
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/interruptions.hpp"
+#include "launch/stop_requests.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -47,20 +47,19 @@ double predicted_save_seconds(double bytes, double nodes) {
   return bytes / (assumed_rate * std::max(nodes, 1.0));
 }
 
-Interruptions::Interruptions(std::string directory, double time_limit,
-                             const BatchJob& job, bool leads,
-                             std::function<std::optional<double>()> ask)
+StopRequests::StopRequests(std::string directory, double time_limit, const BatchJob& job,
+                           bool leads, std::function<std::optional<double>()> ask)
     : directory_(std::move(directory)), leads_(leads), ask_(std::move(ask)) {
   if (time_limit > 0) time_limit_ = Clock::now() + seconds(time_limit);
   if (job.seconds_left) set_job_end(*job.seconds_left);
 }
 
-void Interruptions::set_job_end(double seconds_left) {
+void StopRequests::set_job_end(double seconds_left) {
   const double left = std::max(seconds_left, 0.0);
   job_end_ = Clock::now() + seconds(left - std::min(60.0, left / 10));
 }
 
-bool Interruptions::is_batch_warning(int own) {
+bool StopRequests::is_batch_warning(int own) {
   const auto now = Clock::now();
   own_warnings_ += own;
   if (own_warnings_ > 1) return false;
@@ -75,7 +74,7 @@ bool Interruptions::is_batch_warning(int own) {
   return true;
 }
 
-StopRequest Interruptions::request(const TimeNeeded& needed, StopRequest before) {
+StopRequest StopRequests::request(const TimeNeeded& needed, StopRequest before) {
   if (comm::stop_requested()) return StopRequest::signal;
   const bool save = comm::take_save_request();
   const int warnings = comm::take_end_warnings();
@@ -91,18 +90,18 @@ StopRequest Interruptions::request(const TimeNeeded& needed, StopRequest before)
   return save || asked_by_file("save") ? StopRequest::save : StopRequest::none;
 }
 
-void Interruptions::fulfilled(StopRequest request) const {
+void StopRequests::fulfilled(StopRequest request) const {
   if (!leads_ || !saves(request)) return;
   if (stops(request)) io::remove_request(directory_, "stop");
   io::remove_request(directory_, "save");
 }
 
-bool Interruptions::asked_by_file(const char* name) const {
+bool StopRequests::asked_by_file(const char* name) const {
   return io::is_asked_by_file(directory_, name);
 }
 
-bool Interruptions::reached(const std::optional<Clock::time_point>& end,
-                            double seconds_needed) {
+bool StopRequests::reached(const std::optional<Clock::time_point>& end,
+                           double seconds_needed) {
   return end && Clock::now() + seconds(seconds_needed) > *end;
 }
 
