@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "comm/meta_group.hpp"
+#include "engine/planned_device.hpp"
 #include "kernels/elementwise.hpp"
 
 namespace trireme::engine {
@@ -17,11 +17,6 @@ void put(const Buffer& x, std::size_t i, double value) {
   if (!x.view().device().is_meta()) x.view().span<double>()[i] = value;
 }
 
-// In a plan for GPUs the totals still lie on the host.
-Device place_of(const comm::Mesh& mesh, Device device) {
-  return device.is_meta() && mesh.device().is_cuda() ? comm::planned_host : device;
-}
-
 double take(const Buffer& x, std::size_t i, double on_meta) {
   return x.view().device().is_meta() ? on_meta : x.view().span<double>()[i];
 }
@@ -30,7 +25,7 @@ double take(const Buffer& x, std::size_t i, double on_meta) {
 
 StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
-      stream_(place_of(mesh, device)),
+      stream_(host_beside(mesh, device)),
       values_(stream_.device(), DType::f64, {4}, MemoryClass::communication, "loss") {
   const int ranks = mesh.shape().pipeline;
   if (ranks == 1) return;

@@ -20,7 +20,7 @@ class StepTotals {
     double memory_peak = 0;  // bytes, of the rank that held most
   };
 
-  // The mesh outlives this.
+  // The mesh outlives this. device: of the engine; the totals lie on the host beside it.
   StepTotals(comm::Mesh& mesh, Device device);
 
   // Number of real tokens of the global batch, from this rank's. At least 1.
@@ -43,10 +43,10 @@ class StepTotals {
 
  private:
   void sum_loss();  // the first value, over stages
+  void sum_work(const Work& work, double slowest);
 
   comm::Mesh& mesh_;
   Stream stream_;
-  void sum_work(const Work& work, double slowest);
 
   Buffer values_;  // f64 [4]
   Buffer work_;    // f64 [pipeline ranks], if there is a pipeline

@@ -137,7 +137,7 @@ void Recorder::computed(engine::StepTotals::Outcome& mine) {
 }
 
 void Recorder::agreed(const engine::StepTotals::Outcome& all) {
-  pipeline_times_.add(engine_.action_seconds(), engine_.totals().idle_shares());
+  pipeline_times_.add(engine_.times().action_seconds(), engine_.totals().idle_shares());
   memory_peak_ = all.memory_peak;
 }
 

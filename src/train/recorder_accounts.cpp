@@ -113,15 +113,16 @@ io::Record Recorder::accounts() const {
   }
   if (const auto joules = energy_.joules(); joules && joules_)
     record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
-  if (!engine_.fp8_losses().empty())
-    record.set("fp8", fp8_record(config_.precision.recipe, engine_.fp8_losses()));
-  if (!engine_.stored_losses().empty())
-    record.set("stored",
-               stored_record(config_.precision.recipe, engine_.stored_losses()));
+  if (!engine_.reports().product_losses().empty())
+    record.set("fp8",
+               fp8_record(config_.precision.recipe, engine_.reports().product_losses()));
+  if (!engine_.reports().stored_losses().empty())
+    record.set("stored", stored_record(config_.precision.recipe,
+                                       engine_.reports().stored_losses()));
   if (config_.model.has_experts()) {
-    const nn::RouterLosses losses = engine_.router_losses();
+    const nn::RouterLosses losses = engine_.expert_loads().losses();
     record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);
-    record.set("expert_load", expert_load(config_.model, engine_.expert_load()));
+    record.set("expert_load", expert_load(config_.model, engine_.expert_loads().loads()));
   }
   return record;
 }

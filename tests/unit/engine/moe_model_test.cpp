@@ -70,7 +70,8 @@ struct Model {
             {.step = 1, .inputs = {inputs}, .targets = {targets}, .valid_tokens = 1},
             look)
             .loss;
-    return loss + engine.router_losses().balance + engine.router_losses().z;
+    return loss + engine.expert_loads().losses().balance +
+           engine.expert_loads().losses().z;
   }
 
   comm::Mesh mesh;

@@ -118,16 +118,16 @@ TEST(RecipeProducts, ReportsWhatFp8Loses) {
           observer);
     };
     step(false, 1.0);
-    EXPECT_TRUE(engine.fp8_losses().empty());
+    EXPECT_TRUE(engine.reports().product_losses().empty());
     step(true, 1.0);
-    ASSERT_EQ(engine.fp8_losses().size(), 3u);
+    ASSERT_EQ(engine.reports().product_losses().size(), 3u);
     const auto& m = config.model;
     // Rows of 2 heads of keys and values, and of both halves of the MLP.
     const std::int64_t widths_in = 2 * m.hidden + m.hidden + m.feed_forward;
     const std::int64_t widths_out = 2 * m.hidden + 2 * m.feed_forward + 2 * m.hidden;
-    EXPECT_EQ(engine.fp8_losses()[0].elements, layers * T * widths_in);
-    EXPECT_EQ(engine.fp8_losses()[2].elements, layers * T * widths_out);
-    for (const RoundingLosses& lost : engine.fp8_losses()) {
+    EXPECT_EQ(engine.reports().product_losses()[0].elements, layers * T * widths_in);
+    EXPECT_EQ(engine.reports().product_losses()[2].elements, layers * T * widths_out);
+    for (const RoundingLosses& lost : engine.reports().product_losses()) {
       EXPECT_EQ(lost.saturated, 0.0);
       EXPECT_LT(lost.flushed, 0.05 * lost.elements);
       EXPECT_GT(lost.scale, 0.0);
@@ -136,10 +136,12 @@ TEST(RecipeProducts, ReportsWhatFp8Loses) {
       continue;
     // Gradients a thousand times as large as the scale knows, and as small.
     step(true, 1024.0);
-    EXPECT_GT(engine.fp8_losses()[2].saturated, 0.2 * engine.fp8_losses()[2].elements);
-    EXPECT_EQ(engine.fp8_losses()[0].saturated, 0.0);
+    EXPECT_GT(engine.reports().product_losses()[2].saturated,
+              0.2 * engine.reports().product_losses()[2].elements);
+    EXPECT_EQ(engine.reports().product_losses()[0].saturated, 0.0);
     step(true, 0x1p-40);
-    EXPECT_GT(engine.fp8_losses()[2].flushed, 0.2 * engine.fp8_losses()[2].elements);
+    EXPECT_GT(engine.reports().product_losses()[2].flushed,
+              0.2 * engine.reports().product_losses()[2].elements);
   }
 }
 
@@ -171,8 +173,8 @@ TEST(RecipeProducts, CodesAreOfTheWeightsThatAreKept) {
                        .targets = {ids.view()},
                        .valid_tokens = 1},
                       observer);
-    ASSERT_EQ(engine.fp8_losses().size(), 3u);
-    EXPECT_EQ(engine.fp8_losses()[1].scale,
+    ASSERT_EQ(engine.reports().product_losses().size(), 3u);
+    EXPECT_EQ(engine.reports().product_losses()[1].scale,
               double{kernels::fp8_scale(most, kernels::Fp8Format::e4m3)});
   }
 }

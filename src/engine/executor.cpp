@@ -1,0 +1,232 @@
+// Executor: what each action of a schedule does.
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/executor.hpp"
+
+#include "base/device_memory.hpp"
+#include "base/trace_range.hpp"
+#include "comm/trace.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace trireme::engine {
+namespace {
+
+// As a profiler shows it.
+const char* range_name(schedule::ActionKind kind) {
+  switch (kind) {
+    case schedule::ActionKind::forward: return "forward";
+    case schedule::ActionKind::backward: return "backward";
+    case schedule::ActionKind::backward_input: return "backward, input";
+    case schedule::ActionKind::backward_weight: return "backward, weights";
+    case schedule::ActionKind::send: return "send";
+    case schedule::ActionKind::receive: return "receive";
+  }
+  return "action";
+}
+
+}  // namespace
+
+double Executor::train(const Batch& batch, double scale, double loss_scale,
+                       nn::Fp8Report* report) {
+  return execute(schedule_, {.inputs = batch.inputs,
+                             .targets = batch.targets,
+                             .scale = scale,
+                             .loss_scale = loss_scale,
+                             .report = report});
+}
+
+double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
+                          const nn::Head::EachChunk& each) {
+  const std::vector<TensorView> inputs = {inputs_T}, targets = {targets_T};
+  return execute(
+      forward_schedule_,
+      {.inputs = inputs, .targets = targets, .training = false, .each = &each});
+}
+
+// Reading the loss is where the host waits for a GPU.
+double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
+  Stream stream(device_);
+  kernels::fill(stream, loss_.view(), 0.0);
+  if (!scale_.view().empty())
+    kernels::fill(stream, scale_.view(), work.scale * work.loss_scale);
+  times_.begin(stream);
+  for (const schedule::Action& action : schedule) {
+    const TraceRange range(range_name(action.kind));
+    store_.progress();
+    times_.action(stream, [&] { perform(action, work, stream); });
+    comm::trace().mark();  // for the watchdog
+  }
+  // What is still on its way to other stages may go on while this one does other things,
+  // but its memory must not be used before it is gone: claim() waits for it.
+  times_.end(stream);
+  double loss = 0;
+  copy_bytes(stream, loss_.view(), TensorView(&loss, DType::f64, {1}));
+  times_.sum();
+  return loss;
+}
+
+void Executor::perform(const schedule::Action& action, const Work& work, Stream& stream) {
+  switch (action.kind) {
+    case schedule::ActionKind::forward: forward(action, work, stream); break;
+    case schedule::ActionKind::backward:
+    case schedule::ActionKind::backward_input: backward(action, work, stream); break;
+    case schedule::ActionKind::backward_weight:
+      live(to_size(action.chunk), action.microbatch).deferred.run(stream, store_);
+      break;
+    case schedule::ActionKind::send: send(action, stream); break;
+    case schedule::ActionKind::receive: receive(action, stream); break;
+  }
+}
+
+Executor::Live& Executor::live(std::size_t chunk, std::int64_t microbatch) {
+  ChunkMemory& memory = memory_[chunk];
+  return memory.live[to_size(memory.slots[to_size(microbatch)])];
+}
+
+// The memory of a microbatch, ready to be used anew.
+Executor::Live& Executor::claim(Stream& stream, std::size_t chunk,
+                                std::int64_t microbatch) {
+  Live& mine = live(chunk, microbatch);
+  wait_for_peer(stream, mine.sent_output);
+  wait_for_peer(stream, mine.sent_gradient);
+  require(mine.deferred.empty(), "a microbatch's memory is used before its gradients");
+  mine.saved.reset();
+  return mine;
+}
+
+// Where the gradient of the output of an action's chunk arrives.
+Executor::GradientIn& Executor::gradient_in(const schedule::Action& action) {
+  ChunkMemory& memory = memory_[to_size(action.chunk)];
+  return memory.gradients_in[to_size(memory.gradient_slots[to_size(action.microbatch)])];
+}
+
+void Executor::wait_for_peer(Stream& stream, comm::Handle& handle) {
+  if (!handle.empty()) times_.wait(stream, [&] { handle.wait(); });
+}
+
+nn::Pass Executor::pass(const Work& work, Stream& stream, Live& mine,
+                        nn::WeightGradients& gradients) {
+  nn::Pass pass{
+      stream,
+      mine.saved,
+      *scratch_,
+      gradients,
+      model_.attention(),
+      {config_.batch.micro, static_cast<std::int64_t>(model_.sequence_positions().size()),
+       model_.positions_T()},
+      {loss_.view()}};
+  pass.recomputed = &*recomputed_;
+  pass.losses.loss_scale = work.loss_scale;
+  pass.losses.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
+  pass.losses.token_scale =
+      pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
+  pass.fp8.training = work.training;
+  pass.fp8.amax_region = &model_.amax_region();
+  pass.fp8.report = work.report;
+  return pass;
+}
+
+void Executor::receive(const schedule::Action& action, Stream& stream) {
+  if (action.payload == schedule::Payload::activation) {
+    Live& mine = claim(stream, to_size(action.chunk), action.microbatch);
+    mine.input =
+        mine.saved.take(config_.precision.recipe[TensorClass::pipeline_traffic].type,
+                        model_.activation_shape(), "input");
+    mine.received = pipeline_.receive(stream, mine.input, action.peer);
+    return;
+  }
+  GradientIn& in = gradient_in(action);
+  in.received = pipeline_.receive(stream, in.memory.view(), action.peer);
+}
+
+void Executor::send(const schedule::Action& action, Stream& stream) {
+  Live& mine = live(to_size(action.chunk), action.microbatch);
+  if (action.payload == schedule::Payload::activation) {
+    mine.sent_output = pipeline_.send(stream, mine.output, action.peer);
+  } else {
+    mine.sent_gradient = pipeline_.send(stream, mine.input, action.peer);
+  }
+}
+
+// A microbatch's tokens or targets where the kernels read them: in the place of the slot
+// that has its activations in the first or last chunk.
+TensorView Executor::on_device(Stream& stream, const TensorView& ids_T, std::int64_t slot,
+                               bool targets) {
+  if (!device_.is_cuda()) return ids_T;
+  const TensorView ids =
+      ids_.view().rows(2 * slot + (targets ? 1 : 0), 1).reshape(ids_T.shape());
+  copy_bytes(stream, ids_T, ids);
+  return ids;
+}
+
+// Recorded kernels read it from memory: it changes from step to step.
+kernels::LossScale Executor::scale_of_loss(const Work& work) const {
+  if (scale_.view().empty()) return work.scale * work.loss_scale;
+  return kernels::LossScale(scale_.view());
+}
+
+// Has the kernels of an action run: recorded, where that is asked for, but for those of
+// the last microbatch if there is something to reduce. Reductions start between them.
+void Executor::compute(const schedule::Action& action, const Work& work, Stream& stream,
+                       const ActionGraphs::Work& kernels) {
+  const bool reduces = reduces_ && action.microbatch == last_backward_;
+  if (!graphs_ || !work.training || reduces) return kernels(store_);
+  const std::int64_t slot =
+      memory_[to_size(action.chunk)].slots[to_size(action.microbatch)];
+  graphs_->run(stream, action.kind, slot, store_, kernels);
+}
+
+void Executor::forward(const schedule::Action& action, const Work& work, Stream& stream) {
+  const std::size_t c = to_size(action.chunk), m = to_size(action.microbatch);
+  RankModel::Chunk& chunk = model_.chunks()[c];
+  const std::int64_t slot = memory_[c].slots[m];
+  // 1. the input: tokens, what came from another rank, or what the chunk before left
+  if (chunk.first || chunk.before_here) {
+    Live& mine = claim(stream, c, action.microbatch);
+    mine.input =
+        chunk.first
+            ? on_device(stream, work.inputs[m], slot, false)
+            : live(model_.chunk_of_stage(chunk.number - 1), action.microbatch).output;
+  }
+  Live& mine = live(c, action.microbatch);
+  const TensorView targets_T =
+      chunk.last ? on_device(stream, work.targets[m], slot, true) : TensorView();
+  wait_for_peer(stream, mine.received);
+  compute(action, work, stream, [&](WeightAccess& weights) {
+    // 2. the stage
+    nn::WeightGradients gradients(weights);
+    nn::Pass p = pass(work, stream, mine, gradients);
+    mine.output = chunk.stage->forward(p, mine.input, mine.views);
+    // 3. the loss
+    if (!chunk.last) return;
+    if (work.training) {
+      chunk.stage->loss(p, targets_T, scale_of_loss(work), mine.views);
+    } else {
+      chunk.stage->evaluate(p, targets_T, mine.views, *work.each);
+    }
+  });
+}
+
+// The gradient of a stage's input is left in that input's memory: in this microbatch's,
+// from where it is sent, or in the output of the chunk before.
+void Executor::backward(const schedule::Action& action, const Work& work,
+                        Stream& stream) {
+  const std::size_t c = to_size(action.chunk);
+  RankModel::Chunk& chunk = model_.chunks()[c];
+  Live& mine = live(c, action.microbatch);
+  TensorView dy_TD;
+  if (chunk.after_here) {
+    dy_TD = mine.output;
+  } else if (!chunk.last) {
+    GradientIn& in = gradient_in(action);
+    wait_for_peer(stream, in.received);
+    dy_TD = in.memory.view();
+  }
+  const bool split = action.kind == schedule::ActionKind::backward_input;
+  compute(action, work, stream, [&](WeightAccess& weights) {
+    nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
+    nn::Pass p = pass(work, stream, mine, gradients);
+    chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input, mine.views);
+  });
+}
+
+}  // namespace trireme::engine

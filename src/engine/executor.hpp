@@ -1,0 +1,133 @@
+// Executor: runs a rank's pipeline schedules over the chunks of its model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/action_graphs.hpp"
+#include "engine/action_times.hpp"
+#include "engine/rank_model.hpp"
+#include "engine/step.hpp"
+#include "nn/fp8_report.hpp"
+#include "optim/parameter_store.hpp"
+
+namespace trireme::engine {
+
+// Most bytes that one microbatch and one action take: read off a run of the real model
+// and schedule on the meta device.
+struct ActivationDemand {
+  std::vector<std::size_t> saved;  // of a microbatch, for each chunk of this rank
+  std::size_t scratch = 0, recomputed = 0;  // of an action
+  std::int64_t kernels = 0;                 // of one kernel, on a GPU
+};
+
+// Any schedule is a list of actions; this knows what each means: which memory a
+// microbatch lives in, where its input comes from, whom a message goes to.
+class Executor {
+ public:
+  // Allocates the memory of the microbatches that are alive at once, as `demand` says
+  // (nothing on meta). Everything that is given outlives this.
+  Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel& model,
+           optim::ParameterStore& store, Device device, ActivationDemand demand);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Forward and backward of all microbatches. Gradients of loss sum * scale * loss_scale
+  // are added in the store; `report`, if given, counts what FP8 loses. Returns the sum of
+  // the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
+  double train(const Batch& batch, double scale, double loss_scale,
+               nn::Fp8Report* report);
+  // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate.
+  double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
+                  const nn::Head::EachChunk& each);
+
+  const schedule::Schedule& schedule() const { return schedule_; }
+  // Of the last run.
+  const ActionTimes& times() const { return times_; }
+  const ActivationDemand& demand() const { return demand_; }
+  // On meta: the demand is what the runs so far have reached, and `kernels`.
+  void note_demand(std::int64_t kernels);
+
+  std::size_t activation_bytes() const;     // of the saved arenas
+  std::size_t communication_bytes() const;  // of buffers for received gradients
+  std::size_t workspace_bytes() const;      // of scratch, and token ids on a GPU
+
+  // Recorded actions and their launches, with run.cuda_graphs.
+  const std::optional<ActionGraphs>& graphs() const { return graphs_; }
+  // From now on every kernel is launched by itself.
+  void drop_graphs() { graphs_.reset(); }
+
+ private:
+  // What one microbatch of a chunk holds between forward and backward.
+  struct Live {
+    Arena saved;
+    model::Stage::Saved views;
+    nn::DeferredGradients deferred;
+    TensorView input, output;
+    comm::Handle received, sent_output, sent_gradient;
+  };
+  struct GradientIn {
+    Buffer memory;
+    comm::Handle received;
+  };
+  // The memory of a chunk's microbatches.
+  struct ChunkMemory {
+    std::vector<Live> live;
+    std::vector<std::int64_t> slots;  // of each microbatch, in live
+    std::vector<GradientIn> gradients_in;
+    std::vector<std::int64_t> gradient_slots;  // of each microbatch, in gradients_in
+  };
+  // What a run works on.
+  struct Work {
+    const std::vector<TensorView>& inputs;
+    const std::vector<TensorView>& targets;
+    bool training = true;
+    double scale = 0, loss_scale = 1.0;         // in training
+    nn::Fp8Report* report = nullptr;            // in training, if it is wanted
+    const nn::Head::EachChunk* each = nullptr;  // in an evaluation
+  };
+
+  static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
+  void allocate_chunk(int c, Device device);
+  void prepare_graphs(bool for_gpu);
+
+  double execute(const schedule::Schedule& schedule, const Work& work);
+  void perform(const schedule::Action& action, const Work& work, Stream& stream);
+  void forward(const schedule::Action& action, const Work& work, Stream& stream);
+  void backward(const schedule::Action& action, const Work& work, Stream& stream);
+  void send(const schedule::Action& action, Stream& stream);
+  void receive(const schedule::Action& action, Stream& stream);
+  void compute(const schedule::Action& action, const Work& work, Stream& stream,
+               const ActionGraphs::Work& kernels);
+  nn::Pass pass(const Work& work, Stream& stream, Live& live,
+                nn::WeightGradients& gradients);
+
+  Live& live(std::size_t chunk, std::int64_t microbatch);
+  Live& claim(Stream& stream, std::size_t chunk, std::int64_t microbatch);
+  GradientIn& gradient_in(const schedule::Action& action);
+  void wait_for_peer(Stream& stream, comm::Handle& handle);
+  TensorView on_device(Stream& stream, const TensorView& ids_T, std::int64_t slot,
+                       bool targets);
+  kernels::LossScale scale_of_loss(const Work& work) const;
+
+  const config::RunConfig& config_;
+  Device device_;
+  comm::Group& pipeline_;
+  RankModel& model_;
+  optim::ParameterStore& store_;
+  schedule::Schedule schedule_, forward_schedule_;
+  ActivationDemand demand_;
+  std::vector<ChunkMemory> memory_;  // of each chunk of the model
+  std::optional<Arena> scratch_, recomputed_;
+  Buffer ids_;    // on a GPU: tokens and targets of each slot of activations [2 slots, T]
+  Buffer scale_;  // f64 [1], with graphs: of the loss in the run in progress
+  Buffer loss_;   // f64 [1]
+  ActionTimes times_;
+  std::optional<ActionGraphs> graphs_;
+  bool reduces_ = false;            // over replicas, as gradients are complete
+  std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,117 @@
+// Executor: the memory of the microbatches that are alive at once.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "engine/executor.hpp"
+#include "engine/planned_device.hpp"
+#include "kernels/runtime/working_memory.hpp"
+
+namespace trireme::engine {
+namespace {
+
+// Microbatches whose activations a chunk holds at once, and that with most of them.
+std::int64_t slots_of(const schedule::Schedule& schedule, int chunk) {
+  return std::max<std::int64_t>(live_slots(schedule, chunk), 1);
+}
+std::int64_t most_slots(const schedule::Schedule& schedule,
+                        const schedule::PipelineShape& shape) {
+  std::int64_t most = 0;
+  for (int c = 0; c < shape.chunks; ++c) most = std::max(most, slots_of(schedule, c));
+  return most;
+}
+
+}  // namespace
+
+Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel& model,
+                   optim::ParameterStore& store, Device device, ActivationDemand demand)
+    : config_(config),
+      device_(device),
+      pipeline_(mesh.group(comm::Axis::pipeline)),
+      model_(model),
+      store_(store),
+      demand_(std::move(demand)),
+      times_(device),
+      reduces_(mesh.replicas().size() > 1) {
+  const schedule::PipelineShape& shape = model.shape();
+  schedule_ = make_schedules(shape)[to_size(pipeline_.rank())];
+  schedule::PipelineShape one = shape;
+  one.microbatches = 1;
+  forward_schedule_ = forward_schedules(one)[to_size(pipeline_.rank())];
+  loss_ = Buffer(device, DType::f64, {1}, MemoryClass::workspace, "loss");
+  if (for_gpu(mesh, device)) {
+    ids_ = Buffer(device, DType::i32,
+                  {2 * most_slots(schedule_, shape), model.positions_T().elements()},
+                  MemoryClass::workspace, "tokens");
+  }
+  for (int c = 0; c < shape.chunks; ++c) allocate_chunk(c, device);
+  if (config.run.cuda_graphs) prepare_graphs(for_gpu(mesh, device));
+  scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
+  recomputed_.emplace(device, demand_.recomputed, MemoryClass::activations,
+                      "recomputed activations");
+  kernels::reserve_working_memory(device, demand_.kernels);
+}
+
+void Executor::allocate_chunk(int c, Device device) {
+  const DType sent = config_.precision.recipe[TensorClass::pipeline_traffic].type;
+  const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
+  ChunkMemory& memory = memory_.emplace_back();
+  for (std::int64_t i = 0; i < slots_of(schedule_, c); ++i) {
+    memory.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
+                           model_.chunks()[to_size(c)].stage->make_saved(),
+                           {},
+                           {},
+                           {},
+                           {},
+                           {},
+                           {}});
+  }
+  memory.slots = assign_slots(schedule_, c, schedule::Lifetime::input);
+  for (std::int64_t i = 0; i < gradient_receive_slots(schedule_, c); ++i) {
+    memory.gradients_in.push_back(
+        {Buffer(device, sent, model_.activation_shape(), MemoryClass::communication,
+                "received gradients"),
+         {}});
+  }
+  memory.gradient_slots = assign_slots(schedule_, c, schedule::Lifetime::gradient);
+}
+
+void Executor::prepare_graphs(bool for_gpu) {
+  require(for_gpu, "run.cuda_graphs = true, but this engine does not compute on a GPU");
+  scale_ = Buffer(device_, DType::f64, {1}, MemoryClass::workspace, "scale of the loss");
+  for (const schedule::Action& action : schedule_)
+    if (action.kind == schedule::ActionKind::backward) last_backward_ = action.microbatch;
+  if (device_.is_cuda()) graphs_.emplace(device_);
+}
+
+void Executor::note_demand(std::int64_t kernels) {
+  demand_ = {};
+  demand_.kernels = kernels;
+  for (const ChunkMemory& memory : memory_) {
+    std::size_t most = 0;
+    for (const Live& live : memory.live) most = std::max(most, live.saved.peak_bytes());
+    demand_.saved.push_back(most);
+  }
+  demand_.scratch = scratch_->peak_bytes();
+  demand_.recomputed = recomputed_->peak_bytes();
+}
+
+std::size_t Executor::activation_bytes() const {
+  std::size_t sum = demand_.recomputed;
+  for (std::size_t c = 0; c < memory_.size(); ++c)
+    sum += memory_[c].live.size() * demand_.saved[c];
+  return sum;
+}
+
+std::size_t Executor::communication_bytes() const {
+  std::size_t sum = 0;
+  for (const ChunkMemory& memory : memory_)
+    for (const GradientIn& gradient : memory.gradients_in) sum += gradient.memory.bytes();
+  return sum;
+}
+
+std::size_t Executor::workspace_bytes() const {
+  return demand_.scratch + loss_.bytes() + ids_.bytes() + scale_.bytes();
+}
+
+}  // namespace trireme::engine
