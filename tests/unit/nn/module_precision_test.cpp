@@ -210,7 +210,7 @@ Results attention(const Types& types) {
   return bench.run([&] { return branch(bench, module); });
 }
 
-Results experts(const Types& types) {
+Results experts(const Types& types, Activation activation) {
   Bench bench(types);
   MoeConfig config;
   config.hidden = D;
@@ -218,6 +218,7 @@ Results experts(const Types& types) {
   config.experts = 4;
   config.top_k = 2;
   config.shared_feed_forward = F;
+  config.activation = activation;
   config.router_name = "router";
   config.expert_name = "experts";
   config.shared_name = "shared";
@@ -227,6 +228,9 @@ Results experts(const Types& types) {
   bench.bind(module);
   return bench.run([&] { return branch(bench, module); });
 }
+
+Results mixtral(const Types& types) { return experts(types, Activation::swiglu); }
+Results gelu_experts(const Types& types) { return experts(types, Activation::gelu); }
 
 Results norm(const Types& types) {
   Bench bench(types);
@@ -312,7 +316,8 @@ const Row rows[] = {
     // dqkv, W; do, dqkv, dx.
     {"attention", attention, {8, 0, 6}, {12, 2, 10}},
     // As the MLP; the router's choice is the same.
-    {"experts", experts, {6, 0, 7}, {10, 2, 12}},
+    {"experts", mixtral, {6, 0, 7}, {10, 2, 12}},
+    {"experts, GELU", gelu_experts, {4, 0, 7}, {6, 2, 10}},
     {"norm", norm, {0, 0, 1}, {0, 0, 1}},
     {"embedding", embedding, {0, 0, 1}, {0, 0, 0}},
     // The loss: the norm's output. dx: that, logits' gradients, dh, dx.
