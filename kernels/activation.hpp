@@ -13,7 +13,7 @@ namespace trireme::kernels {
 
 // In the order of the rows. The formula of each is a struct of its name in
 // kernels/math/activation.hpp, its oracle a case in kernels/reference/activation.cpp.
-enum class Activation : std::uint8_t { swiglu, gelu };
+enum class Activation : std::uint8_t { swiglu, gelu, relu2 };
 
 struct ActivationRow {
   const char* name;  // in decks
@@ -26,6 +26,9 @@ inline constexpr std::array activations = {
     // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), GPT-2's "gelu_new". Source:
     // Hendrycks and Gimpel, "Gaussian error linear units", 2016.
     ActivationRow{"gelu", false},
+    // max(x, 0)^2. Source: So et al., "Primer: searching for efficient transformers for
+    // language modeling", 2021, section 4.2.
+    ActivationRow{"relu2", false},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

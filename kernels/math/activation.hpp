@@ -84,12 +84,32 @@ struct Gelu {
   }
 };
 
+// max(x, 0)^2. Not a number stays one.
+template <class M>
+struct Relu2 {
+  static constexpr bool gated = false;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A relu(A x) {
+    return x < A(0) ? A(0) : x;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A x) {
+    return relu(x) * relu(x);
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A gradient(A da, A x) {
+    return da * (A(2) * relu(x));
+  }
+};
+
 // Calls f(formula) with the formula of `kind`.
 template <class M, class F>
 void visit_activation(Activation kind, const F& f) {
   switch (kind) {
     case Activation::swiglu: return f(Swiglu<M>());
     case Activation::gelu: return f(Gelu<M>());
+    case Activation::relu2: return f(Relu2<M>());
   }
   fail(Status::internal, "no such activation");
 }

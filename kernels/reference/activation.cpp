@@ -21,6 +21,7 @@ double activation(Activation kind, double x, double up) {
   switch (kind) {
     case Activation::swiglu: return x * sigma(x) * up;
     case Activation::gelu: return 0.5 * x * (1.0 + gelu_tanh(x));
+    case Activation::relu2: return x > 0 ? x * x : 0;
   }
   fail(Status::internal, "no such activation");
 }
@@ -33,6 +34,7 @@ double activation_slope(Activation kind, double x, double up) {
       return 0.5 * (1.0 + tanh) +
              0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x);
     }
+    case Activation::relu2: return x > 0 ? 2 * x : 0;
   }
   fail(Status::internal, "no such activation");
 }

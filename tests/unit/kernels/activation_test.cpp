@@ -134,6 +134,17 @@ TEST_P(ActivationTest, LargeMagnitudesAreExact) {
   EXPECT_EQ(dgate_up.values(), (Vector{1, stored[0], 0, 0}));
 }
 
+// Values whose squares every type holds.
+TEST_P(ActivationTest, SquareOfReluIsExact) {
+  const Tensor x(GetParam(), {5}, Vector{-3, -0.5, 0, 1.5, 8});
+  const Tensor y(GetParam(), {5}), dx(GetParam(), {5});
+  kernels::activate(stream_, Activation::relu2, x, y);
+  EXPECT_EQ(y.values(), (Vector{0, 0, 0, 2.25, 64}));
+  const Tensor dy(GetParam(), {5}, Vector{1, 1, 1, 0.5, -2});
+  kernels::activate_backward(stream_, Activation::relu2, dy, x, dx);
+  EXPECT_EQ(dx.values(), (Vector{0, 0, 0, 1.5, -32}));
+}
+
 TEST_P(ActivationTest, NotANumberStaysVisible) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const Activation kind : activation_kinds()) {
