@@ -1,36 +1,12 @@
 // Activations on a GPU: one pass each.
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "kernels/activation.hpp"
+#include "kernels/cuda/common/math.cuh"
 #include "kernels/cuda/common/rows.cuh"
 #include "kernels/math/activation.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
-
-// What the formulas of kernels/math are made of for elements of type T. The exponential
-// of the special function unit errs by 2^-21 or so for the arguments that matter, far
-// below the rounding of 16-bit results, for which the full one would cost more time than
-// memory does.
-template <class T>
-struct DeviceMath {
-  using A = Wide<T>;
-  __device__ static A exp_of_nonpositive(A x) {
-    if constexpr (sizeof(T) == 2) {
-      return __expf(x);
-    } else {
-      return std::exp(x);
-    }
-  }
-  __device__ static A divide(A a, A b) {
-    if constexpr (sizeof(T) == 2) {
-      return __fdividef(a, b);
-    } else {
-      return a / b;
-    }
-  }
-};
 
 template <class Formula, class T>
 struct Gated {
