@@ -1,4 +1,4 @@
-// SwiGLU and GELU: checks, then the implementation of the stream's device.
+// Activations: checks, then the implementation of the stream's device.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation.hpp"
 
@@ -7,51 +7,52 @@
 
 namespace trireme::kernels {
 
-TRIREME_BACK_ENDS(swiglu);
-TRIREME_BACK_ENDS(swiglu_backward);
-TRIREME_BACK_ENDS(gelu);
-TRIREME_BACK_ENDS(gelu_backward);
+TRIREME_BACK_ENDS(activate);
+TRIREME_BACK_ENDS(activate_backward);
 
 namespace {
+
 ProfileFamily family("activation");
+
+// u and du have the shape and the layout that the activation asks of them beside a and
+// da.
+void check_input(const Checks& check, Activation kind, const Argument& u,
+                 const TensorView& a_NF) {
+  if (row_of(kind).gated) {
+    check.tensor(u, a_NF.dtype(), {a_NF.dim(0), 2 * a_NF.dim(1)});
+  } else {
+    check.tensor(u, a_NF.dtype(), a_NF.shape());
+    check.dense_or_matrix(u);
+  }
+}
+
+void check_output(const Checks& check, Activation kind, const Argument& a) {
+  if (row_of(kind).gated) {
+    check.matrix(a);
+  } else {
+    check.floating(a);
+    check.dense_or_matrix(a);
+  }
+}
+
 }  // namespace
 
-void swiglu(Stream& stream, const TensorView& gate_up_T2F, const TensorView& y_TF) {
-  const Checks check("swiglu", stream);
-  check.matrix({"y", y_TF});
-  check.tensor({"gate_up", gate_up_T2F}, y_TF.dtype(), {y_TF.dim(0), 2 * y_TF.dim(1)});
-  run_kernel<host::swiglu, cuda::swiglu>(family, stream, gate_up_T2F, y_TF);
+void activate(Stream& stream, Activation kind, const TensorView& u_NU,
+              const TensorView& a_NF) {
+  const Checks check(row_of(kind).name, stream);
+  check_output(check, kind, {"a", a_NF});
+  check_input(check, kind, {"u", u_NU}, a_NF);
+  run_kernel<host::activate, cuda::activate>(family, stream, kind, u_NU, a_NF);
 }
 
-void swiglu_backward(Stream& stream, const TensorView& dy_TF,
-                     const TensorView& gate_up_T2F, const TensorView& dgate_up_T2F) {
-  const Checks check("swiglu_backward", stream);
-  check.matrix({"dy", dy_TF});
-  const Shape shape_T2F{dy_TF.dim(0), 2 * dy_TF.dim(1)};
-  check.tensor({"gate_up", gate_up_T2F}, dy_TF.dtype(), shape_T2F);
-  check.tensor({"dgate_up", dgate_up_T2F}, dy_TF.dtype(), shape_T2F);
-  run_kernel<host::swiglu_backward, cuda::swiglu_backward>(family, stream, dy_TF,
-                                                           gate_up_T2F, dgate_up_T2F);
-}
-
-void gelu(Stream& stream, const TensorView& x, const TensorView& y) {
-  const Checks check("gelu", stream);
-  check.floating({"x", x});
-  check.dense_or_matrix({"x", x});
-  check.tensor({"y", y}, x.dtype(), x.shape());
-  check.dense_or_matrix({"y", y});
-  run_kernel<host::gelu, cuda::gelu>(family, stream, x, y);
-}
-
-void gelu_backward(Stream& stream, const TensorView& dy, const TensorView& x,
-                   const TensorView& dx) {
-  const Checks check("gelu_backward", stream);
-  check.floating({"x", x});
-  for (const Argument& argument : {Argument{"dy", dy}, {"x", x}, {"dx", dx}}) {
-    check.tensor(argument, x.dtype(), x.shape());
-    check.dense_or_matrix(argument);
-  }
-  run_kernel<host::gelu_backward, cuda::gelu_backward>(family, stream, dy, x, dx);
+void activate_backward(Stream& stream, Activation kind, const TensorView& da_NF,
+                       const TensorView& u_NU, const TensorView& du_NU) {
+  const Checks check(row_of(kind).name, stream);
+  check_output(check, kind, {"da", da_NF});
+  check_input(check, kind, {"u", u_NU}, da_NF);
+  check_input(check, kind, {"du", du_NU}, da_NF);
+  run_kernel<host::activate_backward, cuda::activate_backward>(family, stream, kind,
+                                                               da_NF, u_NU, du_NU);
 }
 
 }  // namespace trireme::kernels

@@ -1,26 +1,50 @@
-// SwiGLU and GELU, forward and backward. All tensors in the compute dtype.
+// Activations, forward and backward: the table of them, and the kernels for all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
 
-// y_TF = silu(gate) * up with gate = gate_up[:, :F], up = gate_up[:, F:].
-// Source: Shazeer, "GLU variants improve Transformer", 2020, eq. 5.
-void swiglu(Stream& stream, const TensorView& gate_up_T2F, const TensorView& y_TF);
+// In the order of the rows. The formula of each is a struct of its name in
+// kernels/math/activation.hpp, its oracle a case in kernels/reference/activation.cpp.
+enum class Activation : std::uint8_t { swiglu, gelu, relu2 };
 
-// dgate_up_T2F is written.
-void swiglu_backward(Stream& stream, const TensorView& dy_TF,
-                     const TensorView& gate_up_T2F, const TensorView& dgate_up_T2F);
+struct ActivationRow {
+  const char* name;  // in decks
+  bool gated;        // two inputs for each output, a gate and what it lets through
+};
 
-// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): "gelu_new" of GPT-2.
-// Source: Hendrycks and Gimpel, 2016.
-void gelu(Stream& stream, const TensorView& x, const TensorView& y);
+inline constexpr std::array activations = {
+    // silu(gate) up. Source: Shazeer, "GLU variants improve Transformer", 2020, eq. 5.
+    ActivationRow{"swiglu", true},
+    // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), GPT-2's "gelu_new". Source:
+    // Hendrycks and Gimpel, "Gaussian error linear units", 2016.
+    ActivationRow{"gelu", false},
+    // max(x, 0)^2. Source: So et al., "Primer: searching for efficient transformers for
+    // language modeling", 2021, section 4.2.
+    ActivationRow{"relu2", false},
+};
 
-// dx is written; it may be dy itself.
-void gelu_backward(Stream& stream, const TensorView& dy, const TensorView& x,
-                   const TensorView& dx);
+constexpr const ActivationRow& row_of(Activation kind) {
+  return activations[static_cast<std::size_t>(kind)];
+}
+
+// Legend: N rows, F outputs of a row; U = F inputs of a row, or 2 F where the activation
+// is gated: gates u[:, :F] and u[:, F:]. Tensors are in the compute dtype. Those of
+// ungated activations may also be dense tensors of any one shape.
+
+// a_NF = activation(u_NU).
+void activate(Stream& stream, Activation kind, const TensorView& u_NU,
+              const TensorView& a_NF);
+
+// du_NU is written; it may be da itself where the activation is not gated.
+void activate_backward(Stream& stream, Activation kind, const TensorView& da_NF,
+                       const TensorView& u_NU, const TensorView& du_NU);
 
 }  // namespace trireme::kernels

@@ -3,7 +3,6 @@
 #include "kernels/gemm_epilogue.hpp"
 
 #include "base/has_cuda.hpp"
-#include "kernels/activation.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/elementwise.hpp"
@@ -35,40 +34,49 @@ bool at_once([[maybe_unused]] Stream& stream, [[maybe_unused]] const TensorView&
   }
 }
 
+// Libraries fuse GELU alone.
+bool is_fused(Activation kind) {
+  require(!row_of(kind).gated, Status::internal, "{} is gated", row_of(kind).name);
+  return kind == Activation::gelu;
+}
+
 }  // namespace
 
-void gemm_gelu(Stream& stream, const TensorView& y_MN, const TensorView& u_MN,
-               const TensorView& a, Transpose transpose_a, const TensorView& b,
-               Transpose transpose_b, const TensorView& bias_N) {
-  const Checks check("gemm_gelu", stream);
+void gemm_activate(Stream& stream, Activation kind, const TensorView& y_MN,
+                   const TensorView& u_MN, const TensorView& a, Transpose transpose_a,
+                   const TensorView& b, Transpose transpose_b, const TensorView& bias_N) {
+  const Checks check("gemm_activate", stream);
   check.matrix({"a", a});
   check.matrix({"b", b});
   check.matrix({"y", y_MN});
   check.tensor({"y", y_MN}, a.dtype(), y_MN.shape());
   check.tensor({"u", u_MN}, y_MN.dtype(), y_MN.shape());
   check_gemm(y_MN, a, transpose_a, b, transpose_b, Accumulate::no, bias_N);
-  if (at_once(stream, y_MN, a, transpose_a, b, transpose_b, Accumulate::no,
+  if (is_fused(kind) &&
+      at_once(stream, y_MN, a, transpose_a, b, transpose_b, Accumulate::no,
               {cuda::GemmEpilogue::Kind::gelu, bias_N, u_MN}))
     return;
   gemm(stream, u_MN, a, transpose_a, b, transpose_b, Accumulate::no, bias_N);
-  gelu(stream, u_MN, y_MN);
+  activate(stream, kind, u_MN, y_MN);
 }
 
-void gemm_gelu_backward(Stream& stream, const TensorView& du_MN, const TensorView& u_MN,
-                        const TensorView& a, Transpose transpose_a, const TensorView& b,
-                        Transpose transpose_b) {
-  const Checks check("gemm_gelu_backward", stream);
+void gemm_activate_backward(Stream& stream, Activation kind, const TensorView& du_MN,
+                            const TensorView& u_MN, const TensorView& a,
+                            Transpose transpose_a, const TensorView& b,
+                            Transpose transpose_b) {
+  const Checks check("gemm_activate_backward", stream);
   check.matrix({"a", a});
   check.matrix({"b", b});
   check.matrix({"du", du_MN});
   check.tensor({"du", du_MN}, a.dtype(), du_MN.shape());
   check.tensor({"u", u_MN}, du_MN.dtype(), du_MN.shape());
   check_gemm(du_MN, a, transpose_a, b, transpose_b, Accumulate::no, {});
-  if (at_once(stream, du_MN, a, transpose_a, b, transpose_b, Accumulate::no,
+  if (is_fused(kind) &&
+      at_once(stream, du_MN, a, transpose_a, b, transpose_b, Accumulate::no,
               {cuda::GemmEpilogue::Kind::gelu_backward, {}, u_MN}))
     return;
   gemm(stream, du_MN, a, transpose_a, b, transpose_b);
-  gelu_backward(stream, du_MN, u_MN, du_MN);
+  activate_backward(stream, kind, du_MN, u_MN, du_MN);
 }
 
 void gemm_column_sums(Stream& stream, const TensorView& c_ON, const TensorView& sums_O,

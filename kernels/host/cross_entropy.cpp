@@ -8,6 +8,7 @@
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
+#include "kernels/math/softmax.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -15,13 +16,6 @@ namespace {
 // Columns between two looks at the running maximum: a block stays in the first-level
 // cache between its maximum and its sum.
 constexpr std::int64_t block = 1024;
-
-// What exponents are taken relative to. With -infinity (no column yet, or only -infinity)
-// any finite number will do; it makes their exponentials 0, and NaN stays visible.
-template <class L>
-L reference_of(L maximum) {
-  return maximum == -std::numeric_limits<L>::infinity() ? L(0) : maximum;
-}
 
 template <class L>
 struct Partial {
@@ -59,15 +53,9 @@ Partial<L> statistics_of(const L* logits, std::int64_t V) {
       row.maximum = maximum;
     }
     row.sum += static_cast<double>(
-        sum_of_exponentials(logits + begin, n, reference_of(maximum)));
+        sum_of_exponentials(logits + begin, n, math::exponent_reference(maximum)));
   }
   return row;
-}
-
-// log of the sum of the exponentials of a row.
-template <class L>
-double log_sum(const L* stats) {
-  return static_cast<double>(stats[0]) + std::log(static_cast<double>(stats[1]));
 }
 
 // Calls f with the type of the logits: f32 or f64.
@@ -84,18 +72,16 @@ template <class L, class G>
 void gradient_row(const L* logits, const L* stats, std::int64_t target, std::int64_t V,
                   double scale, double z_loss, G* dlogits) {
   using A = Accumulator<G>;
-  const L reference = reference_of(stats[0]);
-  // exp(logit - z) = exp(logit - maximum) / sum, which rounds less than z does.
-  const L factor = static_cast<L>(scale * (1.0 + 2.0 * z_loss * log_sum(stats)) /
-                                  static_cast<double>(stats[1]));
+  const L reference = math::exponent_reference(stats[0]);
+  const L factor = math::gradient_factor(stats[0], stats[1], scale, z_loss);
   const bool here = target >= 0 && target < V;
   const L target_logit = here ? logits[target] : L(0);
 #pragma omp simd
   for (std::int64_t v = 0; v < V; ++v)
     dlogits[v] = store<G>(
-        static_cast<A>(factor * exponential_of_nonpositive(logits[v] - reference)));
+        static_cast<A>(math::scaled_exponential<HostMath>(factor, logits[v], reference)));
   if (here) {
-    const L p = factor * exponential_of_nonpositive(target_logit - reference);
+    const L p = math::scaled_exponential<HostMath>(factor, target_logit, reference);
     dlogits[target] = store<G>(static_cast<A>(p - static_cast<L>(scale)));
   }
 }
@@ -133,7 +119,7 @@ void cross_entropy_combine(Stream& /*stream*/, const TensorView& stats_RC3,
       L maximum = -std::numeric_limits<L>::infinity();
       for (std::int64_t r = 0; r < R; ++r)
         maximum = std::max(maximum, parts[(r * C + c) * 3]);
-      const double reference = static_cast<double>(reference_of(maximum));
+      const double reference = static_cast<double>(math::exponent_reference(maximum));
       double sum = 0, target = 0;
       for (std::int64_t r = 0; r < R; ++r) {
         const L* part = parts + (r * C + c) * 3;
@@ -156,8 +142,8 @@ void cross_entropy_loss(Stream& /*stream*/, const TensorView& stats_C3,
     const std::int32_t* const targets = targets_C.data<std::int32_t>();
     L* const loss = loss_C.data<L>();
     for (std::int64_t c = 0; c < stats_C3.dim(0); ++c) {
-      const double z = log_sum(stats[c]);
-      const double value = z - static_cast<double>(stats[c][2]) + z_loss * z * z;
+      const double value =
+          math::token_loss(stats[c][0], stats[c][1], stats[c][2], z_loss);
       loss[c] = targets[c] < 0 ? L(0) : static_cast<L>(value);
     }
   });

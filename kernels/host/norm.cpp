@@ -4,11 +4,10 @@
 // T rows, D row length; A is the type of sums and statistics.
 #include "kernels/norm.hpp"
 
-#include <cmath>
-
 #include "kernels/host/add_rows.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
+#include "kernels/math/norm.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -33,11 +32,6 @@ Accumulator<T> sum_of_squares(const T* x, Accumulator<T> center, std::int64_t D)
     total += v * v;
   }
   return total;
-}
-
-template <class A>
-A reciprocal_root(A mean_square, double eps) {
-  return A(1) / std::sqrt(mean_square + static_cast<A>(eps));
 }
 
 // The operands of a backward pass, as rows. `centered`: LayerNorm, else RMSNorm.
@@ -76,8 +70,9 @@ void backward_row(const Backward<T>& of, std::int64_t t, Accumulator<T>* dgain,
 #pragma omp simd
   for (std::int64_t d = 0; d < D; ++d) {
     const A dy_d = load(dy[d]);
-    const A n = (load(x[d]) - mean) * rstd;
-    A dx_d = rstd * (dy_d * load(gain[d]) - average_g - n * average_gn);
+    const A n = math::normalized(load(x[d]), mean, rstd);
+    A dx_d =
+        math::norm_input_gradient(dy_d * load(gain[d]), n, rstd, average_g, average_gn);
     if constexpr (with_residual) dx_d += load(residual[d]);
     dgain[d] += dy_d * n;
     if constexpr (centered) dshift[d] += dy_d;
@@ -163,11 +158,12 @@ void rms_norm_rows(const char* label, const Sum<T>& sum_before, const TensorView
       sum_before.make(t, D);
       const T* x_D = x[t];
       T* y_D = y[t];
-      const A r = reciprocal_root(sum_of_squares(x_D, A(0), D) / static_cast<A>(D), eps);
+      const A r = math::reciprocal_root(sum_of_squares(x_D, A(0), D) / static_cast<A>(D),
+                                        static_cast<A>(eps));
       rstd[t] = r;
 #pragma omp simd
       for (std::int64_t d = 0; d < D; ++d)
-        y_D[d] = store<T>(load(x_D[d]) * r * load(gain[d]));
+        y_D[d] = store<T>(math::normalized(load(x_D[d]), A(0), r) * load(gain[d]));
     }
   });
 }
@@ -190,12 +186,14 @@ void layer_norm_rows(const char* label, const Sum<T>& sum_before, const TensorVi
       T* y_D = y[t];
       // Two passes: the variance from squares alone would cancel for large means.
       const A m = sum(x_D, D) / static_cast<A>(D);
-      const A r = reciprocal_root(sum_of_squares(x_D, m, D) / static_cast<A>(D), eps);
+      const A r = math::reciprocal_root(sum_of_squares(x_D, m, D) / static_cast<A>(D),
+                                        static_cast<A>(eps));
       mean[t] = m;
       rstd[t] = r;
 #pragma omp simd
       for (std::int64_t d = 0; d < D; ++d)
-        y_D[d] = store<T>((load(x_D[d]) - m) * r * load(gain[d]) + load(shift[d]));
+        y_D[d] = store<T>(math::normalized(load(x_D[d]), m, r) * load(gain[d]) +
+                          load(shift[d]));
     }
   });
 }

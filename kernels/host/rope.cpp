@@ -6,6 +6,7 @@
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
+#include "kernels/math/rope.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -18,8 +19,9 @@ void rotate(T* x, const Accumulator<T>* cosine, const Accumulator<T>* sine,
   for (std::int64_t j = 0; j < half; ++j) {
     const auto a = load(x[j]), b = load(x[j + half]);
     const auto s = sign * sine[j];
-    x[j] = store<T>(a * cosine[j] - b * s);
-    x[j + half] = store<T>(b * cosine[j] + a * s);
+    const auto turned = math::rotated(a, b, cosine[j], s);
+    x[j] = store<T>(turned.first);
+    x[j + half] = store<T>(turned.second);
   }
 }
 
@@ -57,8 +59,7 @@ void rope_table(Stream& /*stream*/, double theta, const TensorView& cos_sin_PK) 
       for_rows("rope_table", cos_sin_PK.dim(0), 64 * half,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t j = 0; j < half; ++j) {
-                   const double frequency = std::pow(
-                       theta, -static_cast<double>(j) / static_cast<double>(half));
+                   const double frequency = math::rope_frequency(j, half, theta);
                    for (std::int64_t p = begin; p < end; ++p) {
                      const double angle = static_cast<double>(p) * frequency;
                      table[p][j] = static_cast<A>(std::cos(angle));

@@ -8,6 +8,7 @@
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
+#include "kernels/math/softmax.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -80,12 +81,11 @@ void router_scores(Stream& /*stream*/, RouterScore kind, const TensorView& logit
       const auto softmax = softmax_of(x, E);
       const A scale = A(1) / softmax.sum;
       for (std::int64_t e = 0; e < E; ++e)
-        s[e] = exponential_of_nonpositive(x[e] - softmax.highest) * scale;
+        s[e] = math::scaled_exponential<HostMath>(scale, x[e], softmax.highest);
     });
   });
 }
 
-// softmax: dx_e = s_e (ds_e - sum_j s_j ds_j); sigmoid: dx_e = s_e (1 - s_e) ds_e.
 void router_scores_backward(Stream& /*stream*/, RouterScore kind,
                             const TensorView& scores_TE, const TensorView& dscores_TE,
                             const TensorView& dlogits_TE) {
@@ -102,8 +102,8 @@ void router_scores_backward(Stream& /*stream*/, RouterScore kind,
       if (kind == RouterScore::softmax)
         for (std::int64_t e = 0; e < E; ++e) mean += s[e] * ds[e];
       for (std::int64_t e = 0; e < E; ++e)
-        dx[e] = kind == RouterScore::softmax ? s[e] * (ds[e] - mean)
-                                             : s[e] * (A(1) - s[e]) * ds[e];
+        dx[e] = kind == RouterScore::softmax ? math::softmax_gradient(s[e], ds[e], mean)
+                                             : math::logistic_gradient(s[e], ds[e]);
     });
   });
 }

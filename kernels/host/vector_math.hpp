@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/dtype.hpp"
+#include "kernels/math/activation.hpp"
 
 namespace trireme::kernels {
 
@@ -123,19 +124,21 @@ template <class A>
   return exponential_of_nonpositive(highest < x ? highest : x);
 }
 
-// 1 / (1 + e^-x) and the same of -x, each with small relative error in both tails.
-template <class A>
-struct Logistic {
-  A value;       // sigma(x)
-  A complement;  // 1 - sigma(x) = sigma(-x)
+// What the formulas of kernels/math are made of on a host.
+struct HostMath {
+  template <class A>
+  [[gnu::always_inline]] static A exp_of_nonpositive(A x) {
+    return exponential_of_nonpositive(x);
+  }
+  template <class A>
+  [[gnu::always_inline]] static A divide(A a, A b) {
+    return a / b;
+  }
 };
 
 template <class A>
-[[gnu::always_inline]] inline Logistic<A> logistic(A x) {
-  const A e = exponential_of_nonpositive(x < A(0) ? x : -x);
-  const A large = A(1) / (A(1) + e);
-  const A small = e * large;
-  return x < A(0) ? Logistic<A>{small, large} : Logistic<A>{large, small};
+[[gnu::always_inline]] inline math::Logistic<A> logistic(A x) {
+  return math::logistic<HostMath>(x);
 }
 
 }  // namespace trireme::kernels

@@ -1,29 +1,42 @@
-// SwiGLU and GELU in double.
+// Activations in double, as they are published.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/activation.hpp"
 
 #include <cmath>
 #include <numbers>
 
+#include "base/error.hpp"
+
 namespace trireme::kernels::reference {
 namespace {
+
+double sigma(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
 const double root = std::sqrt(2.0 / std::numbers::pi);
-double inner(double x) { return root * (x + 0.044715 * x * x * x); }
+double gelu_tanh(double x) { return std::tanh(root * (x + 0.044715 * x * x * x)); }
+
 }  // namespace
 
-double silu(double x) { return x / (1.0 + std::exp(-x)); }
-
-double silu_slope(double x) {
-  const double sigma = 1.0 / (1.0 + std::exp(-x));
-  return sigma + x * sigma * (1.0 - sigma);
+double activation(Activation kind, double x, double up) {
+  switch (kind) {
+    case Activation::swiglu: return x * sigma(x) * up;
+    case Activation::gelu: return 0.5 * x * (1.0 + gelu_tanh(x));
+    case Activation::relu2: return x > 0 ? x * x : 0;
+  }
+  fail(Status::internal, "no such activation");
 }
 
-double gelu(double x) { return 0.5 * x * (1.0 + std::tanh(inner(x))); }
-
-double gelu_slope(double x) {
-  const double tanh = std::tanh(inner(x));
-  return 0.5 * (1.0 + tanh) +
-         0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x);
+double activation_slope(Activation kind, double x, double up) {
+  switch (kind) {
+    case Activation::swiglu: return (sigma(x) + x * sigma(x) * (1.0 - sigma(x))) * up;
+    case Activation::gelu: {
+      const double tanh = gelu_tanh(x);
+      return 0.5 * (1.0 + tanh) +
+             0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x);
+    }
+    case Activation::relu2: return x > 0 ? 2 * x : 0;
+  }
+  fail(Status::internal, "no such activation");
 }
 
 }  // namespace trireme::kernels::reference

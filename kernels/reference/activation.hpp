@@ -1,13 +1,15 @@
-// SwiGLU and GELU in double: the oracle. One element at a time.
+// Activations in double: the oracle. One element at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/activation.hpp"
+
 namespace trireme::kernels::reference {
 
-double silu(double x);
-double silu_slope(double x);  // d silu / dx
-// With the tanh, as Hendrycks and Gimpel write it.
-double gelu(double x);
-double gelu_slope(double x);
+// The value of an activation at x, or, where it is gated, of gate x and what it lets
+// through, up.
+double activation(Activation kind, double x, double up = 1);
+// Its derivative by x.
+double activation_slope(Activation kind, double x, double up = 1);
 
 }  // namespace trireme::kernels::reference

@@ -23,11 +23,15 @@ Vector product(const Vector& weight_OI, std::span<const double> x_I) {
   return y;
 }
 
-void add_feed_forward(const FeedForward& f, double weight, std::span<const double> x_D,
-                      std::span<double> y_D) {
-  Vector a = product(f.gate_FD, x_D);
-  const Vector up = product(f.up_FD, x_D);
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = silu(a[i]) * up[i];
+void add_feed_forward(Activation kind, const FeedForward& f, double weight,
+                      std::span<const double> x_D, std::span<double> y_D) {
+  Vector a = product(f.up_FD, x_D);
+  if (row_of(kind).gated) {
+    const Vector gate = product(f.gate_FD, x_D);
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = activation(kind, gate[i], a[i]);
+  } else {
+    for (double& x : a) x = activation(kind, x);
+  }
   const Vector y = product(f.down_DF, a);
   for (std::size_t d = 0; d < y.size(); ++d) y_D[d] += weight * y[d];
 }
@@ -118,9 +122,10 @@ MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD) {
       used[e] += 1;
       if (layer.capacity > 0 && used[e] > static_cast<double>(layer.capacity))
         weights[k] = 0;
-      add_feed_forward(layer.experts[e], weights[k], x_D, y_D);
+      add_feed_forward(layer.activation, layer.experts[e], weights[k], x_D, y_D);
     }
-    if (!layer.shared.gate_FD.empty()) add_feed_forward(layer.shared, 1.0, x_D, y_D);
+    if (!layer.shared.up_FD.empty())
+      add_feed_forward(layer.activation, layer.shared, 1.0, x_D, y_D);
     append(r.logits_TE, logits);
     append(r.scores_TE, scores);
     append(r.weights_TK, weights);

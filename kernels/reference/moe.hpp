@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/activation.hpp"
 #include "kernels/router.hpp"
 
 namespace trireme::kernels::reference {
 
-// Matrices are row-major; weights are [out, in].
+// Matrices are row-major; weights are [out, in]. There are gates where the activation is
+// gated.
 struct FeedForward {
   std::vector<double> gate_FD, up_FD, down_DF;
 };
@@ -20,7 +22,8 @@ struct MoeLayer {
   std::int64_t capacity = 0;  // of an expert, for one sequence; 0: none
   RouterScore score = RouterScore::softmax;
   RouterWeights weights;
-  std::vector<double> router_ED, bias_E;  // bias empty: none
+  std::vector<double> router_ED, bias_E;       // bias empty: none
+  Activation activation = Activation::swiglu;  // of all experts
   std::vector<FeedForward> experts;
   FeedForward shared;  // empty: none
 

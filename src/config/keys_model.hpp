@@ -19,6 +19,17 @@ constexpr auto architecture_words() {
 }
 inline constexpr auto architecture_words_storage = architecture_words();
 
+// The words of model.activation: the rows of the table of activations.
+constexpr auto activation_words() {
+  std::array<io::Word<std::optional<nn::Activation>>, kernels::activations.size() + 1>
+      words{};
+  words[0] = {"auto", std::nullopt};
+  for (std::size_t i = 0; i < kernels::activations.size(); ++i)
+    words[i + 1] = {kernels::activations[i].name, static_cast<nn::Activation>(i)};
+  return words;
+}
+inline constexpr auto activation_words_storage = activation_words();
+
 struct ModelKeys : Section {
   constexpr ModelKeys() : Section("model") {}
 
@@ -72,9 +83,17 @@ struct ModelKeys : Section {
       "",
       "0",
       within(0, 1 << 28),
-      "Width inside the MLP; 0: 4 hidden for gpt2, and for llama 8/3 hidden "
-      "rounded up to a multiple of 64.",
+      "Width inside the MLP; 0: 4 hidden, and with gates 8/3 hidden rounded up to a "
+      "multiple of 64.",
       sets<&RunConfig::model, &model::ModelConfig::feed_forward>};
+  Choice<std::optional<nn::Activation>> activation{
+      *this,
+      "activation",
+      "\"auto\"",
+      std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
+      "Activation of feed-forwards and experts; swiglu has gates, the others have none "
+      "and no tensors for them; auto: the architecture's.",
+      sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
       *this,
       "vocabulary",

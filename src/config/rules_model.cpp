@@ -46,6 +46,10 @@ void Rules::model_rules() {
   head_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
+  rule({key::model.activation, key::model.architecture},
+       !m.gated() || !m.row().names.gate.empty(), key::model.activation,
+       " has a gate, and ", key::model.architecture,
+       " has no tensor for it: write model.activation = \"auto\"");
   rule({key::model.vocabulary, key::data.source},
        m.vocabulary > 0 || config_.data.kind == "bytes",
        "model.vocabulary must be given with ", key::data.source,

@@ -25,9 +25,8 @@ void fill_settings(const io::Deck& deck, RunConfig& config) {
 void resolve_model(const io::Deck& deck, model::ModelConfig& model) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.feed_forward == 0)
-    model.feed_forward = model.row().activation == nn::Activation::gelu
-                             ? 4 * model.hidden
-                             : divide_up(8 * model.hidden, 3 * 64) * 64;
+    model.feed_forward =
+        model.gated() ? divide_up(8 * model.hidden, 3 * 64) * 64 : 4 * model.hidden;
   if (model.vocabulary == 0 && deck[key::data.source] == "bytes")
     model.vocabulary = io::end_of_text + 1;
 }

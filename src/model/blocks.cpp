@@ -57,7 +57,7 @@ nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
   const ArchitectureRow& row = m.row();
   return {.hidden = m.hidden,
           .feed_forward = m.feed_forward,
-          .activation = row.activation,
+          .activation = m.activation(),
           .bias = row.feed_forward_bias,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
@@ -75,6 +75,7 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .experts = s.experts,
           .top_k = s.top_k,
           .shared_feed_forward = s.shared_experts * m.expert_width(),
+          .activation = m.activation(),
           .router = s.router,
           .normalise = s.normalise,
           .scaling = s.scaling,

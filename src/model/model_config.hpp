@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/router.hpp"
 #include "model/architectures.hpp"
@@ -41,9 +42,13 @@ struct ModelConfig {
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
   MoeSettings moe{};                // of mixtral and deepseek_moe
+  // Of feed-forwards and experts; without one the architecture's.
+  std::optional<nn::Activation> own_activation{};
 
   const ArchitectureRow& row() const { return row_of(architecture); }
   bool has_experts() const { return row().experts; }
+  nn::Activation activation() const { return own_activation.value_or(row().activation); }
+  bool gated() const { return kernels::row_of(activation()).gated; }
   // Whether this layer's feed-forward is an MoE layer.
   bool is_moe(std::int64_t layer) const {
     return has_experts() && layer >= moe.dense_layers;

@@ -4,9 +4,10 @@
 
 namespace trireme::nn {
 
-Param gate_up_param(const std::string& gate, const std::string& up, const Shape& whole,
-                    Range units, Initializer initializer) {
+Param up_param(Activation activation, const std::string& gate, const std::string& up,
+               const Shape& whole, Range units, Initializer initializer) {
   Param param = row_split_param(up + ".weight", whole, units, initializer);
+  if (!kernels::row_of(activation).gated) return param;
   Slab first = param.slabs.front();
   first.tensor = gate + ".weight";
   param.slabs.front().local_begin[0] = units.count();

@@ -16,12 +16,10 @@
 
 namespace trireme::nn {
 
-enum class Activation : std::uint8_t { swiglu, gelu };
-
-// Rows `units` of the gate's and of the up projection's matrix [F, D], one below the
-// other: one product makes both.
-Param gate_up_param(const std::string& gate, const std::string& up, const Shape& whole,
-                    Range units, Initializer initializer);
+// Rows `units` of the up projection's matrix [F, D], and those of the gate's above them
+// where the activation is gated: one product makes both. Names are without ".weight".
+Param up_param(Activation activation, const std::string& gate, const std::string& up,
+               const Shape& whole, Range units, Initializer initializer);
 
 // Layer is Linear, or ExpertLinear, whose products also want to know which row is whose:
 // `where` is the route of the rows then, else nothing.
@@ -43,6 +41,9 @@ class FeedForward {
     down.operands.set_precision(products);
   }
   std::int64_t width() const { return down.weight.shape[1]; }  // F
+  bool gated() const { return kernels::row_of(activation).gated; }
+  // Where the gradient of a lies, which becomes that of u unless there is a gate.
+  Arena& arena_of_da(Pass& pass) const { return gated() ? pass.scratch : pass.kept(); }
 
   // Takes memory for u and a of `rows` rows.
   void take(Pass& pass, DType dtype, std::int64_t rows, Saved& saved) const {
@@ -52,14 +53,15 @@ class FeedForward {
   }
 
   // 1. x -> u, 2. u -> a; 3., the down projection of a, is left to the caller, who cuts
-  // it by rows. With GELU 2. is made with 1. unless backward makes it from u alone: on a
-  // GPU the bits may differ.
+  // it by rows. An activation that is not gated is made with 1. unless backward makes it
+  // from u alone: on a GPU the bits may differ.
   template <class... Where>
   void forward(Pass& pass, const TensorView& x_ND, Saved& saved,
                const Where&... where) const {
     if constexpr (std::is_same_v<Layer, Linear>) {
-      if (activation == Activation::gelu && !pass.recompute.activation) {
-        up.forward_gelu(pass, x_ND, up_bias.value, saved.u_NU, saved.a_NF, saved.up);
+      if (!gated() && !pass.recompute.activation) {
+        up.forward_activated(pass, activation, x_ND, up_bias.value, saved.u_NU,
+                             saved.a_NF, saved.up);
         return;
       }
     }
@@ -87,17 +89,17 @@ class FeedForward {
   }
 
   // From the output's gradient back to that of u, which is returned and lies in
-  // pass.kept(). da_NF is written. Posts the gradient of the down projection. 1. is left
-  // to the caller, who starts the communication of the input's gradient before it posts
-  // that of `up`.
+  // pass.kept(). da_NF is memory in arena_of_da(), which is written. Posts the gradient of
+  // the down projection. 1. is left to the caller, who starts the communication of the
+  // input's gradient before it posts that of `up`.
   template <class... Where>
   TensorView backward(Pass& pass, const TensorView& dy_ND, const Saved& saved,
                       const TensorView& da_NF, const Where&... where) {
     // 3. down projection, and with it 2. where one product makes both
     const auto dy = down.output_gradient(pass, where..., dy_ND);
     if constexpr (std::is_same_v<Layer, Linear>) {
-      if (activation == Activation::gelu) {
-        down.gelu_input_gradient(pass, dy, saved.u_NU, da_NF);
+      if (!gated()) {
+        down.activated_input_gradient(pass, activation, dy, saved.u_NU, da_NF);
         down.post_weight_gradient(pass, dy, saved.a_NF, saved.down);
         return da_NF;
       }
@@ -106,8 +108,8 @@ class FeedForward {
     down.post_weight_gradient(pass, where..., dy, saved.a_NF, saved.down);
     // 2. activation
     const TensorView du_NU =
-        pass.kept().take(dy_ND.dtype(), saved.u_NU.shape(), "ffn.du");
-    kernels::swiglu_backward(pass.stream, da_NF, saved.u_NU, du_NU);
+        gated() ? pass.kept().take(dy_ND.dtype(), saved.u_NU.shape(), "ffn.du") : da_NF;
+    kernels::activate_backward(pass.stream, activation, da_NF, saved.u_NU, du_NU);
     return du_NU;
   }
 
@@ -122,9 +124,7 @@ class FeedForward {
   }
 
  private:
-  std::int64_t width_of_u() const {
-    return activation == Activation::swiglu ? 2 * width() : width();
-  }
+  std::int64_t width_of_u() const { return gated() ? 2 * width() : width(); }
   template <class... Where>
   void project(Pass& pass, const TensorView& x_ND, Saved& saved,
                const Where&... where) const {
@@ -135,11 +135,7 @@ class FeedForward {
     }
   }
   void activate(Pass& pass, const Saved& saved) const {
-    if (activation == Activation::swiglu) {
-      kernels::swiglu(pass.stream, saved.u_NU, saved.a_NF);
-    } else {
-      kernels::gelu(pass.stream, saved.u_NU, saved.a_NF);
-    }
+    kernels::activate(pass.stream, activation, saved.u_NU, saved.a_NF);
   }
 };
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/linear.hpp"
 
-#include "kernels/activation.hpp"
-
 namespace trireme::nn {
 
 using kernels::Fp8Matrix;
@@ -44,18 +42,20 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
                     bias_O.empty() ? Accumulate::no : Accumulate::yes);
 }
 
-void Linear::forward_gelu(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
-                          const TensorView& u_TO, const TensorView& y_TO,
-                          Saved& saved) const {
+void Linear::forward_activated(Pass& pass, Activation activation, const TensorView& x_TI,
+                               const TensorView& bias_O, const TensorView& u_TO,
+                               const TensorView& y_TO, Saved& saved) const {
+  using kernels::Transpose;
   if (operands.fp8()) {
     forward(pass, x_TI, bias_O, u_TO, saved);
-    kernels::gelu(pass.stream, u_TO, y_TO);
+    kernels::activate(pass.stream, activation, u_TO, y_TO);
     return;
   }
   const ArenaScope scope(pass.scratch);
   const DType type = x_TI.dtype();
-  linear_gelu(pass.stream, x_TI, in_type(pass, weight.value, type),
-              in_type(pass, bias_O, type), u_TO, y_TO);
+  const TensorView weight_OI = in_type(pass, weight.value, type);
+  kernels::gemm_activate(pass.stream, activation, y_TO, u_TO, x_TI, Transpose::no,
+                         weight_OI, Transpose::yes, in_type(pass, bias_O, type));
 }
 
 Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
@@ -92,16 +92,19 @@ void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx
       accumulate);
 }
 
-void Linear::gelu_input_gradient(Pass& pass, const Gradient& dy, const TensorView& u_TI,
-                                 const TensorView& du_TI) const {
+void Linear::activated_input_gradient(Pass& pass, Activation activation,
+                                      const Gradient& dy, const TensorView& u_TI,
+                                      const TensorView& du_TI) const {
+  using kernels::Transpose;
   if (operands.fp8()) {
     input_gradient(pass, dy, du_TI);
-    kernels::gelu_backward(pass.stream, du_TI, u_TI, du_TI);
+    kernels::activate_backward(pass.stream, activation, du_TI, u_TI, du_TI);
     return;
   }
   const ArenaScope scope(pass.scratch);
-  linear_gelu_input_gradient(pass.stream, dy.dy_TO,
-                             in_type(pass, weight.value, dy.dy_TO.dtype()), u_TI, du_TI);
+  kernels::gemm_activate_backward(
+      pass.stream, activation, du_TI, u_TI, dy.dy_TO, Transpose::no,
+      in_type(pass, weight.value, dy.dy_TO.dtype()), Transpose::no);
 }
 
 void Linear::post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_TI,

@@ -10,30 +10,14 @@
 
 namespace trireme::nn {
 
+using kernels::Activation;
+
 // y_TO = x_TI W_OI^T (+ bias_O, which may be empty)
 inline void linear(Stream& stream, const TensorView& x_TI, const TensorView& weight_OI,
                    const TensorView& bias_O, const TensorView& y_TO) {
   using kernels::Transpose;
   kernels::gemm(stream, y_TO, x_TI, Transpose::no, weight_OI, Transpose::yes,
                 kernels::Accumulate::no, bias_O);
-}
-
-// u_TO = x_TI W_OI^T (+ bias_O, which may be empty), y_TO = gelu(u)
-inline void linear_gelu(Stream& stream, const TensorView& x_TI,
-                        const TensorView& weight_OI, const TensorView& bias_O,
-                        const TensorView& u_TO, const TensorView& y_TO) {
-  using kernels::Transpose;
-  kernels::gemm_gelu(stream, y_TO, u_TO, x_TI, Transpose::no, weight_OI, Transpose::yes,
-                     bias_O);
-}
-
-// du_TI = dy_TO W_OI times the derivative of GELU at u_TI
-inline void linear_gelu_input_gradient(Stream& stream, const TensorView& dy_TO,
-                                       const TensorView& weight_OI,
-                                       const TensorView& u_TI, const TensorView& du_TI) {
-  using kernels::Transpose;
-  kernels::gemm_gelu_backward(stream, du_TI, u_TI, dy_TO, Transpose::no, weight_OI,
-                              Transpose::no);
 }
 
 // dx_TI = dy_TO W_OI
@@ -90,17 +74,19 @@ class Linear {
   // y_TO (written). bias_O may be empty. With FP8 collective over pass.fp8.amax_region.
   void forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                const TensorView& y_TO, Saved& saved) const;
-  // The same with y_TO (written) = gelu(u_TO), as one product where the device has it.
-  void forward_gelu(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
-                    const TensorView& u_TO, const TensorView& y_TO, Saved& saved) const;
+  // The same with y_TO (written) = the activation, which is not gated, of u_TO, as one
+  // product where the device has it.
+  void forward_activated(Pass& pass, Activation activation, const TensorView& x_TI,
+                         const TensorView& bias_O, const TensorView& u_TO,
+                         const TensorView& y_TO, Saved& saved) const;
   // With FP8 taken from pass.kept(), and collective as forward().
   Gradient output_gradient(Pass& pass, const TensorView& dy_TO) const;
   // dx_TI = dy W, written, or added to.
   void input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
                       kernels::Accumulate accumulate = kernels::Accumulate::no) const;
-  // du_TI = dy W times the derivative of GELU at u_TI, written.
-  void gelu_input_gradient(Pass& pass, const Gradient& dy, const TensorView& u_TI,
-                           const TensorView& du_TI) const;
+  // du_TI = dy W times the derivative of the activation at u_TI, written.
+  void activated_input_gradient(Pass& pass, Activation activation, const Gradient& dy,
+                                const TensorView& u_TI, const TensorView& du_TI) const;
   // Posts dW += dy^T x. What it reads is taken from pass.kept().
   void post_weight_gradient(Pass& pass, const Gradient& dy, const TensorView& x_TI,
                             const Saved& saved);

@@ -14,14 +14,13 @@ Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   feed_.activation = config.activation;
   feed_.set_precision(config.products);
-  feed_.up.weight = config.activation == Activation::swiglu
-                        ? gate_up_param(config.gate, config.up, whole, units, normal)
-                        : row_split_param(config.up + ".weight", whole, units, normal);
+  feed_.up.weight =
+      up_param(config.activation, config.gate, config.up, whole, units, normal);
   feed_.down.weight =
       column_split_param(config.down + ".weight", {config.hidden, config.feed_forward},
                          units, {Initializer::Kind::normal, config.output_deviation});
   if (config.bias) {
-    require(config.activation == Activation::gelu, "SwiGLU has no biases");
+    require(!feed_.gated(), "a gated activation has no biases");
     feed_.up_bias =
         row_split_param(config.up + ".bias", {config.feed_forward}, units, {});
     down_bias_ = unsplit_param(region, config.down + ".bias", {config.hidden}, {});

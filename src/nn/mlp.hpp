@@ -1,4 +1,4 @@
-// Mlp: the feed-forward half of a block, SwiGLU or GELU, split by hidden units.
+// Mlp: the feed-forward half of a block, split by hidden units.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ struct MlpConfig {
   Activation activation = Activation::swiglu;
   bool bias = false;
   double deviation = 0.02, output_deviation = 0.02;  // of the initial weights
-  // Names of the tensors without ".weight"; gate is used by SwiGLU only.
+  // Names of the tensors without ".weight"; gate is used by gated activations.
   std::string gate, up, down;
   LinearPrecision products{};  // of the projections
 };

@@ -55,12 +55,13 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
     const std::string at = tensor_name(config.expert_name, std::to_string(e));
     const auto& names = config.expert_names;
     append_expert(feed_.up.weight,
-                  gate_up_param(tensor_name(at, names.gate), tensor_name(at, names.up),
-                                {F, D}, units, normal));
+                  up_param(config.activation, tensor_name(at, names.gate),
+                           tensor_name(at, names.up), {F, D}, units, normal));
     append_expert(feed_.down.weight,
                   column_split_param(tensor_name(at, names.down) + ".weight", {D, F},
                                      units, output));
   }
+  feed_.activation = shared_.activation = config.activation;
   for (ExpertLinear* layer : {&feed_.up, &feed_.down})
     layer->bind(axes_.dispatch, experts_.count());
   feed_.set_precision(config.products);
@@ -70,8 +71,8 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
     const Range mine = region.part(whole[0]);
     const auto& names = config.shared_names;
     shared_.up.weight =
-        gate_up_param(tensor_name(config.shared_name, names.gate),
-                      tensor_name(config.shared_name, names.up), whole, mine, normal);
+        up_param(config.activation, tensor_name(config.shared_name, names.gate),
+                 tensor_name(config.shared_name, names.up), whole, mine, normal);
     shared_.down.weight =
         column_split_param(tensor_name(config.shared_name, names.down) + ".weight",
                            {D, whole[0]}, mine, output);
@@ -143,7 +144,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   Linear::Gradient dshared;
   if (has_shared()) {
     const TensorView da_TF =
-        pass.scratch.take(dtype, saved.shared.a_NF.shape(), "moe.shared_da");
+        shared_.arena_of_da(pass).take(dtype, saved.shared.a_NF.shape(), "moe.shared_da");
     dshared = shared_.up.output_gradient(
         pass, shared_.backward(pass, dy_all_TD, saved.shared, da_TF));
     shared_.up.input_gradient(pass, dshared, dx_all_TD, kernels::Accumulate::yes);
@@ -283,7 +284,8 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
 TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
                                  const Saved& saved, ExpertLinear::Gradient& du) {
   const DType dtype = dout_RD.dtype();
-  const TensorView da_RF = pass.scratch.take(dtype, saved.hidden.a_NF.shape(), "moe.da");
+  const TensorView da_RF =
+      feed_.arena_of_da(pass).take(dtype, saved.hidden.a_NF.shape(), "moe.da");
   const TensorView du_RU =
       feed_.backward(pass, dout_RD, saved.hidden, da_RF, saved.route);
   const TensorView drows_RD =

@@ -17,7 +17,8 @@
 namespace trireme::nn {
 
 struct MoeConfig {
-  // Names of the last part of a feed-forward's tensors: "w1", "gate_proj", ...
+  // Names of the last part of a feed-forward's tensors: "w1", "gate_proj", ... The gate's
+  // is used by gated activations only.
   struct Names {
     std::string gate, up, down;
   };
@@ -27,6 +28,7 @@ struct MoeConfig {
   std::int64_t experts = 0;              // E
   std::int64_t top_k = 0;                // K, experts of a token
   std::int64_t shared_feed_forward = 0;  // of the expert that all tokens use; 0: none
+  Activation activation = Activation::swiglu;  // of all of them
   kernels::RouterScore router = kernels::RouterScore::softmax;
   bool normalise = true;  // the weights of the chosen experts sum to `scaling`
   double scaling = 1.0;

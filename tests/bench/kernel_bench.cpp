@@ -165,13 +165,15 @@ void KernelBench::epilogues(const Model& m) {
   table.add("gemm up, gelu" + shape, {0, flops}, [&]() -> Call {
     return [x = normal({T, D}), w = normal({F, D}, 0.02), bias = normal({F}),
             u = normal({T, F}), y = normal({T, F})](Stream& stream) {
-      kernels::gemm_gelu(stream, y, u, x, Transpose::no, w, Transpose::yes, bias);
+      kernels::gemm_activate(stream, kernels::Activation::gelu, y, u, x, Transpose::no, w,
+                             Transpose::yes, bias);
     };
   });
   table.add("gemm down, input gradient, gelu" + shape, {0, flops}, [&]() -> Call {
     return [dy = normal({T, D}), w = normal({D, F}, 0.02), u = normal({T, F}),
             du = normal({T, F})](Stream& stream) {
-      kernels::gemm_gelu_backward(stream, du, u, dy, Transpose::no, w, Transpose::no);
+      kernels::gemm_activate_backward(stream, kernels::Activation::gelu, du, u, dy,
+                                      Transpose::no, w, Transpose::no);
     };
   });
   table.add("gemm up, weight and bias gradient" + shape, {0, flops}, [&]() -> Call {
@@ -314,24 +316,24 @@ void KernelBench::activations(const Model& m) {
   if (m.gated) {
     table.add("swiglu " + m.name, {3 * unit}, [&]() -> Call {
       return [x = normal(both), y = normal(shape)](Stream& stream) {
-        kernels::swiglu(stream, x, y);
+        kernels::activate(stream, kernels::Activation::swiglu, x, y);
       };
     });
     table.add("swiglu backward " + m.name, {5 * unit}, [&]() -> Call {
       return [dy = normal(shape), x = normal(both), dx = normal(both)](Stream& stream) {
-        kernels::swiglu_backward(stream, dy, x, dx);
+        kernels::activate_backward(stream, kernels::Activation::swiglu, dy, x, dx);
       };
     });
     return;
   }
   table.add("gelu " + m.name, {2 * unit}, [&]() -> Call {
     return [x = normal(shape), y = normal(shape)](Stream& stream) {
-      kernels::gelu(stream, x, y);
+      kernels::activate(stream, kernels::Activation::gelu, x, y);
     };
   });
   table.add("gelu backward " + m.name, {3 * unit}, [&]() -> Call {
     return [dy = normal(shape), x = normal(shape), dx = normal(shape)](Stream& stream) {
-      kernels::gelu_backward(stream, dy, x, dx);
+      kernels::activate_backward(stream, kernels::Activation::gelu, dy, x, dx);
     };
   });
 }

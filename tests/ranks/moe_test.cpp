@@ -110,9 +110,10 @@ Outcome run(const nn::MoeConfig& config, comm::Mesh& mesh, const Split& split,
   out.rows = sums[2];
   // A tensor that this rank has no box of is zeros: those of all experts are listed.
   for (std::int64_t e = 0; e < config.experts; ++e)
-    for (const char* name : {"w1", "w3", "w2"})
-      out.gradients[format("moe.experts.{}.{}.weight", e, name)].resize(
-          static_cast<std::size_t>(config.hidden * config.feed_forward));
+    for (const std::string name : {"w1", "w3", "w2"})
+      if (name != "w1" || kernels::row_of(config.activation).gated)
+        out.gradients[format("moe.experts.{}.{}.weight", e, name)].resize(
+            static_cast<std::size_t>(config.hidden * config.feed_forward));
   for (auto& [name, gradient] : c.gradients()) out.gradients[name] = gradient;
   for (auto& [name, gradient] : out.gradients) sum_over(mesh.everyone(), gradient);
   return out;
@@ -190,6 +191,15 @@ TEST(MoeRanks, Mixtral) {
   auto config = moe_config(E, 2);
   config.aux_loss = 0.5;
   compare(config, nothing);
+}
+TEST(MoeRanks, EveryActivation) {
+  for (std::size_t i = 0; i < kernels::activations.size(); ++i) {
+    SCOPED_TRACE(kernels::activations[i].name);
+    auto config = moe_config(E, 2);
+    config.activation = static_cast<kernels::Activation>(i);
+    config.shared_feed_forward = 5;
+    compare(config, nothing);
+  }
 }
 TEST(MoeRanks, SigmoidWithSharedExpertAndAllLosses) { compare(full_config(), nothing); }
 TEST(MoeRanks, AllTokensToOneExpert) {

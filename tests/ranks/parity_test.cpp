@@ -59,10 +59,18 @@ std::vector<Case> cases() {
                                 .norm_eps = 1e-5,
                                 .tie_embeddings = true,
                                 .initializer_range = 0.2};
-  return {{"llama", llama},
-          {"llama tied, one kv head", tied},
-          {"llama eight", eight},
-          {"gpt2 tied", gpt2}};
+  std::vector<Case> all = {{"llama", llama},
+                           {"llama tied, one kv head", tied},
+                           {"llama eight", eight},
+                           {"gpt2 tied", gpt2}};
+  for (std::size_t i = 0; i < kernels::activations.size(); ++i) {
+    const auto activation = static_cast<nn::Activation>(i);
+    if (activation == llama.row().activation) continue;
+    Case& other = all.emplace_back(Case{kernels::activations[i].name, eight});
+    other.model.layers = 1;
+    other.model.own_activation = activation;
+  }
+  return all;
 }
 
 config::RunConfig run_config(const model::ModelConfig& model, DType dtype,

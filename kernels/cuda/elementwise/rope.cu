@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/cuda/common/rows.cuh"
+#include "kernels/math/rope.hpp"
 #include "kernels/rope.hpp"
 
 namespace trireme::kernels::cuda {
@@ -37,8 +38,9 @@ struct Rotate {
       const A u = widen(a.x[i]), v = widen(b.x[i]);
       const A co = known ? cosine.x[i] : std::numeric_limits<A>::quiet_NaN();
       const A si = sign * sine.x[i];
-      a.x[i] = narrow<T>(u * co - v * si);
-      b.x[i] = narrow<T>(v * co + u * si);
+      const auto turned = math::rotated(u, v, co, si);
+      a.x[i] = narrow<T>(turned.first);
+      b.x[i] = narrow<T>(turned.second);
     }
     store_group(first, a);
     store_group(second, b);
@@ -53,9 +55,7 @@ struct Angles {
   double theta;
   template <int W>
   __device__ void at(std::int64_t p, std::int64_t j) const {
-    const double frequency =
-        std::pow(theta, -static_cast<double>(j) / static_cast<double>(half));
-    const double angle = static_cast<double>(p) * frequency;
+    const double angle = static_cast<double>(p) * math::rope_frequency(j, half, theta);
     table[p][j] = static_cast<A>(std::cos(angle));
     table[p][j + half] = static_cast<A>(std::sin(angle));
   }

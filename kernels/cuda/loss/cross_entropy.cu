@@ -5,18 +5,13 @@
 
 #include "kernels/cross_entropy.hpp"
 #include "kernels/cuda/common/cuts.cuh"
+#include "kernels/cuda/common/math.cuh"
+#include "kernels/math/softmax.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
 
 constexpr int most_threads = 512;
-
-// What exponents are taken relative to. With -infinity (no column yet, or only -infinity)
-// any finite number will do; it makes their exponentials 0, and NaN stays visible.
-template <class L>
-__device__ inline L reference_of(L maximum) {
-  return maximum == -std::numeric_limits<L>::infinity() ? L(0) : maximum;
-}
 
 // The maximum of some logits, never NaN, and the sum of exp(logit - maximum).
 template <class L>
@@ -35,7 +30,7 @@ struct Running {
       sum *= exponential(maximum - most);
       maximum = most;
     }
-    const L reference = reference_of(most);
+    const L reference = math::exponent_reference(most);
     L more = 0;
 #pragma unroll
     for (int i = 0; i < n; ++i) more += exponential(x[i] - reference);
@@ -82,7 +77,8 @@ __global__ void __launch_bounds__(most_threads)
   const L* const row = logits[c];
   const Running<L> share = share_of_row<L>(row, V);
   const L maximum = block_max(share.maximum);
-  const L rescaled = share.sum * exponential(share.maximum - reference_of(maximum));
+  const L rescaled =
+      share.sum * exponential(share.maximum - math::exponent_reference(maximum));
   const double sum = block_sum(static_cast<double>(rescaled));
   if (threadIdx.x != 0) return;
   const std::int64_t target = targets[c] - first;
@@ -108,7 +104,7 @@ __global__ void combine_kernel(const L* parts, std::int64_t R, std::int64_t C,
     const L other = parts[(r * C + c) * 3];
     maximum = other > maximum ? other : maximum;
   }
-  const double reference = reference_of(maximum);
+  const double reference = math::exponent_reference(maximum);
   double sum = 0, target = 0;
   for (std::int64_t r = 0; r < R; ++r) {
     const L* const part = parts + (r * C + c) * 3;
@@ -122,19 +118,13 @@ __global__ void combine_kernel(const L* parts, std::int64_t R, std::int64_t C,
   to[2] = static_cast<L>(target);
 }
 
-// log of the sum of the exponentials of a row.
-template <class L>
-__device__ inline double log_sum(const L* stats) {
-  return static_cast<double>(stats[0]) + log(static_cast<double>(stats[1]));
-}
-
 template <class L>
 __global__ void loss_kernel(Rows<L> stats, std::int64_t C, const std::int32_t* targets,
                             double z_loss, L* loss) {
   const std::int64_t c = row_of_thread();
   if (c >= C) return;
-  const double z = log_sum(stats[c]);
-  const double value = z - static_cast<double>(stats[c][2]) + z_loss * z * z;
+  const L* const of = stats[c];
+  const double value = math::token_loss(of[0], of[1], of[2], z_loss);
   loss[c] = targets[c] < 0 ? L(0) : static_cast<L>(value);
 }
 
@@ -145,7 +135,7 @@ struct GradientOfLogit {
   std::int64_t target;  // column
 
   __device__ L operator()(std::int64_t column, L logit) const {
-    const L p = factor * exponential(logit - reference);
+    const L p = math::scaled_exponential<DeviceMath<L>>(factor, logit, reference);
     return column == target ? p - scale : p;
   }
 };
@@ -214,11 +204,9 @@ __global__ void __launch_bounds__(most_threads)
   __shared__ L factor;
   const L* const of_row = stats[c];
   if (threadIdx.x == 0)
-    // exp(logit - z) = exp(logit - maximum) / sum, which rounds less than z does.
-    factor = static_cast<L>(scale * (1.0 + 2.0 * z_loss * log_sum(of_row)) /
-                            static_cast<double>(of_row[1]));
+    factor = math::gradient_factor(of_row[0], of_row[1], scale, z_loss);
   __syncthreads();
-  const GradientOfLogit<L> gradient{factor, reference_of(of_row[0]),
+  const GradientOfLogit<L> gradient{factor, math::exponent_reference(of_row[0]),
                                     static_cast<L>(scale), targets[c] - first - begin};
   write_gradient(logits[c] + begin, n, gradient, dlogits[c] + begin);
 }

@@ -1,19 +1,15 @@
 // Scores and weights of the router on a GPU: a warp for each token.
 // SPDX-License-Identifier: Apache-2.0
 // What a warp reads again is in the first-level cache. T tokens, E experts, K of a token.
+#include "kernels/cuda/common/math.cuh"
 #include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/router_tokens.cuh"
+#include "kernels/math/activation.hpp"
+#include "kernels/math/softmax.hpp"
 #include "kernels/router.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
-
-template <class A>
-__device__ inline A logistic(A x) {
-  const A e = exponential(x < A(0) ? x : -x);
-  const A large = A(1) / (A(1) + e);
-  return x < A(0) ? e * large : large;
-}
 
 template <class A>
 __global__ void scores_kernel(RouterScore kind, Rows<A> logits, std::int64_t T,
@@ -22,17 +18,18 @@ __global__ void scores_kernel(RouterScore kind, Rows<A> logits, std::int64_t T,
     const A* const x = logits[t];
     A* const s = scores[t];
     if (kind == RouterScore::sigmoid) {
-      for_experts(E, [&](std::int64_t e) { s[e] = logistic(x[e]); });
+      for_experts(
+          E, [&](std::int64_t e) { s[e] = math::logistic<DeviceMath<A>>(x[e]).value; });
       return;
     }
     const auto softmax = softmax_of(x, E);
     const A scale = A(1) / softmax.sum;
-    for_experts(
-        E, [&](std::int64_t e) { s[e] = exponential(x[e] - softmax.highest) * scale; });
+    for_experts(E, [&](std::int64_t e) {
+      s[e] = math::scaled_exponential<DeviceMath<A>>(scale, x[e], softmax.highest);
+    });
   });
 }
 
-// softmax: dx_e = s_e (ds_e - sum_j s_j ds_j); sigmoid: dx_e = s_e (1 - s_e) ds_e.
 template <class A>
 __global__ void scores_backward_kernel(RouterScore kind, Rows<A> scores, Rows<A> dscores,
                                        std::int64_t T, std::int64_t E, Rows<A> dlogits) {
@@ -40,11 +37,13 @@ __global__ void scores_backward_kernel(RouterScore kind, Rows<A> scores, Rows<A>
     const A *const s = scores[t], *const ds = dscores[t];
     A* const dx = dlogits[t];
     if (kind == RouterScore::sigmoid) {
-      for_experts(E, [&](std::int64_t e) { dx[e] = s[e] * (A(1) - s[e]) * ds[e]; });
+      for_experts(E,
+                  [&](std::int64_t e) { dx[e] = math::logistic_gradient(s[e], ds[e]); });
       return;
     }
     const A mean = sum_over_experts<A>(E, [&](std::int64_t e) { return s[e] * ds[e]; });
-    for_experts(E, [&](std::int64_t e) { dx[e] = s[e] * (ds[e] - mean); });
+    for_experts(
+        E, [&](std::int64_t e) { dx[e] = math::softmax_gradient(s[e], ds[e], mean); });
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/norm/demand.hpp"
 #include "kernels/cuda/norm/norm_rows.cuh"
+#include "kernels/math/norm.hpp"
 #include "kernels/norm.hpp"
 
 namespace trireme::kernels::cuda {
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(by_warp ? 256 : most_threads) norm_rows(Forwar
       }
     });
     const A mean_square = Threads::sum(squares) / static_cast<A>(of.D);
-    const A rstd = A(1) / std::sqrt(mean_square + of.eps);
+    const A rstd = math::reciprocal_root(mean_square, of.eps);
     if (Threads::lane() == 0) {
       if constexpr (centered) of.mean[t] = mean;
       of.rstd[t] = rstd;
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(by_warp ? 256 : most_threads) norm_rows(Forwar
       if constexpr (centered) shift = load_group<W>(of.shift + c);
 #pragma unroll
       for (int i = 0; i < W; ++i) {
-        A y = (widen(group.x[i]) - mean) * rstd * widen(gain.x[i]);
+        A y = math::normalized(widen(group.x[i]), mean, rstd) * widen(gain.x[i]);
         if constexpr (centered) y += widen(shift.x[i]);
         group.x[i] = narrow<T>(y);
       }

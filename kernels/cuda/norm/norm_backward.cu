@@ -6,6 +6,7 @@
 #include "kernels/cuda/common/workspace.hpp"
 #include "kernels/cuda/norm/demand.hpp"
 #include "kernels/cuda/norm/norm_rows.cuh"
+#include "kernels/math/norm.hpp"
 #include "kernels/norm.hpp"
 
 namespace trireme::kernels::cuda {
@@ -110,8 +111,9 @@ __global__ void __launch_bounds__(most_threads) norm_backward_rows(Backward<T> o
 #pragma unroll
       for (int i = 0; i < W; ++i) {
         const A dy_i = widen(dy_c.x[i]);
-        const A n = (widen(x_c.x[i]) - mean) * rstd;
-        A dx_i = rstd * (dy_i * widen(gain.x[i]) - average_g - n * average_gn);
+        const A n = math::normalized(widen(x_c.x[i]), mean, rstd);
+        A dx_i = math::norm_input_gradient(dy_i * widen(gain.x[i]), n, rstd, average_g,
+                                           average_gn);
         if (adds) dx_i += widen(residual.x[i]);
         dgain.at(c, g, i) += dy_i * n;
         if constexpr (centered) dshift.at(c, g, i) += dy_i;

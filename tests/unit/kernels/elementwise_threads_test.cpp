@@ -49,14 +49,14 @@ std::vector<std::uint64_t> digests_of_all_kernels(DType dtype) {
   keep(y);
   rms_norm_backward(stream, dy, x, gain, rstd, {}, y, dgain);
   keep(y), keep(dgain);
-  gelu(stream, x, y);
+  activate(stream, Activation::gelu, x, y);
   keep(y);
-  gelu_backward(stream, dy, x, y);
+  activate_backward(stream, Activation::gelu, dy, x, y);
   keep(y);
   const Tensor wide = Tensor::normal(dtype, {T, 2 * D}, 4), dwide(dtype, {T, 2 * D});
-  swiglu(stream, wide, y);
+  activate(stream, Activation::swiglu, wide, y);
   keep(y);
-  swiglu_backward(stream, dy, wide, dwide);
+  activate_backward(stream, Activation::swiglu, dy, wide, dwide);
   keep(dwide);
   add_column_sums(stream, x, dgain);
   keep(dgain);

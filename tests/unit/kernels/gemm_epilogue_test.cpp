@@ -1,16 +1,18 @@
-// Products fused with GELU, its derivative and column sums, against double loops.
+// Products fused with activations, their derivatives and column sums, against double
+// loops.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_epilogue.hpp"
 
-#include "kernels/activation.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/reference/activation.hpp"
+#include "unit/kernels/activation_kinds.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 
 namespace trireme::test {
 namespace {
 
 using kernels::Accumulate;
+using kernels::Activation;
 using kernels::Transpose;
 
 class GemmEpilogueTest : public testing::TestWithParam<DType> {
@@ -44,56 +46,72 @@ double error_of_sum(DType dtype, std::int64_t n) {
   return 8 * roundoff(accumulator_of(dtype)) * static_cast<double>(n + 8);
 }
 
-TEST_P(GemmEpilogueTest, GeluAndWhatItIsGiven) {
-  const DType dtype = GetParam();
-  for (const Sizes& of : sizes)
-    for (const bool with_bias : {false, true}) {
-      const std::string what = format("[{}, {}] K {} padding {} bias {}", of.m, of.n,
-                                      of.k, of.padding, with_bias);
-      const Tensor a = Tensor::normal(dtype, {of.m, of.k}, 1, of.padding);
-      const Tensor b = Tensor::normal(dtype, {of.n, of.k}, 2, of.padding);
-      const Tensor bias = Tensor::normal(dtype, {of.n}, 3);
-      const Tensor u(dtype, {of.m, of.n}, of.padding), y(dtype, {of.m, of.n}, of.padding);
-      const TensorView& third = with_bias ? bias.view() : TensorView();
-      kernels::gemm_gelu(stream_, y, u, a, Transpose::no, b, Transpose::yes, third);
-      Vector expected = product(a.values(), b.values(), of);
-      const Vector biases = bias.values();
-      for (std::size_t i = 0; with_bias && i < expected.size(); ++i)
-        expected[i] += biases[i % biases.size()];
-      const double error = error_of_sum(dtype, of.k);
-      expect_close(dtype, u.values(), expected, error, what + ", u");
-      // GELU's slope is at most 1.13; it sees u rounded or not.
-      const double of_u = 1.2 * (storing(dtype, largest(expected)) + error);
-      Vector gelu = expected;
-      for (double& x : gelu) x = kernels::reference::gelu(x);
-      expect_close(dtype, y.values(), gelu, of_u + error, what + ", y");
-      EXPECT_TRUE(u.padding_is_intact() && y.padding_is_intact()) << what;
-    }
+// At least the steepest slope of an activation between two values near those in `x`.
+double steepest(Activation kind, const Vector& x) {
+  double most = 1;
+  for (const double v : x)
+    most = std::max(most, std::abs(kernels::reference::activation_slope(kind, v)));
+  return 1.2 * most;
 }
 
-TEST_P(GemmEpilogueTest, DerivativeOfGelu) {
+TEST_P(GemmEpilogueTest, ActivationAndWhatItIsGiven) {
   const DType dtype = GetParam();
-  for (const Sizes& of : sizes) {
-    const std::string what =
-        format("[{}, {}] K {} padding {}", of.m, of.n, of.k, of.padding);
-    const Tensor a = Tensor::normal(dtype, {of.m, of.k}, 1, of.padding);
-    const Tensor b = Tensor::normal(dtype, {of.n, of.k}, 2, of.padding);
-    const Tensor u = Tensor::normal(dtype, {of.m, of.n}, 3, of.padding);
-    const Tensor du(dtype, {of.m, of.n}, of.padding);
-    Vector expected = product(a.values(), b.values(), of);
-    const double error =
-        1.2 * (error_of_sum(dtype, of.k) + storing(dtype, largest(expected)));
-    const Vector at = u.values();
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      expected[i] *= kernels::reference::gelu_slope(at[i]);
-    for (int twice = 0; twice < 2; ++twice) {  // written, not added to
-      kernels::gemm_gelu_backward(stream_, du, u, a, Transpose::no, b, Transpose::yes);
-      expect_close(dtype, du.values(), expected,
-                   error * (1 + 64 * roundoff(accumulator_of(dtype))), what);
+  for (const Activation kind : ungated_activation_kinds())
+    for (const Sizes& of : sizes)
+      for (const bool with_bias : {false, true}) {
+        const std::string what =
+            format("{} [{}, {}] K {} padding {} bias {}", kernels::row_of(kind).name,
+                   of.m, of.n, of.k, of.padding, with_bias);
+        const Tensor a = Tensor::normal(dtype, {of.m, of.k}, 1, of.padding);
+        const Tensor b = Tensor::normal(dtype, {of.n, of.k}, 2, of.padding);
+        const Tensor bias = Tensor::normal(dtype, {of.n}, 3);
+        const Tensor u(dtype, {of.m, of.n}, of.padding);
+        const Tensor y(dtype, {of.m, of.n}, of.padding);
+        const TensorView& third = with_bias ? bias.view() : TensorView();
+        kernels::gemm_activate(stream_, kind, y, u, a, Transpose::no, b, Transpose::yes,
+                               third);
+        Vector expected = product(a.values(), b.values(), of);
+        const Vector biases = bias.values();
+        for (std::size_t i = 0; with_bias && i < expected.size(); ++i)
+          expected[i] += biases[i % biases.size()];
+        const double error = error_of_sum(dtype, of.k);
+        expect_close(dtype, u.values(), expected, error, what + ", u");
+        // It sees u rounded or not.
+        const double of_u =
+            steepest(kind, expected) * (storing(dtype, largest(expected)) + error);
+        Vector activated = expected;
+        for (double& x : activated) x = kernels::reference::activation(kind, x);
+        expect_close(dtype, y.values(), activated, of_u + error, what + ", y");
+        EXPECT_TRUE(u.padding_is_intact() && y.padding_is_intact()) << what;
+      }
+}
+
+TEST_P(GemmEpilogueTest, DerivativeOfTheActivation) {
+  const DType dtype = GetParam();
+  for (const Activation kind : ungated_activation_kinds())
+    for (const Sizes& of : sizes) {
+      const std::string what =
+          format("{} [{}, {}] K {} padding {}", kernels::row_of(kind).name, of.m, of.n,
+                 of.k, of.padding);
+      const Tensor a = Tensor::normal(dtype, {of.m, of.k}, 1, of.padding);
+      const Tensor b = Tensor::normal(dtype, {of.n, of.k}, 2, of.padding);
+      const Tensor u = Tensor::normal(dtype, {of.m, of.n}, 3, of.padding);
+      const Tensor du(dtype, {of.m, of.n}, of.padding);
+      Vector expected = product(a.values(), b.values(), of);
+      const Vector at = u.values();
+      const double error = steepest(kind, at) * (error_of_sum(dtype, of.k) +
+                                                 storing(dtype, largest(expected)));
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        expected[i] *= kernels::reference::activation_slope(kind, at[i]);
+      for (int twice = 0; twice < 2; ++twice) {  // written, not added to
+        kernels::gemm_activate_backward(stream_, kind, du, u, a, Transpose::no, b,
+                                        Transpose::yes);
+        expect_close(dtype, du.values(), expected,
+                     error * (1 + 64 * roundoff(accumulator_of(dtype))), what);
+      }
+      EXPECT_EQ(u.values(), at) << what;
+      EXPECT_TRUE(du.padding_is_intact()) << what;
     }
-    EXPECT_EQ(u.values(), at) << what;
-    EXPECT_TRUE(du.padding_is_intact()) << what;
-  }
 }
 
 TEST_P(GemmEpilogueTest, ColumnSumsAreAddedBesideTheProduct) {
@@ -132,15 +150,17 @@ TEST_P(GemmEpilogueTest, HostsGiveTheBitsOfOneKernelAfterAnother) {
   const Tensor u(dtype, {33, 24}), y(dtype, {33, 24}), du(dtype, {33, 24});
   const Tensor two_u(dtype, {33, 24}), two_y(dtype, {33, 24}), two_du(dtype, {33, 24});
   const auto no = Transpose::no, yes = Transpose::yes;
-  kernels::gemm_gelu(stream_, y, u, a, no, b, yes, bias);
-  kernels::gemm(stream_, two_u, a, no, b, yes, Accumulate::no, bias);
-  kernels::gelu(stream_, two_u, two_y);
-  EXPECT_EQ(u.values(), two_u.values());
-  EXPECT_EQ(y.values(), two_y.values());
-  kernels::gemm_gelu_backward(stream_, du, u, a, no, b, yes);
-  kernels::gemm(stream_, two_du, a, no, b, yes);
-  kernels::gelu_backward(stream_, two_du, u, two_du);
-  EXPECT_EQ(du.values(), two_du.values());
+  for (const Activation kind : ungated_activation_kinds()) {
+    kernels::gemm_activate(stream_, kind, y, u, a, no, b, yes, bias);
+    kernels::gemm(stream_, two_u, a, no, b, yes, Accumulate::no, bias);
+    kernels::activate(stream_, kind, two_u, two_y);
+    EXPECT_EQ(u.values(), two_u.values());
+    EXPECT_EQ(y.values(), two_y.values());
+    kernels::gemm_activate_backward(stream_, kind, du, u, a, no, b, yes);
+    kernels::gemm(stream_, two_du, a, no, b, yes);
+    kernels::activate_backward(stream_, kind, two_du, u, two_du);
+    EXPECT_EQ(du.values(), two_du.values());
+  }
 }
 
 TEST(GemmEpilogue, RefusesWhatDoesNotFit) {
@@ -148,10 +168,16 @@ TEST(GemmEpilogue, RefusesWhatDoesNotFit) {
   const Tensor a(DType::bf16, {3, 8}), b(DType::bf16, {5, 8}), y(DType::bf16, {3, 5});
   const Tensor wide(DType::f32, {3, 5}), narrow(DType::bf16, {3, 4});
   const auto no = Transpose::no, yes = Transpose::yes;
-  EXPECT_THROW(kernels::gemm_gelu(stream, y, wide, a, no, b, yes, {}), Error);
-  EXPECT_THROW(kernels::gemm_gelu(stream, y, narrow, a, no, b, yes, {}), Error);
-  EXPECT_THROW(kernels::gemm_gelu(stream, y, y, a, no, b, no, {}), Error);
-  EXPECT_THROW(kernels::gemm_gelu_backward(stream, wide, wide, a, no, b, yes), Error);
+  const auto product = [&](Activation kind, const TensorView& u, Transpose of_b) {
+    kernels::gemm_activate(stream, kind, y, u, a, no, b, of_b, {});
+  };
+  EXPECT_THROW(product(Activation::gelu, wide, yes), Error);
+  EXPECT_THROW(product(Activation::gelu, narrow, yes), Error);
+  EXPECT_THROW(product(Activation::gelu, y, no), Error);
+  EXPECT_THROW(product(Activation::swiglu, y, yes), Error);
+  EXPECT_THROW(kernels::gemm_activate_backward(stream, Activation::gelu, wide, wide, a,
+                                               no, b, yes),
+               Error);
   const Tensor dw(DType::f32, {8, 8}), sums(DType::f32, {7});
   EXPECT_THROW(kernels::gemm_column_sums(stream, dw, sums, a, a), Error);
 }

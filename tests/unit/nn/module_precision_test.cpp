@@ -192,6 +192,7 @@ Results mlp(const Types& types, Activation activation) {
 
 Results llama_mlp(const Types& types) { return mlp(types, Activation::swiglu); }
 Results gpt2_mlp(const Types& types) { return mlp(types, Activation::gelu); }
+Results primer_mlp(const Types& types) { return mlp(types, Activation::relu2); }
 
 Results attention(const Types& types) {
   Bench bench(types);
@@ -210,7 +211,7 @@ Results attention(const Types& types) {
   return bench.run([&] { return branch(bench, module); });
 }
 
-Results experts(const Types& types) {
+Results experts(const Types& types, Activation activation) {
   Bench bench(types);
   MoeConfig config;
   config.hidden = D;
@@ -218,6 +219,7 @@ Results experts(const Types& types) {
   config.experts = 4;
   config.top_k = 2;
   config.shared_feed_forward = F;
+  config.activation = activation;
   config.router_name = "router";
   config.expert_name = "experts";
   config.shared_name = "shared";
@@ -227,6 +229,10 @@ Results experts(const Types& types) {
   bench.bind(module);
   return bench.run([&] { return branch(bench, module); });
 }
+
+Results mixtral(const Types& types) { return experts(types, Activation::swiglu); }
+Results relu2_experts(const Types& types) { return experts(types, Activation::relu2); }
+Results gelu_experts(const Types& types) { return experts(types, Activation::gelu); }
 
 Results norm(const Types& types) {
   Bench bench(types);
@@ -307,12 +313,16 @@ const Row rows[] = {
     {"MLP, SwiGLU", llama_mlp, {6, 0, 5}, {10, 2, 8}},
     // The same without a factor.
     {"MLP, GELU", gpt2_mlp, {4, 0, 5}, {6, 2, 6}},
+    // A square errs twice as its root does.
+    {"MLP, relu squared", primer_mlp, {6, 0, 5}, {10, 2, 8}},
     // y: x, W, which q, k and v are made of (three ways); o, W; q, k, v, o, y, sum.
     // dx: dy, W; the derivative of the core by each of q, k, v and o, all as above;
     // dqkv, W; do, dqkv, dx.
     {"attention", attention, {8, 0, 6}, {12, 2, 10}},
     // As the MLP; the router's choice is the same.
-    {"experts", experts, {6, 0, 7}, {10, 2, 12}},
+    {"experts", mixtral, {6, 0, 7}, {10, 2, 12}},
+    {"experts, relu squared", relu2_experts, {6, 0, 7}, {10, 2, 12}},
+    {"experts, GELU", gelu_experts, {4, 0, 7}, {6, 2, 10}},
     {"norm", norm, {0, 0, 1}, {0, 0, 1}},
     {"embedding", embedding, {0, 0, 1}, {0, 0, 0}},
     // The loss: the norm's output. dx: that, logits' gradients, dh, dx.

@@ -39,7 +39,13 @@ std::vector<nn::MoeConfig> configs() {
   raw.normalise = false;
   raw.aux_loss = 0.3;
   raw.capacity_factor = 0.7;
-  return {mixtral, full, raw};
+  std::vector<nn::MoeConfig> all = {mixtral, full, raw};
+  for (std::size_t i = 0; i < kernels::activations.size(); ++i) {
+    auto& other = all.emplace_back(moe_config(5, 2));
+    other.activation = static_cast<kernels::Activation>(i);
+    other.shared_feed_forward = 4;
+  }
+  return all;
 }
 
 void set_bias(nn::Moe& moe) {
@@ -66,13 +72,19 @@ kernels::reference::MoeLayer layer_of(OneRank& one) {
   layer.score = c.router;
   layer.weights = {c.normalise, c.scaling};
   layer.router_ED = w.at("moe.gate.weight");
+  layer.activation = c.activation;
+  const bool gated = kernels::row_of(c.activation).gated;
+  const auto gate_of = [&](const std::string& name) {
+    EXPECT_EQ(w.contains(name), gated) << name;
+    return gated ? w.at(name) : Values();
+  };
   for (std::int64_t e = 0; e < c.experts; ++e) {
     const std::string at = "moe.experts." + std::to_string(e);
     layer.experts.push_back(
-        {w.at(at + ".w1.weight"), w.at(at + ".w3.weight"), w.at(at + ".w2.weight")});
+        {gate_of(at + ".w1.weight"), w.at(at + ".w3.weight"), w.at(at + ".w2.weight")});
   }
   if (c.shared_feed_forward > 0)
-    layer.shared = {w.at("moe.shared.gate_proj.weight"),
+    layer.shared = {gate_of("moe.shared.gate_proj.weight"),
                     w.at("moe.shared.up_proj.weight"),
                     w.at("moe.shared.down_proj.weight")};
   std::vector<StateTensor*> states;

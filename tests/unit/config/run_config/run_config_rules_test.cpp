@@ -27,6 +27,11 @@ const std::vector<Case> cases = {
      1,
      {"model.head_width = 7 is odd, and rotary positions need an even width: write "
       "model.head_width = 8"}},
+    {{"model.architecture=gpt2", "model.activation=swiglu"},
+     1,
+     {"model.activation = \"swiglu\" has a gate, and model.architecture = \"gpt2\" has "
+      "no "
+      "tensor for it: write model.activation = \"auto\""}},
     {{"model.architecture=gpt2", "model.head_width=8"},
      1,
      {"model.head_width = 8 has no meaning with model.architecture = \"gpt2\"",

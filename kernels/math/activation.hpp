@@ -1,0 +1,117 @@
+// The formulas of activations, one element at a time, the same on hosts and GPUs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/error.hpp"
+#include "base/host_device.hpp"
+#include "kernels/activation.hpp"
+
+// A is the type of the arithmetic, float or double; M what a device makes it of:
+// M::exp_of_nonpositive(x), e^x for x <= 0, and M::divide(a, b). sigma(x) = 1 / (1 +
+// e^-x).
+namespace trireme::kernels::math {
+
+// sigma(x) and sigma(-x) = 1 - sigma(x), each with small relative error in both tails.
+template <class A>
+struct Logistic {
+  A value, complement;
+};
+
+template <class M, class A>
+TRIREME_HOST_DEVICE Logistic<A> logistic(A x) {
+  const A e = M::exp_of_nonpositive(x < A(0) ? x : -x);
+  const A large = M::divide(A(1), A(1) + e);
+  const A small = e * large;
+  return x < A(0) ? Logistic<A>{small, large} : Logistic<A>{large, small};
+}
+
+// A formula has the value of one output and, from da, the gradient of its inputs: of x,
+// or of a gate and of what it lets through, up.
+template <class A>
+struct GatedGradient {
+  A gate, up;
+};
+
+// silu(gate) up, silu(g) = g sigma(g), silu'(g) = sigma (1 + g (1 - sigma)).
+template <class M>
+struct Swiglu {
+  static constexpr bool gated = true;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A gate, A up) {
+    return gate * logistic<M>(gate).value * up;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
+    const Logistic<A> sigma = logistic<M>(gate);
+    const A slope = sigma.value * (A(1) + gate * sigma.complement);
+    return {da * up * slope, da * gate * sigma.value};
+  }
+};
+
+// GELU by tanh is x sigma(2 v), v = sqrt(2 / pi) (x + 0.044715 x^3), since
+// (1 + tanh v) / 2 = sigma(2 v): there is no cancellation where tanh is near -1.
+template <class M>
+struct Gelu {
+  static constexpr bool gated = false;
+
+  template <class A>
+  struct Parts {
+    Logistic<A> sigma;  // of 2 v
+    A slope;            // d (2 v) / dx
+  };
+  // Beyond |x| = 30 sigma is 0 or 1 in every type, and x is clamped there: x^3 would
+  // overflow for large x and infinity times the complement, 0, would be NaN.
+  template <class A>
+  TRIREME_HOST_DEVICE static Parts<A> parts(A x) {
+    constexpr A two_root = static_cast<A>(1.5957691216057308);  // 2 sqrt(2 / pi)
+    constexpr A cubic = static_cast<A>(0.044715);
+    A c = x > A(30) ? A(30) : x;
+    c = c < A(-30) ? A(-30) : c;
+    const A square = c * c;
+    return {logistic<M>(two_root * c * (A(1) + cubic * square)),
+            two_root * (A(1) + A(3) * cubic * square)};
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A x) {
+    return x * parts(x).sigma.value;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A gradient(A da, A x) {
+    const Parts<A> of = parts(x);
+    const A sigma = of.sigma.value;
+    return da * (sigma + sigma * (x * of.sigma.complement) * of.slope);
+  }
+};
+
+// max(x, 0)^2. Not a number stays one.
+template <class M>
+struct Relu2 {
+  static constexpr bool gated = false;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A relu(A x) {
+    return x < A(0) ? A(0) : x;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A x) {
+    return relu(x) * relu(x);
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A gradient(A da, A x) {
+    return da * (A(2) * relu(x));
+  }
+};
+
+// Calls f(formula) with the formula of `kind`.
+template <class M, class F>
+void visit_activation(Activation kind, const F& f) {
+  switch (kind) {
+    case Activation::swiglu: return f(Swiglu<M>());
+    case Activation::gelu: return f(Gelu<M>());
+    case Activation::relu2: return f(Relu2<M>());
+  }
+  fail(Status::internal, "no such activation");
+}
+
+}  // namespace trireme::kernels::math
