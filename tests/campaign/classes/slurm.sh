@@ -107,9 +107,13 @@ slurm_requeue() { scontrol requeue "$job"; slurm_continues; }
 slurm_stop_file() { slurm_finish; }
 # A crash of a rank: started again by the script, or failed and continued by hand.
 slurm_kill_rank() {
-  local pid
-  pid=$(pgrep -f "run.directory=$directory" -x "$program_name" | shuf -n 1)
-  kill -KILL "$pid" 2>/dev/null
+  local pid ranks=()
+  for pid in $(pgrep -x "$program_name"); do
+    grep -qa "run.directory=$directory" "/proc/$pid/cmdline" && ranks+=("$pid")
+  done
+  [ ${#ranks[@]} -gt 0 ] || wrong "there is no rank to kill"
+  pid=$(shuf -n 1 -e "${ranks[@]}")
+  kill -KILL "$pid" || wrong "rank $pid cannot be killed"
   slurm_continues
 }
 # Its daemon is killed, and put back for those who come later.
