@@ -70,15 +70,13 @@ void check_sharing(std::span<const RankDevice> ranks, bool share) {
   }
 }
 
-Transport choose_transport(std::string_view backend, std::span<const RankDevice> ranks,
+Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
                            bool nccl_is_built) {
-  require(backend == "auto" || backend == "mpi" || backend == "nccl", Status::bad_content,
-          "comm.backend = {} is none of auto, mpi, nccl", backend);
-  if (backend == "mpi") return Transport::mpi;
+  if (backend == Backend::mpi) return Transport::mpi;
   const auto without = rank_without_gpu(ranks);
   const auto two = sharers(ranks);
   if (nccl_is_built && !without && !two) return Transport::nccl;
-  if (backend == "auto") return Transport::mpi;
+  if (backend == Backend::automatic) return Transport::mpi;
   require(nccl_is_built, Status::resources,
           "comm.backend = nccl, but this program was built without NCCL: build it with "
           "-DTRIREME_CUDA=ON, or set comm.backend = mpi");

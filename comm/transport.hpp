@@ -17,6 +17,9 @@ namespace trireme::comm {
 enum class Transport { mpi, nccl };
 std::string_view name_of(Transport transport);
 
+// What is asked for: comm.backend.
+enum class Backend { automatic, mpi, nccl };
+
 // Where a rank computes.
 struct RankDevice {
   std::string host;
@@ -31,13 +34,13 @@ std::vector<RankDevice> gather_devices(World& world, Device device);
 // are none or `share` (run.share_gpus) is true.
 void check_sharing(std::span<const RankDevice> ranks, bool share);
 
-// The rule. `backend` is comm.backend: "mpi" takes mpi; "nccl" demands nccl; "auto" takes
-// nccl where it can be had: every rank computes on a GPU of its own and the program was
-// built with NCCL. A job without GPUs takes mpi. Every rank finds the same.
-// NCCL refuses two ranks on one GPU: before 2.30 always, since then unless told otherwise
-// in the environment; its kernels, which wait for each other, may then not run together.
-// Throws Error(resources) when "nccl" cannot be had, with the reason and the remedy.
-Transport choose_transport(std::string_view backend, std::span<const RankDevice> ranks,
+// The rule. Backend mpi takes mpi; nccl demands nccl; automatic takes nccl where it can
+// be had: every rank computes on a GPU of its own and the program was built with NCCL. A
+// job without GPUs takes mpi. Every rank finds the same. NCCL refuses two ranks on one
+// GPU: before 2.30 always, since then unless told otherwise in the environment; its
+// kernels, which wait for each other, may then not run together. Throws Error(resources)
+// when the nccl asked for cannot be had, with the reason and the remedy.
+Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
                            bool nccl_is_built);
 
 }  // namespace trireme::comm

@@ -81,10 +81,15 @@ class WordKey : public DeckKey {
 
   // What a word stands for. Throws Error(internal) for one that is not in the row.
   constexpr T meaning(std::string_view text) const {
-    for (std::size_t i = 0; i < count_; ++i)
-      if (words_[i].text == text) return words_[i].meaning;
+    if (const T* found = find(text)) return *found;
     fail(Status::internal, "'{}' is no word of the deck key '{}'", text,
          full_name(*this));
+  }
+  // The same, or null for one that is not in the row.
+  constexpr const T* find(std::string_view text) const {
+    for (std::size_t i = 0; i < count_; ++i)
+      if (words_[i].text == text) return &words_[i].meaning;
+    return nullptr;
   }
 
  private:

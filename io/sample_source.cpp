@@ -10,15 +10,24 @@ namespace trireme::io {
 namespace {
 
 std::unique_ptr<SampleSource> open_kind(const SourceConfig& config) {
-  if (config.kind == "bytes") return open_bytes(config);
-  if (config.kind == "tokens") return open_tokens(config);
-  if (config.kind == "synthetic") return open_synthetic(config);
-  fail(Status::bad_content,
-       "data.source = \"{}\" is not available; use bytes, tokens or synthetic",
-       config.kind);
+  switch (config.kind) {
+    case SourceKind::bytes: return open_bytes(config);
+    case SourceKind::tokens: return open_tokens(config);
+    case SourceKind::synthetic: return open_synthetic(config);
+  }
+  fail(Status::internal, "no source of data is of this kind");
 }
 
 }  // namespace
+
+std::string_view name_of(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::bytes: return "bytes";
+    case SourceKind::tokens: return "tokens";
+    case SourceKind::synthetic: return "synthetic";
+  }
+  return "";
+}
 
 std::unique_ptr<SampleSource> open_source(const SourceConfig& config) try {
   return open_kind(config);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::io {
@@ -40,8 +41,12 @@ class SampleSource {
   virtual std::string describe() const = 0;
 };
 
+// See open_source(). name_of() gives the deck's word.
+enum class SourceKind : std::uint8_t { bytes, tokens, synthetic };
+std::string_view name_of(SourceKind kind);
+
 struct SourceConfig {
-  std::string kind;                // "bytes", "tokens", "synthetic"
+  SourceKind kind = SourceKind::bytes;
   std::vector<std::string> paths;  // files or globs, expanded in sorted order
   std::int64_t sequence = 0;       // S
   std::int64_t vocabulary = 0;

@@ -11,7 +11,8 @@ namespace {
 class BytesSource final : public TokenStream {
  public:
   explicit BytesSource(const SourceConfig& config)
-      : TokenStream(config.kind, config.sequence), files_(open_files(config)) {
+      : TokenStream(std::string(name_of(config.kind)), config.sequence),
+        files_(open_files(config)) {
     for (const auto& file : files_) add_part(file.size() + 1);
     require_one_sample();
   }

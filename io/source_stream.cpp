@@ -175,7 +175,7 @@ std::string TokenStream::describe() const {
 
 std::vector<DataFile> open_files(const SourceConfig& config) {
   require(!config.paths.empty(), Status::missing_input,
-          "data.source = \"{}\" needs data.paths", config.kind);
+          "data.source = \"{}\" needs data.paths", name_of(config.kind));
   std::vector<std::string> names;
   for (const auto& pattern : config.paths)
     for (auto& name : expand(pattern)) names.push_back(std::move(name));

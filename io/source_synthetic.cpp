@@ -46,7 +46,7 @@ class SyntheticSource final : public SampleSource {
     return format(
         "synthetic: a Markov chain on {} tokens, samples of {}, entropy {} nats",
         vocabulary_, sequence_,
-        fixed(synthetic_entropy({.kind = "synthetic",
+        fixed(synthetic_entropy({.kind = SourceKind::synthetic,
                                  .paths = {},
                                  .sequence = sequence_,
                                  .vocabulary = vocabulary_,

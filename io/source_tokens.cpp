@@ -19,7 +19,7 @@ bool is_integer(DType type) {
 class TokensSource final : public TokenStream {
  public:
   explicit TokensSource(const SourceConfig& config)
-      : TokenStream(config.kind, config.sequence),
+      : TokenStream(std::string(name_of(config.kind)), config.sequence),
         vocabulary_(config.vocabulary),
         files_(open_files(config)) {
     for (const auto& file : files_) add_part(open(file));

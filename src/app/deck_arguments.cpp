@@ -3,6 +3,7 @@
 #include "app/deck_arguments.hpp"
 
 #include "config/deck_table.hpp"
+#include "config/keys.hpp"
 
 namespace trireme::app {
 
@@ -21,11 +22,12 @@ config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
 
 launch::ComputeDevice device_of(comm::World& world, const Arguments& arguments) {
   const std::string wanted = arguments.text("--device", "auto");
+  const config::DeviceChoice* choice = config::key::run.device.find(wanted);
   world.agree([&] {
-    require(wanted == "auto" || wanted == "cpu" || wanted == "cuda", Status::command_line,
+    require(choice != nullptr, Status::command_line,
             "--device: '{}' is none of auto, cpu and cuda", wanted);
   });
-  return launch::choose_device(world, wanted, "auto", false);
+  return launch::choose_device(world, *choice, comm::Backend::automatic, false);
 }
 
 }  // namespace trireme::app

@@ -27,7 +27,7 @@ namespace {
 std::unique_ptr<io::SampleSource> open_data(const config::RunConfig& config,
                                             const std::string& path) {
   io::SourceConfig source = config.data;
-  source.kind = config.data.kind == "bytes" ? "bytes" : "tokens";
+  if (source.kind == io::SourceKind::synthetic) source.kind = io::SourceKind::tokens;
   source.paths = {path};
   source.named_by.clear();
   return io::open_source(source);

@@ -45,14 +45,14 @@ std::vector<std::int32_t> parse_ids(const std::string& text, std::int64_t vocabu
 }
 
 Request parse_request(const Arguments& arguments, const config::RunConfig& config) {
-  const bool bytes = config.data.kind == "bytes";
+  const bool bytes = config.data.kind == io::SourceKind::bytes;
   const bool text = arguments.has("--prompt");
   require(text != arguments.has("--prompt-tokens"), Status::command_line,
           "give one of --prompt and --prompt-tokens\nusage: {}", usage);
   require(
       !text || bytes, Status::command_line,
       "the model was trained on token ids (data.source = \"{}\"): give --prompt-tokens",
-      config.data.kind);
+      name_of(config.data.kind));
   Request request;
   if (text) {
     for (const char c : arguments.text("--prompt", "")) {
@@ -118,15 +118,16 @@ int generate(comm::World& world, const Arguments& given) {
                   capacity, *reader, on.device);
   });
   infer::Generator generator(*model, capacity);
-  Printer printer(world.rank() == 0, config.data.kind == "bytes");
+  Printer printer(world.rank() == 0, config.data.kind == io::SourceKind::bytes);
   for (const auto token : request.prompt) printer.put(token);
-  generator.generate(request.prompt, request.count, infer::Sampler(request.sampler),
-                     [&](std::int32_t token) {
-                       if (config.data.kind == "bytes" && token == io::end_of_text)
-                         return false;
-                       printer.put(token);
-                       return true;
-                     });
+  generator.generate(
+      request.prompt, request.count, infer::Sampler(request.sampler),
+      [&](std::int32_t token) {
+        if (config.data.kind == io::SourceKind::bytes && token == io::end_of_text)
+          return false;
+        printer.put(token);
+        return true;
+      });
   if (world.rank() == 0) output::write("\n");
   return 0;
 }

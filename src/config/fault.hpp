@@ -62,4 +62,24 @@ std::string_view name_of(FaultKind kind);
 // "exit, throw, ... or flip_moment".
 std::string fault_kinds_text();
 
+// What the deck's reference says of debug.fault.
+struct FaultDoc {
+  std::array<char, 256> letters{};
+  std::size_t length = 0;
+  constexpr FaultDoc() {
+    add("A fault to inject, for tests: kind@step@rank; kind: ");
+    for (const FaultWord& entry : fault_words) {
+      if (&entry != &fault_words.front()) add(", ");
+      add(entry.word);
+    }
+    add(".");
+  }
+  constexpr void add(std::string_view text) {
+    for (const char letter : text) letters.at(length++) = letter;
+  }
+};
+inline constexpr FaultDoc fault_doc_letters;
+inline constexpr std::string_view fault_doc(fault_doc_letters.letters.data(),
+                                            fault_doc_letters.length);
+
 }  // namespace trireme::config

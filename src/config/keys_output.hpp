@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "config/fault.hpp"
 #include "config/section.hpp"
 
 namespace trireme::config {
@@ -206,14 +207,8 @@ struct DebugKeys : Section {
       "Steps whose samples are listed in samples/step-XXXXXXXX.jsonl: for each "
       "sequence its rank, microbatch, number in the source, file and place.",
       sets<&RunConfig::debug, &DebugSettings::dump_samples>};
-  String fault{*this,
-               "fault",
-               "\"\"",
-               "",
-               "A fault to inject, for tests: kind@step@rank; kind: exit, throw, kill, "
-               "hang, stop, slow_copy, nan, nan_loss, nan_gradient, spike, flip_sign, "
-               "flip_exponent, flip_mantissa, flip_moment.",
-               sets<&RunConfig::debug, &DebugSettings::fault>};
+  String fault{*this, "fault",   "\"\"",
+               "",    fault_doc, sets<&RunConfig::debug, &DebugSettings::fault>};
 };
 
 namespace key {

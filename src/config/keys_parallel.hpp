@@ -194,11 +194,13 @@ struct ParallelKeys : Section {
 struct CommKeys : Section {
   constexpr CommKeys() : Section("comm") {}
 
-  String backend{
+  Choice<comm::Backend> backend{
       *this,
       "backend",
       "\"auto\"",
-      "auto|mpi|nccl",
+      {{"auto", comm::Backend::automatic},
+       {"mpi", comm::Backend::mpi},
+       {"nccl", comm::Backend::nccl}},
       "What carries collectives between GPUs: NCCL, or MPI through the host's "
       "memory; auto is NCCL where it is built in and every rank has a GPU of its "
       "own. Between CPUs it is MPI.",

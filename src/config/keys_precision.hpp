@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
+#include "base/recipe_rows.hpp"
 #include "config/section.hpp"
 
 namespace trireme::config {
@@ -12,41 +14,53 @@ enum class Rounding : std::uint8_t { nearest, stochastic };
 
 // The type of a class of tensors; none: the recipe's.
 using PrecisionChoice = Choice<std::optional<Precision>>;
+using PrecisionWord = io::Word<std::optional<Precision>>;
+// The words of such a key: plain numbers, and what some classes take besides.
+inline constexpr std::array plain_types = {PrecisionWord{"auto", std::nullopt},
+                                           PrecisionWord{"fp64", Precision{DType::f64}},
+                                           PrecisionWord{"fp32", Precision{DType::f32}},
+                                           PrecisionWord{"bf16", Precision{DType::bf16}},
+                                           PrecisionWord{"fp16", Precision{DType::f16}}};
+inline constexpr auto types_and_fp8 = [] {
+  std::array<PrecisionWord, plain_types.size() + 1> words{};
+  std::copy(plain_types.begin(), plain_types.end(), words.begin());
+  words.back() = {"fp8", Precision{DType::e4m3, Scaling::current}};
+  return words;
+}();
+
+// The words of precision.recipe: auto, which is no row, and the rows of the table.
+inline constexpr auto recipe_words = [] {
+  std::array<io::Word<const Recipe*>, recipe_rows.size() + 1> words{};
+  words[0] = {"auto", nullptr};
+  for (std::size_t i = 0; i < recipe_rows.size(); ++i)
+    words[i + 1] = {recipe_rows[i].name, &recipe_rows[i]};
+  return words;
+}();
 
 struct PrecisionKeys : Section {
   constexpr PrecisionKeys() : Section("precision") {}
 
-  String compute{
-      *this, "compute", "\"fp32\"", "fp64|fp32|bf16|fp16|fp8",
+  // A word stands for the recipe that it chooses where precision.recipe is auto.
+  Choice<const Recipe*> compute{
+      *this,
+      "compute",
+      "\"fp32\"",
+      {{"fp64", recipe_row("fp64")},
+       {"fp32", recipe_row("fp32")},
+       {"bf16", recipe_row("bf16")},
+       {"fp16", recipe_row("fp16")},
+       {"fp8", recipe_row("te_current")}},
       "Type of the operands of matrix products; fp64 is for proofs; fp16 comes "
       "with a dynamic loss scale; with fp8 the rest of the activations is bf16."};
-  String recipe{
-      *this, "recipe", "\"auto\"",
-      "auto|fp64|fp32|bf16|bf16_pure|bf16_autocast|bf16_fp32_sum|bf16_no_sum|"
-      "fp16|te_delayed|te_current|te_blocks|mxfp8|ms_amp_o1|ms_amp_o2|"
-      "ms_amp_o3|fp8_lm|deepseek_v3|nanotron_fp8",
+  Choice<const Recipe*> recipe{
+      *this, "recipe", "\"auto\"", std::span<const io::Word<const Recipe*>>(recipe_words),
       "Type and scaling of every class of tensor (docs/precision.md); auto: the "
       "one named as precision.compute, and te_current for fp8."};
   PrecisionChoice weights{
-      *this,
-      "weights",
-      "\"auto\"",
-      {{"auto", std::nullopt},
-       {"fp64", Precision{DType::f64}},
-       {"fp32", Precision{DType::f32}},
-       {"bf16", Precision{DType::bf16}},
-       {"fp16", Precision{DType::f16}}},
+      *this, "weights", "\"auto\"", std::span<const PrecisionWord>(plain_types),
       "Type of the weights that forward and backward read; auto: the recipe's."};
   PrecisionChoice gradient_reduce{
-      *this,
-      "gradient_reduce",
-      "\"auto\"",
-      {{"auto", std::nullopt},
-       {"fp64", Precision{DType::f64}},
-       {"fp32", Precision{DType::f32}},
-       {"bf16", Precision{DType::bf16}},
-       {"fp16", Precision{DType::f16}},
-       {"fp8", Precision{DType::e4m3, Scaling::current}}},
+      *this, "gradient_reduce", "\"auto\"", std::span<const PrecisionWord>(types_and_fp8),
       "Type of gradients on the wire; fp8 is E4M3 with a scale for each tensor; "
       "auto: the recipe's."};
   Boolean error_feedback{
@@ -55,25 +69,10 @@ struct PrecisionKeys : Section {
       "ones; with gradients that travel in bf16 or fp8.",
       sets<&RunConfig::precision, &PrecisionSettings::error_feedback>};
   PrecisionChoice master{
-      *this,
-      "master",
-      "\"auto\"",
-      {{"auto", std::nullopt},
-       {"fp64", Precision{DType::f64}},
-       {"fp32", Precision{DType::f32}},
-       {"bf16", Precision{DType::bf16}},
-       {"fp16", Precision{DType::f16}}},
+      *this, "master", "\"auto\"", std::span<const PrecisionWord>(plain_types),
       "Type of the weights that the optimizer updates; auto: the recipe's."};
   PrecisionChoice moments{
-      *this,
-      "moments",
-      "\"auto\"",
-      {{"auto", std::nullopt},
-       {"fp64", Precision{DType::f64}},
-       {"fp32", Precision{DType::f32}},
-       {"bf16", Precision{DType::bf16}},
-       {"fp16", Precision{DType::f16}},
-       {"fp8", Precision{DType::e4m3, Scaling::current}}},
+      *this, "moments", "\"auto\"", std::span<const PrecisionWord>(types_and_fp8),
       "Type of the optimizer's moments; fp8 is E4M3 with a scale for each tensor; "
       "auto: the recipe's."};
   Choice<std::optional<Rounding>> rounding{

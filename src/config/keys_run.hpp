@@ -36,11 +36,13 @@ struct RunKeys : Section {
                within(0, unbounded),
                "Seed of initial weights, sample order and synthetic data.",
                sets<&RunConfig::run, &RunSettings::seed>};
-  String device{
+  Choice<DeviceChoice> device{
       *this,
       "device",
       "\"auto\"",
-      "auto|cpu|cuda",
+      {{"auto", DeviceChoice::automatic},
+       {"cpu", DeviceChoice::cpu},
+       {"cuda", DeviceChoice::cuda}},
       "Where to compute: cpu, cuda (a GPU for each rank), or auto: GPUs where the "
       "program was built for them and every rank's node has one, else the CPU.",
       sets<&RunConfig::run, &RunSettings::device>};
@@ -72,9 +74,15 @@ struct RunKeys : Section {
 struct DataKeys : Section {
   constexpr DataKeys() : Section("data") {}
 
-  String source{*this, "source", "\"bytes\"", "bytes|tokens|synthetic",
-                "bytes: files as they are; tokens: HDF5 files with a dataset tokens; "
-                "synthetic: a Markov chain of known entropy."};
+  Choice<io::SourceKind> source{
+      *this,
+      "source",
+      "\"bytes\"",
+      {{"bytes", io::SourceKind::bytes},
+       {"tokens", io::SourceKind::tokens},
+       {"synthetic", io::SourceKind::synthetic}},
+      "bytes: files as they are; tokens: HDF5 files with a dataset tokens; "
+      "synthetic: a Markov chain of known entropy."};
   Strings paths{
       *this, "paths", "[]",
       "Files to train on, or globs such as docs/*.md; relative ones are relative "

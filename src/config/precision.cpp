@@ -19,9 +19,8 @@ constexpr std::array keys = {ClassKey{key::precision.weights, weights},
                              ClassKey{key::precision.moments, moments}};
 
 const Recipe& named_recipe(const io::Deck& deck) {
-  std::string name = deck[key::precision.recipe];
-  if (name == "auto") name = deck[key::precision.compute];
-  return recipe_named(name == "fp8" ? "te_current" : name);
+  const Recipe* named = deck[key::precision.recipe];
+  return named != nullptr ? *named : *deck[key::precision.compute];
 }
 
 }  // namespace

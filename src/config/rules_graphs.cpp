@@ -29,8 +29,8 @@ Advice without() { return {key::run.cuda_graphs, {"false"}}; }
 void Rules::graph_rules() {
   if (!config_.run.cuda_graphs) return;
   const std::string graphs = show(key::run.cuda_graphs);
-  rule({key::run.cuda_graphs, key::run.device}, config_.run.device == "cuda", graphs,
-       " launches on a GPU, but ", key::run.device, " may take none", [&] {
+  rule({key::run.cuda_graphs, key::run.device}, config_.run.device == DeviceChoice::cuda,
+       graphs, " launches on a GPU, but ", key::run.device, " may take none", [&] {
          return advise({{key::run.device, {"\"cuda\""}}, without()});
        });
   rule({key::run.cuda_graphs, key::model.architecture}, !config_.model.has_experts(),

@@ -51,11 +51,11 @@ void Rules::model_rules() {
        " has a gate, and ", key::model.architecture,
        " has no tensor for it: write model.activation = \"auto\"");
   rule({key::model.vocabulary, key::data.source},
-       m.vocabulary > 0 || config_.data.kind == "bytes",
+       m.vocabulary > 0 || config_.data.kind == io::SourceKind::bytes,
        "model.vocabulary must be given with ", key::data.source,
        ": only bytes have a default, 257");
   rule({key::model.vocabulary, key::data.source},
-       config_.data.kind != "bytes" || m.vocabulary > io::end_of_text,
+       config_.data.kind != io::SourceKind::bytes || m.vocabulary > io::end_of_text,
        key::model.vocabulary, " is too small for ", key::data.source,
        ", which has 256 bytes and an end of text", [&] {
          return advise({{key::model.vocabulary,

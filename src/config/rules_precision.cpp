@@ -40,12 +40,13 @@ void Rules::precision_rules() {
   const PrecisionSettings& precision = config_.precision;
   const std::string_view compute = compute_of(precision.recipe);
   rule({key::precision.recipe, key::precision.compute},
-       deck_[key::precision.compute] == compute, key::precision.recipe, " multiplies in ",
-       std::string(compute), ", which contradicts ", key::precision.compute, [&] {
+       compute_of(*deck_[key::precision.compute]) == compute, key::precision.recipe,
+       " multiplies in ", std::string(compute), ", which contradicts ",
+       key::precision.compute, [&] {
          return advise({{key::precision.compute, {format("\"{}\"", compute)}},
                         {key::precision.recipe, {"\"auto\""}}});
        });
-  const bool proof = deck_[key::precision.compute] == "fp64";
+  const bool proof = compute_of(*deck_[key::precision.compute]) == "fp64";
   for (const ClassKey& row : class_keys())
     rule(
         {row.key, key::precision.compute},

@@ -31,8 +31,9 @@ void Rules::run_rules() {
       key::run.name, " cannot name a folder under runs/, where ", key::run.directory,
       " puts the run: write a name without '/', or give run.directory");
   rule({key::comm.backend, key::run.device},
-       config_.run.backend != "nccl" || config_.run.device != "cpu", key::comm.backend,
-       " carries messages between GPUs, but ", key::run.device,
+       config_.run.backend != comm::Backend::nccl ||
+           config_.run.device != DeviceChoice::cpu,
+       key::comm.backend, " carries messages between GPUs, but ", key::run.device,
        ": write run.device = \"cuda\" or comm.backend = \"auto\"");
   rule({key::checkpoint.resume}, !config_.checkpoint.resume.empty(),
        key::checkpoint.resume,
@@ -42,8 +43,8 @@ void Rules::run_rules() {
 }
 
 void Rules::data_rules() {
-  const bool synthetic = config_.data.kind == "synthetic";
-  const bool files = config_.data.kind == "bytes" || config_.data.kind == "tokens";
+  const bool synthetic = config_.data.kind == io::SourceKind::synthetic;
+  const bool files = !synthetic;
   rule({key::data.paths, key::data.source}, !files || !config_.data.paths.empty(),
        key::data.source,
        " needs files: write data.paths = [\"FILE\"], or data.source = "

@@ -27,7 +27,7 @@ void resolve_model(const io::Deck& deck, model::ModelConfig& model) {
   if (model.feed_forward == 0)
     model.feed_forward =
         model.gated() ? divide_up(8 * model.hidden, 3 * 64) * 64 : 4 * model.hidden;
-  if (model.vocabulary == 0 && deck[key::data.source] == "bytes")
+  if (model.vocabulary == 0 && deck[key::data.source] == io::SourceKind::bytes)
     model.vocabulary = io::end_of_text + 1;
 }
 
@@ -35,7 +35,7 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
                              const Strings& paths) {
   io::SourceConfig source{deck[key::data.source], deck[paths], config.model.sequence,
                           config.model.vocabulary, config.run.seed};
-  if (deck.given(paths) && source.kind != "synthetic")
+  if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
   return source;
 }

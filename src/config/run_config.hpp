@@ -10,6 +10,7 @@
 #include "base/dtype.hpp"
 #include "base/recipe.hpp"
 #include "comm/mesh.hpp"
+#include "comm/transport.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
@@ -22,14 +23,17 @@
 
 namespace trireme::config {
 
+// run.device: where to compute. automatic: on GPUs where every rank has one.
+enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
+
 struct RunSettings {
   std::string name, directory;
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
-  std::string device;  // "auto", "cpu" or "cuda"
+  DeviceChoice device = DeviceChoice::automatic;
   bool share_gpus = false;
   bool cuda_graphs = false;
-  std::string backend;    // comm.backend: "auto", "mpi" or "nccl"
+  comm::Backend backend = comm::Backend::automatic;
   int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none
 };

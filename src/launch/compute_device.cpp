@@ -10,12 +10,15 @@
 namespace trireme::launch {
 namespace {
 
+using config::DeviceChoice;
+
 // Whether every rank of the job computes on a GPU.
-bool wants_gpus(comm::World& world, const std::string& wanted,
+bool wants_gpus(comm::World& world, config::DeviceChoice wanted,
                 const std::vector<CudaDevice>& gpus) {
-  if (wanted == "cpu") return false;
-  const bool here = !gpus.empty() && (wanted == "cuda" || !gpus.front().emulated);
-  if (wanted == "auto") return world.max(here ? 0 : 1) == 0;
+  if (wanted == DeviceChoice::cpu) return false;
+  const bool here =
+      !gpus.empty() && (wanted == DeviceChoice::cuda || !gpus.front().emulated);
+  if (wanted == DeviceChoice::automatic) return world.max(here ? 0 : 1) == 0;
   world.agree([&] {
     require(
         has_cuda, Status::resources,
@@ -36,8 +39,8 @@ std::string ComputeDevice::describe() const {
   return gpu.name + (transport == comm::Transport::nccl ? ", NCCL" : ", MPI");
 }
 
-ComputeDevice choose_device(comm::World& world, const std::string& wanted,
-                            const std::string& backend, bool share_gpus) {
+ComputeDevice choose_device(comm::World& world, config::DeviceChoice wanted,
+                            comm::Backend backend, bool share_gpus) {
   ComputeDevice chosen;
   std::vector<CudaDevice> gpus;
   world.agree([&] { gpus = cuda_devices(); });
@@ -58,17 +61,17 @@ ComputeDevice choose_device(comm::World& world, const std::string& wanted,
   return chosen;
 }
 
-ComputeDevice expected_device(const std::string& wanted, const std::string& backend,
+ComputeDevice expected_device(config::DeviceChoice wanted, comm::Backend backend,
                               bool share_gpus) {
   ComputeDevice expected;
-  if (!has_cuda || wanted == "cpu") return expected;
+  if (!has_cuda || wanted == DeviceChoice::cpu) return expected;
   const auto gpus = cuda_devices();
   const bool here = !gpus.empty();
   if (here) expected.gpu = gpus.front();
-  if (wanted == "auto" && (!here || expected.gpu.emulated)) return {};
+  if (wanted == DeviceChoice::automatic && (!here || expected.gpu.emulated)) return {};
   expected.device = Device::cuda(0);
   const bool direct = comm::nccl_version() != "not built in" && !share_gpus;
-  if (backend == "nccl" || (backend == "auto" && direct))
+  if (backend == comm::Backend::nccl || (backend == comm::Backend::automatic && direct))
     expected.transport = comm::Transport::nccl;
   return expected;
 }

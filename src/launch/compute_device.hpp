@@ -8,6 +8,7 @@
 #include "base/device.hpp"
 #include "comm/transport.hpp"
 #include "comm/world.hpp"
+#include "config/run_config.hpp"
 
 namespace trireme::launch {
 
@@ -20,16 +21,15 @@ struct ComputeDevice {
   std::string describe() const;
 };
 
-// wanted: run.device ("auto": GPUs if every rank's node has one, else the CPU; an
-// emulated GPU is taken only if it is asked for by "cuda"). backend: comm.backend.
-// Collective over the world. Throws Error(resources), on every rank, when what is wanted
-// cannot be had.
-ComputeDevice choose_device(comm::World& world, const std::string& wanted,
-                            const std::string& backend, bool share_gpus);
+// wanted: automatic takes GPUs if every rank's node has one, else the CPU; an emulated
+// GPU is taken only if it is asked for by cuda. backend: comm.backend. Collective over
+// the world. Throws Error(resources), on every rank, when what is wanted cannot be had.
+ComputeDevice choose_device(comm::World& world, config::DeviceChoice wanted,
+                            comm::Backend backend, bool share_gpus);
 
-// The same for a plan, without a job: GPUs if they are asked for, or "auto" finds one
+// The same for a plan, without a job: GPUs if they are asked for, or automatic finds one
 // here. NCCL where the program has it, unless `backend` or shared GPUs rule it out.
-ComputeDevice expected_device(const std::string& wanted, const std::string& backend,
+ComputeDevice expected_device(config::DeviceChoice wanted, comm::Backend backend,
                               bool share_gpus);
 
 }  // namespace trireme::launch

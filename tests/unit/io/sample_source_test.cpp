@@ -47,7 +47,7 @@ class SampleSourceTest : public testing::Test {
 
 using Tokens = std::vector<std::int32_t>;
 
-SourceConfig config_of(const std::string& kind, std::vector<std::string> paths,
+SourceConfig config_of(SourceKind kind, std::vector<std::string> paths,
                        std::int64_t sequence, std::int64_t vocabulary = 257) {
   return {.kind = kind,
           .paths = std::move(paths),
@@ -93,7 +93,7 @@ TEST_F(SampleSourceTest, BytesAreFilesEachFollowedByEndOfText) {
              c = file("c.txt", "!");
   const Tokens expected{'h', 'e', 'l', 'l', 'o', 256, 255, 0, 'z', 256, '!', 256};
   for (const std::int64_t sequence : {1, 2, 3, 4, 5, 7, 10, 11}) {
-    const auto source = open_source(config_of("bytes", {a, b, c}, sequence));
+    const auto source = open_source(config_of(SourceKind::bytes, {a, b, c}, sequence));
     EXPECT_EQ(source->tokens(), 12);
     EXPECT_EQ(source->samples(), 11 / sequence);
     EXPECT_EQ(source->windows(), (11 + sequence - 1) / sequence);
@@ -111,7 +111,7 @@ TEST_F(SampleSourceTest, GlobsAreSortedAndManyFilesNeedFewDescriptors) {
     for (const char digit : digits) expected.push_back(digit);
     expected.push_back(256);
   }
-  const auto source = open_source(config_of("bytes", {path("part*")}, 7));
+  const auto source = open_source(config_of(SourceKind::bytes, {path("part*")}, 7));
   const auto all = reassemble(*source, 7);
   EXPECT_EQ(Tokens(all.begin(), all.begin() + 1500), expected);
   const auto open_now = std::distance(fs::directory_iterator("/proc/self/fd"), {});
@@ -121,7 +121,7 @@ TEST_F(SampleSourceTest, GlobsAreSortedAndManyFilesNeedFewDescriptors) {
 
 TEST_F(SampleSourceTest, TokensOfHdf5Files) {
   const auto a = tokens_file("a.h5", {5, 6, 7}), b = tokens_file("b.h5", {8, 0, 9, 1});
-  const auto source = open_source(config_of("tokens", {a, b}, 4, 10));
+  const auto source = open_source(config_of(SourceKind::tokens, {a, b}, 4, 10));
   EXPECT_EQ(source->samples(), 1);
   EXPECT_EQ(source->windows(), 2);
   EXPECT_EQ(sample(*source, 0, 4), (Tokens{5, 6, 7, 8, 0}));
@@ -132,7 +132,7 @@ TEST_F(SampleSourceTest, ChangedFilesAreAnErrorNotASignal) {
   const std::string text(5000, 'x');
   for (const int change : {0, 1, 2}) {
     const auto name = file("changing.txt", text);
-    const auto source = open_source(config_of("bytes", {name}, 16));
+    const auto source = open_source(config_of(SourceKind::bytes, {name}, 16));
     sample(*source, 300, 16);
     if (change == 0) fs::resize_file(name, 100);
     if (change == 1) std::ofstream(name, std::ios::app) << "more";
@@ -142,7 +142,7 @@ TEST_F(SampleSourceTest, ChangedFilesAreAnErrorNotASignal) {
     EXPECT_EQ(status_of([&] { sample(*source, 0, 16); }), Status::io) << change;
   }
   const auto name = tokens_file("changing.h5", Tokens(5000, 3));
-  const auto source = open_source(config_of("tokens", {name}, 16));
+  const auto source = open_source(config_of(SourceKind::tokens, {name}, 16));
   sample(*source, 300, 16);
   fs::resize_file(name, 3000);
   EXPECT_EQ(status_of([&] { sample(*source, 300, 16); }), Status::io);
@@ -152,21 +152,27 @@ TEST_F(SampleSourceTest, ChangedFilesAreAnErrorNotASignal) {
 
 TEST_F(SampleSourceTest, BadBytes) {
   const auto good = file("good.txt", "0123456789"), empty = file("empty.txt", "");
-  EXPECT_EQ(status_of_open(config_of("bytes", {good}, 10)), Status::done);
-  EXPECT_EQ(status_of_open(config_of("bytes", {good}, 11)), Status::bad_content);
-  EXPECT_EQ(status_of_open(config_of("bytes", {good}, 4, 256)), Status::bad_content);
-  EXPECT_EQ(status_of_open(config_of("bytes", {good, empty}, 4)), Status::bad_content);
-  EXPECT_EQ(status_of_open(config_of("bytes", {directory_}, 4)), Status::bad_content);
-  EXPECT_EQ(status_of_open(config_of("bytes", {"/dev/zero"}, 4)), Status::bad_content);
-  EXPECT_EQ(status_of_open(config_of("bytes", {}, 4)), Status::missing_input);
-  EXPECT_EQ(status_of_open(config_of("bytes", {path("no")}, 4)), Status::missing_input);
-  EXPECT_EQ(status_of_open(config_of("bytes", {path("n*")}, 4)), Status::missing_input);
-  EXPECT_EQ(status_of_open(config_of("words", {good}, 4)), Status::bad_content);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {good}, 10)), Status::done);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {good}, 11)),
+            Status::bad_content);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {good}, 4, 256)),
+            Status::bad_content);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {good, empty}, 4)),
+            Status::bad_content);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {directory_}, 4)),
+            Status::bad_content);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {"/dev/zero"}, 4)),
+            Status::bad_content);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {}, 4)), Status::missing_input);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {path("no")}, 4)),
+            Status::missing_input);
+  EXPECT_EQ(status_of_open(config_of(SourceKind::bytes, {path("n*")}, 4)),
+            Status::missing_input);
 }
 
 TEST_F(SampleSourceTest, BadTokens) {
   const auto open = [&](const std::string& name, std::int64_t vocabulary) {
-    return status_of_open(config_of("tokens", {name}, 2, vocabulary));
+    return status_of_open(config_of(SourceKind::tokens, {name}, 2, vocabulary));
   };
   const auto good = tokens_file("good.h5", {1, 2, 3, 4, 5});
   EXPECT_EQ(open(good, 6), Status::done);
@@ -185,7 +191,7 @@ TEST_F(SampleSourceTest, BadTokens) {
   Tokens tokens(100, 1);
   tokens[50] = 9;
   const auto source =
-      open_source(config_of("tokens", {tokens_file("m.h5", tokens)}, 2, 6));
+      open_source(config_of(SourceKind::tokens, {tokens_file("m.h5", tokens)}, 2, 6));
   EXPECT_EQ(status_of([&] { sample(*source, 25, 2); }), Status::bad_content);
   EXPECT_EQ(status_of([&] { sample(*source, 26, 2); }), Status::done);
 }
@@ -193,7 +199,7 @@ TEST_F(SampleSourceTest, BadTokens) {
 TEST_F(SampleSourceTest, AnyThreadMayRead) {
   std::string text;
   for (int i = 0; i < 20000; ++i) text += static_cast<char>(i * 31 % 251);
-  const auto source = open_source(config_of("bytes", {file("t", text)}, 64));
+  const auto source = open_source(config_of(SourceKind::bytes, {file("t", text)}, 64));
   std::array<Tokens, 4> seen;
   std::vector<std::thread> threads;
   for (auto& tokens : seen)
@@ -207,8 +213,8 @@ TEST(Synthetic, EntropyIsExact) {
   constexpr double ln2 = std::numbers::ln2;
   for (const auto& [vocabulary, entropy] : std::map<std::int64_t, double>{
            {1, 0.0}, {2, ln2}, {3, 1.5 * ln2}, {4, 1.75 * ln2}, {5000, 1.75 * ln2}})
-    EXPECT_DOUBLE_EQ(synthetic_entropy(config_of("synthetic", {}, 8, vocabulary)),
-                     entropy);
+    EXPECT_DOUBLE_EQ(
+        synthetic_entropy(config_of(SourceKind::synthetic, {}, 8, vocabulary)), entropy);
 }
 
 // Counts of token pairs of many samples: each token has min(V, 4) successors with
@@ -222,7 +228,8 @@ TEST(Synthetic, HasTheSuccessorsItPromises) {
       {13, {.5, .25, .125, .125}}};
   for (const auto& [vocabulary, expected] : probabilities) {
     const std::int64_t sequence = 100;
-    const auto source = open_source(config_of("synthetic", {}, sequence, vocabulary));
+    const auto source =
+        open_source(config_of(SourceKind::synthetic, {}, sequence, vocabulary));
     std::map<std::int32_t, std::map<std::int32_t, double>> pairs;
     std::map<std::int32_t, double> total, starts;
     for (std::int64_t i = 0; i < 2000; ++i) {
@@ -253,7 +260,7 @@ TEST(Synthetic, HasTheSuccessorsItPromises) {
 }
 
 TEST(Synthetic, IsAFunctionOfSeedAndSample) {
-  auto config = config_of("synthetic", {}, 20, 50000);
+  auto config = config_of(SourceKind::synthetic, {}, 20, 50000);
   const auto source = open_source(config), again = open_source(config);
   const auto far = sample(*source, 123456789, 20), near = sample(*source, 3, 20);
   EXPECT_EQ(sample(*again, 123456789, 20), far);

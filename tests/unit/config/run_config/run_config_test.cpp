@@ -20,7 +20,7 @@ RunConfig config_of(const std::vector<std::string>& overrides = {}, int ranks = 
 TEST(RunConfig, Defaults) {
   const RunConfig config = config_of();
   EXPECT_EQ(config.run.directory, "runs/run");
-  EXPECT_EQ(config.run.device, "auto");
+  EXPECT_EQ(config.run.device, config::DeviceChoice::automatic);
   EXPECT_EQ(config.run.steps, 10);
   EXPECT_EQ(config.model.architecture, model::Architecture::llama);
   EXPECT_EQ(config.model.kv_heads, 4);
@@ -109,7 +109,7 @@ TEST(RunConfig, EveryValueArrives) {
   EXPECT_TRUE(c.model.tie_embeddings);
   EXPECT_EQ(c.model.initializer_range, 0.5);
   EXPECT_EQ(c.z_loss, 1e-4);
-  EXPECT_EQ(c.data.kind, "tokens");
+  EXPECT_EQ(c.data.kind, io::SourceKind::tokens);
   EXPECT_EQ(c.data.seed, 7u);
   EXPECT_EQ(c.validation.paths, std::vector<std::string>{"v"});
   EXPECT_EQ(c.parallel.mesh, (comm::MeshShape{1, 2, 1, 2}));
@@ -232,7 +232,7 @@ TEST(RunConfig, DecksOfTheProgram) {
             (comm::MeshShape{.pipeline = 2, .data = 2, .context = 2, .tensor = 2}));
   const auto moe = config::load_run(inputs + "moe-small.toml", {}, 4);
   EXPECT_TRUE(moe.config.model.has_experts());
-  EXPECT_EQ(llama.config.data.kind, "tokens");
+  EXPECT_EQ(llama.config.data.kind, io::SourceKind::tokens);
 }
 
 // Everything wrong is said at once: syntax of overrides, keys, values and rules.
