@@ -2,7 +2,7 @@
 // all state, W that of the rounded weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/cuts.cuh"
-#include "kernels/cuda/optimizer/optimizer.hpp"
+#include "kernels/optimizer.hpp"
 #include "kernels/optimizer_types.hpp"
 
 namespace trireme::kernels::cuda {
