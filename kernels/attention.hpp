@@ -1,7 +1,7 @@
 // Causal attention with grouped queries, in blocks: S x S is never held.
-// Legend: B sequences, S positions, T = B * S rows, H query heads, G key/value heads,
-// K head width. H need not be a multiple of G: `kv_head_H` maps each query head.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, T = B * S rows, H query heads, G key/value heads, K
+// head width. H need not be a multiple of G: `kv_head_H` maps each query head.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// Cross-entropy over a vocabulary that may be split over ranks, a chunk of rows at a
-// time. Legend: C rows of the chunk, V columns (vocabulary entries) on this rank. With m
-// = max logit, s = sum exp(logit - m), z = m + log s:
+// Cross-entropy over a vocabulary that may be split over ranks, by chunks of rows.
+// SPDX-License-Identifier: Apache-2.0
+// Legend: C rows of the chunk, V columns (vocabulary entries) on this rank. With m = max
+// logit, s = sum exp(logit - m), z = m + log s:
 //   loss = z - logit[target] + z_loss * z^2,
 //   dlogit = scale * (exp(logit - z) * (1 + 2 z_loss z) - [column is the target]).
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // FP8 numbers: E4M3 and E5M2, their bits, and matrices of them with their scales.
+// SPDX-License-Identifier: Apache-2.0
 // Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022, section 3; OCP,
 // "8-bit Floating Point Specification", 2023.
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <bit>

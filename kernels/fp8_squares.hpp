@@ -1,7 +1,7 @@
-// Tensors in FP8 with a scale for each square of 128 x 128, of which a rank has any run
-// of elements: squares are those of the whole tensor, so that codes and scales do not
-// depend on who holds what.
+// Tensors in FP8 with a scale for each 128 x 128 block.
 // SPDX-License-Identifier: Apache-2.0
+// A rank has any run of a tensor's elements. Blocks are those of the whole tensor, so
+// that codes and scales do not depend on who holds what.
 #pragma once
 
 #include "base/device.hpp"

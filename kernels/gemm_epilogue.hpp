@@ -1,6 +1,7 @@
-// Matrix products with what a layer does right before or behind them: the library's fused
-// kernels on GPUs that have them, elsewhere the product and a kernel of its own.
+// Matrix products with what a layer does right before or behind them.
 // SPDX-License-Identifier: Apache-2.0
+// GPUs whose library has fused kernels run these, elsewhere the product and a kernel of
+// its own.
 #pragma once
 
 #include "kernels/activation.hpp"

@@ -1,6 +1,7 @@
-// Rows of tokens sorted by expert: the sort, the way there and back, and the products of
-// each expert with its own rows. Legend: T tokens, K experts of a token, E experts, N and
-// R sorted rows, D, I, O widths. SPDX-License-Identifier: Apache-2.0
+// Rows of tokens sorted by expert: the sort, the way there and back, products of each.
+// SPDX-License-Identifier: Apache-2.0
+// Legend: T tokens, K experts of a token, E experts, N and R sorted rows, D, I, O
+// widths.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // RMSNorm and LayerNorm over rows, forward and backward.
-// T rows (tokens), D row length; x, y, dy, dx in the compute dtype, statistics and weight
-// gradients in the accumulator dtype (f64 for f64, else f32).
 // SPDX-License-Identifier: Apache-2.0
+// T rows (tokens), D row length; x, y, dy, dx in the compute dtype, statistics and
+// weight gradients in the accumulator dtype (f64 for f64, else f32).
 #pragma once
 
 #include "base/device.hpp"

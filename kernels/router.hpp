@@ -1,7 +1,9 @@
-// The router of a mixture of experts: scores, choice, weights, capacity, and the losses
-// that balance the experts. Legend: T tokens (sequence after sequence, B of them), E
-// experts, K experts of a token. Scores, weights and their gradients are f32, or f64
-// where the model is. SPDX-License-Identifier: Apache-2.0
+// The router of a mixture of experts: scores, choice, weights, capacity, losses.
+// SPDX-License-Identifier: Apache-2.0
+// Losses balance the experts. Scores, weights and their gradients are f32, or f64 where
+// the model is.
+// Legend: T tokens (sequence after sequence, B of them), E experts, K experts of a
+// token.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Runs a grid block by block, each CUDA thread as a fiber that goes on until it must
-// wait.
+// Runs a grid block by block, each CUDA thread as a fiber.
 // SPDX-License-Identifier: Apache-2.0
+// A fiber goes on until it must wait.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// A stopped flow of control and the switch between two of them. CMake picks one of
-// context_x86_64.cpp (a few nanoseconds) and context_ucontext.cpp (any POSIX system).
+// A stopped flow of control and the switch between two of them.
 // SPDX-License-Identifier: Apache-2.0
+// CMake picks one of context_x86_64.cpp (a few nanoseconds) and context_ucontext.cpp
+// (any POSIX system).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// Emulated device memory: a range of addresses that the host cannot touch between its
-// uses.
+// Emulated device memory: addresses that the host cannot touch between their uses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
-// Ends the process with a message: what a real GPU would do wrong in silence is an error
-// here.
+// Ends the process with a message.
 // SPDX-License-Identifier: Apache-2.0
+// What a real GPU would do wrong in silence is an error here.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// What the address sanitizer must be told: switches of stacks, and memory not to be
-// touched.
+// What the address sanitizer must be told: switches of stacks, forbidden memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,9 +1,9 @@
 // Attention backward of a part, on the host: scores are computed again, block by block.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
-// Source: Dao, "FlashAttention-2", 2023, algorithm 2, with s' = scale log2(e) q k^T.
-// A task is one sequence and one key/value head: it alone adds to that dk and dv, in a
-// fixed order of query heads and blocks, so that no sum depends on the threads.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// Source: Dao, "FlashAttention-2", 2023, algorithm 2, with s' = scale log2(e) q k^T. A
+// task is one sequence and one key/value head: it alone adds to that dk and dv, in a
+// fixed order of query heads and blocks, so that no sum depends on the threads.
 #include "base/memory.hpp"
 #include "kernels/host/attention.hpp"
 #include "kernels/host/attention_blocks.hpp"

@@ -1,9 +1,8 @@
-// How attention is cut: blocks of queries and keys, stripes of a diagonal block, packing,
-// and workers that share tasks.
+// How attention is cut: blocks of queries and keys, stripes of a diagonal block, workers.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Packed blocks hold queries as columns (`_t`: [K][block], positions along the lanes) so
 // that maxima and sums over keys need no sum across lanes, or as rows ([block][K]).
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

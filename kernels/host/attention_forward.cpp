@@ -1,9 +1,9 @@
 // Attention forward of a part, on the host: online softmax over blocks of keys.
+// SPDX-License-Identifier: Apache-2.0
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao et al., "FlashAttention", 2022, algorithm 1. Scores are kept in units of
 // log 2: with s' = scale log2(e) q k^T, softmax is 2^(s' - max) / sum. A part that is
 // merged goes on from o and lse of the parts before it: o^T = o, max = lse, sum = 1.
-// SPDX-License-Identifier: Apache-2.0
 #include "base/memory.hpp"
 #include "kernels/host/attention.hpp"
 #include "kernels/host/attention_blocks.hpp"

@@ -1,6 +1,7 @@
-// What attention's inner loops are made of: vectors that fill the widest register, 2^x,
-// transposition, and a product of small packed matrices held in registers.
+// What attention's inner loops are made of.
 // SPDX-License-Identifier: Apache-2.0
+// These are vectors that fill the widest register, 2^x, transposition, and a product of
+// small packed matrices held in registers.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
-// Cross-entropy on the host: one pass over the logits for the statistics, one for the
-// gradient. C rows of the chunk, V columns on this rank, R ranks; L the logits' type.
+// Cross-entropy on the host: a pass for the statistics, and one for the gradient.
 // SPDX-License-Identifier: Apache-2.0
+// C rows of the chunk, V columns on this rank, R ranks; L the logits' type.
 #include "kernels/cross_entropy.hpp"
 
 #include <cmath>

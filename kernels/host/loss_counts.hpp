@@ -1,5 +1,4 @@
-// LossCounts: how many numbers saturate and how many are flushed, counted by many
-// threads.
+// LossCounts: how many numbers saturate and are flushed, counted by many threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

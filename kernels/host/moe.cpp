@@ -1,6 +1,6 @@
 // Rows of tokens sorted by expert, on the host.
-// T tokens, K experts of a token, E experts, N and R sorted rows, D width.
 // SPDX-License-Identifier: Apache-2.0
+// T tokens, K experts of a token, E experts, N and R sorted rows, D width.
 #include "kernels/moe.hpp"
 
 #include "kernels/host/rows.hpp"

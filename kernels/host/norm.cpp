@@ -1,7 +1,7 @@
-// RMSNorm and LayerNorm on the host. A row is read several times but from the first-level
-// cache after the first; rows are shared among threads.
-// T rows, D row length; A is the type of sums and statistics.
+// RMSNorm and LayerNorm on the host.
 // SPDX-License-Identifier: Apache-2.0
+// A row is read several times but from the first-level cache after the first; rows are
+// shared among threads. T rows, D row length; A is the type of sums and statistics.
 #include "kernels/norm.hpp"
 
 #include "kernels/host/add_rows.hpp"

@@ -1,7 +1,7 @@
-// The router of a mixture of experts on the host. Rows (tokens) are independent and
-// shared among threads; E is small, so that each row is a few short loops.
-// T tokens, E experts, K experts of a token, B sequences.
+// The router of a mixture of experts on the host.
 // SPDX-License-Identifier: Apache-2.0
+// Rows (tokens) are independent and shared among threads; E is small, so that each row
+// is a few short loops. T tokens, E experts, K experts of a token, B sequences.
 #include "kernels/router.hpp"
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Conversions, exp and the logistic function written so that compilers vectorise loops
-// over them: no branches, no calls, no tables.
+// Conversions, exp and the logistic function in a form that compilers vectorise.
 // SPDX-License-Identifier: Apache-2.0
+// There are no branches, no calls and no tables.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,7 @@
 // Attention in plain double loops.
-// Legend: B sequences, S positions, T = B * S, H query heads, G key/value heads, K width.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, T = B * S, H query heads, G key/value heads, K
+// width.
 #include "kernels/reference/attention.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Counts of matrix products by the types of their operands: proof that nothing multiplies
-// in another type than its recipe says.
+// Counts of matrix products by the types of their operands.
 // SPDX-License-Identifier: Apache-2.0
+// They prove that nothing multiplies in another type than its recipe says.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Philox 4x32-10: random numbers as a pure function of (key, counter).
+// SPDX-License-Identifier: Apache-2.0
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-// 2011. SPDX-License-Identifier: Apache-2.0
+// 2011.
 #pragma once
 
 #include <array>

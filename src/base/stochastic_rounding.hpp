@@ -1,7 +1,8 @@
-// Stochastic rounding: to one of the two neighbours in a narrower type, by chance, so
-// that the expectation of the result is the number itself. Source: Gupta et al., "Deep
-// learning with limited numerical precision", 2015, section 3.
+// Stochastic rounding to one of the two neighbours in a narrower type.
 // SPDX-License-Identifier: Apache-2.0
+// It is by chance, so that the expectation of the result is the number itself.
+// Source: Gupta et al., "Deep learning with limited numerical precision", 2015, section
+// 3.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
-// Attention on CUDA devices: the choice between tensor cores and plain arithmetic, and
-// the small kernels around them.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// Attention on CUDA devices: who does it, and the small kernels around it.
 // SPDX-License-Identifier: Apache-2.0
+// Tensor cores or plain arithmetic do it, by types, widths and alignments.
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 #include <algorithm>
 #include <array>
 

@@ -1,6 +1,6 @@
-// cuDNN's fused attention, where a build has it: causal attention of whole sequences to
-// themselves, in bf16 and f16.
+// cuDNN's fused attention, where a build has it.
 // SPDX-License-Identifier: Apache-2.0
+// It is for causal attention of whole sequences to themselves, in bf16 and fp16.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// Tiles of attention for tensor cores: rows of K 16-bit elements in shared memory, moved
-// there asynchronously, and the fragments that a warp multiplies.
-// A fragment of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), with lane =
-// 4 g + t: sums d hold rows g, g, g + 8, g + 8 at columns 2t, 2t + 1, 2t, 2t + 1.
+// Tiles of attention for tensor cores, and the fragments that a warp multiplies.
 // SPDX-License-Identifier: Apache-2.0
+// Rows of K 16-bit elements are moved to shared memory asynchronously. A fragment of
+// mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), with lane = 4 g + t: sums
+// d hold rows g, g, g + 8, g + 8 at columns 2t, 2t + 1, 2t, 2t + 1.
 #pragma once
 
 #include <cuda_machine/mma.cuh>

@@ -1,8 +1,8 @@
 // Attention forward in plain arithmetic: every type, every head width.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
-// A block does 16 R queries of one head of one sequence, 64 keys at a time.
-// Source: Dao, "FlashAttention-2", 2023, algorithm 1, with s' = scale log2(e) q k^T.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width. A
+// block does 16 R queries of one head of one sequence, 64 keys at a time.
+// Source: Dao, "FlashAttention-2", 2023, algorithm 1, with s' = scale log2(e) q k^T.
 #include <cmath>
 #include <cuda_machine/shared.cuh>
 #include <limits>

@@ -1,9 +1,9 @@
-// Attention backward in plain arithmetic: every type, every head width. One kernel for
-// dq, by tiles of queries, and one for dk and dv, by tiles of keys, so that every sum has
-// one owner and a fixed order.
+// Attention backward in plain arithmetic: every type, every head width.
+// SPDX-License-Identifier: Apache-2.0
+// One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys, so
+// that every sum has one owner and a fixed order.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao, "FlashAttention-2", 2023, algorithm 2, with s' = scale log2(e) q k^T.
-// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cuda_machine/shared.cuh>
 

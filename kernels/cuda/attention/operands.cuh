@@ -1,7 +1,6 @@
-// What attention's kernels are given: where rows lie, which keys a query sees, where
-// results go.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
+// What attention's kernels are given: rows, which keys a query sees, results.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// Attention forward on tensor cores, in bf16 and fp16: a block does 128 queries of one
-// head of one sequence, 32 a warp, 64 keys at a time, which arrive while the ones before
-// are worked on.
+// Attention forward on tensor cores, in bf16 and fp16.
+// SPDX-License-Identifier: Apache-2.0
+// A block does 128 queries of one head of one sequence, 32 a warp, 64 keys at a time,
+// which arrive while the ones before are worked on.
 // Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // Source: Dao, "FlashAttention-2", 2023, algorithm 1 and section 3.3.
-// SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
 #include "kernels/cuda/attention/fragments.cuh"

@@ -1,7 +1,8 @@
-// Tiles of attention in plain arithmetic, for every type and head width: a block of
-// 16 x 16 threads holds a tile of 16 R rows by 64 columns of scores, R x 4 a thread.
-// Rows are read in chunks of columns, so that shared memory does not limit the width.
+// Tiles of attention in plain arithmetic, for every type and head width.
 // SPDX-License-Identifier: Apache-2.0
+// A block of 16 x 16 threads holds a tile of 16 R rows by 64 columns of scores, R x 4 a
+// thread. Rows are read in chunks of columns, so that shared memory does not limit the
+// width.
 #pragma once
 
 #include "kernels/cuda/attention/operands.cuh"

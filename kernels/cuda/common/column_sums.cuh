@@ -1,6 +1,7 @@
-// Sums over the rows of a matrix in two passes: partial rows in the workspace, then their
-// sum. T rows, N columns, P partial rows.
+// Sums over the rows of a matrix in two passes.
 // SPDX-License-Identifier: Apache-2.0
+// The first leaves partial rows in the workspace, the second adds them. T rows, N
+// columns, P partial rows.
 #pragma once
 
 #include "kernels/cuda/common/rows.cuh"

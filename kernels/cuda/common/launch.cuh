@@ -1,6 +1,7 @@
-// Starting a kernel on a stream. Kernels are launched through this function alone, so
-// that every launch is checked and the emulated device sees the same calls.
+// Starting a kernel on a stream.
 // SPDX-License-Identifier: Apache-2.0
+// Kernels are launched through this function alone, so that every launch is checked and
+// the emulated device sees the same calls.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
-// Elementwise work over the rows of matrices: accesses of up to 16 bytes, and the kernel
-// that strides over all elements.
+// Elementwise work over the rows of matrices, by accesses of up to 16 bytes.
 // SPDX-License-Identifier: Apache-2.0
+// One kernel strides over all elements.
 #pragma once
 
 #include <algorithm>

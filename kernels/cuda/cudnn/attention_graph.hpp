@@ -1,6 +1,6 @@
 // Causal attention as graphs of cuDNN.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 #pragma once
 
 #include <compare>

@@ -1,6 +1,6 @@
-// Sums over all elements and over rows on a GPU, in orders that depend on shapes alone:
-// partial sums in the workspace, then their sum.
+// Sums over all elements and over rows on a GPU, in orders that depend on shapes alone.
 // SPDX-License-Identifier: Apache-2.0
+// Partial sums are left in the workspace and then added.
 #include "base/device_memory.hpp"
 #include "kernels/cuda/common/column_sums.cuh"
 #include "kernels/cuda/common/reduce.cuh"

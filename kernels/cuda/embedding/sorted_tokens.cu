@@ -1,7 +1,7 @@
-// Stable radix sort of (row, token) by row, eight bits at a time from the lowest: the
-// tiles count their digits, one block adds the counts up, the tiles place their pairs. T
-// tokens.
+// Stable radix sort of (row, token) by row, eight bits at a time from the lowest.
 // SPDX-License-Identifier: Apache-2.0
+// The tiles count their digits, one block adds the counts up, the tiles place their
+// pairs. T tokens.
 #include <bit>
 #include <limits>
 

@@ -1,6 +1,8 @@
-// Matrix products on the emulated device, where there is no cuBLASLt: a thread for each
-// element of the result, sums in the order of k.
+// Matrix products on the emulated device, in place of cuBLASLt.
 // SPDX-License-Identifier: Apache-2.0
+// A thread makes each element of the result, by a sum in the order of k. It is a kernel
+// of this program and not of the emulation, which knows CUDA alone
+// (kernels/cuda_emulation).
 #include "kernels/cuda/gemm/gemm.hpp"
 
 #include "kernels/cuda/common/launch.cuh"

@@ -1,6 +1,7 @@
-// FP8 quantization on a GPU. A thread moves `group` neighbouring elements at a time, in
-// one access where they are aligned.
+// FP8 quantization on a GPU.
 // SPDX-License-Identifier: Apache-2.0
+// A thread moves `group` neighbouring elements at a time, in one access where they are
+// aligned.
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/common/launch.cuh"

@@ -1,6 +1,6 @@
-// Choices of experts cut into segments of one warp each, and how often each segment chose
-// each expert. E experts, U segments.
+// Choices of experts, cut into segments of one warp each, and their counts.
 // SPDX-License-Identifier: Apache-2.0
+// A count says how often a segment chose an expert. E experts, U segments.
 #pragma once
 
 #include "base/tensor_view.hpp"

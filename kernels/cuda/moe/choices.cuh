@@ -1,6 +1,6 @@
 // Choices of experts in the order of positions: each warp walks over a segment of them.
-// E experts; a choice of -1 is none.
 // SPDX-License-Identifier: Apache-2.0
+// E experts; a choice of -1 is none.
 #pragma once
 
 #include <cuda_runtime.h>

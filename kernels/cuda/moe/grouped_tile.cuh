@@ -1,7 +1,7 @@
-// One tile of a matrix product on tensor cores: C [M, N] = A [M, K] B [K, N] in 128 x 128
-// results to a block of 8 warps, operands of 16 bits brought by cp.async some steps
-// ahead.
+// One tile of a matrix product on tensor cores: C [M, N] = A [M, K] B [K, N].
 // SPDX-License-Identifier: Apache-2.0
+// A block of 8 warps makes 128 x 128 results; operands of 16 bits are brought by
+// cp.async some steps ahead.
 #pragma once
 
 #include <cuda_machine/mma.cuh>

@@ -1,5 +1,6 @@
-// Rows to their experts and back on a GPU. T tokens, K experts of a token, N and R sorted
-// rows, D width. SPDX-License-Identifier: Apache-2.0
+// Rows to their experts and back on a GPU.
+// SPDX-License-Identifier: Apache-2.0
+// T tokens, K experts of a token, N and R sorted rows, D width.
 #include "kernels/cuda/common/cuts.cuh"
 #include "kernels/cuda/moe/choices.cuh"
 #include "kernels/cuda/moe/demand.hpp"

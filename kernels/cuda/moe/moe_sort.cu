@@ -1,6 +1,7 @@
-// The stable counting sort of choices by expert on a GPU, in three kernels: counts of
-// each segment, their sums over the segments before, places. N choices, K of a token, E
-// experts, U segments. SPDX-License-Identifier: Apache-2.0
+// The stable counting sort of choices by expert on a GPU, in three kernels.
+// SPDX-License-Identifier: Apache-2.0
+// They make the counts of each segment, their sums over the segments before, and the
+// places. N choices, K of a token, E experts, U segments.
 #include <cuda_machine/shared.cuh>
 
 #include "kernels/cuda/moe/choice_segments.cuh"

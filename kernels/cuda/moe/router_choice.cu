@@ -1,5 +1,6 @@
-// The router's choice of experts on a GPU, its limits and counts. T tokens, E experts, K
-// experts of a token. SPDX-License-Identifier: Apache-2.0
+// The router's choice of experts on a GPU, its limits and counts.
+// SPDX-License-Identifier: Apache-2.0
+// T tokens, E experts, K experts of a token.
 #include <cuda_machine/shared.cuh>
 
 #include "kernels/cuda/moe/choice_segments.cuh"

@@ -1,5 +1,6 @@
-// The losses of the router on a GPU. T tokens, E experts, K experts of a token, B
-// sequences. SPDX-License-Identifier: Apache-2.0
+// The losses of the router on a GPU.
+// SPDX-License-Identifier: Apache-2.0
+// T tokens, E experts, K experts of a token, B sequences.
 #include <cuda_machine/shared.cuh>
 
 #include "base/device_memory.hpp"

@@ -1,5 +1,6 @@
 // What the router's kernels share: a warp for each token, whose lanes share the experts.
-// T tokens, E experts. SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
+// T tokens, E experts.
 #pragma once
 
 #include <limits>

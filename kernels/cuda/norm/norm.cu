@@ -1,7 +1,7 @@
-// RMSNorm and LayerNorm on a GPU: one pass over memory. Rows too long for the registers
-// of a block are read again for each pass over them, from the cache if they are lucky. T
-// rows, D row length.
+// RMSNorm and LayerNorm on a GPU: one pass over memory.
 // SPDX-License-Identifier: Apache-2.0
+// Rows too long for the registers of a block are read again for each pass over them,
+// from the cache if they are lucky. T rows, D row length.
 #include <cmath>
 
 #include "kernels/cuda/norm/demand.hpp"

@@ -1,7 +1,7 @@
-// Gradients of RMSNorm and LayerNorm on a GPU: one pass over memory for the input's
-// gradient, in which each block also sums its rows' part of the weight gradients; a
-// second kernel adds these parts. T rows, D row length.
+// Gradients of RMSNorm and LayerNorm on a GPU.
 // SPDX-License-Identifier: Apache-2.0
+// One pass over memory makes the input's gradient, and in it each block sums its rows'
+// part of the weight gradients; a second kernel adds these parts. T rows, D row length.
 #include "kernels/cuda/common/column_sums.cuh"
 #include "kernels/cuda/common/workspace.hpp"
 #include "kernels/cuda/norm/demand.hpp"

@@ -1,6 +1,6 @@
-// What the norms' kernels share: the threads that work on one row, and a row that stays
-// in their registers between the passes over it. T rows, D row length.
+// What the norms' kernels share: the threads of a row, and the row in their registers.
 // SPDX-License-Identifier: Apache-2.0
+// It stays there between the passes over it. T rows, D row length.
 #pragma once
 
 #include "kernels/cuda/common/reduce.cuh"

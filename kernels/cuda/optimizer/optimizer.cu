@@ -1,6 +1,6 @@
-// Optimizer updates on a GPU: one pass over memory. T the type of the arithmetic and of
-// all state, W that of the rounded weights.
+// Optimizer updates on a GPU: one pass over memory.
 // SPDX-License-Identifier: Apache-2.0
+// T the type of the arithmetic and of all state, W that of the rounded weights.
 #include "kernels/cuda/common/cuts.cuh"
 #include "kernels/optimizer.hpp"
 #include "kernels/optimizer_types.hpp"

@@ -1,6 +1,7 @@
-// Cross-entropy: whole and split over ranks, against the reference, closed forms, finite
-// differences, and logits at the edge of the number range.
+// Cross-entropy, whole and split over ranks, against the reference.
 // SPDX-License-Identifier: Apache-2.0
+// Closed forms, finite differences, and logits at the edge of the number range are
+// tested too.
 #include "kernels/cross_entropy.hpp"
 
 #include <limits>

@@ -1,6 +1,7 @@
-// Every row-wise kernel gives the same bits with 1, 2 and 3 threads. The number of
-// threads is fixed when a process starts its kernels, so each runs in a child process.
+// Every row-wise kernel gives the same bits with 1, 2 and 3 threads.
 // SPDX-License-Identifier: Apache-2.0
+// The number of threads is fixed when a process starts its kernels, so each runs in a
+// child process.
 #include <sys/wait.h>
 #include <unistd.h>
 

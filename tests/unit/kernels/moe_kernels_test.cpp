@@ -1,7 +1,7 @@
-// Router and expert rows against the double-precision reference, by finite differences,
-// with ties, drops, and experts without rows.
-// Legend: T tokens, E experts, K experts of a token, N rows, D width.
+// Router and expert rows against the reference and by finite differences.
 // SPDX-License-Identifier: Apache-2.0
+// There are ties, drops, and experts without rows.
+// Legend: T tokens, E experts, K experts of a token, N rows, D width.
 #include <limits>
 #include <numeric>
 

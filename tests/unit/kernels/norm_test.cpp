@@ -1,6 +1,6 @@
-// RMSNorm and LayerNorm against the double-precision reference, by finite differences,
-// and twice for = and +=.
+// RMSNorm and LayerNorm against the reference and by finite differences.
 // SPDX-License-Identifier: Apache-2.0
+// Each is called twice, for = and +=.
 #include "kernels/norm.hpp"
 
 #include "kernels/elementwise.hpp"

@@ -1,6 +1,7 @@
-// Stochastic rounding: only the two neighbours, with the right chances, the same for an
-// element of a tensor wherever it is; and state that is kept as square roots.
+// Stochastic rounding gives one of the two neighbours, with the right chances.
 // SPDX-License-Identifier: Apache-2.0
+// An element of a tensor is rounded in the same way wherever it is. State that is kept
+// as square roots is tested too.
 #include "kernels/rounding.hpp"
 
 #include <gtest/gtest.h>

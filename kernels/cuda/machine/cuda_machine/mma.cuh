@@ -1,5 +1,4 @@
-// Tensor cores, the loads that feed them, and asynchronous copies, as inline PTX (sm_80
-// on).
+// Tensor cores, their loads and asynchronous copies, as inline PTX (sm_80 on).
 // SPDX-License-Identifier: Apache-2.0
 //
 // Its twin under kernels/cuda_emulation/include emulates each function exactly but for

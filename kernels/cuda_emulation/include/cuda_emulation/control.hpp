@@ -1,5 +1,4 @@
-// What tests and emulated libraries may ask of the emulated device beyond CUDA's own
-// functions.
+// What tests and emulated libraries may ask of the emulated device beyond CUDA.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

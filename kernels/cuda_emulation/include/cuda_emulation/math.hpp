@@ -1,5 +1,4 @@
-// Device functions on numbers: loads and stores with hints, bits, conversions, fast
-// mathematics.
+// Device functions on numbers: hinted loads and stores, bits, conversions, fast math.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

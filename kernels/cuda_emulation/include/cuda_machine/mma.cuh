@@ -1,6 +1,6 @@
-// Tensor cores, the loads that feed them, and asynchronous copies: the emulated twin of
-// the header of this name, where each function is described.
+// Tensor cores, their loads and asynchronous copies, emulated.
 // SPDX-License-Identifier: Apache-2.0
+// The header's twin in kernels/cuda/machine describes each function.
 #pragma once
 
 #include <cuda_bf16.h>

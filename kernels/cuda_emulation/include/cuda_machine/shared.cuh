@@ -1,6 +1,6 @@
-// Dynamic shared memory of the block that runs: the emulated twin of the header of this
-// name.
+// Dynamic shared memory of the block that runs, emulated.
 // SPDX-License-Identifier: Apache-2.0
+// The header's twin lies in kernels/cuda/machine.
 #pragma once
 
 #include "cuda_emulation/qualifiers.hpp"

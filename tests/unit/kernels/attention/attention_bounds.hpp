@@ -1,6 +1,6 @@
-// How far attention in bf16 and fp16 may be from the truth, element by element: what
-// rounding probabilities and their gradients to 16 bits can do.
+// How far attention in bf16 and fp16 may be from the truth, element by element.
 // SPDX-License-Identifier: Apache-2.0
+// It says what rounding probabilities and their gradients to 16 bits can do.
 #pragma once
 
 #include "attention_case.hpp"

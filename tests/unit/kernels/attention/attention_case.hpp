@@ -1,6 +1,6 @@
 // One attention problem: random operands in a fused buffer, every output, the oracle.
-// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 // SPDX-License-Identifier: Apache-2.0
+// Legend: B sequences, S positions, H query heads, G key/value heads, K head width.
 #pragma once
 
 #include <gtest/gtest.h>

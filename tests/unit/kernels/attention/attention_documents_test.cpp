@@ -1,6 +1,6 @@
-// Attention of sequences of documents: against plain double loops, whole and in parts;
-// what is hidden has no influence.
+// Attention of sequences of documents, against plain double loops, whole and in parts.
 // SPDX-License-Identifier: Apache-2.0
+// What is hidden has no influence.
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"

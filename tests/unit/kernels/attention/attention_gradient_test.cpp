@@ -1,6 +1,6 @@
-// Attention backward: against plain double loops and finite differences; written, not
-// added; the same bits whatever the workers.
+// Attention backward, against plain double loops and finite differences.
 // SPDX-License-Identifier: Apache-2.0
+// It is written, not added, and has the same bits whatever the workers.
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"

@@ -1,6 +1,7 @@
-// Attention in bf16 and fp16 on rows at multiples of 16 bytes, which our own kernels do
-// on a GPU's tensor cores: every element against the reference; parts, documents, bits.
+// Attention in bf16 and fp16 on rows at multiples of 16 bytes.
 // SPDX-License-Identifier: Apache-2.0
+// A GPU's tensor cores do it in our own kernels. Every element is compared with the
+// reference, of whole sequences, parts and documents, and bits with bits.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,6 +1,6 @@
-// Attention in parts: against plain double loops, whatever the cut; rows outside a part
-// are left alone; bits, memory and checks.
+// Attention in parts, against plain double loops, whatever the cut.
 // SPDX-License-Identifier: Apache-2.0
+// Rows outside a part are left alone; bits, memory and checks are tested too.
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"

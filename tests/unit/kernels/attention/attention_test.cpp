@@ -1,6 +1,6 @@
-// Attention forward and with a cache: against plain double loops, causality, bits,
-// memory.
+// Attention forward and with a cache, against plain double loops.
 // SPDX-License-Identifier: Apache-2.0
+// Causality, bits and memory are tested too.
 #include "kernels/attention.hpp"
 
 #include <gtest/gtest.h>
