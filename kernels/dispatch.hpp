@@ -32,7 +32,18 @@ auto run_kernel(Stream& stream, const Arguments&... arguments) {
   return on_host(stream, arguments...);
 }
 
-// As above, timed as one of a family.
+// Has a GPU run a kernel that may decline: whether it did. False off GPUs, and then the
+// caller does the work by other kernels.
+template <auto on_cuda, class... Arguments>
+bool try_on_cuda([[maybe_unused]] Stream& stream,
+                 [[maybe_unused]] const Arguments&... arguments) {
+  if constexpr (has_cuda) {
+    if (stream.device().is_cuda()) return on_cuda(stream, arguments...);
+  }
+  return false;
+}
+
+// As run_kernel() above, timed as one of a family.
 template <auto on_host, auto on_cuda, class... Arguments>
 auto run_kernel(ProfileFamily& family, Stream& stream, const Arguments&... arguments) {
   using Result = decltype(on_host(stream, arguments...));

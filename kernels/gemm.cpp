@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/has_cuda.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
+#include "kernels/dispatch.hpp"
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"
 #include "kernels/gemm/converted.hpp"
@@ -43,14 +43,13 @@ void write_empty_sums(const TensorView& c, const TensorView& bias) {
 }
 
 // The product of the operands as they lie.
-Product direct_product(const GemmExtents& extents, const TensorView& c,
-                       const TensorView& a, Transpose transpose_a, const TensorView& b,
-                       Transpose transpose_b, Accumulate accumulate,
+Product direct_product(const TensorView& c, const TensorView& a, Transpose transpose_a,
+                       const TensorView& b, Transpose transpose_b, Accumulate accumulate,
                        const TensorView& bias) {
   Product p;
-  p.m = extents.m;
-  p.n = extents.n;
-  p.k = extents.k;
+  p.m = c.dim(0);
+  p.n = c.dim(1);
+  p.k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
   p.a_stride = a.stride(0);
   p.b_stride = b.stride(0);
   p.c_stride = c.stride(0);
@@ -104,12 +103,25 @@ void gemm_on_gpu(Stream& stream, const TensorView& c, const TensorView& a,
   require(here(c) && here(a) && here(b) && here(bias),
           "gemm: {} = {} x {} and the bias must lie on the stream's device", c.shape(),
           a.shape(), b.shape());
-  const ProfileScope scope(profile_family(transpose_a, transpose_b));
   if (a.elements() == 0) {  // K = 0
     if (accumulate == Accumulate::no) cuda::fill_rows(stream, bias, c);
     return;
   }
   cuda::gemm(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
+}
+
+void gemm_on_host(Stream& /*stream*/, const TensorView& c, const TensorView& a,
+                  Transpose transpose_a, const TensorView& b, Transpose transpose_b,
+                  Accumulate accumulate, const TensorView& bias) {
+  const Product product =
+      direct_product(c, a, transpose_a, b, transpose_b, accumulate, bias);
+  switch (choose_path(product)) {
+    case Path::f64: return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case Path::primitive: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
+    case Path::sgemm: return gemm_f32(product, c, a, b, bias);
+    case Path::converted:
+      return gemm_converted(c, a, transpose_a, b, transpose_b, accumulate, bias);
+  }
 }
 
 bool tf32_enabled = false, search_enabled = false;
@@ -128,24 +140,13 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
       check_gemm(c, a, transpose_a, b, transpose_b, accumulate, bias);
   if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
   const CountedProduct counted(a.dtype(), b.dtype(), extents.k > 0);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return gemm_on_gpu(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
-  }
-  if (extents.k == 0) {
+  if (extents.k == 0 && stream.device().is_host()) {  // takes no time worth a line
     if (accumulate == Accumulate::no) write_empty_sums(c, bias);
     return;
   }
-  const ProfileScope scope(profile_family(transpose_a, transpose_b));
-  const Product product =
-      direct_product(extents, c, a, transpose_a, b, transpose_b, accumulate, bias);
-  switch (choose_path(product)) {
-    case Path::f64: return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
-    case Path::primitive: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
-    case Path::sgemm: return gemm_f32(product, c, a, b, bias);
-    case Path::converted:
-      return gemm_converted(c, a, transpose_a, b, transpose_b, accumulate, bias);
-  }
+  run_kernel<gemm_on_host, gemm_on_gpu>(profile_family(transpose_a, transpose_b), stream,
+                                        c, a, transpose_a, b, transpose_b, accumulate,
+                                        bias);
 }
 
 }  // namespace trireme::kernels

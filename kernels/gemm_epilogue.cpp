@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_epilogue.hpp"
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
+#include "kernels/dispatch.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm/extents.hpp"
 #include "kernels/runtime/product_counts.hpp"
@@ -16,22 +16,17 @@ namespace {
 ProfileFamily family("gemm, fused");
 
 // Whether a GPU did the whole at once. A product of no elements is not asked for.
-bool at_once([[maybe_unused]] Stream& stream, [[maybe_unused]] const TensorView& c,
-             [[maybe_unused]] const TensorView& a, [[maybe_unused]] Transpose transpose_a,
-             [[maybe_unused]] const TensorView& b, [[maybe_unused]] Transpose transpose_b,
-             [[maybe_unused]] Accumulate accumulate,
-             [[maybe_unused]] const cuda::GemmEpilogue& epilogue) {
-  if constexpr (has_cuda) {
-    if (!stream.device().is_cuda()) return false;
-    if (c.elements() == 0 || a.elements() == 0 || b.elements() == 0) return false;
-    const ProfileScope scope(family);
-    if (!cuda::gemm_with(stream, c, a, transpose_a, b, transpose_b, accumulate, epilogue))
-      return false;
-    const CountedProduct counted(a.dtype(), b.dtype());
-    return true;
-  } else {
+bool at_once(Stream& stream, const TensorView& c, const TensorView& a,
+             Transpose transpose_a, const TensorView& b, Transpose transpose_b,
+             Accumulate accumulate, const cuda::GemmEpilogue& epilogue) {
+  if (!stream.device().is_cuda()) return false;
+  if (c.elements() == 0 || a.elements() == 0 || b.elements() == 0) return false;
+  const ProfileScope scope(family);
+  if (!try_on_cuda<cuda::gemm_with>(stream, c, a, transpose_a, b, transpose_b, accumulate,
+                                    epilogue))
     return false;
-  }
+  const CountedProduct counted(a.dtype(), b.dtype());
+  return true;
 }
 
 // Libraries fuse GELU alone.

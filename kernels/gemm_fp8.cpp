@@ -1,7 +1,6 @@
 // gemm_fp8(): checks, and the product on a host through f32 (f64 for results of f64).
 // SPDX-License-Identifier: Apache-2.0
 // FP8 numbers times their scales are kept to 24 bits by it.
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/dispatch.hpp"
@@ -81,6 +80,7 @@ TensorView decoded(Stream& stream, Scratch& scratch, const Fp8Matrix& x) {
 
 void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
                   const Fp8Matrix& b_NK, Accumulate accumulate) {
+  family.add(0);  // its time is that of the product in f32, which counts as such
   if (c.dtype() == DType::f64)
     return gemm(stream, c, decoded<double>(stream, left, a_MK), Transpose::no,
                 decoded<double>(stream, right, b_NK), Transpose::yes, accumulate);
@@ -106,6 +106,17 @@ void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   });
 }
 
+void gemm_on_gpu(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
+                 const Fp8Matrix& b_NK, Accumulate accumulate) {
+  require(a_MK.scaling != Fp8Scaling::row_32, Status::resources,
+          "gemm_fp8: MXFP8 is not provided on a GPU");
+  const ProfileScope scope(family);
+  if (a_MK.codes.dim(1) > 0)
+    cuda::gemm_fp8(stream, c, a_MK, b_NK, accumulate);
+  else if (accumulate == Accumulate::no)
+    cuda::fill_rows(stream, {}, c);
+}
+
 }  // namespace
 
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
@@ -124,18 +135,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
   const CountedProduct counted(a_MK.format, b_NK.format, K > 0);
-  if constexpr (has_cuda) {
-    require(!stream.device().is_cuda() || a_MK.scaling != Fp8Scaling::row_32,
-            Status::resources, "gemm_fp8: MXFP8 is not provided on a GPU");
-    if (stream.device().is_cuda()) {
-      const ProfileScope scope(family);
-      if (K > 0) return cuda::gemm_fp8(stream, c, a_MK, b_NK, accumulate);
-      if (accumulate == Accumulate::no) cuda::fill_rows(stream, {}, c);
-      return;
-    }
-  }
-  family.add(0);  // its time is that of the product in f32, which counts as such
-  gemm_on_host(stream, c, a_MK, b_NK, accumulate);
+  run_kernel<gemm_on_host, gemm_on_gpu>(stream, c, a_MK, b_NK, accumulate);
 }
 
 }  // namespace trireme::kernels

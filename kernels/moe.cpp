@@ -6,7 +6,6 @@
 #include <numeric>
 #include <span>
 
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/grouped.hpp"
@@ -141,11 +140,7 @@ void grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,
   for_experts(
       stream, rows_E, x_RI, weights_EOI,
       [&] {
-        if constexpr (has_cuda) {
-          return cuda::grouped_linear(stream, rows_E, x_RI, weights_EOI, y_RO);
-        } else {
-          return false;
-        }
+        return try_on_cuda<cuda::grouped_linear>(stream, rows_E, x_RI, weights_EOI, y_RO);
       },
       [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
         gemm(stream, y_RO.rows(first, rows), x_RI.rows(first, rows), Transpose::no,
@@ -159,12 +154,8 @@ void grouped_linear_input_gradient(Stream& stream, std::span<const std::int32_t>
   for_experts(
       stream, rows_E, dy_RO, weights_EOI,
       [&] {
-        if constexpr (has_cuda) {
-          return cuda::grouped_linear_input_gradient(stream, rows_E, dy_RO, weights_EOI,
-                                                     dx_RI);
-        } else {
-          return false;
-        }
+        return try_on_cuda<cuda::grouped_linear_input_gradient>(stream, rows_E, dy_RO,
+                                                                weights_EOI, dx_RI);
       },
       [&](const TensorView& weight_OI, std::int64_t first, std::int64_t rows) {
         gemm(stream, dx_RI.rows(first, rows), dy_RO.rows(first, rows), Transpose::no,
@@ -178,12 +169,8 @@ void grouped_linear_weight_gradient(Stream& stream, std::span<const std::int32_t
   for_experts(
       stream, rows_E, x_RI, dweights_EOI,
       [&] {
-        if constexpr (has_cuda) {
-          return cuda::grouped_linear_weight_gradient(stream, rows_E, dy_RO, x_RI,
-                                                      dweights_EOI);
-        } else {
-          return false;
-        }
+        return try_on_cuda<cuda::grouped_linear_weight_gradient>(stream, rows_E, dy_RO,
+                                                                 x_RI, dweights_EOI);
       },
       [&](const TensorView& dweight_OI, std::int64_t first, std::int64_t rows) {
         gemm(stream, dweight_OI, dy_RO.rows(first, rows), Transpose::yes,

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer.hpp"
 
-#include "base/has_cuda.hpp"
-#include "kernels/cuda/optimizer/optimizer.hpp"
-#include "kernels/host/optimizer.hpp"
-#include "kernels/runtime/profile.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
+
+TRIREME_BACK_ENDS(update);
+
 namespace {
 
 ProfileFamily family("optimizer");
@@ -53,13 +53,8 @@ void update(Stream& stream, const Update& update, const TensorView& master,
     check_state(stream, master, states[i],
                 i == 0 ? "the first moment" : "the second moment");
   require(update.step >= 1, "optimizers count steps from 1, not {}", update.step);
-  if (stream.device().is_meta()) return;
-  const ProfileScope scope(family);
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::update(stream, update, master, gradient, states, weight);
-  }
-  host::update(update, master, gradient, states, weight);
+  run_kernel<host::update, cuda::update>(family, stream, update, master, gradient, states,
+                                         weight);
 }
 
 }  // namespace trireme::kernels

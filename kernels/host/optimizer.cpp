@@ -1,6 +1,6 @@
 // Optimizer updates on the host: one pass over memory, all threads.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/optimizer.hpp"
+#include "kernels/optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,8 +63,9 @@ void update_block(const Formula& formula, T* __restrict master, T* __restrict gr
 
 }  // namespace
 
-void update(const Update& update, const TensorView& master, const TensorView& gradient,
-            const UpdateStates& states, const TensorView& weight) {
+void update(Stream& /*stream*/, const Update& update, const TensorView& master,
+            const TensorView& gradient, const UpdateStates& states,
+            const TensorView& weight) {
   visit_master(master, [&](auto element) {
     using T = decltype(element);
     T *const w = master.data<T>(), *const g = gradient.data<T>();

@@ -1,5 +1,4 @@
-// The formulas of RMSNorm and LayerNorm, one element at a time, the same on hosts and
-// GPUs.
+// The formulas of RMSNorm and LayerNorm, one element at a time, for hosts and GPUs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -47,6 +47,8 @@ class StepObserver {
  public:
   virtual ~StepObserver() = default;
   virtual void enter(StepPhase, std::int64_t /*step*/) {}
+  // What this rank's gradients are multiplied by, as a fault that is injected.
+  virtual double gradient_factor() { return 1.0; }
   // Gradients of this rank's microbatches are there. `mine` has the rank's part of the
   // loss, and takes what the ranks agree on besides.
   virtual void computed(StepTotals::Outcome& /*mine*/) {}
@@ -69,6 +71,11 @@ class StepObservers : public StepObserver {
 
   void enter(StepPhase phase, std::int64_t step) override {
     for (StepObserver* one : all_) one->enter(phase, step);
+  }
+  double gradient_factor() override {
+    double factor = 1.0;
+    for (StepObserver* one : all_) factor *= one->gradient_factor();
+    return factor;
   }
   void computed(StepTotals::Outcome& mine) override {
     for (StepObserver* one : all_) one->computed(mine);

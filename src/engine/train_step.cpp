@@ -18,7 +18,9 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   const double scale = scaler_ ? scaler_->scale() : 1.0;
   begin_step(batch.step);
   StepTotals::Outcome mine;
-  mine.loss = executor_->train(batch, 1.0 / tokens, scale, reports_->products()) / tokens;
+  mine.loss = executor_->train(batch, 1.0 / tokens, scale * observer.gradient_factor(),
+                               reports_->products()) /
+              tokens;
   // 3. what is left of the reductions; what the ranks add up and agree on
   observer.enter(StepPhase::reduce, batch.step);
   finish_gradients();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // T is the type of the arithmetic and of all state, W that of the rounded weights.
 #include "kernels/cuda/common/cuts.cuh"
-#include "kernels/cuda/optimizer/optimizer.hpp"
+#include "kernels/optimizer.hpp"
 #include "kernels/optimizer_types.hpp"
 
 namespace trireme::kernels::cuda {

@@ -1,5 +1,4 @@
-// Products fused with activations, their derivatives and column sums, against double
-// loops.
+// Products fused with activations, derivatives and column sums, against double loops.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_epilogue.hpp"
 

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <limits>
 
 #include "kernels/gemm.hpp"
+#include "kernels/reference/fp8.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 
 namespace trireme::kernels {
@@ -19,42 +19,8 @@ using test::Vector;
 constexpr Fp8Format formats[] = {Fp8Format::e4m3, Fp8Format::e5m2};
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-// What a code stands for, from the definition: sign, exponent and mantissa.
-double meaning(int code, Fp8Format format) {
-  const int M = format == Fp8Format::e4m3 ? 3 : 2,
-            bias = format == Fp8Format::e4m3 ? 7 : 15;
-  const int exponent = (code & 0x7f) >> M, mantissa = code & ((1 << M) - 1);
-  const double sign = code & 0x80 ? -1 : 1;
-  if (format == Fp8Format::e4m3 && (code & 0x7f) == 0x7f) return std::nan("");
-  if (format == Fp8Format::e5m2 && exponent == 31)
-    return mantissa == 0 ? sign * inf : std::nan("");
-  const double fraction = std::ldexp(mantissa, -M) + (exponent > 0 ? 1 : 0);
-  return sign * std::ldexp(fraction, std::max(exponent, 1) - bias);
-}
-
-// The nearest finite number's code by a search over all; of two, the even one.
-int nearest(double x, Fp8Format format) {
-  static const auto table = [] {
-    std::array<std::array<double, 0x80>, 2> values{};
-    for (const Fp8Format kind : formats)
-      for (int code = 0; code < 0x80; ++code)
-        values[static_cast<std::size_t>(kind)][static_cast<std::size_t>(code)] =
-            meaning(code, kind);
-    return values;
-  }();
-  const auto& values = table[static_cast<std::size_t>(format)];
-  if (std::isnan(x)) return 0x7f;
-  const double most = format == Fp8Format::e4m3 ? 448 : 57344;
-  const double size = std::min(std::abs(x), most);
-  std::size_t best = 0;
-  for (std::size_t code = 1; code < values.size(); ++code) {
-    if (!std::isfinite(values[code])) continue;
-    const double distance = std::abs(size - values[code]);
-    const double least = std::abs(size - values[best]);
-    if (distance < least || (distance == least && code % 2 == 0)) best = code;
-  }
-  return static_cast<int>(best) | (std::signbit(x) ? 0x80 : 0);
-}
+double meaning(int code, Fp8Format format) { return reference::fp8_value(code, format); }
+int nearest(double x, Fp8Format format) { return reference::fp8_nearest(x, format); }
 
 // A tensor of bytes on the device of the test, in rows `stride` apart.
 class Codes {

@@ -4,15 +4,31 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "base/philox.hpp"
+#include "kernels/reference/random.hpp"
 #include "support/device.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+TEST(Random, IsPhiloxAsThePaperWritesIt) {
+  const Random random(11, 12);
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    std::array<std::uint32_t, 4> counter{};
+    for (std::uint64_t word = 0; word < 4; ++word)
+      counter[word] = static_cast<std::uint32_t>(random.bits(4 * i + word));
+    const std::uint64_t both = random.bits(1000 + i);
+    const std::array key{static_cast<std::uint32_t>(both),
+                         static_cast<std::uint32_t>(both >> 32)};
+    EXPECT_EQ(philox4x32(counter, key), reference::philox4x32(counter, key)) << i;
+  }
+}
 
 TEST(Random, BoxesOfATensorAgreeWithTheWhole) {
   Stream stream;

@@ -15,6 +15,7 @@
 #include "base/philox.hpp"
 #include "base/stochastic_rounding.hpp"
 #include "kernels/fp8.hpp"
+#include "kernels/reference/rounding.hpp"
 #include "support/device.hpp"
 
 namespace trireme::kernels {
@@ -23,18 +24,10 @@ namespace {
 constexpr DType types[] = {DType::bf16, DType::f16, DType::e4m3, DType::e5m2};
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// The distance of neighbours around x, from the definition of the formats.
-double spacing(double x, DType type) {
-  const LowPrecisionFormat format = low_precision_format(type);
-  const int exponent = x == 0 ? -1000 : std::ilogb(x);
-  return std::ldexp(1.0,
-                    std::max(exponent, format.least_exponent) - format.mantissa_bits);
-}
-
 // Ordinary, subnormal in the type, next to powers of two, and below the least number.
 std::vector<float> samples(DType type) {
   std::vector<float> out;
-  const double least = spacing(0, type);
+  const double least = reference::spacing(0, type);
   for (const double x : {1.0, 1.0 + 0x1p-20, 1.3, 1.99999, 3.75, 100.1})
     out.push_back(static_cast<float>(x));
   for (const double x : {0.01, 0.3, 0.5, 0.9999, 1.5, 2.75, 3.999, 7.01})
@@ -50,16 +43,14 @@ TEST(StochasticRounding, GivesNeighboursWithTheRightChances) {
     for (const float size : samples(type)) {
       for (const float x : {size, -size}) {
         SCOPED_TRACE(::testing::Message() << name_of(type) << " " << x);
-        const double gap = spacing(std::abs(double{x}), type);
-        const double below = std::floor(std::abs(double{x}) / gap) * gap;
-        const double chance = (std::abs(double{x}) - below) / gap;
+        const auto [below, above, chance] = reference::neighbours(double{x}, type);
         int up = 0;
         for (int i = 0; i < draws; ++i) {
           const float y =
               round_stochastic(x, low_precision_format(type),
                                static_cast<std::uint32_t>(random.bits(index++)));
           const double magnitude = std::abs(double{y});
-          ASSERT_TRUE(magnitude == below || magnitude == below + gap) << y;
+          ASSERT_TRUE(magnitude == below || magnitude == above) << y;
           ASSERT_EQ(std::signbit(y), std::signbit(x));
           up += magnitude > below ? 1 : 0;
         }
