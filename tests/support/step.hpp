@@ -18,9 +18,12 @@ class AtGradients : public engine::StepObserver {
   explicit AtGradients(Look look = {}, bool updates = false)
       : look_(std::move(look)), updates_(updates) {}
 
+  // What this rank's gradients are multiplied by.
+  double factor = 1.0;
   // This rank's part of the loss of the last step.
   double own_loss = 0;
 
+  double gradient_factor() override { return factor; }
   void computed(engine::StepTotals::Outcome& mine) override { own_loss = mine.loss; }
   void gradients_ready(double loss_scale) override {
     if (look_) look_(loss_scale);
