@@ -10,7 +10,7 @@
 namespace trireme::kernels::reference {
 
 double spacing(double x, DType type) {
-  const NarrowFormat format = narrow_format(type);
+  const LowPrecisionFormat format = low_precision_format(type);
   const int exponent = x == 0 ? -1000 : std::ilogb(x);
   return std::ldexp(1.0,
                     std::max(exponent, format.least_exponent) - format.mantissa_bits);

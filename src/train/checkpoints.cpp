@@ -13,7 +13,7 @@
 #include "io/files.hpp"
 #include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/feedback_load.hpp"
+#include "train/missing_state.hpp"
 
 namespace trireme::train {
 namespace {
@@ -90,8 +90,8 @@ void Checkpoints::start_or_resume() {
 // directory, if it must not be later than this one.
 void Checkpoints::load(const std::string& from, bool verified, std::int64_t newest) {
   engine_.store().clear_feedback();
-  const auto boxes =
-      boxes_to_load(world_, from, engine::checkpoint_boxes(engine_, mesh_));
+  const auto boxes = boxes_to_load(world_, from, engine::checkpoint_boxes(engine_, mesh_),
+                                   config_.optimizer.name);
   const io::CheckpointInfo info = config_.checkpoint.one_reads
                                       ? load_by_one(world_, mesh_, from, boxes, verified)
                                       : load_by_all(world_, from, boxes, verified);

@@ -9,7 +9,7 @@
 #include "engine/checkpoint_boxes.hpp"
 #include "ranks/equality.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/feedback_load.hpp"
+#include "train/missing_state.hpp"
 
 namespace trireme::test {
 namespace {
@@ -154,7 +154,7 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     bool carried = false;
     const auto load = [&](engine::Engine& engine) {
       const auto all = engine::checkpoint_boxes(engine, mesh);
-      const auto boxes = train::boxes_to_load(world(), directory, all);
+      const auto boxes = train::boxes_to_load(world(), directory, all, "adamw");
       carried = boxes.size() == all.size();
       train::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();
@@ -168,7 +168,7 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     comm::Mesh elsewhere = test_mesh(other);
     const auto move = [&](engine::Engine& engine) {
       const auto all = engine::checkpoint_boxes(engine, elsewhere);
-      const auto boxes = train::boxes_to_load(world(), directory, all);
+      const auto boxes = train::boxes_to_load(world(), directory, all, "adamw");
       EXPECT_LT(boxes.size(), all.size());
       train::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();

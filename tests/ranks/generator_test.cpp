@@ -10,34 +10,19 @@
 #include <filesystem>
 
 #include "base/philox.hpp"
-#include "config/precision.hpp"
-#include "engine/engine.hpp"
 #include "infer/evaluation.hpp"
+#include "support/tiny_model.hpp"
 #include "support/world.hpp"
 
 namespace trireme {
 namespace {
 
 model::ModelConfig tiny(model::Architecture architecture) {
-  return {.architecture = architecture,
-          .layers = 2,
-          .hidden = 24,
-          .heads = 4,
-          .kv_heads = architecture == model::Architecture::gpt2 ? 4 : 2,
-          .feed_forward = 20,
-          .vocabulary = 19,
-          .sequence = 12,
-          .rope_theta = 10000.0,
-          .norm_eps = 1e-5,
-          .tie_embeddings = false,
-          .initializer_range = 0.3};
+  return test::tiny_model(architecture, 12);
 }
 
-// Four experts, two of which a token uses.
 model::ModelConfig tiny_mixture(double capacity_factor) {
-  model::ModelConfig config = tiny(model::Architecture::mixtral);
-  config.moe.experts = 4;
-  config.moe.top_k = 2;
+  model::ModelConfig config = test::tiny_mixture(model::Architecture::mixtral, 12);
   config.moe.capacity_factor = capacity_factor;
   return config;
 }
@@ -45,12 +30,9 @@ model::ModelConfig tiny_mixture(double capacity_factor) {
 // Initial weights of seed 5, written by all ranks as a checkpoint below `directory`.
 void write_model(comm::World& world, const model::ModelConfig& model,
                  const std::string& directory) {
-  config::RunConfig config;
-  config.model = model;
-  config.precision = config::precision_of(recipe_named("fp64"));
+  config::RunConfig config = test::tiny_run(model);
   config.batch = {world.size(), 1};
   config.parallel.mesh = {.data = world.size()};
-  config.parallel.bucket_bytes = 1 << 20;
   comm::Mesh mesh(world, config.parallel.mesh);
   engine::Engine engine(config, mesh, Device::host());
   engine.store().initialize(5);

@@ -8,7 +8,7 @@
 #include "engine/checkpoint_boxes.hpp"
 #include "ranks/equality.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/feedback_load.hpp"
+#include "train/missing_state.hpp"
 
 namespace trireme::test {
 namespace {
@@ -67,8 +67,8 @@ TEST(Optimizers, LionIsThatOfOneRank) { compare("lion"); }
 TEST(Optimizers, MuonIsThatOfOneRank) { compare("muon"); }
 
 void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory) {
-  const auto boxes =
-      train::boxes_to_load(world(), directory, engine::checkpoint_boxes(engine, mesh));
+  const auto boxes = train::boxes_to_load(
+      world(), directory, engine::checkpoint_boxes(engine, mesh), config.optimizer.name);
   train::load_by_all(world(), directory, boxes);
   engine.store().refresh_weights();
 }

@@ -6,10 +6,7 @@
 #include <map>
 #include <set>
 
-#include "base/philox.hpp"
-#include "config/precision.hpp"
-#include "engine/engine.hpp"
-#include "support/step.hpp"
+#include "support/tiny_model.hpp"
 
 namespace trireme {
 namespace {
@@ -18,22 +15,8 @@ using model::Architecture;
 using Names = std::set<std::string>;
 
 config::RunConfig tiny(Architecture architecture) {
-  config::RunConfig config;
-  config.model = {.architecture = architecture,
-                  .layers = 2,
-                  .hidden = 24,
-                  .heads = 4,
-                  .kv_heads = 2,
-                  .feed_forward = 20,
-                  .vocabulary = 19,
-                  .sequence = 7,
-                  .rope_theta = 10000.0,
-                  .norm_eps = 1e-5,
-                  .tie_embeddings = false,
-                  .initializer_range = 0.3};
+  config::RunConfig config = test::tiny_run(test::tiny_mixture(architecture));
   auto& moe = config.model.moe;
-  moe.experts = 4;
-  moe.top_k = 2;
   if (architecture == Architecture::deepseek_moe) {
     moe.router = kernels::RouterScore::sigmoid;
     moe.expert_feed_forward = 6;
@@ -43,41 +26,17 @@ config::RunConfig tiny(Architecture architecture) {
     moe.bias_update_rate = 0.01;
     moe.aux_loss = 0.1;
   }
-  config.precision = config::precision_of(recipe_named("fp64"));
-  config.batch = {2, 2};
-  config.parallel.bucket_bytes = 1 << 20;
   return config;
 }
 
-struct Model {
-  explicit Model(const config::RunConfig& config)
-      : mesh(comm::Mesh::meta({}, 0)),
-        engine(config, mesh, Device::host()),
-        memory(Device::host(), DType::i32, {2, 14}, MemoryClass::data, "ids"),
-        inputs(memory.view().rows(0, 1).reshape({14})),
-        targets(memory.view().rows(1, 1).reshape({14})) {
-    engine.store().initialize(3);
-    const Random random(17, 1);
-    auto ids = memory.view().span<std::int32_t>();
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      ids[i] = static_cast<std::int32_t>(random.below(i, 19));
-  }
-  // `look` sees the gradients.
+struct Model : test::TinyEngine {
+  using TinyEngine::TinyEngine;
+  // With the losses of the routers; `look` sees the gradients.
   double loss_and_gradients(const std::function<void()>& look = {}) {
-    const double loss =
-        test::gradients_of_step(
-            engine,
-            {.step = 1, .inputs = {inputs}, .targets = {targets}, .valid_tokens = 1},
-            look)
-            .loss;
-    return loss + engine.expert_loads().losses().balance +
-           engine.expert_loads().losses().z;
+    const double loss = TinyEngine::loss_and_gradients(look);
+    const nn::RouterLosses losses = engine().expert_loads().losses();
+    return loss + losses.balance + losses.z;
   }
-
-  comm::Mesh mesh;
-  engine::Engine engine;
-  Buffer memory;
-  TensorView inputs, targets;
 };
 
 constexpr Architecture both[] = {Architecture::mixtral, Architecture::deepseek_moe};
@@ -86,7 +45,7 @@ TEST(MoeModel, CountsItsParameters) {
   for (const auto architecture : both) {
     const auto config = tiny(architecture);
     Model model(config);
-    EXPECT_EQ(model.engine.store().local_elements(),
+    EXPECT_EQ(model.engine().store().local_elements(),
               model::parameter_count(config.model));
   }
 }
@@ -97,13 +56,13 @@ TEST(MoeModel, GradientsAreDerivatives) {
     Model model(tiny(architecture));
     std::map<const Param*, std::vector<double>> gradients;
     model.loss_and_gradients([&] {
-      for (const Param* param : model.engine.store().params()) {
+      for (const Param* param : model.engine().store().params()) {
         const auto all = param->gradient.span<double>();
         gradients[param].assign(all.begin(), all.end());
       }
     });
     constexpr double h = 1e-5;
-    for (Param* param : model.engine.store().params()) {
+    for (Param* param : model.engine().store().params()) {
       const Random random(23, hash_name(param->name));
       const auto value = param->value.span<double>();
       const std::vector<double>& gradient = gradients.at(param);
@@ -128,10 +87,10 @@ TEST(MoeModel, GradientsAreDerivatives) {
 
 Names names_of(Model& model, const std::string& part) {
   Names names;
-  for (const Param* param : model.engine.store().params())
+  for (const Param* param : model.engine().store().params())
     for (const Slab& slab : param->slabs)
       if (slab.tensor.find(part) != std::string::npos) names.insert(slab.tensor);
-  for (const StateTensor* state : model.engine.stage().states())
+  for (const StateTensor* state : model.engine().stage().states())
     names.insert(state->slab.tensor);
   return names;
 }

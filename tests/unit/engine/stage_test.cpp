@@ -7,76 +7,26 @@
 
 #include <cmath>
 
-#include "base/philox.hpp"
-#include "config/precision.hpp"
-#include "engine/engine.hpp"
-#include "support/step.hpp"
+#include "support/tiny_model.hpp"
 
 namespace trireme {
 namespace {
 
 config::RunConfig tiny(model::Architecture architecture, bool tied) {
-  config::RunConfig config;
-  config.model = {.architecture = architecture,
-                  .layers = 2,
-                  .hidden = 24,
-                  .heads = 4,
-                  .kv_heads = architecture == model::Architecture::gpt2 ? 4 : 2,
-                  .feed_forward = 20,
-                  .vocabulary = 19,
-                  .sequence = 7,
-                  .rope_theta = 10000.0,
-                  .norm_eps = 1e-5,
-                  .tie_embeddings = tied,
-                  .initializer_range = 0.3};
-  config.precision = config::precision_of(recipe_named("fp64"));
-  config.batch = {2, 2};
-  config.parallel.bucket_bytes = 1 << 20;
+  config::RunConfig config = test::tiny_run(test::tiny_model(architecture));
+  config.model.tie_embeddings = tied;
   config.z_loss = 0.01;
   return config;
 }
 
-class Model {
+// The last target is missing.
+class Model : public test::TinyEngine {
  public:
-  explicit Model(const config::RunConfig& config)
-      : config_(config),
-        mesh_(comm::Mesh::meta({}, 0)),
-        engine_(config, mesh_, Device::host()),
-        ids_(Device::host(), DType::i32, {2 * config.batch.micro * config.model.sequence},
-             MemoryClass::data, "ids") {
-    engine_.store().initialize(3);
-    const Random random(17, 1);
-    auto ids = ids_.view().span<std::int32_t>();
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      ids[i] = static_cast<std::int32_t>(
-          random.below(i, static_cast<std::uint64_t>(config.model.vocabulary)));
-    }
-    ids[ids.size() - 1] = -100;
+  explicit Model(const config::RunConfig& config) : TinyEngine(config) {
+    targets().span<std::int32_t>().back() = io::ignore_index;
   }
-
-  TensorView inputs() const { return ids_.view().rows(0, tokens()); }
-  TensorView targets() const { return ids_.view().rows(tokens(), tokens()); }
-  std::int64_t tokens() const { return config_.batch.micro * config_.model.sequence; }
-  engine::Engine& engine() { return engine_; }
-
   // Without what training adds to it.
-  double cross_entropy() { return engine_.evaluate(inputs(), targets()); }
-  // `look` sees the gradients.
-  double loss_and_gradients(const std::function<void()>& look = {}) {
-    return test::gradients_of_step(engine_,
-                                   {.step = 1,
-                                    .inputs = {inputs()},
-                                    .targets = {targets()},
-                                    .valid_tokens = 1},
-                                   look)
-        .loss;
-  }
-
- private:
-  config::RunConfig config_;
-  comm::Mesh mesh_;
-  engine::Engine engine_;
-  Buffer ids_;
+  double cross_entropy() { return engine().evaluate(inputs(), targets()); }
 };
 
 // What Stage::evaluate says is the loss where training adds nothing to it.

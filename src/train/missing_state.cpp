@@ -1,0 +1,177 @@
+// State that a checkpoint may lack: what starts anew, and what is an error.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/missing_state.hpp"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "base/log.hpp"
+#include "config/deck_table.hpp"
+#include "config/keys.hpp"
+
+namespace trireme::train {
+namespace {
+
+using Paths = std::set<std::string>;
+using Kind = bool (*)(const std::string& path);
+
+bool is_feedback(const std::string& path) {
+  return path.starts_with("optimizer/feedback/");
+}
+bool is_moment1(const std::string& path) {
+  return path.starts_with("optimizer/moment1/") ||
+         path.starts_with("optimizer/moment1_scale/");
+}
+bool is_first_moment(const std::string& path) {
+  return path.starts_with("optimizer/moment1/");
+}
+bool is_second_moment(const std::string& path) {
+  return path.starts_with("optimizer/moment2/");
+}
+bool is_loss_scale(const std::string& path) { return path == "optimizer/loss_scale"; }
+
+Paths lines_of(const std::string& text) {
+  Paths all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) all.insert(line);
+  return all;
+}
+
+std::string text_of(const Paths& paths) {
+  std::string text;
+  for (const std::string& path : paths) text += path + '\n';
+  return text;
+}
+
+// What the checkpoint has, and who wrote it, as rank 0 reads it for all.
+struct Stored {
+  Paths paths;  // of the optimizer's tensors
+  Paths sizes;  // the same, each as "path elements"
+  std::string deck;
+
+  bool has(Kind kind) const { return std::any_of(paths.begin(), paths.end(), kind); }
+};
+
+Stored read_stored(comm::World& world, const std::string& path) {
+  Paths paths, sizes;
+  std::string deck;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    const io::CheckpointReader reader(path, 0, 0);
+    deck = reader.info().deck;
+    for (const auto& entry : reader.tensors()) {
+      if (!entry.path.starts_with("optimizer/")) continue;
+      paths.insert(entry.path);
+      sizes.insert(format("{} {}", entry.path, entry.shape.elements()));
+    }
+  });
+  return {lines_of(world.broadcast(text_of(paths))),
+          lines_of(world.broadcast(text_of(sizes))), world.broadcast(deck)};
+}
+
+// Whether any rank has a box of the kind.
+bool wanted(comm::World& world, const std::vector<io::TensorBox>& boxes, Kind kind) {
+  const bool mine = std::any_of(boxes.begin(), boxes.end(),
+                                [&](const auto& box) { return kind(box.path); });
+  return world.max(mine ? 1 : 0) > 0;
+}
+
+// The tensors of the kind that some rank wants and the checkpoint lacks.
+Paths lacking(comm::World& world, const std::vector<io::TensorBox>& boxes,
+              const Stored& stored, Kind kind) {
+  Paths all;
+  for (const auto& box : boxes)
+    if (kind(box.path) && !stored.paths.contains(box.path)) all.insert(box.path);
+  for (const std::string& text : world.gather_text(text_of(all)))
+    all.merge(lines_of(text));
+  return lines_of(world.broadcast(text_of(all)));
+}
+
+// The keys that say how a checkpoint's optimizer was chosen; empty where an older program
+// wrote it, with other keys.
+std::string optimizer_keys(const Stored& stored) {
+  try {
+    const auto deck =
+        io::Deck::parse(stored.deck, "checkpoint's deck", {}, config::deck_table());
+    const auto& name = config::key::optimizer.name;
+    const auto& betas = config::key::optimizer.betas;
+    std::string text = "optimizer.name = " + deck.value_text(name);
+    if (!stored.has(is_moment1)) text += ", optimizer.betas = " + deck.value_text(betas);
+    return text;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Why a run of `optimizer` cannot go on without these moments, and how it can.
+std::string why_not(const std::string& path, const std::string& optimizer,
+                    const Stored& stored, const Paths& first, const Paths& second) {
+  const std::string which = second.empty()  ? "first moments"
+                            : first.empty() ? "second moments"
+                                            : "second moments, and no first ones,";
+  const Paths& some = second.empty() ? first : second;
+  const std::string name = some.begin()->substr(std::string("optimizer/moment1/").size());
+  const std::string wants = format("optimizer.name = \"{}\"", optimizer);
+  const std::string wrote = optimizer_keys(stored);
+  const std::string of =
+      some.size() == 1 ? name : format("{} tensors, {} among them", some.size(), name);
+  const std::string lacks =
+      format("{}: has no {} of {}, but {} goes on with them", path, which, of, wants);
+  if (wrote.empty())
+    return lacks +
+           ": another optimizer wrote it; write its optimizer.name, or start from the "
+           "beginning in another run.directory";
+  if (wrote == wants)
+    return lacks +
+           ": it was written with optimizer.groups that froze them; write those again, "
+           "or "
+           "start from the beginning in another run.directory";
+  return lacks + format(
+                     ": it was written with {}; write {}, or start from the beginning "
+                     "in another run.directory",
+                     wrote, wrote);
+}
+
+}  // namespace
+
+std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& path,
+                                         std::vector<io::TensorBox> boxes,
+                                         const std::string& optimizer) {
+  const bool feedback = wanted(world, boxes, is_feedback);
+  const bool moment1 = wanted(world, boxes, is_moment1);
+  const bool moment2 = wanted(world, boxes, is_second_moment);
+  const bool loss_scale = wanted(world, boxes, is_loss_scale);
+  if (!feedback && !moment1 && !moment2 && !loss_scale) return boxes;
+  const Stored stored = read_stored(world, path);
+  const auto leave_out = [&](Kind kind, const char* line) {
+    std::erase_if(boxes, [&](const auto& box) { return kind(box.path); });
+    log::info("resume    {}", line);
+  };
+  // 1. moments
+  const Paths second = lacking(world, boxes, stored, is_second_moment);
+  const Paths first = lacking(world, boxes, stored, is_first_moment);
+  if (!second.empty() || (!first.empty() && stored.has(is_moment1)))
+    throw comm::Agreed(Status::bad_content,
+                       why_not(path, optimizer, stored, first, second));
+  if (moment1 && !stored.has(is_moment1))
+    leave_out(is_moment1,
+              "momentum starts from zero: the checkpoint was written without any "
+              "(optimizer.betas[0] = 0)");
+  // 2. the scale of the loss
+  if (loss_scale && !stored.has(is_loss_scale))
+    leave_out(is_loss_scale,
+              "the loss scale starts from precision.loss_scale: the checkpoint was not "
+              "written with precision.compute = \"fp16\" and has none");
+  // 3. error feedback
+  const bool lacks = std::any_of(boxes.begin(), boxes.end(), [&](const auto& box) {
+    return is_feedback(box.path) &&
+           !stored.sizes.contains(format("{} {}", box.path, box.whole.elements()));
+  });
+  if (world.max(lacks ? 1 : 0) > 0)
+    leave_out(is_feedback,
+              "error feedback starts from zero: the checkpoint has none of this mesh");
+  return boxes;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,142 @@
+// What becomes of moments that a checkpoint lacks, for every pair of optimizers.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/missing_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "optim/update_rules.hpp"
+#include "support/checkpoint_tensors.hpp"
+#include "unit/config/deck_sample.hpp"
+
+namespace trireme::train {
+namespace {
+
+using test::expect_contains;
+using test::SharedFolder;
+using test::world;
+
+// How many moments an optimizer keeps of a matrix, and of another tensor.
+struct Optimizer {
+  std::string name, betas;
+  int of_matrix = 0, of_norm = 0;
+
+  bool keeps_any() const { return of_matrix + of_norm > 0; }
+  // Without what the other lacks it could not go on; momentum may start from zero.
+  bool lacks_moments_of(const Optimizer& other) const {
+    return (of_matrix < other.of_matrix && other.of_matrix == 2) ||
+           (of_norm < other.of_norm && other.of_norm == 2);
+  }
+};
+
+const std::vector<Optimizer> optimizers = {{"adamw", "[0.9, 0.95]", 2, 2},
+                                           {"sgd", "[0.9, 0.95]", 1, 1},
+                                           {"sgd", "[0.0, 0.95]", 0, 0},
+                                           {"lion", "[0.9, 0.99]", 1, 1},
+                                           {"muon", "[0.9, 0.95]", 1, 2}};
+
+// What a checkpoint of a run with this optimizer has.
+std::vector<io::TensorBox> boxes_of(test::Memory& memory, const Optimizer& optimizer) {
+  std::vector<io::TensorBox> boxes;
+  const auto add = [&](const std::string& section, const char* tensor, Shape shape) {
+    const test::FakeTensor one{section + "/" + tensor, DType::f32, shape};
+    boxes.push_back(test::make_box(memory, one, 1, 1, 0));
+  };
+  add("model", "q_proj.weight", {6, 4});
+  add("model", "norm.weight", {6});
+  for (int i = 0; i < optimizer.of_matrix; ++i)
+    add(std::string(optim::state_sections.at(static_cast<std::size_t>(i))),
+        "q_proj.weight", {6, 4});
+  for (int i = 0; i < optimizer.of_norm; ++i)
+    add(std::string(optim::state_sections.at(static_cast<std::size_t>(i))), "norm.weight",
+        {6});
+  return boxes;
+}
+
+std::string write(const SharedFolder& folder, const Optimizer& optimizer,
+                  const std::vector<io::TensorBox>& boxes) {
+  io::CheckpointInfo info = test::fake_info(1);
+  info.deck = test::parse_sample({"optimizer.name=" + optimizer.name,
+                                  "optimizer.betas=" + optimizer.betas})
+                  .effective();
+  io::write_checkpoint(world(), folder.path(), info, boxes, 0);
+  return folder.path();
+}
+
+std::string error_of(const std::string& path, std::vector<io::TensorBox> boxes,
+                     const std::string& name) {
+  const auto [text, status] =
+      test::error_of([&] { boxes_to_load(world(), path, std::move(boxes), name); });
+  EXPECT_EQ(status, Status::bad_content) << text;
+  return text;
+}
+
+TEST(MissingState, EveryPairOfOptimizers) {
+  for (const Optimizer& before : optimizers) {
+    const SharedFolder folder;
+    test::Memory memory;
+    const std::string path = write(folder, before, boxes_of(memory, before));
+    for (const Optimizer& now : optimizers) {
+      SCOPED_TRACE(before.name + before.betas + " to " + now.name + now.betas);
+      const auto wanted = boxes_of(memory, now);
+      if (before.lacks_moments_of(now)) {
+        const std::string text = error_of(path, wanted, now.name);
+        expect_contains(text, "optimizer.name = \"" + now.name + "\" goes on with them");
+        expect_contains(text, "it was written with optimizer.name = \"" + before.name);
+        expect_contains(text, "write optimizer.name = \"" + before.name);
+        continue;
+      }
+      const auto loaded = boxes_to_load(world(), path, wanted, now.name);
+      EXPECT_EQ(loaded.size(), before.keeps_any() ? wanted.size() : 2);
+    }
+  }
+}
+
+// One sentence: what is missing, who needs it, who wrote the checkpoint, how to go on.
+TEST(MissingState, TheErrorSaysHowToGoOn) {
+  const SharedFolder folder;
+  test::Memory memory;
+  const Optimizer &adamw = optimizers[0], &muon = optimizers[4], &plain = optimizers[2];
+  std::string path = write(folder, muon, boxes_of(memory, muon));
+  EXPECT_EQ(error_of(path, boxes_of(memory, adamw), "adamw"),
+            path +
+                ": has no second moments of q_proj.weight, but optimizer.name = "
+                "\"adamw\" goes on with them: it was written "
+                "with optimizer.name = \"muon\"; write optimizer.name = \"muon\", or "
+                "start from the beginning in another run.directory");
+  const SharedFolder other;
+  path = write(other, plain, boxes_of(memory, plain));
+  const std::string text = error_of(path, boxes_of(memory, adamw), "adamw");
+  expect_contains(
+      text,
+      "has no second moments, and no first ones, of 2 tensors, norm.weight among them");
+  expect_contains(text, "write optimizer.name = \"sgd\", optimizer.betas = [0.0, 0.95]");
+}
+
+TEST(MissingState, ATensorThatWasFrozenHasNoMoments) {
+  const SharedFolder folder;
+  test::Memory memory;
+  const Optimizer& lion = optimizers[3];
+  auto some = boxes_of(memory, lion);
+  std::erase_if(
+      some, [](const auto& box) { return box.path == "optimizer/moment1/norm.weight"; });
+  const std::string path = write(folder, lion, some);
+  const std::string text = error_of(path, boxes_of(memory, lion), "lion");
+  expect_contains(text, "has no first moments of norm.weight, but");
+  expect_contains(text, "optimizer.groups that froze them");
+}
+
+// A deck that this program cannot read says nothing of the optimizer.
+TEST(MissingState, AnOlderProgramsDeck) {
+  const SharedFolder folder;
+  test::Memory memory;
+  io::CheckpointInfo info = test::fake_info(1);
+  info.deck = "[run]\nno_such_key = 1\n";
+  io::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[3]), 0);
+  expect_contains(error_of(folder.path(), boxes_of(memory, optimizers[0]), "adamw"),
+                  "another optimizer wrote it; write its optimizer.name");
+}
+
+}  // namespace
+}  // namespace trireme::train

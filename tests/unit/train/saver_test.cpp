@@ -1,0 +1,123 @@
+// The checkpoints of a run: what they hold, which stay, and what training waits for.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "io/checkpoint_manifest.hpp"
+#include "support/checkpoint_tensors.hpp"
+#include "unit/config/deck_sample.hpp"
+
+namespace trireme::train {
+namespace {
+
+using test::SharedFolder;
+using test::world;
+
+// A saver of one weight, which the test changes as an update would.
+class OneWeight {
+ public:
+  explicit OneWeight(const std::vector<std::string>& overrides = {}) {
+    std::vector<std::string> all = {"run.directory=" + folder_.path()};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    const io::Deck deck = test::parse_sample(all);
+    config_ = config::make_run_config(deck, 1);
+    saver_.emplace(world(), config_, deck.effective(), [this] {
+      return std::vector<io::TensorBox>{
+          {"model/weight", {3}, {0}, {weight.data(), DType::f32, {3}}, true, true}};
+    });
+  }
+  Saver& operator*() { return *saver_; }
+  Saver* operator->() { return &*saver_; }
+  std::string path() const { return folder_.path() + "/checkpoints"; }
+  std::vector<std::int64_t> steps() const { return io::steps_in(path()); }
+  // The weight that the checkpoint of a step has.
+  std::vector<float> saved(std::int64_t step) const {
+    const io::CheckpointReader reader(path() + "/" + io::step_name(step));
+    EXPECT_EQ(reader.info().tokens, 100 * step);
+    std::vector<float> values(3);
+    reader.read("model/weight", {3}, {0}, {values.data(), DType::f32, {3}});
+    return values;
+  }
+
+  std::vector<float> weight = {1, 2, 3};
+
+ private:
+  SharedFolder folder_;
+  config::RunConfig config_;
+  std::optional<Saver> saver_;
+};
+
+TEST(Saver, WritesWhatTheWeightsAreNow) {
+  OneWeight run;
+  for (const std::int64_t step : {1, 2}) {
+    run.weight[0] = static_cast<float>(10 * step);
+    const auto saved = run->save(step, 100 * step);
+    ASSERT_EQ(saved.size(), 1u);
+    EXPECT_EQ(saved[0].step, step);
+    EXPECT_GT(saved[0].bytes, 3 * 4);
+    EXPECT_GE(saved[0].blocking_seconds, saved[0].seconds / 2)
+        << "training waited for it";
+  }
+  EXPECT_EQ(run.saved(1), (std::vector<float>{10, 2, 3}));
+  EXPECT_EQ(run.saved(2), (std::vector<float>{20, 2, 3}));
+  EXPECT_TRUE(run->finish().empty());
+}
+
+// The copy is that of the step, whatever the weights become before it is on the disk.
+TEST(Saver, ABackgroundCheckpointIsOfItsStep) {
+  OneWeight run({"checkpoint.async=true"});
+  run->slow_copies();
+  EXPECT_TRUE(run->save(1, 100).empty()) << "it is under way";
+  run->before_update();
+  run.weight = {7, 7, 7};
+  const auto saved = run->finish();
+  ASSERT_EQ(saved.size(), 1u);
+  EXPECT_EQ(saved[0].step, 1);
+  EXPECT_EQ(run.saved(1), (std::vector<float>{1, 2, 3}));
+}
+
+// The next one waits for the one before, and says that it stands.
+TEST(Saver, ReportsEachCheckpointOnce) {
+  OneWeight run({"checkpoint.async=true"});
+  std::vector<std::int64_t> steps;
+  const auto note = [&](const std::vector<Saved>& saved) {
+    for (const Saved& one : saved) steps.push_back(one.step);
+  };
+  for (const std::int64_t step : {1, 2, 3}) {
+    note(run->save(step, 100 * step));
+    run->before_update();
+    note(run->poll());
+  }
+  note(run->finish());
+  note(run->finish());
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 2, 3}));
+}
+
+TEST(Saver, KeepsTheNewestAndWhatTheDeckKeeps) {
+  OneWeight run({"checkpoint.keep=2", "checkpoint.keep_every=3"});
+  run->save(1, 100);
+  run->started_from(1);
+  for (const std::int64_t step : {2, 3, 4, 5}) run->save(step, 100 * step);
+  EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{1, 3, 4, 5}));
+}
+
+// A failure is an error of the run, unless it ends for another reason already.
+TEST(Saver, AFailureIsAnErrorOrAWarning) {
+  OneWeight run({"checkpoint.async=true"});
+  run->save(1, 100);
+  run->finish();
+  std::filesystem::remove_all(run.path());
+  std::ofstream(run.path()) << "a file, where the folder should be";
+  const auto [text, status] = test::error_of([&] {
+    run->save(2, 200);
+    run->finish();
+  });
+  EXPECT_EQ(status, Status::cannot_create) << text;
+  EXPECT_NO_THROW(run->finish_quietly());
+}
+
+}  // namespace
+}  // namespace trireme::train
