@@ -3,7 +3,6 @@
 #include "kernels/attention.hpp"
 
 #include "base/error.hpp"
-#include "base/has_cuda.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/attention/attention.hpp"
 #include "kernels/dispatch.hpp"
@@ -72,14 +71,11 @@ void check_part(const char* kernel, const AttentionShape& shape,
 }
 
 // Where attention of a part runs. A GPU takes nothing from `scratch`: what meta measures
-// is the host's need.
+// is the host's need, which is why the host's function is called there too.
 void forward(Stream& stream, Arena& scratch, const AttentionShape& shape,
              const AttentionPart& part, const TensorView& q, const TensorView& k,
              const TensorView& v, const TensorView& o, const TensorView& lse) {
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::attention(stream, shape, part, q, k, v, o, lse);
-  }
+  if (try_on_cuda<cuda::attention>(stream, shape, part, q, k, v, o, lse)) return;
   host::attention(scratch, shape, part, threads(), q, k, v, o, lse);
 }
 
@@ -88,11 +84,9 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
               const TensorView& k, const TensorView& v, const TensorView& o,
               const TensorView& lse, const TensorView& dq, const TensorView& dk,
               const TensorView& dv) {
-  if constexpr (has_cuda) {
-    if (stream.device().is_cuda())
-      return cuda::attention_backward(stream, shape, part, d_o, q, k, v, o, lse, dq, dk,
-                                      dv);
-  }
+  if (try_on_cuda<cuda::attention_backward>(stream, shape, part, d_o, q, k, v, o, lse, dq,
+                                            dk, dv))
+    return;
   plan_working_memory(stream, [&] {
     return cuda::attention_backward_workspace(shape, part, lse.dtype());
   });

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "base/device.hpp"
 #include "base/has_cuda.hpp"
 #include "kernels/runtime/profile.hpp"
@@ -32,13 +34,19 @@ auto run_kernel(Stream& stream, const Arguments&... arguments) {
   return on_host(stream, arguments...);
 }
 
-// Has a GPU run a kernel that may decline: whether it did. False off GPUs, and then the
-// caller does the work by other kernels.
+// Has a GPU run a kernel: whether it did. False off GPUs, and where the kernel may
+// decline and says so; then the caller has the work done otherwise, on meta too.
 template <auto on_cuda, class... Arguments>
 bool try_on_cuda([[maybe_unused]] Stream& stream,
                  [[maybe_unused]] const Arguments&... arguments) {
   if constexpr (has_cuda) {
-    if (stream.device().is_cuda()) return on_cuda(stream, arguments...);
+    if (!stream.device().is_cuda()) return false;
+    if constexpr (std::is_void_v<decltype(on_cuda(stream, arguments...))>) {
+      on_cuda(stream, arguments...);
+      return true;
+    } else {
+      return on_cuda(stream, arguments...);
+    }
   }
   return false;
 }

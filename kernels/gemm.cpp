@@ -104,10 +104,10 @@ void gemm_on_gpu(Stream& stream, const TensorView& c, const TensorView& a,
           "gemm: {} = {} x {} and the bias must lie on the stream's device", c.shape(),
           a.shape(), b.shape());
   if (a.elements() == 0) {  // K = 0
-    if (accumulate == Accumulate::no) cuda::fill_rows(stream, bias, c);
+    if (accumulate == Accumulate::no) try_on_cuda<cuda::fill_rows>(stream, bias, c);
     return;
   }
-  cuda::gemm(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
+  try_on_cuda<cuda::gemm>(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
 }
 
 void gemm_on_host(Stream& /*stream*/, const TensorView& c, const TensorView& a,

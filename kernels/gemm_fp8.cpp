@@ -112,9 +112,9 @@ void gemm_on_gpu(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
           "gemm_fp8: MXFP8 is not provided on a GPU");
   const ProfileScope scope(family);
   if (a_MK.codes.dim(1) > 0)
-    cuda::gemm_fp8(stream, c, a_MK, b_NK, accumulate);
+    try_on_cuda<cuda::gemm_fp8>(stream, c, a_MK, b_NK, accumulate);
   else if (accumulate == Accumulate::no)
-    cuda::fill_rows(stream, {}, c);
+    try_on_cuda<cuda::fill_rows>(stream, TensorView(), c);
 }
 
 }  // namespace
