@@ -1,4 +1,4 @@
-// AsyncErrors.
+// AsyncErrors: asks all that works by itself on GPUs what has ended or failed.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/async_errors.hpp"
 

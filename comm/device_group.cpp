@@ -1,4 +1,4 @@
-// DeviceGroup.
+// DeviceGroup: collectives of a group whose tensors lie on GPUs.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/device_group.hpp"
 

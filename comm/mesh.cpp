@@ -1,4 +1,4 @@
-// Mesh.
+// Mesh: cuts the world into groups along its axes.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mesh.hpp"
 

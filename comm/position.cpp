@@ -1,4 +1,4 @@
-// Position.
+// Position: what a rank does, as text, and which rank is late by all ranks' texts.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/position.hpp"
 

@@ -1,4 +1,4 @@
-// StagingPool.
+// StagingPool: staging buffers, kept from one collective to the next.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/staging.hpp"
 

@@ -1,4 +1,4 @@
-// Trace.
+// Trace: counts collectives, and keeps the last of them for the flight recorder.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/trace.hpp"
 

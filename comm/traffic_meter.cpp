@@ -1,4 +1,4 @@
-// TrafficMeter.
+// TrafficMeter: calls, bytes and exposed time between begin() and end(), by group.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/traffic_meter.hpp"
 

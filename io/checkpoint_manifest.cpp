@@ -31,7 +31,7 @@ bool is_shard(std::string_view name) {
   return name.starts_with("shard-") && name.ends_with(".h5");
 }
 
-void check_sizes(const Folder& folder, const Manifest& manifest) {
+void check_sizes(const Directory& folder, const Manifest& manifest) {
   const std::string& directory = folder.path();
   for (const auto& file : manifest.files) {
     const std::string path = directory + "/" + file.name;
@@ -67,7 +67,7 @@ std::vector<std::string> names_in(const std::string& directory) {
 
 Manifest read_manifest(const std::string& directory) {
   try {
-    const Folder folder(directory);
+    const Directory folder = Directory::to_read(directory);
     const PlainFile file(folder, manifest_name);
     Manifest manifest = parse_manifest(file.path(), file.text(manifest_limit_bytes));
     check_sizes(folder, manifest);

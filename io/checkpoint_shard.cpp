@@ -76,7 +76,7 @@ FileEntry read_back(const std::string& directory, const std::string& name,
     if (!box.source.empty()) boxes.push_back(&box);
   std::sort(boxes.begin(), boxes.end(),
             [](const auto* a, const auto* b) { return a->offset < b->offset; });
-  const PlainFile file(Folder(directory), name);
+  const PlainFile file(Directory::to_read(directory), name);
   const std::int64_t bytes = file.size();
   Digest whole, frame;
   std::int64_t at = 0;
@@ -123,7 +123,7 @@ ShardReport write_shard(const Directory& folder, int rank,
 
 FileEntry file_entry(const std::string& directory, const std::string& name) {
   return reading_back([&]() -> FileEntry {
-    const PlainFile file(Folder(directory), name);
+    const PlainFile file(Directory::to_read(directory), name);
     Digest digest;
     file.digest(0, file.size(), {&digest});
     return {name, file.size(), digest.text(), ""};

@@ -1,4 +1,4 @@
-// XXH3-128 by xxHash.
+// Digest: XXH3-128, computed by xxHash.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/digest.hpp"
 

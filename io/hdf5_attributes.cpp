@@ -1,4 +1,4 @@
-// Hdf5File: attributes.
+// Hdf5File: reading and writing attributes.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 

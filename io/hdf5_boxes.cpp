@@ -49,7 +49,7 @@ std::vector<BoxEntry> Hdf5File::boxes(const std::string& name) const {
   }
   if (whole.elements() == 0) return {};
   if (!maps) return {own_box(name, dtype, whole)};
-  const Folder folder(folder_of(path_));
+  const Directory folder = Directory::to_read(folder_of(path_));
   std::map<std::string, std::unique_ptr<Hdf5File>> sources;
   std::vector<BoxEntry> boxes;
   for (const Piece& piece : pieces) {

@@ -1,4 +1,4 @@
-// LineReader.
+// LineReader: the lines of a text file, none longer than a limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/lines.hpp"
 

@@ -34,7 +34,7 @@ const char* kind_of(mode_t mode) {
        path, kind_of(mode));
 }
 
-[[noreturn]] void report(const Folder& folder, const std::string& name,
+[[noreturn]] void report(const Directory& folder, const std::string& name,
                          const std::string& path, int error) {
   struct stat status {};
   if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -53,41 +53,30 @@ bool is_plain_name(const std::string& name) {
          name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
 }
 
-Folder::Folder(const std::string& path) : path_(path) {
-  descriptor_ = uninterrupted(
-      [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (descriptor_ < 0) fail(Status::missing_input, "{}: {}", path, system_reason(errno));
-}
-
-Folder::~Folder() { ::close(descriptor_); }
-
-PlainFile::PlainFile(const Folder& folder, const std::string& name)
+PlainFile::PlainFile(const Directory& folder, const std::string& name)
     : path_(folder.path() + "/" + name) {
   require(is_plain_name(name), Status::bad_content,
           "{}: '{}' is not the name of a file in this folder", folder.path(), name);
   // O_NONBLOCK: opening a named pipe would wait for a writer.
-  descriptor_ = uninterrupted([&] {
+  file_ = Descriptor(uninterrupted([&] {
     return ::openat(folder.descriptor(), name.c_str(),
                     O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  });
-  if (descriptor_ < 0) report(folder, name, path_, errno);
+  }));
+  if (!file_.is_open()) report(folder, name, path_, errno);
   struct stat status {};
-  const bool known = ::fstat(descriptor_, &status) == 0;
+  const bool known = ::fstat(file_.get(), &status) == 0;
   const int error = errno;
   if (known && S_ISREG(status.st_mode)) {
     size_ = status.st_size;
     return;
   }
-  ::close(descriptor_);
   if (known) refuse(path_, status.st_mode);
   fail(Status::io, "{}: cannot be inspected: {}", path_, system_reason(error));
 }
 
-PlainFile::~PlainFile() { ::close(descriptor_); }
-
 void PlainFile::read(std::int64_t begin, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), begin);
+    const ssize_t got = ::pread(file_.get(), out.data(), out.size(), begin);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(Status::io, "{}: read failed: {}", path_, system_reason(errno));
     require(got > 0, Status::bad_content, "{}: ends {} bytes too early", path_,

@@ -9,29 +9,14 @@
 #include <span>
 #include <string>
 
+#include "base/directory.hpp"
+
 namespace trireme::io {
 
 class Digest;
 
 // Is it the name of an entry of a folder: no '/', no zero byte, neither "." nor ".."?
 bool is_plain_name(const std::string& name);
-
-// An open folder. The path itself may hold links: it is what the user named.
-class Folder {
- public:
-  // Throws Error(missing_input) when there is none.
-  explicit Folder(const std::string& path);
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  const std::string& path() const { return path_; }
-  int descriptor() const { return descriptor_; }
-
- private:
-  std::string path_;
-  int descriptor_ = -1;
-};
 
 // A regular file in a folder, open for reading by one thread at a time. What is read is
 // what was opened, whatever happens to the name meanwhile.
@@ -40,13 +25,10 @@ class PlainFile {
   // Throws Error(bad_content), naming the file, when `name` is no plain name or there is
   // no such file, when it is a link, a named pipe or a device; Error(missing_input)
   // without the right to read it; Error(io) when opening fails otherwise.
-  PlainFile(const Folder& folder, const std::string& name);
-  ~PlainFile();
-  PlainFile(const PlainFile&) = delete;
-  PlainFile& operator=(const PlainFile&) = delete;
+  PlainFile(const Directory& folder, const std::string& name);
 
   const std::string& path() const { return path_; }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return file_.get(); }
   // As it was when the file was opened.
   std::int64_t size() const { return size_; }
 
@@ -61,7 +43,7 @@ class PlainFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::int64_t size_ = 0;
   mutable std::unique_ptr<std::byte[]> block_;
 };

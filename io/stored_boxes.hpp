@@ -29,20 +29,20 @@ std::string why_not_whole(const std::string& tensor, const Shape& whole,
 // at a time, for one thread.
 class PlainFiles {
  public:
-  explicit PlainFiles(const std::string& folder) : folder_(folder) {}
+  explicit PlainFiles(const std::string& folder) : folder_(Directory::to_read(folder)) {}
 
   const std::string& path() const { return folder_.path(); }
-  const Folder& folder() const { return folder_; }
+  const Directory& folder() const { return folder_; }
   // Throws as PlainFile does.
   const PlainFile& open(const std::string& name);
 
  private:
   struct Entry {
-    Entry(const Folder& folder, const std::string& n) : name(n), file(folder, n) {}
+    Entry(const Directory& folder, const std::string& n) : name(n), file(folder, n) {}
     std::string name;
     PlainFile file;
   };
-  Folder folder_;
+  Directory folder_;
   std::list<Entry> entries_;  // the one used last first
 };
 

@@ -15,7 +15,7 @@ namespace trireme::kernels {
 
 // e4m3: 4 bits of exponent, 3 of mantissa, up to 448, NaN but no infinity (activations
 // and weights). e5m2: up to 57344, with infinities and NaNs (gradients).
-enum class Fp8Format : std::uint8_t { e4m3, e5m2 };
+using Fp8Format = DType;
 
 // What one scale covers: the tensor; 128 elements of a row; a square of 128 x 128; 32
 // elements of a row, as a power of two (OCP MX).
@@ -24,10 +24,6 @@ enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128, row_32 };
 // Of a scale that is made from an amax: fp8_scale() or fp8_power_scale(). What was
 // quantized by a power of two has the same codes when it is quantized so once more.
 enum class ScaleSteps : std::uint8_t { any, powers_of_two };
-
-constexpr const char* name_of(Fp8Format format) {
-  return format == Fp8Format::e4m3 ? "E4M3" : "E5M2";
-}
 
 // A matrix [M, K] whose elements are code * scale.
 // codes   u8 [M, K]; rows may be strided

@@ -19,10 +19,6 @@ namespace {
 
 ProfileFamily family("gemm, fp8");
 
-DType type_of(Fp8Format format) {
-  return format == Fp8Format::e4m3 ? DType::e4m3 : DType::e5m2;
-}
-
 Scratch left("gemm_fp8 left"), right("gemm_fp8 right"), sums("gemm_fp8 sums");
 
 constexpr std::int64_t alignment = 16;  // bytes
@@ -127,7 +123,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   if (stream.device().is_meta()) return;
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
-  const CountedProduct counted(type_of(a_MK.format), type_of(b_NK.format), K > 0);
+  const CountedProduct counted(a_MK.format, b_NK.format, K > 0);
   if constexpr (has_cuda) {
     require(!stream.device().is_cuda() || a_MK.scaling != Fp8Scaling::row_32,
             Status::resources, "gemm_fp8: MXFP8 is not provided on a GPU");

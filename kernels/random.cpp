@@ -1,4 +1,4 @@
-// Random initial values.
+// Random initial values: numbers for the logical elements of a box, made on the host.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/random.hpp"
 

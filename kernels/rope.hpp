@@ -3,11 +3,10 @@
 #pragma once
 
 #include "base/device.hpp"
+#include "base/direction.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
-
-enum class Direction : bool { forward, backward };
 
 // Rotates, in place, each of the `heads` heads of width K (even) in the rows of x:
 // with angle a = position / theta^(2 j / K), j in [0, K/2):

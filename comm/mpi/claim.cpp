@@ -1,4 +1,4 @@
-// Claim.
+// Claim: a word in memory that the node shares; who sets it first reports the failure.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/claim.hpp"
 

@@ -1,4 +1,4 @@
-// MpiGroup.
+// MpiGroup: collectives built of point-to-point messages.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/mpi_group.hpp"
 

@@ -1,4 +1,4 @@
-// One-time work.
+// Work that first ranks do before the others go on, with a time limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/one_time.hpp"
 

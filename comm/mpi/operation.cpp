@@ -1,4 +1,4 @@
-// MpiOperation.
+// MpiOperation: runs a collective's phases as its messages arrive.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/operation.hpp"
 

@@ -1,4 +1,4 @@
-// StagedTransport.
+// StagedTransport: collectives of GPUs by MPI, through pinned memory of the host.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/staged_transport.hpp"
 

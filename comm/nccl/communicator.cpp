@@ -1,4 +1,4 @@
-// NcclCommunicator.
+// NcclCommunicator: makes a communicator of NCCL, and waits for it with a time limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/communicator.hpp"
 

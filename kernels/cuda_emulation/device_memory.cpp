@@ -1,4 +1,4 @@
-// Emulated device memory.
+// Emulated device memory: its allocation, and who may touch it when.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda_emulation/device_memory.hpp"
 

@@ -1,4 +1,4 @@
-// Pinned host memory.
+// Pinned host memory of the emulated device.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda_emulation/host_memory.hpp"
 

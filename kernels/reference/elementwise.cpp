@@ -1,4 +1,4 @@
-// Sums in double.
+// Elementwise kernels in double: the oracle of the tests.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/elementwise.hpp"
 

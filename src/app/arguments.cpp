@@ -1,4 +1,4 @@
-// Arguments.
+// Arguments: words and options of a command line, with errors that show its usage.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/arguments.hpp"
 

@@ -1,4 +1,4 @@
-// SweepScript.
+// SweepScript: the job array of a sweep, with every text quoted for the shell.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/sweep_script.hpp"
 

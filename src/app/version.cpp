@@ -1,4 +1,4 @@
-// `trireme --version`.
+// `trireme --version`: versions of the program and of its libraries.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/version.hpp"
 

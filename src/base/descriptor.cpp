@@ -1,4 +1,4 @@
-// Descriptor.
+// Descriptor: a file descriptor that closes itself, and calls that signals interrupt.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/descriptor.hpp"
 

@@ -1,4 +1,4 @@
-// Directory.
+// Directory: files and folders beneath an open folder, without following links.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/directory.hpp"
 
@@ -112,6 +112,12 @@ Directory::Directory(const std::string& path)
       file_(uninterrupted([&] { return ::open(path.c_str(), folder_flags); })) {
   if (!file_.is_open())
     fail(Status::cannot_create, "{}: the directory cannot be opened: {}", path, reason());
+}
+
+Directory Directory::to_read(const std::string& path) {
+  Descriptor folder(uninterrupted([&] { return ::open(path.c_str(), folder_flags); }));
+  if (!folder.is_open()) fail(Status::missing_input, "{}: {}", path, reason());
+  return {std::move(folder), path};
 }
 
 Directory Directory::own(const std::string& path) {

@@ -21,6 +21,8 @@ class Directory {
  public:
   // The folder at a path.
   explicit Directory(const std::string& path);
+  // The folder at a path, only to read files from it. Throws Error(missing_input).
+  static Directory to_read(const std::string& path);
   // The folder at a path whose last name may be no link: one of a run's own.
   static Directory own(const std::string& path);
   // The same, made if it is not there; the folder that it lies in is.

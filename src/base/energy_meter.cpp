@@ -1,4 +1,4 @@
-// EnergyMeter.
+// EnergyMeter: joules that a GPU has taken, where it counts them.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/energy_meter.hpp"
 

@@ -1,4 +1,4 @@
-// The log.
+// The log: lines on standard output, and warnings on standard error.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.hpp"
 

@@ -1,4 +1,4 @@
-// Numbers from text.
+// Numbers from text, read whole or not at all.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/number.hpp"
 

@@ -1,4 +1,4 @@
-// Standard output.
+// Standard output, written so that nothing is lost in silence.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/output.hpp"
 

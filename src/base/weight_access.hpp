@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/direction.hpp"
 #include "base/param.hpp"
 
 namespace trireme {
@@ -17,9 +17,6 @@ struct ParamModule {
   std::vector<Param*> params;
 };
 
-// Where the next modules will come from, so that their weights can be fetched ahead.
-enum class Direction : std::uint8_t { forward, backward };
-
 // Modules are numbered over all stages of a rank. By default weights and gradients are
 // always in place and nobody is told of anything (inference, tests).
 class WeightAccess {
@@ -29,7 +26,8 @@ class WeightAccess {
   WeightAccess& operator=(const WeightAccess&) = delete;
   virtual ~WeightAccess() = default;
 
-  // From here to release(), the value of each Param of the module is whole and bound.
+  // From here to release(), the value of each Param of the module is whole and bound. The
+  // direction says which modules come next, so that their weights can be fetched ahead.
   virtual void fetch(int /*module*/, Direction /*direction*/) {}
   virtual void release(int /*module*/) {}
   // From here to close_gradients(), gradients of the module's Params may be added to.

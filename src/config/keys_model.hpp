@@ -165,11 +165,12 @@ struct MoeKeys : Section {
                        within(0, 1e5),
                        "First layers that have an ordinary MLP; deepseek_moe only.",
                        of_moe<&model::MoeSettings::dense_layers>};
-  Choice<model::Router> router{
+  Choice<kernels::RouterScore> router{
       *this,
       "router",
       "\"softmax\"",
-      {{"softmax", model::Router::softmax}, {"sigmoid", model::Router::sigmoid}},
+      {{"softmax", kernels::RouterScore::softmax},
+       {"sigmoid", kernels::RouterScore::sigmoid}},
       "How a router's logits become scores; sigmoid for deepseek_moe only.",
       of_moe<&model::MoeSettings::router>};
   Boolean normalise{*this, "normalise", "true",

@@ -1,4 +1,4 @@
-// StepTotals.
+// StepTotals: sums of loss, tokens and flags over the ranks, once a step.
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/step_totals.hpp"
 

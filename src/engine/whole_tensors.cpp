@@ -1,4 +1,4 @@
-// Gathering whole tensors.
+// Gathers whole tensors of the model from the ranks that hold their parts.
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/whole_tensors.hpp"
 

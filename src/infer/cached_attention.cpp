@@ -1,4 +1,4 @@
-// CachedAttention.
+// CachedAttention: attention of new positions to all that the cache holds.
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/cached_attention.hpp"
 

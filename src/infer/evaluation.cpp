@@ -1,4 +1,4 @@
-// Evaluation.
+// Evaluation: loss of a model on windows of data.
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/evaluation.hpp"
 

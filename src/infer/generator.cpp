@@ -1,4 +1,4 @@
-// Generator.
+// Generator: runs a model token by token with a key/value cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/generator.hpp"
 

@@ -1,4 +1,4 @@
-// Sampler.
+// Sampler: chooses the next token by temperature, top-k and top-p.
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/sampler.hpp"
 

@@ -1,4 +1,4 @@
-// batch_job().
+// batch_job(): what the batch system says of the job that this process is in.
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/batch_job.hpp"
 

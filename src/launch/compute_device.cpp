@@ -1,4 +1,4 @@
-// choose_device().
+// choose_device(): the device that a rank computes on.
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/compute_device.hpp"
 

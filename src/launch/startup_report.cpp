@@ -1,4 +1,4 @@
-// The start-up report.
+// The start-up report: where ranks run, and warnings about what is bound badly.
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/startup_report.hpp"
 

@@ -75,8 +75,7 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .experts = s.experts,
           .top_k = s.top_k,
           .shared_feed_forward = s.shared_experts * m.expert_width(),
-          .router = s.router == Router::softmax ? kernels::RouterScore::softmax
-                                                : kernels::RouterScore::sigmoid,
+          .router = s.router,
           .normalise = s.normalise,
           .scaling = s.scaling,
           .capacity_factor = s.capacity_factor,

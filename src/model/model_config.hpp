@@ -4,11 +4,10 @@
 
 #include <cstdint>
 
+#include "kernels/router.hpp"
 #include "model/architectures.hpp"
 
 namespace trireme::model {
-
-enum class Router : std::uint8_t { softmax, sigmoid };
 
 // MoE layers in place of feed-forwards: what a deck's [model.moe] section says.
 struct MoeSettings {
@@ -17,7 +16,7 @@ struct MoeSettings {
   std::int64_t shared_experts = 0;       // that every token uses; deepseek_moe only
   std::int64_t expert_feed_forward = 0;  // of one expert; 0: model.feed_forward
   std::int64_t dense_layers = 0;         // first layers with an ordinary feed-forward
-  Router router = Router::softmax;
+  kernels::RouterScore router = kernels::RouterScore::softmax;
   bool normalise = true;  // weights of a token's experts sum to `scaling`
   double scaling = 1.0;
   double capacity_factor = 0;   // 0: no token is dropped

@@ -207,7 +207,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
   // 4. rotate q and k
   if (config_.rotary) {
     kernels::rope(stream, saved.qkv_TE.columns(0, rotated * head_width_), rotated,
-                  pass.microbatch.positions_T, cos_sin_, kernels::Direction::forward);
+                  pass.microbatch.positions_T, cos_sin_, Direction::forward);
   }
   // 5. o = softmax(q k^T) v
   attend(pass, pass.kept_unless(again.attention), saved);
@@ -287,7 +287,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   // 4. rotation
   if (config_.rotary) {
     kernels::rope(stream, dqkv_TE.columns(0, rotated * head_width_), rotated,
-                  pass.microbatch.positions_T, cos_sin_, kernels::Direction::backward);
+                  pass.microbatch.positions_T, cos_sin_, Direction::backward);
   }
   // 3. norms of the heads
   if (config_.qk_norm) norm_heads_backward(pass, dqkv_TE, saved);

@@ -1,4 +1,4 @@
-// Plan.
+// Plan: memory, traffic and schedule of a run, from its engine on the meta device.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 

@@ -1,4 +1,4 @@
-// Loading checkpoints.
+// Fills boxes of tensors from a checkpoint, each rank its own or one rank for all.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint_load.hpp"
 

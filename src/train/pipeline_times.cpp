@@ -1,4 +1,4 @@
-// PipelineTimes.
+// PipelineTimes: means of the actions' times, and the idle share that follows.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/pipeline_times.hpp"
 

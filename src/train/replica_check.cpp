@@ -1,4 +1,4 @@
-// Comparing replicas.
+// Compares weights and optimizer state between replicas that must be equal.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/replica_check.hpp"
 

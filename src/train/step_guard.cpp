@@ -1,4 +1,4 @@
-// StepGuard.
+// StepGuard: judges whether a step's loss and gradient norm are sound.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/step_guard.hpp"
 

@@ -348,7 +348,7 @@ void KernelBench::rows(const Model& m) {
       kernels::rope_table(filling, 10000.0, cos_sin);
       return [=, this, heads = 2 * m.H, x = normal({m.T, 2 * m.D}),
               at = Tensor::positions(s, m.T, S)](Stream& stream) {
-        kernels::rope(stream, x, heads, at, cos_sin, kernels::Direction::forward);
+        kernels::rope(stream, x, heads, at, cos_sin, Direction::forward);
       };
     });
   }

@@ -64,12 +64,10 @@ cudaDataType_t type_of(DType type) {
     case DType::f32: return CUDA_R_32F;
     case DType::bf16: return CUDA_R_16BF;
     case DType::f16: return CUDA_R_16F;
+    case DType::e4m3: return CUDA_R_8F_E4M3;
+    case DType::e5m2: return CUDA_R_8F_E5M2;
     default: fail(Status::internal, "cuBLASLt does not multiply {}", name_of(type));
   }
-}
-
-cudaDataType_t type_of(Fp8Format format) {
-  return format == Fp8Format::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
 }
 
 std::uint32_t alignment_of(const void* pointer) {

@@ -35,7 +35,7 @@ config::RunConfig tiny(Architecture architecture) {
   moe.experts = 4;
   moe.top_k = 2;
   if (architecture == Architecture::deepseek_moe) {
-    moe.router = model::Router::sigmoid;
+    moe.router = kernels::RouterScore::sigmoid;
     moe.expert_feed_forward = 6;
     moe.shared_experts = 2;
     moe.dense_layers = 1;

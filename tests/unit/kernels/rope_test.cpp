@@ -8,7 +8,6 @@
 namespace trireme::test {
 namespace {
 
-using kernels::Direction;
 constexpr double theta = 10000.0;
 
 Indices some_positions(std::int64_t T) {

@@ -1,4 +1,4 @@
-// TraceRange through NVTX.
+// TraceRange: named ranges for NVIDIA's profilers, through NVTX.
 // SPDX-License-Identifier: Apache-2.0
 #include <nvtx3/nvToolsExt.h>
 
