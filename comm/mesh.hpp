@@ -70,12 +70,12 @@ class Mesh {
   Group& alone() const { return at(Fold::alone); }
   // Data x context: the ranks that hold the same weights. Rank order: context fastest.
   Group& replicas() const { return at(Fold::replicas); }
-  // The replicas that share out one copy of the weights, and the ranks that hold the same
-  // share in each copy.
+  // The shard group, which shares out one copy of the weights, and the ranks that hold
+  // the same shard in each copy.
   Group& shards() const { return at(Fold::shards); }
   Group& copies() const { return at(Fold::copies); }
   // The replicas that share the experts out, and the ranks that hold the same experts:
-  // all of those, those that share out one copy of them, and the same share in each copy.
+  // all of those, those that share out one copy of them, and the same shard in each copy.
   Group& experts() const { return at(Fold::experts); }
   Group& expert_replicas() const { return at(Fold::expert_replicas); }
   Group& expert_shards() const { return at(Fold::expert_shards); }
@@ -83,8 +83,8 @@ class Mesh {
   // Tensor x shards, tensor slowest: the ranks among which a weight of this stage, and of
   // this copy, is spread in any way.
   Group& spread() const { return at(Fold::spread); }
-  // The first and the last pipeline stage, when this rank is on one of them and they are
-  // two; else this rank alone.
+  // The embedding group: the first and the last pipeline stage, when this rank is on one
+  // of them and they are two; else this rank alone.
   Group& ends() const { return at(Fold::ends); }
 
   // Every group of more than one rank, once each, for reports.

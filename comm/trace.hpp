@@ -76,7 +76,7 @@ class Trace {
   std::atomic<std::int64_t> progress_{0};
 };
 
-// Of this process.
+// The trace of this process.
 Trace& trace();
 
 }  // namespace trireme::comm

@@ -28,7 +28,7 @@ struct Traffic {
   }
 };
 
-// By kind: [static_cast<std::size_t>(Collective)].
+// Traffic of each kind is found at [static_cast<std::size_t>(Collective)].
 using TrafficByKind = std::array<Traffic, collective_kinds>;
 
 }  // namespace trireme::comm

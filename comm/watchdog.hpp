@@ -82,7 +82,7 @@ class Watchdog {
   std::atomic<const char*> phase_{nullptr};  // nullptr: no watch
   std::atomic<std::int64_t> step_{0};
   std::atomic<double> factor_{1};
-  // Of the thread.
+  // What follows belongs to the thread.
   std::int64_t last_progress_ = -1, beat_ = 0;
   double silent_ = 0;
   std::vector<Seen> seen_;

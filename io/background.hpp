@@ -14,7 +14,7 @@ class Background {
   // own_thread = false: the work waits for finish(), which does it. Throws
   // Error(internal) when work that was started has not been finished.
   void start(std::function<void()> work, bool own_thread = true);
-  // Whether a thread is still at it.
+  // Says whether a thread is still at work.
   bool busy() const;
   // Waits for the end of the work, and throws what it threw. Nothing to do: returns.
   void finish();

@@ -22,7 +22,7 @@ std::string shard_name(int rank) {
   return text.data();
 }
 
-// Of the elements in row-major order.
+// The digest is made of the elements in row-major order.
 std::string digest_of_view(const TensorView& view) {
   Digest digest;
   const auto element = size_of(view.dtype());

@@ -17,7 +17,7 @@ namespace trireme::io {
 ShardReport write_shard(const Directory& folder, int rank,
                         const std::vector<TensorBox>& boxes);
 
-// Of a file without boxes: size and digest.
+// Takes size and digest of a file without boxes.
 FileEntry file_entry(const std::string& directory, const std::string& name);
 
 // Bytes on the disk of what write_shard() writes, with HDF5's own.

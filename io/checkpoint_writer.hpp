@@ -48,7 +48,7 @@ class CheckpointWriter {
   // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as
   // they were, and another may be begun.
   std::optional<WrittenCheckpoint> poll();
-  // The same, but waits for the end.
+  // Does the same, but waits for the end.
   std::optional<WrittenCheckpoint> finish();
   bool idle() const { return phase_ == Phase::idle; }
 

@@ -51,7 +51,7 @@ struct Reader {
     return at == table.end() ? nullptr : &*at;
   }
 
-  // Whether `full` is a section or holds one.
+  // Says whether `full` is a section or holds one.
   bool is_section(const std::string& full) const {
     return std::any_of(table.begin(), table.end(), [&](const DeckKey& key) {
       return key.section.starts_with(full) &&

@@ -12,7 +12,7 @@
 namespace trireme::io {
 namespace {
 
-// Of datasets of FP8 codes: their type's name.
+// The attribute in which datasets of FP8 codes have their type's name.
 constexpr auto type_attribute = "element_type";
 
 // A float of 16 bits: sign, exponent, mantissa from the top bit down. `base` gives the

@@ -32,7 +32,7 @@ class Hdf5Id {
 
 // As stored: little-endian; bf16 and fp16 are floats of 16 bits that HDF5's tools print.
 Hdf5Id stored_type(DType dtype);
-// As in memory.
+// The type of elements as they lie in memory.
 Hdf5Id memory_type(DType dtype);
 // The type of ours that holds every value of `type`; none when there is no such type.
 std::optional<DType> dtype_of_hdf5(hid_t type);

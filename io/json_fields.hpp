@@ -25,14 +25,14 @@ class JsonField {
       : value_(value), source_(source), place_(std::move(place)) {}
 
   bool has(const char* key) const;
-  // Of an object.
+  // Takes the field of an object.
   JsonField at(const char* key) const;
-  // Of a list.
+  // Size and elements of a list; fails on anything else.
   std::size_t size() const;
   JsonField at(std::size_t index) const;
 
   std::string text() const;
-  // In [least, most].
+  // Fails unless the integer lies in [least, most].
   std::int64_t integer(std::int64_t least, std::int64_t most = INT64_MAX) const;
 
   // "manifest.json: 'tensors[12].shape' must be a list of 1 to 4 extents, not {...}".

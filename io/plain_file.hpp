@@ -29,7 +29,7 @@ class PlainFile {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return file_.get(); }
-  // As it was when the file was opened.
+  // The size is that of the file when it was opened.
   std::int64_t size() const { return size_; }
 
   // Fills `out` from byte `begin` on. Throws Error(io), and Error(bad_content) when the

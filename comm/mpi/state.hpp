@@ -83,7 +83,7 @@ struct WorldState {
 // Tells all ranks that this one has failed and will report it.
 void announce_failure(WorldState& state);
 
-// Of this process, or nullptr.
+// The state of this process, or nullptr when there is none.
 WorldState* current_state();
 
 // MPI cannot be called before and after its life.

@@ -54,7 +54,7 @@ struct Range {
   bool empty() const { return low > high; }
 };
 
-// From data to the picture.
+// Maps data to the picture.
 struct Frame {
   Range x, y;
   double to_x(double value) const {

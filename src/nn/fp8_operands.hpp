@@ -66,10 +66,10 @@ class Fp8Operands {
   // Codes, taken from `arena`; scale_1 is read if there is one scale.
   kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
                                const TensorView& values, const TensorView& scale_1) const;
-  // The same, counted by pass.fp8.report.
+  // Does the same, and pass.fp8.report counts it.
   kernels::Fp8Matrix reported(Pass& pass, Arena& arena, Operand what,
                               const TensorView& values, const TensorView& scale_1) const;
-  // Those of the transposed matrix.
+  // Makes the codes of the transposed matrix.
   kernels::Fp8Matrix quantized_transposed(Pass& pass, Arena& arena, Operand what,
                                           const TensorView& values,
                                           const TensorView& scale_1) const;

@@ -16,7 +16,7 @@ class Fp8Report {
   static constexpr std::size_t classes = 3;  // x, W and dy: see Operand
 
   explicit Fp8Report(Device device);
-  // From nothing.
+  // Starts again from nothing.
   void clear(Stream& stream);
   // `codes` is what quantize() made of `values` [M, K].
   void add(Stream& stream, Operand what, const TensorView& values,

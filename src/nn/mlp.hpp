@@ -32,7 +32,7 @@ class Mlp {
 
   Mlp(const MlpConfig& config, const parallel::TensorRegion& region);
 
-  // As Attention::forward and backward.
+  // These do as Attention::forward and backward do.
   void forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
                Saved& saved) const;
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);

@@ -47,7 +47,7 @@ class Norm {
   void collect(std::vector<Param*>& params);
 
  private:
-  // What forward keeps of x_TD.
+  // Keeps of x_TD what backward needs.
   void keep(Pass& pass, const TensorView& x_TD, Saved& saved) const;
 
   NormConfig config_;

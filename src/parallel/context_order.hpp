@@ -20,7 +20,7 @@ namespace trireme::parallel {
 enum class ContextOrder : std::uint8_t { contiguous, zigzag };
 std::string_view name_of(ContextOrder order);
 
-// Of what `sequence` must be a multiple.
+// `sequence` must be a multiple of this.
 std::int64_t context_unit(ContextOrder order, int ranks);
 
 // The positions of rank `rank`'s rows of a sequence, as ascending ranges. Throws

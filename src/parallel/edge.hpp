@@ -21,7 +21,7 @@ class Transfer {
   explicit Transfer(const TensorView& tensor) : tensor_(tensor) {}
   Transfer(const TensorView& tensor, comm::Handle handle)
       : tensor_(tensor), handle_(std::move(handle)) {}
-  // In parts, each with its collective.
+  // Works in parts, each with its collective.
   Transfer(const TensorView& tensor, std::vector<comm::Handle> parts)
       : tensor_(tensor), parts_(std::move(parts)) {}
   // The tensor, once it is complete.

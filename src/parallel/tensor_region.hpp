@@ -38,7 +38,7 @@ class TensorRegion {
   Transfer leave(Stream& stream, Arena& arena, const TensorView& y) const {
     return leave_.forward(group_, stream, arena, y);
   }
-  // The same of y_TD, which is made here.
+  // Does the same with y_TD, which is made here.
   Transfer leave(Stream& stream, Arena& arena, const TensorView& y_TD,
                  const Product& product) const {
     return sum(leave_.forward, stream, arena, y_TD, product);

@@ -78,7 +78,7 @@ class UlyssesAttention::Exchange {
   const AttentionShape& inner() const { return inner_; }
   std::int64_t query_columns() const { return inner_.heads * inner_.head_width; }
   std::int64_t key_columns() const { return slots_.count * inner_.head_width; }
-  // Of [q, k, v] and their gradients.
+  // Columns of [q, k, v] and of their gradients.
   std::int64_t fused_columns() const { return query_columns() + 2 * key_columns(); }
 
   TensorView take(DType dtype, std::int64_t columns) const {

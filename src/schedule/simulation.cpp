@@ -206,7 +206,7 @@ bool Simulator::compute(int rank, const Action& action) {
   return true;
 }
 
-// Of the rank's next action.
+// How long the rank's next action takes.
 double Simulator::duration(int rank, const Action& action) {
   if (!options_.actions.empty())
     return options_.actions[static_cast<std::size_t>(rank)][at(rank).next];

@@ -79,7 +79,7 @@ class UnitClock {
                : is_done(ActionKind::backward_input, stage + 1, action);
   }
 
-  // Whether (stage, microbatch) has been done.
+  // Says whether (stage, microbatch) has been done.
   std::uint8_t& at(ActionKind kind, int stage, std::int64_t microbatch) {
     return done_[kind == ActionKind::forward ? 0 : 1]
                 [static_cast<std::size_t>(stage * shape_.microbatches + microbatch)];
