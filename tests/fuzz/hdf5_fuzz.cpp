@@ -237,7 +237,7 @@ void check(const std::uint8_t* data, std::size_t size) {
   make_file(path, choices);
   attempt([&] { read_file(path); });
   attempt([&] {
-    const auto source = io::open_source({"tokens", {path}, 2, 100, 0});
+    const auto source = io::open_source({io::SourceKind::tokens, {path}, 2, 100, 0});
     std::array<std::int32_t, 3> tokens{};
     source->sample(source->samples() - 1, tokens);
   });

@@ -66,9 +66,10 @@ void compare(const std::string& optimizer) {
 TEST(Optimizers, LionIsThatOfOneRank) { compare("lion"); }
 TEST(Optimizers, MuonIsThatOfOneRank) { compare("muon"); }
 
-void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory) {
+void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory,
+          const std::string& optimizer) {
   const auto boxes = train::boxes_to_load(
-      world(), directory, engine::checkpoint_boxes(engine, mesh), config.optimizer.name);
+      world(), directory, engine::checkpoint_boxes(engine, mesh), optimizer);
   train::load_by_all(world(), directory, boxes);
   engine.store().refresh_weights();
 }
@@ -90,16 +91,17 @@ TEST(Optimizers, GoOnFromACheckpointHereAndElsewhere) {
     };
     train_steps(config, mesh, 2, true, save);
     const Outcome through = train_steps(config, mesh, 3);
-    const Outcome resumed =
-        train_steps(config, mesh, 1, true, {},
-                    {[&](engine::Engine& engine) { load(engine, mesh, directory); }, 3});
+    const Outcome resumed = train_steps(
+        config, mesh, 1, true, {},
+        {[&](engine::Engine& engine) { load(engine, mesh, directory, optimizer); }, 3});
     expect_same_bits(resumed.state, through.state);
     const auto other = config_of("llama", optimizer,
                                  {"parallel.tensor=" + std::to_string(world().size())});
     comm::Mesh elsewhere = test_mesh(other);
     const Outcome moved = train_steps(
         other, elsewhere, 1, true, {},
-        {[&](engine::Engine& engine) { load(engine, elsewhere, directory); }, 3});
+        {[&](engine::Engine& engine) { load(engine, elsewhere, directory, optimizer); },
+         3});
     if (world().rank() == 0) {
       for (std::size_t i = 0; i < moved.losses.size(); ++i)
         EXPECT_NEAR(moved.losses[i], through.losses[i + 2], eq64.loss);

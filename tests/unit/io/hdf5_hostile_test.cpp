@@ -77,7 +77,7 @@ class HostileHdf5 : public testing::Test {
       h5.read("tokens", {0}, TensorView(out.data(), DType::i32, {4}));
     });
     const auto opened = message([&] {
-      open_source({.kind = "tokens",
+      open_source({.kind = SourceKind::tokens,
                    .paths = {file},
                    .sequence = 4,
                    .vocabulary = 100,

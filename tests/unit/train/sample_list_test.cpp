@@ -55,7 +55,8 @@ TEST(SampleList, IsWhatTheLoaderReads) {
   config.run.seed = 5;
   config.batch = {data_ranks * micro * microbatches, micro};
   config.parallel.mesh = {.data = data_ranks};
-  config.data = {.kind = "bytes", .paths = paths, .sequence = S, .vocabulary = 257};
+  config.data = {
+      .kind = io::SourceKind::bytes, .paths = paths, .sequence = S, .vocabulary = 257};
   const auto source = io::open_source(config.data);
   for (const std::int64_t step : {1, 2, 5}) {
     std::istringstream lines(list_samples(config, *source, step));
@@ -102,7 +103,8 @@ TEST(SampleList, Synthetic) {
   config::RunConfig config;
   config.batch = {2, 1};
   config.parallel.mesh = {.data = 1};
-  config.data = {.kind = "synthetic", .paths = {}, .sequence = 4, .vocabulary = 9};
+  config.data = {
+      .kind = io::SourceKind::synthetic, .paths = {}, .sequence = 4, .vocabulary = 9};
   const auto source = io::open_source(config.data);
   const std::string text = list_samples(config, *source, 1);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
