@@ -89,8 +89,8 @@ class FeedForward {
   }
 
   // From the output's gradient back to that of u, which is returned and lies in
-  // pass.kept(). da_NF is memory in arena_of_da(), which is written. Posts the gradient of
-  // the down projection. 1. is left to the caller, who starts the communication of the
+  // pass.kept(). da_NF is memory in arena_of_da(), which is written. Posts the gradient
+  // of the down projection. 1. is left to the caller, who starts the communication of the
   // input's gradient before it posts that of `up`.
   template <class... Where>
   TensorView backward(Pass& pass, const TensorView& dy_ND, const Saved& saved,
