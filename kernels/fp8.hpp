@@ -17,7 +17,7 @@ namespace trireme::kernels {
 // and weights). e5m2: up to 57344, with infinities and NaNs (gradients).
 using Fp8Format = DType;
 
-// What one scale covers: the tensor; 128 elements of a row; a square of 128 x 128; 32
+// What one scale covers: the tensor; 128 elements of a row; a block of 128 x 128; 32
 // elements of a row, as a power of two (OCP MX).
 enum class Fp8Scaling : std::uint8_t { tensor, row_128, block_128, row_32 };
 

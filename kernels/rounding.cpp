@@ -54,7 +54,7 @@ void count_rounding_losses(Stream& stream, const TensorView& x_N,
   const std::int64_t n = x_N.elements();
   if (!scales_S.empty()) {
     check.tensor({"scales", scales_S}, DType::f32, {scales_S.elements()});
-    require(n == 0 || run.square(n - 1) < scales_S.elements(),
+    require(n == 0 || run.block(n - 1) < scales_S.elements(),
             "count_rounding_losses: {} scales are fewer than the squares of the run",
             scales_S.elements());
   }

@@ -1,4 +1,4 @@
-// Roundings of state that is kept in few bits: by chance, and as square roots.
+// Roundings of low-precision state: stochastic, and as square roots.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,7 +35,7 @@ RoundingLimits rounding_limits(DType type, float scale = 1.0f);
 
 // Adds to counts_2 [2] f64 how many x lie beyond the limits (infinities too, NaN not),
 // and how many that are not zero round to it. x_N f32, dense. With scales_S, [S] f32, of
-// x divided by the scale of its square of the tensor; `run` is not looked at without.
+// x divided by the scale of its block of the tensor; `run` is not looked at without.
 void count_rounding_losses(Stream& stream, const TensorView& x_N,
                            const RoundingLimits& limits, const TensorRun& run,
                            const TensorView& scales_S, const TensorView& counts_2);

@@ -25,18 +25,18 @@ struct TensorRun {
   constexpr std::int64_t index(std::int64_t i) const {
     return row_of(i) * whole_width + column_of(i);
   }
-  // Of the square of 128 x 128 that holds element i, row-major.
-  constexpr std::int64_t square(std::int64_t i) const {
-    return row_of(i) / fp8_block * squares_across() + column_of(i) / fp8_block;
+  // Of the 128 x 128 block that holds element i, row-major.
+  constexpr std::int64_t block(std::int64_t i) const {
+    return row_of(i) / fp8_block * blocks_across() + column_of(i) / fp8_block;
   }
-  constexpr std::int64_t squares_across() const {
+  constexpr std::int64_t blocks_across() const {
     return (whole_width + fp8_block - 1) / fp8_block;
   }
-  // Elements of the run from i on that lie side by side in one row of one square.
+  // Elements of the run from i on that lie side by side in one row of one block.
   constexpr std::int64_t together(std::int64_t i) const {
     const std::int64_t in_row = width - (first + i) % width;
-    const std::int64_t in_square = fp8_block - column_of(i) % fp8_block;
-    return in_row < in_square ? in_row : in_square;
+    const std::int64_t in_block = fp8_block - column_of(i) % fp8_block;
+    return in_row < in_block ? in_row : in_block;
   }
 };
 

@@ -47,7 +47,7 @@ void count_rounding_losses(Stream& /*stream*/, const TensorView& x_N,
              [&](std::int64_t begin, std::int64_t end) {
                LossCounts::Part part;
                for (std::int64_t i = begin; i < end; ++i) {
-                 const float scale = scales == nullptr ? 1.0f : scales[run.square(i)];
+                 const float scale = scales == nullptr ? 1.0f : scales[run.block(i)];
                  const float size = std::abs(x[i]);
                  part.note(size > limits.beyond * scale,
                            size > 0.0f && size <= limits.least * scale);

@@ -55,7 +55,8 @@ void Rules::optimizer_rules() {
         return !matrices || !store.low_precision_state();
       },
       key::optimizer.name,
-      " needs master weights, sums of gradients and moments in the type of sums, which ",
+      " needs master weights, gradient sums and moments in the accumulator's type, "
+      "which ",
       key::precision.recipe,
       ", or a key of precision, has in fewer bits: write precision.recipe = \"bf16\", or "
       "optimizer.name = \"adamw\"");

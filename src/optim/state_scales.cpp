@@ -9,7 +9,7 @@
 
 #include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/fp8_squares.hpp"
+#include "kernels/fp8_blocks.hpp"
 
 namespace trireme::optim {
 namespace {
@@ -116,8 +116,8 @@ void StateScales::note_weight(const TensorRange& tensor, Range part,
   if (scales_blocks()) {
     const auto first = static_cast<std::int64_t>(first_[t]);
     const auto count = static_cast<std::int64_t>(first_[t + 1]) - first;
-    return kernels::amax_of_squares(context_.stream, values, run_of(tensor, part),
-                                    block_amaxes_.view().rows(first, count));
+    return kernels::amax_of_blocks(context_.stream, values, run_of(tensor, part),
+                                   block_amaxes_.view().rows(first, count));
   }
   float& most = amax_of(Scaled::weight, t);
   const float amax = codec_.amax(values);
@@ -215,8 +215,8 @@ void StateScales::encode_weight(const TensorRange& tensor, Range part,
   const kernels::TensorRun run = run_of(tensor, part);
   codec_.report().add(context_.stream, TensorClass::weight, values, codes.dtype(), run,
                       scales_S);
-  kernels::encode_squares(context_.stream, values, run, fp8_format(codes.dtype()),
-                          scales_S, memory_as(codes, DType::u8, part.count()));
+  kernels::encode_blocks(context_.stream, values, run, fp8_format(codes.dtype()),
+                         scales_S, memory_as(codes, DType::u8, part.count()));
 }
 
 void StateScales::decode_weights(const FlatParameter& flat, const TensorView& codes,
@@ -226,10 +226,10 @@ void StateScales::decode_weights(const FlatParameter& flat, const TensorView& co
     return codec_.decode_range(flat, flat.whole(), codes, scales, values);
   for_each_tensor(flat, flat.whole(), [&](const TensorRange& tensor, Range part) {
     const TensorView from = codes.rows(part.begin, part.count());
-    kernels::decode_squares(context_.stream, memory_as(from, DType::u8, part.count()),
-                            run_of(tensor, part), fp8_format(from.dtype()),
-                            blocks_of(scales, tensor.tensor),
-                            values.rows(part.begin, part.count()));
+    kernels::decode_blocks(context_.stream, memory_as(from, DType::u8, part.count()),
+                           run_of(tensor, part), fp8_format(from.dtype()),
+                           blocks_of(scales, tensor.tensor),
+                           values.rows(part.begin, part.count()));
   });
 }
 

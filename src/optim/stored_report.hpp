@@ -28,7 +28,7 @@ class StoredReport {
   // stream.
   void add(Stream& stream, TensorClass what, const TensorView& wide_N, DType type,
            float scale);
-  // The same with a scale for each square of the tensor; the report has the type's own.
+  // The same with a scale for each block of the tensor; the report has the type's own.
   void add(Stream& stream, TensorClass what, const TensorView& wide_N, DType type,
            const kernels::TensorRun& run, const TensorView& scales_S);
   // Since begin(), on this rank; ends the count. Waits for the device.

@@ -1,5 +1,5 @@
 # Kernels around the weights' update and the loss, and those of experts.
 # SPDX-License-Identifier: Apache-2.0
-foreach(family cross_entropy optimizer moe_kernels rounding fp8_squares)
+foreach(family cross_entropy optimizer moe_kernels rounding fp8_blocks)
   trireme_gpu_test(${family}_test)
 endforeach()

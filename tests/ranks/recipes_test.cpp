@@ -25,7 +25,7 @@ config::RunConfig recipe_config(const std::string& model, const std::string& rec
                                 const Words& words) {
   config::RunConfig config =
       equality_config(model, "bf16", Words{"model.layers=2"} + words);
-  // A recipe's name, and "+chance" for master weights that are rounded by chance.
+  // A recipe's name, and "+chance" for master weights that are rounded stochastically.
   const std::string name = recipe.substr(0, recipe.find('+'));
   config.precision.recipe = recipe_named(name);
   if (name != recipe) config.precision.recipe.stochastic = true;
@@ -203,20 +203,20 @@ std::map<std::string, UsedWeights> used_weights(engine::Engine& engine, int modu
   return used;
 }
 
-// Expects the master weights in E4M3 at the scale of their squares of 128 x 128. Returns
-// how many squares there are.
-std::size_t expect_squares(const UsedWeights& used, const std::vector<double>& master) {
-  const auto square = [&used](std::int64_t at) {
+// Expects the master weights in E4M3 at the scale of their 128 x 128 blocks. Returns
+// how many blocks there are.
+std::size_t expect_blocks(const UsedWeights& used, const std::vector<double>& master) {
+  const auto block = [&used](std::int64_t at) {
     return at / used.width / 128 * 1000 + at % used.width / 128;
   };
   std::map<std::int64_t, float> amaxes;
   for (std::size_t i = 0; i < master.size(); ++i) {
-    float& most = amaxes[square(static_cast<std::int64_t>(i))];
+    float& most = amaxes[block(static_cast<std::int64_t>(i))];
     most = std::max(most, static_cast<float>(std::abs(master[i])));
   }
   int wrong = 0;
   for (const auto& [at, value] : used.values) {
-    const float scale = optim::power_scale(amaxes.at(square(at)), DType::e4m3, 1);
+    const float scale = optim::power_scale(amaxes.at(block(at)), DType::e4m3, 1);
     const auto exact = static_cast<float>(master[static_cast<std::size_t>(at)]);
     const auto code = kernels::fp8_encode(exact / scale, kernels::Fp8Format::e4m3);
     if (kernels::fp8_decode(code, kernels::Fp8Format::e4m3) * scale != value) ++wrong;
@@ -244,7 +244,7 @@ TEST(Recipes, WeightsBySquares) {
     std::size_t most = 0;
     for (const auto& [tensor, weights] : used) {
       SCOPED_TRACE(tensor);
-      most = std::max(most, expect_squares(weights, outcome.state.at("model/" + tensor)));
+      most = std::max(most, expect_blocks(weights, outcome.state.at("model/" + tensor)));
     }
     EXPECT_GE(most, 4);
   }

@@ -191,6 +191,10 @@ rule graphs_autocast 65 1 'keeps weights in fp32 that modules read in bf16|"bf16
   "${graphs[@]}" precision.recipe=bf16_autocast precision.compute=bf16
 rule graphs_narrow 65 1 'keeps gradients in bf16 that modules add to in fp32' \
   "${graphs[@]}" precision.recipe=bf16_fp32_sum precision.compute=bf16
+rule muon_offload 65 2 'parallel.offload = "optimizer"|optimizer.name = "muon"|write' \
+  optimizer.name=muon parallel.sharding_strategy=ZERO1 parallel.offload=optimizer
+rule muon_low_precision 65 1 'optimizer.name = "muon"|precision.recipe = "fp8_lm"|write' \
+  optimizer.name=muon precision.compute=fp8 precision.recipe=fp8_lm
 rule ranks 78 3 'parallel.tensor = 2|the number of ranks, 3|start 2 or 4 ranks' parallel.tensor=2
 rule micro 65 1 'batch.global = 8|batch.micro = 3|write' batch.micro=3
 rule data_ranks 78 3 'batch.global = 8|3 data ranks|start 2 ranks' batch.micro=4

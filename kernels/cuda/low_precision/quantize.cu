@@ -175,12 +175,12 @@ __global__ void quantize_rows_kernel(MatrixOf<const T> x, MatrixOf<unsigned char
   }
 }
 
-// A block of threads for each square: it reads it twice, the second time from a cache.
+// A block of threads for each 128 x 128 block: it reads it twice, the second time from a
+// cache.
 template <class T>
-__global__ void quantize_squares_kernel(MatrixOf<const T> x,
-                                        MatrixOf<unsigned char> codes, Fp8Format format,
-                                        ScaleSteps steps, float* scales,
-                                        std::int64_t scale_stride) {
+__global__ void quantize_block_kernel(MatrixOf<const T> x, MatrixOf<unsigned char> codes,
+                                      Fp8Format format, ScaleSteps steps, float* scales,
+                                      std::int64_t scale_stride) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const int warp = static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t first = std::int64_t{blockIdx.y} * fp8_block;
@@ -322,7 +322,7 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
         return launch(stream, grid, &quantize_rows_kernel<D>, from, to, y.format, scales);
       case Fp8Scaling::block_128:
         grid.blocks = dim3(extent(y.scales.dim(1)), extent(y.scales.dim(0)));
-        return launch(stream, grid, &quantize_squares_kernel<D>, from, to, y.format,
+        return launch(stream, grid, &quantize_block_kernel<D>, from, to, y.format,
                       y.steps, scales, y.scales.dim(1));
       case Fp8Scaling::row_32: break;  // refused by the caller
     }

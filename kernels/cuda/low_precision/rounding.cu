@@ -51,7 +51,7 @@ __global__ void count_rounding_losses_kernel(const float* x, std::int64_t n,
   LossCounts lost;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n;
        i += step) {
-    const float scale = scales == nullptr ? 1.0f : scales[run.square(i)];
+    const float scale = scales == nullptr ? 1.0f : scales[run.block(i)];
     const float size = fabsf(x[i]);
     lost.note(size > limits.beyond * scale, size > 0.0f && size <= limits.least * scale);
   }

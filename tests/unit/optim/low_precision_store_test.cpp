@@ -309,7 +309,7 @@ TEST(NarrowStore, UnusualGradients) {
   }
 }
 
-// With rounding by chance weights of bf16 go where those of fp32 would, up to what
+// With stochastic rounding weights of bf16 go where those of fp32 would, up to what
 // moments in bf16 take; to nearest most stand.
 TEST(NarrowStore, SmallStepsAreNotLost) {
   // A step of a 2^-12 of the weights is far below half a unit of bf16.

@@ -1,6 +1,6 @@
-// FP8 by squares of a tensor: runs cut anywhere have the codes of the whole.
+// FP8 by blocks of a tensor: runs cut anywhere have the codes of the whole.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/fp8_squares.hpp"
+#include "kernels/fp8_blocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,15 +15,15 @@
 namespace trireme::kernels {
 namespace {
 
-constexpr std::int64_t rows = 150, columns = 300, squares = 2 * 3;
+constexpr std::int64_t rows = 150, columns = 300, blocks = 2 * 3;
 
-// Different magnitudes in each square.
+// Different magnitudes in each block.
 std::vector<float> numbers() {
   std::vector<float> x(rows * columns);
   for (std::int64_t i = 0; i < rows * columns; ++i) {
-    const auto square = static_cast<double>(i / columns / 128 * 3 + i % columns / 128);
+    const auto block = static_cast<double>(i / columns / 128 * 3 + i % columns / 128);
     x[static_cast<std::size_t>(i)] = static_cast<float>(
-        std::sin(0.37 * static_cast<double>(i)) * std::exp2(4 * square));
+        std::sin(0.37 * static_cast<double>(i)) * std::exp2(4 * block));
   }
   return x;
 }
@@ -37,7 +37,7 @@ struct Cut {
   }
 };
 
-// The same tensor whole, and in parts that cut rows, columns and squares.
+// The same tensor whole, and in parts that cut rows, columns and blocks.
 const std::vector<std::vector<Cut>> cuts = {
     {{0, 0, rows, columns, 0, rows* columns}},
     {{0, 0, rows, columns, 0, 12345}, {0, 0, rows, columns, 12345, rows* columns}},
@@ -71,28 +71,28 @@ class Squares : public ::testing::Test {
 
 TEST_F(Squares, AnyCutIsTheWhole) {
   const auto x = numbers();
-  std::vector<float> want_amax(squares), scales(squares);
+  std::vector<float> want_amax(blocks), scales(blocks);
   for (std::int64_t i = 0; i < rows * columns; ++i) {
     auto& most =
         want_amax[static_cast<std::size_t>(i / columns / 128 * 3 + i % columns / 128)];
     most = std::max(most, std::abs(x[static_cast<std::size_t>(i)]));
   }
-  for (std::size_t s = 0; s < squares; ++s)
+  for (std::size_t s = 0; s < blocks; ++s)
     scales[s] = fp8_power_scale(want_amax[s], Fp8Format::e4m3);
-  const Buffer on_device = send(scales.data(), DType::f32, squares);
+  const Buffer on_device = send(scales.data(), DType::f32, blocks);
   for (const auto& parts : cuts) {
-    const std::vector<float> zeros(squares);
-    const Buffer amaxes = send(zeros.data(), DType::f32, squares);
+    const std::vector<float> zeros(blocks);
+    const Buffer amaxes = send(zeros.data(), DType::f32, blocks);
     for (const Cut& cut : parts) {
       std::vector<float> part;
       for (std::int64_t i = cut.first; i < cut.last; ++i) part.push_back(x[cut.at(i)]);
       const Buffer values = send(part.data(), DType::f32, part.size());
       const Buffer codes = send(nullptr, DType::u8, part.size());
-      amax_of_squares(stream_, values.view(), cut.run(), amaxes.view());
-      encode_squares(stream_, values.view(), cut.run(), Fp8Format::e4m3, on_device.view(),
-                     codes.view());
-      decode_squares(stream_, codes.view(), cut.run(), Fp8Format::e4m3, on_device.view(),
-                     values.view());
+      amax_of_blocks(stream_, values.view(), cut.run(), amaxes.view());
+      encode_blocks(stream_, values.view(), cut.run(), Fp8Format::e4m3, on_device.view(),
+                    codes.view());
+      decode_blocks(stream_, codes.view(), cut.run(), Fp8Format::e4m3, on_device.view(),
+                    values.view());
       const auto code = fetch<std::uint8_t>(codes, DType::u8);
       const auto value = fetch<float>(values, DType::f32);
       for (std::size_t i = 0; i < part.size(); ++i) {
@@ -115,7 +115,7 @@ TEST_F(Squares, NanCountsAsInfinity) {
   x[150] = -infinity;
   const Buffer values = send(x.data(), DType::f32, x.size());
   const Buffer amaxes = send(start.data(), DType::f32, 3);
-  amax_of_squares(stream_, values.view(), {0, 300, 0, 0, 300}, amaxes.view());
+  amax_of_blocks(stream_, values.view(), {0, 300, 0, 0, 300}, amaxes.view());
   EXPECT_EQ(fetch<float>(amaxes, DType::f32),
             (std::vector<float>{infinity, infinity, 5}));
 }

@@ -1,12 +1,12 @@
-// FP8 by squares on a GPU: one element for each thread at a time.
+// FP8 by 128 x 128 blocks on a GPU: one element for each thread at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/fp8_squares.hpp"
+#include "kernels/fp8_blocks.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
 
-// A thread has four neighbours, mostly of one square, and adds what is larger than what
+// A thread has four neighbours, mostly of one block, and adds what is larger than what
 // it sees: maxima may be taken in any order.
 struct Amax {
   const float* x;
@@ -15,21 +15,21 @@ struct Amax {
   template <int W>
   __device__ void at(std::int64_t, std::int64_t c) const {
     constexpr unsigned infinity = 0x7f800000u;
-    std::int64_t square = run.square(c);
+    std::int64_t block = run.block(c);
     unsigned most = 0;
     for (int i = 0; i < W; ++i) {
-      const std::int64_t mine = run.square(c + i);
-      if (mine != square) {
-        note(square, most);
-        square = mine;
+      const std::int64_t mine = run.block(c + i);
+      if (mine != block) {
+        note(block, most);
+        block = mine;
         most = 0;
       }
       most = max(most, min(__float_as_uint(x[c + i]) & 0x7fffffffu, infinity));
     }
-    note(square, most);
+    note(block, most);
   }
-  __device__ void note(std::int64_t square, unsigned most) const {
-    if (amaxes[square] < most) atomicMax(amaxes + square, most);
+  __device__ void note(std::int64_t block, unsigned most) const {
+    if (amaxes[block] < most) atomicMax(amaxes + block, most);
   }
 };
 
@@ -41,7 +41,7 @@ struct Encode {
   Fp8Format format;
   template <int W>
   __device__ void at(std::int64_t, std::int64_t c) const {
-    codes[c] = fp8_encode(x[c] * (1.0f / scales[run.square(c)]), format);
+    codes[c] = fp8_encode(x[c] * (1.0f / scales[run.block(c)]), format);
   }
 };
 
@@ -54,29 +54,29 @@ struct Decode {
   Fp8Format format;
   template <int W>
   __device__ void at(std::int64_t, std::int64_t c) const {
-    const float value = fp8_decode(codes[c], format) * scales[run.square(c)];
+    const float value = fp8_decode(codes[c], format) * scales[run.block(c)];
     y[c] = narrow<T>(static_cast<Wide<T>>(value));
   }
 };
 
 }  // namespace
 
-void amax_of_squares(Stream& stream, const TensorView& x_N, const TensorRun& run,
-                     const TensorView& amaxes_S) {
+void amax_of_blocks(Stream& stream, const TensorView& x_N, const TensorRun& run,
+                    const TensorView& amaxes_S) {
   const Amax f{x_N.data<float>(), static_cast<unsigned*>(amaxes_S.raw()), run};
   launch_over_rows<4>(stream, {1, x_N.elements()}, true, f);
 }
 
-void encode_squares(Stream& stream, const TensorView& x_N, const TensorRun& run,
-                    Fp8Format format, const TensorView& scales_S,
-                    const TensorView& codes_N) {
+void encode_blocks(Stream& stream, const TensorView& x_N, const TensorRun& run,
+                   Fp8Format format, const TensorView& scales_S,
+                   const TensorView& codes_N) {
   const Encode f{x_N.data<float>(), scales_S.data<float>(),
                  static_cast<unsigned char*>(codes_N.raw()), run, format};
   launch_over_rows<1>(stream, {1, x_N.elements()}, true, f);
 }
 
-void decode_squares(Stream& stream, const TensorView& codes_N, const TensorRun& run,
-                    Fp8Format format, const TensorView& scales_S, const TensorView& y_N) {
+void decode_blocks(Stream& stream, const TensorView& codes_N, const TensorRun& run,
+                   Fp8Format format, const TensorView& scales_S, const TensorView& y_N) {
   visit_floating(y_N.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
     const Decode<T> f{static_cast<const unsigned char*>(codes_N.raw()),
