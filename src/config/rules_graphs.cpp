@@ -10,15 +10,16 @@ namespace {
 // kept; empty if they do.
 std::string misfit_of(const Recipe& recipe) {
   const auto type = [&](TensorClass what) { return recipe[what].type; };
-  const DType module = type(TensorClass::activation), wide = accumulator_of(module);
+  const DType module = type(TensorClass::activation),
+              accumulator = accumulator_of(module);
   if (recipe.fp8()) return "multiplies in FP8, with scales that the host keeps";
   if (type(TensorClass::weight) != module)
     return format("keeps weights in {} that modules read in {}",
                   name_of(type(TensorClass::weight)), name_of(module));
   for (const TensorClass what : {TensorClass::gradient, TensorClass::gradient_sum})
-    if (type(what) != wide)
+    if (type(what) != accumulator)
       return format("keeps {} in {} that modules add to in {}", name_of(what),
-                    name_of(type(what)), name_of(wide));
+                    name_of(type(what)), name_of(accumulator));
   return {};
 }
 

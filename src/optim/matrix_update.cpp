@@ -26,7 +26,7 @@ TensorView place_of(const TensorView& whole, const ParamBox& box) {
 }  // namespace
 
 MatrixUpdate::MatrixUpdate(const std::vector<FlatParameter>& flats, comm::Mesh& mesh,
-                           Device device, DType wide, DType products)
+                           Device device, DType state, DType products)
     : tensor_(&mesh.group(comm::Axis::tensor)) {
   find_matrices(flats);
   if (matrices_.empty()) return;
@@ -34,20 +34,20 @@ MatrixUpdate::MatrixUpdate(const std::vector<FlatParameter>& flats, comm::Mesh& 
   int ranks = 1;
   for (const Matrix& matrix : matrices_) {
     const Shape& whole = matrix.slab->whole;
-    room_ = std::max(room_, whole.elements());
+    largest_ = std::max(largest_, whole.elements());
     side = std::max(side, std::min(whole[0], whole[1]));
     ranks = std::max(ranks, ranks_of(*matrix.flat));
     for (const auto& part : matrix.boxes)
       largest_box = std::max(largest_box, part.box.extent.elements());
   }
-  const std::int64_t bytes = room_ * static_cast<std::int64_t>(size_of(wide));
+  const std::int64_t bytes = largest_ * static_cast<std::int64_t>(size_of(state));
   const std::int64_t most = std::clamp<std::int64_t>(most_bytes / bytes, 1, ranks);
-  rooms_ = std::min(static_cast<std::size_t>(most), matrices_.size());
-  wholes_ = Buffer(device, wide, {static_cast<std::int64_t>(rooms_) * room_},
+  round_ = std::min(static_cast<std::size_t>(most), matrices_.size());
+  wholes_ = Buffer(device, state, {static_cast<std::int64_t>(round_) * largest_},
                    MemoryClass::workspace, "whole matrices");
-  direction_ = Buffer(device, wide, {std::max<std::int64_t>(largest_box, 1)},
+  direction_ = Buffer(device, state, {std::max<std::int64_t>(largest_box, 1)},
                       MemoryClass::workspace, "directions of matrices");
-  memory_ = kernels::OrthogonalizeMemory(device, products, room_, side);
+  memory_ = kernels::OrthogonalizeMemory(device, products, largest_, side);
 }
 
 // Every rank lists every matrix of its stage, in the same order, also where it has no
@@ -84,10 +84,10 @@ MatrixUpdate::Owner MatrixUpdate::owner_of(const FlatParameter& flat,
   return {place / (copies * shards), place / copies % shards, place % copies};
 }
 
-// A round is as many matrices as there are rooms, all dense or all of experts.
+// A round is as many matrices as have memory, all dense or all of experts.
 std::size_t MatrixUpdate::round_end(std::size_t first) const {
   std::size_t last = first;
-  while (last < matrices_.size() && last - first < rooms_ &&
+  while (last < matrices_.size() && last - first < round_ &&
          matrices_[last].flat->expert == matrices_[first].flat->expert)
     ++last;
   return last;
@@ -96,7 +96,7 @@ std::size_t MatrixUpdate::round_end(std::size_t first) const {
 TensorView MatrixUpdate::whole_of(std::size_t i, const Matrix& matrix) const {
   const Shape& whole = matrix.slab->whole;
   return wholes_.view()
-      .rows(static_cast<std::int64_t>(i) * room_, whole.elements())
+      .rows(static_cast<std::int64_t>(i) * largest_, whole.elements())
       .reshape(whole);
 }
 
@@ -121,7 +121,7 @@ void MatrixUpdate::collect(Stream& stream, const OptimizerConfig& config,
                              .beta2 = config.muon.nesterov ? config.muon.momentum : 1.0,
                              .gradient_scale = factors.gradient_scale};
   const TensorView used =
-      wholes_.view().rows(0, static_cast<std::int64_t>(last - first) * room_);
+      wholes_.view().rows(0, static_cast<std::int64_t>(last - first) * largest_);
   kernels::fill(stream, used, 0.0);
   for (std::size_t i = first; i < last; ++i) {
     const TensorView whole = whole_of(i - first, matrices_[i]);

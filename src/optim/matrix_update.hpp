@@ -37,10 +37,10 @@ class MatrixUpdate {
 
   // No matrices, no memory.
   MatrixUpdate() = default;
-  // Of the flat parameters that have `matrices`. wide: type of the state; products: of
-  // the arithmetic on whole matrices.
+  // Of the flat parameters that have `matrices`. state: type of what is kept; products:
+  // of the arithmetic on whole matrices.
   MatrixUpdate(const std::vector<FlatParameter>& flats, comm::Mesh& mesh, Device device,
-               DType wide, DType products);
+               DType state, DType products);
 
   // One step of all matrices: momenta and master weights are updated, gradients are left
   // at zero. Collective over the ranks that hold weights of this stage.
@@ -81,9 +81,9 @@ class MatrixUpdate {
 
   comm::Group* tensor_ = nullptr;
   std::vector<Matrix> matrices_;  // dense, then experts'; the same on all ranks
-  std::int64_t room_ = 0;         // elements of the largest whole matrix
-  std::size_t rooms_ = 0;         // of whole matrices at once
-  Buffer wholes_;                 // [rooms, room]
+  std::int64_t largest_ = 0;      // elements of the largest whole matrix
+  std::size_t round_ = 0;         // whole matrices at once
+  Buffer wholes_;                 // [round, largest]
   Buffer direction_;              // of one box
   kernels::OrthogonalizeMemory memory_;
 };

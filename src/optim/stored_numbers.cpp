@@ -114,34 +114,36 @@ void Scales::receive(Stream& stream) {
   stream.synchronize();
 }
 
-void decode(Stream& stream, const TensorView& x, const Scales& scales, std::size_t tensor,
-            const TensorView& wide) {
-  if (is_fp8(x.dtype()))
-    return kernels::dequantize(stream, codes_of(x, scales.view(tensor)), row_of(wide));
-  kernels::copy(stream, x, wide);
-  if (scales.at(tensor) != 1.0f) kernels::scale(stream, wide, scales.at(tensor));
+void decode(Stream& stream, const TensorView& codes, const Scales& scales,
+            std::size_t tensor, const TensorView& values) {
+  if (is_fp8(codes.dtype()))
+    return kernels::dequantize(stream, codes_of(codes, scales.view(tensor)),
+                               row_of(values));
+  kernels::copy(stream, codes, values);
+  if (scales.at(tensor) != 1.0f) kernels::scale(stream, values, scales.at(tensor));
 }
 
-void encode(Stream& stream, const TensorView& wide, const Scales& scales,
-            std::size_t tensor, const TensorView& y) {
-  if (is_fp8(y.dtype()))
-    return kernels::quantize(stream, row_of(wide), codes_of(y, scales.view(tensor)));
-  if (scales.at(tensor) != 1.0f) kernels::scale(stream, wide, 1.0 / scales.at(tensor));
-  kernels::copy(stream, wide, y);
+void encode(Stream& stream, const TensorView& values, const Scales& scales,
+            std::size_t tensor, const TensorView& codes) {
+  if (is_fp8(codes.dtype()))
+    return kernels::quantize(stream, row_of(values),
+                             codes_of(codes, scales.view(tensor)));
+  if (scales.at(tensor) != 1.0f) kernels::scale(stream, values, 1.0 / scales.at(tensor));
+  kernels::copy(stream, values, codes);
 }
 
-float amax_of(Stream& stream, const TensorView& x, const TensorView& room) {
+float amax_of(Stream& stream, const TensorView& x, const TensorView& memory) {
   if (stream.device().is_meta()) return 0.0f;
-  kernels::amax(stream, x, room);
+  kernels::amax(stream, x, memory);
   float amax = 0.0f;
-  copy_bytes(stream, room, TensorView(&amax, DType::f32, {1}));
+  copy_bytes(stream, memory, TensorView(&amax, DType::f32, {1}));
   stream.synchronize();
   return amax;
 }
 
 // What is not finite is rare: then the host looks for it.
-float finite_amax_of(Stream& stream, const TensorView& x, const TensorView& room) {
-  const float all = amax_of(stream, x, room);
+float finite_amax_of(Stream& stream, const TensorView& x, const TensorView& memory) {
+  const float all = amax_of(stream, x, memory);
   if (std::isfinite(all)) return all;
   const Buffer host(Device::host(), x.dtype(), x.shape(), MemoryClass::workspace,
                     "numbers that are not all finite");

@@ -54,24 +54,25 @@ class Scales {
   std::vector<float> values_;
 };
 
-// wide = x * scale of the tensor, both dense and of one length; wide f32, f64 or what
-// modules compute in.
-void decode(Stream& stream, const TensorView& x, const Scales& scales, std::size_t tensor,
-            const TensorView& wide);
-// y = wide / scale, rounded to nearest, saturating in FP8. `wide` is left undefined.
-void encode(Stream& stream, const TensorView& wide, const Scales& scales,
-            std::size_t tensor, const TensorView& y);
+// values = codes * scale of the tensor, both dense and of one length; values f32, f64 or
+// what modules compute in.
+void decode(Stream& stream, const TensorView& codes, const Scales& scales,
+            std::size_t tensor, const TensorView& values);
+// codes = values / scale, rounded to nearest, saturating in FP8. `values` are left
+// undefined.
+void encode(Stream& stream, const TensorView& values, const Scales& scales,
+            std::size_t tensor, const TensorView& codes);
 
 // The FP8 format of a type.
 kernels::Fp8Format fp8_format(DType type);
 
-// Largest |x| of the dense x; NaN if one is NaN. room: [1] f32 on the device of x. Waits
-// for the stream; on meta 0.
-float amax_of(Stream& stream, const TensorView& x, const TensorView& room);
+// Largest |x| of the dense x; NaN if one is NaN. memory: [1] f32 on the device of x.
+// Waits for the stream; on meta 0.
+float amax_of(Stream& stream, const TensorView& x, const TensorView& memory);
 
 // The same of the numbers that are finite, so that one that is not leaves the others
 // their scale. x f32 or f64.
-float finite_amax_of(Stream& stream, const TensorView& x, const TensorView& room);
+float finite_amax_of(Stream& stream, const TensorView& x, const TensorView& memory);
 
 // Zeros in every element, of any type; a multiple of 32 elements.
 void clear(Stream& stream, const TensorView& x);

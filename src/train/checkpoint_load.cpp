@@ -111,21 +111,21 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
     types.push_back(wanted_type(world, boxes, entry.path));
     if (types.back()) most = std::max(most, entry.shape.elements());
   }
-  const Buffer room(Device::host(), DType::f64, {most}, MemoryClass::data,
-                    "loaded tensor");
+  const Buffer memory(Device::host(), DType::f64, {most}, MemoryClass::data,
+                      "loaded tensor");
   Stream stream;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& entry = tensors[i];
     const auto dtype = types[i];
     if (!dtype) continue;
-    const TensorView whole(room.view().raw(), *dtype, entry.shape);
+    const TensorView whole(memory.view().raw(), *dtype, entry.shape);
     Shape begin = entry.shape;
     for (int dim = 0; dim < begin.rank(); ++dim) begin[dim] = 0;
     world.agree([&] {
       if (reader) reader->read(entry.path, entry.shape, begin, whole);
     });
     // As bytes, for there are types in which no collective computes.
-    const TensorView bytes(room.view().raw(), DType::u8,
+    const TensorView bytes(memory.view().raw(), DType::u8,
                            {static_cast<std::int64_t>(whole.bytes())});
     mesh.everyone().broadcast(stream, bytes, 0).wait();
     for (const auto& box : boxes) {

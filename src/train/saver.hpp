@@ -27,7 +27,7 @@ struct Saved {
 class Saver {
  public:
   // boxes: what a checkpoint holds of this rank, at the time of the call. With
-  // checkpoint.async allocates room for a copy of what this rank writes.
+  // checkpoint.async allocates memory for a copy of what this rank writes.
   Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
         std::function<std::vector<io::TensorBox>()> boxes);
 
