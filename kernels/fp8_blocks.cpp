@@ -1,5 +1,4 @@
-// FP8 by 128 x 128 blocks of a tensor: checks, then the implementation of the stream's
-// device.
+// FP8 by 128 x 128 blocks of a tensor: checks, then the stream's device does it.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fp8_blocks.hpp"
 

@@ -22,15 +22,14 @@ double fp8_value(int code, Fp8Format format) {
 }
 
 int fp8_nearest(double x, Fp8Format format) {
-  static const auto table = [] {
-    std::array<std::array<double, 0x80>, 2> values{};
-    for (const Fp8Format kind : {Fp8Format::e4m3, Fp8Format::e5m2})
-      for (int code = 0; code < 0x80; ++code)
-        values[static_cast<std::size_t>(kind)][static_cast<std::size_t>(code)] =
-            fp8_value(code, kind);
+  const auto values_of = [](Fp8Format kind) {
+    std::array<double, 0x80> values{};
+    for (int code = 0; code < 0x80; ++code)
+      values[static_cast<std::size_t>(code)] = fp8_value(code, kind);
     return values;
-  }();
-  const auto& values = table[static_cast<std::size_t>(format)];
+  };
+  static const auto e4m3 = values_of(Fp8Format::e4m3), e5m2 = values_of(Fp8Format::e5m2);
+  const auto& values = format == Fp8Format::e4m3 ? e4m3 : e5m2;
   if (std::isnan(x)) return 0x7f;
   const double most = format == Fp8Format::e4m3 ? 448 : 57344;
   const double size = std::min(std::abs(x), most);
