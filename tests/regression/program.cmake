@@ -14,12 +14,12 @@ foreach(script accounts numbers parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script environment installed job_scripts report resume sharded_resume use)
+foreach(script environment installed resume use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script checkpoint_kill faults health interruptions latest links mesh_faults outputs signals
-        sweep)
+foreach(script checkpoint_kill faults health interruptions job_scripts latest links mesh_faults outputs
+        report sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
