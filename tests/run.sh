@@ -30,14 +30,17 @@ report() {
   [ "$2" -eq 0 ] || failed=1
 }
 
-# run_ctest NAME PRESET [OPTIONS...]: runs the tests and reports CTest's own summary line.
+# run_ctest NAME PRESET [OPTIONS...]: runs the tests and reports CTest's own summary line,
+# with the names of those that failed.
 run_ctest() {
   local name=$1 preset=$2 log status=0
   shift 2
   log=$(mktemp)
   ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" |
     tee "$log" || status=$?
-  report "$name" "$status" "$(grep -E 'tests passed.*out of' "$log" || echo 'no test ran')"
+  report "$name" "$status" "$(grep -E 'tests passed.*out of' "$log" || echo 'no test ran')$(
+    sed -n '/^The following tests FAILED/,/^Errors while/s/^\t[ 0-9]* - /; /p' "$log" | tr -d '\n'
+  )"
   rm -f "$log"
 }
 
