@@ -1,8 +1,9 @@
-// How a collective is cut into messages.
+// The table of collectives, and how one is cut into messages.
 // SPDX-License-Identifier: Apache-2.0
-// The transport and the planner must agree on it.
+// The transports and the planner read the same table and must agree on the cut.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -21,20 +22,99 @@ enum class Collective : std::uint8_t {
   send,
   receive
 };
-inline constexpr std::size_t collective_kinds = 7;
 
-constexpr std::string_view name_of(Collective kind) {
-  switch (kind) {
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::all_gather: return "all_gather";
-    case Collective::broadcast: return "broadcast";
-    case Collective::all_to_all: return "all_to_all";
-    case Collective::send: return "send";
-    case Collective::receive: return "receive";
+// What the tensor of a rank is of the collective's whole tensor, and which ranks have
+// one.
+enum class Extent : std::uint8_t { whole, part };
+enum class Ranks : std::uint8_t { all, root, others, none };
+struct Side {
+  Extent extent;
+  Ranks ranks;
+
+  // Whether `rank` gives, or gets, anything. `root`: of the call.
+  constexpr bool has(int rank, int root) const {
+    return ranks == Ranks::all || (ranks == Ranks::root && rank == root) ||
+           (ranks == Ranks::others && rank != root);
   }
-  return "?";
+};
+
+// The messages that a rank sends together, a chunk at a time.
+enum class Phase : std::uint8_t {
+  none,
+  parts,         // to each rank its part of my tensor
+  summed_parts,  // the same; then each rank sums what came, in rank order
+  own_part,      // my part of the result to the ranks that get the result
+  from_parent,   // nothing: the tensor comes down a tree from the root
+  to_children,   // what came from the parent
+  to_peer,
+  from_peer
+};
+
+// Which other rank a call names.
+enum class Peer : std::uint8_t { none, root, other };
+
+// All that transports, counts and checks know of a collective.
+struct CollectiveRow {
+  std::string_view name;
+  Side from, to;
+  std::array<Phase, 2> phases;
+  Peer peer = Peer::none;
+  bool one_tensor = false;  // it works in place on a single tensor
+  bool exchange = false;    // its two whole tensors must not be one
+
+  constexpr bool has(Phase phase) const {
+    return phases[0] == phase || phases[1] == phase;
+  }
+  constexpr bool reduces() const { return has(Phase::summed_parts); }
+};
+
+// In the order of Collective. Sends and receives are last: they are no collectives of the
+// whole group.
+inline constexpr auto collectives = std::to_array<CollectiveRow>({
+    {.name = "all_reduce",
+     .from = {Extent::whole, Ranks::all},
+     .to = {Extent::whole, Ranks::all},
+     .phases = {Phase::summed_parts, Phase::own_part},
+     .one_tensor = true},
+    {.name = "reduce_scatter",
+     .from = {Extent::whole, Ranks::all},
+     .to = {Extent::part, Ranks::all},
+     .phases = {Phase::summed_parts, Phase::none}},
+    {.name = "all_gather",
+     .from = {Extent::part, Ranks::all},
+     .to = {Extent::whole, Ranks::all},
+     .phases = {Phase::own_part, Phase::none}},
+    {.name = "broadcast",
+     .from = {Extent::whole, Ranks::root},
+     .to = {Extent::whole, Ranks::others},
+     .phases = {Phase::from_parent, Phase::to_children},
+     .peer = Peer::root,
+     .one_tensor = true},
+    {.name = "all_to_all",
+     .from = {Extent::whole, Ranks::all},
+     .to = {Extent::whole, Ranks::all},
+     .phases = {Phase::parts, Phase::none},
+     .exchange = true},
+    {.name = "send",
+     .from = {Extent::whole, Ranks::all},
+     .to = {Extent::whole, Ranks::none},
+     .phases = {Phase::to_peer, Phase::none},
+     .peer = Peer::other,
+     .one_tensor = true},
+    {.name = "receive",
+     .from = {Extent::whole, Ranks::none},
+     .to = {Extent::whole, Ranks::all},
+     .phases = {Phase::from_peer, Phase::none},
+     .peer = Peer::other,
+     .one_tensor = true},
+});
+inline constexpr std::size_t collective_kinds = collectives.size();
+static_assert(collective_kinds == static_cast<std::size_t>(Collective::receive) + 1);
+
+constexpr const CollectiveRow& row_of(Collective kind) {
+  return collectives[static_cast<std::size_t>(kind)];
 }
+constexpr std::string_view name_of(Collective kind) { return row_of(kind).name; }
 
 // A reduction of up to this many bytes sends everything to everyone: one message time.
 inline constexpr std::int64_t direct_bytes = 16 << 10;

@@ -38,11 +38,6 @@ void check_tensor(const TensorView& x, Collective kind, std::string_view group) 
           name_of(kind), group, x.shape());
 }
 
-void check_floating(const TensorView& x, Collective kind, std::string_view group) {
-  require(is_floating(x.dtype()), "{} on axis '{}': {} cannot be reduced", name_of(kind),
-          group, name_of(x.dtype()));
-}
-
 // full = `size` times shard along dim 0.
 void check_parts(const TensorView& full, const TensorView& shard, Collective kind,
                  std::string_view group, int size) {
@@ -124,68 +119,41 @@ std::int64_t Group::bytes_sent() const {
   return sum;
 }
 
-Handle Group::all_reduce(Stream& stream, const TensorView& x, Reduce reduce) {
-  check_tensor(x, Collective::all_reduce, name_);
-  check_floating(x, Collective::all_reduce, name_);
-  if (size_ == 1 || x.elements() == 0) return {};
-  return start(begin(Collective::all_reduce, x, 0, reduce), stream, x, x);
-}
-
-Handle Group::reduce_scatter(Stream& stream, const TensorView& full,
-                             const TensorView& shard) {
-  check_parts(full, shard, Collective::reduce_scatter, name_, size_);
-  check_floating(full, Collective::reduce_scatter, name_);
-  if (size_ == 1) copy(stream, full, shard);
-  if (size_ == 1 || full.elements() == 0) return {};
-  return start(begin(Collective::reduce_scatter, full), stream, full, shard);
-}
-
-Handle Group::all_gather(Stream& stream, const TensorView& shard,
-                         const TensorView& full) {
-  check_parts(full, shard, Collective::all_gather, name_, size_);
-  if (size_ == 1) copy(stream, shard, full);
-  if (size_ == 1 || full.elements() == 0) return {};
-  return start(begin(Collective::all_gather, full), stream, shard, full);
-}
-
-Handle Group::broadcast(Stream& stream, const TensorView& x, int root) {
-  check_tensor(x, Collective::broadcast, name_);
-  require(root >= 0 && root < size_, "broadcast on axis '{}' of {} ranks: root is {}",
-          name_, size_, root);
-  if (size_ == 1 || x.elements() == 0) return {};
-  return start(begin(Collective::broadcast, x, root), stream, x, x);
-}
-
-Handle Group::all_to_all(Stream& stream, const TensorView& from, const TensorView& to) {
-  check_tensor(from, Collective::all_to_all, name_);
-  check_tensor(to, Collective::all_to_all, name_);
+void Group::check(Collective kind, const TensorView& from, const TensorView& to,
+                  int peer) const {
+  const CollectiveRow& row = row_of(kind);
+  check_tensor(from, kind, name_);
+  check_tensor(to, kind, name_);
+  if (row.from.extent != row.to.extent) {
+    const bool gathers = row.to.extent == Extent::whole;
+    check_parts(gathers ? to : from, gathers ? from : to, kind, name_, size_);
+  }
+  require(!row.reduces() || is_floating(from.dtype()),
+          "{} on axis '{}': {} cannot be reduced", row.name, name_,
+          name_of(from.dtype()));
+  require(row.peer != Peer::root || (peer >= 0 && peer < size_),
+          "{} on axis '{}' of {} ranks: root is {}", row.name, name_, size_, peer);
+  require(row.peer != Peer::other || (peer >= 0 && peer < size_ && peer != rank_),
+          "rank {} of {} on axis '{}' cannot {} {} {}", rank_, size_, name_, row.name,
+          row.has(Phase::to_peer) ? "to" : "from", peer);
+  if (!row.exchange) return;
   require(from.shape() == to.shape() && from.dtype() == to.dtype() &&
               from.dim(0) % size_ == 0,
-          "all_to_all on axis '{}' of {} ranks: {}{} to {}{}", name_, size_,
+          "{} on axis '{}' of {} ranks: {}{} to {}{}", row.name, name_, size_,
           name_of(from.dtype()), from.shape(), name_of(to.dtype()), to.shape());
-  if (size_ == 1) copy(stream, from, to);
+  require(size_ == 1 || from.elements() == 0 || from.raw() != to.raw() ||
+              from.device().is_meta(),
+          "{} on axis '{}' cannot work in place", row.name, name_);
+}
+
+Handle Group::collective(Collective kind, Stream& stream, const TensorView& from,
+                         const TensorView& to, int peer, Reduce reduce) {
+  check(kind, from, to, peer);
+  const CollectiveRow& row = row_of(kind);
+  if (size_ == 1 && !row.one_tensor) copy(stream, from, to);
   if (size_ == 1 || from.elements() == 0) return {};
-  require(from.raw() != to.raw() || from.device().is_meta(),
-          "all_to_all on axis '{}' cannot work in place", name_);
-  return start(begin(Collective::all_to_all, from), stream, from, to);
-}
-
-Handle Group::send(Stream& stream, const TensorView& x, int destination) {
-  check_tensor(x, Collective::send, name_);
-  require(destination >= 0 && destination < size_ && destination != rank_,
-          "rank {} of {} on axis '{}' cannot send to {}", rank_, size_, name_,
-          destination);
-  if (x.elements() == 0) return {};
-  return start(begin(Collective::send, x, destination), stream, x, x);
-}
-
-Handle Group::receive(Stream& stream, const TensorView& x, int source) {
-  check_tensor(x, Collective::receive, name_);
-  require(source >= 0 && source < size_ && source != rank_,
-          "rank {} of {} on axis '{}' cannot receive from {}", rank_, size_, name_,
-          source);
-  if (x.elements() == 0) return {};
-  return start(begin(Collective::receive, x, source), stream, x, x);
+  const TensorView& whole = row.from.extent == Extent::whole ? from : to;
+  return start(begin(kind, whole, peer, reduce), stream, from, to);
 }
 
 }  // namespace trireme::comm

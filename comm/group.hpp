@@ -74,20 +74,34 @@ class Group {
   int size() const { return size_; }
 
   // x = reduction of x over ranks, in place.
-  Handle all_reduce(Stream& stream, const TensorView& x, Reduce reduce = Reduce::sum);
+  Handle all_reduce(Stream& stream, const TensorView& x, Reduce reduce = Reduce::sum) {
+    return collective(Collective::all_reduce, stream, x, x, 0, reduce);
+  }
   // shard = part rank() of the sum of `full` over ranks; full.dim(0) = size() *
   // shard.dim(0). `full` is left undefined.
-  Handle reduce_scatter(Stream& stream, const TensorView& full, const TensorView& shard);
+  Handle reduce_scatter(Stream& stream, const TensorView& full, const TensorView& shard) {
+    return collective(Collective::reduce_scatter, stream, full, shard);
+  }
   // full = the shards of all ranks along dim 0. shard may be part rank() of full. Any
   // dtype.
-  Handle all_gather(Stream& stream, const TensorView& shard, const TensorView& full);
+  Handle all_gather(Stream& stream, const TensorView& shard, const TensorView& full) {
+    return collective(Collective::all_gather, stream, shard, full);
+  }
   // x = x of `root`. Any dtype.
-  Handle broadcast(Stream& stream, const TensorView& x, int root);
+  Handle broadcast(Stream& stream, const TensorView& x, int root) {
+    return collective(Collective::broadcast, stream, x, x, root);
+  }
   // Part p of `from` goes to rank p; part p of `to` comes from rank p. Any dtype.
-  Handle all_to_all(Stream& stream, const TensorView& from, const TensorView& to);
+  Handle all_to_all(Stream& stream, const TensorView& from, const TensorView& to) {
+    return collective(Collective::all_to_all, stream, from, to);
+  }
   // Point to point; matched in order per pair of ranks. Any dtype.
-  Handle send(Stream& stream, const TensorView& x, int destination);
-  Handle receive(Stream& stream, const TensorView& x, int source);
+  Handle send(Stream& stream, const TensorView& x, int destination) {
+    return collective(Collective::send, stream, x, x, destination);
+  }
+  Handle receive(Stream& stream, const TensorView& x, int source) {
+    return collective(Collective::receive, stream, x, x, source);
+  }
 
   // Gives the transport a chance to move collectives in flight; cheap. Call it between
   // pieces of long local work.
@@ -152,8 +166,12 @@ class Group {
   }
 
  private:
-  Call begin(Collective kind, const TensorView& whole, int peer = 0,
-             Reduce reduce = Reduce::sum);
+  // Checks, counts and starts the collective of a row of the table.
+  Handle collective(Collective kind, Stream& stream, const TensorView& from,
+                    const TensorView& to, int peer = 0, Reduce reduce = Reduce::sum);
+  void check(Collective kind, const TensorView& from, const TensorView& to,
+             int peer) const;
+  Call begin(Collective kind, const TensorView& whole, int peer, Reduce reduce);
 
   std::string name_;
   int rank_ = 0, size_ = 1;

@@ -53,7 +53,7 @@ class MetaGroup final : public Group {
   static std::int64_t pinned_bytes(const Call& call) {
     const auto whole =
         call.plan.elements * static_cast<std::int64_t>(size_of(call.dtype));
-    return call.kind == Collective::all_to_all ? 2 * whole : whole;
+    return row_of(call.kind).exchange ? 2 * whole : whole;
   }
 
   Handle start(const Call& call, Stream&, const TensorView& from,

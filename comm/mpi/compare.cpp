@@ -29,7 +29,9 @@ std::string text_of(const Wanted& w) {
   const auto kind = static_cast<Collective>(w[kind_at]);
   std::string text = format("{} #{} {}", name_of(kind), w[sequence_at],
                             tensor_text(static_cast<DType>(w[dtype_at]), w[elements_at]));
-  if (kind == Collective::broadcast) text += format(" from {}", w[root_at]);
+  const CollectiveRow& row = row_of(kind);
+  if (row.peer == Peer::root)
+    text += format(row.from.ranks == Ranks::root ? " from {}" : " to {}", w[root_at]);
   if (static_cast<Reduce>(w[reduce_at]) == Reduce::max) text += " of the maximum";
   return text;
 }

@@ -17,17 +17,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool is_reduction(Collective kind) {
-  return kind == Collective::all_reduce || kind == Collective::reduce_scatter;
-}
-
 int phases(Collective kind, const CollectivePlan& plan) {
-  return kind == Collective::broadcast || (kind == Collective::all_reduce && !plan.direct)
-             ? 2
-             : 1;
+  return plan.direct || row_of(kind).phases[1] == Phase::none ? 1 : 2;
 }
 
 }  // namespace
+
+Phase MpiOperation::phase_of(int lane) const {
+  return row_of(call_.kind)
+      .phases[static_cast<std::size_t>(lanes_[static_cast<std::size_t>(lane)].phase)];
+}
 
 std::size_t MpiOperation::slots() const {
   return 2 * static_cast<std::size_t>(group_.size() - 1);
@@ -152,23 +151,22 @@ void MpiOperation::run(int lane) {
 }
 
 void MpiOperation::finish_phase(int lane) {
-  if (is_reduction(call_.kind) && lanes_[static_cast<std::size_t>(lane)].phase == 0)
-    sum(lane);
+  if (phase_of(lane) == Phase::summed_parts) sum(lane);
 }
 
 void MpiOperation::post(int lane) {
   Lane& at = lanes_[static_cast<std::size_t>(lane)];
   at.posted = 0;
   const Range whole = call_.plan.chunk(0, at.chunk);  // where there is one part only
-  switch (call_.kind) {
-    case Collective::all_reduce:
-      return at.phase == 0 ? post_parts(lane) : post_all_parts(lane);
-    case Collective::reduce_scatter:
-    case Collective::all_to_all: return post_parts(lane);
-    case Collective::all_gather: return post_all_parts(lane);
-    case Collective::broadcast: return post_tree(lane);
-    case Collective::send: return send(lane, call_.peer, from_, whole);
-    case Collective::receive: return receive(lane, call_.peer, to_, whole);
+  switch (phase_of(lane)) {
+    case Phase::parts:
+    case Phase::summed_parts: return post_parts(lane);
+    case Phase::own_part: return post_own_part(lane);
+    case Phase::from_parent:
+    case Phase::to_children: return post_tree(lane);
+    case Phase::to_peer: return send(lane, call_.peer, from_, whole);
+    case Phase::from_peer: return receive(lane, call_.peer, to_, whole);
+    case Phase::none: return;
   }
 }
 
@@ -181,7 +179,7 @@ void MpiOperation::post_parts(int lane) {
   const Range own = plan.chunk(rank, chunk);
   for (int i = 1; i < size; ++i) {
     const int peer = (rank + size - i) % size;
-    if (call_.kind == Collective::all_to_all)
+    if (phase_of(lane) == Phase::parts)
       receive(lane, peer, to_, plan.chunk(peer, chunk));
     else
       receive(lane, peer, staging(lane, peer, own.count()), {0, own.count()});
@@ -190,13 +188,13 @@ void MpiOperation::post_parts(int lane) {
     const int peer = (rank + i) % size;
     send(lane, peer, from_, plan.chunk(peer, chunk));
   }
-  if (call_.kind != Collective::all_to_all) return;
+  if (phase_of(lane) != Phase::parts) return;
   const auto width = size_of(call_.dtype);
   const auto at = static_cast<std::size_t>(own.begin) * width;
   std::memcpy(to_ + at, from_ + at, static_cast<std::size_t>(own.count()) * width);
 }
 
-void MpiOperation::post_all_parts(int lane) {
+void MpiOperation::post_own_part(int lane) {
   const int rank = group_.rank(), size = group_.size();
   const std::int64_t chunk = lanes_[static_cast<std::size_t>(lane)].chunk;
   const CollectivePlan& plan = call_.plan;
@@ -207,7 +205,7 @@ void MpiOperation::post_all_parts(int lane) {
   const Range own = plan.chunk(rank, chunk);
   std::byte* const sent =
       to_ + static_cast<std::size_t>(own.begin) * size_of(call_.dtype);
-  if (call_.kind == Collective::all_gather) {
+  if (row_of(call_.kind).from.extent == Extent::part) {
     const Range in_shard = {own.begin - plan.part(rank).begin,
                             own.end - plan.part(rank).begin};
     const std::byte* from =
@@ -224,7 +222,7 @@ void MpiOperation::post_tree(int lane) {
   const int size = group_.size();
   const TreePlace place = tree_place(group_.rank(), call_.peer, size);
   const Range range = call_.plan.chunk(0, at.chunk);
-  if (at.phase == 0) {
+  if (phase_of(lane) == Phase::from_parent) {
     if (place.parent >= 0) receive(lane, place.parent, to_, range);
     return;
   }
@@ -271,8 +269,8 @@ int MpiOperation::tag(int lane) const {
   constexpr int per_collective = 2 * max_lanes;
   const int rounds = (group_.state().tag_limit - 1) / (kinds * per_collective);
   const int round = static_cast<int>(call_.sequence % rounds);
-  // A broadcast's second phase sends what the first of another rank receives.
-  const int phase = call_.kind == Collective::broadcast
+  // The second phase of a tree sends what the first of another rank receives.
+  const int phase = row_of(call_.kind).has(Phase::to_children)
                         ? 0
                         : lanes_[static_cast<std::size_t>(lane)].phase;
   return (round * kinds + kind) * per_collective + 2 * lane + phase;
@@ -290,8 +288,9 @@ void MpiOperation::sum(int lane) {
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
   std::memcpy(staging(lane, group_.rank(), own.count()), from_ + own.begin * width,
               static_cast<std::size_t>(own.count() * width));
-  const std::int64_t shift =
-      call_.kind == Collective::reduce_scatter ? call_.plan.part(group_.rank()).begin : 0;
+  const std::int64_t shift = row_of(call_.kind).to.extent == Extent::part
+                                 ? call_.plan.part(group_.rank()).begin
+                                 : 0;
   const TensorView parts(staging(lane, 0, own.count()), call_.dtype,
                          {group_.size(), own.count()});
   const TensorView out(to_ + (own.begin - shift) * width, call_.dtype, {own.count()});
@@ -330,7 +329,7 @@ std::string MpiOperation::text() const {
 
 Awaited MpiOperation::awaited() const {
   std::string operation(name_of(call_.kind));
-  if (call_.kind == Collective::send || call_.kind == Collective::receive)
+  if (row_of(call_.kind).peer == Peer::other)
     operation += format(call_.kind == Collective::send ? " to rank {}" : " from rank {}",
                         group_.members()[static_cast<std::size_t>(call_.peer)]);
   return {.group = std::string(group_.name()),

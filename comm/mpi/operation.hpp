@@ -19,12 +19,9 @@ struct Awaited;
 
 // Lane l works on chunks l, l + lanes, ... of the plan, each through the phases of its
 // collective. A phase posts all its messages; when all have passed, its local work is
-// done (a sum in rank order) and the next phase is posted:
-//
-//   all_reduce (direct), reduce_scatter   0: everyone's part of the chunk to me; sum
-//   all_reduce                            0: the same; 1: my sum to everyone
-//   all_gather, all_to_all, send, receive 0: everything
-//   broadcast                             0: from the parent; 1: to the children
+// done (a sum in rank order) and the next phase is posted. The table of collectives says
+// which phases there are (comm/collective.hpp); an all-reduce whose plan is direct has
+// the first alone.
 //
 // An error in transit ends the job where it is found: memory that messages in flight use
 // must not go away, as it would if an exception passed.
@@ -58,8 +55,9 @@ class MpiOperation final : public Handle::Operation {
 
   std::size_t slots() const;  // requests per lane
   void post(int lane);
-  void post_parts(int lane);      // to each rank its part
-  void post_all_parts(int lane);  // to each rank my part
+  Phase phase_of(int lane) const;
+  void post_parts(int lane);     // to each rank its part
+  void post_own_part(int lane);  // my part to each rank that gets the result
   void post_tree(int lane);
   void send(int lane, int peer, const std::byte* base, Range elements);
   void receive(int lane, int peer, std::byte* base, Range elements);

@@ -117,28 +117,18 @@ StagedOperation& StagedTransport::take() {
 
 StagedTransport::Staged StagedTransport::stage(const Group::Call& call,
                                                const TensorView& to, int block) const {
-  const TensorView whole(pool_.data(block), call.dtype, {call.plan.elements});
+  const CollectiveRow& row = row_of(call.kind);
   const int rank = group_.rank();
-  // The part of this rank, where the whole is cut into parts.
-  const auto part = [&] {
+  const auto view = [&](const Side& side, std::size_t offset) {
+    const TensorView whole(pool_.data(block) + offset, call.dtype, {call.plan.elements});
+    if (side.extent == Extent::whole) return whole;
     const std::int64_t elements = call.plan.elements / group_.size();
     return whole.rows(rank * elements, elements);
   };
-  switch (call.kind) {
-    case Collective::all_reduce: return {whole, whole, whole, whole};
-    case Collective::reduce_scatter: return {whole, part(), whole, part()};
-    case Collective::all_gather: return {part(), whole, part(), whole};
-    case Collective::broadcast:
-      return {whole, whole, call.peer == rank ? whole : TensorView(),
-              call.peer == rank ? TensorView() : whole};
-    case Collective::all_to_all: {
-      const TensorView result(pool_.data(block) + to.bytes(), call.dtype, whole.shape());
-      return {whole, result, whole, result};
-    }
-    case Collective::send: return {whole, whole, whole, {}};
-    case Collective::receive: return {whole, whole, {}, whole};
-  }
-  return {};
+  const TensorView sent = view(row.from, 0);
+  const TensorView come = view(row.to, row.exchange ? to.bytes() : 0);
+  return {sent, come, row.from.has(rank, call.peer) ? sent : TensorView(),
+          row.to.has(rank, call.peer) ? come : TensorView()};
 }
 
 void StagedTransport::copy_out(StagedOperation& operation, const TensorView& from,
@@ -157,8 +147,7 @@ Handle StagedTransport::start(const Group::Call& call, Stream& stream,
   StagedOperation& operation = take();
   operation.stream_ = stream;
   operation.state_ = StagedOperation::State::copying_out;
-  operation.block_ =
-      pool_.acquire(call.kind == Collective::all_to_all ? 2 * whole : whole);
+  operation.block_ = pool_.acquire(row_of(call.kind).exchange ? 2 * whole : whole);
   while (copied_in_.size() <= static_cast<std::size_t>(operation.block_))
     copied_in_.emplace_back(device_);
   const Staged staged = stage(call, to, operation.block_);
