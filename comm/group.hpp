@@ -87,6 +87,12 @@ class Group {
   Handle all_gather(Stream& stream, const TensorView& shard, const TensorView& full) {
     return collective(Collective::all_gather, stream, shard, full);
   }
+  // x of `root` = reduction of x over ranks, in place; x of other ranks is left
+  // undefined. The same bits as all_reduce, for half of its bytes.
+  Handle reduce(Stream& stream, const TensorView& x, int root,
+                Reduce reduce = Reduce::sum) {
+    return collective(Collective::reduce, stream, x, x, root, reduce);
+  }
   // x = x of `root`. Any dtype.
   Handle broadcast(Stream& stream, const TensorView& x, int root) {
     return collective(Collective::broadcast, stream, x, x, root);

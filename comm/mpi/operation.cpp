@@ -198,7 +198,8 @@ void MpiOperation::post_own_part(int lane) {
   const int rank = group_.rank(), size = group_.size();
   const std::int64_t chunk = lanes_[static_cast<std::size_t>(lane)].chunk;
   const CollectivePlan& plan = call_.plan;
-  for (int i = 1; i < size; ++i) {
+  const Side& result = row_of(call_.kind).to;
+  for (int i = 1; i < size && result.has(rank, call_.peer); ++i) {
     const int peer = (rank + size - i) % size;
     receive(lane, peer, to_, plan.chunk(peer, chunk));
   }
@@ -214,7 +215,10 @@ void MpiOperation::post_own_part(int lane) {
       std::memcpy(sent, from,
                   static_cast<std::size_t>(own.count()) * size_of(call_.dtype));
   }
-  for (int i = 1; i < size; ++i) send(lane, (rank + i) % size, to_, own);
+  for (int i = 1; i < size; ++i) {
+    const int peer = (rank + i) % size;
+    if (result.has(peer, call_.peer)) send(lane, peer, to_, own);
+  }
 }
 
 void MpiOperation::post_tree(int lane) {

@@ -86,6 +86,10 @@ ncclResult_t issue(const Group::Call& call, const TensorView& from, const Tensor
                                queue);
     case Collective::all_gather:
       return ncclAllGather(from.raw(), to.raw(), from.bytes(), ncclUint8, comm, queue);
+    case Collective::reduce:
+      return ncclReduce(from.raw(), to.raw(), elements, type,
+                        call.reduce == Reduce::max ? ncclMax : ncclSum, call.peer, comm,
+                        queue);
     case Collective::broadcast:
       return ncclBroadcast(from.raw(), to.raw(), to.bytes(), ncclUint8, call.peer, comm,
                            queue);

@@ -113,6 +113,29 @@ TEST(Collectives, AllGatherConcatenates) {
   });
 }
 
+// The bits of an all-reduce, on every root.
+TEST(Collectives, ReduceLeavesTheSumOnTheRoot) {
+  Stream stream(test_device());
+  for_all([&](DType dtype, std::int64_t size) {
+    visit_floating(dtype, [&](auto tag) {
+      using T = decltype(tag);
+      const Buffer all = buffer(dtype, size), x = buffer(dtype, size);
+      for (const Reduce reduce : {Reduce::sum, Reduce::max}) {
+        fill<T>(all.view(), everyone().rank());
+        everyone().all_reduce(stream, all.view(), reduce).wait();
+        const OnHost expected(all.view());
+        for (int root = 0; root < everyone().size(); ++root) {
+          fill<T>(x.view(), everyone().rank());
+          everyone().reduce(stream, x.view(), root, reduce).wait();
+          if (everyone().rank() != root) continue;
+          const auto at = [&](std::int64_t i) { return expected.view().data<T>()[i]; };
+          EXPECT_EQ(first_difference<T>(x.view(), at), -1) << "root " << root;
+        }
+      }
+    });
+  });
+}
+
 TEST(Collectives, BroadcastReachesEveryRankFromEveryRoot) {
   Stream stream(test_device());
   for (const std::int64_t size : sizes) {
@@ -277,7 +300,8 @@ TEST(Collectives, MetaGroupCountsWhatTheTransportDoes) {
 }
 
 // What all ranks send together is what the algorithm must move: 2 (P - 1) N for a large
-// all-reduce, (P - 1) N for a broadcast, whatever the tree.
+// all-reduce, for a reduction to one rank (P - 1) N and the parts of all ranks but the
+// root, (P - 1) N for a broadcast, whatever the tree.
 TEST(Collectives, BytesSent) {
   const int ranks = everyone().size();
   Stream stream(test_device());
@@ -290,9 +314,14 @@ TEST(Collectives, BytesSent) {
   const double bytes = 4.0 * 100003 * (ranks - 1);
   EXPECT_EQ(sent_by_all([&] { everyone().all_reduce(stream, x.view()).wait(); }),
             2 * bytes);
-  for (int root = 0; root < ranks; ++root)
+  for (int root = 0; root < ranks; ++root) {
     EXPECT_EQ(sent_by_all([&] { everyone().broadcast(stream, x.view(), root).wait(); }),
               bytes);
+    const double parts =
+        4.0 * static_cast<double>(100003 - split_range(100003, ranks, root).count());
+    EXPECT_EQ(sent_by_all([&] { everyone().reduce(stream, x.view(), root).wait(); }),
+              ranks == 1 ? 0 : bytes + parts);
+  }
 }
 
 TEST(Collectives, RefuseWhatDoesNotFit) {
@@ -306,6 +335,8 @@ TEST(Collectives, RefuseWhatDoesNotFit) {
   EXPECT_THROW(everyone().all_gather(stream, shard.view(), full.view()), Error);
   EXPECT_THROW(everyone().reduce_scatter(stream, full.view(), shard.view()), Error);
   EXPECT_THROW(everyone().broadcast(stream, ints.view(), static_cast<int>(ranks)), Error);
+  EXPECT_THROW(everyone().reduce(stream, shard.view(), -1), Error);
+  EXPECT_THROW(everyone().reduce(stream, ints.view(), 0), Error);
   EXPECT_THROW(everyone().send(stream, ints.view(), everyone().rank()), Error);
 }
 

@@ -321,6 +321,7 @@ void one_of_each(Group& group, Device device) {
   group.all_reduce(stream, part.rows(0, 7), Reduce::max).wait();
   group.reduce_scatter(stream, whole.view(), part).wait();
   group.all_gather(stream, part, whole.view()).wait();
+  group.reduce(stream, part, ranks - 1).wait();
   group.broadcast(stream, part, ranks - 1).wait();
   group.all_to_all(stream, whole.view(), other.view()).wait();
   if (ranks == 1) return;
