@@ -52,7 +52,8 @@ std::vector<NamedShape> all_tensors(comm::World& world,
 }
 
 void gather_whole(comm::Mesh& mesh, const std::vector<optim::StateBox>& boxes,
-                  const std::string& name, const TensorView& whole) {
+                  const std::string& name, const TensorView& whole,
+                  std::optional<int> root) {
   Stream stream;
   kernels::fill(stream, whole, 0.0);
   for (const auto& box : boxes) {
@@ -63,7 +64,10 @@ void gather_whole(comm::Mesh& mesh, const std::vector<optim::StateBox>& boxes,
     Stream device(box.data.device());
     copy_bytes(device, box.data, target);
   }
-  mesh.everyone().all_reduce(stream, whole).wait();
+  if (root)
+    mesh.everyone().reduce(stream, whole, *root).wait();
+  else
+    mesh.everyone().all_reduce(stream, whole).wait();
 }
 
 }  // namespace trireme::engine

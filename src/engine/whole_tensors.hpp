@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,12 @@ std::string name_of(const optim::StateBox& box);
 std::vector<NamedShape> all_tensors(comm::World& world,
                                     const std::vector<optim::StateBox>& boxes);
 
-// whole (written, dense, the boxes' dtype, on every rank) = the tensor `name`: each
-// element is written by one rank, so that the sum over all ranks of boxes in zeros is the
-// whole. Collective over the mesh.
+// whole (written, dense, the boxes' dtype) = the tensor `name` on rank `root` of the
+// world, left undefined elsewhere; without a root on every rank. Each element is written
+// by one rank, so that the sum over all ranks of boxes in zeros is the whole. Collective
+// over the mesh.
 void gather_whole(comm::Mesh& mesh, const std::vector<optim::StateBox>& boxes,
-                  const std::string& name, const TensorView& whole);
+                  const std::string& name, const TensorView& whole,
+                  std::optional<int> root = {});
 
 }  // namespace trireme::engine

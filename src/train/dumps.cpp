@@ -43,7 +43,7 @@ void Dumps::gradients_ready(double loss_scale) {
   for (const auto& [name, shape] : engine::all_tensors(world_, boxes)) {
     const Buffer whole(Device::host(), config_.precision.accumulate, shape,
                        MemoryClass::workspace, "gradient dump");
-    engine::gather_whole(mesh_, boxes, name, whole.view());
+    engine::gather_whole(mesh_, boxes, name, whole.view(), 0);
     if (loss_scale != 1.0) {
       Stream stream;
       kernels::scale(stream, whole.view(), 1.0 / loss_scale);
