@@ -1,9 +1,10 @@
-// Conversions, exp and the logistic function in loops that compilers vectorise.
+// Conversions, exp, tanh and the logistic function in loops that compilers vectorise.
 // SPDX-License-Identifier: Apache-2.0
 // They use no branches, no calls and no tables.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -122,6 +123,18 @@ template <class A>
 [[gnu::always_inline]] inline A exponential(A x) {
   constexpr A highest = detail::ExpOf<A>::highest;
   return exponential_of_nonpositive(highest < x ? highest : x);
+}
+
+// tanh x within 7 units in the last place: -m / (m + 2) with m = e^a - 1, a = -2 |x|, and
+// the sign of x. Near 0, where e^a would lose the digits of a, m is a times the rest of
+// the same series.
+template <class A>
+[[gnu::always_inline]] inline A hyperbolic_tangent(A x) {
+  constexpr A near = static_cast<A>(-0.34);  // above -ln(2) / 2, where the series holds
+  const A a = A(-2) * std::abs(x);
+  const A small = a * detail::exp_series<A, 1>(a > near ? a : near);
+  const A m = a > near ? small : exponential_of_nonpositive(a) - A(1);
+  return std::copysign(m / (m + A(2)), x);
 }
 
 // What the formulas of kernels/math are made of on a host.

@@ -90,6 +90,36 @@ TEST(VectorMath, LogisticIsAccurateInBothTails) {
   EXPECT_LE(worst, 5.0);
 }
 
+// Where the series ends (0.17) e^a - 1 is -0.29, so that 2 ulp of e^a weigh at most 5
+// there; an addition and a division follow. Below, the series errs like exp.
+TEST(VectorMath, TanhIsAccurateNearZeroAndFarAway) {
+  double worst_float = 0, worst_double = 0;
+  for (double x = -20; x < 20; x += 0x1.1p-10) {
+    const auto narrow = static_cast<float>(x);
+    worst_float = std::max(
+        worst_float,
+        ulps(hyperbolic_tangent(narrow), std::tanh(static_cast<long double>(narrow))));
+    worst_double = std::max(worst_double, ulps(hyperbolic_tangent(x),
+                                               std::tanh(static_cast<long double>(x))));
+  }
+  for (double x = 1; x > 1e-36; x *= 0.83) {
+    const auto narrow = static_cast<float>(-x);
+    worst_float = std::max(
+        worst_float,
+        ulps(hyperbolic_tangent(narrow), std::tanh(static_cast<long double>(narrow))));
+    worst_double = std::max(worst_double, ulps(hyperbolic_tangent(x),
+                                               std::tanh(static_cast<long double>(x))));
+  }
+  EXPECT_LE(worst_float, 7.0);
+  EXPECT_LE(worst_double, 7.0);
+  std::printf("tanh: %.3f ulp in float, %.3f in double\n", worst_float, worst_double);
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(hyperbolic_tangent(infinity), 1.0);
+  EXPECT_EQ(hyperbolic_tangent(-infinity), -1.0);
+  EXPECT_TRUE(std::signbit(hyperbolic_tangent(-0.0)));
+  EXPECT_TRUE(std::isnan(hyperbolic_tangent(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(VectorMath, EveryHalfIsLoadedExactly) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     Float16 half;
