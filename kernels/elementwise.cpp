@@ -14,6 +14,8 @@ TRIREME_BACK_ENDS(add_bias);
 TRIREME_BACK_ENDS(copy);
 TRIREME_BACK_ENDS(fill);
 TRIREME_BACK_ENDS(scale);
+TRIREME_BACK_ENDS(soft_cap);
+TRIREME_BACK_ENDS(soft_cap_backward);
 TRIREME_BACK_ENDS(add_column_sums);
 TRIREME_BACK_ENDS(accumulate);
 TRIREME_BACK_ENDS(sum_parts);
@@ -81,6 +83,26 @@ void fill(Stream& stream, const TensorView& y, double value) {
 void scale(Stream& stream, const TensorView& x, double factor) {
   check_dense(Checks("scale", stream), {"x", x});
   run_kernel<host::scale, cuda::scale>(family, stream, x, factor);
+}
+
+void soft_cap(Stream& stream, const TensorView& x, double cap) {
+  const Checks check("soft_cap", stream);
+  check.floating({"x", x});
+  check.dense_or_matrix({"x", x});
+  require(cap > 0, "soft_cap: the cap is {}, but must be above 0", cap);
+  run_kernel<host::soft_cap, cuda::soft_cap>(family, stream, x, cap);
+}
+
+void soft_cap_backward(Stream& stream, const TensorView& y, double cap,
+                       const TensorView& d) {
+  const Checks check("soft_cap_backward", stream);
+  for (const Argument& argument : {Argument{"y", y}, {"d", d}}) {
+    check.floating(argument);
+    check.dense_or_matrix(argument);
+  }
+  check.tensor({"d", d}, d.dtype(), y.shape());
+  require(cap > 0, "soft_cap_backward: the cap is {}, but must be above 0", cap);
+  run_kernel<host::soft_cap_backward, cuda::soft_cap_backward>(family, stream, y, cap, d);
 }
 
 void add_column_sums(Stream& stream, const TensorView& x_TN, const TensorView& sums_N) {

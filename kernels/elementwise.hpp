@@ -1,4 +1,4 @@
-// Adds, copies, casts, fills and column sums.
+// Adds, copies, casts, fills, soft caps and column sums.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,6 +22,16 @@ void fill(Stream& stream, const TensorView& y, double value);
 
 // x *= factor, dense, any floating dtype.
 void scale(Stream& stream, const TensorView& x, double factor);
+
+// x = cap tanh(x / cap), any floating dtype; rows of matrices may be strided.
+// Source: Bello et al., "Neural Combinatorial Optimization", 2016, equation 16; logits of
+// Gemma 2.
+void soft_cap(Stream& stream, const TensorView& x, double cap);
+
+// d *= 1 - (y / cap)^2: from the gradient of soft_cap's result y to that of its input.
+// One shape, the dtypes may differ; rows of matrices may be strided.
+void soft_cap_backward(Stream& stream, const TensorView& y, double cap,
+                       const TensorView& d);
 
 // sums_N += sum over rows of x_TN. sums in the accumulator dtype of x. The order of the
 // sum depends on T and N alone. Rows may be strided.

@@ -1,4 +1,4 @@
-// Adds, copies, casts, fills and column sums on the host.
+// Adds, copies, casts, fills, soft caps and column sums on the host.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise.hpp"
 
@@ -166,6 +166,43 @@ void scale(Stream& /*stream*/, const TensorView& x_, double factor) {
     for_elements("scale", {&x_}, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
 #pragma omp simd
       for (std::int64_t i = begin; i < end; ++i) x[i] = store<T>(load(x[i]) * f);
+    });
+  });
+}
+
+void soft_cap(Stream& /*stream*/, const TensorView& x_, double cap) {
+  visit_floating(x_.dtype(), [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const auto x = rows_of<T>(x_);
+    const auto c = static_cast<A>(cap), inverse = static_cast<A>(1 / cap);
+    for_elements("soft_cap", {&x_},
+                 [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+                   T* const row = x[r];
+#pragma omp simd
+                   for (std::int64_t i = begin; i < end; ++i)
+                     row[i] = store<T>(c * hyperbolic_tangent(load(row[i]) * inverse));
+                 });
+  });
+}
+
+void soft_cap_backward(Stream& /*stream*/, const TensorView& y_, double cap,
+                       const TensorView& d_) {
+  visit_floating(y_.dtype(), [&]<class Y>(Y) {
+    visit_floating(d_.dtype(), [&]<class D>(D) {
+      using A = Accumulator<D>;
+      const auto y = rows_of<const Y>(y_);
+      const auto d = rows_of<D>(d_);
+      const auto inverse = static_cast<A>(1 / cap);
+      for_elements("soft_cap_backward", {&y_, &d_},
+                   [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+                     const Y* const from = y[r];
+                     D* const to = d[r];
+#pragma omp simd
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const A t = static_cast<A>(load(from[i])) * inverse;
+                       to[i] = store<D>(load(to[i]) * (A(1) - t * t));
+                     }
+                   });
     });
   });
 }

@@ -84,6 +84,38 @@ struct Scale {
   }
 };
 
+template <class T>
+struct SoftCap {
+  Rows<T> x;
+  Wide<T> cap, inverse;
+  template <int W>
+  __device__ void at(std::int64_t r, std::int64_t c) const {
+    auto group = load_group<W>(x[r] + c);
+#pragma unroll
+    for (int i = 0; i < W; ++i)
+      group.x[i] = narrow<T>(cap * std::tanh(widen(group.x[i]) * inverse));
+    store_group(x[r] + c, group);
+  }
+};
+
+template <class Y, class D>
+struct SoftCapBackward {
+  Rows<Y> y;
+  Rows<D> d;
+  Wide<D> inverse;
+  template <int W>
+  __device__ void at(std::int64_t r, std::int64_t c) const {
+    const auto from = load_group<W>(y[r] + c);
+    auto to = load_group<W>(d[r] + c);
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      const Wide<D> t = static_cast<Wide<D>>(widen(from.x[i])) * inverse;
+      to.x[i] = narrow<D>(widen(to.x[i]) * (Wide<D>(1) - t * t));
+    }
+    store_group(d[r] + c, to);
+  }
+};
+
 template <class X, class Y>
 struct Accumulate {
   const X* x;
@@ -200,6 +232,32 @@ void scale(Stream& stream, const TensorView& x, double factor) {
     const Scale<T> f{elements_of<H>(x), static_cast<Wide<T>>(factor)};
     launch_over_rows<pack_elements<T>>(stream, {1, x.elements()},
                                        starts_are_aligned({&x}, {1, 1}), f);
+  });
+}
+
+void soft_cap(Stream& stream, const TensorView& x, double cap) {
+  visit_floating(x.dtype(), [&]<class H>(H) {
+    using T = DeviceType<H>;
+    const Area area = area_of({&x});
+    launch_over_rows<pack_elements<T>>(
+        stream, area, starts_are_aligned({&x}, area),
+        SoftCap<T>{rows_of<H>(x), static_cast<Wide<T>>(cap),
+                   static_cast<Wide<T>>(1 / cap)});
+  });
+}
+
+void soft_cap_backward(Stream& stream, const TensorView& y, double cap,
+                       const TensorView& d) {
+  visit_floating(y.dtype(), [&]<class HY>(HY) {
+    visit_floating(d.dtype(), [&]<class HD>(HD) {
+      using Y = DeviceType<HY>;
+      using D = DeviceType<HD>;
+      const Area area = area_of({&y, &d});
+      launch_over_rows<group_of<Y, D>>(
+          stream, area, starts_are_aligned({&y, &d}, area),
+          SoftCapBackward<Y, D>{rows_of<HY>(y), rows_of<HD>(d),
+                                static_cast<Wide<D>>(1 / cap)});
+    });
   });
 }
 

@@ -117,6 +117,32 @@ TEST_P(ElementwiseTest, PiecesOfAFlatTensorAreDoneAlone) {
     }
 }
 
+// cap tanh(x / cap): the quotient errs by an ulp of the argument, tanh by 7 of its value,
+// the product by one; |y| is at most the cap. The gradient's factor is at most 1 and made
+// of values whose squares err by 3 roundings, beside the gradient's own.
+TEST_P(ElementwiseTest, SoftCapAndItsGradient) {
+  const double cap = 1.5, unit = roundoff(accumulator_of(GetParam()));
+  for (const DType gradients : {GetParam(), DType::bf16})
+    for (const std::int64_t n : {1, 8, 17, 257, 1000})
+      for (const std::int64_t padding : {0, 5, 8}) {
+        const Tensor x = Tensor::normal(GetParam(), {3, n}, 1, padding);
+        Vector expected = x.values();
+        for (double& v : expected) v = cap * std::tanh(v / cap);
+        kernels::soft_cap(stream_, x, cap);
+        expect_close(GetParam(), x.values(), expected, 10 * cap * unit, "soft_cap");
+        EXPECT_TRUE(x.padding_is_intact());
+        const Tensor d = Tensor::normal(gradients, {3, n}, 2, padding);
+        Vector change = d.values();
+        const Vector y = x.values();
+        for (std::size_t i = 0; i < change.size(); ++i)
+          change[i] *= 1 - (y[i] / cap) * (y[i] / cap);
+        kernels::soft_cap_backward(stream_, x, cap, d);
+        expect_close(gradients, d.values(), change,
+                     8 * 5 * roundoff(accumulator_of(gradients)), "soft_cap_backward");
+        EXPECT_TRUE(d.padding_is_intact());
+      }
+}
+
 TEST_P(ElementwiseTest, FillAndScale) {
   for (const std::int64_t n : sizes) {
     const Tensor x(GetParam(), {n});
@@ -271,6 +297,8 @@ TEST(Elementwise, MetaTouchesNothing) {
   kernels::copy(stream, x, x);
   kernels::fill(stream, x, 1);
   kernels::scale(stream, x, 1);
+  kernels::soft_cap(stream, x, 1);
+  kernels::soft_cap_backward(stream, x, 1, x);
   kernels::add_column_sums(stream, x, n);
   kernels::accumulate(stream, x, x);
   kernels::sum_parts(stream, x, n);
@@ -293,6 +321,8 @@ TEST(Elementwise, RefusesWrongShapesTypesAndDevices) {
   EXPECT_THROW(kernels::add(stream, a, meta, a), Error);
   EXPECT_THROW(kernels::copy(stream, a, b), Error);
   EXPECT_THROW(kernels::fill(stream, Indices({1}), 0), Error);
+  EXPECT_THROW(kernels::soft_cap(stream, a, 0), Error);
+  EXPECT_THROW(kernels::soft_cap_backward(stream, a, 1, b), Error);
 }
 
 }  // namespace
