@@ -42,6 +42,12 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
   }
 }
 
+void Head::project(Stream& stream, const TensorView& h_RD, const TensorView& weight_VD,
+                   const TensorView& logits_RV) const {
+  linear(stream, h_RD, weight_VD, {}, logits_RV);
+  if (config_.logit_cap > 0) kernels::soft_cap(stream, logits_RV, config_.logit_cap);
+}
+
 std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
   // The same on every rank: counted with the largest part of the vocabulary.
   const std::int64_t row_bytes =
@@ -75,6 +81,7 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), accumulator = accumulator_of(dtype);
   const Param& projection = weight();
+  const bool capped = config_.logit_cap > 0;
   const ArenaScope whole(pass.scratch);
   const TensorView weight_VD = in_type(pass, projection.value, dtype);
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
@@ -84,15 +91,19 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     const TensorView logits_CV =
         take_logits(pass.scratch, accumulator, rows, V, "head.logits");
     const TensorView stats_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.merged");
+    // In the place of the logits, unless the cap's gradient still needs them.
     const TensorView dlogits_CV =
-        dtype == accumulator ? logits_CV
-                             : take_logits(pass.scratch, dtype, rows, V, "head.dlogits");
+        dtype == accumulator && !capped
+            ? logits_CV
+            : take_logits(pass.scratch, dtype, rows, V, "head.dlogits");
     const TensorView targets_C = targets_T.rows(first, rows);
     const TensorView h_CD = h_TD.rows(first, rows);
-    linear(stream, h_CD, weight_VD, {}, logits_CV);
+    project(stream, h_CD, weight_VD, logits_CV);
     chunk_loss(pass, logits_CV, targets_C, config_.z_loss, stats_C3);
     kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
                                     columns_.begin, scale, config_.z_loss, dlogits_CV);
+    if (capped)
+      kernels::soft_cap_backward(stream, logits_CV, config_.logit_cap, dlogits_CV);
     linear_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
     if (!projection.frozen)
       linear_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
@@ -141,7 +152,7 @@ void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& target
     const TensorView logits_CV =
         take_logits(pass.scratch, accumulator, rows, V, "head.logits");
     const TensorView stats_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.merged");
-    linear(stream, h_TD.rows(first, rows), weight_VD, {}, logits_CV);
+    project(stream, h_TD.rows(first, rows), weight_VD, logits_CV);
     chunk_loss(pass, logits_CV, targets_T.rows(first, rows), 0.0, stats_C3);
     if (each) each(first, logits_CV);
   }
@@ -156,7 +167,7 @@ TensorView Head::logits(Pass& pass, const TensorView& x_RD) const {
   Pass inner = pass.with_saved(pass.scratch);
   const TensorView h_RD = pass.scratch.take(dtype, x_RD.shape(), "head.h");
   norm_.forward(inner, x_RD, h_RD, unused);
-  linear(pass.stream, h_RD, in_type(pass, weight().value, dtype), {}, logits_RV);
+  project(pass.stream, h_RD, in_type(pass, weight().value, dtype), logits_RV);
   return logits_RV;
 }
 

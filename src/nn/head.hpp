@@ -18,8 +18,9 @@ struct HeadConfig {
   std::int64_t vocabulary = 0;  // V
   std::int64_t hidden = 0;      // D
   double deviation = 0.02;
-  double z_loss = 0;  // of forward(): factor of log(sum of exp of logits)^2
-  std::string name;   // of the projection, without ".weight"; unused when tied
+  double z_loss = 0;     // of forward(): factor of log(sum of exp of logits)^2
+  double logit_cap = 0;  // logits are cap tanh(logits / cap); 0: as they are
+  std::string name;      // of the projection, without ".weight"; unused when tied
   // The projection is a copy of the embedding table of another rank, which owns it.
   bool shared_by_ends = false;
 };
@@ -56,6 +57,9 @@ class Head {
   Param* tied() const { return tied_; }
 
  private:
+  // logits_RV (written, this rank's vocabulary) = h_RD W^T, capped.
+  void project(Stream& stream, const TensorView& h_RD, const TensorView& weight_VD,
+               const TensorView& logits_RV) const;
   std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
   // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
   void loss_and_gradients(Pass& pass, const TensorView& h_TD, const TensorView& targets_T,
