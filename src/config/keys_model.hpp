@@ -135,6 +135,14 @@ struct ModelKeys : Section {
                          within(0, 10),
                          "Standard deviation of the initial weights.",
                          sets<&RunConfig::model, &model::ModelConfig::initializer_range>};
+  Real logit_cap{*this,
+                 "logit_cap",
+                 "",
+                 "0.0",
+                 within(0, 1e6),
+                 "Logits x become cap tanh(x / cap), as in Gemma 2; 0: they stay as they "
+                 "are.",
+                 sets<&RunConfig::model, &model::ModelConfig::logit_cap>};
   Real z_loss{*this,
               "z_loss",
               "",

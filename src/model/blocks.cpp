@@ -133,6 +133,7 @@ nn::HeadConfig head_config(const ModelConfig& m, double z_loss) {
           .hidden = m.hidden,
           .deviation = m.initializer_range,
           .z_loss = z_loss,
+          .logit_cap = m.logit_cap,
           .name = std::string(names.head)};
 }
 

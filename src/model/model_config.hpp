@@ -41,6 +41,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
+  double logit_cap = 0;             // logits x are cap tanh(x / cap); 0: as they are
   MoeSettings moe{};                // of mixtral and deepseek_moe
   // Of feed-forwards and experts; without one the architecture's.
   std::optional<nn::Activation> own_activation{};

@@ -91,6 +91,7 @@ precision.compute = "fp64"
     set("model.architecture", "\"qwen3\"");
     set("model.kv_heads", "2");
     set("model.head_width", model == "qwen3" ? "6" : "32");
+    if (model == "qwen3-wide") set("model.logit_cap", "0.2");
   } else if (model == "groups") {
     set("optimizer.groups",
         "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.0001 "
