@@ -1,4 +1,4 @@
-// The router of a mixture of experts: scores, choice, weights, capacity, losses.
+// The router of an MoE layer: scores, choice, weights, capacity, losses.
 // SPDX-License-Identifier: Apache-2.0
 // The losses balance the experts. Scores, weights and gradients are f32, or f64 where the
 // model is. T tokens (sequence after sequence, B of them), E experts, K of a token.

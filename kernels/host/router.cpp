@@ -1,4 +1,4 @@
-// The router of a mixture of experts on the host.
+// The router of an MoE layer on the host.
 // SPDX-License-Identifier: Apache-2.0
 // Threads share the rows (tokens); E is small, so that each row is a few short loops.
 // T tokens, E experts, K experts of a token, B sequences.

@@ -1,4 +1,4 @@
-// A mixture of experts in double, token by token.
+// An MoE layer in double, token by token.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/moe.hpp"
 

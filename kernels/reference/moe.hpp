@@ -1,4 +1,4 @@
-// A mixture of experts in double, token by token, as the formulas read.
+// An MoE layer in double, token by token, as the formulas read.
 // SPDX-License-Identifier: Apache-2.0
 // It is the oracle of the router, of the rows sorted by expert and of the whole layer.
 #pragma once

@@ -6,7 +6,7 @@
 
 namespace trireme::config {
 
-// A setting of mixtures of experts.
+// A setting of MoE layers.
 template <auto member>
 inline constexpr auto of_moe = sets<&RunConfig::model, &model::ModelConfig::moe, member>;
 

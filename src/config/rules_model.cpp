@@ -67,14 +67,14 @@ void Rules::model_rules() {
 void Rules::expert_rules() {
   const auto& m = config_.model;
   const auto& moe = m.moe;
-  const bool mixture = m.has_experts();
-  rule({key::model.architecture, key::moe.experts}, mixture == (moe.experts > 0),
+  const bool is_moe = m.has_experts();
+  rule({key::model.architecture, key::moe.experts}, is_moe == (moe.experts > 0),
        key::model.architecture, " with ", key::moe.experts,
-       (mixture ? ": write how many experts a layer has"
-                : ": only mixtral and deepseek_moe have experts; write "
-                  "model.moe.experts = 0"));
+       (is_moe ? ": write how many experts a layer has"
+               : ": only mixtral and deepseek_moe have experts; write "
+                 "model.moe.experts = 0"));
   rule({key::moe.experts, key::moe.top_k},
-       !mixture || moe.experts == 0 || moe.top_k <= moe.experts, key::moe.top_k,
+       !is_moe || moe.experts == 0 || moe.top_k <= moe.experts, key::moe.top_k,
        " is more than ", key::moe.experts, [&] {
          return advise({{key::moe.top_k, {std::to_string(moe.experts)}},
                         {key::moe.experts, {std::to_string(moe.top_k)}}});
@@ -98,24 +98,24 @@ void Rules::expert_rules() {
 
 // Keys that an architecture does not have must keep their defaults.
 void Rules::expert_key_rules() {
-  const bool mixture = config_.model.has_experts();
+  const bool is_moe = config_.model.has_experts();
   const bool deepseek = config_.model.architecture == model::Architecture::deepseek_moe;
-  const auto of_mixtures = [&](const io::DeckKey& key) {
-    meaningless(key, key::model.architecture, !mixture, ": remove it");
+  const auto of_moe = [&](const io::DeckKey& key) {
+    meaningless(key, key::model.architecture, !is_moe, ": remove it");
   };
   const auto of_deepseek = [&](const io::DeckKey& key) {
     meaningless(key, key::model.architecture, !deepseek, ": remove it");
   };
-  of_mixtures(key::moe.top_k);
+  of_moe(key::moe.top_k);
   of_deepseek(key::moe.shared_experts);
-  of_mixtures(key::moe.expert_feed_forward);
+  of_moe(key::moe.expert_feed_forward);
   of_deepseek(key::moe.dense_layers);
   of_deepseek(key::moe.router);
   of_deepseek(key::moe.normalise);
   of_deepseek(key::moe.scaling);
-  of_mixtures(key::moe.capacity_factor);
-  of_mixtures(key::moe.aux_loss);
-  of_mixtures(key::moe.z_loss);
+  of_moe(key::moe.capacity_factor);
+  of_moe(key::moe.aux_loss);
+  of_moe(key::moe.z_loss);
   of_deepseek(key::moe.choice_bias);
   of_deepseek(key::moe.bias_update_rate);
 }
