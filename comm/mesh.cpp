@@ -113,18 +113,18 @@ void Mesh::make_groups(const Maker& make) {
   const int last = shape_.pipeline - 1;
   const bool end = last > 0 && (stage == 0 || stage == last);
   const int place = rank_ - stage * stride(shape_, Axis::pipeline);
-  fold(Fold::ends, "ends", end ? place : ranks + rank_, end && stage == last ? 1 : 0,
-       end ? 2 : 1);
+  fold(Fold::embedding, "embedding", end ? place : ranks + rank_,
+       end && stage == last ? 1 : 0, end ? 2 : 1);
 }
 
 Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device device,
            Transport transport)
     : shape_(shape), folding_(folding), rank_(world.rank()), device_(device) {
   check_shape(shape, folding, world.size());
-  // Whether a group has one rank is not the same on all ranks (the ends): those that
-  // split do it together.
+  // Whether a group has one rank is not the same on all ranks (the embedding group):
+  // those that split do it together.
   make_groups([&](const std::string& name, int color, int rank, int size) {
-    const bool split = name == "ends" ? shape.pipeline > 1 : size > 1;
+    const bool split = name == "embedding" ? shape.pipeline > 1 : size > 1;
     if (!split) return make_meta_group(name, 0, 1);
     const Links links = links_of(name);
     return split_group(world, name, color, rank,

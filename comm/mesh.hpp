@@ -85,7 +85,7 @@ class Mesh {
   Group& spread() const { return at(Fold::spread); }
   // The embedding group: the first and the last pipeline stage, when this rank is on one
   // of them and they are two; else this rank alone.
-  Group& ends() const { return at(Fold::ends); }
+  Group& embedding_group() const { return at(Fold::embedding); }
 
   // Every group of more than one rank, once each, for reports.
   std::vector<Group*> groups() const;
@@ -102,7 +102,7 @@ class Mesh {
     expert_shards,
     expert_copies,
     spread,
-    ends
+    embedding
   };
   static constexpr int folds = 11;
 

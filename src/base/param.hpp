@@ -56,7 +56,7 @@ struct Param {
   bool frozen = false;  // has no gradient and is never updated
   // A tied embedding table of which the first and the last pipeline stage hold a copy
   // each: their gradients are summed.
-  bool shared_by_ends = false;
+  bool in_embedding_group = false;
 
   TensorView value;     // compute dtype; read by forward and backward
   TensorView gradient;  // accumulation dtype; added to by backward

@@ -27,7 +27,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
   if (config.first) {
     auto embedding = embedding_config(m);
     embedding.table_uses = m.tie_embeddings && config.ends_together ? 2 : 1;
-    embedding.shared_by_ends = m.tie_embeddings && !config.ends_together;
+    embedding.in_embedding_group = m.tie_embeddings && !config.ends_together;
     embedding_.emplace(embedding, region);
     table = &embedding_->table();
   }
@@ -47,8 +47,8 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     auto head = head_config(m, config.z_loss);
     const bool tied_here = m.tie_embeddings && config.ends_together;
     require(!tied_here || table != nullptr, "a tied head needs the embedding's table");
-    head.shared_by_ends = m.tie_embeddings && !config.ends_together;
-    if (head.shared_by_ends) head.name = embedding_config(m).tokens;
+    head.in_embedding_group = m.tie_embeddings && !config.ends_together;
+    if (head.in_embedding_group) head.name = embedding_config(m).tokens;
     head_.emplace(head, region, tied_here ? table : nullptr);
   }
 }

@@ -16,7 +16,7 @@ Embedding::Embedding(const EmbeddingConfig& config, const parallel::TensorRegion
                            rows_, normal);
   table_.table = true;
   table_.contributions = config.table_uses;
-  table_.shared_by_ends = config.shared_by_ends;
+  table_.in_embedding_group = config.in_embedding_group;
   if (config.positions > 0) {
     positions_ = unsplit_param(region, config.position + ".weight",
                                {config.positions, config.hidden}, normal);

@@ -16,9 +16,9 @@ struct EmbeddingConfig {
   std::int64_t hidden = 0;      // D
   std::int64_t positions = 0;   // learned positions; 0: none
   double deviation = 0.02;
-  std::string tokens, position;  // names of the tensors without ".weight"
-  int table_uses = 1;            // 2: the output head of this rank uses the table too
-  bool shared_by_ends = false;   // the head of another rank has a copy of the table
+  std::string tokens, position;     // names of the tensors without ".weight"
+  int table_uses = 1;               // 2: the output head of this rank uses the table too
+  bool in_embedding_group = false;  // the head of another rank has a copy of the table
 };
 
 class Embedding {

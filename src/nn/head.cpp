@@ -37,8 +37,8 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
     own_ = row_split_param(config.name + ".weight", {config.vocabulary, config.hidden},
                            columns_, {Initializer::Kind::normal, config.deviation});
     own_.table = true;
-    own_.shared_by_ends = config.shared_by_ends;
-    if (config.shared_by_ends) own_.slabs.front().owned = false;
+    own_.in_embedding_group = config.in_embedding_group;
+    if (config.in_embedding_group) own_.slabs.front().owned = false;
   }
 }
 

@@ -22,7 +22,7 @@ struct HeadConfig {
   double logit_cap = 0;  // logits are cap tanh(logits / cap); 0: as they are
   std::string name;      // of the projection, without ".weight"; unused when tied
   // The projection is a copy of the embedding table of another rank, which owns it.
-  bool shared_by_ends = false;
+  bool in_embedding_group = false;
 };
 
 class Head {

@@ -38,7 +38,7 @@ Wrapping wrap(const std::vector<ParamModule>& modules, std::int64_t wrap_paramet
     auto& mine = out.of_module.emplace_back();
     std::vector<Param*> own;
     for (Param* param : module.params) {
-      if (users[param] == 1 && !param->shared_by_ends) {
+      if (users[param] == 1 && !param->in_embedding_group) {
         own.push_back(param);
         continue;
       }
@@ -135,7 +135,7 @@ FlatLayout make_flat_layout(const std::vector<ParamModule>& modules,
         const std::int64_t elements = param->shape.elements();
         flat.views.push_back({param, flat.elements, elements});
         flat.elements += divide_up(elements, alignment_elements) * alignment_elements;
-        flat.shared_by_ends = param->shared_by_ends;
+        flat.in_embedding_group = param->in_embedding_group;
       }
       if (!flat.views.empty()) append(layout, std::move(flat), layout.buckets[w]);
     }

@@ -38,7 +38,7 @@ struct TensorRange {
 struct FlatParameter {
   std::string name;
   std::size_t index = 0;  // place in FlatLayout::flats
-  bool expert = false, frozen = false, shared_by_ends = false;
+  bool expert = false, frozen = false, in_embedding_group = false;
   bool matrices = false;                   // that a rule for whole matrices updates
   comm::Group* shard_group = nullptr;      // has a shard each
   comm::Group* replicate_group = nullptr;  // has the same shard

@@ -256,13 +256,13 @@ void GradientSums::finish() {
     }
     for (FlatState& state : flats_) state.handle.wait();
   }
-  // 3. The tensor axis, and the ends of the pipeline.
+  // 3. The tensor axis, and the embedding group.
   partial_->sum(*this);
-  comm::Group& ends = context_.mesh.ends();
+  comm::Group& group = context_.mesh.embedding_group();
   for (const FlatParameter& flat : layout.flats) {
-    if (!flat.shared_by_ends || flat.frozen || ends.size() == 1) continue;
+    if (!flat.in_embedding_group || flat.frozen || group.size() == 1) continue;
     with_values(flat, flat.shard(), shard(flat), [&](const TensorView& sum) {
-      ends.all_reduce(context_.stream, sum).wait();
+      group.all_reduce(context_.stream, sum).wait();
     });
   }
 }

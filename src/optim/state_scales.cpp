@@ -99,7 +99,7 @@ void StateScales::append_boxes(Scaled what, std::string_view section,
     const bool writes = flat.shard_group->rank() == 0 &&
                         flat.replicate_group->rank() == 0 &&
                         mesh.group(comm::Axis::tensor).rank() == 0 &&
-                        (!flat.shared_by_ends || mesh.ends().rank() == 0);
+                        (!flat.in_embedding_group || mesh.embedding_group().rank() == 0);
     boxes.push_back({&slabs_[t], section, Shape{0}, current(what).view(t), writes});
   }
 }

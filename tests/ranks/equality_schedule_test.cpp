@@ -93,7 +93,7 @@ TEST(EqualitySchedule, PipelineIsOneRank) {
 // What the two ends hold of the tied table, as bytes: weights, moments, and the copy in
 // use.
 void expect_same_tables(engine::Engine& engine, comm::Mesh& mesh) {
-  comm::Group& ends = mesh.ends();
+  comm::Group& ends = mesh.embedding_group();
   if (ends.size() == 1) return;
   Stream stream;
   int compared = 0;
@@ -115,7 +115,8 @@ void expect_same_tables(engine::Engine& engine, comm::Mesh& mesh) {
       compare(box.data, std::string(box.section));
   }
   for (const Param* param : engine.store().params()) {
-    if (param->shared_by_ends && !param->value.empty()) compare(param->value, "in use");
+    if (param->in_embedding_group && !param->value.empty())
+      compare(param->value, "in use");
   }
   EXPECT_GE(compared, 3);
 }

@@ -175,7 +175,8 @@ class ClosedForm {
               4);
         all_reduce(mesh_.copies(), 1, flat.shard_elements(), 4);
       }
-      if (flat.shared_by_ends) all_reduce(mesh_.ends(), 1, flat.shard_elements(), 4);
+      if (flat.in_embedding_group)
+        all_reduce(mesh_.embedding_group(), 1, flat.shard_elements(), 4);
     }
   }
 

@@ -71,6 +71,7 @@ hangs_kill_launcher() {
   hangs_launch 8
   kill -KILL "$(pgrep -s "$launched" -f "^$MPIRUN -n" | head -n 1)" 2>/dev/null
   finished
+  nobody_left  # ranks without a launcher go on for steps, until they notice
   hangs_length
 }
 # The run is continued for as many steps as it did, and two: the reference is that long.
