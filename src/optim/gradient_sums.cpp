@@ -195,6 +195,18 @@ void GradientSums::close(int module) {
   }
 }
 
+void GradientSums::drop(int module) {
+  if (!context_.config.opens_gradients()) return;
+  for (const int bucket : context_.layout.module_buckets(module)) {
+    for (BucketBuffer& buffer : buffers_) {
+      if (buffer.bucket != bucket || buffer.users == 0) continue;
+      bind(buffer, false);
+      buffer.users = 0;
+      buffer.settled = true;
+    }
+  }
+}
+
 void GradientSums::start_reduction(BucketBuffer& buffer) {
   buffer.settled = false;
   buffer.handles.clear();
