@@ -121,7 +121,7 @@ void ParameterStore::close_gradients(int module) {
 }
 
 void ParameterStore::drop_gradients(int module) {
-  if (gradients_) gradients_->drop(module);
+  if (gradients_) gradients_->close(module, true);
 }
 
 std::vector<StateBox> ParameterStore::feedback_boxes() const {

@@ -1,4 +1,4 @@
-// Attention on devices of other limits: every instance fits into shared memory, or
+// Attention on devices of other limits: each instance fits into shared memory, or another.
 // another does it.
 // SPDX-License-Identifier: Apache-2.0
 // The emulated device has the limits of each compute capability; results are those

@@ -146,7 +146,8 @@ std::vector<cublasLtMatmulAlgo_t> LtPlan::proposals(cublasLtHandle_t handle,
       results.data(), &count);
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   // A release may answer a combination that it does not know with something else than
-  // "not supported": with such an epilogue there is a way without it, so any refusal is one.
+  // "not supported": with such an epilogue there is a way without it, so any refusal is
+  // one.
   const bool may_refuse =
       problem_.has_aux() || problem_.epilogue == CUBLASLT_EPILOGUE_BGRADB;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED ||

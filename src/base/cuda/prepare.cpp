@@ -1,9 +1,9 @@
 // What is set before the first call of the CUDA runtime.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/cuda/prepare.hpp"
+
 #include <cstdlib>
 #include <mutex>
-
-#include "base/cuda/prepare.hpp"
 
 namespace trireme::cuda {
 
