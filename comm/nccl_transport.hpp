@@ -13,12 +13,16 @@ class MpiGroup;
 
 bool nccl_is_built();
 
+// Whether a mesh of this process has its GPUs talk by NCCL.
+bool nccl_is_used();
+
 // Between which ranks of a group send() and receive() work: none; neighbours, the last
 // and the first included; any two. Each costs a communicator for each direction.
 enum class Links : std::uint8_t { none, ring, all };
 
-// Collective over the group, which outlives the transport. Throws Error(resources) in a
-// build without NCCL, Error(transport) when NCCL fails.
+// Collective over the world: each rank calls for its group of one name, which outlives
+// the transport; nullptr for a group of one rank. Throws Error(resources) in a build
+// without NCCL, Error(transport) when NCCL fails.
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
                                                      Links links);
 

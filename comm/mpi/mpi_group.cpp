@@ -78,7 +78,7 @@ std::unique_ptr<Group> split_group(World& world, std::string name, int color, in
       std::make_unique<MpiGroup>(state, std::move(name), std::move(comm), rank, size);
   if (!on.device.is_cuda()) return host;
   std::unique_ptr<DeviceTransport> transport;
-  if (size > 1 && on.transport == Transport::nccl)
+  if (on.transport == Transport::nccl)
     transport = make_nccl_transport(*host, on.device, on.links);
   else if (size > 1)
     transport = std::make_unique<StagedTransport>(*host, on.device);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/use_device.hpp"
 #include "comm/mpi/spin_wait.hpp"
 
 namespace trireme::comm {
@@ -14,16 +15,48 @@ void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
           what, ncclGetErrorString(code), ncclGetLastError(nullptr));
 }
 
+namespace {
+
+// A thread makes streams on the device that is its current one.
+Device on_current(Device device) {
+  use_device(device);
+  return device;
+}
+
+}  // namespace
+
 NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
                                    int size, Device device, std::string what,
                                    int max_ctas)
-    : state_(state), what_(std::move(what)), stream_(device) {
-  const Event makes_the_device_current(device);
+    : state_(state),
+      device_(device),
+      what_(std::move(what)),
+      stream_(on_current(device)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   if (max_ctas > 0) config.maxCTAs = max_ctas;
   settle(ncclCommInitRankConfig(&comm_, size, id, rank, &config),
          "ncclCommInitRankConfig");
+}
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color,
+                                   int key, std::string what)
+    : parent_(std::move(parent)),
+      state_(parent_->state_),
+      device_(parent_->device_),
+      what_(std::move(what)),
+      stream_(on_current(device_)) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 1;
+  parent_->settle(ncclCommSplit(parent_->comm_, color, key, &comm_, &config),
+                  "ncclCommSplit");
+  settle(ncclInProgress, "ncclCommSplit");
+}
+
+void NcclCommunicator::leave_out() {
+  ncclComm_t none = nullptr;
+  settle(ncclCommSplit(comm_, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr), "ncclCommSplit");
 }
 
 NcclCommunicator::~NcclCommunicator() {

@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/event.hpp"
@@ -21,6 +22,12 @@ class NcclCommunicator {
   // GPU; 0: as NCCL likes.
   NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank, int size,
                    Device device, std::string what, int max_ctas = 0);
+  // Collective over the ranks of `parent`, which lives longer: those that give one color
+  // are in one communicator, in the order of `key`. It shares the parent's resources.
+  NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int key,
+                   std::string what);
+  // Takes part in a split as a rank that is in none of the new communicators.
+  void leave_out();
   // Collective, unless an exception passes, or the world has been abandoned or is gone.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -37,7 +44,9 @@ class NcclCommunicator {
  private:
   void settle(ncclResult_t code, const char* call);
 
+  std::shared_ptr<NcclCommunicator> parent_;  // of a split: lives on
   WorldState& state_;
+  Device device_;
   std::string what_;
   SideStream stream_;
   ncclComm_t comm_ = nullptr;

@@ -4,13 +4,15 @@
 // Why this cannot deadlock where the same program on hosts does not:
 //
 // 1. Making communicators blocks until all their ranks do it. A mesh makes its groups in
-//    one order on all ranks, a group its communicator first and then its links by
-//    (source, destination). So there is one order of all communicators that every rank
-//    keeps: the first that is not finished has all its ranks at it.
-// 2. NCCL makes connections at first use, and waits for the peers in that. So all are
-// made
-//    here: NCCL_RUNTIME_CONNECT = 0 connects what collectives use, and each link and each
-//    group with links sends once. Later calls find everything connected and do not block.
+//    one order on all ranks, a group its communicator first, with all ranks of the world,
+//    and then its links by (source, destination). So there is one order of all
+//    communicators that every rank keeps: the first that is not finished has all its
+//    ranks at it.
+// 2. NCCL makes connections at first use, and waits for the peers in that. So they are
+//    made here: NCCL_RUNTIME_CONNECT = 0 connects what collectives use, each link sends
+//    once, and experts exchange once. The other exchange, of Ulysses, connects in the
+//    first forward: in a pipeline that is the one without messages (Executor::warm_up).
+//    Later calls find everything connected and do not block.
 // 3. Work of one communicator runs in the order of the calls. For collectives all ranks
 //    of the group have the same order, so that this adds nothing. Sends and receives have
 //    no such order: in 1F1B both neighbours send at once, and may have posted receives
@@ -20,8 +22,7 @@
 //    matched in order as Group demands. A kernel thus waits for what its call would wait
 //    for on hosts, and for nothing else.
 // 4. Kernels that wait hold multiprocessors. Links get few blocks each (link_ctas), so
-// that
-//    all links of a rank and its groups' kernels fit on a GPU together.
+//    that all links of a rank and its groups' kernels fit on a GPU together.
 #include "comm/nccl_transport.hpp"
 
 #include <algorithm>
@@ -33,10 +34,13 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "base/use_device.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/mpi/device_patience.hpp"
 #include "comm/mpi/mpi_group.hpp"
 #include "comm/nccl/communicator.hpp"
+#include "comm/nccl/communicators.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -102,6 +106,9 @@ ncclResult_t issue(const Group::Call& call, const TensorView& from, const Tensor
   return ncclInvalidArgument;
 }
 
+// Of this process; made and ended by the thread that makes meshes.
+int transports = 0;
+
 class NcclTransport;
 
 class NcclOperation final : public Handle::Operation {
@@ -126,7 +133,8 @@ class NcclOperation final : public Handle::Operation {
 
 class NcclTransport final : public DeviceTransport, public AsyncSource {
  public:
-  NcclTransport(MpiGroup& group, Device device, Links links);
+  NcclTransport(MpiGroup& group, Device device, Links links,
+                std::shared_ptr<NcclCommunicator> all);
   ~NcclTransport() override;
 
   Handle start(const Group::Call& call, Stream& stream, const TensorView& from,
@@ -139,7 +147,7 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   friend class NcclOperation;
   using Link = std::pair<int, int>;  // source, destination
 
-  void make_all(Links links);
+  void make_links(Links links);
   void make_link(const Link& link, int ctas);
   void connect(NcclCommunicator& communicator, Collective kind);
   NcclCommunicator& communicator_of(const Group::Call& call);
@@ -148,7 +156,8 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   MpiGroup& group_;
   Device device_;
   Event started_;
-  std::unique_ptr<NcclCommunicator> all_;
+  DevicePatience patience_;
+  std::shared_ptr<NcclCommunicator> all_;  // of this group's ranks
   std::map<Link, std::unique_ptr<NcclCommunicator>> links_;
   std::mutex mutex_;  // of what follows: the watchdog's thread looks, too
   std::vector<std::unique_ptr<NcclOperation>> operations_;
@@ -178,30 +187,28 @@ void NcclOperation::abandon() noexcept {
   async_errors().give_up();
 }
 
-NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links)
-    : group_(group), device_(device), started_(device) {
-  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // unless the user has set it
-  make_all(links);
+NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links,
+                             std::shared_ptr<NcclCommunicator> all)
+    : group_(group),
+      device_(device),
+      started_(device),
+      patience_(group.state()),
+      all_(std::move(all)) {
+  make_links(links);
   async_errors().add(this);
+  ++transports;
 }
 
-NcclTransport::~NcclTransport() { async_errors().remove(this); }
+NcclTransport::~NcclTransport() {
+  --transports;
+  async_errors().remove(this);
+}
 
-// The communicator of all ranks, and the links.
-void NcclTransport::make_all(Links links) {
+// The links, and what is sent between all pairs.
+void NcclTransport::make_links(Links links) {
   const int rank = group_.rank(), size = group_.size();
-  WorldState& state = group_.state();
-  ncclUniqueId id{};
-  if (rank == 0)
-    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", std::string(group_.name()));
-  MPI_Request request;
-  check_mpi(MPI_Ibcast(&id, sizeof id, MPI_BYTE, 0, group_.comm(), &request),
-            "MPI_Ibcast");
-  state.wait(request, "broadcast of ncclUniqueId");
-  all_ = std::make_unique<NcclCommunicator>(state, id, rank, size, device_,
-                                            std::string(group_.name()));
   if (links == Links::none) return;
-  connect(*all_, Collective::all_to_all);
+  if (links == Links::all) connect(*all_, Collective::all_to_all);
   const int per_rank = links == Links::all ? 2 * (size - 1) : size == 2 ? 2 : 4;
   constexpr int most_links = 128, link_ctas = 64;
   require(per_rank <= most_links, Status::resources,
@@ -305,7 +312,9 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
   end_job(std::current_exception());  // peers may wait in kernels for this rank
 }
 
+// The watchdog's thread looks, too: without this it would make a context on GPU 0.
 void NcclTransport::look() {
+  use_device(device_);
   const std::lock_guard lock(mutex_);
   std::erase_if(flying_, [&](NcclOperation* operation) {
     const std::string error = operation->communicator_->error();
@@ -329,10 +338,14 @@ void NcclTransport::give_up() noexcept {
 }  // namespace
 
 bool nccl_is_built() { return true; }
+bool nccl_is_used() { return transports > 0; }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
                                                      Links links) {
-  return std::make_unique<NcclTransport>(group, device, links);
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // unless the user has set it
+  auto all = nccl_communicator(group, device);
+  if (all == nullptr) return nullptr;
+  return std::make_unique<NcclTransport>(group, device, links, std::move(all));
 }
 
 }  // namespace trireme::comm

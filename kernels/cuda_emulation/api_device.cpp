@@ -10,6 +10,8 @@
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/block.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"
+#include "kernels/cuda_emulation/devices.hpp"
+#include "kernels/cuda_emulation/loading.hpp"
 
 using namespace trireme::cuda_emulation;
 
@@ -105,7 +107,9 @@ cudaDeviceProp describe_device() {
     device.maxGridSize[i] = i == 0 ? 2147483647 : 65535;
   }
   device.totalConstMem = 65536;
-  device.major = 9;
+  const Limits& most = limits();
+  device.major = most.major;
+  device.minor = most.minor;
   device.multiProcessorCount = 4;
   device.canMapHostMemory = 1;
   device.concurrentKernels = 1;
@@ -114,12 +118,12 @@ cudaDeviceProp describe_device() {
   device.unifiedAddressing = 1;
   device.memoryBusWidth = 1024;
   device.l2CacheSize = 50 << 20;
-  device.maxThreadsPerMultiProcessor = 2048;
+  device.maxThreadsPerMultiProcessor = most.threads_per_multiprocessor;
   device.streamPrioritiesSupported = 1;
-  device.sharedMemPerMultiprocessor = 233472;
+  device.sharedMemPerMultiprocessor = most.shared_per_multiprocessor;
   device.regsPerMultiprocessor = 65536;
-  device.sharedMemPerBlockOptin = most_shared_bytes;
-  device.maxBlocksPerMultiProcessor = 32;
+  device.sharedMemPerBlockOptin = most.shared_per_block;
+  device.maxBlocksPerMultiProcessor = most.blocks_per_multiprocessor;
   device.reservedSharedMemPerBlock = 1024;
   device.memoryPoolsSupported = 1;
   return device;
@@ -202,19 +206,23 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
-cudaError_t cudaGetDeviceCount(int* count) { return give(count, 1); }
-cudaError_t cudaSetDevice(int device) {
-  return remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+cudaError_t cudaGetDeviceCount(int* count) {
+  note_first_call();
+  return give(count, device_count());
 }
-cudaError_t cudaGetDevice(int* device) { return give(device, 0); }
+cudaError_t cudaSetDevice(int device) {
+  note_first_call();
+  return remember(set_current_device(device));
+}
+cudaError_t cudaGetDevice(int* device) { return give(device, current_device()); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
   return give(properties, describe_device());
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
-  if (device != 0) return remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
   int number = 0;
   if (!attribute(describe_device(), which, number))
     return remember(cudaErrorInvalidValue);
@@ -222,9 +230,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device)
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
-  if (device != 0) return remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
   if (text == nullptr || length < 13) return remember(cudaErrorInvalidValue);
-  std::snprintf(text, static_cast<std::size_t>(length), "0000:01:00.0");
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", 1 + device);
   return cudaSuccess;
 }
 

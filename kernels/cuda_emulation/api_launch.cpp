@@ -60,7 +60,8 @@ cudaError_t check(const cudaLaunchConfig_t& config, const void* function) {
   const std::size_t most = allowed == allowed_shared_bytes().end()
                                ? usual_shared_bytes
                                : std::max(usual_shared_bytes, allowed->second);
-  if (config.dynamicSmemBytes > most) return cudaErrorInvalidValue;
+  if (config.dynamicSmemBytes > std::min(most, limits().shared_per_block))
+    return cudaErrorInvalidValue;
   if (config.numAttrs != 0 && config.attrs == nullptr) return cudaErrorInvalidValue;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaError_t error = check(config.attrs[i]);
@@ -76,8 +77,10 @@ cudaError_t launch(const cudaLaunchConfig_t* config, Kernel kernel) {
     if (config == nullptr) return cudaErrorInvalidValue;
     CUstream_st* stream = Streams::get().find(config->stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (stream->device != current_device()) return cudaErrorInvalidResourceHandle;
     const cudaError_t error = check(*config, kernel.function);
     if (error != cudaSuccess) return error;
+    if (stream->recorded.capture == nullptr) load_kernel(kernel.function);
     return Streams::get().add(
         *stream, [kernel = std::move(kernel), grid = config->gridDim,
                   block = config->blockDim, shared_bytes = config->dynamicSmemBytes] {
@@ -96,7 +99,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
       return value >= -1 && value <= 100 ? cudaSuccess : cudaErrorInvalidValue;
     }
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
-        static_cast<std::size_t>(value) > most_shared_bytes) {
+        static_cast<std::size_t>(value) > limits().shared_per_block) {
       return cudaErrorInvalidValue;
     }
     allowed_shared_bytes()[kernel] = static_cast<std::size_t>(value);

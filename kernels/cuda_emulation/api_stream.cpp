@@ -13,40 +13,63 @@ namespace {
 
 // Calls `body` with the stream of a handle.
 template <class Body>
-cudaError_t with_stream(cudaStream_t handle, Body body) {
-  return call([&] {
-    CUstream_st* stream = Streams::get().find(handle);
-    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    return body(*stream);
-  });
+cudaError_t with_stream(cudaStream_t handle, Body body, Asks asks = Asks::no) {
+  return call(
+      [&] {
+        CUstream_st* stream = Streams::get().find(handle);
+        if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+        return body(*stream);
+      },
+      asks);
 }
 
 template <class Body>
-cudaError_t with_event(cudaEvent_t event, Body body) {
-  return call([&] {
-    if (!Streams::get().is_event(event)) return cudaErrorInvalidResourceHandle;
-    return body(*event);
-  });
+cudaError_t with_event(cudaEvent_t event, Body body, Asks asks = Asks::no) {
+  return call(
+      [&] {
+        if (!Streams::get().is_event(event)) return cudaErrorInvalidResourceHandle;
+        return body(*event);
+      },
+      asks);
 }
 
-cudaError_t finish(cudaStream_t handle) {
-  return with_stream(handle, [](CUstream_st& stream) {
-    if (stream.recorded.capture != nullptr)
-      return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
-    if (const cudaError_t error = Streams::get().refusal()) return error;
-    Streams::get().run(stream);
-    return cudaSuccess;
-  });
+// Whether what has been asked for has ended. The host may ask until it has, so that every
+// stream comes on by each question.
+cudaError_t answer(bool ended) {
+  if (ended) return cudaSuccess;
+  Streams::get().move();
+  note_vain_look();
+  return cudaErrorNotReady;
 }
 
-cudaError_t finish(cudaEvent_t handle) {
-  return with_event(handle, [](CUevent_st& event) {
-    if (event.recorded.capture != nullptr)
-      return event.recorded.capture->invalidate(cudaErrorCapturedEvent);
-    if (const cudaError_t error = Streams::get().refusal()) return error;
-    if (event.record != nullptr) Streams::get().run_until(*event.record);
-    return cudaSuccess;
-  });
+cudaError_t finish(cudaStream_t handle, Asks asks) {
+  return with_stream(
+      handle,
+      [asks](CUstream_st& stream) {
+        if (stream.recorded.capture != nullptr)
+          return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
+        if (const cudaError_t error = Streams::get().refusal()) return error;
+        if (asks == Asks::yes) return answer(Streams::get().look(stream));
+        Streams::get().run(stream);
+        return cudaSuccess;
+      },
+      asks);
+}
+
+cudaError_t finish(cudaEvent_t handle, Asks asks) {
+  return with_event(
+      handle,
+      [asks](CUevent_st& event) {
+        if (event.recorded.capture != nullptr)
+          return event.recorded.capture->invalidate(cudaErrorCapturedEvent);
+        if (const cudaError_t error = Streams::get().refusal()) return error;
+        const std::shared_ptr<Record> record = event.record;
+        if (record == nullptr) return cudaSuccess;
+        if (asks == Asks::yes) return answer(Streams::get().look(*record));
+        Streams::get().run_until(*record);
+        return cudaSuccess;
+      },
+      asks);
 }
 
 }  // namespace
@@ -102,9 +125,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   });
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return finish(stream); }
-// The host may spin until this is true, so that it is made true.
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return finish(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return finish(stream, Asks::no);
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return finish(stream, Asks::yes); }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   return with_stream(handle, [&](CUstream_st& stream) {
@@ -143,8 +167,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   });
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return finish(event); }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return finish(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return finish(event, Asks::no); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return finish(event, Asks::yes); }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
                                  cudaEvent_t end) {

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"
+#include "kernels/cuda_emulation/devices.hpp"
 #include "kernels/cuda_emulation/settings.hpp"
+#include "kernels/cuda_emulation/stall.hpp"
 
 namespace trireme::cuda_emulation {
 namespace {
@@ -24,6 +27,7 @@ CUstream_st* Streams::create(bool blocking, int priority) {
   auto* stream = new CUstream_st;
   stream->blocking = blocking;
   stream->priority = priority;
+  stream->device = current_device();
   all_.push_back(stream);
   return stream;
 }
@@ -62,6 +66,7 @@ std::shared_ptr<Record> Streams::mark(CUstream_st& stream) {
   push(stream, {[record] {
                   record->done = true;
                   record->time = std::chrono::steady_clock::now();
+                  return true;
                 },
                 nullptr});
   return record;
@@ -78,7 +83,7 @@ void Streams::order_after_others(CUstream_st& stream) {
 }
 
 void Streams::run_if_due(CUstream_st& stream) {
-  if (!settings().lazy_streams || stream.queue.size() > longest_queue) run(stream);
+  if (!settings().lazy_streams || stream.queue.size() > longest_queue) look(stream);
 }
 
 // A stream that records would depend on the legacy default stream.
@@ -94,6 +99,15 @@ cudaError_t Streams::implicit_refusal(const CUstream_st& stream) {
 cudaError_t Streams::add(CUstream_st& stream, std::function<void()> work) {
   if (stream.recorded.capture != nullptr)
     return stream.recorded.capture->add(stream, std::move(work));
+  return add_spinning(stream, [work = std::move(work)] {
+    work();
+    return true;
+  });
+}
+
+cudaError_t Streams::add_spinning(CUstream_st& stream, std::function<bool()> work) {
+  if (stream.recorded.capture != nullptr)
+    return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
   if (const cudaError_t error = implicit_refusal(stream)) return error;
   order_after_others(stream);
   push(stream, {std::move(work), nullptr});
@@ -171,37 +185,72 @@ void Streams::leave(const Capture& capture) {
   }
 }
 
-// What an item waits for was queued before it, so this ends.
-void Streams::run_items(CUstream_st& stream, std::uint64_t until) {
+// What an item waits for was queued before it, so this comes to an end; to the right one
+// unless a kernel spins.
+bool Streams::advance(CUstream_st& stream, std::uint64_t until) {
   while (stream.done < until) {
-    const Item item = std::move(stream.queue.front());
-    stream.queue.pop_front();
+    const Item& item = stream.queue.front();
     if (item.waits_for != nullptr) {
-      if (!item.waits_for->done)
-        run_items(*item.waits_for->stream, item.waits_for->after);
+      if (!item.waits_for->done &&
+          !advance(*item.waits_for->stream, item.waits_for->after))
+        return false;
     } else {
       running_ = true;
-      item.work();
+      const bool ended = item.work();
       running_ = false;
+      if (!ended) return false;
     }
+    stream.queue.pop_front();
     ++stream.done;
+    note_progress();
+  }
+  return true;
+}
+
+// The mutex is free for a moment between two looks, as the device of a host that waits in
+// one thread serves the others.
+void Streams::wait(const std::function<bool()>& has_ended) {
+  while (!has_ended()) {
+    move();
+    api_mutex().unlock();
+    note_vain_look();
+    api_mutex().lock();
   }
 }
 
-void Streams::run(CUstream_st& stream) {
-  if (stream.queue.empty()) return;
+void Streams::move() {
   const OpenMemory open;
-  run_items(stream, stream.queued);
+  ++rounds_;
+  for (CUstream_st* stream : all_) advance(*stream, stream->queued);
+}
+
+bool Streams::look(CUstream_st& stream) {
+  if (stream.queue.empty()) return true;
+  const OpenMemory open;
+  return advance(stream, stream.queued);
+}
+
+bool Streams::look(const Record& record) {
+  if (record.done) return true;
+  const OpenMemory open;
+  return advance(*record.stream, record.after);
+}
+
+void Streams::run(CUstream_st& stream) {
+  const std::uint64_t until = stream.queued;
+  wait([&] {
+    if (stream.done >= until) return true;
+    const OpenMemory open;
+    return advance(stream, until);
+  });
 }
 
 void Streams::run_until(const Record& record) {
-  if (record.done) return;
-  const OpenMemory open;
-  run_items(*record.stream, record.after);
+  wait([&] { return look(record); });
 }
 
 void Streams::run_all() {
-  for (CUstream_st* stream : all_) run(*stream);
+  for (CUstream_st* stream : std::vector(all_)) run(*stream);
 }
 
 }  // namespace trireme::cuda_emulation

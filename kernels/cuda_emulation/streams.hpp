@@ -24,7 +24,7 @@ struct Record {
 };
 
 struct Item {
-  std::function<void()> work;  // or
+  std::function<bool()> work;  // true when it has ended; else it is called again. Or
   std::shared_ptr<Record> waits_for;
 };
 
@@ -32,7 +32,7 @@ struct Item {
 
 struct CUstream_st {
   bool blocking = true;  // waits for the legacy default stream, and it for this one
-  int priority = 0;
+  int priority = 0, device = 0;
   std::deque<trireme::cuda_emulation::Item> queue;
   std::uint64_t queued = 0, done = 0;  // items ever
   trireme::cuda_emulation::Recorded recorded;
@@ -62,6 +62,8 @@ class Streams {
 
   // Each returns why it may not be queued now, if so.
   cudaError_t add(CUstream_st& stream, std::function<void()> work);
+  // A kernel that spins: `work` returns false as long as it waits for another process.
+  cudaError_t add_spinning(CUstream_st& stream, std::function<bool()> work);
   cudaError_t add_record(CUstream_st& stream, CUevent_st& event);
   cudaError_t add_wait(CUstream_st& stream, const CUevent_st& event);
 
@@ -72,9 +74,18 @@ class Streams {
   cudaError_t refusal_of_device_wait();
   void leave(const Capture& capture);  // every stream that is part of it
 
-  void run(CUstream_st& stream);  // all that is queued, and what it waits for
+  // Return when it has ended: all that is queued, and what it waits for. Meanwhile other
+  // host threads may call.
+  void run(CUstream_st& stream);
   void run_until(const Record& record);
   void run_all();
+  // The same as far as it comes without waiting; true: it has ended.
+  bool look(CUstream_st& stream);
+  bool look(const Record& record);
+  // Lets every stream come as far as it can, as a device does by itself.
+  void move();
+  // How often move() has run: what is ready has had its turn after two more.
+  std::uint64_t rounds() const { return rounds_; }
   bool running() const { return running_; }  // whether an item runs now
 
  private:
@@ -85,12 +96,14 @@ class Streams {
   cudaError_t implicit_refusal(const CUstream_st& stream);
   cudaError_t record_wait(CUstream_st& stream, const CUevent_st& event);
   void run_if_due(CUstream_st& stream);
-  void run_items(CUstream_st& stream, std::uint64_t until);
+  bool advance(CUstream_st& stream, std::uint64_t until);
+  void wait(const std::function<bool()>& has_ended);
 
   CUstream_st default_;
   std::vector<CUstream_st*> all_;  // in the order of creation
   std::unordered_set<CUevent_st*> events_;
   bool running_ = false;
+  std::uint64_t rounds_ = 0;
 };
 
 }  // namespace trireme::cuda_emulation

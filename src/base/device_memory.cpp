@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/device_wait.hpp"
 #include "base/has_cuda.hpp"
 
 namespace trireme {
@@ -42,6 +43,10 @@ void copy_bytes_later(Stream& stream, const TensorView& x, const TensorView& y) 
 }
 
 void copy_bytes(Stream& stream, const TensorView& x, const TensorView& y) {
+  // The driver blocks in a copy to memory that is not pinned: by then the GPU is to be
+  // through, so that the wait before it is one that sees hangs.
+  if (y.device().is_host() && x.device().is_cuda() && start_device_wait())
+    stream.synchronize();
   copy_bytes_later(stream, x, y);
   if (y.device().is_host() && x.device().is_cuda()) stream.synchronize();
 }

@@ -54,6 +54,11 @@ struct RunKeys : Section {
       "Record the kernels of a microbatch once and launch them as CUDA graphs: "
       "gains where kernels are short. For plain precisions on data ranks alone.",
       sets<&RunConfig::run, &RunSettings::cuda_graphs>};
+  Boolean gemm_search{
+      *this, "gemm_search", "false",
+      "On a GPU: time the library's first proposals for each kind of product and keep "
+      "the fastest, which may differ from run to run and with it the order of sums.",
+      sets<&RunConfig::run, &RunSettings::gemm_search>};
   Integer threads{*this,
                   "threads",
                   "",
@@ -93,6 +98,26 @@ struct DataKeys : Section {
                    "Tokenizer of text files; not available yet: leave it empty."};
 };
 
+struct AttentionKeys : Section {
+  constexpr AttentionKeys() : Section("attention") {}
+
+  Choice<AttentionChoice> library{
+      *this,
+      "library",
+      "\"auto\"",
+      {{"auto", AttentionChoice::automatic},
+       {"cudnn", AttentionChoice::cudnn},
+       {"own", AttentionChoice::own}},
+      "Who does causal attention of whole sequences on a GPU in bf16 and fp16: cudnn "
+      "(an error where it cannot), own kernels, or auto: cuDNN forward where it is "
+      "built in and can, and own kernels backward.",
+      sets<&RunConfig::run, &RunSettings::attention>};
+  Boolean deterministic{
+      *this, "deterministic", "true",
+      "Take only kernels of attention that add in a fixed order; false is not "
+      "available yet."};
+};
+
 struct BatchKeys : Section {
   constexpr BatchKeys() : Section("batch") {}
 
@@ -117,6 +142,7 @@ namespace key {
 inline constexpr RunKeys run;
 inline constexpr DataKeys data;
 inline constexpr BatchKeys batch;
+inline constexpr AttentionKeys attention;
 }  // namespace key
 
 }  // namespace trireme::config

@@ -35,6 +35,11 @@ void Rules::run_rules() {
            config_.run.device != DeviceChoice::cpu,
        key::comm.backend, " carries messages between GPUs, but ", key::run.device,
        ": write run.device = \"cuda\" or comm.backend = \"auto\"");
+  rule({key::attention.library, key::run.device},
+       config_.run.attention != AttentionChoice::cudnn ||
+           config_.run.device != DeviceChoice::cpu,
+       key::attention.library, " computes on GPUs, but ", key::run.device,
+       ": write run.device = \"cuda\" or attention.library = \"auto\"");
   rule({key::checkpoint.resume}, !config_.checkpoint.resume.empty(),
        key::checkpoint.resume,
        " says nothing: write \"auto\", \"never\" or the path of a checkpoint");

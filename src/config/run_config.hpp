@@ -26,6 +26,9 @@ namespace trireme::config {
 // run.device: where to compute. automatic: on GPUs where every rank has one.
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
 
+// kernels::AttentionLibrary, by the deck's words.
+enum class AttentionChoice { automatic, cudnn, own };
+
 struct RunSettings {
   std::string name, directory;
   std::int64_t steps = 0;
@@ -33,6 +36,8 @@ struct RunSettings {
   DeviceChoice device = DeviceChoice::automatic;
   bool share_gpus = false;
   bool cuda_graphs = false;
+  bool gemm_search = false;
+  AttentionChoice attention = AttentionChoice::automatic;
   comm::Backend backend = comm::Backend::automatic;
   int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none

@@ -3,6 +3,8 @@
 #include "engine/engine.hpp"
 
 #include "engine/planned_device.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/gemm.hpp"
 #include "kernels/runtime/working_memory.hpp"
 #include "optim/parameter_groups.hpp"
 
@@ -34,6 +36,23 @@ ActivationDemand demand_of(const config::RunConfig& config, const comm::Mesh& me
   return Engine(config, planned, Device::meta()).demand();
 }
 
+// What the deck says of libraries, for this process from now on.
+void choose_libraries(const config::RunSettings& run) {
+  using kernels::AttentionLibrary;
+  switch (run.attention) {
+    case config::AttentionChoice::automatic:
+      kernels::set_attention_library(AttentionLibrary::automatic);
+      break;
+    case config::AttentionChoice::cudnn:
+      kernels::set_attention_library(AttentionLibrary::cudnn);
+      break;
+    case config::AttentionChoice::own:
+      kernels::set_attention_library(AttentionLibrary::own);
+      break;
+  }
+  kernels::set_gemm_search(run.gemm_search);
+}
+
 }  // namespace
 
 Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
@@ -44,6 +63,7 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
       totals_(mesh, device),
       expert_loads_(config_.model, mesh, model_, device),
       fp8_scales_(mesh, model_, device) {
+  if (device.is_cuda()) choose_libraries(config.run);
   if (config.precision.compute == DType::f16)
     scaler_.emplace(config.precision.loss_scale);
   build_store();

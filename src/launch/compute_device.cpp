@@ -26,7 +26,7 @@ bool wants_gpus(comm::World& world, config::DeviceChoice wanted,
         "-DTRIREME_CUDA=ON, or write run.device = \"cpu\"");
     require(here, Status::resources,
             "run.device = \"cuda\", but rank {} on host {} sees no GPU: ask the batch "
-            "system for one (--gpus-per-task=1), or write run.device = \"cpu\"",
+            "system for GPUs (Slurm: --gpus-per-node=N), or write run.device = \"cpu\"",
             world.rank(), world.host());
   });
   return true;

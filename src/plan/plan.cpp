@@ -93,6 +93,8 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
     row.share = flat.shard_elements();
   }
   plan.local_parameters = engine.store().local_elements();
+  if (on.device.is_cuda() && on.transport == comm::Transport::nccl)
+    plan.nccl = comm::count_nccl(config.parallel.mesh, config.parallel.folding);
   plan.parameters = model::parameter_count(config.model);
   plan.flops_per_step = model::flops_per_token(config.model).full *
                         static_cast<double>(config.batch.global * config.model.sequence);
@@ -122,7 +124,15 @@ std::string memory_text(const Plan& plan) {
   if (plan.kernel_bytes > 0)
     text += format("; {} of the workspace are the GPU's kernels'",
                    human_bytes(static_cast<double>(plan.kernel_bytes)));
-  return text + "\n";
+  text += "\n";
+  if (plan.nccl && plan.nccl->communicators > 0)
+    text += format(
+        "NCCL      about {} more on rank 0, in {} communicators and {} links (an "
+        "estimate, "
+        "not measured)\n",
+        human_bytes(static_cast<double>(plan.nccl->estimated_bytes())),
+        plan.nccl->communicators, plan.nccl->links);
+  return text;
 }
 
 // Neighbours of one size stand in one line; the parameters of all add up to those of the

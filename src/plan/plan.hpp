@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/device.hpp"
 #include "base/memory.hpp"
+#include "comm/nccl_memory.hpp"
 #include "comm/transport.hpp"
 #include "engine/run_outlook.hpp"
 
@@ -30,9 +32,10 @@ struct PlannedUnit {
 
 struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
-  std::int64_t kernel_bytes = 0;      // of the workspace: what kernels of a GPU hold
-  std::int64_t local_parameters = 0;  // on the rank
-  std::int64_t parameters = 0;        // of the model
+  std::int64_t kernel_bytes = 0;        // of the workspace: what kernels of a GPU hold
+  std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
+  std::int64_t local_parameters = 0;    // on the rank
+  std::int64_t parameters = 0;          // of the model
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank
   std::vector<PlannedUnit> units;           // of the rank
   double flops_per_step = 0;                // of the whole job, full attention

@@ -242,7 +242,7 @@ describe_machine() {
     printf '%-18s %s\n' "$tool" "$(command -v $tool || echo 'not here')"
   done
   command -v nvcc >/dev/null && nvcc --version | tail -2
-  python3 -c 'import torch; print("torch", torch.__version__)' 2>&1 | tail -1
+  LD_LIBRARY_PATH= python3 -c 'import torch; print("torch", torch.__version__)' 2>&1 | tail -1
 }
 
 check_start() {
@@ -323,7 +323,8 @@ run_program() {
 }
 
 run_peers() {
-  if ! python3 -c 'import torch' 2>/dev/null; then
+  # As the peers run: the pack's own libraries are not for them.
+  if ! LD_LIBRARY_PATH= python3 -c 'import torch' 2>/dev/null; then
     echo "PyTorch: not here" >>"$out/summary.txt"
     return
   fi

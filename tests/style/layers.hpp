@@ -43,7 +43,7 @@ struct HeaderOwner {
 
 inline constexpr std::array header_owners = {
     HeaderOwner{"mpi.h", "comm"},
-    HeaderOwner{"nccl", "comm"},
+    HeaderOwner{"nccl", "comm cuda_emulation"},
     HeaderOwner{"Kokkos_", "kernels"},
     HeaderOwner{"dnnl", "kernels"},
     HeaderOwner{"oneapi/dnnl", "kernels"},

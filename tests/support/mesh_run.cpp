@@ -14,6 +14,7 @@
 #include "kernels/elementwise.hpp"
 #include "support/device.hpp"
 #include "support/step.hpp"
+#include "support/transport.hpp"
 #include "support/world.hpp"
 
 namespace trireme::test {
@@ -114,8 +115,8 @@ Tensors gather(const std::vector<optim::StateBox>& boxes, comm::Mesh& mesh) {
 }  // namespace
 
 comm::Mesh test_mesh(const config::RunConfig& config) {
-  return comm::Mesh(world(), config.parallel.mesh, config.parallel.folding,
-                    test_device());
+  return comm::Mesh(world(), config.parallel.mesh, config.parallel.folding, test_device(),
+                    test_transport());
 }
 
 Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps,

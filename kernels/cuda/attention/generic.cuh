@@ -7,7 +7,9 @@
 
 namespace trireme::kernels::cuda {
 
-// Bytes of shared memory that a block may have.
+// Bytes of shared memory that a block may have; on every GPU of 8.0 or later at least
+// those of 8.6.
+inline constexpr std::int64_t least_shared_limit = 98 << 10;
 inline std::int64_t shared_limit(const Stream& stream) {
   int bytes = 0;
   trireme::cuda::check(

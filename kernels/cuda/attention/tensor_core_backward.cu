@@ -7,6 +7,7 @@
 // to operands in registers. Legend: B sequences, S positions, H query heads, G key/value
 // heads, K head width. Source: Dao, "FlashAttention-2", 2023, algorithm 2.
 #include "kernels/cuda/attention/fragments.cuh"
+#include "kernels/cuda/attention/generic.cuh"
 #include "kernels/cuda/common/launch.cuh"
 
 namespace trireme::kernels::cuda {
@@ -14,9 +15,10 @@ namespace {
 
 using namespace fragments;
 
-// Fragments of 16 rows that a warp owns: what registers allow without spills.
-template <int K>
-constexpr int query_fragments = 2;
+// Fragments of 16 rows that a warp owns: what registers allow without spills, and, of
+// queries, shared memory: at width 128 two are more than a block has on 8.6, 8.9
+// and 12.x. Sums of a row do not depend on it.
+constexpr int most_query_fragments = 2;
 template <int K>
 constexpr int key_fragments = K > 64 ? 1 : 2;
 
@@ -46,9 +48,9 @@ __device__ inline void put(const float (&sums)[M][K / 8][4], float factor,
   });
 }
 
-template <int K>
+template <int K, int M>
 constexpr std::size_t query_bytes() {
-  return std::size_t{4} * K * (warps * query_fragments<K> * rows + stages * other_rows);
+  return std::size_t{4} * K * (warps * M * rows + stages * other_rows);
 }
 
 // s becomes p, and dp becomes ds, of queries whose lse and delta the thread holds.
@@ -79,9 +81,9 @@ __device__ inline void load_numbers(const BackwardOperands<T>& x, int b, int h,
   });
 }
 
-template <class T, int K>
+template <class T, int K, int M>
 __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> x) {
-  constexpr int M = query_fragments<K>, tile_queries = warps * M * rows;
+  constexpr int tile_queries = warps * M * rows;
   const Geometry& part = x.part;
   const int tiles = (part.queries + tile_queries - 1) / tile_queries;
   const int pair = static_cast<int>(blockIdx.x) / tiles;
@@ -302,6 +304,14 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
   put<K, M>(dv, 1.0f, x.dv, b, first_of_warp, part.keys, kv_column);
 }
 
+template <int K, int M, class T>
+void start_queries(Stream& stream, std::int64_t B, const BackwardOperands<T>& x) {
+  const std::int64_t tile_queries = warps * M * rows;
+  const std::int64_t tiles = divide_up(x.part.queries, tile_queries);
+  const Grid grid{{extent(B * x.part.heads * tiles)}, {threads}, query_bytes<K, M>()};
+  launch(stream, grid, queries_backward<T, K, M>, x);
+}
+
 }  // namespace
 
 template <class T>
@@ -309,14 +319,15 @@ void backward_tensor_core(Stream& stream, std::int64_t B,
                           const BackwardOperands<DeviceType<T>>& x) {
   using D = DeviceType<T>;
   with_width(x.part.width, [&]<int K>() {
-    const std::int64_t tile_queries = warps * query_fragments<K> * rows;
     const std::int64_t tile_keys = warps * key_fragments<K> * rows;
-    if (x.part.heads > 0)
-      launch(stream,
-             Grid{{extent(B * x.part.heads * divide_up(x.part.queries, tile_queries))},
-                  {threads},
-                  query_bytes<K>()},
-             queries_backward<D, K>, x);
+    if (x.part.heads > 0) {
+      constexpr auto most_bytes =
+          static_cast<std::int64_t>(query_bytes<K, most_query_fragments>());
+      if (most_bytes <= shared_limit(stream))
+        start_queries<K, most_query_fragments, D>(stream, B, x);
+      else if constexpr (most_bytes > least_shared_limit)
+        start_queries<K, 1, D>(stream, B, x);
+    }
     if (x.part.kv_heads > 0)
       launch(stream,
              Grid{{extent(B * x.part.kv_heads * divide_up(x.part.keys, tile_keys))},

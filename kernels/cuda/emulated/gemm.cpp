@@ -3,6 +3,10 @@
 // A thread does each element of the result and sums in the order of k.
 #include "kernels/cuda/gemm/gemm.hpp"
 
+#include <cuda_emulation/control.hpp>
+#include <map>
+
+#include "base/memory.hpp"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/types.cuh"
 
@@ -97,12 +101,34 @@ __global__ void gemm_fp8_kernel(Operand<C> c, Fp8Operand a, Fp8Operand b,
   result = narrow<C>(sum);
 }
 
+// As cuBLASLt's, the buffer is made at the first product of the process and stays.
+constexpr std::int64_t library_bytes = 64 << 10;
+void make_library_buffer(Device device) {
+  static auto& buffers = *new std::map<int, Buffer>;
+  if (buffers.contains(device.index)) return;
+  buffers[device.index] =
+      Buffer(device, DType::u8, {library_bytes}, MemoryClass::workspace, "library");
+}
+
+// cuBLASLt has kernels for sizes and types, which it loads itself at first use.
+void load(Device device, std::int64_t m, std::int64_t n, std::int64_t k, DType operands,
+          DType result, bool accumulate) {
+  make_library_buffer(device);
+  std::uint64_t which = accumulate ? 1 : 0;
+  for (const std::int64_t part :
+       {m, n, k, static_cast<std::int64_t>(operands), static_cast<std::int64_t>(result)})
+    which = which * 1000003u + static_cast<std::uint64_t>(part);
+  cuda_emulation::load_library_kernel(which);
+}
+
 }  // namespace
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,
           const TensorView& bias) {
   const std::int64_t k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
+  load(stream.device(), c.dim(0), c.dim(1), k, a.dtype(), c.dtype(),
+       accumulate == Accumulate::yes);
   visit_floating(a.dtype(), [&]<class T>(T) {
     visit_floating(c.dtype(), [&]<class C>(C) {
       launch(stream, grid_of(c.dim(0), c.dim(1)),
@@ -114,7 +140,7 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   });
 }
 
-std::int64_t gemm_workspace_bytes(int /*major*/) { return 0; }
+std::int64_t gemm_workspace_bytes(int /*major*/) { return library_bytes; }
 
 bool gemm_with(Stream& /*stream*/, const TensorView& /*c*/, const TensorView& /*a*/,
                Transpose /*transpose_a*/, const TensorView& /*b*/,

@@ -145,7 +145,14 @@ std::vector<cublasLtMatmulAlgo_t> LtPlan::proposals(cublasLtHandle_t handle,
       handle, operation_.get(), b_.get(), a_.get(), c_.get(), c_.get(), preference, most,
       results.data(), &count);
   std::vector<cublasLtMatmulAlgo_t> algorithms;
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return algorithms;
+  // A release may answer a combination that it does not know with something else than
+  // "not supported": with such an epilogue there is a way without it, so any refusal is
+  // one.
+  const bool may_refuse =
+      problem_.has_aux() || problem_.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (may_refuse && status != CUBLAS_STATUS_SUCCESS))
+    return algorithms;
   check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
   for (int i = 0; i < count; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];

@@ -6,15 +6,14 @@
 
 #include <array>
 
+#include "base/cuda/check.hpp"
+#include "base/cuda/prepare.hpp"
 #include "base/error.hpp"
 
 namespace trireme {
 namespace {
 
-void check(cudaError_t code, const char* call) {
-  require(code == cudaSuccess, Status::transport, "{} failed: {} ({})", call,
-          cudaGetErrorString(code), cudaGetErrorName(code));
-}
+using cuda::check;
 
 // CUDA writes versions as 1000 * major + 10 * minor.
 std::string version_text(int version) {
@@ -31,6 +30,7 @@ std::string pci_bus_id(int device) {
 }  // namespace
 
 std::vector<CudaDevice> cuda_devices() {
+  cuda::prepare();
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   // A login node has no driver or no GPU. The count is left unset then.
@@ -52,6 +52,7 @@ std::vector<CudaDevice> cuda_devices() {
 }
 
 std::string cuda_version() {
+  cuda::prepare();
   int runtime = 0, driver = 0;
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");

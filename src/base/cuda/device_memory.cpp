@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/cuda/check.hpp"
+#include "base/use_device.hpp"
 
 namespace trireme {
 namespace {
@@ -32,7 +33,7 @@ void enqueue_copy(Stream& stream, const TensorView& x, const TensorView& y) {
 }
 
 void* allocate_device_memory(Device device, std::size_t bytes) {
-  check(cudaSetDevice(device.index), "cudaSetDevice");
+  use_device(device);
   void* memory = nullptr;
   const cudaError_t code = cudaMalloc(&memory, bytes);
   if (code == cudaErrorMemoryAllocation) {
@@ -71,7 +72,7 @@ void free_pinned_memory(void* memory) noexcept { cudaFreeHost(memory); }
 DeviceMemoryState device_memory_state(Device device) {
   DeviceMemoryState state;
   if (!device.is_cuda()) return state;
-  check(cudaSetDevice(device.index), "cudaSetDevice");
+  use_device(device);
   check(cudaMemGetInfo(&state.free_bytes, &state.total_bytes), "cudaMemGetInfo");
   return state;
 }

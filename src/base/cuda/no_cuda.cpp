@@ -9,11 +9,14 @@
 #include "base/event.hpp"
 #include "base/graph.hpp"
 #include "base/trace_range.hpp"
+#include "base/use_device.hpp"
 
 namespace trireme {
 
 std::vector<CudaDevice> cuda_devices() { return {}; }
 std::string cuda_version() { return "not built in"; }
+
+void use_device(Device) {}
 
 Stream::Stream(Device device) : device_(device) {
   require(!device.is_cuda(), Status::resources,

@@ -5,15 +5,34 @@
 #include <utility>
 
 #include "base/cuda/check.hpp"
+#include "base/cuda/prepare.hpp"
+#include "base/device_wait.hpp"
 #include "base/event.hpp"
+#include "base/use_device.hpp"
 
 namespace trireme {
+
+void use_device(Device device) {
+  cuda::prepare();
+  if (device.is_cuda()) cuda::check(cudaSetDevice(device.index), "cudaSetDevice");
+}
+
 namespace {
 
 using cuda::check;
 
 cudaStream_t stream_of(void* native) { return static_cast<cudaStream_t>(native); }
 cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
+
+// What a query answers.
+bool has_come(cudaError_t code, const char* call) {
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // the runtime keeps it as the last error
+    return false;
+  }
+  check(code, call);
+  return true;
+}
 
 // The queue on which this process computes on a GPU. It lives as long as the process: the
 // driver may be gone before a destructor of ours would run.
@@ -23,7 +42,7 @@ void* compute_queue(int index) {
   const std::lock_guard lock(mutex);
   const auto found = queues.find(index);
   if (found != queues.end()) return found->second;
-  check(cudaSetDevice(index), "cudaSetDevice");
+  use_device(Device::cuda(index));
   cudaStream_t queue = nullptr;
   check(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking),
         "cudaStreamCreateWithFlags");
@@ -37,13 +56,17 @@ Stream::Stream(Device device) : device_(device) {
 }
 
 void Stream::synchronize() {
-  if (native_ != nullptr)
-    check(cudaStreamSynchronize(stream_of(native_)), "cudaStreamSynchronize");
+  if (native_ == nullptr) return;
+  if (const auto idle = start_device_wait()) {
+    while (!has_come(cudaStreamQuery(stream_of(native_)), "cudaStreamQuery")) idle();
+    return;
+  }
+  check(cudaStreamSynchronize(stream_of(native_)), "cudaStreamSynchronize");
 }
 
 Event::Event(Device device, Timing timing) {
   if (!device.is_cuda()) return;
-  check(cudaSetDevice(device.index), "cudaSetDevice");
+  use_device(device);
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(
             &event, timing == Timing::yes ? cudaEventDefault : cudaEventDisableTiming),
@@ -76,18 +99,16 @@ void Event::hold(Stream& stream) const {
 
 bool Event::passed() const {
   if (native_ == nullptr) return true;
-  const cudaError_t code = cudaEventQuery(event_of(native_));
-  if (code == cudaErrorNotReady) {
-    cudaGetLastError();  // the runtime keeps it as the last error
-    return false;
-  }
-  check(code, "cudaEventQuery");
-  return true;
+  return has_come(cudaEventQuery(event_of(native_)), "cudaEventQuery");
 }
 
 void Event::synchronize() const {
-  if (native_ != nullptr)
-    check(cudaEventSynchronize(event_of(native_)), "cudaEventSynchronize");
+  if (native_ == nullptr) return;
+  if (const auto idle = start_device_wait()) {
+    while (!passed()) idle();
+    return;
+  }
+  check(cudaEventSynchronize(event_of(native_)), "cudaEventSynchronize");
 }
 
 double Event::seconds_since(const Event& start) const {

@@ -30,6 +30,19 @@ std::size_t used_bytes();
 std::size_t peak_bytes();
 void reset_peak_bytes();
 
+// What TRIREME_EMULATION_CAPABILITY says, until a test sets it: 8.0, 8.6, 8.9, 9.0, 10.0
+// or 12.0.
+void set_capability(int major, int minor);
+// Devices on which this process has a context.
+int contexts();
+
+// Whether the first launch of a kernel waits until the device is idle
+// (TRIREME_EMULATION_LOADING = lazy); it does not by default. A test may have all kernels
+// loaded anew. Kernels of libraries have numbers of their own.
+void set_lazy_loading(bool lazy);
+void forget_loaded_kernels();
+void load_library_kernel(std::uint64_t which);
+
 // Queues a host function that may touch device memory, as a library's kernel would. It
 // must not call the CUDA runtime.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);

@@ -1,0 +1,89 @@
+// Attention on devices of other limits: each instance fits into shared memory, or another.
+// another does it.
+// SPDX-License-Identifier: Apache-2.0
+// The emulated device has the limits of each compute capability; results are those
+// of 9.0.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <cuda_emulation/control.hpp>
+#include <numeric>
+#include <vector>
+
+#include "base/device_memory.hpp"
+#include "base/memory.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/elementwise.hpp"
+#include "support/device.hpp"
+
+namespace trireme::test {
+namespace {
+
+constexpr std::int64_t S = 70, H = 1;  // more than a tile of queries with one fragment
+
+// What forward and backward of fixed numbers write, as bits.
+std::vector<std::byte> attend(DType dtype, std::int64_t width) {
+  const Device device = test_device();
+  Stream stream(device);
+  Arena scratch(device, 0, MemoryClass::workspace, "scratch");
+  const bool wide = dtype == DType::f64;
+  const auto tensor = [&](DType type, const Shape& shape, double phase) {
+    const Buffer host(Device::host(), DType::f32, shape, MemoryClass::workspace, "x");
+    const auto values = host.view().span<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(std::sin(0.37 * static_cast<double>(i) + phase));
+    Buffer x(device, type, shape, MemoryClass::workspace, "x");
+    Buffer on(device, DType::f32, shape, MemoryClass::workspace, "x");
+    copy_bytes(stream, host.view(), on.view());
+    kernels::copy(stream, on.view(), x.view());
+    stream.synchronize();
+    return x;
+  };
+  const Shape rows{S, H * width};
+  const Buffer q = tensor(dtype, rows, 0), k = tensor(dtype, rows, 1),
+               v = tensor(dtype, rows, 2), o = tensor(dtype, rows, 3),
+               d_o = tensor(dtype, rows, 4), dq = tensor(dtype, rows, 5),
+               dk = tensor(dtype, rows, 6), dv = tensor(dtype, rows, 7);
+  const Buffer lse = tensor(wide ? DType::f64 : DType::f32, {S, H}, 8);
+  const std::vector<std::int32_t> own = {0};
+  const kernels::AttentionShape shape{
+      1, S, H, H, width, 1.0 / std::sqrt(static_cast<double>(width)), own};
+  kernels::attention(stream, scratch, shape, q.view(), k.view(), v.view(), o.view(),
+                     lse.view());
+  kernels::attention_backward(stream, scratch, shape, d_o.view(), q.view(), k.view(),
+                              v.view(), o.view(), lse.view(), dq.view(), dk.view(),
+                              dv.view());
+  std::vector<std::byte> bits;
+  for (const Buffer* x : {&o, &dq, &dk, &dv}) {
+    const Buffer host(Device::host(), dtype, rows, MemoryClass::workspace, "x");
+    copy_bytes(stream, x->view(), host.view());
+    const auto* first = static_cast<const std::byte*>(host.view().raw());
+    bits.insert(bits.end(), first, first + host.view().bytes());
+  }
+  return bits;
+}
+
+TEST(AttentionLimits, EveryInstanceRunsOnEveryDevice) {
+  struct Capability {
+    int major, minor;
+  };
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const std::int64_t width : {32, 64, 96, 128, 256}) {
+      cuda_emulation::set_capability(9, 0);
+      const auto expected = attend(dtype, width);
+      for (const Capability& c : {Capability{8, 0}, {8, 6}, {8, 9}, {10, 0}, {12, 0}}) {
+        SCOPED_TRACE(std::string(name_of(dtype)) + ", width " + std::to_string(width) +
+                     ", " + std::to_string(c.major) + "." + std::to_string(c.minor));
+        cuda_emulation::set_capability(c.major, c.minor);
+        const auto got = attend(dtype, width);
+        ASSERT_EQ(got.size(), expected.size());
+        EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size()), 0);
+      }
+    }
+  }
+  cuda_emulation::set_capability(9, 0);
+}
+
+}  // namespace
+}  // namespace trireme::test

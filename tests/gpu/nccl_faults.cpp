@@ -1,0 +1,95 @@
+// A program whose use of NCCL would hang on GPUs, on purpose: nccl_faults <fault>.
+// SPDX-License-Identifier: Apache-2.0
+// nccl_faults.sh runs it on the emulated device, which finds each.
+#include <unistd.h>
+
+#include <string>
+
+#include "base/memory.hpp"
+#include "comm/group.hpp"
+#include "comm/mesh.hpp"
+#include "comm/world.hpp"
+
+namespace {
+
+using namespace trireme;
+using namespace trireme::comm;
+
+class Faults {
+ public:
+  explicit Faults(World& world)
+      : world_(world),
+        stream_(Device::cuda(0)),
+        x_(Device::cuda(0), DType::f32, {1 << 16}, MemoryClass::workspace, "x"),
+        y_(Device::cuda(0), DType::f32, {1 << 16}, MemoryClass::workspace, "y") {}
+
+  // Two ranks: each waits for the other's message before it sends its own.
+  void receive_first(bool first) {
+    const Mesh mesh(world_, {.pipeline = 2}, {}, Device::cuda(0), Transport::nccl);
+    Group& group = mesh.group(Axis::pipeline);
+    const int peer = 1 - world_.rank();
+    Handle sent, received;
+    if (!first) sent = group.send(stream_, x_.view(), peer);
+    received = group.receive(stream_, y_.view(), peer);
+    if (first) {
+      received.wait();  // the stream holds, and what is sent starts after it
+      sent = group.send(stream_, x_.view(), peer);
+    }
+    received.wait();
+    sent.wait();
+    stream_.synchronize();
+  }
+
+  // Four ranks, two communicators: half of the ranks use the other one first.
+  void orders(bool swapped) {
+    const Mesh mesh(world_, {.data = 2, .tensor = 2}, {}, Device::cuda(0),
+                    Transport::nccl);
+    const bool other = swapped && world_.rank() % 2 == 1;
+    Group& tensor = mesh.group(Axis::tensor);
+    Handle first = (other ? tensor : mesh.everyone()).all_reduce(stream_, x_.view());
+    Handle second = (other ? mesh.everyone() : tensor).all_reduce(stream_, y_.view());
+    first.wait();
+    second.wait();
+    stream_.synchronize();
+  }
+
+  void sizes() {
+    const Mesh mesh(world_, {.data = 2}, {}, Device::cuda(0), Transport::nccl);
+    const TensorView part = x_.view().rows(0, 100 + world_.rank());
+    mesh.everyone().all_reduce(stream_, part).wait();
+    stream_.synchronize();
+  }
+
+  // The last rank never comes; the others wait for their GPUs, without a watchdog.
+  void late() {
+    const Mesh mesh(world_, {.data = 2}, {}, Device::cuda(0), Transport::nccl);
+    world_.set_timeout(2);
+    if (world_.rank() == 1) {
+      for (int second = 0; second < 60; ++second) ::sleep(1);  // a signal wakes one
+    }
+    mesh.everyone().all_reduce(stream_, x_.view()).wait();
+    stream_.synchronize();
+  }
+
+  int run(const std::string& fault) {
+    if (fault == "late") late();
+    if (fault == "exchange") receive_first(false);
+    if (fault == "receive_first") receive_first(true);
+    if (fault == "one_order") orders(false);
+    if (fault == "two_orders") orders(true);
+    if (fault == "sizes") sizes();
+    return 0;
+  }
+
+ private:
+  World& world_;
+  Stream stream_;
+  Buffer x_, y_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  World world(argc, argv);
+  return guarded(world, [&] { return Faults(world).run(argc > 1 ? argv[1] : ""); });
+}

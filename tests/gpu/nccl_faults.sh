@@ -1,0 +1,38 @@
+#!/bin/sh
+# What would hang with NCCL on GPUs is found by the emulation, and what is right is not.
+# SPDX-License-Identifier: Apache-2.0
+# Usage: nccl_faults.sh PROGRAM MPIEXEC.
+program=$1
+mpiexec=$2
+failures=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+ulimit -c 0
+
+# expect FAULT RANKS TEXT [STATUS]: the message; an empty one: it ends well.
+expect() {
+  timeout 60 "$mpiexec" -n "$2" "$program" "$1" >"$output" 2>&1
+  status=$?
+  if [ -n "${4:-}" ] && [ "$status" -ne "$4" ]; then
+    failures=$((failures + 1))
+    echo "FAILED: $1 on $2 ranks: status $status, want $4"
+    cat "$output"
+  elif { [ -z "$3" ] && [ $status -eq 0 ]; } ||
+    { [ -n "$3" ] && [ $status -ne 0 ] && [ $status -ne 124 ] && grep -q -e "$3" "$output"; }
+  then
+    echo "ok: $1 on $2 ranks"
+  else
+    failures=$((failures + 1))
+    echo "FAILED: $1 on $2 ranks: status $status, want '${3:-status 0}'"
+    cat "$output"
+  fi
+}
+
+expect exchange 2 ''
+expect receive_first 2 'deadlock: every process waits'
+expect receive_first 2 'waits for message from'
+expect one_order 4 ''
+expect two_orders 4 'deadlock: every process waits'
+expect sizes 2 'ranks of a communicator do not agree: .* all-reduce of 400 bytes'
+expect late 2 "wait for this rank's GPU .* late: rank 1 .* never entered it" 82
+exit $failures

@@ -1,0 +1,110 @@
+// NCCL on the emulated device: what a mesh makes of it, and that results are MPI's.
+// SPDX-License-Identifier: Apache-2.0
+// Each rank has a GPU of its own number (TRIREME_EMULATION_DEVICES).
+#include <cstdlib>
+#include <cuda_emulation/control.hpp>
+#include <thread>
+
+#include "comm/async_errors.hpp"
+#include "comm/nccl_memory.hpp"
+#include "kernels/cuda_emulation/nccl/counts.hpp"
+#include "ranks/comm_tensors.hpp"
+#include "ranks/equality.hpp"
+#include "support/device.hpp"
+
+namespace trireme::test {
+namespace {
+
+using comm::Folding;
+using comm::Mesh;
+using comm::MeshShape;
+using comm::Transport;
+
+// A thread of its own begins on GPU 0; looking at collectives from it makes no context
+// there (534 MiB a rank on an H100, as others have seen).
+TEST(Nccl, LookingFromAnotherThreadMakesNoContext) {
+  const Device mine = Device::cuda(world().rank());
+  const Mesh mesh(world(), {.data = world().size()}, {}, mine, Transport::nccl);
+  Stream stream(mine);
+  const Buffer x(mine, DType::f32, {1000}, MemoryClass::workspace, "x");
+  comm::Handle handle = mesh.everyone().all_reduce(stream, x.view());
+  std::thread([] { comm::async_errors().look(); }).join();
+  handle.wait();
+  stream.synchronize();
+  EXPECT_EQ(cuda_emulation::contexts(), 1);
+}
+
+// Communicators of a rank: one for each list of ranks that some group of more than one
+// has, that of all ranks with them, and one for each direction of each link.
+struct Counted {
+  MeshShape shape;
+  Folding folding;
+  int lists, links;
+};
+
+TEST(Nccl, OneCommunicatorForEachListOfRanks) {
+  if (world().size() != 4) return;
+  const Counted table[] = {
+      {{.data = 4}, {}, 1, 0},
+      {{.data = 4}, {.shard = 4}, 1, 0},
+      {{.data = 4}, {.shard = 2}, 3, 0},
+      {{.tensor = 4}, {}, 1, 0},
+      {{.pipeline = 4}, {}, 1, 4},  // and the ends, on the first and the last rank
+      {{.pipeline = 2, .data = 2}, {}, 3, 2},
+      {{.pipeline = 2, .tensor = 2}, {}, 3, 2},
+      {{.data = 2, .tensor = 2}, {}, 3, 0},
+      {{.data = 2, .tensor = 2}, {.shard = 2}, 4, 0},  // spread counts them otherwise
+      {{.context = 4}, {}, 1, 4},
+      {{.data = 2, .context = 2}, {}, 3, 2},
+      {{.data = 4}, {.expert = 2}, 3, 2},
+      {{.data = 4}, {.shard = 4, .expert = 4}, 1, 6},
+  };
+  for (const Counted& c : table) {
+    SCOPED_TRACE(testing::PrintToString(c.lists) + " lists, " +
+                 testing::PrintToString(c.links) + " links");
+    const Mesh mesh(world(), c.shape, c.folding, Device::cuda(world().rank()),
+                    Transport::nccl);
+    const bool is_end = c.shape.pipeline > 2 && world().rank() % 3 == 0;
+    EXPECT_EQ(cuda_emulation::nccl::counts().communicators,
+              c.lists + c.links + (is_end ? 1 : 0));
+    const comm::NcclCount planned = comm::count_nccl(c.shape, c.folding);
+    EXPECT_EQ(planned.communicators, c.lists + (c.shape.pipeline > 2 ? 1 : 0));
+    EXPECT_EQ(planned.links, c.links);
+  }
+  EXPECT_EQ(cuda_emulation::nccl::counts().communicators, 0);
+}
+
+// Neighbours make connections to neighbours only: each direction of each link one.
+TEST(Nccl, ARingConnectsNeighbours) {
+  if (world().size() != 4) return;
+  const int before = cuda_emulation::nccl::counts().connections;
+  const Mesh mesh(world(), {.pipeline = 4}, {}, Device::cuda(world().rank()),
+                  Transport::nccl);
+  EXPECT_EQ(cuda_emulation::nccl::counts().connections - before, 4);
+}
+
+Outcome train_by(const MeshLine& line, const char* compute, Transport transport) {
+  const auto config = mesh_config(line, compute);
+  Mesh mesh(world(), config.parallel.mesh, config.parallel.folding,
+            Device::cuda(world().rank()), transport);
+  return train_steps(config, mesh, 1);
+}
+
+// Lines of the table of meshes: with "all" in the environment every one of this number of
+// ranks, else some.
+TEST(Nccl, MeshesTrainAsWithMpi) {
+  const bool all = std::getenv("TRIREME_TEST_ALL") != nullptr;
+  int run = 0;
+  for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
+    if (line.ranks != world().size() || (!all && (!line.bf16 || run == 1))) continue;
+    SCOPED_TRACE(line.text);
+    const char* compute = line.bf16 ? "bf16" : "fp32";
+    expect_same_bits(train_by(line, compute, Transport::nccl),
+                     train_by(line, compute, Transport::mpi));
+    ++run;
+  }
+  EXPECT_GT(run, 0);
+}
+
+}  // namespace
+}  // namespace trireme::test
