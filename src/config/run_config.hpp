@@ -127,6 +127,7 @@ struct DebugSettings {
 struct RunConfig {
   RunSettings run;
   model::ModelConfig model;
+  std::string start_from;  // whose weights to start from; "": none
   // Validation happens if metrics.validate_every > 0; validation.paths is empty for
   // synthetic.
   io::SourceConfig data, validation;
