@@ -143,11 +143,14 @@ struct ModelKeys : Section {
               "Weight of the square of log(sum of exp of logits) in the loss; 0: none.",
               sets<&RunConfig::z_loss>};
   String from{
-      *this, "from", "\"\"", "",
+      *this,
+      "from",
+      "\"\"",
+      "",
       "Model whose weights to start from, with a fresh optimizer, at step 0: a Hugging "
       "Face folder or a checkpoint; keys of [model] that the deck leaves out are the "
       "model's, the others must agree with it.",
-              sets<&RunConfig::start_from>};
+      sets<&RunConfig::start_from>};
 };
 
 // A setting of the scaling of rotary positions.

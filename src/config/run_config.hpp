@@ -11,6 +11,7 @@
 #include "base/recipe.hpp"
 #include "comm/mesh.hpp"
 #include "comm/transport.hpp"
+#include "config/start_model.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
@@ -168,8 +169,8 @@ struct LoadedRun {
 
 // Reads a deck file with overrides for `ranks` ranks and reports everything that is wrong
 // with it at once: syntax, keys, values and rules. Throws as Deck::load() and
-// make_run_config().
+// make_run_config(). read_model: what the model is that model.from names.
 LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
-                   int ranks, int ranks_on_node = 0);
+                   int ranks, int ranks_on_node = 0, const ReadModel& read_model = {});
 
 }  // namespace trireme::config
