@@ -25,14 +25,14 @@ config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
 
 std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dtype) {
   std::vector<std::string> lines = config::model_lines(model);
-  std::string_view recipe = "fp32";
-  if (dtype == DType::bf16) recipe = "bf16";
-  if (dtype == DType::f16) recipe = "fp16";
-  if (dtype == DType::f64) recipe = "fp64";
+  std::string_view compute = "fp32";
+  if (dtype == DType::bf16) compute = "bf16";
+  if (dtype == DType::f16) compute = "fp16";
+  if (dtype == DType::f64) compute = "fp64";
   for (const std::string& line :
        {std::string("run.steps = 1"), std::string("batch.global = 1"),
         std::string("batch.micro = 1"), std::string("data.source = \"synthetic\""),
-        format("precision.recipe = \"{}\"", recipe)})
+        format("precision.compute = \"{}\"", compute)})
     lines.push_back(line);
   const auto deck = io::Deck::parse("", "the model's deck", lines, config::deck_table());
   return deck.effective();

@@ -7,6 +7,7 @@
 
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "io/deck_toml.hpp"
 
 namespace trireme::config {
 namespace {
@@ -33,7 +34,7 @@ class Lines {
   void add(const io::DeckKey& key, std::int64_t value) {
     add(key, std::to_string(value));
   }
-  void add(const io::DeckKey& key, double value) { add(key, exact(value)); }
+  void add(const io::DeckKey& key, double value) { add(key, io::toml_real(value)); }
   void add_flag(const io::DeckKey& key, bool value) {
     add(key, std::string(value ? "true" : "false"));
   }
@@ -107,13 +108,12 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
     lines.add(key::model.activation, word_for(key::model.activation, m.own_activation));
   lines.add(key::model.vocabulary, m.vocabulary);
   lines.add(key::model.sequence, m.sequence);
-  if (m.row().positions == model::Positions::rotary) {
-    lines.add(key::model.rope_theta, m.rope_theta);
-    add_rope(m.rope_scaling, lines);
-  }
+  const bool rotary = m.row().positions == model::Positions::rotary;
+  if (rotary) lines.add(key::model.rope_theta, m.rope_theta);
   lines.add(key::model.norm_eps, m.norm_eps);
   lines.add_flag(key::model.tie_embeddings, m.tie_embeddings);
   lines.add(key::model.initializer_range, m.initializer_range);
+  if (rotary) add_rope(m.rope_scaling, lines);
   if (m.has_experts()) add_experts(m.moe, lines);
   return lines.take();
 }

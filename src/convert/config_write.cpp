@@ -75,14 +75,16 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
 }
 
 // Whether two models are the same function of tokens, however long their sequences.
-bool same_model(ModelConfig a, const ModelConfig& b) {
+bool same_model(const ModelConfig& a, const ModelConfig& b) {
+  const bool same_experts =
+      !a.has_experts() || (a.moe.experts == b.moe.experts && a.moe.top_k == b.moe.top_k &&
+                           a.expert_width() == b.expert_width());
   return a.architecture == b.architecture && a.layers == b.layers &&
          a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads &&
          a.head_width() == b.head_width() && a.feed_forward == b.feed_forward &&
          a.vocabulary == b.vocabulary && a.norm_eps == b.norm_eps &&
          a.tie_embeddings == b.tie_embeddings && a.rope_theta == b.rope_theta &&
-         a.rope_scaling == b.rope_scaling && a.moe.experts == b.moe.experts &&
-         a.moe.top_k == b.moe.top_k && a.expert_width() == b.expert_width();
+         a.rope_scaling == b.rope_scaling && same_experts;
 }
 
 }  // namespace
@@ -105,6 +107,10 @@ std::string folder_config_text(const ModelConfig& m, DType dtype,
     write_sizes(m, *row, json);
     if (m.row().positions == model::Positions::rotary) write_rope(m, json);
   }
+  const auto names_type = [&](const char* key) {
+    return !json.contains(key) || json[key] == dtype_text(dtype);
+  };
+  if (is_kept && names_type("dtype") && names_type("torch_dtype")) return kept;
   if (!is_kept || json.contains("dtype")) json["dtype"] = dtype_text(dtype);
   if (!is_kept || json.contains("torch_dtype")) json["torch_dtype"] = dtype_text(dtype);
   return json.dump(2) + "\n";

@@ -22,7 +22,7 @@ COMMON = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4,
 def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settings):
     if kind == "GPT2":
         config = transformers.GPT2Config(
-            n_positions=SEQUENCE, n_layer=2, n_embd=24, n_head=3, vocab_size=VOCABULARY,
+            n_positions=SEQUENCE, n_layer=2, n_embd=24, n_head=4, vocab_size=VOCABULARY,
             bos_token_id=0, eos_token_id=1, **settings)
         return transformers.GPT2LMHeadModel, config, shards, dtype
     rope = {"rope_type": "default", **(rope or {}), "rope_theta": theta}
@@ -42,7 +42,7 @@ CASES = {
     "mistral": case("Mistral", sliding_window=None, head_dim=6),
     "qwen2": case("Qwen2", theta=1e6, tie_word_embeddings=True),
     "qwen3": case("Qwen3", theta=1e6, head_dim=10, shards=2),
-    "mixtral": case("Mixtral", theta=1e6, sliding_window=None, num_local_experts=5,
+    "mixtral": case("Mixtral", theta=1e6, sliding_window=None, num_local_experts=6,
                     num_experts_per_tok=2, shards=2),
     "gpt2": case("GPT2", tie_word_embeddings=True),
     "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
