@@ -1,6 +1,6 @@
-// The model that a deck starts from: what it says in the place of keys that the deck
-// lacks.
+// The model that a deck starts from.
 // SPDX-License-Identifier: Apache-2.0
+// It speaks in the place of keys of the model that the deck lacks.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Fields of a config.json, read one by one: absent or null ones have their class's
-// default.
+// Fields of a config.json, read one by one.
 // SPDX-License-Identifier: Apache-2.0
+// Absent or null ones have the default of their class.
 #pragma once
 
 #include <cstdint>

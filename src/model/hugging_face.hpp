@@ -1,6 +1,6 @@
-// What a Hugging Face folder of each family is: keys, defaults, and how tensors lie in
-// it.
+// What a Hugging Face folder of each family is.
 // SPDX-License-Identifier: Apache-2.0
+// Its keys, their defaults, and how tensors lie in it.
 //
 // The names of tensors are those of the architecture's row (architectures.hpp). What else
 // import, export and `inspect` know of a family is its row here: a family more is a row

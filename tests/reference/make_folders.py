@@ -1,4 +1,4 @@
-# Makes the Hugging Face folders of tests/reference/folders with transformers. See README.md.
+# Makes the tiny Hugging Face folders of tests/reference/folders. See README.md.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: python make_folders.py [FOLDER]. Writes FOLDER/<case>/, its logits in
 FOLDER/<case>.h5 and the tokens that all cases share in FOLDER/tokens.h5."""

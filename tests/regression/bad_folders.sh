@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Damaged and hostile Hugging Face folders: one message, the right status, nothing written.
+# Damaged and hostile Hugging Face folders: one message, the status, nothing written.
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE/tests/reference/folders" || exit 1

@@ -1,5 +1,4 @@
-// Safetensors files: golden bytes, every rule of the header, boxes, shards and their
-// index.
+// Safetensors files: golden bytes, every rule of the header, boxes, shards, indices.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/safetensors.hpp"
 
