@@ -79,6 +79,23 @@ for name in llama mixtral gpt2; do
   check "$name has the same logits outside" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
   check "$name has learned" not_close "$work/a.h5" $name.h5
 done
+mkdir "$work/alone" && cp llama/config.json "$work/alone"
+run 1 plan "$work/deck.toml" run.steps=1 model.from="$work/alone" data.paths='["tokens.h5"]'
+check "a plan needs config.json alone" grep -q '9672' "$work/out"
+run 1 train "$work/deck.toml" run.steps=1 --check model.from="$work/alone" data.paths='["tokens.h5"]'
+check "and --check the tensors" expect 66 'there is neither'
+# A run goes on from its own checkpoint; another starts from that one's weights.
+run 2 train "$work/deck.toml" run.steps=3 run.directory="$work/llama.run" parallel.tensor=2 \
+  model.from=llama data.paths='["tokens.h5"]' optimizer.learning_rate=1e-3
+check "the run goes on" grep -q 'resume .*step 2' "$work/out"
+run 1 train "$work/deck.toml" run.steps=1 run.directory="$work/next" model.from="$work/llama.run" \
+  data.paths='["tokens.h5"]' optimizer.learning_rate=0
+check "another starts from it" grep -q 'start .*llama.run' "$work/out"
+run 1 evaluate "$work/llama.run" tokens.h5 --logits "$work/a.h5"
+run 1 convert "$work/next" "$work/next.out"
+run 1 evaluate "$work/next.out" tokens.h5 --logits "$work/b.h5"
+check "with its weights" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
+check "and its tokenizer" cmp llama/tokenizer.json "$work/next.out/tokenizer.json"
 run 1 train "$work/deck.toml" run.steps=1 --check model.from=llama data.paths='["tokens.h5"]' model.layers=3
 check "a deck that disagrees" expect 64 'model.layers = 3: differs from 2'
 finish
