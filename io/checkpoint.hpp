@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/tensor_view.hpp"
 #include "comm/mesh.hpp"
+#include "io/tensor_source.hpp"
 
 namespace trireme::io {
 
@@ -33,6 +35,10 @@ struct TensorBox {
   bool write = true;  // exactly one rank of the mesh writes each element
   // Changes in the update at the end of a step only: a copy may be taken until then.
   bool until_update = false;
+  // Where the data is not in memory yet, `data` lies on the meta device, and this fills a
+  // view of its type and shape on the host when the box is written. One box at a time
+  // takes memory.
+  std::function<void(const TensorView&)> fill{};
 };
 
 // Collective over the world. Writes `<directory>/step-XXXXXXXX` and points
@@ -70,7 +76,7 @@ struct TensorEntry {
 // size and digest of the files. Tensors are read from the files and bytes that the
 // manifest names; of checkpoints of the first programs, which do not list them, HDF5 says
 // where they lie.
-class CheckpointReader {
+class CheckpointReader : public TensorSource {
  public:
   // `path`: a step directory, or a checkpoints directory (its latest is taken), or a run
   // directory. Compares share `part` of `parts` of the bytes of all files with their
@@ -78,9 +84,7 @@ class CheckpointReader {
   // Error(missing_input) when there is none, Error(bad_content) naming the file when one
   // is missing, truncated, altered, swapped, or of a newer format version.
   explicit CheckpointReader(const std::string& path, int part = 0, int parts = 1);
-  ~CheckpointReader();
-  CheckpointReader(const CheckpointReader&) = delete;
-  CheckpointReader& operator=(const CheckpointReader&) = delete;
+  ~CheckpointReader() override;
 
   const std::string& directory() const;
   const CheckpointInfo& info() const;
@@ -92,7 +96,7 @@ class CheckpointReader {
   // (to nearest, ties to even) and between integers (clamping). Throws Error(bad_content)
   // when the tensor is absent or `whole` differs from what the file has.
   void read(const std::string& path, const Shape& whole, const Shape& begin,
-            const TensorView& out) const;
+            const TensorView& out) const override;
 
   // XXH3-128 over the whole tensor.
   std::string digest(const std::string& path) const;

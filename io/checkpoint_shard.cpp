@@ -105,10 +105,22 @@ ShardReport write_shard(const Directory& folder, int rank,
   const std::string name = shard_name(rank);
   Hdf5File file(folder, name);
   HostCopy host;
+  Buffer memory;  // of the largest box that is filled
+  const auto filled = [&](const TensorBox& box) {
+    const auto bytes = static_cast<std::int64_t>(box.data.bytes());
+    if (static_cast<std::int64_t>(memory.bytes()) < bytes) {
+      memory = Buffer();  // given up before the larger one is made
+      memory = Buffer(Device::host(), DType::u8, {bytes}, MemoryClass::data,
+                      "tensor for a checkpoint");
+    }
+    const TensorView view(memory.view().raw(), box.data.dtype(), box.data.shape());
+    box.fill(view);
+    return view;
+  };
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     ShardReport::Box& box = report.boxes[i];
     if (box.source.empty()) continue;
-    const TensorView data = host.read(boxes[i].data);
+    const TensorView data = boxes[i].fill ? filled(boxes[i]) : host.read(boxes[i].data);
     file.write(box.source, data);
     box.offset = file.offset(box.source);
     box.digest = digest_of_view(data);

@@ -59,12 +59,21 @@ class Deck {
   // As load() and parse(), but wrong content is kept in problems() instead of thrown, for
   // callers that have problems of their own to add: a key that is wrong or missing has
   // its default (or zero) and is not sound().
+  // presets: more overrides, which say that they come from `presets_from`.
   static Deck load_leniently(const std::string& path,
                              std::span<const std::string> overrides,
-                             std::span<const DeckKey> table);
+                             std::span<const DeckKey> table,
+                             std::span<const std::string> presets = {},
+                             const std::string& presets_from = "");
   static Deck parse_leniently(const std::string& text, const std::string& name,
                               std::span<const std::string> overrides,
-                              std::span<const DeckKey> table);
+                              std::span<const DeckKey> table,
+                              std::span<const std::string> presets = {},
+                              const std::string& presets_from = "");
+  // What a caller found wrong with it besides.
+  void add_problems(const std::vector<DeckProblem>& problems) {
+    problems_.insert(problems_.end(), problems.begin(), problems.end());
+  }
   const std::vector<DeckProblem>& problems() const { return problems_; }
   bool sound(std::string_view key) const;
   bool sound(const DeckKey& key) const { return sound(full_name(key)); }

@@ -39,6 +39,7 @@ struct Given {
 struct Reader {
   std::string name;
   std::span<const DeckKey> table;
+  std::string override_name = "command line";
   std::map<std::string, Given, std::less<>> given;
   std::vector<Problem> problems;
   bool syntax_error = false;
@@ -70,7 +71,7 @@ struct Reader {
 
   void add_override(const std::string& key, const std::string& value,
                     const std::string& text) {
-    problems.push_back({{"command line", key, value, text}, after_the_file, 1});
+    problems.push_back({{override_name, key, value, text}, after_the_file, 1});
   }
 
   std::string section_keys(const std::string& section) const {
@@ -148,7 +149,7 @@ void Reader::read_override(const std::string& text) {
                          : unknown_key_text(key_name, table));
     return;
   }
-  Given found{{}, "command line", after_the_file, 1};
+  Given found{{}, override_name, after_the_file, 1};
   if (read_override_value(*key, trimmed(text.substr(equals + 1)), found.value))
     given[key_name] = std::move(found);
 }
@@ -225,13 +226,19 @@ DeckValue Reader::settle(const DeckKey& key) {
 
 Deck Deck::parse_leniently(const std::string& text, const std::string& name,
                            std::span<const std::string> overrides,
-                           std::span<const DeckKey> table) {
+                           std::span<const DeckKey> table,
+                           std::span<const std::string> presets,
+                           const std::string& presets_from) {
   require(std::ssize(text) <= most_stored_bytes, Status::bad_content,
           "{}: has {} bytes; a deck has {} at the most", name, text.size(),
           most_stored_bytes);
-  Reader reader{name, table, {}, {}, false};
+  Reader reader;
+  reader.name = name;
+  reader.table = table;
   reader.read_file(text);
   for (const auto& text_of_override : overrides) reader.read_override(text_of_override);
+  reader.override_name = presets_from;
+  for (const auto& preset : presets) reader.read_override(preset);
   Deck deck;
   deck.table_ = table;
   for (const auto& key : table) deck.values_[full_name(key)] = reader.settle(key);
@@ -245,7 +252,9 @@ Deck Deck::parse_leniently(const std::string& text, const std::string& name,
 }
 
 Deck Deck::load_leniently(const std::string& path, std::span<const std::string> overrides,
-                          std::span<const DeckKey> table) {
+                          std::span<const DeckKey> table,
+                          std::span<const std::string> presets,
+                          const std::string& presets_from) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   require(!std::filesystem::is_directory(status), Status::missing_input,
@@ -259,7 +268,8 @@ Deck Deck::load_leniently(const std::string& path, std::span<const std::string> 
           "{}: has {} bytes; a deck has {} at the most: is this a deck? (many data files "
           "are named by a pattern, data.paths = [\"folder/*.txt\"])",
           path, bytes, most_bytes);
-  return parse_leniently(read_text(path, most_bytes), path, overrides, table);
+  return parse_leniently(read_text(path, most_bytes), path, overrides, table, presets,
+                         presets_from);
 }
 
 }  // namespace trireme::io

@@ -29,14 +29,16 @@ void rope(Stream& stream, const TensorView& x, std::int64_t heads,
                                      direction);
 }
 
-void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK) {
+void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK,
+                const RopeScaling& scaling) {
   Checks("rope_table", stream).matrix({"cos_sin", cos_sin_PK});
   require(accumulator_of(cos_sin_PK.dtype()) == cos_sin_PK.dtype(),
           "rope_table: the table is {}, but fp32 or fp64 was expected",
           name_of(cos_sin_PK.dtype()));
   require(cos_sin_PK.dim(1) % 2 == 0, "rope_table: the head width {} must be even",
           cos_sin_PK.dim(1));
-  run_kernel<host::rope_table, cuda::rope_table>(family, stream, theta, cos_sin_PK);
+  run_kernel<host::rope_table, cuda::rope_table>(family, stream, theta, cos_sin_PK,
+                                                 scaling);
 }
 
 }  // namespace trireme::kernels

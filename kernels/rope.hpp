@@ -5,6 +5,7 @@
 #include "base/device.hpp"
 #include "base/direction.hpp"
 #include "base/tensor_view.hpp"
+#include "kernels/math/rope.hpp"
 
 namespace trireme::kernels {
 
@@ -25,8 +26,12 @@ void rope(Stream& stream, const TensorView& x, std::int64_t heads,
           const TensorView& positions_T, const TensorView& cos_sin_PK,
           Direction direction);
 
-// Fills cos_sin_PK (f32 or f64): row p holds cos of the K/2 angles, then sin. Angles are
-// computed in double.
-void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK);
+using math::RopeScaling;
+using math::RopeScalingKind;
+
+// Fills cos_sin_PK (f32 or f64): row p holds cos of the K/2 angles, then sin, both times
+// the scaling's attention factor. Angles are computed in double.
+void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK,
+                const RopeScaling& scaling = {});
 
 }  // namespace trireme::kernels

@@ -51,19 +51,21 @@ void rope(Stream& /*stream*/, const TensorView& x_, std::int64_t heads,
   });
 }
 
-void rope_table(Stream& /*stream*/, double theta, const TensorView& cos_sin_PK) {
+void rope_table(Stream& /*stream*/, double theta, const TensorView& cos_sin_PK,
+                const RopeScaling& scaling) {
   const std::int64_t half = cos_sin_PK.dim(1) / 2;
+  const double a = scaling.attention_factor;
   visit_floating(cos_sin_PK.dtype(), [&]<class A>(A) {
     if constexpr (std::is_floating_point_v<A>) {
       const auto table = rows_of<A>(cos_sin_PK);
       for_rows("rope_table", cos_sin_PK.dim(0), 64 * half,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t j = 0; j < half; ++j) {
-                   const double frequency = math::rope_frequency(j, half, theta);
+                   const double frequency = math::rope_frequency(j, half, theta, scaling);
                    for (std::int64_t p = begin; p < end; ++p) {
                      const double angle = static_cast<double>(p) * frequency;
-                     table[p][j] = static_cast<A>(std::cos(angle));
-                     table[p][j + half] = static_cast<A>(std::sin(angle));
+                     table[p][j] = static_cast<A>(a * std::cos(angle));
+                     table[p][j + half] = static_cast<A>(a * std::sin(angle));
                    }
                  }
                });

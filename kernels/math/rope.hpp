@@ -10,10 +10,70 @@
 // Source: Su et al., "RoFormer", 2021, section 3.2.
 namespace trireme::kernels::math {
 
-// theta^(-pair / half): the angle by which pair `pair` of `half` turns at each position.
+// How the angles of a model are changed, so that it reads longer texts than it was
+// first trained on.
+enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
+
+struct RopeScaling {
+  RopeScalingKind kind = RopeScalingKind::none;
+  double factor = 1;            // how many times longer
+  double low = 1, high = 4;     // llama3: turns within `original` positions
+  double original = 0;          // llama3, yarn: positions before the change
+  double fast = 32, slow = 1;   // yarn: turns within `original` positions
+  bool whole_pairs = true;      // yarn: the range begins and ends at whole pairs
+  double attention_factor = 1;  // of cosines and sines
+
+  bool operator==(const RopeScaling&) const = default;
+};
+
+// The pair (a real number) that turns `turns` times within the first positions. Source:
+// Peng et al., "YaRN", 2023, section 3.2.
+TRIREME_HOST_DEVICE double yarn_pair(double turns, std::int64_t half, double theta,
+                                     double original) {
+  const double full_turn = 2 * 3.14159265358979323846;
+  return static_cast<double>(half) * std::log(original / (turns * full_turn)) /
+         std::log(theta);
+}
+
+// The share of the pair's frequency that is divided by the factor.
+TRIREME_HOST_DEVICE double yarn_share(std::int64_t pair, std::int64_t half, double theta,
+                                      const RopeScaling& s) {
+  double begin = yarn_pair(s.fast, half, theta, s.original);
+  double end = yarn_pair(s.slow, half, theta, s.original);
+  if (s.whole_pairs) {
+    begin = std::floor(begin);
+    end = std::ceil(end);
+  }
+  const auto last = static_cast<double>(2 * half - 1);
+  begin = begin < 0 ? 0 : begin;
+  end = end > last ? last : end;
+  if (begin == end) end += 0.001;
+  const double share = (static_cast<double>(pair) - begin) / (end - begin);
+  return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+// The same for Llama 3.1: pairs of long waves are divided, of short ones are not.
+TRIREME_HOST_DEVICE double llama3_share(double frequency, const RopeScaling& s) {
+  const double turns = s.original * frequency / (2 * 3.14159265358979323846);
+  if (turns < s.low) return 1;
+  if (turns > s.high) return 0;
+  return 1 - (turns - s.low) / (s.high - s.low);
+}
+
+// theta^(-pair / half), scaled: the angle by which pair `pair` of `half` turns at each
+// position.
 TRIREME_HOST_DEVICE double rope_frequency(std::int64_t pair, std::int64_t half,
-                                          double theta) {
-  return std::pow(theta, -static_cast<double>(pair) / static_cast<double>(half));
+                                          double theta, const RopeScaling& s) {
+  const double plain =
+      std::pow(theta, -static_cast<double>(pair) / static_cast<double>(half));
+  double share = 0;
+  switch (s.kind) {
+    case RopeScalingKind::none: return plain;
+    case RopeScalingKind::linear: share = 1; break;
+    case RopeScalingKind::llama3: share = llama3_share(plain, s); break;
+    case RopeScalingKind::yarn: share = yarn_share(pair, half, theta, s); break;
+  }
+  return plain / s.factor * share + plain * (1 - share);
 }
 
 template <class A>

@@ -22,10 +22,11 @@ struct Command {
 constexpr std::array commands = {
     Command{"train", train, true}, Command{"plan", plan},
     Command{"generate", generate}, Command{"evaluate", evaluate},
-    Command{"inspect", inspect},   Command{"bench", bench},
-    Command{"sweep", sweep},       Command{"report", report},
-    Command{"help", help},         Command{"--help", help},
-    Command{"-h", help},           Command{"--version", version},
+    Command{"inspect", inspect},   Command{"convert", convert},
+    Command{"bench", bench},       Command{"sweep", sweep},
+    Command{"report", report},     Command{"help", help},
+    Command{"--help", help},       Command{"-h", help},
+    Command{"--version", version},
 };
 
 [[noreturn]] void refuse(const std::string& name) {

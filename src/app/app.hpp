@@ -18,6 +18,7 @@ int plan(comm::World& world, const Arguments& arguments);
 int generate(comm::World& world, const Arguments& arguments);
 int evaluate(comm::World& world, const Arguments& arguments);
 int inspect(comm::World& world, const Arguments& arguments);
+int convert(comm::World& world, const Arguments& arguments);
 int bench(comm::World& world, const Arguments& arguments);
 int sweep(comm::World& world, const Arguments& arguments);
 int report(comm::World& world, const Arguments& arguments);

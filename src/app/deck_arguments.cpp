@@ -4,13 +4,16 @@
 
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "config/start_model.hpp"
+#include "convert/model_folder.hpp"
 
 namespace trireme::app {
 
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
                      int ranks_on_node) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
-  const auto run = config::load_run(words.front(), overrides, ranks, ranks_on_node);
+  const auto run =
+      config::load_run(words.front(), overrides, ranks, ranks_on_node, read_model);
   return {run.config, run.deck.effective()};
 }
 
@@ -18,6 +21,55 @@ config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
   const auto deck = io::Deck::parse(
       reader.info().deck, reader.directory() + " (its deck)", {}, config::deck_table());
   return config::make_run_config(deck, reader.info().mesh.size());
+}
+
+std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dtype) {
+  std::vector<std::string> lines = config::model_lines(model);
+  std::string_view compute = "fp32";
+  if (dtype == DType::bf16) compute = "bf16";
+  if (dtype == DType::f16) compute = "fp16";
+  if (dtype == DType::f64) compute = "fp64";
+  for (const std::string& line :
+       {std::string("run.steps = 1"), std::string("batch.global = 1"),
+        std::string("batch.micro = 1"), std::string("data.source = \"synthetic\""),
+        format("precision.compute = \"{}\"", compute)})
+    lines.push_back(line);
+  const auto deck = io::Deck::parse("", "the model's deck", lines, config::deck_table());
+  return deck.effective();
+}
+
+model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
+  if (!convert::is_model_folder(path)) {
+    const io::CheckpointReader reader(path, 0, 0);
+    return checkpoint_config(reader).model;
+  }
+  const convert::FolderConfig folder = convert::read_folder_config(path);
+  model::ModelConfig model = folder.model;
+  if (sequence > 0 && model.row().positions == model::Positions::rotary)
+    model.sequence = sequence;
+  require(
+      model.sequence <= folder.model.sequence, Status::bad_content,
+      "{}/{}: has {} positions, and a sequence of {} tokens is longer: write a smaller "
+      "model.sequence",
+      path, convert::config_name, folder.model.sequence, sequence);
+  convert::check_window(folder, model.sequence, path);
+  return model;
+}
+
+OpenedModel open_model(const comm::World& world, const std::string& path,
+                       std::int64_t sequence) {
+  if (!convert::is_model_folder(path)) {
+    auto reader =
+        std::make_unique<io::CheckpointReader>(path, world.rank(), world.size());
+    config::RunConfig config = checkpoint_config(*reader);
+    if (sequence > 0) config.model.sequence = sequence;
+    return {std::move(reader), config};
+  }
+  const model::ModelConfig model = read_model(path, sequence);
+  auto folder = std::make_unique<convert::ModelFolder>(path);
+  const auto deck = io::Deck::parse(folder_deck(model, folder->config().dtype),
+                                    path + " (as a deck)", {}, config::deck_table());
+  return {std::move(folder), config::make_run_config(deck, 1)};
 }
 
 launch::ComputeDevice device_of(comm::World& world, const Arguments& arguments) {

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/arguments.hpp"
+#include "comm/world.hpp"
 #include "config/run_config.hpp"
 #include "io/checkpoint.hpp"
 #include "launch/compute_device.hpp"
@@ -23,6 +26,24 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
 
 // What a checkpoint's own deck says.
 config::RunConfig checkpoint_config(const io::CheckpointReader& reader);
+
+// The deck of a model that came from a Hugging Face folder: nothing but the model, its
+// weights' type, and no data. Throws Error(bad_content).
+std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dtype);
+
+// The model of a checkpoint or a Hugging Face folder. sequence: 0 for as many positions
+// as it has.
+model::ModelConfig read_model(const std::string& path, std::int64_t sequence);
+
+// A model to run: a checkpoint, or a Hugging Face folder.
+struct OpenedModel {
+  std::unique_ptr<io::TensorSource> tensors;
+  config::RunConfig config;
+};
+// Opens what the command line names; ranks share the check of a checkpoint's digests.
+// sequence: 0 for the model's own. Throws as the readers do.
+OpenedModel open_model(const comm::World& world, const std::string& path,
+                       std::int64_t sequence = 0);
 
 // Where a command without a deck computes: --device auto, cpu or cuda. Collective over
 // the world. Throws Error(command_line) for another word, else as

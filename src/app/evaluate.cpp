@@ -1,4 +1,4 @@
-// `trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]`.
+// `trireme evaluate MODEL DATA [--logits FILE.h5] [--sequence N] [--device D]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <optional>
 
 #include "app/app.hpp"
@@ -104,16 +105,20 @@ std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence
 
 int evaluate(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
-  std::optional<io::CheckpointReader> reader;
+  std::unique_ptr<io::TensorSource> tensors;
   config::RunConfig config;
   std::unique_ptr<io::SampleSource> source;
   world.agree([&] {
-    constexpr Option options[] = {{"--logits", true}, {"--device", true}};
+    constexpr Option options[] = {
+        {"--logits", true}, {"--sequence", true}, {"--device", true}};
     arguments.parse(
-        "trireme evaluate MODEL DATA [--logits FILE.h5] [--device auto|cpu|cuda]",
+        "trireme evaluate MODEL DATA [--logits FILE.h5] [--sequence N] "
+        "[--device auto|cpu|cuda]",
         options, 2, 2);
-    reader.emplace(arguments.words()[0], world.rank(), world.size());
-    config = checkpoint_config(*reader);
+    OpenedModel opened = open_model(world, arguments.words()[0],
+                                    arguments.integer("--sequence", 0, 1, 1 << 27));
+    tensors = std::move(opened.tensors);
+    config = opened.config;
     source = open_data(config, arguments.words()[1]);
     require(config.model.heads % world.size() == 0, Status::resources,
             "model.heads = {} cannot be split over {} ranks; start a divisor of it",
@@ -125,7 +130,7 @@ int evaluate(comm::World& world, const Arguments& given) {
   std::optional<infer::LoadedModel> model;
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *reader, on.device);
+                  config.model.sequence, *tensors, on.device);
   });
   infer::Evaluation result;
   if (arguments.has("--logits")) {

@@ -1,6 +1,7 @@
 // `trireme generate MODEL --prompt TEXT ...`.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -94,13 +95,14 @@ class Printer {
 
 int generate(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
-  std::optional<io::CheckpointReader> reader;
+  std::unique_ptr<io::TensorSource> tensors;
   config::RunConfig config;
   Request request;
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
-    reader.emplace(arguments.words().front(), world.rank(), world.size());
-    config = checkpoint_config(*reader);
+    OpenedModel opened = open_model(world, arguments.words().front());
+    tensors = std::move(opened.tensors);
+    config = opened.config;
     request = parse_request(arguments, config);
     require(config.model.heads % world.size() == 0, Status::resources,
             "model.heads = {} cannot be split over {} ranks; start a divisor of it",
@@ -115,7 +117,7 @@ int generate(comm::World& world, const Arguments& given) {
   std::optional<infer::LoadedModel> model;
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  capacity, *reader, on.device);
+                  capacity, *tensors, on.device);
   });
   infer::Generator generator(*model, capacity);
   Printer printer(world.rank() == 0, config.data.kind == io::SourceKind::bytes);

@@ -17,12 +17,16 @@ constexpr std::string_view overview_text =
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N]
-  generate MODEL --prompt TEXT              continue a prompt; MODEL: a run or checkpoint
+  generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
+           or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
            [--prompt-tokens 1,2,3] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
-           [--device auto|cpu|cuda]
-  inspect  CHECKPOINT [--verify]            list tensors, or only verify digests
+           [--sequence N] [--device auto|cpu|cuda]
+  inspect  CHECKPOINT|FOLDER [--verify]     list tensors, or only verify digests; of a
+                                            Hugging Face folder what it is, as a deck
+  convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
+           [--dtype T] [--shard-bytes N]
   sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
            --status FILE                    the state of every point, and the best

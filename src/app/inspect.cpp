@@ -1,10 +1,13 @@
-// `trireme inspect CHECKPOINT [--verify]`.
+// `trireme inspect CHECKPOINT|FOLDER [--verify]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <map>
 #include <optional>
 
 #include "app/app.hpp"
 #include "base/log.hpp"
+#include "config/start_model.hpp"
+#include "convert/model_folder.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_verify.hpp"
 
@@ -80,16 +83,57 @@ void list(comm::World& world, const std::string& path) {
             reader->tensors().size(), elements);
 }
 
+// What a Hugging Face folder is, and the deck's [model] section that it stands for.
+void describe_folder(const std::string& path) {
+  const convert::ModelFolder folder(path);
+  const auto& config = folder.config();
+  std::int64_t parameters = 0;
+  std::map<std::string_view, std::int64_t> types;
+  for (const auto& tensor : folder.tensors()) {
+    parameters += tensor.whole.shape.elements();
+    ++types[tensor.stored->entry.type->name];
+  }
+  std::string names;
+  for (const auto& [name, count] : types)
+    names += format("{}{} in {}", names.empty() ? "" : ", ", count, name);
+  log::info("folder {}", path);
+  log::info("{} ({}), {} parameters", config.row->class_name, config.row->model_type,
+            parameters);
+  log::info("{} tensors: {}", folder.tensors().size(), names);
+  log::info("{} {}", folder.files().shards().size(),
+            folder.files().shards().size() == 1 ? "file" : "shards");
+  for (const auto& tensor : folder.tensors())
+    log::info("{} {}  {}", tensor.stored->entry.type->name, tensor.whole.shape,
+              tensor.whole.name);
+  if (config.window > 0)
+    log::info("attention sees {} positions: sequences may not be longer", config.window);
+  std::string section;
+  for (const std::string& line : config::model_lines(config.model)) {
+    const auto dot = line.rfind('.', line.find(' '));
+    if (section != line.substr(0, dot)) {
+      section = line.substr(0, dot);
+      log::info("[{}]", section);
+    }
+    log::info("{}", line.substr(dot + 1));
+  }
+}
+
 }  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
     constexpr Option options[] = {{"--verify", false}};
-    arguments.parse("trireme inspect CHECKPOINT [--verify]", options, 1, 1);
+    arguments.parse("trireme inspect CHECKPOINT|FOLDER [--verify]", options, 1, 1);
   });
   const std::string& path = arguments.words().front();
-  if (arguments.has("--verify")) {
+  if (convert::is_model_folder(path)) {
+    world.agree([&] {
+      require(!arguments.has("--verify"), Status::command_line,
+              "--verify compares digests, and a Hugging Face folder has none");
+      describe_folder(path);
+    });
+  } else if (arguments.has("--verify")) {
     verify(world, path);
   } else {
     list(world, path);

@@ -11,6 +11,7 @@
 #include "base/version.hpp"
 #include "comm/stop_signals.hpp"
 #include "config/recipe_table.hpp"
+#include "convert/model_folder.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/startup_report.hpp"
@@ -40,6 +41,8 @@ int check(comm::World& world, const LoadedDeck& deck) {
   world.agree([&] {
     io::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
+    if (!deck.config.start_from.empty())
+      convert::open_tensors(deck.config.start_from, world.rank(), world.size());
   });
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);

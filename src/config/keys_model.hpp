@@ -150,8 +150,93 @@ struct ModelKeys : Section {
               within(0, 1),
               "Weight of the square of log(sum of exp of logits) in the loss; 0: none.",
               sets<&RunConfig::z_loss>};
-  String from{*this, "from", "\"\"", "",
-              "Model to start from; not available yet: leave it empty."};
+  String from{
+      *this,
+      "from",
+      "\"\"",
+      "",
+      "Model whose weights to start from, with a fresh optimizer, at step 0: a Hugging "
+      "Face folder or a checkpoint; keys of [model] that the deck leaves out are the "
+      "model's, the others must agree with it.",
+      sets<&RunConfig::start_from>};
+};
+
+// A setting of the scaling of rotary positions.
+template <auto member>
+inline constexpr auto of_rope =
+    sets<&RunConfig::model, &model::ModelConfig::rope_scaling, member>;
+
+struct RopeKeys : Section {
+  constexpr RopeKeys() : Section("model.rope") {}
+
+  Choice<kernels::RopeScalingKind> scaling{
+      *this,
+      "scaling",
+      "\"none\"",
+      {{"none", kernels::RopeScalingKind::none},
+       {"linear", kernels::RopeScalingKind::linear},
+       {"llama3", kernels::RopeScalingKind::llama3},
+       {"yarn", kernels::RopeScalingKind::yarn}},
+      "How rotary positions reach beyond the length that the model was first trained on.",
+      of_rope<&kernels::RopeScaling::kind>};
+  Real factor{*this,
+              "factor",
+              "",
+              "1.0",
+              above(0, 1e6),
+              "How many times longer.",
+              of_rope<&kernels::RopeScaling::factor>};
+  Real low_turns{*this,
+                 "low_turns",
+                 "",
+                 "1.0",
+                 above(0, 1e6),
+                 "llama3: pairs that turn less often within model.rope.original are "
+                 "divided by the factor (low_freq_factor).",
+                 of_rope<&kernels::RopeScaling::low>};
+  Real high_turns{
+      *this,
+      "high_turns",
+      "",
+      "4.0",
+      above(0, 1e6),
+      "llama3: pairs that turn more often stay as they are (high_freq_factor).",
+      of_rope<&kernels::RopeScaling::high>};
+  Real original{*this,
+                "original",
+                "tokens",
+                "0.0",
+                within(0, 1e9),
+                "llama3 and yarn: the length that the model was first trained on "
+                "(original_max_position_embeddings).",
+                of_rope<&kernels::RopeScaling::original>};
+  Real fast_turns{*this,
+                  "fast_turns",
+                  "",
+                  "32.0",
+                  above(0, 1e6),
+                  "yarn: pairs that turn more often stay as they are (beta_fast).",
+                  of_rope<&kernels::RopeScaling::fast>};
+  Real slow_turns{
+      *this,
+      "slow_turns",
+      "",
+      "1.0",
+      above(0, 1e6),
+      "yarn: pairs that turn less often are divided by the factor (beta_slow).",
+      of_rope<&kernels::RopeScaling::slow>};
+  Boolean whole_pairs{*this, "whole_pairs", "true",
+                      "yarn: the range between those begins and ends at whole pairs "
+                      "(truncate).",
+                      of_rope<&kernels::RopeScaling::whole_pairs>};
+  Real attention_factor{
+      *this,
+      "attention_factor",
+      "",
+      "1.0",
+      above(0, 1e3),
+      "Factor of cosines and sines; of yarn usually 0.1 ln(factor) + 1.",
+      of_rope<&kernels::RopeScaling::attention_factor>};
 };
 
 struct MoeKeys : Section {
@@ -248,6 +333,7 @@ struct MoeKeys : Section {
 
 namespace key {
 inline constexpr ModelKeys model;
+inline constexpr RopeKeys rope;
 inline constexpr MoeKeys moe;
 }  // namespace key
 

@@ -43,6 +43,7 @@ class Rules : public RuleCheck {
   void graph_mesh_rules();
   void model_rules();
   void head_rules();
+  void rope_rules();
   void expert_rules();
   void expert_key_rules();
   void expert_mesh_rules();

@@ -40,10 +40,41 @@ void Rules::head_rules() {
               ", whose heads share out model.hidden: remove it");
 }
 
+void Rules::rope_rules() {
+  using kernels::RopeScalingKind;
+  const auto& m = config_.model;
+  const auto& rope = m.rope_scaling;
+  const bool llama3 = rope.kind == RopeScalingKind::llama3;
+  const bool yarn = rope.kind == RopeScalingKind::yarn;
+  meaningless(key::rope.scaling, key::model.architecture,
+              m.row().positions != model::Positions::rotary,
+              ", whose positions are learned: remove it");
+  for (const io::DeckKey& each :
+       {KeyRef(key::rope.factor), KeyRef(key::rope.attention_factor)})
+    meaningless(each, key::rope.scaling, rope.kind == RopeScalingKind::none,
+                ": remove it, or say how positions are scaled");
+  for (const io::DeckKey& each :
+       {KeyRef(key::rope.low_turns), KeyRef(key::rope.high_turns)})
+    meaningless(each, key::rope.scaling, !llama3, ", which does not use it: remove it");
+  for (const io::DeckKey& each :
+       {KeyRef(key::rope.fast_turns), KeyRef(key::rope.slow_turns),
+        KeyRef(key::rope.whole_pairs)})
+    meaningless(each, key::rope.scaling, !yarn, ", which does not use it: remove it");
+  meaningless(key::rope.original, key::rope.scaling, !llama3 && !yarn,
+              ", which does not use it: remove it");
+  rule({key::rope.scaling, key::rope.original}, !(llama3 || yarn) || rope.original > 0,
+       key::rope.scaling, " with ", key::rope.original,
+       ": write how many positions the model had before");
+  rule({key::rope.low_turns, key::rope.high_turns}, !llama3 || rope.low < rope.high,
+       key::rope.low_turns, " is not less than ", key::rope.high_turns,
+       ": pairs between the two are divided in part; write a larger high_turns");
+}
+
 void Rules::model_rules() {
   const auto& m = config_.model;
   const bool rotary = m.row().positions == model::Positions::rotary;
   head_rules();
+  rope_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
   rule({key::model.activation, key::model.architecture},

@@ -127,8 +127,8 @@ RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
 }
 
 LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
-                   int ranks, int ranks_on_node) {
-  LoadedRun loaded{io::Deck::load_leniently(path, overrides, deck_table()), {}};
+                   int ranks, int ranks_on_node, const ReadModel& read_model) {
+  LoadedRun loaded{load_with_model(path, overrides, read_model), {}};
   loaded.config = make_run_config(loaded.deck, ranks, ranks_on_node);
   return loaded;
 }

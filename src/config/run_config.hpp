@@ -11,6 +11,7 @@
 #include "base/recipe.hpp"
 #include "comm/mesh.hpp"
 #include "comm/transport.hpp"
+#include "config/start_model.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
@@ -132,6 +133,7 @@ struct DebugSettings {
 struct RunConfig {
   RunSettings run;
   model::ModelConfig model;
+  std::string start_from;  // whose weights to start from; "": none
   // Validation happens if metrics.validate_every > 0; validation.paths is empty for
   // synthetic.
   io::SourceConfig data, validation;
@@ -172,8 +174,8 @@ struct LoadedRun {
 
 // Reads a deck file with overrides for `ranks` ranks and reports everything that is wrong
 // with it at once: syntax, keys, values and rules. Throws as Deck::load() and
-// make_run_config().
+// make_run_config(). read_model: what the model is that model.from names.
 LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,
-                   int ranks, int ranks_on_node = 0);
+                   int ranks, int ranks_on_node = 0, const ReadModel& read_model = {});
 
 }  // namespace trireme::config

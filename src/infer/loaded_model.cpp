@@ -20,7 +20,7 @@ model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
 
 LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
                          comm::Group& tensor, std::int64_t positions,
-                         const io::CheckpointReader& reader, Device device)
+                         const io::TensorSource& source, Device device)
     : device_(device),
       region_(tensor, false),
       stage_(stage_config(config, compute, positions), region_, device) {
@@ -32,11 +32,11 @@ LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
       TensorView box = param->value.rows(slab.local_begin[0], slab.extent[0]);
       if (param->shape.rank() == 2)
         box = box.columns(slab.local_begin[1], slab.extent[1]);
-      reader.read("model/" + slab.tensor, slab.whole, slab.global_begin, box);
+      source.read("model/" + slab.tensor, slab.whole, slab.global_begin, box);
     }
   }
   for (const StateTensor* state : stage_.states()) {
-    reader.read("model/" + state->slab.tensor, state->slab.whole,
+    source.read("model/" + state->slab.tensor, state->slab.whole,
                 state->slab.global_begin, state->value);
   }
 }

@@ -1,11 +1,11 @@
-// LoadedModel: a model for inference, its weights read from a checkpoint.
+// LoadedModel: a model for inference, its weights read from a checkpoint or a folder.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
 
 #include "comm/group.hpp"
-#include "io/checkpoint.hpp"
+#include "io/tensor_source.hpp"
 #include "model/stage.hpp"
 
 namespace trireme::infer {
@@ -17,7 +17,7 @@ class LoadedModel {
   // sequence that will be run. Throws Error(bad_content) when a tensor is absent or has
   // another shape.
   LoadedModel(const model::ModelConfig& config, DType compute, comm::Group& tensor,
-              std::int64_t positions, const io::CheckpointReader& reader,
+              std::int64_t positions, const io::TensorSource& source,
               Device device = Device::host());
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/rope.hpp"
 #include "kernels/router.hpp"
 #include "model/architectures.hpp"
 
@@ -38,6 +39,7 @@ struct ModelConfig {
   std::int64_t vocabulary = 0;      // V
   std::int64_t sequence = 0;        // S; for gpt2 also the number of learned positions
   double rope_theta = 10000.0;
+  kernels::RopeScaling rope_scaling{};
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights

@@ -22,7 +22,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
                       "rotary table");
     cos_sin = cos_sin_.view();
     Stream stream(device);
-    kernels::rope_table(stream, m.rope_theta, cos_sin);
+    kernels::rope_table(stream, m.rope_theta, cos_sin, m.rope_scaling);
   }
   if (config.first) {
     auto embedding = embedding_config(m);

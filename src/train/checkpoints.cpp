@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "comm/one_time.hpp"
 #include "config/deck_table.hpp"
+#include "convert/model_folder.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
@@ -73,17 +74,55 @@ void Checkpoints::start_or_resume() {
   });
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
-  saver_.emplace(world_, config_, deck_,
-                 [this] { return engine::checkpoint_boxes(engine_, mesh_); });
+  std::string from;
   if (resume == "auto") {
-    const std::string newest = newest_whole_checkpoint(world_, folder());
-    if (!newest.empty()) load(newest, true);
+    from = newest_whole_checkpoint(world_, folder());
   } else if (resume != "never") {
     tidy_checkpoints(world_, folder());
-    load(resume, false, steps.empty() ? -1 : steps.back());
+    from = resume;
   }
-  if (saved_step_ < 0) engine_.store().initialize(config_.run.seed);
+  keep_files(from.empty() ? config_.start_from : from);
+  saver_.emplace(world_, config_, deck_, [this] { return boxes(); });
+  if (!from.empty())
+    load(from, resume == "auto", resume == "auto" || steps.empty() ? -1 : steps.back());
+  if (saved_step_ < 0) {
+    engine_.store().initialize(config_.run.seed);
+    if (!config_.start_from.empty()) load_start();
+  }
   predict_save();
+}
+
+std::vector<io::TensorBox> Checkpoints::boxes() {
+  std::vector<io::TensorBox> all = engine::checkpoint_boxes(engine_, mesh_);
+  for (auto& box : convert::kept_boxes(kept_)) all.push_back(std::move(box));
+  return all;
+}
+
+// Rank 0 holds the files of the folder that the model once came from, and writes them
+// into every checkpoint.
+void Checkpoints::keep_files(const std::string& from) {
+  world_.agree([&] {
+    if (world_.rank() != 0 || from.empty()) return;
+    kept_ = convert::is_model_folder(from)
+                ? convert::kept_files(from)
+                : convert::kept_files(io::CheckpointReader(from, 0, 0));
+  });
+}
+
+// Weights alone, from another model; each rank reads its own parts.
+void Checkpoints::load_start() {
+  const std::string& from = config_.start_from;
+  std::unique_ptr<io::TensorSource> source;
+  world_.agree(
+      [&] { source = convert::open_tensors(from, world_.rank(), world_.size()); });
+  world_.agree([&] {
+    for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
+      if (box.path.starts_with("model/"))
+        source->read(box.path, box.whole, box.begin, box.data);
+  });
+  engine_.store().refresh_weights();
+  engine_.refresh_scales();
+  log::info("start     from {} (weights; optimizer, data and steps begin anew)", from);
 }
 
 // verified: the digests have just been compared. newest: the last step in the run's own
@@ -118,7 +157,7 @@ void Checkpoints::load(const std::string& from, bool verified, std::int64_t newe
 
 void Checkpoints::predict_save() {
   double bytes = 0;
-  for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
+  for (const io::TensorBox& box : boxes())
     if (box.write) bytes += static_cast<double>(box.data.bytes());
   const double nodes = world_.sum(1.0 / world_.ranks_on_node());
   progress_.save_seconds = launch::predicted_save_seconds(world_.sum(bytes), nodes);

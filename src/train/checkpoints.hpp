@@ -11,6 +11,7 @@
 #include "comm/watchdog.hpp"
 #include "comm/world.hpp"
 #include "config/run_config.hpp"
+#include "convert/kept_files.hpp"
 #include "engine/engine.hpp"
 #include "engine/step.hpp"
 #include "io/metrics.hpp"
@@ -56,6 +57,9 @@ class Checkpoints : public engine::StepObserver {
 
  private:
   void load(const std::string& from, bool verified, std::int64_t newest = -1);
+  void load_start();
+  void keep_files(const std::string& from);
+  std::vector<io::TensorBox> boxes();
   void predict_save();
   void save();
   void report(const std::vector<Saved>& saved);
@@ -74,6 +78,7 @@ class Checkpoints : public engine::StepObserver {
   launch::StopRequests stop_requests_;
   launch::StopRequest request_ = launch::StopRequest::none;  // of the last step
   std::int64_t saved_step_ = -1;
+  std::vector<convert::KeptFile> kept_;  // on rank 0: of the folder the model came from
   std::optional<Saver> saver_;
 };
 

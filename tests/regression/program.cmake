@@ -10,7 +10,7 @@ target_include_directories(io_faults PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
 
-foreach(script accounts numbers parity steady)
+foreach(script accounts bad_folders folders numbers parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

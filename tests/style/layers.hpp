@@ -21,6 +21,7 @@ inline constexpr std::array layers = {
     Layer{"parallel", "src/parallel", "base comm kernels"},
     Layer{"nn", "src/nn", "base kernels parallel"},
     Layer{"model", "src/model", "base kernels parallel nn"},
+    Layer{"convert", "src/convert", "base comm io model"},
     Layer{"optim", "src/optim", "base comm kernels"},
     Layer{"schedule", "src/schedule", "base model"},
     Layer{"config", "src/config", "base comm io parallel nn model optim schedule"},
@@ -29,11 +30,12 @@ inline constexpr std::array layers = {
     Layer{"launch", "src/launch", "base comm kernels io config"},
     Layer{"plan", "src/plan", "base kernels comm io model optim schedule config engine"},
     Layer{"train", "src/train",
-          "base kernels comm io parallel nn model optim schedule config engine launch"},
+          "base kernels comm io parallel nn model optim schedule config engine launch "
+          "convert"},
     Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
     Layer{"app", "src/app",
           "base kernels comm io parallel nn model optim schedule config engine launch "
-          "plan train infer"},
+          "plan train infer convert"},
 };
 
 // Third-party headers whose name starts with `prefix` belong to `owners`.

@@ -53,11 +53,14 @@ struct Angles {
   Rows<A> table;
   std::int64_t half;
   double theta;
+  RopeScaling scaling;
   template <int W>
   __device__ void at(std::int64_t p, std::int64_t j) const {
-    const double angle = static_cast<double>(p) * math::rope_frequency(j, half, theta);
-    table[p][j] = static_cast<A>(std::cos(angle));
-    table[p][j + half] = static_cast<A>(std::sin(angle));
+    const double angle =
+        static_cast<double>(p) * math::rope_frequency(j, half, theta, scaling);
+    const double a = scaling.attention_factor;
+    table[p][j] = static_cast<A>(a * std::cos(angle));
+    table[p][j + half] = static_cast<A>(a * std::sin(angle));
   }
 };
 
@@ -86,11 +89,12 @@ void rope(Stream& stream, const TensorView& x, std::int64_t heads,
   });
 }
 
-void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK) {
+void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK,
+                const RopeScaling& scaling) {
   const std::int64_t half = cos_sin_PK.dim(1) / 2;
   visit_floating(cos_sin_PK.dtype(), [&]<class A>(A) {
     if constexpr (std::is_floating_point_v<A>) {
-      const Angles<A> f{rows_of<A>(cos_sin_PK), half, theta};
+      const Angles<A> f{rows_of<A>(cos_sin_PK), half, theta, scaling};
       launch_over_rows<1>(stream, {cos_sin_PK.dim(0), half}, true, f);
     }
   });

@@ -1,0 +1,73 @@
+// Members of large JSON objects, seen one at a time.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/json_members.hpp"
+
+#include <set>
+#include <vector>
+
+#include "base/format.hpp"
+
+namespace trireme::io {
+namespace {
+
+constexpr std::size_t longest_shown = 200;
+
+class Reader {
+ public:
+  Reader(int level, const EachMember& each) : level_(level), each_(each) {}
+
+  // False: the parser forgets the value.
+  bool see(int depth, Json::parse_event_t event, const Json& value) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) open_.emplace_back();
+    if (event == Event::array_start) open_.emplace_back();  // its keys are none
+    if (event == Event::key) {
+      auto key = value.get<std::string>();
+      if (!open_.back().keys.insert(key).second)
+        throw JsonMistake(
+            format("the key '{}' comes twice", key.substr(0, longest_shown)), false);
+      open_.back().last = std::move(key);
+      return true;
+    }
+    if (event == Event::object_end || event == Event::array_end) open_.pop_back();
+    if (event == Event::object_start || event == Event::array_start) return true;
+    if (depth != level_ || open_.size() != static_cast<std::size_t>(level_)) return true;
+    if (open_.back().last.empty() && open_.back().keys.empty()) return true;  // of a list
+    const auto& object = level_ > 1 ? open_[open_.size() - 2].last : nothing_;
+    each_(object, open_.back().last, value);
+    return false;
+  }
+
+ private:
+  struct Open {
+    std::set<std::string> keys;
+    std::string last;
+  };
+  int level_;
+  const EachMember& each_;
+  std::vector<Open> open_;
+  const std::string nothing_;
+};
+
+}  // namespace
+
+void for_each_member(std::string_view text, int level, int depth,
+                     const EachMember& each) {
+  const std::string why = why_no_json(text, depth);
+  if (!why.empty()) throw JsonMistake(why, false);
+  if (text[text.find_first_not_of(" \t\r\n")] != '{')
+    throw JsonMistake("it is a list, not an object", false);
+  Reader reader(level, each);
+  const auto see = [&](int at, Json::parse_event_t event, const Json& value) {
+    return reader.see(at, event, value);
+  };
+  try {
+    [[maybe_unused]] const Json rest = Json::parse(text, see);
+  } catch (const Json::exception& error) {
+    const std::string reason = error.what();
+    throw JsonMistake(reason.substr(0, longest_shown),
+                      reason.find("UTF-8") != std::string::npos);
+  }
+}
+
+}  // namespace trireme::io

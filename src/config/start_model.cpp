@@ -1,0 +1,153 @@
+// The model that a deck starts from.
+// SPDX-License-Identifier: Apache-2.0
+// It speaks in the place of keys of the model that the deck lacks.
+#include "config/start_model.hpp"
+
+#include <algorithm>
+
+#include "config/deck_table.hpp"
+#include "config/keys.hpp"
+#include "io/deck_toml.hpp"
+
+namespace trireme::config {
+namespace {
+
+// The word of a choice that stands for a value.
+template <class T>
+std::string word_for(const Choice<T>& key, const T& value) {
+  std::string_view rest = key.choices;
+  while (true) {
+    const auto bar = rest.find('|');
+    const std::string_view word = rest.substr(0, bar);
+    if (key.meaning(word) == value) return format("\"{}\"", word);
+    require(bar != std::string_view::npos, "'{}' has no word for a value",
+            full_name(key));
+    rest.remove_prefix(bar + 1);
+  }
+}
+
+class Lines {
+ public:
+  void add(const io::DeckKey& key, const std::string& value) {
+    if (value != key.fallback) all_.push_back(full_name(key) + " = " + value);
+  }
+  void add(const io::DeckKey& key, std::int64_t value) {
+    add(key, std::to_string(value));
+  }
+  void add(const io::DeckKey& key, double value) { add(key, io::toml_real(value)); }
+  void add_flag(const io::DeckKey& key, bool value) {
+    add(key, std::string(value ? "true" : "false"));
+  }
+  std::vector<std::string> take() { return std::move(all_); }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+void add_rope(const kernels::RopeScaling& rope, Lines& lines) {
+  lines.add(key::rope.scaling, word_for(key::rope.scaling, rope.kind));
+  lines.add(key::rope.factor, rope.factor);
+  lines.add(key::rope.low_turns, rope.low);
+  lines.add(key::rope.high_turns, rope.high);
+  lines.add(key::rope.original, rope.original);
+  lines.add(key::rope.fast_turns, rope.fast);
+  lines.add(key::rope.slow_turns, rope.slow);
+  lines.add_flag(key::rope.whole_pairs, rope.whole_pairs);
+  lines.add(key::rope.attention_factor, rope.attention_factor);
+}
+
+void add_experts(const model::MoeSettings& moe, Lines& lines) {
+  lines.add(key::moe.experts, moe.experts);
+  lines.add(key::moe.top_k, moe.top_k);
+  lines.add(key::moe.shared_experts, moe.shared_experts);
+  lines.add(key::moe.expert_feed_forward, moe.expert_feed_forward);
+  lines.add(key::moe.dense_layers, moe.dense_layers);
+  lines.add(key::moe.router, word_for(key::moe.router, moe.router));
+  lines.add_flag(key::moe.normalise, moe.normalise);
+  lines.add(key::moe.scaling, moe.scaling);
+  lines.add(key::moe.capacity_factor, moe.capacity_factor);
+  lines.add(key::moe.aux_loss, moe.aux_loss);
+  lines.add(key::moe.z_loss, moe.z_loss);
+  lines.add_flag(key::moe.choice_bias, moe.choice_bias);
+  lines.add(key::moe.bias_update_rate, moe.bias_update_rate);
+}
+
+// How a model is trained, which the deck decides whatever it starts from.
+bool is_free(const std::string& key, const model::ModelConfig& m) {
+  const bool rotary = m.row().positions == model::Positions::rotary;
+  return (rotary && key == full_name(key::model.sequence)) ||
+         key == full_name(key::model.initializer_range) ||
+         key == full_name(key::moe.capacity_factor) ||
+         key == full_name(key::moe.aux_loss) || key == full_name(key::moe.z_loss) ||
+         key == full_name(key::moe.bias_update_rate);
+}
+
+// Whether the deck leaves the key to the program: it is not given, or as "auto" or 0.
+bool is_left_open(const io::Deck& deck, const io::DeckKey& key) {
+  const bool open = key.fallback == "0" || key.fallback == "\"auto\"";
+  return !deck.given(key) || (open && deck.is_default(key));
+}
+
+bool is_of_model(const io::DeckKey& key) {
+  return key.section.starts_with("model") && full_name(key) != "model.from" &&
+         full_name(key) != "model.z_loss";
+}
+
+}  // namespace
+
+std::vector<std::string> model_lines(const model::ModelConfig& m) {
+  Lines lines;
+  lines.add(key::model.architecture, word_for(key::model.architecture, m.architecture));
+  lines.add(key::model.layers, m.layers);
+  lines.add(key::model.hidden, m.hidden);
+  lines.add(key::model.heads, m.heads);
+  lines.add(key::model.kv_heads, m.kv_heads);
+  lines.add(key::model.head_width, m.own_head_width);
+  lines.add(key::model.feed_forward, m.feed_forward);
+  if (m.own_activation)
+    lines.add(key::model.activation, word_for(key::model.activation, m.own_activation));
+  lines.add(key::model.vocabulary, m.vocabulary);
+  lines.add(key::model.sequence, m.sequence);
+  const bool rotary = m.row().positions == model::Positions::rotary;
+  if (rotary) lines.add(key::model.rope_theta, m.rope_theta);
+  lines.add(key::model.norm_eps, m.norm_eps);
+  lines.add_flag(key::model.tie_embeddings, m.tie_embeddings);
+  lines.add(key::model.initializer_range, m.initializer_range);
+  lines.add(key::model.logit_cap, m.logit_cap);
+  if (rotary) add_rope(m.rope_scaling, lines);
+  if (m.has_experts()) add_experts(m.moe, lines);
+  return lines.take();
+}
+
+io::Deck load_with_model(const std::string& path, std::span<const std::string> overrides,
+                         const ReadModel& read_model) {
+  const auto table = deck_table();
+  io::Deck deck = io::Deck::load_leniently(path, overrides, table);
+  const std::string from = deck[key::model.from];
+  if (from.empty()) return deck;
+  require(static_cast<bool>(read_model), "this command does not read models");
+  const bool own = deck.given(key::model.sequence) && deck.sound(key::model.sequence);
+  const model::ModelConfig m =
+      read_model(from, own ? deck[key::model.sequence] : std::int64_t{0});
+  const io::Deck model = io::Deck::parse_leniently("", from, model_lines(m), table);
+  std::vector<std::string> open;
+  std::vector<io::DeckProblem> problems;
+  for (const io::DeckKey& key : table) {
+    if (!is_of_model(key)) continue;
+    const std::string name = full_name(key), value = model.value_text(key);
+    if (is_left_open(deck, key)) {
+      open.push_back(name + "=" + value);
+    } else if (deck.sound(key) && !is_free(name, m) && deck.value_text(key) != value) {
+      problems.push_back(
+          {deck.where(key), name, deck.value_text(key),
+           format("differs from {}, which '{}' has (model.from): remove the "
+                  "key, or start from another model",
+                  value, from)});
+    }
+  }
+  io::Deck filled = io::Deck::load_leniently(path, overrides, table, open, from);
+  filled.add_problems(problems);
+  return filled;
+}
+
+}  // namespace trireme::config

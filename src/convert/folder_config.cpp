@@ -1,0 +1,205 @@
+// config.json of a Hugging Face folder: the model that it describes, and back.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/folder_config.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "convert/config_fields.hpp"
+#include "convert/rope_config.hpp"
+#include "io/json_members.hpp"
+#include "io/plain_file.hpp"
+
+namespace trireme::convert {
+namespace {
+
+using model::HuggingFaceRow;
+using model::ModelConfig;
+using model::WindowRule;
+
+constexpr std::int64_t most_config_bytes = std::int64_t{1} << 22;
+constexpr int config_depth = 32;
+
+struct DTypeName {
+  std::string_view name;
+  DType dtype;
+};
+constexpr std::array dtype_names = {
+    DTypeName{"float32", DType::f32}, DTypeName{"bfloat16", DType::bf16},
+    DTypeName{"float16", DType::f16}, DTypeName{"float64", DType::f64}};
+
+// A JSON object in which no key comes twice.
+io::Json parse_object(const std::string& text, const std::string& source) {
+  io::Json json = io::Json::object();
+  try {
+    io::for_each_member(
+        text, 1, config_depth,
+        [&](const auto&, const auto& key, const io::Json& value) { json[key] = value; });
+  } catch (const io::JsonMistake& mistake) {
+    fail(Status::bad_content, "{}: is no JSON: {}", source, mistake.what());
+  }
+  return json;
+}
+
+std::string model_types() {
+  std::string all;
+  for (const HuggingFaceRow& row : model::hugging_face_rows)
+    all += (all.empty() ? "" : ", ") + std::string(row.model_type);
+  return all;
+}
+
+// By family and class: each must be one that this program has, and they belong together.
+const HuggingFaceRow& read_row(const ConfigFields& fields) {
+  require(fields.has("model_type"), Status::bad_content, "{}: 'model_type' is missing",
+          fields.source());
+  const std::string type = fields.text("model_type", "");
+  const auto* const row =
+      std::find_if(model::hugging_face_rows.begin(), model::hugging_face_rows.end(),
+                   [&](const HuggingFaceRow& each) { return each.model_type == type; });
+  if (row == model::hugging_face_rows.end())
+    fields.refuse("model_type", "is none that this program has: " + model_types());
+  if (!fields.has("architectures")) return *row;
+  const io::Json& classes = fields.value("architectures");
+  if (!classes.is_array() || classes.empty() || !classes[0].is_string() ||
+      classes[0].get<std::string>() != row->class_name)
+    fields.refuse("architectures", format("does not belong to model_type \"{}\": {} was "
+                                          "expected",
+                                          type, row->class_name));
+  return *row;
+}
+
+void check_neutral(const ConfigFields& fields, const HuggingFaceRow& row) {
+  if (fields.has("quantization_config"))
+    fields.refuse("quantization_config",
+                  "says that weights are quantized, which this program cannot read");
+  for (const model::NeutralKey& neutral : row.neutral)
+    if (fields.has(neutral.key) &&
+        fields.value(neutral.key) != io::Json::parse(neutral.value))
+      fields.refuse(neutral.key, format("is not available: this program computes {} only",
+                                        neutral.value));
+  const std::string activation = fields.text(row.keys.activation, row.activation);
+  if (activation != row.activation && activation != row.same_activation)
+    fields.refuse(row.keys.activation,
+                  format("is not available: this program computes \"{}\" for {}",
+                         row.activation, row.model_type));
+}
+
+// Of layers that say what they are, none is anything but full attention.
+bool all_layers_are_full(const ConfigFields& fields) {
+  if (!fields.has("layer_types")) return false;
+  const io::Json& types = fields.value("layer_types");
+  if (!types.is_array()) fields.refuse("layer_types", "is no list");
+  bool full = true;
+  for (const io::Json& type : types) {
+    if (type != "full_attention" && type != "sliding_attention")
+      fields.refuse("layer_types", "has layers that this program does not compute");
+    full = full && type == "full_attention";
+  }
+  return full;
+}
+
+std::int64_t read_window(const ConfigFields& fields, const HuggingFaceRow& row) {
+  constexpr auto key = "sliding_window";
+  if (row.window == WindowRule::none) return 0;
+  const bool full = all_layers_are_full(fields);
+  if (row.window == WindowRule::by_flag &&
+      (full || !fields.flag("use_sliding_window", false)))
+    return 0;
+  if (fields.is_given(key) && !fields.has(key)) return 0;  // null
+  return fields.integer(key, row.defaults.window, 1, INT32_MAX);
+}
+
+std::optional<DType> read_dtype(const ConfigFields& fields) {
+  const std::string_view key = fields.has("dtype") ? "dtype" : "torch_dtype";
+  if (!fields.has(key)) return {};
+  const std::string name = fields.text(key, "");
+  for (const DTypeName& each : dtype_names)
+    if (each.name == name) return each.dtype;
+  fields.refuse(key, "is no type of weights that this program has");
+}
+
+void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfig& m) {
+  const auto& keys = row.keys;
+  const auto& d = row.defaults;
+  constexpr std::int64_t most_width = 1 << 24, most_heads = 1 << 20;
+  m.layers = fields.integer(keys.layers, d.layers, 1, 100000);
+  m.hidden = fields.integer(keys.hidden, d.hidden, 1, most_width);
+  m.heads = fields.integer(keys.heads, d.heads, 1, most_heads);
+  const bool kv_null = fields.is_given(keys.kv_heads) && !fields.has(keys.kv_heads);
+  const std::int64_t kv = kv_null || d.kv_heads == 0 ? m.heads : d.kv_heads;
+  m.kv_heads = fields.integer(keys.kv_heads, kv, 1, most_heads);
+  require(m.heads % m.kv_heads == 0, Status::bad_content,
+          "{}: '{}' = {} must divide '{}' = {}", fields.source(), keys.kv_heads,
+          m.kv_heads, keys.heads, m.heads);
+  const bool width_null =
+      fields.is_given(keys.head_width) && !fields.has(keys.head_width);
+  const std::int64_t width =
+      fields.integer(keys.head_width, width_null ? 0 : d.head_width, 1, 1 << 16);
+  const bool divides = m.hidden % m.heads == 0;
+  require(divides || width > 0, Status::bad_content,
+          "{}: '{}' = {} must divide '{}' = {}", fields.source(), keys.heads, m.heads,
+          keys.hidden, m.hidden);
+  m.own_head_width = divides && width == m.hidden / m.heads ? 0 : width;
+  m.feed_forward = fields.integer(
+      keys.feed_forward, d.feed_forward > 0 ? d.feed_forward : 4 * m.hidden, 1, 1 << 28);
+  m.vocabulary = fields.integer("vocab_size", d.vocabulary, 1, INT32_MAX);
+  m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
+  if (!m.has_experts()) return;
+  m.moe.experts = fields.integer(keys.experts, 8, 1, 1 << 20);
+  m.moe.top_k = fields.integer(keys.top_k, 2, 1, 1 << 20);
+  require(m.moe.top_k <= m.moe.experts, Status::bad_content,
+          "{}: '{}' = {} is more than '{}' = {}", fields.source(), keys.top_k,
+          m.moe.top_k, keys.experts, m.moe.experts);
+}
+
+}  // namespace
+
+FolderConfig parse_folder_config(const std::string& text, const std::string& source) {
+  const io::Json json = parse_object(text, source);
+  const ConfigFields fields(json, source);
+  FolderConfig config;
+  config.row = &read_row(fields);
+  config.text = text;
+  const HuggingFaceRow& row = *config.row;
+  check_neutral(fields, row);
+  ModelConfig& m = config.model;
+  m.architecture = row.architecture;
+  read_sizes(fields, row, m);
+  m.norm_eps = fields.real(row.keys.norm_eps, row.defaults.norm_eps, 0, 1);
+  m.initializer_range = fields.real("initializer_range", 0.02, 0, 10);
+  m.tie_embeddings = fields.flag("tie_word_embeddings", row.defaults.tied);
+  if (m.row().positions == model::Positions::rotary) {
+    require(m.head_width() % 2 == 0, Status::bad_content,
+            "{}: heads have the width {}, and rotary positions need an even one", source,
+            m.head_width());
+    read_rope(fields, m.sequence, row.defaults.rope_theta, m);
+  }
+  config.window = read_window(fields, row);
+  config.dtype = read_dtype(fields);
+  return config;
+}
+
+FolderConfig read_folder_config(const std::string& folder) {
+  const Directory at = Directory::to_read(folder);
+  require(at.has(config_name), Status::missing_input,
+          "{}: there is no {} here, which says what the model is", folder, config_name);
+  const io::PlainFile file(at, config_name);
+  return parse_folder_config(file.text(most_config_bytes), file.path());
+}
+
+void check_window(const FolderConfig& config, std::int64_t sequence,
+                  const std::string& source) {
+  require(config.window == 0 || config.window >= sequence, Status::bad_content,
+          "{}: 'sliding_window' = {} is shorter than a sequence of {} tokens, and "
+          "attention here has no window: use sequences of {} tokens or less "
+          "(model.sequence, --sequence)",
+          source, config.window, sequence, config.window);
+}
+
+const HuggingFaceRow* row_for(model::Architecture architecture) {
+  for (const HuggingFaceRow& row : model::hugging_face_rows)
+    if (row.architecture == architecture) return &row;
+  return nullptr;
+}
+
+}  // namespace trireme::convert

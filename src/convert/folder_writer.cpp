@@ -1,0 +1,189 @@
+// Writing a checkpoint's model as a Hugging Face folder.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/folder_writer.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "base/directory.hpp"
+#include "base/memory.hpp"
+#include "convert/folder_config.hpp"
+#include "convert/kept_files.hpp"
+#include "io/files.hpp"
+#include "io/json_fields.hpp"
+#include "io/safetensors_folder.hpp"
+#include "model/whole_tensors.hpp"
+
+namespace trireme::convert {
+namespace {
+
+using model::Transform;
+
+struct Shard {
+  std::string name;
+  io::SafetensorsPlan plan;
+};
+
+DType stored_type(const io::CheckpointReader& checkpoint, const std::string& name) {
+  for (const auto& tensor : checkpoint.tensors())
+    if (tensor.path == "model/" + name) return tensor.dtype;
+  fail(Status::bad_content, "{}: has no tensor 'model/{}'", checkpoint.directory(), name);
+}
+
+std::string shard_name(std::size_t number, std::size_t of) {
+  if (of == 1) return io::safetensors_name;
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "model-%05zu-of-%05zu.safetensors", number, of);
+  return text.data();
+}
+
+// The model's tensors in its own order, cut where a file would grow too large.
+class Plan {
+ public:
+  Plan(const io::CheckpointReader& checkpoint, const model::ModelConfig& model,
+       const FolderOptions& options)
+      : row_(row_for(model.architecture)) {
+    require(row_ != nullptr, Status::bad_content,
+            "model.architecture = \"{}\" has no class in transformers", model.row().name);
+    std::vector<std::vector<io::SafetensorsTensor>> files(1);
+    std::int64_t filled = 0;
+    for (const auto& whole : model::whole_tensors(model)) {
+      const DType dtype = options.dtype.value_or(stored_type(checkpoint, whole.name));
+      if (!dtype_) dtype_ = dtype;
+      io::SafetensorsTensor tensor{whole.name, &io::safetensors_type(dtype), {}, 0, 0};
+      Shape shape = whole.shape;
+      if (transform_of(*row_, whole.name) == Transform::transpose)
+        shape = {shape[1], shape[0]};
+      for (int i = 0; i < shape.rank(); ++i) tensor.extents.push_back(shape[i]);
+      const std::int64_t bytes = io::safetensors_bytes(tensor);
+      if (filled > 0 && bytes > options.shard_bytes - filled) {
+        files.emplace_back();
+        filled = 0;
+      }
+      filled += bytes;
+      total_ += bytes;
+      ++count_;
+      files.back().push_back(std::move(tensor));
+    }
+    for (std::size_t i = 0; i < files.size(); ++i)
+      shards_.push_back(
+          {shard_name(i + 1, files.size()), io::SafetensorsPlan(std::move(files[i]))});
+  }
+
+  const model::HuggingFaceRow& row() const { return *row_; }
+  const std::vector<Shard>& shards() const { return shards_; }
+  DType dtype() const { return dtype_.value_or(DType::f32); }
+  std::int64_t bytes() const { return total_; }
+  std::int64_t count() const { return count_; }
+
+  std::string index() const {
+    io::Json json;
+    json["metadata"]["total_size"] = total_;
+    std::map<std::string, std::string> files;
+    for (const Shard& shard : shards_)
+      for (const auto& tensor : shard.plan.tensors()) files[tensor.name] = shard.name;
+    json["weight_map"] = files;
+    return json.dump(2) + "\n";
+  }
+
+ private:
+  const model::HuggingFaceRow* row_;
+  std::vector<Shard> shards_;
+  std::optional<DType> dtype_;
+  std::int64_t total_ = 0, count_ = 0;
+};
+
+// Its elements in the order of the file, on the host.
+Buffer load(const io::CheckpointReader& checkpoint, const io::SafetensorsTensor& tensor,
+            Transform transform) {
+  const Shape shape = *tensor.shape();
+  const DType dtype = *tensor.type->dtype;
+  const bool turned = transform == Transform::transpose;
+  const Shape whole = turned ? Shape{shape[1], shape[0]} : shape;
+  Shape begin = whole;
+  for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
+  Buffer own(Device::host(), dtype, whole, MemoryClass::data, "exported tensor");
+  checkpoint.read("model/" + tensor.name, whole, begin, own.view());
+  if (!turned) return own;
+  Buffer out(Device::host(), dtype, shape, MemoryClass::data, "transposed tensor");
+  const std::size_t element = size_of(dtype);
+  const auto* const from = static_cast<const std::byte*>(own.view().raw());
+  auto* const to = static_cast<std::byte*>(out.view().raw());
+  for (std::int64_t i = 0; i < shape[0]; ++i)
+    for (std::int64_t j = 0; j < shape[1]; ++j)
+      std::memcpy(to + static_cast<std::size_t>(i * shape[1] + j) * element,
+                  from + static_cast<std::size_t>(j * shape[0] + i) * element, element);
+  return out;
+}
+
+void write_shard(const io::CheckpointReader& checkpoint, const Plan& plan,
+                 const Directory& folder, const Shard& shard) {
+  io::SafetensorsWriter writer(folder, shard.name, shard.plan);
+  for (const auto& tensor : shard.plan.tensors())
+    writer.write(load(checkpoint, tensor, transform_of(plan.row(), tensor.name)).view());
+  writer.close();
+}
+
+// What is not a tensor: the index, config.json and the files that the model came with.
+void write_rest(const io::CheckpointReader& checkpoint, const model::ModelConfig& model,
+                const Plan& plan, const Directory& folder) {
+  std::string kept;
+  for (const KeptFile& file : kept_files(checkpoint)) {
+    if (file.name == config_name) {
+      kept = file.bytes;
+    } else {
+      io::write_text_atomically(folder, file.name, file.bytes);
+    }
+  }
+  if (plan.shards().size() > 1)
+    io::write_text_atomically(folder, io::safetensors_index_name, plan.index());
+  io::write_text_atomically(folder, config_name,
+                            folder_config_text(model, plan.dtype(), kept));
+}
+
+}  // namespace
+
+WrittenFolder write_folder(comm::World& world, const io::CheckpointReader& checkpoint,
+                           const model::ModelConfig& model, const std::string& path,
+                           const FolderOptions& options) {
+  const std::string name = last_name_of(path), temporary = "." + name + ".tmp";
+  std::optional<Plan> plan;
+  world.agree([&] {
+    plan.emplace(checkpoint, model, options);
+    folder_config_text(model, plan->dtype(), "");  // before anything is written
+    if (world.rank() != 0) return;
+    io::make_directories(parent_of(path));
+    const Directory parent(parent_of(path));
+    require(!parent.has(name), Status::cannot_create,
+            "{}: is there already; nothing is replaced", path);
+    require(parent.remove_tree(temporary), Status::cannot_create,
+            "{}: left by an earlier conversion, cannot be removed",
+            parent.path_of(temporary));
+    parent.make(temporary);
+  });
+  const auto at = [&] { return Directory(parent_of(path)).open(temporary); };
+  try {
+    world.agree([&] {
+      const auto size = static_cast<std::size_t>(world.size());
+      for (auto i = static_cast<std::size_t>(world.rank()); i < plan->shards().size();
+           i += size)
+        write_shard(checkpoint, *plan, at(), plan->shards()[i]);
+    });
+    world.agree([&] {
+      if (world.rank() != 0) return;
+      const Directory folder = at();
+      write_rest(checkpoint, model, *plan, folder);
+      folder.sync();
+      const Directory parent(parent_of(path));
+      parent.rename(temporary, name);
+      parent.sync();
+    });
+  } catch (const comm::Agreed&) {
+    if (world.rank() == 0) Directory(parent_of(path)).remove_tree(temporary);
+    throw;
+  }
+  return {plan->count(), static_cast<std::int64_t>(plan->shards().size()), plan->bytes()};
+}
+
+}  // namespace trireme::convert

@@ -1,0 +1,28 @@
+// Files of a Hugging Face folder that go with a model through its checkpoints.
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint holds each as a tensor of bytes, "folder/<name>", with a digest as all
+// tensors have; export writes them again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint.hpp"
+
+namespace trireme::convert {
+
+struct KeptFile {
+  std::string name;
+  std::string bytes;
+};
+
+// Of a folder: config.json, tokenizer and settings of generation. Of a checkpoint: what
+// it holds. Throws as the readers do, and Error(bad_content) above 256 MiB a file.
+std::vector<KeptFile> kept_files(const std::string& folder);
+std::vector<KeptFile> kept_files(const io::CheckpointReader& checkpoint);
+
+// As boxes of a checkpoint, which one rank writes. `files` outlive them.
+std::vector<io::TensorBox> kept_boxes(std::vector<KeptFile>& files);
+
+}  // namespace trireme::convert

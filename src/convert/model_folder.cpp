@@ -1,0 +1,196 @@
+// ModelFolder: a Hugging Face folder as a source of a model's tensors.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/model_folder.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/memory.hpp"
+#include "io/checkpoint.hpp"
+#include "io/element_convert.hpp"
+#include "io/host_copy.hpp"
+
+namespace trireme::convert {
+namespace {
+
+using model::Transform;
+
+constexpr std::string_view prefix = "model/";
+constexpr std::size_t most_listed = 50;
+
+Shape transposed(const Shape& shape) { return {shape[1], shape[0]}; }
+
+Shape stored_shape(const FolderTensor& tensor) {
+  return tensor.transform == Transform::transpose ? transposed(tensor.whole.shape)
+                                                  : tensor.whole.shape;
+}
+
+// out = the transpose of `from`, both matrices of elements of one type.
+void transpose(const TensorView& from, const TensorView& out) {
+  const std::size_t element = size_of(out.dtype());
+  const auto* const source = static_cast<const std::byte*>(from.raw());
+  auto* const target = static_cast<std::byte*>(out.raw());
+  const std::int64_t rows = out.dim(0), columns = out.dim(1);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      std::memcpy(target + static_cast<std::size_t>(i * out.stride(0) + j) * element,
+                  source + static_cast<std::size_t>(j * from.stride(0) + i) * element,
+                  element);
+}
+
+std::string shape_text(const io::SafetensorsTensor& tensor) {
+  std::string text;
+  for (const std::int64_t extent : tensor.extents)
+    text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
+bool ends_with_any(std::string_view name, std::span<const std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](std::string_view end) { return name.ends_with(end); });
+}
+
+}  // namespace
+
+ModelFolder::ModelFolder(const std::string& path)
+    : config_(read_folder_config(path)), files_(path) {
+  match();
+  check_tied_head();
+}
+
+// Some files lack the base's prefix from all names; the embedding of a tied model may
+// stand under the head's name.
+const io::SafetensorsFolder::Tensor* ModelFolder::find(const std::string& name) const {
+  const auto& row = *config_.row;
+  if (const auto* found = files_.find(name)) return found;
+  if (name.starts_with(row.base))
+    if (const auto* found = files_.find(std::string_view(name).substr(row.base.size())))
+      return found;
+  const auto& names = config_.model.row().names;
+  if (config_.model.tie_embeddings && name == std::string(names.tokens) + ".weight")
+    return files_.find(std::string(names.head) + ".weight");
+  return nullptr;
+}
+
+void ModelFolder::match() {
+  std::vector<std::string> wrong;
+  std::set<std::string_view> used;
+  for (auto& whole : model::whole_tensors(config_.model)) {
+    FolderTensor tensor{std::move(whole), nullptr, Transform::copy};
+    const std::string& name = tensor.whole.name;
+    tensor.transform = transform_of(*config_.row, name);
+    tensor.stored = find(name);
+    if (tensor.stored == nullptr) {
+      wrong.push_back(format("'{}' of {} is missing", name, stored_shape(tensor)));
+      continue;
+    }
+    const auto& entry = tensor.stored->entry;
+    used.insert(entry.name);
+    if (entry.shape() != stored_shape(tensor))
+      wrong.push_back(format("'{}' has the shape {}, where {} was expected", entry.name,
+                             shape_text(entry), stored_shape(tensor)));
+    else if (!entry.type->dtype || !io::converts(*entry.type->dtype, DType::f32))
+      wrong.push_back(format("'{}' holds {}, which is no floating type of this program",
+                             entry.name, entry.type->name));
+    by_name_[name] = tensors_.size();
+    tensors_.push_back(std::move(tensor));
+  }
+  const std::string head = std::string(config_.model.row().names.head) + ".weight";
+  for (const auto& stored : files_.tensors()) {
+    const std::string& name = stored.entry.name;
+    const bool tied_head = config_.model.tie_embeddings && name == head;
+    if (!used.contains(name) && !tied_head && !ends_with_any(name, config_.row->buffers))
+      wrong.push_back(format("'{}' is no tensor of this model", name));
+  }
+  if (wrong.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(wrong.size(), most_listed); ++i)
+    text += "\n  " + wrong[i];
+  if (wrong.size() > most_listed)
+    text += format("\n  and {} more", wrong.size() - most_listed);
+  fail(Status::bad_content, "{}: the tensors are not those of {} that {} describes:{}",
+       path(), config_.row->class_name, config_name, text);
+}
+
+// Of a tied model that has a head as well the two must be the same bytes: transformers
+// would otherwise not tie them.
+void ModelFolder::check_tied_head() const {
+  const auto& names = config_.model.row().names;
+  if (!config_.model.tie_embeddings) return;
+  const auto* head = files_.find(std::string(names.head) + ".weight");
+  const FolderTensor& table =
+      tensors_.at(by_name_.at(std::string(names.tokens) + ".weight"));
+  if (head == nullptr || head == table.stored) return;
+  const Shape shape = table.whole.shape;
+  bool same =
+      head->entry.type == table.stored->entry.type && head->entry.shape() == shape;
+  constexpr std::int64_t some_rows = 1024;
+  for (std::int64_t row = 0; same && row < shape[0]; row += some_rows) {
+    const Shape part = {std::min(some_rows, shape[0] - row), shape[1]};
+    const DType dtype = *head->entry.type->dtype;
+    const Buffer a(Device::host(), dtype, part, MemoryClass::data, "head");
+    const Buffer b(Device::host(), dtype, part, MemoryClass::data, "embedding");
+    files_.read(*head, {row, 0}, a.view());
+    files_.read(*table.stored, {row, 0}, b.view());
+    same = std::memcmp(a.view().raw(), b.view().raw(), a.bytes()) == 0;
+  }
+  require(same, Status::bad_content,
+          "{}: 'tie_word_embeddings' is true, but '{}' differs from '{}': write "
+          "\"tie_word_embeddings\": false in {} if both are meant",
+          path(), head->entry.name, table.stored->entry.name, config_name);
+}
+
+void ModelFolder::read(const std::string& path, const Shape& whole, const Shape& begin,
+                       const TensorView& out) const {
+  const auto found = path.starts_with(prefix)
+                         ? by_name_.find(std::string_view(path).substr(prefix.size()))
+                         : by_name_.end();
+  require(found != by_name_.end(), Status::bad_content, "{}: has no tensor '{}'",
+          files_.path(), path);
+  const FolderTensor& tensor = tensors_[found->second];
+  require(tensor.whole.shape == whole, Status::bad_content,
+          "{}: the tensor '{}' has the shape {}, but {} is wanted", files_.path(), path,
+          tensor.whole.shape, whole);
+  io::HostCopy host;
+  host.write(out, [&](const TensorView& view) {
+    if (tensor.transform == Transform::copy) {
+      files_.read(*tensor.stored, begin, view);
+      return;
+    }
+    const Buffer box(Device::host(), view.dtype(), transposed(view.shape()),
+                     MemoryClass::data, "transposed tensor");
+    files_.read(*tensor.stored, transposed(begin), box.view());
+    transpose(box.view(), view);
+  });
+}
+
+std::vector<std::string> other_files(const Directory& folder) {
+  std::vector<std::string> names;
+  for (const auto& name : folder.names()) {
+    const bool text = name.ends_with(".json") || name.ends_with(".txt") ||
+                      name.ends_with(".jinja") || name.ends_with(".model") ||
+                      name.ends_with(".tiktoken");
+    const bool weights = name.ends_with(".index.json") || name == config_name;
+    if (text && !weights && folder.is_file(name)) names.push_back(name);
+  }
+  return names;
+}
+
+bool is_model_folder(const std::string& path) {
+  struct stat status {};
+  const auto has = [&](const char* name) {
+    return ::lstat((path + "/" + name).c_str(), &status) == 0;
+  };
+  return has(config_name) || has(io::safetensors_name) || has(io::safetensors_index_name);
+}
+
+std::unique_ptr<io::TensorSource> open_tensors(const std::string& path, int part,
+                                               int parts) {
+  if (is_model_folder(path)) return std::make_unique<ModelFolder>(path);
+  return std::make_unique<io::CheckpointReader>(path, part, parts);
+}
+
+}  // namespace trireme::convert

@@ -1,0 +1,101 @@
+# Makes the tiny Hugging Face folders of tests/reference/folders. See README.md.
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: python make_folders.py [FOLDER]. Writes FOLDER/<case>/, its logits in
+FOLDER/<case>.h5 and the tokens that all cases share in FOLDER/tokens.h5."""
+
+import json
+import os
+import shutil
+import sys
+
+import h5py
+import numpy as np
+import torch
+import transformers
+
+SEQUENCE, WINDOWS, VOCABULARY = 16, 2, 67
+COMMON = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "intermediate_size": 20, "vocab_size": VOCABULARY,
+          "max_position_embeddings": SEQUENCE, "bos_token_id": 0, "eos_token_id": 1}
+
+
+def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settings):
+    if kind == "GPT2":
+        config = transformers.GPT2Config(
+            n_positions=SEQUENCE, n_layer=2, n_embd=24, n_head=4, vocab_size=VOCABULARY,
+            bos_token_id=0, eos_token_id=1, **settings)
+        return transformers.GPT2LMHeadModel, config, shards, dtype
+    rope = {"rope_type": "default", **(rope or {}), "rope_theta": theta}
+    config = getattr(transformers, kind + "Config")(
+        **{**COMMON, "rope_parameters": rope, **settings})
+    return getattr(transformers, kind + "ForCausalLM"), config, shards, dtype
+
+
+CASES = {
+    "llama": case("Llama", theta=500000.0, rope={
+        "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 8}),
+    "llama_yarn": case("Llama", head_dim=10, tie_word_embeddings=True, rope={
+        "rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8}),
+    "llama_linear": case("Llama", shards=3, dtype=torch.bfloat16, num_key_value_heads=1,
+                         rope={"rope_type": "linear", "factor": 2.0}),
+    "mistral": case("Mistral", sliding_window=None, head_dim=6),
+    "qwen2": case("Qwen2", theta=1e6, tie_word_embeddings=True),
+    "qwen3": case("Qwen3", theta=1e6, head_dim=10, shards=2),
+    "mixtral": case("Mixtral", theta=1e6, sliding_window=None, num_local_experts=6,
+                    num_experts_per_tok=2, shards=2),
+    "gpt2": case("GPT2", tie_word_embeddings=True),
+    "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
+}
+
+
+def randomise(model, rng):
+    for name, parameter in model.named_parameters():
+        normal = rng.standard_normal(tuple(parameter.shape))
+        values = 0.15 * normal if parameter.dim() > 1 else 0.1 * normal
+        if name.endswith("weight") and parameter.dim() == 1:
+            values = 1.0 + 0.2 * normal
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+
+
+def write(folder, name, tokens, kind, config, shards, dtype):
+    model = kind(config).eval()
+    randomise(model, np.random.default_rng(len(name)))
+    model = model.to(dtype)
+    path = os.path.join(folder, name)
+    shutil.rmtree(path, ignore_errors=True)
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    model.save_pretrained(path, max_shard_size=size // shards + 1 if shards > 1 else "1GB")
+    # A key that no program knows, and a tokenizer that nobody reads.
+    file = os.path.join(path, "config.json")
+    with open(file) as source:
+        settings = json.load(source)
+    settings["of_nobody"] = {"kept": [1, 2]}
+    with open(file, "w") as target:
+        json.dump(settings, target, indent=2, sort_keys=True)
+    with open(os.path.join(path, "tokenizer.json"), "w") as target:
+        json.dump({"version": "1.0", "case": name}, target)
+    with torch.no_grad():
+        windows = torch.from_numpy(tokens[:SEQUENCE * WINDOWS]).reshape(WINDOWS, SEQUENCE)
+        logits = model.float()(input_ids=windows, use_cache=False).logits
+    with h5py.File(path + ".h5", "w") as target:
+        target["logits"] = logits.reshape(SEQUENCE * WINDOWS, -1).numpy()
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), "folders")
+    torch.set_num_threads(1)
+    os.makedirs(folder, exist_ok=True)
+    tokens = np.random.default_rng(1).integers(
+        0, VOCABULARY, SEQUENCE * WINDOWS + 1).astype(np.int64)
+    tokens[:2] = 0, VOCABULARY - 1
+    with h5py.File(os.path.join(folder, "tokens.h5"), "w") as target:
+        target["tokens"] = tokens.astype(np.int32)
+    for name, (kind, config, shards, dtype) in CASES.items():
+        write(folder, name, tokens, kind, config, shards, dtype)
+
+
+if __name__ == "__main__":
+    main()
