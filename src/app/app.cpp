@@ -23,6 +23,7 @@ constexpr std::array commands = {
     Command{"train", train, true}, Command{"plan", plan},
     Command{"generate", generate}, Command{"evaluate", evaluate},
     Command{"inspect", inspect},   Command{"bench", bench},
+    Command{"encode", encode},     Command{"decode", decode},
     Command{"sweep", sweep},       Command{"report", report},
     Command{"help", help},         Command{"--help", help},
     Command{"-h", help},           Command{"--version", version},

@@ -19,6 +19,8 @@ int generate(comm::World& world, const Arguments& arguments);
 int evaluate(comm::World& world, const Arguments& arguments);
 int inspect(comm::World& world, const Arguments& arguments);
 int bench(comm::World& world, const Arguments& arguments);
+int encode(comm::World& world, const Arguments& arguments);
+int decode(comm::World& world, const Arguments& arguments);
 int sweep(comm::World& world, const Arguments& arguments);
 int report(comm::World& world, const Arguments& arguments);
 int help(comm::World& world, const Arguments& arguments);

@@ -23,6 +23,10 @@ constexpr std::string_view overview_text =
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--device auto|cpu|cuda]
   inspect  CHECKPOINT [--verify]            list tensors, or only verify digests
+  encode   --tokenizer F                    lines of text to ids; F: a tokenizer.json or its folder
+           [--json] [--no-special-tokens]
+  decode   --tokenizer F                    lines of ids, JSON arrays, to text
+           [--json] [--skip-special-tokens]
   sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
            --status FILE                    the state of every point, and the best
