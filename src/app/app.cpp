@@ -24,9 +24,10 @@ constexpr std::array commands = {
     Command{"generate", generate}, Command{"evaluate", evaluate},
     Command{"inspect", inspect},   Command{"bench", bench},
     Command{"encode", encode},     Command{"decode", decode},
-    Command{"sweep", sweep},       Command{"report", report},
-    Command{"help", help},         Command{"--help", help},
-    Command{"-h", help},           Command{"--version", version},
+    Command{"tokenize", tokenize}, Command{"sweep", sweep},
+    Command{"report", report},     Command{"help", help},
+    Command{"--help", help},       Command{"-h", help},
+    Command{"--version", version},
 };
 
 [[noreturn]] void refuse(const std::string& name) {

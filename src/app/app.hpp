@@ -21,6 +21,7 @@ int inspect(comm::World& world, const Arguments& arguments);
 int bench(comm::World& world, const Arguments& arguments);
 int encode(comm::World& world, const Arguments& arguments);
 int decode(comm::World& world, const Arguments& arguments);
+int tokenize(comm::World& world, const Arguments& arguments);
 int sweep(comm::World& world, const Arguments& arguments);
 int report(comm::World& world, const Arguments& arguments);
 int help(comm::World& world, const Arguments& arguments);

@@ -23,7 +23,9 @@ constexpr std::string_view overview_text =
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--device auto|cpu|cuda]
   inspect  CHECKPOINT [--verify]            list tensors, or only verify digests
-  encode   --tokenizer F                    lines of text to ids; F: a tokenizer.json or its folder
+  tokenize FILES... --tokenizer F -o OUT.h5 text or JSON lines to a token file
+           [--field NAME] [--end-token TEXT] [--threads N]
+  encode   --tokenizer F                    lines of text to ids; F: tokenizer.json, its folder
            [--json] [--no-special-tokens]
   decode   --tokenizer F                    lines of ids, JSON arrays, to text
            [--json] [--skip-special-tokens]

@@ -6,15 +6,19 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/json_fields.hpp"
 
 namespace trireme::text {
 
 Json parse_json(std::string_view text, const std::string& source) {
-  constexpr int depth = 100;
-  const std::string why = io::why_no_json(text, depth);
-  require(why.empty(), Status::bad_content, "{}: is no JSON: {}", source, why);
-  return Json::parse(text);
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    const std::string_view what = error.what();
+    const auto begin = what.find("] ");
+    fail(Status::bad_content, "{}: is no JSON: {}", source,
+         one_line(what.substr(begin == what.npos ? 0 : begin + 2)));
+  }
 }
 
 bool ConfigNode::has(const char* key) const {

@@ -26,6 +26,7 @@ struct TokenizerState {
   std::unique_ptr<PostProcessor> post_processor;
   std::unique_ptr<Decoder> decoder;
   AddedTokens added;
+  bool joins_bytes = false;  // the decoder reads runs of <0x41> as a whole
 };
 
 namespace {
@@ -88,6 +89,8 @@ void Tokenizer::read(std::string_view json, const std::string& source) {
       make_pre_tokenizer(part("pre_tokenizer"), state_->model->takes_bytes());
   state_->post_processor = make_post_processor(part("post_processor"));
   state_->decoder = make_decoder(part("decoder"));
+  state_->joins_bytes =
+      part("decoder").value().dump().find("\"ByteFallback\"") != std::string::npos;
   state_->added =
       AddedTokens(part("added_tokens"), *state_->model, state_->normalizer.get());
 }
@@ -235,6 +238,12 @@ bool Tokenizer::is_special(std::int32_t id) const {
   return added != nullptr && added->special;
 }
 
+bool Tokenizer::may_join(std::int32_t id) const {
+  const std::string* token = token_of(id);
+  return state_->joins_bytes && token != nullptr && token->size() == 6 &&
+         token->starts_with("<0x") && token->ends_with('>');
+}
+
 const std::string& Tokenizer::digest() const { return state_->digest; }
 
 std::optional<std::int32_t> Tokenizer::end_token() const {
@@ -271,6 +280,7 @@ std::optional<std::int32_t> Tokenizer::end_token() const {
 
 std::string StreamDecoder::put(std::int32_t id) {
   window_.push_back(id);
+  if (tokenizer_.may_join(id)) return "";
   std::string text = tokenizer_.decode(window_, skip_special_);
   if (text.size() <= prefix_.size() || text.ends_with("\uFFFD")) return "";
   std::string added = text.substr(prefix_.size());

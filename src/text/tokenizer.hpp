@@ -56,6 +56,8 @@ class Tokenizer {
   std::optional<std::int32_t> id_of(std::string_view token) const;
   const std::string* token_of(std::int32_t id) const;  // null: no token
   bool is_special(std::int32_t id) const;
+  // A byte of a run that is decoded as a whole: the next token may change its text.
+  bool may_join(std::int32_t id) const;
   // XXH3-128 of the file.
   const std::string& digest() const;
   // The token that ends a document: eos_token of tokenizer_config.json beside the file,
