@@ -1,5 +1,4 @@
-// Added tokens: texts that are found before anything else is done, and are one token
-// each.
+// Added tokens: texts that are found before all else, and are one token each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -72,7 +72,7 @@ void Bpe::add_merges(const ConfigNode& node) {
 void Bpe::encode(std::string_view piece, std::vector<Token>& out,
                  Workspace& workspace) const {
   if (workspace.owner != this) {
-    workspace.cache = PieceCache();
+    if (workspace.owner != nullptr) workspace.cache = PieceCache();
     workspace.owner = this;
   }
   if (!cuts_) return encode_part(piece, out, workspace);

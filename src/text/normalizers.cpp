@@ -162,8 +162,9 @@ std::unique_ptr<Normalizer> make_bert(const ConfigNode& node) {
   std::vector<std::unique_ptr<Normalizer>> parts;
   if (node.boolean("clean_text", true))
     parts.push_back(each_character([](std::string& out, char32_t c) {
-      const bool blank = c == '\t' || c == '\n' || c == '\r' || is_space(c);
-      const bool control = !blank && is_in(c, others & ~bit(Category::Cn));
+      const bool line = c == '\t' || c == '\n' || c == '\r';
+      const bool control = !line && is_in(c, others & ~bit(Category::Cn));
+      const bool blank = line || is_space(c);
       if (c != 0 && c != 0xFFFD && !control) append(out, blank ? U' ' : c);
     }));
   if (node.boolean("handle_chinese_chars", true))

@@ -83,11 +83,15 @@ inline bool is_in(char32_t code, Categories set) {
 }
 // The 25 characters of White_Space.
 inline bool is_space(char32_t code) { return (properties(code) & white_space_flag) != 0; }
-// \w of Oniguruma: alphabetic characters, marks, decimal digits, connectors.
-inline bool is_word(char32_t code) { return (properties(code) & word_flag) != 0; }
-// The same of Rust's regular expressions, which joiners belong to too.
+// \w of Rust's regular expressions: alphabetic characters, marks, decimal digits,
+// connectors, joiners.
 inline bool is_rust_word(char32_t code) {
-  return is_word(code) || code == 0x200C || code == 0x200D;
+  return (properties(code) & word_flag) != 0 || code == 0x200C || code == 0x200D;
+}
+// \w of Oniguruma: without joiners, but with small digits and fractions of Latin-1.
+inline bool is_word(char32_t code) {
+  return (properties(code) & word_flag) != 0 || code == 0xB2 || code == 0xB3 ||
+         code == 0xB9 || (code >= 0xBC && code <= 0xBE);
 }
 // A mark that Unicode 9.0 had.
 inline bool is_old_mark(char32_t code) { return (properties(code) & old_mark_flag) != 0; }

@@ -7,8 +7,9 @@
 namespace trireme::text {
 namespace {
 
-constexpr std::size_t slot_count = std::size_t{1} << 17;
-constexpr std::size_t most_used = slot_count / 2;
+// Slots at first, for who encodes one short text, and at most.
+constexpr std::size_t least_slots = std::size_t{1} << 8;
+constexpr std::size_t most_slots = std::size_t{1} << 17;
 constexpr std::size_t most_tokens = std::size_t{1} << 20;
 
 // A multiplication for each 8 bytes; who fills the cache with collisions slows only
@@ -31,11 +32,12 @@ std::uint64_t hash_of(std::string_view piece) {
 
 }  // namespace
 
-PieceCache::PieceCache() : slots_(slot_count) {}
+PieceCache::PieceCache() : slots_(least_slots) {}
 
 const PieceCache::Slot& PieceCache::slot_of(std::string_view piece,
                                             std::uint64_t hash) const {
-  for (std::size_t at = hash % slot_count;; at = (at + 1) % slot_count) {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
     if (slot.key_bytes == 0) return slot;
     if (slot.hash == hash && slot.key_bytes == piece.size() &&
@@ -53,7 +55,8 @@ bool PieceCache::find(std::string_view piece, std::span<const Token>& tokens) co
 
 void PieceCache::add(std::string_view piece, std::span<const Token> tokens) {
   if (piece.empty() || piece.size() > longest_piece) return;
-  if (used_ >= most_used || tokens_.size() + tokens.size() > most_tokens) clear();
+  if (used_ >= slots_.size() / 2) grow();
+  if (tokens_.size() + tokens.size() > most_tokens) clear();
   const std::uint64_t hash = hash_of(piece);
   auto& slot = const_cast<Slot&>(slot_of(piece, hash));
   if (slot.key_bytes != 0) return;
@@ -66,8 +69,20 @@ void PieceCache::add(std::string_view piece, std::span<const Token> tokens) {
   ++used_;
 }
 
+void PieceCache::grow() {
+  if (slots_.size() >= most_slots) return clear();
+  std::vector<Slot> old(slots_.size() * 2);
+  old.swap(slots_);
+  for (const Slot& slot : old) {
+    std::size_t at = slot.hash & (slots_.size() - 1);
+    while (slot.key_bytes != 0 && slots_[at].key_bytes != 0)
+      at = (at + 1) & (slots_.size() - 1);
+    if (slot.key_bytes != 0) slots_[at] = slot;
+  }
+}
+
 void PieceCache::clear() {
-  slots_.assign(slot_count, {});
+  slots_.assign(slots_.size(), {});
   keys_.clear();
   tokens_.clear();
   used_ = 0;

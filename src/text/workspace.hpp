@@ -30,6 +30,7 @@ class PieceCache {
     std::uint16_t key_bytes = 0, count = 0;  // key_bytes = 0: free
   };
   const Slot& slot_of(std::string_view piece, std::uint64_t hash) const;
+  void grow();
   void clear();
 
   std::vector<Slot> slots_;
