@@ -18,6 +18,10 @@ find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 add_library(xxhash::xxhash INTERFACE IMPORTED)  # used as a header: XXH_INLINE_ALL
 target_include_directories(xxhash::xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
 
+find_package(PCRE2 REQUIRED)  # patterns of tokenizers
+find_package(ZLIB REQUIRED)
+find_package(Zstd REQUIRED)
+
 if(TRIREME_FETCH_DEPENDENCIES)
   include(TriremeFetch)
 else()

@@ -20,6 +20,7 @@ packages=(
   libtrilinos-kokkos-dev libtrilinos-kokkos-13.2 trilinos-dev
   libdnnl-dev libopenblas-openmp-dev
   libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
+  libpcre2-dev zlib1g-dev libzstd-dev
 )
 optional=()  # tests that want them are skipped without
 case $preset in

@@ -23,10 +23,11 @@ constexpr std::array commands = {
     Command{"train", train, true}, Command{"plan", plan},
     Command{"generate", generate}, Command{"evaluate", evaluate},
     Command{"inspect", inspect},   Command{"convert", convert},
-    Command{"bench", bench},       Command{"sweep", sweep},
-    Command{"report", report},     Command{"help", help},
-    Command{"--help", help},       Command{"-h", help},
-    Command{"--version", version},
+    Command{"tokenize", tokenize}, Command{"encode", encode},
+    Command{"decode", decode},     Command{"bench", bench},
+    Command{"sweep", sweep},       Command{"report", report},
+    Command{"help", help},         Command{"--help", help},
+    Command{"-h", help},           Command{"--version", version},
 };
 
 [[noreturn]] void refuse(const std::string& name) {

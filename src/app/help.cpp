@@ -27,6 +27,12 @@ constexpr std::string_view overview_text =
                                             Hugging Face folder what it is, as a deck
   convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
            [--dtype T] [--shard-bytes N]
+  tokenize FILES... --tokenizer F -o OUT.h5 text or JSON lines to a token file
+           [--field NAME] [--end-token TEXT] [--threads N]
+  encode   --tokenizer F                    lines of text to ids; F: tokenizer.json, its folder
+           [--json] [--no-special-tokens]
+  decode   --tokenizer F                    lines of ids, JSON arrays, to text
+           [--json] [--skip-special-tokens]
   sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
            --status FILE                    the state of every point, and the best

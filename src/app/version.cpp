@@ -9,6 +9,8 @@
 #include "io/hdf5_file.hpp"
 #include "kernels/runtime/cuda_version.hpp"
 #include "kernels/runtime/runtime.hpp"
+#include "text/byte_source.hpp"
+#include "text/pattern.hpp"
 
 namespace trireme::app {
 
@@ -31,6 +33,9 @@ int version(comm::World& world, const Arguments& given) {
   for (const auto& [name, value] : comm::library_versions())
     log::info("{}: {}", name, value);
   log::info("HDF5: {}", io::hdf5_version());
+  log::info("PCRE2: {}", text::pcre2_version());
+  for (const auto& [name, value] : text::unpacker_versions())
+    log::info("{}: {}", name, value);
   for (const auto& [name, value] : kernels::library_versions())
     log::info("{}: {}", name, value);
   return 0;

@@ -69,6 +69,10 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
               m.own_head_width * m.heads == m.hidden,
           Status::bad_content, "model.head_width = {} cannot be written for {}",
           m.own_head_width, row->model_type);
+  require(m.logit_cap == 0, Status::bad_content,
+          "model.logit_cap = {} is unknown to {}: the model cannot be written as a "
+          "Hugging Face folder",
+          m.logit_cap, row->class_name);
   require(m.moe.capacity_factor == 0, Status::bad_content,
           "model.moe.capacity_factor = {} drops tokens, which transformers does not",
           m.moe.capacity_factor);
@@ -83,8 +87,8 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads &&
          a.head_width() == b.head_width() && a.feed_forward == b.feed_forward &&
          a.vocabulary == b.vocabulary && a.norm_eps == b.norm_eps &&
-         a.tie_embeddings == b.tie_embeddings && a.rope_theta == b.rope_theta &&
-         a.rope_scaling == b.rope_scaling && same_experts;
+         a.tie_embeddings == b.tie_embeddings && a.logit_cap == b.logit_cap &&
+         a.rope_theta == b.rope_theta && a.rope_scaling == b.rope_scaling && same_experts;
 }
 
 }  // namespace

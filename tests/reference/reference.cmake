@@ -5,3 +5,4 @@ trireme_test(reference_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/reference_test.cpp
 trireme_test(muon_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/muon_test.cpp USES optim)
 target_compile_definitions(muon_test PRIVATE
   MUON_REFERENCE="${CMAKE_CURRENT_LIST_DIR}/muon.txt")
+trireme_test(tokenizers_test SOURCES tokenizers_test.cpp USES text)

@@ -18,6 +18,7 @@ inline constexpr std::array layers = {
     Layer{"kernels", "kernels", "base"},
     Layer{"comm", "comm", "base kernels"},
     Layer{"io", "io", "base comm"},
+    Layer{"text", "src/text", "base io"},
     Layer{"parallel", "src/parallel", "base comm kernels"},
     Layer{"nn", "src/nn", "base kernels parallel"},
     Layer{"model", "src/model", "base kernels parallel nn"},
@@ -35,7 +36,7 @@ inline constexpr std::array layers = {
     Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
     Layer{"app", "src/app",
           "base kernels comm io parallel nn model optim schedule config engine launch "
-          "plan train infer convert"},
+          "plan train infer convert text"},
 };
 
 // Third-party headers whose name starts with `prefix` belong to `owners`.
@@ -57,9 +58,11 @@ inline constexpr std::array header_owners = {
     HeaderOwner{"toml++", "io"},
     HeaderOwner{"hdf5", "io"},
     HeaderOwner{"H5", "io"},
-    HeaderOwner{"nlohmann", "io"},
+    HeaderOwner{"nlohmann", "io text"},
     HeaderOwner{"xxhash", "io"},
-    HeaderOwner{"pcre2", "io"},
+    HeaderOwner{"pcre2", "text"},
+    HeaderOwner{"zlib", "text"},
+    HeaderOwner{"zstd", "text"},
     HeaderOwner{"gtest", ""},
 };
 

@@ -49,6 +49,9 @@ class Trireme(CMakePackage, CudaPackage):
     depends_on("tomlplusplus@3.3:", type="build")
     depends_on("nlohmann-json@3.11:", type="build")
     depends_on("xxhash@0.8:", type="build")
+    depends_on("pcre2@10.40: +jit")
+    depends_on("zlib-api")
+    depends_on("zstd@1.4:")
     depends_on("googletest@1.12:", type="test")  # of install --test=root
     depends_on("googletest@1.12:", type="build", when="+tests")
 

@@ -1,0 +1,75 @@
+// Added tokens: texts that are found before all else, and are one token each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/stages.hpp"
+
+namespace trireme::text {
+
+struct AddedToken {
+  std::int32_t id = 0;
+  std::string content;
+  bool special = false;                 // left out of decoded text on request
+  bool normalized = false;              // found in normalized text
+  bool single_word = false;             // not inside a word
+  bool lstrip = false, rstrip = false;  // takes white space beside it
+};
+
+// A part of a text: an added token's, or (id -1) what stands between two.
+struct AddedPart {
+  std::int32_t id;
+  Range range;
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  // "added_tokens" of tokenizer.json. Their ids follow from the model's vocabulary and
+  // their order; throws Error(bad_content) where the file says another.
+  AddedTokens(const ConfigNode& node, const Model& model, const Normalizer* normalizer);
+
+  // Cuts a text at the tokens that are found in raw, or in normalized, text.
+  std::vector<AddedPart> find_raw(std::string_view text) const { return raw_.find(text); }
+  std::vector<AddedPart> find_normalized(std::string_view text) const {
+    return normalized_.find(text);
+  }
+  bool any_normalized() const { return !normalized_.empty(); }
+
+  const std::vector<AddedToken>& all() const { return all_; }
+  const AddedToken* by_id(std::int32_t id) const;
+  const AddedToken* by_content(std::string_view content) const;
+
+ private:
+  // The leftmost, then the longest, of some texts in another text.
+  class Finder {
+   public:
+    void add(std::string pattern, const AddedToken& token);
+    void sort();
+    std::vector<AddedPart> find(std::string_view text) const;
+    bool empty() const { return patterns_.empty(); }
+
+   private:
+    struct Pattern {
+      std::string text;
+      AddedToken token;
+    };
+    const Pattern* at(std::string_view text) const;
+    std::vector<Pattern> patterns_;
+    std::array<std::vector<std::size_t>, 256> by_first_;  // longest first
+  };
+
+  std::vector<AddedToken> all_;
+  std::unordered_map<std::int32_t, std::size_t> ids_;
+  std::unordered_map<std::string, std::size_t> contents_;
+  Finder raw_, normalized_;
+};
+
+}  // namespace trireme::text

@@ -1,0 +1,65 @@
+// Byte-pair encoding (Sennrich et al. 2016) as tokenizer.json describes it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "text/merge_table.hpp"
+#include "text/stages.hpp"
+#include "text/token_table.hpp"
+#include "text/workspace.hpp"
+
+namespace trireme::text {
+
+// What a file says of a model.
+struct BpeConfig {
+  TokenTable vocabulary;
+  std::vector<std::pair<std::string, std::string>> merges;
+  std::optional<std::string> unknown;
+  std::string prefix, suffix;  // of all but a word's first character; of its last
+  bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
+  bool byte_level = false;  // the pre-tokenizer ends by turning bytes to letters
+};
+
+class Bpe final : public Model {
+ public:
+  // Throws Error(bad_content) through `node` for merges of what is not in the vocabulary.
+  Bpe(BpeConfig config, const ConfigNode& node);
+
+  // Cost: O(n log n) in the bytes of a piece.
+  void encode(std::string_view piece, std::vector<Token>& out,
+              Workspace& workspace) const override;
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    return config_.vocabulary.id_of(token);
+  }
+  const std::string* token_of(std::int32_t id) const override {
+    return config_.vocabulary.token_of(id);
+  }
+  std::int64_t size() const override {
+    return static_cast<std::int64_t>(config_.vocabulary.size());
+  }
+  bool takes_bytes() const override { return bytes_; }
+
+ private:
+  void add_merges(const ConfigNode& node);
+  void encode_part(std::string_view part, std::vector<Token>& out,
+                   Workspace& workspace) const;
+  void encode_word(std::string_view word, std::vector<Token>& out,
+                   Workspace& workspace) const;
+  void add_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
+  void add_characters(std::string_view word, std::vector<Symbol>& symbols) const;
+  bool add_fallback(std::string_view character, std::vector<Symbol>& symbols) const;
+  void merge_all(Workspace& workspace) const;
+
+  BpeConfig config_;
+  MergeTable merges_;
+  std::int32_t unknown_ = -1;
+  bool bytes_ = false;
+  bool cuts_ = false;  // no merge crosses the beginning of a word that a mark begins
+  std::array<std::int32_t, 256> byte_ids_{};      // of letters, where bytes_
+  std::array<std::int32_t, 256> fallback_ids_{};  // of <0x00> to <0xFF>
+};
+
+std::unique_ptr<Model> make_bpe(const ConfigNode& node, bool byte_level);
+
+}  // namespace trireme::text

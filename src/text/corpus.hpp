@@ -1,0 +1,23 @@
+// Corpus: the documents of text files, JSON lines and folders of them, one by one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::text {
+
+// The files that words of a command line name: files, "-", globs, and folders with all
+// below them that is no link and not hidden, sorted. Throws Error(missing_input).
+std::vector<std::string> corpus_files(const std::vector<std::string>& words);
+
+// Calls take(document) for each document of a file, in order: with a field, or for names
+// in .jsonl (.gz, .zst), each line that is not blank is an object whose field, "text"
+// unless it is given, is one; else the whole file is one. Empty ones are passed over.
+// Throws Error(bad_content) naming file and line or byte for what is no UTF-8 or no JSON.
+void read_documents(const std::string& path, const std::optional<std::string>& field,
+                    const std::function<void(std::string)>& take);
+
+}  // namespace trireme::text

@@ -1,0 +1,111 @@
+// Regular expressions through PCRE2, and patterns that are plain strings.
+// SPDX-License-Identifier: Apache-2.0
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "text/pattern.hpp"
+
+namespace trireme::text {
+namespace {
+
+template <auto free_it>
+struct Free {
+  template <class T>
+  void operator()(T* object) const {
+    free_it(object);
+  }
+};
+using Code = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
+using MatchData = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
+
+std::string message_of(int code) {
+  PCRE2_UCHAR text[256] = {};
+  pcre2_get_error_message(code, text, sizeof text);
+  return reinterpret_cast<const char*>(text);
+}
+
+// The reference's engine takes ^ and $ for the ends of lines and "\n" for their end.
+Code compiled(const std::string& words, const std::string& regex,
+              const ConfigNode& node) {
+  int error = 0;
+  PCRE2_SIZE place = 0;
+  const std::unique_ptr<pcre2_compile_context, Free<pcre2_compile_context_free>> context(
+      pcre2_compile_context_create(nullptr));
+  require(context != nullptr, Status::resources, "PCRE2: out of memory");
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(words.data()), words.size(),
+                          PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                          &place, context.get()));
+  if (!code)
+    node.fail("holds the expression " + one_line(regex) +
+              ", which PCRE2 does not take: " + message_of(error));
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without it, it is only slower
+  return code;
+}
+
+class Regex final : public Pattern {
+ public:
+  Regex(Code code, std::string regex)
+      : code_(std::move(code)), regex_(std::move(regex)) {}
+
+  std::optional<Range> find(std::string_view text, std::size_t from) const override {
+    thread_local const MatchData match(pcre2_match_data_create(1, nullptr));
+    require(match != nullptr, Status::resources, "PCRE2: out of memory");
+    const int result =
+        pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                    from, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+    if (result == PCRE2_ERROR_NOMATCH) return {};
+    require(result >= 0, Status::bad_content,
+            "the tokenizer's expression {} cannot be matched: {}", one_line(regex_),
+            message_of(result));
+    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match.get());
+    return Range{static_cast<std::uint32_t>(ends[0]),
+                 static_cast<std::uint32_t>(ends[1])};
+  }
+
+ private:
+  Code code_;
+  std::string regex_;
+};
+
+class Literal final : public Pattern {
+ public:
+  explicit Literal(std::string text) : text_(std::move(text)) {}
+  std::optional<Range> find(std::string_view text, std::size_t from) const override {
+    const auto at = text.find(text_, from);
+    if (text_.empty() || at == text.npos) return {};
+    return Range{static_cast<std::uint32_t>(at),
+                 static_cast<std::uint32_t>(at + text_.size())};
+  }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pattern> make_regex(const std::string& regex, const ConfigNode& node) {
+  std::string why;
+  const auto words = pcre2_words(regex, why);
+  if (!words) node.fail("holds the expression " + one_line(regex) + ": " + why);
+  return std::make_unique<Regex>(compiled(*words, regex, node), regex);
+}
+
+std::unique_ptr<Pattern> make_pattern(const ConfigNode& node) {
+  node.only({"String", "Regex"});
+  if (node.has("String")) return std::make_unique<Literal>(node.at("String").text());
+  const std::string regex = node.at("Regex").text();
+  if (auto splitter = known_splitter(regex)) return splitter;
+  return make_regex(regex, node);
+}
+
+std::string pcre2_version() {
+  char text[64] = {};
+  pcre2_config(PCRE2_CONFIG_VERSION, text);
+  const std::string_view all = text;
+  return std::string(all.substr(0, all.find(' ')));
+}
+
+}  // namespace trireme::text

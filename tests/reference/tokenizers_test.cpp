@@ -1,0 +1,103 @@
+// Ids and texts of small tokenizers are those of the `tokenizers` library.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "text/json_lines.hpp"
+#include "text/tokenizer.hpp"
+#include "text/workspace.hpp"
+
+namespace trireme::text {
+namespace {
+
+std::string folder() {
+  const char* source = std::getenv("TRIREME_SOURCE");
+  return std::string(source != nullptr ? source : ".") + "/tests/reference/tokenizers/";
+}
+
+std::vector<std::string> lines_of(const std::string& name) {
+  std::ifstream in(folder() + name);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+class SmallTokenizer : public testing::TestWithParam<const char*> {};
+
+TEST_P(SmallTokenizer, GivesTheIdsAndTextsOfTheReference) {
+  const std::string name = GetParam();
+  const Tokenizer tokenizer(folder() + name + ".json");
+  const auto texts = lines_of("texts.txt"), wanted = lines_of(name + ".txt");
+  ASSERT_GT(texts.size(), 200u);
+  ASSERT_EQ(wanted.size(), 2 * texts.size());
+  Workspace workspace;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    SCOPED_TRACE(texts[i]);
+    const std::string text = text_of_json(texts[i], "texts.txt");
+    const auto ids = ids_of_json(wanted[2 * i], name);
+    std::vector<std::int32_t> found;
+    tokenizer.encode(text, true, found, workspace);
+    EXPECT_EQ(found, ids);
+    const std::string decoded = text_of_json(wanted[2 * i + 1], name);
+    EXPECT_EQ(tokenizer.decode(ids, true), decoded);
+  }
+}
+
+// Offsets say which bytes a token stands for: in order, whole characters, none left out
+// where nothing is dropped. The ids are those of encode().
+TEST_P(SmallTokenizer, PlacesItsTokensInTheText) {
+  const std::string name = GetParam();
+  const Tokenizer tokenizer(folder() + name + ".json");
+  for (const std::string& line : lines_of("texts.txt")) {
+    SCOPED_TRACE(line);
+    const std::string text = text_of_json(line, "texts.txt");
+    const Encoding encoding = tokenizer.encode_with_offsets(text, false);
+    EXPECT_EQ(encoding.ids, tokenizer.encode(text, false));
+    ASSERT_EQ(encoding.offsets.size(), encoding.ids.size());
+    std::uint32_t end = 0;
+    for (const Range& range : encoding.offsets) {
+      ASSERT_LE(range.begin, range.end);
+      ASSERT_LE(range.end, text.size());
+      if (name == "llama3") {
+        EXPECT_LE(range.begin, end);  // no byte is left out
+      }
+      end = std::max(end, range.end);
+      for (const std::uint32_t at : {range.begin, range.end})
+        if (at < text.size()) {
+          EXPECT_NE(static_cast<unsigned char>(text[at]) & 0xC0, 0x80) << at;
+        }
+    }
+    if (name == "llama3") {
+      EXPECT_EQ(end, text.size());
+    }
+  }
+}
+
+// What a stream decoder gives piece by piece is the whole text.
+TEST_P(SmallTokenizer, StreamsTheSameText) {
+  const Tokenizer tokenizer(folder() + GetParam() + ".json");
+  for (const std::string& line : lines_of("texts.txt")) {
+    SCOPED_TRACE(line);
+    const auto ids = tokenizer.encode(text_of_json(line, "texts.txt"), false);
+    StreamDecoder stream(tokenizer, false);
+    std::string streamed;
+    for (const std::int32_t id : ids) streamed += stream.put(id);
+    streamed += stream.finish();
+    if (std::string(GetParam()) != "bert") {  // whose clean-up changes earlier text
+      EXPECT_EQ(streamed, tokenizer.decode(ids, false));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SmallTokenizer,
+                         testing::Values("gpt2", "llama3", "qwen", "o200k", "tekken",
+                                         "deepseek", "other", "llama2", "metaspace",
+                                         "precompiled", "bert", "words", "old"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace trireme::text

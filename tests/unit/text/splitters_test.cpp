@@ -1,0 +1,104 @@
+// Our splitters cut as PCRE2 does by the expression that they stand for.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.hpp"
+#include "text/pattern.hpp"
+#include "text/utf8.hpp"
+
+namespace trireme::text {
+namespace {
+
+const std::string caseless = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const std::string spaces = "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const std::string signs = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*";
+const std::string lead = "[^\\r\\n\\p{L}\\p{N}]?";
+const std::string upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
+const std::string lower = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
+
+std::vector<std::string> expressions() {
+  const std::string cased_signs = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*";
+  return {
+      gpt2_regex,
+      caseless + "|" + lead + "\\p{L}+|\\p{N}{1,3}" + signs + spaces,
+      caseless + "|" + lead + "\\p{L}+|\\p{N}" + signs + spaces,
+      caseless + "|" + lead +
+          "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" + spaces,
+      lead + upper + "*" + lower + "+" + caseless + "?|" + lead + upper + "+" + lower +
+          "*" + caseless + "?|\\p{N}{1,3}" + cased_signs + spaces,
+      lead + upper + "*" + lower + "+|" + lead + upper + "+" + lower + "*|\\p{N}" +
+          cased_signs + spaces,
+      "\\p{N}{1,3}",
+      "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"
+      "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" +
+          spaces};
+}
+
+// Characters of every kind that the expressions tell apart, and any others.
+std::string random_text(std::mt19937& random) {
+  static const std::u32string usual =
+      U"aAzZsStTmMdDlLrReEvV019 '\u2019\t\r\n/.-_<$\u00A0\u3000\u2028\u0085\u180E\u017F"
+      U"\u212A\u0301\u0903\u01C5\u02B0\u4E00\u3042\u00BD\u0663\U0001F600\u200D\u00AD";
+  std::string text;
+  for (auto left = random() % 24; left > 0; --left) {
+    char32_t code = usual[random() % usual.size()];
+    if (random() % 8 == 0) code = static_cast<char32_t>(random() % 0x20000);
+    if (code >= 0xD800 && code <= 0xDFFF) code = U'x';
+    append(text, code);
+  }
+  return text;
+}
+
+std::vector<Range> cuts(const Pattern& pattern, std::string_view text) {
+  std::vector<Range> found;
+  for_each_match(pattern, text, [&](const Range& match) { found.push_back(match); });
+  return found;
+}
+
+TEST(Splitters, CutAsTheirExpressions) {
+  const Json none;
+  const std::string source = "test";
+  for (const std::string& expression : expressions()) {
+    SCOPED_TRACE(expression);
+    const auto own = known_splitter(expression);
+    ASSERT_NE(own, nullptr);
+    const auto regex = make_regex(expression, ConfigNode(none, source));
+    std::mt19937 random(7);
+    for (int i = 0; i < 4000; ++i) {
+      const std::string text = random_text(random);
+      ASSERT_EQ(cuts(*own, text), cuts(*regex, text)) << testing::PrintToString(text);
+    }
+  }
+}
+
+// The version of PCRE2's own tables does not show: classes are spelled out.
+TEST(Regex, HasOurUnicode) {
+  const Json none;
+  const std::string source = "test";
+  const ConfigNode node(none, source);
+  const auto matches = [&](const std::string& regex, std::string_view text) {
+    const auto found = cuts(*make_regex(regex, node), text);
+    return found.size() == 1 && found[0].size() == text.size();
+  };
+  EXPECT_TRUE(matches("\\p{L}", "\U00011F02"));  // of Unicode 15
+  EXPECT_FALSE(matches("\\s", "\u180E"));
+  EXPECT_TRUE(matches("[^\\S\\n]", "\u3000"));
+  EXPECT_FALSE(matches("[^\\S\\n]", "\n"));
+  EXPECT_TRUE(matches("\\p{^N}\\P{L}", "a1"));
+  EXPECT_TRUE(matches("\\u4e00", "\u4E00"));
+}
+
+TEST(Regex, RefusesWhatReadsInTwoWays) {
+  for (const char* regex : {"\\b", "[[:alpha:]]", "[a&&b]", "(?m:.)", "a{,3}", "a{1,2}+",
+                            "\\p{Greek}", "\\X", "(a)\\1", "[abc", "\\h"}) {
+    std::string why;
+    EXPECT_FALSE(pcre2_words(regex, why)) << regex;
+    EXPECT_NE(why, "") << regex;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::text

@@ -1,0 +1,156 @@
+// Merging against a plain loop, refusals of files, and the end of documents.
+// SPDX-License-Identifier: Apache-2.0
+#include "text/tokenizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/error.hpp"
+#include "text/json_lines.hpp"
+
+namespace trireme::text {
+namespace {
+
+struct Toy {
+  std::vector<std::string> tokens = {"a", "b", "c"};
+  std::vector<std::pair<std::string, std::string>> merges;
+
+  // Merges of what is there already; each makes a token of its own.
+  explicit Toy(std::mt19937& random) {
+    std::set<std::string> seen(tokens.begin(), tokens.end());
+    while (merges.size() < 40) {
+      const auto& left = tokens[random() % tokens.size()];
+      const auto& right = tokens[random() % tokens.size()];
+      const std::string both = left + right;
+      if (both.size() > 9 || !seen.insert(both).second) continue;
+      merges.emplace_back(left, right);
+      tokens.push_back(both);
+    }
+  }
+  std::string json() const {
+    std::string vocabulary, list;
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      vocabulary +=
+          (i > 0 ? "," : "") + json_of_text(tokens[i]) + ":" + std::to_string(i);
+    for (const auto& [left, right] : merges)
+      list += (list.empty() ? "" : ",") + json_of_text(left + " " + right);
+    return R"({"model":{"type":"BPE","vocab":{)" + vocabulary + R"(},"merges":[)" + list +
+           "]}}";
+  }
+  // The pair of the lowest rank, the leftmost of those, merged until there is none.
+  std::vector<std::int32_t> encode(const std::string& text) const {
+    std::vector<std::string> parts;
+    for (const char c : text) parts.emplace_back(1, c);
+    for (bool merged = true; merged;) {
+      merged = false;
+      for (const auto& [left, right] : merges) {
+        for (std::size_t i = 0; i + 1 < parts.size() && !merged; ++i) {
+          if (parts[i] != left || parts[i + 1] != right) continue;
+          parts[i] += right;
+          parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+          merged = true;
+        }
+        if (merged) break;
+      }
+    }
+    std::vector<std::int32_t> ids;
+    for (const std::string& part : parts)
+      ids.push_back(static_cast<std::int32_t>(
+          std::find(tokens.begin(), tokens.end(), part) - tokens.begin()));
+    return ids;
+  }
+};
+
+TEST(Bpe, MergesAsAPlainLoopDoes) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 10; ++round) {
+    const Toy toy(random);
+    const Tokenizer tokenizer(toy.json(), "toy");
+    for (int i = 0; i < 20; ++i) {
+      std::string text(1 + random() % 60, 'a');
+      for (char& c : text) c = static_cast<char>('a' + random() % 3);
+      ASSERT_EQ(tokenizer.encode(text, false), toy.encode(text)) << text;
+    }
+  }
+}
+
+// A word of a megabyte: merging a list naively would take hours.
+TEST(Bpe, MergesALongWord) {
+  std::mt19937 random(12);
+  const Toy toy(random);
+  const Tokenizer tokenizer(toy.json(), "toy");
+  std::string text(1 << 20, 'a');
+  for (char& c : text) c = static_cast<char>('a' + random() % 3);
+  const auto ids = tokenizer.encode(text, false);
+  std::string back;
+  for (const std::int32_t id : ids) back += *tokenizer.token_of(id);
+  EXPECT_EQ(back, text);
+  EXPECT_LT(ids.size(), text.size());
+}
+
+void expect_refused(const std::string& json, const std::string& words) {
+  try {
+    const Tokenizer tokenizer(json, "t.json");
+    ADD_FAILURE() << "was taken: " << json;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::bad_content);
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
+  const std::string model = R"("model":{"type":"BPE","vocab":{"a":0},"merges":[]})";
+  expect_refused("", "is no JSON");
+  expect_refused("{\"a\":", "is no JSON");
+  expect_refused("[]", "no tokenizer.json");
+  expect_refused("{" + model + R"(,"future":1})", "has \"future\"");
+  expect_refused("{" + model + R"(,"truncation":{"max_length":4}})", "'truncation'");
+  expect_refused("{" + model + R"(,"normalizer":{"type":"Magic"}})", "\"Magic\"");
+  expect_refused("{" + model + R"(,"pre_tokenizer":{"type":"UnicodeScripts"}})",
+                 "\"UnicodeScripts\"");
+  expect_refused("{" + model + R"(,"decoder":{"type":"CTC","x":1}})", "decoder");
+  expect_refused(
+      "{" + model +
+          R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\b"},"behavior":"Isolated"}})",
+      "\\b is not supported");
+  expect_refused(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a a"]}})",
+                 "merges");
+  expect_refused(R"({"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}})", "the id -1");
+  expect_refused(R"({"model":{"type":"BPE","vocab":{"a":4000000000},"merges":[]}})",
+                 "4000000000");
+  expect_refused("{" + model + R"(,"added_tokens":[{"id":7,"content":"<x>"}]})",
+                 "the id 7, but readers of such files give it 1");
+  expect_refused(R"({"model":{"type":"Unigram","vocab":[["a",0.0]],"unk_id":3}})",
+                 "unk_id");
+}
+
+TEST(Tokenizer, RefusesIdsThatNoTokenHas) {
+  const Tokenizer tokenizer(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})",
+                            "t");
+  const std::vector<std::int32_t> ids = {0, 1};
+  EXPECT_THROW(tokenizer.decode(ids, false), Error);
+  EXPECT_EQ(tokenizer.vocabulary(), 1);
+}
+
+TEST(Tokenizer, KnowsTheEndOfDocuments) {
+  const auto with = [](const std::string& tokens) {
+    return Tokenizer(
+               R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[)" +
+                   tokens + "]}",
+               "t")
+        .end_token();
+  };
+  EXPECT_EQ(with(R"({"id":1,"content":"</s>","special":true})"), 1);
+  EXPECT_EQ(with(R"({"id":1,"content":"</s>","special":false})"), std::nullopt);
+  EXPECT_EQ(with(""), std::nullopt);
+  EXPECT_EQ(with(R"({"id":1,"content":"</s>","special":true},)"
+                 R"({"id":2,"content":"<eos>","special":true})"),
+            std::nullopt);
+}
+
+}  // namespace
+}  // namespace trireme::text
