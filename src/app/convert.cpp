@@ -1,5 +1,7 @@
 // `trireme convert FROM TO [--dtype T] [--shard-bytes N]`.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "app/app.hpp"
@@ -66,8 +68,10 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
     info.deck = folder_deck(model, dtype ? dtype : folder->config().dtype);
     boxes = share_of(world, *folder, dtype);
     if (world.rank() != 0) return;
-    require(Directory(parent_of(to)).has(last_name_of(to)) == false ||
-                Directory(to).names().empty(),
+    std::error_code ignored;
+    const auto there = std::filesystem::symlink_status(to, ignored);
+    require(!std::filesystem::exists(there) || (std::filesystem::is_directory(there) &&
+                                                std::filesystem::is_empty(to, ignored)),
             Status::cannot_create, "{}: is there already; nothing is replaced", to);
     kept = convert::kept_files(from);
     for (auto& box : convert::kept_boxes(kept)) boxes.push_back(std::move(box));
