@@ -1,4 +1,4 @@
-// Attention on devices of other limits: each instance fits into shared memory, or another.
+// Attention on devices with less shared memory: each instance fits or another runs.
 // another does it.
 // SPDX-License-Identifier: Apache-2.0
 // The emulated device has the limits of each compute capability; results are those
