@@ -1,5 +1,4 @@
 // Attention on GPUs with less shared memory: every instance fits, or another runs.
-// another does it.
 // SPDX-License-Identifier: Apache-2.0
 // The emulated device has the limits of each compute capability; results are those
 // of 9.0.
