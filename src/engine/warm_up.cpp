@@ -53,6 +53,8 @@ void Executor::warm_up(std::size_t c, const Work& work, Stream& stream) {
   mine.saved.reset();
   if (chunk.first) {
     mine.input = on_device(stream, work.inputs.front(), 0, false);
+  } else if (chunk.before_here) {
+    mine.input = memory_[model_.chunk_of_stage(chunk.number - 1)].live.front().output;
   } else {
     mine.input =
         mine.saved.take(config_.precision.recipe[TensorClass::pipeline_traffic].type,

@@ -1,5 +1,4 @@
-// Attention on devices of other limits: each instance fits into shared memory, or another.
-// another does it.
+// Attention on GPUs with less shared memory: every instance fits, or another runs.
 // SPDX-License-Identifier: Apache-2.0
 // The emulated device has the limits of each compute capability; results are those
 // of 9.0.
