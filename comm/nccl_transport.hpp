@@ -13,9 +13,6 @@ class MpiGroup;
 
 bool nccl_is_built();
 
-// Whether a mesh of this process has its GPUs talk by NCCL.
-bool nccl_is_used();
-
 // Between which ranks of a group send() and receive() work: none; neighbours, the last
 // and the first included; any two. Each costs a communicator for each direction.
 enum class Links : std::uint8_t { none, ring, all };

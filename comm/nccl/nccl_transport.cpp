@@ -106,9 +106,6 @@ ncclResult_t issue(const Group::Call& call, const TensorView& from, const Tensor
   return ncclInvalidArgument;
 }
 
-// Of this process; made and ended by the thread that makes meshes.
-int transports = 0;
-
 class NcclTransport;
 
 class NcclOperation final : public Handle::Operation {
@@ -196,11 +193,9 @@ NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links,
       all_(std::move(all)) {
   make_links(links);
   async_errors().add(this);
-  ++transports;
 }
 
 NcclTransport::~NcclTransport() {
-  --transports;
   async_errors().remove(this);
 }
 
@@ -338,7 +333,6 @@ void NcclTransport::give_up() noexcept {
 }  // namespace
 
 bool nccl_is_built() { return true; }
-bool nccl_is_used() { return transports > 0; }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
                                                      Links links) {

@@ -9,7 +9,6 @@ namespace trireme::comm {
 std::string nccl_version() { return "not built in"; }
 
 bool nccl_is_built() { return false; }
-bool nccl_is_used() { return false; }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup&, Device, Links) {
   fail(Status::resources,

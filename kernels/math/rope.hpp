@@ -63,7 +63,7 @@ TRIREME_HOST_DEVICE double llama3_share(double frequency, const RopeScaling& s) 
 // theta^(-pair / half), scaled: the angle by which pair `pair` of `half` turns at each
 // position.
 TRIREME_HOST_DEVICE double rope_frequency(std::int64_t pair, std::int64_t half,
-                                          double theta, const RopeScaling& s) {
+                                          double theta, const RopeScaling& s = {}) {
   const double plain =
       std::pow(theta, -static_cast<double>(pair) / static_cast<double>(half));
   double share = 0;

@@ -83,7 +83,6 @@ class Engine {
  private:
   void build_store();
   void measure();
-  void warm_up(const Batch& batch);
   void begin_step(std::int64_t step);
   void finish_gradients();
   bool overflows(const StepResult& result);
@@ -101,7 +100,6 @@ class Engine {
   ExpertLoads expert_loads_;
   Fp8Scales fp8_scales_;
   std::optional<RoundingReports> reports_;
-  bool is_warm_ = false;
 };
 
 }  // namespace trireme::engine

@@ -39,11 +39,6 @@ class Executor {
   // the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
   double train(const Batch& batch, double scale, double loss_scale,
                nn::Fp8Report* report);
-  // Forward and backward of one microbatch in each chunk of this rank, on zeros where a
-  // message would bring its input, and without pipeline messages: so that every kernel is
-  // loaded and all working memory is there before a posted receive keeps the GPU busy.
-  // What is added to gradients is for the caller to clear. Collective over the stage.
-  void warm_up(const Batch& batch);
   // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                   const nn::Head::EachChunk& each);
@@ -109,7 +104,6 @@ class Executor {
   nn::Pass pass(const Work& work, Stream& stream, Live& live,
                 nn::WeightGradients& gradients);
 
-  void warm_up(std::size_t c, const Work& work, Stream& stream);
   Live& live(std::size_t chunk, std::int64_t microbatch);
   Live& claim(Stream& stream, std::size_t chunk, std::int64_t microbatch);
   GradientIn& gradient_in(const schedule::Action& action);

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/log.hpp"
-#include "comm/nccl_transport.hpp"
 #include "engine/engine.hpp"
 #include "optim/learning_rate.hpp"
 
@@ -17,7 +16,6 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   // 2. forwards and backwards; buckets are reduced as they fill
   observer.enter(StepPhase::compute, batch.step);
   const double scale = scaler_ ? scaler_->scale() : 1.0;
-  if (!is_warm_) warm_up(batch);
   begin_step(batch.step);
   StepTotals::Outcome mine;
   mine.loss = executor_->train(batch, 1.0 / tokens, scale * observer.gradient_factor(),
@@ -53,17 +51,6 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   Stream(device_).synchronize();  // so that an observer's times are the device's
   observer.enter(StepPhase::finished, batch.step);
   return result;
-}
-
-// Where NCCL carries messages between stages: see Executor::warm_up. Everything that this
-// adds to is zero again at the beginning of the step.
-void Engine::warm_up(const Batch& batch) {
-  is_warm_ = true;
-  if (!device_.is_cuda() || !comm::nccl_is_used() || mesh_.shape().pipeline == 1) return;
-  Stream stream(device_);
-  model_.begin_step(stream);
-  executor_->warm_up(batch);
-  store_->clear_gradients();
 }
 
 // Gradients, expert loads and counts start from zero.

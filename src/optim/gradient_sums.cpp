@@ -179,16 +179,14 @@ void GradientSums::open(int module) {
   }
 }
 
-void GradientSums::close(int module, bool drop) {
+void GradientSums::close(int module) {
   if (!context_.config.opens_gradients()) return;
   for (const int bucket : context_.layout.module_buckets(module)) {
     for (BucketBuffer& buffer : buffers_) {
       if (buffer.bucket != bucket || buffer.users == 0) continue;
       bind(buffer, false);
       buffer.users = 0;
-      if (drop) {
-        buffer.settled = true;
-      } else if (context_.config.shards_gradients()) {
+      if (context_.config.shards_gradients()) {
         start_reduction(buffer);
       } else {
         deliver(buffer);

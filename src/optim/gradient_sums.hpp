@@ -28,8 +28,7 @@ class GradientSums : private PartialSums::Codec {
   // begin(), then the contributions of every microbatch, then finish(): see WeightAccess.
   void begin(std::int64_t microbatches);
   void open(int module);
-  // drop: what was added since open() counts for nothing.
-  void close(int module, bool drop = false);
+  void close(int module);
   void ready(Param& param);
   // Waits for the reductions; then sums what is still partial over the tensor axis, and
   // the two copies of a table that the ends of the pipeline share.

@@ -120,10 +120,6 @@ void ParameterStore::close_gradients(int module) {
   if (gradients_) gradients_->close(module);
 }
 
-void ParameterStore::drop_gradients(int module) {
-  if (gradients_) gradients_->close(module, true);
-}
-
 std::vector<StateBox> ParameterStore::feedback_boxes() const {
   return gradients_ ? gradients_->traffic().feedback().boxes() : std::vector<StateBox>{};
 }

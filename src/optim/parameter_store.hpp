@@ -40,9 +40,6 @@ class ParameterStore final : public WeightAccess {
   void release(int module) override;
   void open_gradients(int module) override;
   void close_gradients(int module) override;
-  // Instead of close_gradients(), where the module ran for nothing: what was added while
-  // its gradients were open is dropped where they are opened; else clear_gradients().
-  void drop_gradients(int module);
   void ready(Param& param) override { gradients_->ready(param); }
   // Lets communication in flight move on.
   void progress() { context_.mesh.everyone().progress(); }

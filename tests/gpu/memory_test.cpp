@@ -72,7 +72,9 @@ void expect_as_planned(const config::RunConfig& config) {
   EXPECT_GT(held.used, 0);
   // On a real GPU libraries decide: sums in a product's epilogue take less, cuDNN may
   // take more than what own kernels plan.
-  if (cuda_devices().front().emulated) EXPECT_EQ(held.used, engine.demand().kernels);
+  if (cuda_devices().front().emulated) {
+    EXPECT_EQ(held.used, engine.demand().kernels);
+  }
 }
 
 // Of each kind of kernel memory one model at least; rows that make different kernels need

@@ -11,6 +11,7 @@
 
 #include "base/philox.hpp"
 #include "infer/evaluation.hpp"
+#include "io/checkpoint.hpp"
 #include "support/tiny_model.hpp"
 #include "support/world.hpp"
 

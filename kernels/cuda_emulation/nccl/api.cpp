@@ -267,6 +267,11 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count,
                            cudaStream_t stream) {
   return make(comm, {Kind::all_reduce, from, to, count, type, op, 0}, stream);
 }
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count,
+                        ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return make(comm, {Kind::reduce, from, to, count, type, op, root}, stream);
+}
 ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count,
                                ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream) {

@@ -60,6 +60,7 @@ const char* name_of(Kind kind) {
     case Kind::all_reduce: return "all-reduce";
     case Kind::reduce_scatter: return "reduce-scatter";
     case Kind::all_gather: return "all-gather";
+    case Kind::reduce: return "reduce";
     case Kind::broadcast: return "broadcast";
     case Kind::point_to_point: return "message";
   }
@@ -110,7 +111,7 @@ void Operation::add_sum(const Call& call) {
     if (peer == rank_) continue;
     std::vector<char>& come = sum->parts[static_cast<std::size_t>(peer)];
     come.resize(bytes);
-    send(call, part(peer), bytes, peer);
+    if (call.kind != Kind::reduce) send(call, part(peer), bytes, peer);
     receive(call, come.data(), bytes, peer);
   }
   sums_.push_back(std::move(sum));
@@ -121,6 +122,9 @@ void Operation::add(const Call& call) {
   switch (call.kind) {
     case Kind::all_reduce:
     case Kind::reduce_scatter: return add_sum(call);
+    case Kind::reduce:
+      if (rank_ != call.peer) return send(call, call.from, bytes, call.peer);
+      return add_sum(call);
     case Kind::all_gather:
       for (int peer = 0; peer < size_; ++peer) {
         char* const place = at(call.to, bytes * static_cast<std::size_t>(peer));

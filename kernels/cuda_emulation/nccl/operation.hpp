@@ -19,6 +19,7 @@ enum class Kind : std::uint32_t {
   all_reduce,
   reduce_scatter,
   all_gather,
+  reduce,
   broadcast,
   point_to_point
 };
