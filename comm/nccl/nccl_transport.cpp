@@ -195,9 +195,7 @@ NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links,
   async_errors().add(this);
 }
 
-NcclTransport::~NcclTransport() {
-  async_errors().remove(this);
-}
+NcclTransport::~NcclTransport() { async_errors().remove(this); }
 
 // The links, and what is sent between all pairs.
 void NcclTransport::make_links(Links links) {
