@@ -58,11 +58,4 @@ void load_library_kernel(std::uint64_t which) {
   if (loading().of_libraries.insert(which).second) Streams::get().run_all();
 }
 
-void set_lazy_loading(bool lazy) { loading().waits = lazy; }
-
-void forget_loaded_kernels() {
-  loading().kernels.clear();
-  loading().of_libraries.clear();
-}
-
 }  // namespace trireme::cuda_emulation

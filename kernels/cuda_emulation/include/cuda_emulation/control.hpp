@@ -37,10 +37,8 @@ void set_capability(int major, int minor);
 int contexts();
 
 // Whether the first launch of a kernel waits until the device is idle
-// (TRIREME_EMULATION_LOADING = lazy); it does not by default. A test may have all kernels
-// loaded anew. Kernels of libraries have numbers of their own.
-void set_lazy_loading(bool lazy);
-void forget_loaded_kernels();
+// (TRIREME_EMULATION_LOADING = lazy); it does not by default. Kernels of libraries have
+// numbers of their own.
 void load_library_kernel(std::uint64_t which);
 
 // Queues a host function that may touch device memory, as a library's kernel would. It
