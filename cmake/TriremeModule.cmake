@@ -49,6 +49,10 @@ add_library(trireme_module_options INTERFACE)
 target_link_libraries(trireme_module_options INTERFACE trireme_sanitizers)
 target_compile_definitions(trireme_module_options INTERFACE TRIREME_HAS_CUDA=${_has_cuda})
 
+include(TriremePrecompiled)
+trireme_precompiled_headers(module LIBRARIES trireme_options trireme_module_options
+                                             trireme_hardening trireme_assertions)
+
 # A back end is a file, not an #if. A module's folder cuda/ holds what every CUDA build
 # compiles, in folders of its own by family, but for these: cuda/nvidia/ is what calls
 # NVIDIA's libraries, cuda/emulated/ what takes its place on the emulated device, cuda/cudnn/
@@ -125,5 +129,6 @@ function(trireme_module name)
             ${TRIREME_CUDA_LIBRARIES_${name}})
   if(NOT name STREQUAL "kernels")  # a check at each index of a loop would cost there
     target_link_libraries(trireme_${name} PRIVATE trireme_assertions)
+    trireme_use_precompiled(trireme_${name} module)
   endif()
 endfunction()

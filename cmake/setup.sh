@@ -104,6 +104,7 @@ fi
 options=()
 if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}  # the cache serves other clones too
+  export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=true
   options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
 echo "-- Configuring build/$preset"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set(_faults ${CMAKE_CURRENT_LIST_DIR}/../support/io_faults.c)
 trireme_test(checkpoint_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_test.cpp USES io
-  RANKS 1 2 3 4)
+  RANKS 1 2 LONG_RANKS 3 4)
 trireme_test(checkpoint_damage_test USES io
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_damage_test.cpp)
 trireme_test(checkpoint_kill_test USES io LIBRARIES ${CMAKE_DL_LIBS}
@@ -18,7 +18,7 @@ target_link_libraries(checkpoint_mesh_test PRIVATE trireme_mesh_run trireme_trai
                       trireme_test_options)
 target_compile_definitions(checkpoint_mesh_test PRIVATE
   CHECKPOINT_MESHES="${CMAKE_CURRENT_SOURCE_DIR}/checkpoint_meshes.txt")
-trireme_add_test(checkpoint_meshes RANKS 8
+trireme_add_test(checkpoint_meshes RANKS 8 LONG
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.sh
           $<TARGET_FILE:checkpoint_mesh_test> ${MPIEXEC_EXECUTABLE}
           ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.txt)

@@ -1,7 +1,8 @@
 # Tests of comm.
 # SPDX-License-Identifier: Apache-2.0
 foreach(topic comm device_comm world mesh)
-  trireme_test(${topic}_test SOURCES ${topic}_test.cpp USES base comm RANKS 1 2 3 4)
+  trireme_test(${topic}_test SOURCES ${topic}_test.cpp USES base comm RANKS 1 2
+               LONG_RANKS 3 4)
 endforeach()
 
 add_executable(comm_faults comm_faults.cpp)

@@ -1,7 +1,7 @@
 # FP8 recipes on meshes.
 # SPDX-License-Identifier: Apache-2.0
 trireme_test(fp8_test SOURCES fp8_test.cpp
-             USES train RANKS 2 4 LIBRARIES trireme_mesh_run)
+             USES train RANKS 2 LONG_RANKS 4 LIBRARIES trireme_mesh_run)
 trireme_test(fp8_values_test
              SOURCES fp8_values_test.cpp
              USES train RANKS 2 LIBRARIES trireme_mesh_run)

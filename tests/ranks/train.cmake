@@ -1,4 +1,4 @@
 # Parts of the trainer that several ranks make together.
 # SPDX-License-Identifier: Apache-2.0
-trireme_test(replica_check_test USES train RANKS 2 3
+trireme_test(replica_check_test USES train RANKS 2 LONG_RANKS 3
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/replica_check_test.cpp)

@@ -10,11 +10,11 @@ target_include_directories(io_faults PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
 
-foreach(script accounts bad_folders folders numbers parity steady)
+foreach(script numbers parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script environment installed resume text use)
+foreach(script accounts bad_folders environment folders installed resume text use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
