@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/attention/attention.hpp"
+#include "kernels/cuda/attention/library.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/host/attention.hpp"
 #include "kernels/runtime/plan_working_memory.hpp"
@@ -88,7 +91,9 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
                                             dk, dv))
     return;
   plan_working_memory(stream, [&] {
-    return cuda::attention_backward_workspace(shape, part, lse.dtype());
+    return std::max(cuda::attention_backward_workspace(shape, part, lse.dtype()),
+                    cuda::attention_library_workspace(
+                        shape, part, {q, k, v, o, lse, d_o, dq, dk, dv}));
   });
   host::attention_backward(scratch, shape, part, threads(), d_o, q, k, v, o, lse, dq, dk,
                            dv);

@@ -24,6 +24,12 @@ bool cudnn_attention_supports(Stream& stream, const AttentionShape& shape,
                               const AttentionTensors& tensors,
                               std::string* reason = nullptr);
 
+// Bytes of workspace that cudnn_attention() is expected to take on a GPU of compute
+// capability `major`: what this side asks for, and the scores that backward holds. 0 for
+// what it does not do. Tensors may lie on meta.
+std::int64_t cudnn_attention_workspace(const AttentionShape& shape,
+                                       const AttentionTensors& tensors, int major);
+
 // Forward, or backward where there is d_o; what is not supported throws
 // Error(resources). Strides are the library's to handle: nothing is copied.
 // Backward adds dq up in memory of the size of the scores, for as many sequences at once

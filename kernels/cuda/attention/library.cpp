@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention/library.hpp"
 
+#include <cuda_runtime_api.h>
+
+#include "base/cuda/check.hpp"
+#include "base/cuda_devices.hpp"
 #include "base/error.hpp"
 
 namespace trireme::kernels::cuda {
@@ -21,15 +25,37 @@ bool is_whole(const AttentionShape& shape, const AttentionPart& part,
          rounded(x.dq) && rounded(x.dk) && rounded(x.dv);
 }
 
+// By default from Hopper on, whose matrix instructions our own kernels do not use.
+constexpr int first_major = 9;
+int compute_major(Device device) {
+  int major = 0;
+  trireme::cuda::check(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index),
+      "cudaDeviceGetAttribute");
+  return major;
+}
+
+bool is_taken(int major) {
+  const AttentionLibrary wanted = attention_library();
+  return wanted == AttentionLibrary::cudnn ||
+         (wanted == AttentionLibrary::automatic && major >= first_major);
+}
+
 }  // namespace
+
+std::int64_t attention_library_workspace(const AttentionShape& shape,
+                                         const AttentionPart& part,
+                                         const AttentionTensors& tensors) {
+  const auto gpus = cuda_devices();
+  const int major = gpus.empty() ? first_major : gpus.front().compute_major;
+  if (!is_taken(major) || !is_whole(shape, part, tensors)) return 0;
+  return cudnn_attention_workspace(shape, tensors, major);
+}
 
 bool attention_by_library(Stream& stream, const AttentionShape& shape,
                           const AttentionPart& part, const AttentionTensors& tensors) {
-  const AttentionLibrary wanted = attention_library();
-  if (wanted == AttentionLibrary::own) return false;
-  const bool must = wanted == AttentionLibrary::cudnn;
-  // In a fixed order cuDNN's backward holds scores of S x S: only if it is asked for.
-  if (!must && !tensors.d_o.empty()) return false;
+  if (!is_taken(compute_major(stream.device()))) return false;
+  const bool must = attention_library() == AttentionLibrary::cudnn;
   std::string reason = "only causal attention of whole sequences to themselves is";
   const bool supported =
       is_whole(shape, part, tensors) &&

@@ -12,4 +12,10 @@ namespace trireme::kernels::cuda {
 bool attention_by_library(Stream& stream, const AttentionShape& shape,
                           const AttentionPart& part, const AttentionTensors& tensors);
 
+// What the library is expected to take of the workspace for this part on a GPU of this
+// node, or on one of today where the node has none; 0 where our own kernels do it.
+std::int64_t attention_library_workspace(const AttentionShape& shape,
+                                         const AttentionPart& part,
+                                         const AttentionTensors& tensors);
+
 }  // namespace trireme::kernels::cuda

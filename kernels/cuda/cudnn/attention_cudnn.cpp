@@ -80,11 +80,10 @@ bool is_aligned(const TensorView& x) {
   return rows && reinterpret_cast<std::uintptr_t>(x.raw()) % bytes == 0;
 }
 
-// What the library cannot be asked; nullptr if it can.
-const char* obstacle(const Library& one, const AttentionShape& shape,
+// What the library cannot be asked on a GPU of a compute capability; nullptr if it can.
+const char* obstacle(int major, const AttentionShape& shape,
                      const AttentionTensors& tensors) {
   const DType type = tensors.q.dtype();
-  if (!one.refusal.empty()) return one.refusal.c_str();
   if (type != DType::bf16 && type != DType::f16) return "only bf16 and f16 are supported";
   if (!shape.first_T.empty()) return "documents are not supported";
   if (shape.heads == 0 || shape.kv_heads == 0 || shape.heads % shape.kv_heads != 0)
@@ -93,7 +92,7 @@ const char* obstacle(const Library& one, const AttentionShape& shape,
   for (std::int64_t h = 0; h < shape.heads; ++h)
     if (shape.kv_head[static_cast<std::size_t>(h)] != h / group)
       return "each key/value head must serve as many query heads, in order";
-  if (!tensors.d_o.empty() && one.major > 9)
+  if (!tensors.d_o.empty() && major > 9)
     return "backward is deterministic only up to compute capability 9";
   if (!tensors.d_o.empty() && shape.sequence < 2)
     return "backward of a sequence of one row is not supported";
@@ -110,6 +109,12 @@ std::int64_t sequences_at_once(const AttentionShape& shape, std::int64_t lse_row
   std::int64_t count = std::clamp<std::int64_t>(fit, 1, shape.batch);
   while (shape.batch % count != 0) --count;
   return count;
+}
+
+const char* obstacle(const Library& one, const AttentionShape& shape,
+                     const AttentionTensors& tensors) {
+  if (!one.refusal.empty()) return one.refusal.c_str();
+  return obstacle(one.major, shape, tensors);
 }
 
 AttentionProblem problem_of(const AttentionShape& shape,
@@ -181,7 +186,21 @@ void run(const Library& one, const Plan& plan, const AttentionProblem& p,
            workspace);
 }
 
+std::int64_t delta_bytes(const AttentionProblem& p) {
+  constexpr std::int64_t unit = 256;
+  return p.backward ? (p.batch * p.heads * p.sequence * 4 + unit - 1) / unit * unit : 0;
+}
+
 }  // namespace
+
+// Of a graph whose dq is one product the library holds ds, of blocks of 128 rows.
+std::int64_t cudnn_attention_workspace(const AttentionShape& shape,
+                                       const AttentionTensors& tensors, int major) {
+  if (tensors.d_o.empty() || obstacle(major, shape, tensors) != nullptr) return 0;
+  const AttentionProblem p = problem_of(shape, tensors);
+  const std::int64_t S = (p.sequence + 127) / 128 * 128;
+  return delta_bytes(p) + 2 * p.batch * p.heads * S * S;
+}
 
 bool cudnn_attention_supports(Stream& stream, const AttentionShape& shape,
                               const AttentionTensors& tensors, std::string* reason) {
@@ -205,15 +224,13 @@ void cudnn_attention(Stream& stream, const AttentionShape& shape,
   const Choice& choice = find(one, p);
   require(choice.plan.has_value(), Status::resources, "cuDNN does no {}: {}",
           words_for(p), choice.refusal);
-  constexpr std::int64_t unit = 256;
-  const std::int64_t delta_bytes =
-      p.backward ? (p.batch * p.heads * p.sequence * 4 + unit - 1) / unit * unit : 0;
+  const std::int64_t delta = delta_bytes(p);
   auto* const memory = static_cast<std::byte*>(
-      workspace(stream, DType::u8, {delta_bytes + choice.plan->workspace_bytes()}).raw());
+      workspace(stream, DType::u8, {delta + choice.plan->workspace_bytes()}).raw());
   check_cudnn(cudnnSetStream(one.handle, static_cast<cudaStream_t>(stream.native())),
               "cudnnSetStream");
   for (std::int64_t first = 0; first < shape.batch; first += p.batch)
-    run(one, *choice.plan, p, tensors, first, shape.scale, memory, memory + delta_bytes);
+    run(one, *choice.plan, p, tensors, first, shape.scale, memory, memory + delta);
 }
 
 }  // namespace trireme::kernels::cuda

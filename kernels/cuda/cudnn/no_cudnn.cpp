@@ -16,6 +16,11 @@ bool cudnn_attention_supports(Stream&, const AttentionShape&, const AttentionTen
   return false;
 }
 
+std::int64_t cudnn_attention_workspace(const AttentionShape&, const AttentionTensors&,
+                                       int) {
+  return 0;
+}
+
 void cudnn_attention(Stream&, const AttentionShape&, const AttentionTensors&) {
   fail(Status::resources, "this program was built without cuDNN");
 }
