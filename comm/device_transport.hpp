@@ -18,6 +18,10 @@ class DeviceTransport {
   virtual Handle start(const Group::Call& call, Stream& stream, const TensorView& from,
                        const TensorView& to) = 0;
 
+  // See Group.
+  virtual void begin_exchange() {}
+  virtual void end_exchange() {}
+
   // Bytes of staging memory that it holds beside the host group's.
   virtual std::size_t staging_bytes() const = 0;
 };

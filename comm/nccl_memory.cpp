@@ -10,14 +10,13 @@
 namespace trireme::comm {
 namespace {
 
-// Links of a rank in a ring of n, and in a group where each sends to each.
+// Links of a rank in a ring of n.
 int ring_links(int n) { return n == 1 ? 0 : n == 2 ? 2 : 4; }
-int all_links(int n) { return 2 * (n - 1); }
 
 }  // namespace
 
 // Users of other programs report 544 to 688 MB for each communicator of four A100s; a
-// link has no more than 8 of its 16 or so channels, and one direction of them.
+// link has no more than 4 of its 16 or so channels, and one direction of them.
 std::int64_t NcclCount::estimated_bytes() const {
   constexpr std::int64_t MiB = 1 << 20;
   return (communicators * std::int64_t{600} + links * std::int64_t{80}) * MiB;
@@ -54,7 +53,7 @@ NcclCount count_nccl(const MeshShape& shape, const Folding& folding) {
   cut(replicas / expert / expert_shard, expert * expert_shard);
   add(T * shard, [=](int i) { return i % shard * T + i / shard; });
   return {static_cast<int>(lists.size()),
-          ring_links(shape.pipeline) + ring_links(shape.context) + all_links(expert)};
+          ring_links(shape.pipeline) + ring_links(shape.context)};
 }
 
 }  // namespace trireme::comm

@@ -14,7 +14,8 @@ class MpiGroup;
 bool nccl_is_built();
 
 // Between which ranks of a group send() and receive() work: none; neighbours, the last
-// and the first included; any two. Each costs a communicator for each direction.
+// and the first included, for which each direction costs a communicator; any two, within
+// an exchange.
 enum class Links : std::uint8_t { none, ring, all };
 
 // Collective over the world: each rank calls for its group of one name, which outlives

@@ -1,4 +1,4 @@
-// NcclCommunicator: makes a communicator of NCCL, and waits for it with a time limit.
+// NcclCommunicator: makes a communicator of NCCL, and calls it with a time limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/communicator.hpp"
 
@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/use_device.hpp"
-#include "comm/mpi/spin_wait.hpp"
 
 namespace trireme::comm {
 
@@ -33,10 +32,10 @@ NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, in
       what_(std::move(what)),
       stream_(on_current(device)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = 1;
   if (max_ctas > 0) config.maxCTAs = max_ctas;
-  settle(ncclCommInitRankConfig(&comm_, size, id, rank, &config),
-         "ncclCommInitRankConfig");
+  call("ncclCommInitRankConfig",
+       [&] { return ncclCommInitRankConfig(&comm_, size, id, rank, &config); });
 }
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color,
@@ -47,16 +46,16 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int
       what_(std::move(what)),
       stream_(on_current(device_)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = 1;
   config.splitShare = 1;
-  parent_->settle(ncclCommSplit(parent_->comm_, color, key, &comm_, &config),
-                  "ncclCommSplit");
-  settle(ncclInProgress, "ncclCommSplit");
+  call("ncclCommSplit",
+       [&] { return ncclCommSplit(parent_->comm_, color, key, &comm_, &config); });
 }
 
 void NcclCommunicator::leave_out() {
   ncclComm_t none = nullptr;
-  settle(ncclCommSplit(comm_, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr), "ncclCommSplit");
+  call("ncclCommSplit",
+       [&] { return ncclCommSplit(comm_, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr); });
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -66,16 +65,16 @@ NcclCommunicator::~NcclCommunicator() {
     return;
   }
   try {
-    settle(ncclCommFinalize(comm_), "ncclCommFinalize");
-    check_nccl(ncclCommDestroy(comm_), "ncclCommDestroy", what_);
+    call("ncclCommFinalize", [&] { return ncclCommFinalize(comm_); });
+    call("ncclCommDestroy", [&] { return ncclCommDestroy(comm_); });
   } catch (const Error&) {
     give_up();  // the job ends anyhow, and an error of its work was or will be reported
   }
 }
 
 void NcclCommunicator::enqueue(
-    const char* name, const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& call) {
-  settle(call(comm_, static_cast<cudaStream_t>(stream().native())), name);
+    const char* name, const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& work) {
+  call(name, [&] { return work(comm_, static_cast<cudaStream_t>(stream().native())); });
 }
 
 std::string NcclCommunicator::error() const {
@@ -90,23 +89,13 @@ void NcclCommunicator::give_up() noexcept {
   if (ncclComm_t comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
 }
 
-void NcclCommunicator::settle(ncclResult_t code, const char* call) {
-  if (code == ncclInProgress) {
-    SpinWait spin_wait(state_, [&] {
-      return Awaited{.group = what_,
-                     .operation = call,
-                     .tensor = "",
-                     .sequence = 0,
-                     .members = state_.ranks,
-                     .absent = {}};
-    });
-    while (code == ncclInProgress) {
-      state_.progress();
-      check_nccl(ncclCommGetAsyncError(comm_, &code), "ncclCommGetAsyncError", what_);
-      if (code == ncclInProgress) spin_wait.idle();
-    }
+void NcclCommunicator::call(const char* name, const std::function<ncclResult_t()>& body) {
+  ncclResult_t code = ncclSuccess;
+  {
+    const CallWatch::Scope scope(*watch_, state_, name, what_);
+    code = body();
   }
-  check_nccl(code, call, what_);
+  check_nccl(code, name, what_);
 }
 
 }  // namespace trireme::comm

@@ -10,11 +10,13 @@
 
 #include "base/event.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/nccl/call_watch.hpp"
 
 namespace trireme::comm {
 
-// Calls do not block in NCCL (blocking = 0): while one is under way this rank goes on
-// moving its other messages, and the world's time-out holds.
+// Calls return when their work is on the stream, which needs no other rank once all is
+// connected (blocking = 1: without it NCCL makes a thread for each). Making communicators
+// waits for the other ranks. The world's time-out holds for every call (CallWatch).
 class NcclCommunicator {
  public:
   // Collective over the `size` ranks that hold the same id. `what` is for messages:
@@ -34,17 +36,19 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   Stream& stream() { return stream_.stream(); }
-  // Runs `call`, and returns when its work is on the stream.
+  // Runs `work`, and returns when its work is on the stream.
   void enqueue(const char* name,
-               const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& call);
+               const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& work);
   // What has gone wrong on the way, in NCCL's words; empty: nothing. Any thread.
   std::string error() const;
   void give_up() noexcept;
 
  private:
-  void settle(ncclResult_t code, const char* call);
+  // The code of `body`, which calls NCCL; throws Error(transport) for a failure.
+  void call(const char* name, const std::function<ncclResult_t()>& body);
 
   std::shared_ptr<NcclCommunicator> parent_;  // of a split: lives on
+  std::shared_ptr<CallWatch> watch_ = CallWatch::get();
   WorldState& state_;
   Device device_;
   std::string what_;

@@ -11,8 +11,9 @@
 // 2. NCCL makes connections at first use, and waits for the peers in that. So they are
 //    made here: NCCL_RUNTIME_CONNECT = 0 connects what collectives use, each link sends
 //    once, and experts exchange once. The other exchange, of Ulysses, connects in the
-//    first forward: in a pipeline that is the one without messages (Executor::warm_up).
-//    Later calls find everything connected and do not block.
+//    first forward, to which all ranks of its group come in the same order; messages of a
+//    pipeline pass through the host then (Executor::execute), so that nobody waits for
+//    one on a GPU. Later calls find everything connected and do not block.
 // 3. Work of one communicator runs in the order of the calls. For collectives all ranks
 //    of the group have the same order, so that this adds nothing. Sends and receives have
 //    no such order: in 1F1B both neighbours send at once, and may have posted receives
@@ -20,15 +21,16 @@
 //    for ever. So each pair of ranks has a link for each direction, a communicator of two
 //    with a queue of its own, which sees sends on one side and receives on the other,
 //    matched in order as Group demands. A kernel thus waits for what its call would wait
-//    for on hosts, and for nothing else.
+//    for on hosts, and for nothing else. The exchange of experts is one call of all
+//    ranks, a collective like others.
 // 4. Kernels that wait hold multiprocessors. Links get few blocks each (link_ctas), so
 //    that all links of a rank and its groups' kernels fit on a GPU together.
 #include "comm/nccl_transport.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,9 +78,9 @@ ncclResult_t all_to_all(const TensorView& from, const TensorView& to, int size,
   return worst != ncclSuccess ? worst : code;
 }
 
-// On a link the sender is rank 0.
+// peer: of a send or receive, in `comm`.
 ncclResult_t issue(const Group::Call& call, const TensorView& from, const TensorView& to,
-                   int size, ncclComm_t comm, cudaStream_t queue) {
+                   int size, int peer, ncclComm_t comm, cudaStream_t queue) {
   const ncclDataType_t type = type_of(call.dtype);
   const auto elements = static_cast<std::size_t>(to.elements());
   switch (call.kind) {
@@ -99,12 +101,19 @@ ncclResult_t issue(const Group::Call& call, const TensorView& from, const Tensor
                            queue);
     case Collective::all_to_all: return all_to_all(from, to, size, comm, queue);
     case Collective::send:
-      return ncclSend(from.raw(), from.bytes(), ncclUint8, 1, comm, queue);
+      return ncclSend(from.raw(), from.bytes(), ncclUint8, peer, comm, queue);
     case Collective::receive:
-      return ncclRecv(to.raw(), to.bytes(), ncclUint8, 0, comm, queue);
+      return ncclRecv(to.raw(), to.bytes(), ncclUint8, peer, comm, queue);
   }
   return ncclInvalidArgument;
 }
+
+// Blocks that a message holds on the GPU while it waits for its peer: few, because what
+// is posted ahead of need takes them from the products.
+constexpr int link_ctas = 4;
+
+// On a link the sender is rank 0.
+int peer_on_link(Collective kind) { return kind == Collective::send ? 1 : 0; }
 
 class NcclTransport;
 
@@ -136,6 +145,8 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
 
   Handle start(const Group::Call& call, Stream& stream, const TensorView& from,
                const TensorView& to) override;
+  void begin_exchange() override;
+  void end_exchange() override;
   std::size_t staging_bytes() const override { return 0; }
   void look() override;
   void give_up() noexcept override;
@@ -145,9 +156,10 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   using Link = std::pair<int, int>;  // source, destination
 
   void make_links(Links links);
-  void make_link(const Link& link, int ctas);
+  void make_link(const Link& link);
   void connect(NcclCommunicator& communicator, Collective kind);
   NcclCommunicator& communicator_of(const Group::Call& call);
+  void take_off(NcclOperation& operation);
   NcclOperation& take();
 
   MpiGroup& group_;
@@ -156,6 +168,7 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   DevicePatience patience_;
   std::shared_ptr<NcclCommunicator> all_;  // of this group's ranks
   std::map<Link, std::unique_ptr<NcclCommunicator>> links_;
+  std::optional<std::vector<NcclOperation*>> exchange_;  // between begin and end
   std::mutex mutex_;  // of what follows: the watchdog's thread looks, too
   std::vector<std::unique_ptr<NcclOperation>> operations_;
   std::vector<NcclOperation*> free_, flying_;
@@ -197,29 +210,21 @@ NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links,
 
 NcclTransport::~NcclTransport() { async_errors().remove(this); }
 
-// The links, and what is sent between all pairs.
+// Links between neighbours, and what is exchanged between all pairs.
 void NcclTransport::make_links(Links links) {
   const int rank = group_.rank(), size = group_.size();
-  if (links == Links::none) return;
   if (links == Links::all) connect(*all_, Collective::all_to_all);
-  const int per_rank = links == Links::all ? 2 * (size - 1) : size == 2 ? 2 : 4;
-  constexpr int most_links = 128, link_ctas = 64;
-  require(per_rank <= most_links, Status::resources,
-          "axis '{}' of {} ranks needs {} NCCL communicators on each, more than {}: use "
-          "smaller groups, or set comm.backend = mpi",
-          group_.name(), size, per_rank, most_links);
+  if (links != Links::ring) return;
   for (int source = 0; source < size; ++source) {
-    for (int destination = 0; destination < size; ++destination) {
-      const int step = (destination - source + size) % size;
-      const bool is_linked =
-          step != 0 && (links == Links::all || step == 1 || step == size - 1);
-      if (is_linked && (rank == source || rank == destination))
-        make_link({source, destination}, std::clamp(link_ctas / per_rank, 1, 8));
+    for (const int destination : {(source + 1) % size, (source + size - 1) % size}) {
+      const bool is_new = !links_.contains({source, destination});
+      if (is_new && (rank == source || rank == destination))
+        make_link({source, destination});
     }
   }
 }
 
-void NcclTransport::make_link(const Link& link, int ctas) {
+void NcclTransport::make_link(const Link& link) {
   const auto [source, destination] = link;
   const bool sends = group_.rank() == source;
   ncclUniqueId id{};
@@ -236,7 +241,7 @@ void NcclTransport::make_link(const Link& link, int ctas) {
   group_.state().wait(request, "exchange of ncclUniqueId");
   auto& communicator = links_[link] = std::make_unique<NcclCommunicator>(
       group_.state(), id, sends ? 0 : 1, 2, device_,
-      format("{}, rank {} to {}", group_.name(), source, destination), ctas);
+      format("{}, rank {} to {}", group_.name(), source, destination), link_ctas);
   connect(*communicator, sends ? Collective::send : Collective::receive);
 }
 
@@ -250,14 +255,15 @@ void NcclTransport::connect(NcclCommunicator& communicator, Collective kind) {
   const Buffer to(device_, DType::u8, {group_.size()}, MemoryClass::communication,
                   "first messages of NCCL");
   communicator.enqueue("first messages", [&](ncclComm_t comm, cudaStream_t queue) {
-    return issue(call, from.view(), to.view(), group_.size(), comm, queue);
+    return issue(call, from.view(), to.view(), group_.size(), peer_on_link(kind), comm,
+                 queue);
   });
   communicator.stream().synchronize();
 }
 
 NcclCommunicator& NcclTransport::communicator_of(const Group::Call& call) {
   const bool sends = call.kind == Collective::send;
-  if (!sends && call.kind != Collective::receive) return *all_;
+  if ((!sends && call.kind != Collective::receive) || exchange_) return *all_;
   const Link link =
       sends ? Link{group_.rank(), call.peer} : Link{call.peer, group_.rank()};
   const auto found = links_.find(link);
@@ -291,18 +297,46 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
   operation.communicator_ = &communicator;
   operation.stream_ = stream;
   operation.passed_ = operation.waited_ = false;
-  started_.record(stream);
-  started_.hold(communicator.stream());
+  if (!exchange_ || exchange_->empty()) {
+    started_.record(stream);
+    started_.hold(communicator.stream());
+  }
+  const int peer = exchange_ ? call.peer : peer_on_link(call.kind);
   communicator.enqueue(name_of(call.kind).data(),
                        [&](ncclComm_t comm, cudaStream_t queue) {
-                         return issue(call, from, to, group_.size(), comm, queue);
+                         return issue(call, from, to, group_.size(), peer, comm, queue);
                        });
-  operation.done_.record(communicator.stream());
-  const std::lock_guard lock(mutex_);
-  flying_.push_back(&operation);
+  if (exchange_)
+    exchange_->push_back(&operation);
+  else
+    take_off(operation);
   return Handle(&operation);
 } catch (...) {
   end_job(std::current_exception());  // peers may wait in kernels for this rank
+}
+
+// Its work is on its communicator's stream.
+void NcclTransport::take_off(NcclOperation& operation) {
+  operation.done_.record(operation.communicator_->stream());
+  const std::lock_guard lock(mutex_);
+  flying_.push_back(&operation);
+}
+
+// One kernel sends to all and receives from all, on the communicator of all: links, and a
+// call for each of them, are for messages that come one by one.
+void NcclTransport::begin_exchange() {
+  exchange_.emplace();
+  all_->enqueue("ncclGroupStart",
+                [](ncclComm_t, cudaStream_t) { return ncclGroupStart(); });
+}
+
+void NcclTransport::end_exchange() try {
+  all_->enqueue("ncclGroupEnd", [](ncclComm_t, cudaStream_t) { return ncclGroupEnd(); });
+  const std::vector<NcclOperation*> started = std::move(*exchange_);
+  exchange_.reset();
+  for (NcclOperation* operation : started) take_off(*operation);
+} catch (...) {
+  end_job(std::current_exception());
 }
 
 // The watchdog's thread looks, too: without this it would make a context on GPU 0.

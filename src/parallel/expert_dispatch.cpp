@@ -113,6 +113,7 @@ void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
   };
   std::vector<comm::Handle> handles;
   handles.reserve(2 * static_cast<std::size_t>(ranks));
+  group_->begin_exchange();
   for (int i = 1; i < ranks; ++i) {
     const int source = (rank() + ranks - i) % ranks;
     handles.push_back(group_->receive(stream, part(to, to_counts_E, source), source));
@@ -122,6 +123,7 @@ void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
     handles.push_back(
         group_->send(stream, part(from, from_counts_E, destination), destination));
   }
+  group_->end_exchange();
   const TensorView mine = part(from, from_counts_E, rank());
   if (mine.dim(0) > 0) kernels::copy(stream, mine, part(to, to_counts_E, rank()));
   for (comm::Handle& handle : handles) handle.wait();

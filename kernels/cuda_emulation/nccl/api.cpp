@@ -184,7 +184,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
     work.key = key;
     work.is_split = true;
     *child = nullptr;
-    return start(comm, std::move(work));
+    const ncclResult_t code = start(comm, std::move(work));
+    // Where calls block, the child is ready when the call returns.
+    return code == ncclSuccess && *child != nullptr ? (*child)->is->settle() : code;
   });
 }
 
