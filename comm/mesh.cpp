@@ -119,7 +119,11 @@ void Mesh::make_groups(const Maker& make) {
 
 Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device device,
            Transport transport)
-    : shape_(shape), folding_(folding), rank_(world.rank()), device_(device) {
+    : shape_(shape),
+      folding_(folding),
+      rank_(world.rank()),
+      device_(device),
+      transport_(device.is_cuda() ? transport : Transport::mpi) {
   check_shape(shape, folding, world.size());
   // Whether a group has one rank is not the same on all ranks (the embedding group):
   // those that split do it together.
@@ -142,6 +146,7 @@ Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding, Device
   mesh.folding_ = folding;
   mesh.rank_ = rank;
   mesh.device_ = device;
+  mesh.transport_ = device.is_cuda() ? transport : Transport::mpi;
   mesh.make_groups([&](const std::string& name, int, int rank_in_group, int size) {
     return device.is_cuda() ? make_planned_group(name, rank_in_group, size, transport)
                             : make_meta_group(name, rank_in_group, size);

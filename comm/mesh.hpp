@@ -62,6 +62,8 @@ class Mesh {
   int rank() const { return rank_; }
   // Where the tensors of its groups may lie, beside the host.
   Device device() const { return device_; }
+  // How tensors on GPUs travel; mpi where there are none.
+  Transport transport() const { return transport_; }
   int coordinate(Axis axis) const { return shape_.coordinate(rank_, axis); }
   Group& group(Axis axis) const { return *groups_[static_cast<std::size_t>(axis)]; }
   // All ranks of the mesh.
@@ -117,6 +119,7 @@ class Mesh {
   Folding folding_;
   int rank_ = 0;
   Device device_;
+  Transport transport_ = Transport::mpi;
   std::array<std::unique_ptr<Group>, axes> groups_;
   std::array<std::unique_ptr<Group>, folds> folds_;
 };

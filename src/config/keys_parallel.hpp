@@ -51,10 +51,11 @@ struct ParallelKeys : Section {
       *this,
       "tensor_chunks",
       "parts",
-      "1",
-      within(1, 1024),
+      "0",
+      within(0, 1024),
       "Parts of the rows of a product whose result is summed over the tensor "
-      "ranks: one travels while the next is multiplied.",
+      "ranks: one travels while the next is multiplied; 0: 2 with NCCL, but for FP8, "
+      "else 1.",
       sets<&RunConfig::parallel, &ParallelSettings::tensor_chunks>};
   Integer context{
       *this,
@@ -175,9 +176,10 @@ struct ParallelKeys : Section {
       *this,
       "bucket_bytes",
       "bytes",
-      "\"25 MiB\"",
-      within(1024, 0x1p40),
-      "Gradients of about this size are reduced over the data ranks together.",
+      "0",
+      within(0, 0x1p40),
+      "Gradients of about this size are reduced over the data ranks together; 0: 200 "
+      "MiB with NCCL, else 25 MiB.",
       sets<&RunConfig::parallel, &ParallelSettings::bucket_bytes>};
   Choice<optim::Offload> offload{
       *this,

@@ -59,6 +59,15 @@ struct RunKeys : Section {
       "On a GPU: time the library's first proposals for each kind of product and keep "
       "the fastest, which may differ from run to run and with it the order of sums.",
       sets<&RunConfig::run, &RunSettings::gemm_search>};
+  Bytes logits_bytes{
+      *this,
+      "logits_bytes",
+      "bytes",
+      "0",
+      within(0, 0x1p40),
+      "Logits are made in chunks of at most this size, in the accumulator's type; 0: 128 "
+      "MiB on a CPU, 1 GiB on a GPU.",
+      sets<&RunConfig::run, &RunSettings::logits_bytes>};
   Integer threads{*this,
                   "threads",
                   "",
@@ -109,8 +118,8 @@ struct AttentionKeys : Section {
        {"cudnn", AttentionChoice::cudnn},
        {"own", AttentionChoice::own}},
       "Who does causal attention of whole sequences on a GPU in bf16 and fp16: cudnn "
-      "(an error where it cannot), own kernels, or auto: cuDNN forward where it is "
-      "built in and can, and own kernels backward.",
+      "(an error where it cannot), own kernels, or auto: cuDNN from Hopper on where it "
+      "is built in and can, else own kernels.",
       sets<&RunConfig::run, &RunSettings::attention>};
   Boolean deterministic{
       *this, "deterministic", "true",

@@ -42,11 +42,11 @@ void Rules::tensor_rules() {
 
 void Rules::tensor_chunk_rules() {
   rule({key::parallel.tensor, key::parallel.tensor_chunks},
-       config_.parallel.mesh.tensor > 1 || config_.parallel.tensor_chunks == 1,
+       config_.parallel.mesh.tensor > 1 || config_.parallel.tensor_chunks <= 1,
        key::parallel.tensor_chunks, " has no meaning with ", key::parallel.tensor,
        ": write parallel.tensor_chunks = 1");
   rule({key::parallel.tensor_chunks, key::precision.compute},
-       !config_.precision.recipe.fp8() || config_.parallel.tensor_chunks == 1,
+       !config_.precision.recipe.fp8() || config_.parallel.tensor_chunks <= 1,
        key::parallel.tensor_chunks, " cuts products whose operands ",
        key::precision.compute, " scales as a whole: write parallel.tensor_chunks = 1");
 }

@@ -38,6 +38,7 @@ struct RunSettings {
   bool share_gpus = false;
   bool cuda_graphs = false;
   bool gemm_search = false;
+  std::int64_t logits_bytes = 0;  // of a chunk; 0: by device
   AttentionChoice attention = AttentionChoice::automatic;
   comm::Backend backend = comm::Backend::automatic;
   int threads = 0;        // of each rank; 0: automatic
@@ -53,8 +54,9 @@ struct ParallelSettings {
   comm::MeshShape mesh;  // data = what remains of the world
   comm::Folding folding;
   bool sequence = false;
-  int tensor_chunks = 1;  // parts of a product whose result is summed over tensor ranks
-  bool ulysses = false;   // else ring attention
+  // Parts of a product whose result is summed over tensor ranks; 0: by transport.
+  int tensor_chunks = 0;
+  bool ulysses = false;  // else ring attention
   parallel::ContextOrder order = parallel::ContextOrder::contiguous;
   schedule::ScheduleKind schedule = schedule::ScheduleKind::one_f_one_b;
   int virtual_stages = 1;                  // chunks of a pipeline rank
@@ -64,7 +66,7 @@ struct ParallelSettings {
   int prefetch = 1;
   int gathered_units = 0;
   optim::Offload offload = optim::Offload::none;
-  std::int64_t bucket_bytes = 0;
+  std::int64_t bucket_bytes = 0;  // 0: by transport
 };
 
 struct RecomputeSettings {

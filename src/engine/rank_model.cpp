@@ -3,6 +3,7 @@
 #include "engine/rank_model.hpp"
 
 #include "base/device_memory.hpp"
+#include "engine/planned_device.hpp"
 #include "engine/run_outlook.hpp"
 #include "parallel/ring_attention.hpp"
 #include "parallel/ulysses_attention.hpp"
@@ -10,11 +11,31 @@
 
 namespace trireme::engine {
 
+namespace {
+
+// With NCCL what is summed travels without the host, so that cutting it costs little.
+int tensor_chunks(const config::RunConfig& config, const comm::Mesh& mesh) {
+  if (config.parallel.tensor_chunks > 0) return config.parallel.tensor_chunks;
+  const bool by_nccl = mesh.transport() == comm::Transport::nccl;
+  return by_nccl && !config.precision.recipe.fp8() ? 2 : 1;
+}
+
+// A GPU pays for each chunk with a pass over the gradient of the projection, and its
+// tiles want whole rows of them; a CPU's caches want small chunks.
+nn::HeadChunks head_chunks(std::int64_t bytes, bool for_gpu) {
+  nn::HeadChunks chunks;
+  if (for_gpu) chunks = {.bytes = std::int64_t{1} << 30, .multiple = 256};
+  if (bytes > 0) chunks.bytes = bytes;
+  return chunks;
+}
+
+}  // namespace
+
 RankModel::RankModel(const config::RunConfig& config, comm::Mesh& mesh, Device device)
     : config_(config),
       mesh_(mesh),
       region_(mesh.group(comm::Axis::tensor), config.parallel.sequence,
-              config.parallel.tensor_chunks),
+              tensor_chunks(config, mesh)),
       amax_region_(mesh.group(comm::Axis::tensor), mesh.group(comm::Axis::context)),
       shape_(pipeline_shape(config)) {
   build_attention();
@@ -52,8 +73,8 @@ void RankModel::fill_positions(Device device) {
 }
 
 // Without the number of its first module.
-model::StageConfig RankModel::stage_config(const Chunk& chunk,
-                                           const Range& blocks) const {
+model::StageConfig RankModel::stage_config(const Chunk& chunk, const Range& blocks,
+                                           Device device) const {
   const int last = stages(shape_) - 1;
   const config::PrecisionSettings& precision = config_.precision;
   nn::LinearPrecision products;
@@ -69,6 +90,7 @@ model::StageConfig RankModel::stage_config(const Chunk& chunk,
       .ends_together = place_of(shape_, 0).rank == place_of(shape_, last).rank,
       .dtype = precision.compute,
       .z_loss = config_.z_loss,
+      .head_chunks = head_chunks(config_.run.logits_bytes, for_gpu(mesh_, device)),
       .positions = 0,
       .first_module = 0,
       .recompute = config_.recompute.what,
@@ -97,7 +119,7 @@ void RankModel::build_chunks(Device device) {
     chunk.before_here = is_here(chunk.number - 1);
     chunk.after_here = is_here(chunk.number + 1);
     model::StageConfig stage =
-        stage_config(chunk, cut[static_cast<std::size_t>(chunk.number)]);
+        stage_config(chunk, cut[static_cast<std::size_t>(chunk.number)], device);
     stage.first_module = modules;
     const parallel::ExpertAxes axes{
         parallel::ExpertDispatch(mesh_.experts()),

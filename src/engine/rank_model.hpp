@@ -66,7 +66,8 @@ class RankModel {
   void build_attention();
   void fill_positions(Device device);
   void build_chunks(Device device);
-  model::StageConfig stage_config(const Chunk& chunk, const Range& blocks) const;
+  model::StageConfig stage_config(const Chunk& chunk, const Range& blocks,
+                                  Device device) const;
 
   const config::RunConfig& config_;
   comm::Mesh& mesh_;

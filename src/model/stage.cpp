@@ -45,6 +45,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
   if (!layers.empty()) scales_.emplace(layers, config.scaling, region, device);
   if (config.last) {
     auto head = head_config(m, config.z_loss);
+    head.chunks = config.head_chunks;
     const bool tied_here = m.tie_embeddings && config.ends_together;
     require(!tied_here || table != nullptr, "a tied head needs the embedding's table");
     head.in_embedding_group = m.tie_embeddings && !config.ends_together;

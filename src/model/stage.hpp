@@ -23,6 +23,7 @@ struct StageConfig {
   bool ends_together = true;  // the first and the last stage are on one rank
   DType dtype = DType::f32;
   double z_loss = 0;
+  nn::HeadChunks head_chunks{};
   std::int64_t positions = 0;  // rows of the rotary table; 0: model.sequence
   int first_module = 0;        // number of its first module (see WeightAccess)
   nn::Recompute recompute{};   // of the blocks below recompute_layers

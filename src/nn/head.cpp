@@ -12,9 +12,7 @@
 namespace trireme::nn {
 namespace {
 
-// Logits of one chunk take at most this much memory, but for very large vocabularies.
-constexpr std::int64_t chunk_bytes = 128 << 20;
-constexpr std::int64_t least_rows = 16;
+constexpr std::int64_t least_rows = 16;  // of a chunk, whatever they take
 
 // Logits whose rows start at addresses that tensor cores can load from, for an odd
 // vocabulary too: GPT-2's of 50257 would halve the speed of the three products.
@@ -53,10 +51,15 @@ std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
   const std::int64_t row_bytes =
       region_.largest_part(config_.vocabulary) *
       static_cast<std::int64_t>(size_of(accumulator_of(dtype)));
-  const std::int64_t most = std::max(chunk_bytes / row_bytes, least_rows);
+  const auto [bytes, multiple] = config_.chunks;
+  const std::int64_t most = std::max(bytes / row_bytes, least_rows);
   // At least two chunks, of equal size but for the last.
   const std::int64_t chunks = std::max<std::int64_t>(divide_up(tokens, most), 2);
-  return divide_up(tokens, chunks);
+  const std::int64_t rows = divide_up(tokens, chunks);
+  const std::int64_t below = rows / multiple * multiple;
+  const std::int64_t above = divide_up(rows, multiple) * multiple;
+  if (above <= most) return above;
+  return below > 0 ? below : rows;
 }
 
 void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,

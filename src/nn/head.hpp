@@ -13,6 +13,13 @@
 
 namespace trireme::nn {
 
+// How many rows of logits are made at once. Each chunk also reads and writes the whole
+// gradient of the projection, once, in the accumulator dtype.
+struct HeadChunks {
+  std::int64_t bytes = 128 << 20;  // of logits, at the most, but for large vocabularies
+  std::int64_t multiple = 1;       // rows are one of this, but for the last chunk
+};
+
 struct HeadConfig {
   NormConfig norm;
   std::int64_t vocabulary = 0;  // V
@@ -20,7 +27,8 @@ struct HeadConfig {
   double deviation = 0.02;
   double z_loss = 0;     // of forward(): factor of log(sum of exp of logits)^2
   double logit_cap = 0;  // logits are cap tanh(logits / cap); 0: as they are
-  std::string name;      // of the projection, without ".weight"; unused when tied
+  HeadChunks chunks{};
+  std::string name;  // of the projection, without ".weight"; unused when tied
   // The projection is a copy of the embedding table of another rank, which owns it.
   bool in_embedding_group = false;
 };

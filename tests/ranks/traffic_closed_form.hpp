@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <string>
@@ -134,7 +135,7 @@ class ClosedForm {
 
   template <class F>
   void for_chunks(std::int64_t rows, const F& f) {
-    const int chunks = config_.parallel.tensor_chunks;
+    const int chunks = std::max(config_.parallel.tensor_chunks, 1);
     for (int c = 0; c < chunks; ++c) {
       const std::int64_t count = split_range(rows, chunks, c).count();
       if (count > 0) f(count);

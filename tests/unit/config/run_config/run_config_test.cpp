@@ -30,7 +30,7 @@ TEST(RunConfig, Defaults) {
   EXPECT_EQ(config.data.sequence, 32);
   EXPECT_EQ(config.data.paths.size(), 1u);
   EXPECT_EQ(config.parallel.mesh, comm::MeshShape{});
-  EXPECT_EQ(config.parallel.bucket_bytes, 25 << 20);
+  EXPECT_EQ(config.parallel.bucket_bytes, 0);
   EXPECT_EQ(config.precision.compute, DType::f32);
   EXPECT_EQ(config.optimizer.name, "adamw");
   EXPECT_EQ(config.optimizer.beta2, 0.95);
