@@ -8,16 +8,33 @@
 namespace trireme::comm {
 
 DeviceGroup::DeviceGroup(std::unique_ptr<Group> host, Device device,
-                         std::unique_ptr<DeviceTransport> transport)
+                         std::unique_ptr<DeviceTransport> transport,
+                         MakeTransport through_host)
     : Group(std::string(host->name()), host->rank(), host->size()),
       host_(std::move(host)),
       device_(device),
+      make_through_host_(std::move(through_host)),
       transport_(std::move(transport)) {
   adopt(*this, *host_);
 }
 
+void DeviceGroup::begin_exchange() {
+  if (transport_ && !through_host_) transport_->begin_exchange();
+}
+
+void DeviceGroup::end_exchange() {
+  if (transport_ && !through_host_) transport_->end_exchange();
+}
+
+bool DeviceGroup::send_through_host(bool wanted) {
+  if (!make_through_host_ || wanted == (through_host_ != nullptr)) return false;
+  through_host_ = wanted ? make_through_host_() : nullptr;
+  return true;
+}
+
 std::size_t DeviceGroup::staging_bytes() const {
-  return host_->staging_bytes() + (transport_ ? transport_->staging_bytes() : 0);
+  return host_->staging_bytes() + (transport_ ? transport_->staging_bytes() : 0) +
+         (through_host_ ? through_host_->staging_bytes() : 0);
 }
 
 Handle DeviceGroup::start(const Call& call, Stream& stream, const TensorView& from,
@@ -28,7 +45,10 @@ Handle DeviceGroup::start(const Call& call, Stream& stream, const TensorView& fr
       from.device() == device_ && to.device() == device_ && stream.device() == device_,
       "{} on axis '{}': both tensors and the stream must be on GPU {}, the mesh's",
       name_of(call.kind), name(), device_.index);
-  return transport_->start(call, stream, from, to);
+  const bool is_message =
+      call.kind == Collective::send || call.kind == Collective::receive;
+  DeviceTransport& transport = is_message && through_host_ ? *through_host_ : *transport_;
+  return transport.start(call, stream, from, to);
 }
 
 }  // namespace trireme::comm

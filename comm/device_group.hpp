@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "comm/device_transport.hpp"
@@ -13,10 +14,16 @@ namespace trireme::comm {
 // and entered in the trace once, here, so that a program on GPUs counts as on hosts.
 class DeviceGroup final : public Group {
  public:
-  // `transport` may be empty in a group of one rank.
+  using MakeTransport = std::function<std::unique_ptr<DeviceTransport>()>;
+  // `transport` may be empty in a group of one rank. `through_host` makes what carries
+  // sends and receives while send_through_host() says so; empty where `transport` does.
   DeviceGroup(std::unique_ptr<Group> host, Device device,
-              std::unique_ptr<DeviceTransport> transport);
+              std::unique_ptr<DeviceTransport> transport,
+              MakeTransport through_host = {});
 
+  void begin_exchange() override;
+  void end_exchange() override;
+  bool send_through_host(bool wanted) override;
   void progress() override { host_->progress(); }
   std::size_t staging_bytes() const override;
 
@@ -27,7 +34,9 @@ class DeviceGroup final : public Group {
 
   std::unique_ptr<Group> host_;
   Device device_;
-  std::unique_ptr<DeviceTransport> transport_;  // goes first: it may use the host group
+  MakeTransport make_through_host_;
+  // These go first: they may use the host group.
+  std::unique_ptr<DeviceTransport> transport_, through_host_;
 };
 
 }  // namespace trireme::comm

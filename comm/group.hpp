@@ -109,6 +109,19 @@ class Group {
     return collective(Collective::receive, stream, x, x, source);
   }
 
+  // Sends and receives between the two calls are one exchange of all ranks of the group,
+  // none of which has to come before another: a transport may start them together. Their
+  // handles are waited on after end_exchange().
+  virtual void begin_exchange() {}
+  virtual void end_exchange() {}
+
+  // Whether sends and receives of tensors on GPUs pass through memory of the host, so
+  // that no kernel of a GPU waits for another rank, also where the transport goes from
+  // GPU to GPU. Where it does not, nothing changes and the answer is false. Alike on all
+  // ranks of the group, with no send or receive in flight and all that came in by them
+  // in place.
+  virtual bool send_through_host(bool) { return false; }
+
   // Gives the transport a chance to move collectives in flight; cheap. Call it between
   // pieces of long local work.
   virtual void progress() = 0;

@@ -77,12 +77,18 @@ std::unique_ptr<Group> split_group(World& world, std::string name, int color, in
   auto host =
       std::make_unique<MpiGroup>(state, std::move(name), std::move(comm), rank, size);
   if (!on.device.is_cuda()) return host;
+  const DeviceGroup::MakeTransport staged = [&group = *host, device = on.device] {
+    return std::make_unique<StagedTransport>(group, device);
+  };
+  const bool by_nccl = on.transport == Transport::nccl;
   std::unique_ptr<DeviceTransport> transport;
-  if (on.transport == Transport::nccl)
+  if (by_nccl)
     transport = make_nccl_transport(*host, on.device, on.links);
   else if (size > 1)
-    transport = std::make_unique<StagedTransport>(*host, on.device);
-  return std::make_unique<DeviceGroup>(std::move(host), on.device, std::move(transport));
+    transport = staged();
+  return std::make_unique<DeviceGroup>(
+      std::move(host), on.device, std::move(transport),
+      by_nccl && size > 1 ? staged : DeviceGroup::MakeTransport());
 }
 
 }  // namespace trireme::comm

@@ -51,6 +51,18 @@ void load_kernel(const void* function) {
   if (loading().kernels.insert(function).second) Streams::get().run_all();
 }
 
+void set_lazy_loading(bool lazy) {
+  const std::lock_guard lock(api_mutex());
+  loading().waits = lazy;
+  loading().eager = !lazy;
+}
+
+void forget_loaded_kernels() {
+  const std::lock_guard lock(api_mutex());
+  loading().kernels.clear();
+  loading().of_libraries.clear();
+}
+
 void load_library_kernel(std::uint64_t which) {
   const std::lock_guard lock(api_mutex());
   note_first_call();

@@ -11,11 +11,19 @@
 namespace trireme::engine {
 namespace {
 
-optim::StoreConfig store_config(const config::RunConfig& config) {
+// Small ones are there early, large ones use a network of many ranks better.
+std::int64_t bucket_bytes(const config::ParallelSettings& parallel,
+                          const comm::Mesh& mesh) {
+  if (parallel.bucket_bytes > 0) return parallel.bucket_bytes;
+  constexpr std::int64_t mebibyte = 1 << 20;
+  return mesh.transport() == comm::Transport::nccl ? 200 * mebibyte : 25 * mebibyte;
+}
+
+optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mesh& mesh) {
   const config::ParallelSettings& parallel = config.parallel;
   return {.recipe = config.precision.recipe,
           .rule = &config.optimizer.rule(),
-          .bucket_bytes = parallel.bucket_bytes,
+          .bucket_bytes = bucket_bytes(parallel, mesh),
           .training = true,
           .sharding = parallel.sharding,
           .wrap_parameters = parallel.wrap_parameters,
@@ -77,7 +85,7 @@ void Engine::build_store() {
   std::vector<ParamModule> modules = model_.modules();
   for (ParamModule& module : modules)
     for (Param* param : module.params) optim::apply_groups(config_.optimizer, *param);
-  store_.emplace(modules, store_config(config_), mesh_, device_);
+  store_.emplace(modules, store_config(config_, mesh_), mesh_, device_);
   model_.attach(*store_);
 }
 

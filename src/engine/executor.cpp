@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/executor.hpp"
 
+#include <utility>
+
 #include "base/device_memory.hpp"
 #include "base/trace_range.hpp"
 #include "comm/trace.hpp"
@@ -42,8 +44,23 @@ double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_
       {.inputs = inputs, .targets = targets, .training = false, .each = &each});
 }
 
-// Reading the loss is where the host waits for a GPU.
+// The first launch of a kernel loads it, and may wait until the GPU is idle. A message
+// that is a kernel and waits for another rank, which waits for this one's kernel, would
+// then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
+// they pass through the host, and none is left behind when the next action begins.
+// What else ranks wait for together, all ranks of a group come to in the same order.
 double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
+  if (std::exchange(work.training ? has_trained_ : has_evaluated_, true))
+    return run(schedule, work);
+  sends_block_ = pipeline_.send_through_host(true);
+  const double loss = run(schedule, work);
+  sends_block_ = false;
+  pipeline_.send_through_host(false);
+  return loss;
+}
+
+// Reading the loss is where the host waits for a GPU.
+double Executor::run(const schedule::Schedule& schedule, const Work& work) {
   Stream stream(device_);
   kernels::fill(stream, loss_.view(), 0.0);
   if (!scale_.view().empty())
@@ -140,22 +157,10 @@ void Executor::receive(const schedule::Action& action, Stream& stream) {
 
 void Executor::send(const schedule::Action& action, Stream& stream) {
   Live& mine = live(to_size(action.chunk), action.microbatch);
-  if (action.payload == schedule::Payload::activation) {
-    mine.sent_output = pipeline_.send(stream, mine.output, action.peer);
-  } else {
-    mine.sent_gradient = pipeline_.send(stream, mine.input, action.peer);
-  }
-}
-
-// A microbatch's tokens or targets where the kernels read them: in the place of the slot
-// that has its activations in the first or last chunk.
-TensorView Executor::on_device(Stream& stream, const TensorView& ids_T, std::int64_t slot,
-                               bool targets) {
-  if (!device_.is_cuda()) return ids_T;
-  const TensorView ids =
-      ids_.view().rows(2 * slot + (targets ? 1 : 0), 1).reshape(ids_T.shape());
-  copy_bytes(stream, ids_T, ids);
-  return ids;
+  const bool output = action.payload == schedule::Payload::activation;
+  comm::Handle& sent = output ? mine.sent_output : mine.sent_gradient;
+  sent = pipeline_.send(stream, output ? mine.output : mine.input, action.peer);
+  if (sends_block_) wait_for_peer(stream, sent);
 }
 
 // Recorded kernels read it from memory: it changes from step to step.
@@ -184,12 +189,12 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
     Live& mine = claim(stream, c, action.microbatch);
     mine.input =
         chunk.first
-            ? on_device(stream, work.inputs[m], slot, false)
+            ? tokens_.fetch(stream, work.inputs[m], slot, false)
             : live(model_.chunk_of_stage(chunk.number - 1), action.microbatch).output;
   }
   Live& mine = live(c, action.microbatch);
   const TensorView targets_T =
-      chunk.last ? on_device(stream, work.targets[m], slot, true) : TensorView();
+      chunk.last ? tokens_.fetch(stream, work.targets[m], slot, true) : TensorView();
   wait_for_peer(stream, mine.received);
   compute(action, work, stream, [&](WeightAccess& weights) {
     // 2. the stage

@@ -10,6 +10,7 @@
 #include "engine/action_times.hpp"
 #include "engine/rank_model.hpp"
 #include "engine/step.hpp"
+#include "engine/token_buffers.hpp"
 #include "nn/fp8_report.hpp"
 #include "optim/parameter_store.hpp"
 
@@ -50,9 +51,10 @@ class Executor {
   // On meta: the demand is what the runs so far have reached, and `kernels`.
   void note_demand(std::int64_t kernels);
 
-  std::size_t activation_bytes() const;     // of the saved arenas
-  std::size_t communication_bytes() const;  // of buffers for received gradients
-  std::size_t workspace_bytes() const;      // of scratch, and token ids on a GPU
+  std::size_t activation_bytes() const;  // of the saved arenas
+  // Of buffers for received gradients, and of pinned memory for token ids.
+  std::size_t communication_bytes() const;
+  std::size_t workspace_bytes() const;  // of scratch, and token ids on a GPU
 
   // Recorded actions and their launches, with run.cuda_graphs.
   const std::optional<ActionGraphs>& graphs() const { return graphs_; }
@@ -94,6 +96,7 @@ class Executor {
   void prepare_graphs(bool for_gpu);
 
   double execute(const schedule::Schedule& schedule, const Work& work);
+  double run(const schedule::Schedule& schedule, const Work& work);
   void perform(const schedule::Action& action, const Work& work, Stream& stream);
   void forward(const schedule::Action& action, const Work& work, Stream& stream);
   void backward(const schedule::Action& action, const Work& work, Stream& stream);
@@ -108,8 +111,6 @@ class Executor {
   Live& claim(Stream& stream, std::size_t chunk, std::int64_t microbatch);
   GradientIn& gradient_in(const schedule::Action& action);
   void wait_for_peer(Stream& stream, comm::Handle& handle);
-  TensorView on_device(Stream& stream, const TensorView& ids_T, std::int64_t slot,
-                       bool targets);
   kernels::LossScale scale_of_loss(const Work& work) const;
 
   const config::RunConfig& config_;
@@ -121,11 +122,13 @@ class Executor {
   ActivationDemand demand_;
   std::vector<ChunkMemory> memory_;  // of each chunk of the model
   std::optional<Arena> scratch_, recomputed_;
-  Buffer ids_;    // on a GPU: tokens and targets of each slot of activations [2 slots, T]
-  Buffer scale_;  // f64 [1], with graphs: of the loss in the run in progress
-  Buffer loss_;   // f64 [1]
+  TokenBuffers tokens_;  // on a GPU, of each slot of activations
+  Buffer scale_;         // f64 [1], with graphs: of the loss in the run in progress
+  Buffer loss_;          // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
+  bool has_trained_ = false, has_evaluated_ = false;
+  bool sends_block_ = false;        // in the first run of a schedule, on GPUs
   bool reduces_ = false;            // over replicas, as gradients are complete
   std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
 };

@@ -40,9 +40,8 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
   forward_schedule_ = forward_schedules(one)[to_size(pipeline_.rank())];
   loss_ = Buffer(device, DType::f64, {1}, MemoryClass::workspace, "loss");
   if (for_gpu(mesh, device)) {
-    ids_ = Buffer(device, DType::i32,
-                  {2 * most_slots(schedule_, shape), model.positions_T().elements()},
-                  MemoryClass::workspace, "tokens");
+    tokens_ = TokenBuffers(device, most_slots(schedule_, shape),
+                           model.positions_T().elements());
   }
   for (int c = 0; c < shape.chunks; ++c) allocate_chunk(c, device);
   if (config.run.cuda_graphs) prepare_graphs(for_gpu(mesh, device));
@@ -104,14 +103,14 @@ std::size_t Executor::activation_bytes() const {
 }
 
 std::size_t Executor::communication_bytes() const {
-  std::size_t sum = 0;
+  std::size_t sum = tokens_.pinned_bytes();
   for (const ChunkMemory& memory : memory_)
     for (const GradientIn& gradient : memory.gradients_in) sum += gradient.memory.bytes();
   return sum;
 }
 
 std::size_t Executor::workspace_bytes() const {
-  return demand_.scratch + loss_.bytes() + ids_.bytes() + scale_.bytes();
+  return demand_.scratch + loss_.bytes() + tokens_.device_bytes() + scale_.bytes();
 }
 
 }  // namespace trireme::engine

@@ -8,12 +8,29 @@ if(TRIREME_CUDA STREQUAL "EMULATED")
 endif()
 
 if(TRIREME_NCCL_EMULATED)
-  add_executable(nccl_test nccl_test.cpp)
-  target_link_libraries(nccl_test PRIVATE trireme_mesh_run trireme_cuda_emulation
-                        trireme_nccl_emulation trireme_test_options)
-  target_compile_definitions(nccl_test PRIVATE
-    MESH_TABLE="${PROJECT_SOURCE_DIR}/tests/ranks/meshes.txt")
+  foreach(topic nccl lazy_loading)
+    add_executable(${topic}_test ${topic}_test.cpp)
+    target_link_libraries(${topic}_test PRIVATE trireme_mesh_run trireme_cuda_emulation
+                          trireme_nccl_emulation trireme_test_options)
+    target_compile_definitions(${topic}_test PRIVATE
+      MESH_TABLE="${PROJECT_SOURCE_DIR}/tests/ranks/meshes.txt")
+  endforeach()
   trireme_gpu_test(nccl_test RANKS 2 4)
+  trireme_gpu_test(lazy_loading_test RANKS 2)
+  # More ranks, and every line of the table of meshes.
+  trireme_add_test(gpu.lazy_loading_test.4 RANKS 4 LONG LABELS gpu
+    COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 ${MPIEXEC_PREFLAGS}
+            $<TARGET_FILE:lazy_loading_test> ${MPIEXEC_POSTFLAGS})
+  set_property(TEST gpu.lazy_loading_test.4 APPEND PROPERTY ENVIRONMENT
+               TRIREME_TEST_DEVICE=cuda)
+  foreach(ranks 2 3 4 6 8)
+    trireme_add_test(gpu.nccl_test.all.${ranks} RANKS ${ranks} LONG TIMEOUT 1800 LABELS gpu
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
+              $<TARGET_FILE:nccl_test> --gtest_filter=*MeshesTrainAsWithMpi
+              ${MPIEXEC_POSTFLAGS})
+    set_property(TEST gpu.nccl_test.all.${ranks} APPEND PROPERTY ENVIRONMENT
+                 TRIREME_TEST_DEVICE=cuda TRIREME_TEST_ALL=1 TRIREME_EMULATION_DEVICES=8)
+  endforeach()
   foreach(ranks 2 4)
     set_property(TEST gpu.nccl_test.${ranks} APPEND PROPERTY ENVIRONMENT
                  TRIREME_EMULATION_DEVICES=4)
@@ -25,7 +42,8 @@ if(TRIREME_NCCL_EMULATED)
                  TRIREME_TEST_TRANSPORT=nccl)
   endforeach()
   add_executable(nccl_faults nccl_faults.cpp)
-  target_link_libraries(nccl_faults PRIVATE trireme_comm trireme_base trireme_test_options)
+  target_link_libraries(nccl_faults PRIVATE trireme_comm trireme_kernels trireme_base
+                        trireme_cuda_emulation trireme_test_options MPI::MPI_C)
   trireme_add_test(gpu.nccl_faults RANKS 4 WAITS LABELS gpu
                    COMMAND ${CMAKE_CURRENT_LIST_DIR}/nccl_faults.sh
                            $<TARGET_FILE:nccl_faults> ${MPIEXEC_EXECUTABLE})

@@ -3,12 +3,16 @@
 // nccl_faults.sh runs it on the emulated device, which finds each.
 #include <unistd.h>
 
+#include <cuda_emulation/control.hpp>
 #include <string>
 
 #include "base/memory.hpp"
 #include "comm/group.hpp"
 #include "comm/mesh.hpp"
+#include "comm/mpi/state.hpp"
+#include "comm/nccl/call_watch.hpp"
 #include "comm/world.hpp"
+#include "kernels/elementwise.hpp"
 
 namespace {
 
@@ -38,6 +42,23 @@ class Faults {
     received.wait();
     sent.wait();
     stream_.synchronize();
+  }
+
+  // Two ranks that have posted receives when they load a kernel, whose result they send:
+  // what a pipeline does in its first step.
+  void load_after_receive(bool through_host) {
+    cuda_emulation::set_lazy_loading(true);
+    const Mesh mesh(world_, {.pipeline = 2}, {}, Device::cuda(0), Transport::nccl);
+    Group& group = mesh.group(Axis::pipeline);
+    const int peer = 1 - world_.rank();
+    if (through_host) group.send_through_host(true);
+    Handle received = group.receive(stream_, y_.view(), peer);
+    cuda_emulation::forget_loaded_kernels();
+    kernels::fill(stream_, x_.view(), 1.0);
+    group.send(stream_, x_.view(), peer).wait();
+    received.wait();
+    stream_.synchronize();
+    if (through_host) group.send_through_host(false);
   }
 
   // Four ranks, two communicators: half of the ranks use the other one first.
@@ -71,13 +92,25 @@ class Faults {
     stream_.synchronize();
   }
 
+  // A call of NCCL that waits for what never comes.
+  void stuck() {
+    world_.set_timeout(1);
+    const std::string axis = "data";
+    const auto watch = CallWatch::get();
+    const CallWatch::Scope scope(*watch, *current_state(), "ncclCommSplit", axis);
+    for (int second = 0; second < 60; ++second) ::sleep(1);
+  }
+
   int run(const std::string& fault) {
     if (fault == "late") late();
     if (fault == "exchange") receive_first(false);
     if (fault == "receive_first") receive_first(true);
+    if (fault == "load_after_receive") load_after_receive(false);
+    if (fault == "load_before_message") load_after_receive(true);
     if (fault == "one_order") orders(false);
     if (fault == "two_orders") orders(true);
     if (fault == "sizes") sizes();
+    if (fault == "stuck") stuck();
     return 0;
   }
 

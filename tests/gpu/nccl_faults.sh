@@ -31,8 +31,11 @@ expect() {
 expect exchange 2 ''
 expect receive_first 2 'deadlock: every process waits'
 expect receive_first 2 'waits for message from'
+expect load_before_message 2 ''
+expect load_after_receive 2 'deadlock: every process waits'
 expect one_order 4 ''
 expect two_orders 4 'deadlock: every process waits'
 expect sizes 2 'ranks of a communicator do not agree: .* all-reduce of 400 bytes'
 expect late 2 "wait for this rank's GPU .* late: rank 1 .* never entered it" 82
+expect stuck 2 "ncclCommSplit on axis 'data' has not returned for 1 s" 82
 exit $failures

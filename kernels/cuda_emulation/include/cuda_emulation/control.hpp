@@ -40,6 +40,11 @@ int contexts();
 // (TRIREME_EMULATION_LOADING = lazy); it does not by default. Kernels of libraries have
 // numbers of their own.
 void load_library_kernel(std::uint64_t which);
+// From now on, in place of what the environment says; kernels of the program are loaded
+// at their first launch, too, as without CUDA_MODULE_LOADING=EAGER.
+void set_lazy_loading(bool lazy);
+// Every kernel is loaded anew at its next launch.
+void forget_loaded_kernels();
 
 // Queues a host function that may touch device memory, as a library's kernel would. It
 // must not call the CUDA runtime.

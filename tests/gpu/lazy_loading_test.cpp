@@ -1,0 +1,67 @@
+// The first step with NCCL, where the first launch of a kernel waits until a GPU is idle.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A receive that was posted before would keep the GPU busy until its peer has sent. A
+// deadlock ends the test: the emulation finds it.
+#include <cuda_emulation/control.hpp>
+
+#include "ranks/equality.hpp"
+#include "support/device.hpp"
+
+namespace trireme::test {
+namespace {
+
+struct Case {
+  const char *schedule, *virtual_stages;
+};
+constexpr Case cases[] = {{"gpipe", "1"},       {"1f1b", "1"}, {"zb_h1", "1"},
+                          {"interleaved", "2"}, {"zb_v", "2"}, {"dualpipe_v", "2"}};
+
+// A pipeline of `stages` ranks, FULL_SHARD over the others, so that messages of both
+// kinds are in flight at once.
+config::RunConfig config_of(const Case& c, int stages, int microbatches) {
+  const int replicas = world().size() / stages;
+  return equality_config(
+      "llama", "fp32",
+      {"parallel.pipeline=" + std::to_string(stages),
+       "parallel.sharding_strategy=" +
+           std::string(replicas > 1 ? "FULL_SHARD" : "NO_SHARD"),
+       std::string("parallel.schedule=") + c.schedule,
+       std::string("parallel.virtual_stages=") + c.virtual_stages, "batch.micro=1",
+       "batch.global=" + std::to_string(microbatches * replicas), "model.sequence=4",
+       "model.hidden=24", "model.heads=2", "model.kv_heads=1", "model.feed_forward=8",
+       "model.layers=" + std::to_string(2 * stages)});
+}
+
+// Every kernel of the first step is loaded in it; `inspect` sees the engine after it.
+Outcome first_step(const config::RunConfig& config, comm::Transport transport, bool lazy,
+                   const Inspect& inspect = {}) {
+  cuda_emulation::set_lazy_loading(lazy);
+  comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding, test_device(),
+                  transport);
+  cuda_emulation::forget_loaded_kernels();
+  return train_steps(config, mesh, 1, true, inspect);
+}
+
+void compare(const Case& c, int stages, int microbatches) {
+  SCOPED_TRACE(std::string(c.schedule) + ", " + std::to_string(stages) + " stages, " +
+               std::to_string(microbatches) + " microbatches");
+  const auto config = config_of(c, stages, microbatches);
+  expect_same_bits(first_step(config, comm::Transport::nccl, true),
+                   first_step(config, comm::Transport::mpi, false));
+}
+
+TEST(LazyLoading, NoScheduleHangsInItsFirstStep) {
+  for (const Case& c : cases)
+    for (int microbatches = 1; microbatches <= 8; ++microbatches)
+      compare(c, world().size(), microbatches);
+}
+
+TEST(LazyLoading, NorWithShardsOfWeightsInFlight) {
+  if (world().size() != 4) return;
+  for (const Case& c : cases)
+    for (const int microbatches : {1, 3}) compare(c, 2, microbatches);
+}
+
+}  // namespace
+}  // namespace trireme::test
