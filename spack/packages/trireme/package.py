@@ -81,6 +81,7 @@ class Trireme(CMakePackage, CudaPackage):
             self.define("TRIREME_NATIVE", False),  # Spack's wrapper names the processor
             self.define("TRIREME_WERROR", False),
             self.define("TRIREME_CHECK_HEADERS", False),
+            self.define("TRIREME_PRECOMPILE", False),
             self.define("TRIREME_SANITIZE_TESTS", True),
             self.define("TRIREME_SANITIZE", ""),
             self.define("TRIREME_HARDENING", True),
