@@ -17,17 +17,17 @@
 namespace trireme::selftest {
 namespace {
 
-// Every extent is one that FP8 and blocks of 32 take; heads are 64 wide, which tensor
+// Every extent is one that FP8 and blocks of 32 take; heads are 32 wide, which tensor
 // cores take, with two query heads for a key/value head.
 constexpr std::int64_t layers = 2, vocabulary = 61, sequence = 32, sequences = 2,
-                       width = 128;
+                       width = 64;
 constexpr auto deck_text = R"(
 run.steps = 1
 model.layers = 2
-model.hidden = 128
+model.hidden = 64
 model.heads = 2
 model.kv_heads = 1
-model.feed_forward = 96
+model.feed_forward = 64
 model.vocabulary = 61
 model.sequence = 32
 model.initializer_range = 0.1

@@ -56,7 +56,7 @@ fi
 train() {
   rm -rf "$work/run"
   run 2 train tests/regression/tiny.toml run.directory="$work/run" run.steps=1 \
-    precision.compute=fp32 run.device=cuda
+    optimizer.schedule.warmup=1 precision.compute=fp32 run.device=cuda
 }
 asks="trireme selftest --device cuda"
 train
