@@ -52,14 +52,16 @@ Findings gather(comm::World& world, const Finding& mine) {
 }
 
 // A check of this rank's device. One that the device cannot do is left out; any other
-// error says in which check it was.
-void run_here(const Check& check, Probe& probe) {
+// error says in which check it was, and where.
+void run_here(const comm::World& world, const Check& check, Probe& probe) {
   try {
     check.run(probe);
   } catch (const Error& error) {
     if (error.status() == Status::resources && !check.collective)
       return probe.leave_out(error.what());
-    throw Error(error.status(), format("self-test, {}: {}", check.name, error.what()));
+    throw Error(error.status(),
+                format("self-test, {}, on rank {} (host {}): {}", check.name,
+                       world.rank(), world.host(), error.what()));
   }
 }
 
@@ -67,9 +69,9 @@ Finding find(comm::World& world, const launch::ComputeDevice& on, const Check& c
              bool faulty) {
   Probe probe(on.device, faulty);
   if (check.collective) {
-    run_here(check, probe);
+    run_here(world, check, probe);
   } else {
-    world.agree([&] { run_here(check, probe); });
+    world.agree([&] { run_here(world, check, probe); });
   }
   return probe.finding();
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The self-test on two ranks: it passes, names a rank that is broken on purpose, and records passes.
+# The self-test on two ranks names a rank that is broken on purpose, and records passes.
 # SPDX-License-Identifier: Apache-2.0
 # With "emulated" as argument on the emulated GPU, where records are kept and train asks
 # for them.
