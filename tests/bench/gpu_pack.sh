@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A dry run of gpu.sh with the emulated device: both calls, with tiny sizes and few programs.
+# A dry run of gpu.sh with the emulated device: both calls, few programs, tiny sizes.
 # SPDX-License-Identifier: Apache-2.0
 # gpu_pack.sh BUILD: a build folder with the emulated device.
 . "$(dirname "$0")/../regression/lib.sh"

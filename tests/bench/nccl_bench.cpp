@@ -1,5 +1,4 @@
-// A communicator of NCCL with one rank: everything that is done with one, and how long it
-// takes.
+// A communicator of NCCL with one rank: all that is done with one, and how long it takes.
 // SPDX-License-Identifier: Apache-2.0
 // It shows on one GPU whether NCCL starts at all, before a job on several is tried.
 #include <nccl.h>
