@@ -176,12 +176,12 @@ double median(std::vector<double> values) {
 // by too. Full attention is counted, as by metrics.jsonl.
 void report_mfu(comm::World& world, const config::RunConfig& config,
                 const launch::ComputeDevice& on, double tokens_per_second) {
-  const double mine =
-      on.device.is_cuda() ? launch::dense_peak(on.gpu.name, config.precision.compute) : 0;
+  if (!on.device.is_cuda()) return;  // what was measured is a CPU's peak
+  const double mine = launch::dense_peak(on.gpu.name, config.precision.compute);
   const double peak = world.sum(mine);
   if (world.max(mine > 0 ? 0 : 1) > 0) {
     log::info("mfu: not known, there is no data sheet of {} in the table of peaks",
-              on.device.is_cuda() ? on.gpu.name : "CPUs");
+              on.gpu.name);
     return;
   }
   const model::FlopsPerToken flops = model::flops_per_token(config.model);
