@@ -26,8 +26,9 @@ constexpr std::array commands = {
     Command{"tokenize", tokenize}, Command{"encode", encode},
     Command{"decode", decode},     Command{"bench", bench},
     Command{"sweep", sweep},       Command{"report", report},
-    Command{"help", help},         Command{"--help", help},
-    Command{"-h", help},           Command{"--version", version},
+    Command{"selftest", selftest}, Command{"help", help},
+    Command{"--help", help},       Command{"-h", help},
+    Command{"--version", version},
 };
 
 [[noreturn]] void refuse(const std::string& name) {

@@ -24,6 +24,7 @@ int encode(comm::World& world, const Arguments& arguments);
 int decode(comm::World& world, const Arguments& arguments);
 int tokenize(comm::World& world, const Arguments& arguments);
 int sweep(comm::World& world, const Arguments& arguments);
+int selftest(comm::World& world, const Arguments& arguments);
 int report(comm::World& world, const Arguments& arguments);
 int help(comm::World& world, const Arguments& arguments);
 int version(comm::World& world, const Arguments& arguments);

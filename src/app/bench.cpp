@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
@@ -17,6 +18,7 @@
 #include "kernels/runtime/profile.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
+#include "launch/device_peak.hpp"
 #include "launch/machine_peak.hpp"
 
 namespace trireme::app {
@@ -32,22 +34,29 @@ std::string giga(double value) { return fixed(value * 1e-9, 1); }
 
 using GemmShape = std::array<std::int64_t, 3>;
 
-// Rates of all ranks together over the shapes that a transformer uses, printed shape by
-// shape. Returns the shape with the best sustained rate.
-GemmShape bench_gemm(comm::World& world, DType dtype, Device device) {
-  constexpr std::array<GemmShape, 7> shapes = {{{512, 512, 512},
-                                                {1024, 1024, 1024},
-                                                {2048, 2048, 2048},
-                                                {1024, 2304, 768},
-                                                {1024, 3072, 768},
-                                                {1024, 768, 3072},
-                                                {512, 50257, 768}}};
+// The shapes that a transformer uses; with --quick one that every device has done at
+// once, to see that the command runs.
+constexpr std::array<GemmShape, 7> all_shapes = {{{512, 512, 512},
+                                                  {1024, 1024, 1024},
+                                                  {2048, 2048, 2048},
+                                                  {1024, 2304, 768},
+                                                  {1024, 3072, 768},
+                                                  {1024, 768, 3072},
+                                                  {512, 50257, 768}}};
+constexpr std::array<GemmShape, 1> quick_shapes = {{{32, 64, 32}}};
+
+// Rates of all ranks together, printed shape by shape. Returns the shape with the best
+// sustained rate.
+GemmShape bench_gemm(comm::World& world, DType dtype, Device device, bool quick) {
+  const std::span<const GemmShape> shapes =
+      quick ? std::span<const GemmShape>(quick_shapes) : all_shapes;
   double best = 0;
   GemmShape best_shape{};
   for (const auto& shape : shapes) {
     world.barrier();
     const auto [m, n, k] = shape;
-    const launch::GemmRate rate = launch::gemm_rate(dtype, m, n, k, 0.3, device);
+    const launch::GemmRate rate =
+        launch::gemm_rate(dtype, m, n, k, quick ? 0.01 : 0.3, device);
     const double sustained = world.sum(rate.sustained), peak = world.sum(rate.best);
     log::info("gemm {}  {} x {} x {}  {} GFLOP/s sustained, {} at best", name_of(dtype),
               m, n, k, giga(sustained), giga(peak));
@@ -59,8 +68,8 @@ GemmShape bench_gemm(comm::World& world, DType dtype, Device device) {
   return best_shape;
 }
 
-void bench_memory(comm::World& world) {
-  constexpr std::int64_t elements = 32 << 20;
+void bench_memory(comm::World& world, bool quick) {
+  const std::int64_t elements = quick ? 1 << 16 : 32 << 20;
   world.barrier();
   const double triad = world.sum(kernels::triad_bandwidth(elements, 5));
   world.barrier();
@@ -68,13 +77,14 @@ void bench_memory(comm::World& world) {
   log::info("memory  triad {} GB/s  read {} GB/s", giga(triad), giga(read));
 }
 
-void bench_all_reduce(comm::World& world) {
+void bench_all_reduce(comm::World& world, bool quick) {
   if (world.size() == 1) return;
   comm::Mesh mesh(world, {.data = world.size()});
   comm::Group& group = mesh.group(comm::Axis::data);
   Stream stream;
   for (const std::int64_t bytes :
        {4LL, 4096LL, 65536LL, 1LL << 20, 16LL << 20, 64LL << 20}) {
+    if (quick && bytes > 4096) break;
     const Buffer x(Device::host(), DType::f32, {bytes / 4}, MemoryClass::workspace,
                    "bench");
     group.all_reduce(stream, x.view()).wait();
@@ -162,15 +172,37 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Beside the share of what was measured: of what the vendor promises, which others divide
+// by too. Full attention is counted, as by metrics.jsonl.
+void report_mfu(comm::World& world, const config::RunConfig& config,
+                const launch::ComputeDevice& on, double tokens_per_second) {
+  if (!on.device.is_cuda()) return;  // what was measured is a CPU's peak
+  const double mine = launch::dense_peak(on.gpu.name, config.precision.compute);
+  const double peak = world.sum(mine);
+  if (world.max(mine > 0 ? 0 : 1) > 0) {
+    log::info("mfu: not known, there is no data sheet of {} in the table of peaks",
+              on.gpu.name);
+    return;
+  }
+  const model::FlopsPerToken flops = model::flops_per_token(config.model);
+  log::info(
+      "mfu {} %, {} % with causal attention: of the data sheet's dense peak in {}, {} "
+      "GFLOP/s",
+      fixed(100 * flops.full * tokens_per_second / peak, 1),
+      fixed(100 * flops.causal * tokens_per_second / peak, 1),
+      name_of(config.precision.compute), giga(peak));
+}
+
 // Clocks change under load and with the neighbours: so the GEMM rate is taken right
 // before and right after each step, and a step is compared with the mean of the two.
 void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_t steps,
-                const launch::ComputeDevice& on) {
+                const launch::ComputeDevice& on, bool quick) {
   const DType dtype = config.precision.compute;
-  const auto [m, n, k] = bench_gemm(world, dtype, on.device);
+  const auto [m, n, k] = bench_gemm(world, dtype, on.device, quick);
   const auto rate_now = [&, m = m, n = n, k = k] {
     world.barrier();
-    return world.sum(launch::gemm_rate(dtype, m, n, k, 0.5, on.device).sustained);
+    const double time = quick ? 0.01 : 0.5;
+    return world.sum(launch::gemm_rate(dtype, m, n, k, time, on.device).sustained);
   };
   BenchedStep step(world, config, on);
   step.run();
@@ -197,6 +229,7 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
       human_count(flops), name_of(dtype), m, n, k, fixed(100 * median(shares), 1),
       fixed(100 * *std::max_element(shares.begin(), shares.end()), 1),
       fixed(median(seconds) * 1e3, 1));
+  report_mfu(world, config, on, step.tokens() / median(seconds));
   double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (on.device.is_cuda()) {  // one more step, which waits for every kernel
     kernel_seconds.clear();
@@ -225,13 +258,13 @@ int bench(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::int64_t steps = 0;
   world.agree([&] {
-    constexpr Option options[] = {{"--steps", true}};
-    arguments.parse("trireme bench [DECK [section.key=value ...]] [--steps N]", options,
-                    0, 10000);
+    constexpr Option options[] = {{"--steps", true}, {"--quick", false}};
+    arguments.parse("trireme bench [DECK [section.key=value ...]] [--steps N] [--quick]",
+                    options, 0, 10000);
     steps = arguments.integer("--steps", 5, 1, 100000);
     if (!arguments.words().empty()) deck = load_deck(arguments.words(), world.size());
   });
-  const bool with_deck = !arguments.words().empty();
+  const bool with_deck = !arguments.words().empty(), quick = arguments.has("--quick");
   const kernels::Runtime runtime(with_deck ? deck.config.run.threads : 0,
                                  world.ranks_on_node());
   log::info("{} ranks, {} threads each; rates are of all ranks together", world.size(),
@@ -239,13 +272,14 @@ int bench(comm::World& world, const Arguments& given) {
   if (with_deck) {
     const config::RunSettings& run = deck.config.run;
     bench_deck(world, deck.config, steps,
-               launch::choose_device(world, run.device, run.backend, run.share_gpus));
+               launch::choose_device(world, run.device, run.backend, run.share_gpus),
+               quick);
     return 0;
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
-    bench_gemm(world, dtype, Device::host());
-  bench_memory(world);
-  bench_all_reduce(world);
+    bench_gemm(world, dtype, Device::host(), quick);
+  bench_memory(world, quick);
+  bench_all_reduce(world, quick);
   return 0;
 }
 

@@ -39,7 +39,9 @@ constexpr std::string_view overview_text =
            --resubmit FILE                  how to run again what is not finished
   report   RUN ... [--output FILE]          a page with plots of one or more runs
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
-           [--steps N]
+           [--steps N] [--quick]
+  selftest                                  whether kernels, messages and steps are right here
+           [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]
   help     deck [--markdown]                every key of a deck
            schema|completion|man            JSON Schema of decks; for bash; the man page
   --version                                 versions of the program and its libraries

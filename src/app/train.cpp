@@ -16,6 +16,7 @@
 #include "launch/compute_device.hpp"
 #include "launch/startup_report.hpp"
 #include "plan/plan.hpp"
+#include "selftest/pass_record.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -51,6 +52,16 @@ int check(comm::World& world, const LoadedDeck& deck) {
   log::line(config::describe_recipe(deck.config));
   log::info("the deck is good");
   return 0;
+}
+
+// Once, where a GPU computes that this build has not been tested on by this user. CPUs
+// are what the project's own tests run on.
+void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on) {
+  if (world.rank() != 0 || !on.device.is_cuda() || selftest::has_passed(on.gpu)) return;
+  log::info(
+      "this build has no self-test on {} behind it; a minute now may save a run: srun or "
+      "mpirun -n {} trireme selftest --device cuda",
+      on.gpu.name, world.size());
 }
 
 }  // namespace
@@ -89,6 +100,7 @@ int train(comm::World& world, const Arguments& given) {
             build_info().version, run.name, run.directory, world.size(),
             kernels::threads(), on.describe());
   launch::report_placement(world, on, kernels::threads());
+  ask_for_selftest(world, on);
   world.agree([&] {
     if (log::speaks())
       log::line(plan::describe(

@@ -3,13 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # On a machine with compilers:
-#   tests/bench/gpu.sh pack FOLDER [--emulated] [--build DIR] [--architecture 90]
+#   tests/bench/gpu.sh pack FOLDER [--emulated] [--build DIR] [--architecture 90] [--few]
 #     builds the CUDA back end (--emulated: the one that runs on the host) with its tests, in
 #     build/pack or in a build folder that is configured already, and puts them into FOLDER
-#     with every library that they need, NVIDIA's and glibc excepted
+#     with every library that they need, NVIDIA's and glibc excepted; --few: builds nothing
+#     and packs the programs and two tests, to try this script
 # On the machine with the GPU:
-#   FOLDER/gpu.sh run FOLDER OUT [--seconds 540]
-#     unpacks and runs all of it, and writes logs into OUT; summary.txt comes last
+#   FOLDER/gpu.sh run FOLDER OUT [--parts a,b,c] [--seconds 570] [--quick]
+#     unpacks it and runs the named parts, else those of the first call, and writes logs
+#     into OUT; summary.txt comes last. `--parts second` is the second call
 #   FOLDER/gpu.sh check FOLDER OUT
 #     says why packed programs would not start here, and what there is to build them with
 set -uo pipefail
@@ -56,6 +58,7 @@ gpu_tests() {
         for (i = 3; i <= NF; i++) if ($i ~ /\/tests\//) { at = i; break }
         for (i = 3; i < at; i++) if ($i ~ /^[0-9]+$/) { ranks = $i; break }
       }
+      if ($at ~ /(\.sh|bash)$/) next  # scripts need what is not packed
       printf "%s %s %s", $1, ranks, $at
       for (i = at + 1; i <= NF; i++) printf " %s", $i
       print ""
@@ -111,8 +114,12 @@ configure() {
   cmake -S "$here/../.." -B "$build" "${options[@]}" >/dev/null
 }
 
+# Whether the build has NCCL, or its emulation.
+has_nccl() { grep -rqs 'gpu\.nccl_bench' "$1/tests" --include=CTestTestfile.cmake; }
+
 build_programs() {
   local targets=(trireme kernel_bench) program
+  has_nccl "$1" && targets+=(nccl_bench)
   while read -r _ _ program _; do
     targets+=("$(basename "$program")")
   done < <(gpu_tests "$1")
@@ -121,11 +128,13 @@ build_programs() {
 }
 
 pack() {
-  local folder=${1:?gpu.sh pack FOLDER} emulated=no build="" architecture=90
+  local folder=${1:?gpu.sh pack FOLDER} emulated=no build="" architecture=90 few=no
+  local packed=.
   shift
   while [ $# -gt 0 ]; do
     case $1 in
       --emulated) emulated=yes ;;
+      --few) few=yes packed='^gpu\.(rope_test|mesh_test\.2) ' ;;
       --build) build=${2:?--build DIR} && shift ;;
       --architecture) architecture=${2:?--architecture N} && shift ;;
       *) die "pack does not know $1" ;;
@@ -137,13 +146,14 @@ pack() {
     build="$source/build/pack$([ "$emulated" = no ] || echo -emulated)"
     configure "$build" "$emulated" "$architecture" || die "CMake failed"
   fi
-  build_programs "$build" || die "the build failed"
+  [ $few = yes ] || build_programs "$build" || die "the build failed"
   build=$(cd "$build" && pwd)
   local root name ranks program arguments
   root=$(mktemp -d)
   mkdir -p "$root/bin" "$root/lib" "$root/inputs" "$root/tests/reference"
   cp "$build/trireme" "$build/tests/bench/kernel_bench" "$root/bin/"
-  gpu_tests "$build" | while read -r name ranks program arguments; do
+  has_nccl "$build" && cp "$build/tests/bench/nccl_bench" "$root/bin/"
+  gpu_tests "$build" | grep -E "$packed" | while read -r name ranks program arguments; do
     cp "$program" "$root/bin/"
     echo "$name $ranks $(basename "$program") $arguments"
   done >"$root/tests.txt"
@@ -155,7 +165,12 @@ pack() {
   cp "$source/tests/bench/peer_torch.py" "$root/"
   echo "emulated=$emulated" >"$root/kind"
   mkdir -p "$folder"
-  compress "$root" "$folder"
+  if [ $few = yes ]; then
+    rm -f "$folder"/trireme-gpu.tar.*
+    tar -C "$root" -cf - . | gzip -1 >"$folder/trireme-gpu.tar.gz" || die "tar failed"
+  else
+    compress "$root" "$folder"
+  fi
   cp "${BASH_SOURCE[0]}" "$folder/gpu.sh"
   echo "packed: $(find "$root" -type f | wc -l) files," \
     "$(du -h --apparent-size "$folder"/trireme-gpu.tar.* | cut -f1)," \
@@ -242,7 +257,7 @@ describe_machine() {
     printf '%-18s %s\n' "$tool" "$(command -v $tool || echo 'not here')"
   done
   command -v nvcc >/dev/null && nvcc --version | tail -2
-  LD_LIBRARY_PATH= python3 -c 'import torch; print("torch", torch.__version__)' 2>&1 | tail -1
+  LD_LIBRARY_PATH='' python3 -c 'import torch; print("torch", torch.__version__)' 2>&1 | tail -1
 }
 
 check_start() {
@@ -255,13 +270,14 @@ check_start() {
 }
 
 # part NAME SECONDS LOG COMMAND...: runs it, at most so long and no longer than is left, and
-# notes how it ended. Prints the status for callers that count.
+# notes how it ended. A device, a library or a rule that has not what is asked for (status 65
+# and 78) leaves it out, with the reason.
 part() {
   local name=$1 seconds=$2 log=$3 left status=0 begin=$SECONDS before=0 reason=""
   shift 3
   left=$((limit - SECONDS))
   if [ $left -lt 5 ]; then
-    echo "$name: left out, no time left" >>"$out/summary.txt"
+    echo "$name: left out, no time left" >>"$out/parts.txt"
     return 124
   fi
   [ "$seconds" -lt $left ] || seconds=$left
@@ -274,93 +290,314 @@ part() {
   fi
   case $status in
     0) echo "$name: passed, $((SECONDS - begin)) s" ;;
-    77) echo "$name: skipped${reason:+ ($reason)}" ;;
+    65 | 77 | 78) echo "$name: left out${reason:+ ($reason)}" ;;
     124 | 137) echo "$name: FAILED, stopped after $seconds s" ;;
     *) echo "$name: FAILED with status $status${reason:+ ($reason)}" ;;
-  esac >>"$out/summary.txt"
+  esac >>"$out/parts.txt"
   return $status
 }
 
-run_tests() {
-  local name ranks program arguments command
-  while read -r name ranks program arguments <&3; do
-    command=("$root/bin/$program")
-    [ "$ranks" -eq 1 ] || command=("$root/bin/orterun" -n "$ranks" "$root/bin/$program")
-    # shellcheck disable=SC2086 # arguments are words
-    TRIREME_TEST_DEVICE=cuda OMP_NUM_THREADS=4 \
-      part "$name" 90 "$out/tests.log" "${command[@]}" $arguments
-  done 3<"$root/tests.txt"
+# ---- parts of the first call ----
+
+part_version() { part "version" 30 "$out/program.log" "$root/bin/trireme" --version; }
+
+part_nccl() {
+  if [ -x "$root/bin/nccl_bench" ]; then
+    part "nccl, one rank" 60 "$out/nccl.log" "$root/bin/nccl_bench"
+  else
+    echo "nccl, one rank: left out (built without NCCL)" >>"$out/parts.txt"
+  fi
 }
+
+# Its record is of this machine, which is given back.
+part_selftest() {
+  part "selftest" 90 "$out/selftest.log" env XDG_CACHE_HOME="$root/cache" \
+    "$root/bin/trireme" selftest --device cuda "${few_checks[@]}"
+}
+
+part_kernels() {
+  local bench=("$root/bin/kernel_bench" --device cuda "${quick[@]}")
+  # What the first call is for comes first, in case there is no time for the rest.
+  part "kernels: attention" 60 "$out/kernels.log" "${bench[@]}" --only attention
+  part "kernels: products" 60 "$out/kernels.log" "${bench[@]}" --only "gemm ${quick:+up}"
+  # CTest runs all of them on the emulated device, in a test of its own.
+  [ ${#quick[@]} -gt 0 ] || part "kernels: all" 90 "$out/kernels.log" "${bench[@]}"
+}
+
+# bench_deck NAME DECK WORDS...: with CUDA graphs off and on, in bf16 and in FP8.
+bench_deck() {
+  local name=$1 deck=$2 compute graphs
+  shift 2
+  for compute in bf16 fp8; do
+    for graphs in false true; do
+      [ ${#quick[@]} -eq 0 ] || [ "$compute $graphs" = "bf16 false" ] || continue
+      part "bench $name $compute graphs=$graphs" 75 "$out/program.log" \
+        "$root/bin/trireme" bench "$root/inputs/$deck.toml" precision.compute=$compute \
+        run.device=cuda run.cuda_graphs=$graphs "$@" "${tiny[@]}" --steps "$steps" "${quick[@]}"
+    done
+  done
+}
+
+part_bench() {
+  bench_deck gpt2-124m gpt2-124m model.sequence=1024 batch.global=32 batch.micro=8
+  bench_deck llama-1.3b llama-1.3b
+  bench_deck gpt2-1.5b gpt2-1.5b
+}
+
+# As the peers run: the pack's own libraries are not for them.
+python_of_peers() { env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH='' python3 "$@"; }
+
+part_peers() {
+  if ! python_of_peers -c 'import torch' 2>/dev/null; then
+    echo "PyTorch: left out (not here)" >>"$out/parts.txt"
+    return
+  fi
+  local what
+  for what in gemm attention gpt2 llama gpt2-xl; do
+    part "PyTorch $what" 75 "$out/torch.log" env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH= \
+      python3 "$root/peer_torch.py" "$what"
+  done
+  if ! python_of_peers -c 'import transformer_engine.pytorch' 2>/dev/null; then
+    echo "Transformer Engine: left out (not here)" >>"$out/parts.txt"
+    return
+  fi
+  for what in gpt2 llama; do
+    part "Transformer Engine $what" 75 "$out/torch.log" env PYTHONUNBUFFERED=1 \
+      LD_LIBRARY_PATH='' python3 "$root/peer_torch.py" "$what" --engine
+  done
+}
+
+# ---- parts of the second call ----
+
+# packed_tests CONDITION: lines of tests.txt whose number of ranks fits; not those of whole
+# trainings, which are a part of their own.
+packed_tests() { awk -v want="$1" '
+  $1 ~ /equality|mesh_table/ { if (want == "long") print; next }
+  want == "one" && $2 == 1 || want == "more" && $2 > 1' "$root/tests.txt"; }
+
+# All of them; in a dry run two.
+few() { if [ ${#quick[@]} -gt 0 ]; then head -2; else cat; fi; }
+
+run_test() {
+  local name=$1 ranks=$2 program=$3 seconds=$4 log=$5 command
+  shift 5
+  command=("$root/bin/$program")
+  [ "$ranks" -eq 1 ] || command=("$root/bin/orterun" -n "$ranks" "$root/bin/$program")
+  TRIREME_TEST_DEVICE=cuda OMP_NUM_THREADS=4 part "$name" "$seconds" "$log" \
+    "${command[@]}" "$@"
+}
+
+# Four at a time: most of a test's time goes into starting it. Each has a log of its own,
+# which are put together in the end.
+part_tests() {
+  local name ranks program arguments running=0
+  while read -r name ranks program arguments <&3; do
+    # shellcheck disable=SC2086 # arguments are words
+    run_test "$name" "$ranks" "$program" 90 "$out/tests-$name.log" $arguments &
+    running=$((running + 1))
+    [ $running -lt 4 ] || { wait -n; running=$((running - 1)); }
+  done 3< <(packed_tests one | few)
+  wait
+  cat "$out"/tests-*.log >>"$out/tests.log" 2>/dev/null
+  rm -f "$out"/tests-*.log
+}
+
+# tests_in_turn SECONDS CONDITION
+tests_in_turn() {
+  local seconds=$1 name ranks program arguments
+  while read -r name ranks program arguments <&3; do
+    # shellcheck disable=SC2086 # arguments are words
+    run_test "$name" "$ranks" "$program" "$seconds" "$out/tests.log" $arguments
+  done 3< <(packed_tests "$2" | few)
+}
+
+part_ranks() { tests_in_turn 90 more; }
+part_equality() { tests_in_turn 300 long; }
 
 # Every unit test on one rank, under the two checkers. Their own time limits are short: they
 # run a hundred times slower, and a part tells as much as the whole.
-run_sanitizers() {
+part_sanitizers() {
   local tool name ranks program arguments
   if ! command -v compute-sanitizer >/dev/null; then
-    echo "compute-sanitizer: not here" >>"$out/summary.txt"
+    echo "compute-sanitizer: left out (not here)" >>"$out/parts.txt"
     return
   fi
   for tool in memcheck racecheck; do
     while read -r name ranks program arguments <&3; do
-      if [ "$ranks" -gt 1 ] || [[ $program != *_test ]]; then continue; fi
+      [[ $program == *_test ]] || continue
       TRIREME_TEST_DEVICE=cuda part "$tool $name" 25 "$out/sanitizer.log" \
         compute-sanitizer --tool "$tool" --error-exitcode 9 "$root/bin/$program" \
         --gtest_filter='-*CutOperands*:*Large*'
-    done 3<"$root/tests.txt"
+    done 3< <(packed_tests one)
   done
 }
 
-run_program() {
-  local bench=("$root/bin/trireme" bench) device=(run.device=cuda --steps 5) deck
-  part "trireme --version" 30 "$out/program.log" "$root/bin/trireme" --version
-  part "trireme bench gpt2-124m" 60 "$out/program.log" "${bench[@]}" \
-    "$root/inputs/gpt2-124m.toml" precision.compute=bf16 model.sequence=1024 \
-    batch.global=8 batch.micro=8 "${device[@]}"
-  for deck in llama-1.3b gpt2-1.5b; do
-    part "trireme bench $deck" 90 "$out/program.log" "${bench[@]}" \
-      "$root/inputs/$deck.toml" "${device[@]}"
+first_call=(version nccl selftest kernels bench peers)
+second_call=(version tests ranks equality sanitizers)
+
+# ---- the page ----
+
+# The GPU's clocks, power and heat: what the numbers between two of these lines are worth.
+note_clocks() {
+  command -v nvidia-smi >/dev/null || { echo "$1: no nvidia-smi"; return; }
+  echo "$1: $(nvidia-smi --format=csv,noheader \
+    --query-gpu=name,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_throttle_reasons.active)"
+}
+
+# claim WHERE WHAT NUMBER: a row of the page.
+claim() { printf '%-20s %-66s %s\n' "$1" "$2" "${3:-not measured}"; }
+
+# The line of a log's part (== NAME) that fits a pattern, or what stands in it after sed.
+in_part() {  # LOG NAME PATTERN [SED]
+  [ -e "$out/$1" ] || return 0
+  awk -v name="== $2" '/^== / { inside = $0 == name } inside' "$out/$1" |
+    grep -E -- "$3" | tail -1 | sed -E "${4:-s/^//}"
+}
+
+# "512.3 us, 41.2 TFLOP/s": of a line of kernel_bench or peer_torch.py.
+rate() {  # LOG START-OF-THE-NAME
+  [ -e "$out/$1" ] || return 0
+  grep -F -- "$2" "$out/$1" | tail -1 | sed -E 's/^.{60} *//; s/ +/ /g'
+}
+
+# "passed", "FAILED ..." of a part.
+verdict() { sed -n "s/^$1: //p" "$out/parts.txt" | tail -1; }
+
+deck_claims() {
+  local deck name compute graphs
+  for deck in gpt2-124m llama-1.3b gpt2-1.5b; do
+    for compute in bf16 fp8; do
+      for graphs in false true; do
+        name="bench $deck $compute graphs=$graphs"
+        claim "gpu.md" "$deck, $compute, graphs $graphs: MFU of the data sheet's peak" \
+          "$(in_part program.log "$name" '^mfu' 's/^mfu ([^,]*), .*/\1/; s/, .*//')"
+        claim "" "  share of the measured product, time of a step" \
+          "$(in_part program.log "$name" 'of the .* GEMM rate' \
+            's/.*each step: (median [^,]*),.*; (median .*)/\1, \2/')"
+      done
+    done
   done
 }
 
-run_peers() {
-  # As the peers run: the pack's own libraries are not for them.
-  if ! LD_LIBRARY_PATH= python3 -c 'import torch' 2>/dev/null; then
-    echo "PyTorch: not here" >>"$out/summary.txt"
-    return
-  fi
-  local what
-  for what in gemm attention gpt2 gpt2-xl llama; do
-    part "PyTorch $what" 110 "$out/torch.log" \
-      env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH= python3 "$root/peer_torch.py" "$what"
+attention_claims() {
+  local kind width heads sequence=4096 name
+  for width in 64 128; do
+    heads=$([ $width = 64 ] && echo 12 || echo 16)
+    for kind in "" " backward"; do
+      name="attention$kind width $width S $sequence causal, $heads heads"
+      claim "attention.md" "$name: own kernels" "$(rate kernels.log "$name, own")"
+      claim "" "  cuDNN" "$(rate kernels.log "$name, cuDNN")"
+      claim "" "  PyTorch's best" "$(rate torch.log "$name (")"
+    done
+  done
+}
+
+write_claims() {
+  claim "README.md" "the program starts: trireme --version" "$(verdict version)"
+  claim "selftest.md" "every check of the self-test" \
+    "$(in_part selftest.log selftest '^self-test: ')"
+  claim "gpu.md" "NCCL makes a communicator of one rank" \
+    "$(in_part nccl.log 'nccl, one rank' '^nccl init' 's/^nccl init +//')"
+  claim "" "  and splits, aborts and destroys it" "$(verdict 'nccl, one rank')"
+  attention_claims
+  local fused
+  for fused in "up" "down, input gradient"; do
+    claim "fused-kernels.md" "gemm $fused, gelu, in one call" \
+      "$(rate kernels.log "gemm $fused, gelu gpt2")"
+    claim "" "  one after the other" "$(rate kernels.log "gemm $fused, then gelu gpt2")"
+  done
+  claim "fused-kernels.md" "gemm up, weight and bias gradient in one call" \
+    "$(rate kernels.log "gemm up, weight and bias gradient gpt2")"
+  claim "" "  one after the other" \
+    "$(rate kernels.log "gemm up, weight, then bias gradient gpt2")"
+  claim "fp8.md" "product of FP8, one scale for each tensor, llama" \
+    "$(rate kernels.log "fp8 product llama tensor")"
+  claim "gpu.md" "norms read each byte once: residual + rms_norm llama" \
+    "$(rate kernels.log "residual + rms_norm llama")"
+  deck_claims
+  claim "tests/bench" "PyTorch's step of GPT-2 124M (compile)" \
+    "$(rate torch.log "step of GPT-2 124M")"
+  claim "" "  of the Llama of 1.3 billion" "$(rate torch.log "step of a Llama")"
+  claim "gpu-bring-up.md" "B1, no hang in the first step of zb_h1: needs two GPUs" ""
+  claim "" "B2, the ledger is as planned: gpu_memory_test" "$(verdict 'gpu.gpu_memory_test.2')"
+  claim "" "B3, attention fits every GPU: attention_test" "$(verdict gpu.attention_test)"
+  claim "" "B4, one process a GPU; B5, memory of communicators: need several" ""
+  claim "" "B7, a rank that is stopped ends the job with 82: needs two GPUs" ""
+  claim "" "B8, no epilogue is refused: gemm_epilogue_test" "$(verdict gpu.gemm_epilogue_test)"
+  claim "gpu.md" "every gradient equals the host's: gpu_engine_test" \
+    "$(verdict gpu.gpu_engine_test)"
+  claim "cuda-graphs.md" "graphs change no bit: gpu_graphs_test" "$(verdict gpu.gpu_graphs_test)"
+}
+
+write_summary() {
+  {
+    [ "$emulated" = no ] || echo "A dry run on the emulated device: no number here says anything of a GPU."
+    cat "$out/clocks.txt"
+    echo
+    write_claims
+    echo
+    if [ "$(wc -l <"$out/parts.txt")" -le 30 ]; then
+      cat "$out/parts.txt"
+    else  # one page: what did not pass
+      grep -v ': passed' "$out/parts.txt"
+    fi
+    echo "passed: $(grep -c ': passed' "$out/parts.txt")"
+    echo "left out: $(grep -c ': left out' "$out/parts.txt")"
+    echo "failed: $(grep -c 'FAILED' "$out/parts.txt")"
+    echo "seconds: $SECONDS"
+  } >"$out/summary.txt"
+}
+
+read_options() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --seconds) limit=${2:?--seconds N} && shift ;;
+      --parts) IFS=, read -ra parts <<<"${2:?--parts a,b,c}" && shift ;;
+      --quick) quick=(--quick) ;;
+      *) die "run does not know $1" ;;
+    esac
+    shift
+  done
+  local name known
+  known=" ${first_call[*]} ${second_call[*]} "
+  case ${parts[*]} in
+    first) parts=("${first_call[@]}") ;;
+    second) parts=("${second_call[@]}") ;;
+  esac
+  for name in "${parts[@]}"; do
+    [[ $known == *" $name "* ]] ||
+      die "there is no part '$name'; there are first, second,$known"
   done
 }
 
 run() {
-  local folder=${1:?gpu.sh run FOLDER OUT}
+  local folder=${1:?gpu.sh run FOLDER OUT} name
   out=${2:?gpu.sh run FOLDER OUT}
-  limit=540
-  [ "${3:-}" = --seconds ] && limit=${4:?--seconds N}
+  shift 2
+  limit=570
+  parts=("${first_call[@]}")
+  quick=() few_checks=() tiny=() steps=5
+  read_options "$@"
   SECONDS=0
   mkdir -p "$out" && out=$(cd "$out" && pwd)
-  : >"$out/summary.txt"
+  : >"$out/parts.txt"
   unpack "$folder"
+  # A dry run, to see that every part runs: the emulated device is a thousand times slower.
+  [ "$emulated" = no ] || quick=(--quick)
+  if [ ${#quick[@]} -gt 0 ]; then
+    tiny=(model.layers=1 model.hidden=64 model.heads=1 model.feed_forward=64
+      model.vocabulary=64 model.sequence=32 batch.global=2 batch.micro=1)
+    steps=1
+    few_checks=(--only '*s bf16')
+  fi
   check_start >"$out/machine.log" 2>&1 ||
-    echo "packed programs do not start here: see machine.log" >>"$out/summary.txt"
-  local bench=(--device cuda)
-  [ "$emulated" = no ] || bench+=(--quick)
-  run_tests
-  part kernel_bench 120 "$out/kernels.log" "$root/bin/kernel_bench" "${bench[@]}"
-  run_program
-  [ "$emulated" = no ] && run_peers
-  run_sanitizers
-  {
-    grep -c ': passed' "$out/summary.txt" | sed 's/^/passed: /'
-    grep -c 'FAILED' "$out/summary.txt" | sed 's/^/failed: /'
-    echo "seconds: $SECONDS"
-  } >"$out/totals"
-  cat "$out/totals" >>"$out/summary.txt" && rm "$out/totals"
+    echo "start: FAILED, packed programs do not start here: see machine.log" >>"$out/parts.txt"
+  note_clocks "before" >"$out/clocks.txt"
+  for name in "${parts[@]}"; do "part_$name"; done
+  note_clocks "after" >>"$out/clocks.txt"
+  write_summary
   cat "$out/machine.log" "$out"/kernels.log "$out"/torch.log "$out"/summary.txt 2>/dev/null
-  ! grep -q FAILED "$out/summary.txt"
+  ! grep -q FAILED "$out/parts.txt"
 }
 
 check() {

@@ -27,6 +27,7 @@ namespace {
 
 using kernels::Accumulate;
 using kernels::Transpose;
+using Library = kernels::AttentionLibrary;
 
 // T tokens, C of them in a chunk of the loss, D model, F hidden, H heads of width K, V
 // vocabulary; n parameters of the optimizer's sweep.
@@ -72,7 +73,10 @@ class KernelBench {
       table.print();
     }
     for (const std::int64_t S : sequences())
-      for (const Model& m : models(s)) attention(m, S);
+      for (const Model& m : models(s)) {
+        attention(m, S, Library::own);
+        if (s.device.is_cuda()) attention(m, S, Library::cudnn);
+      }
     table.print();
   }
   bool failed() const { return table.failed(); }
@@ -105,7 +109,7 @@ class KernelBench {
   void rows(const Model& m);
   void loss(const Model& m);
   void optimizer(const Model& m);
-  void attention(const Model& m, std::int64_t S);
+  void attention(const Model& m, std::int64_t S, Library library);
 
   Settings s;
   Table table;
@@ -157,7 +161,8 @@ void KernelBench::products(const Model& m) {
   product(m.name + " head", m.C, m.V, m.D, false);
 }
 
-// The MLP's products with GELU, and with the gradient of the bias.
+// The MLP's products with GELU, and with the gradient of the bias: each in one call, and
+// as the calls that it takes the place of.
 void KernelBench::epilogues(const Model& m) {
   const std::int64_t T = m.T, D = m.D, F = m.F;
   const double flops = 2.0 * double(T) * double(D) * double(F);
@@ -169,6 +174,13 @@ void KernelBench::epilogues(const Model& m) {
                              Transpose::yes, bias);
     };
   });
+  table.add("gemm up, then gelu" + shape, {0, flops}, [&]() -> Call {
+    return [x = normal({T, D}), w = normal({F, D}, 0.02), bias = normal({F}),
+            u = normal({T, F}), y = normal({T, F})](Stream& stream) {
+      kernels::gemm(stream, u, x, Transpose::no, w, Transpose::yes, Accumulate::no, bias);
+      kernels::activate(stream, kernels::Activation::gelu, u, y);
+    };
+  });
   table.add("gemm down, input gradient, gelu" + shape, {0, flops}, [&]() -> Call {
     return [dy = normal({T, D}), w = normal({D, F}, 0.02), u = normal({T, F}),
             du = normal({T, F})](Stream& stream) {
@@ -176,9 +188,23 @@ void KernelBench::epilogues(const Model& m) {
                                       Transpose::no, w, Transpose::no);
     };
   });
+  table.add("gemm down, input gradient, then gelu" + shape, {0, flops}, [&]() -> Call {
+    return [dy = normal({T, D}), w = normal({D, F}, 0.02), u = normal({T, F}),
+            du = normal({T, F})](Stream& stream) {
+      kernels::gemm(stream, du, dy, Transpose::no, w, Transpose::no);
+      kernels::activate_backward(stream, kernels::Activation::gelu, du, u, du);
+    };
+  });
   table.add("gemm up, weight and bias gradient" + shape, {0, flops}, [&]() -> Call {
     return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}), db = wide({F})](
                Stream& stream) { kernels::gemm_column_sums(stream, dw, db, du, x); };
+  });
+  table.add("gemm up, weight, then bias gradient" + shape, {0, flops}, [&]() -> Call {
+    return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}),
+            db = wide({F})](Stream& stream) {
+      kernels::gemm(stream, dw, du, Transpose::yes, x, Transpose::no, Accumulate::yes);
+      kernels::add_column_sums(stream, du, db);
+    };
   });
 }
 
@@ -432,7 +458,8 @@ Arena scratch_for(const Settings& s, const kernels::AttentionShape& shape,
   return Arena(s.device, arena.peak_bytes() + 64, MemoryClass::workspace, "attention");
 }
 
-void KernelBench::attention(const Model& m, std::int64_t S) {
+// By our own kernels, or by cuDNN.
+void KernelBench::attention(const Model& m, std::int64_t S, Library library) {
   const std::int64_t T = std::max(S, s.quick ? 64 : s.device.is_cuda() ? 16384L : 1024L);
   const Shape shape{T, m.H * m.K};
   const kernels::AttentionShape attention{
@@ -451,7 +478,10 @@ void KernelBench::attention(const Model& m, std::int64_t S) {
   // Of the scores a query sees half: 4 K FLOPs for each pair forward, 10 K backward.
   const double pairs = 0.5 * double(T) * double(S + 1) * double(m.H);
   const double unit = bytes_of(T * m.H * m.K);
-  const std::string name = format("width {} S {} causal, {} heads", m.K, S, m.H);
+  const std::string by = !s.device.is_cuda()       ? ""
+                         : library == Library::own ? ", own"
+                                                   : ", cuDNN";
+  const std::string name = format("width {} S {} causal, {} heads{}", m.K, S, m.H, by);
   table.add(
       "attention " + name, {0, 4 * pairs * double(m.K)},
       [&]() -> Call {
@@ -459,6 +489,7 @@ void KernelBench::attention(const Model& m, std::int64_t S) {
                 o = normal(shape), lse = wide({T, m.H}),
                 scratch = std::make_shared<Arena>(scratch_for(s, attention, false))](
                    Stream& stream) {
+          kernels::set_attention_library(library);
           kernels::attention(stream, *scratch, attention, q, k, v, o, lse);
         };
       },
@@ -468,6 +499,7 @@ void KernelBench::attention(const Model& m, std::int64_t S) {
       [&]() -> Call {
         const Tensor q = normal(shape), k = normal(shape), v = normal(shape),
                      o = normal(shape), lse = wide({T, m.H});
+        kernels::set_attention_library(library);
         Stream forward(s.device);
         Arena space = scratch_for(s, attention, false);
         kernels::attention(forward, space, attention, q, k, v, o, lse);
@@ -476,6 +508,7 @@ void KernelBench::attention(const Model& m, std::int64_t S) {
                 dv = normal(shape),
                 scratch = std::make_shared<Arena>(scratch_for(s, attention, true))](
                    Stream& stream) {
+          kernels::set_attention_library(library);
           kernels::attention_backward(stream, *scratch, attention, dy, q, k, v, o, lse,
                                       dq, dk, dv);
         };

@@ -3,10 +3,13 @@
 """Times PyTorch at these sizes.
 
     python3 peer_torch.py gemm|attention|gpt2|gpt2-xl|llama [--device cuda|cpu] [--quick]
+                          [--engine]
 
+--engine: the linear layers are Transformer Engine's, in FP8, and nothing is compiled.
 Prints lines of the form: name, GFLOP, microseconds, TFLOP/s. Random data.
 """
 import argparse
+import contextlib
 import math
 import statistics
 import time
@@ -219,20 +222,36 @@ class Model(nn.Module):
         return functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
-def step(name, device, quick, batch, sequence, **shape):
+def with_engine(model):
+    """The model with Transformer Engine's linear layers in its blocks, which take FP8."""
+    import transformer_engine.pytorch as engine
+    for block in model.blocks:
+        for name in ("qkv", "out", "up", "down"):
+            linear = getattr(block, name)
+            setattr(block, name, engine.Linear(linear.in_features, linear.out_features,
+                                               bias=linear.bias is not None))
+    return model, engine.fp8_autocast
+
+
+def step(name, device, quick, batch, sequence, engine=False, **shape):
     """Time of a whole training step: forward, backward, clipping, fused AdamW."""
     torch.manual_seed(1)
     if quick:
         shape.update(layers=2, hidden=128, heads=2, feed_forward=256, vocabulary=512)
         batch, sequence = 1, 64
-    model = Model(sequence=sequence, **shape).to(device)
+    model, in_fp8 = Model(sequence=sequence, **shape), contextlib.nullcontext
+    if engine:
+        model, in_fp8 = with_engine(model)
+        name += ", FP8 by Transformer Engine"
+    model = model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1,
                                   fused=device != "cpu")
-    compiled = model if quick and device == "cpu" else torch.compile(model)
+    plain = engine or quick and device == "cpu"
+    compiled = model if plain else torch.compile(model)
     ids = torch.randint(shape["vocabulary"], (batch, sequence + 1), device=device)
 
     def call():
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with torch.autocast(device, dtype=torch.bfloat16), in_fp8():
             loss = compiled(ids[:, :-1], ids[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -258,6 +277,7 @@ def main():
     parser.add_argument("what", choices=("gemm", "attention", "gpt2", "gpt2-xl", "llama"))
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--engine", action="store_true")
     given = parser.parse_args()
     print(f"PyTorch {torch.__version__}"
           + (f", {torch.cuda.get_device_name()}" if given.device == "cuda" else ""))
@@ -266,14 +286,15 @@ def main():
     elif given.what == "attention":
         attention(given.device, given.quick)
     elif given.what == "gpt2":
-        step("GPT-2 124M", given.device, given.quick, 8, 1024, layers=12, hidden=768,
-             heads=12, feed_forward=3072, vocabulary=50304, llama=False)
+        step("GPT-2 124M", given.device, given.quick, 8, 1024, given.engine,
+             layers=12, hidden=768, heads=12, feed_forward=3072, vocabulary=50304, llama=False)
     elif given.what == "gpt2-xl":
-        step("GPT-2 1.5B", given.device, given.quick, 8, 1024, layers=48, hidden=1600,
-             heads=25, feed_forward=6400, vocabulary=50304, llama=False)
+        step("GPT-2 1.5B", given.device, given.quick, 8, 1024, given.engine,
+             layers=48, hidden=1600, heads=25, feed_forward=6400, vocabulary=50304, llama=False)
     else:
-        step("a Llama of 1.3 billion", given.device, given.quick, 4, 4096, layers=24,
-             hidden=2048, heads=16, feed_forward=5504, vocabulary=32000, llama=True)
+        step("a Llama of 1.3 billion", given.device, given.quick, 4, 4096, given.engine,
+             layers=24, hidden=2048, heads=16, feed_forward=5504, vocabulary=32000,
+             llama=True)
 
 
 if __name__ == "__main__":

@@ -34,9 +34,10 @@ inline constexpr std::array layers = {
           "base kernels comm io parallel nn model optim schedule config engine launch "
           "convert"},
     Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
+    Layer{"selftest", "src/selftest", "base kernels comm io optim config engine launch"},
     Layer{"app", "src/app",
           "base kernels comm io parallel nn model optim schedule config engine launch "
-          "plan train infer convert text"},
+          "plan train infer convert text selftest"},
 };
 
 // Third-party headers whose name starts with `prefix` belong to `owners`.

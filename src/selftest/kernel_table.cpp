@@ -1,0 +1,68 @@
+// The table of kernels' checks, each a row: what is checked, by what, in which types.
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <span>
+
+#include "selftest/check.hpp"
+#include "selftest/kernel_checks.hpp"
+
+namespace trireme::selftest {
+namespace {
+
+constexpr std::array every = {DType::f64, DType::f32, DType::bf16, DType::f16};
+constexpr std::array wide = {DType::f64, DType::f32};
+constexpr std::array half = {DType::bf16, DType::f16};
+constexpr std::array single = {DType::f32};
+constexpr std::array fp8 = {DType::e4m3, DType::e5m2};
+
+struct Row {
+  const char* name;
+  void (*run)(Probe&, DType);
+  std::span<const DType> types;
+};
+
+constexpr std::array rows = {
+    Row{"sums", check_sums, every},
+    Row{"copies", check_copies, every},
+    Row{"reductions", check_reductions, every},
+    Row{"soft cap", check_soft_cap, every},
+    Row{"activations", check_activations, every},
+    Row{"norms", check_norms, every},
+    Row{"rotary positions", check_rope, every},
+    Row{"embedding", check_embedding, every},
+    Row{"cross-entropy", check_cross_entropy, wide},
+    Row{"initial weights", check_initial_weights, wide},
+    Row{"attention", check_attention, every},
+    Row{"attention, documents", check_attention_documents, every},
+    Row{"attention, parts", check_attention_parts, every},
+    Row{"attention, cuDNN and own", check_attention_libraries, half},
+    Row{"router", check_router, wide},
+    Row{"expert rows", check_expert_rows, every},
+    Row{"expert products", check_expert_products, every},
+    Row{"optimizers", check_optimizers, wide},
+    Row{"quantize", check_quantize, every},
+    Row{"transpose", check_transpose, every},
+    Row{"fp8 blocks", check_fp8_blocks, single},
+    Row{"stochastic rounding", check_stochastic_rounding, single},
+    Row{"square roots", check_square_roots, single},
+    Row{"products", check_products, every},
+    Row{"products into fp32", check_wide_products, half},
+    Row{"product, bias and activation", check_product_activation, every},
+    Row{"product, derivative", check_product_derivative, every},
+    Row{"product, bias gradient", check_product_bias_gradient, every},
+    Row{"fp8 products, e4m3 and", check_fp8_products, fp8},
+    Row{"fp8 products by blocks, e4m3 and", check_fp8_block_products, fp8},
+};
+
+}  // namespace
+
+std::vector<Check> kernel_checks() {
+  std::vector<Check> checks;
+  for (const Row& row : rows)
+    for (const DType type : row.types)
+      checks.push_back({format("{} {}", row.name, name_of(type)),
+                        [&row, type](Probe& probe) { row.run(probe, type); }});
+  return checks;
+}
+
+}  // namespace trireme::selftest
