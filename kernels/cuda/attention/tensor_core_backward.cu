@@ -104,7 +104,6 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
     load_rows<K, other_rows>(x.v.at(sequence, key, kv_column), x.v.row, keys,
                              to + other_rows * K);
   };
-
   __shared__ int begins[warps][2];
   int key = 0;
   if (part.first != nullptr) {

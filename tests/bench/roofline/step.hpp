@@ -1,5 +1,4 @@
-// Predicts the milliseconds of a training step on one GPU from rates: nothing is
-// measured.
+// Predicts the milliseconds of a training step on one GPU, from rates alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
