@@ -22,6 +22,7 @@ TRIREME_BACK_ENDS(sum_parts);
 TRIREME_BACK_ENDS(max_parts);
 TRIREME_BACK_ENDS(sum_of_squares);
 TRIREME_BACK_ENDS(add_sum_of_squares);
+TRIREME_BACK_ENDS(add_sums_of_squares);
 TRIREME_BACK_ENDS(add_sum);
 TRIREME_BACK_ENDS(all_finite);
 
@@ -144,6 +145,21 @@ void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& s
   plan_working_memory(stream, [&] { return cuda::sum_workspace(x); });
   run_kernel<host::add_sum_of_squares, cuda::add_sum_of_squares>(family, stream, x,
                                                                  sum_1);
+}
+
+void add_sums_of_squares(Stream& stream, std::span<const TensorView> tensors,
+                         const TensorView& sum_1) {
+  const Checks check("add_sums_of_squares", stream);
+  for (const TensorView& x : tensors) {
+    check_dense(check, {"x", x});
+    require(x.dtype() == tensors[0].dtype(),
+            "add_sums_of_squares: a tensor is {}, the first one {}", name_of(x.dtype()),
+            name_of(tensors[0].dtype()));
+  }
+  check.tensor({"sum", sum_1}, DType::f64, {1});
+  plan_working_memory(stream, [&] { return cuda::sums_workspace(tensors); });
+  run_kernel<host::add_sums_of_squares, cuda::add_sums_of_squares>(family, stream,
+                                                                   tensors, sum_1);
 }
 
 void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1) {

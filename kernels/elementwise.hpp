@@ -56,6 +56,11 @@ double sum_of_squares(Stream& stream, const TensorView& x);
 // nothing waits for the stream.
 void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum_1);
 
+// The same for each of several tensors of one type; on a GPU in one sweep, in an order
+// that depends on their sizes alone.
+void add_sums_of_squares(Stream& stream, std::span<const TensorView> tensors,
+                         const TensorView& sum_1);
+
 // sum_1 += sum of the dense x, f32 or f64, in double; on the host term by term in their
 // order. sum_1 is f64 [1]. Async: nothing waits for the stream.
 void add_sum(Stream& stream, const TensorView& x, const TensorView& sum_1);

@@ -10,6 +10,9 @@ namespace trireme::kernels {
 
 enum class Transpose : bool { no, yes };
 enum class Accumulate : bool { no, yes };  // C = ..., C += ...
+// How a tensor core sums products of FP8: as exactly as it can, or with fewer promotions
+// to f32, which is faster.
+enum class Fp8Sums : bool { exact, fast };
 
 // C [M, N] = op(A) [M, K] op(B) [K, N] (+ bias [N] on every row) (+ C).
 //
@@ -41,13 +44,15 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
 // all starts, of scales too with scales by blocks, are aligned to 16 bytes: what cuBLASLt
 // asks for, asked for on every device so that a program that runs on one runs on all. On
 // a GPU: compute capability 8.9 or higher; scales by blocks need 9.0 (Hopper) and cuBLAS
-// 12.9. Sums: f32 on a host; tensor cores keep fewer bits between promotions to f32.
+// 12.9. Sums: f32 on a host; tensor cores keep fewer bits between promotions to f32, of
+// which Fp8Sums::fast leaves out some; with scales by blocks it asks for nothing.
 // Throws Error(internal) naming what does not fit, Error(resources) where the GPU or the
 // library has no such product.
 // Source: Micikevicius et al., 2022; blocks: DeepSeek-AI, "DeepSeek-V3", 2024,
 // sec. 3.3.2.
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-              const Fp8Matrix& b_NK, Accumulate accumulate = Accumulate::no);
+              const Fp8Matrix& b_NK, Accumulate accumulate = Accumulate::no,
+              Fp8Sums sums = Fp8Sums::exact);
 
 // Whether GPUs multiply f32 in TF32 (10 bits of mantissa) from now on, on this process.
 // At first they do not. No effect on hosts, nor on other types.

@@ -18,7 +18,7 @@ namespace {
 
 ProfileFamily family("gemm, fp8");
 
-Scratch left("gemm_fp8 left"), right("gemm_fp8 right"), sums("gemm_fp8 sums");
+Scratch left("gemm_fp8 left"), right("gemm_fp8 right"), results("gemm_fp8 sums");
 
 constexpr std::int64_t alignment = 16;  // bytes
 
@@ -79,7 +79,7 @@ TensorView decoded(Stream& stream, Scratch& scratch, const Fp8Matrix& x) {
 }
 
 void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-                  const Fp8Matrix& b_NK, Accumulate accumulate) {
+                  const Fp8Matrix& b_NK, Accumulate accumulate, Fp8Sums /*sums*/) {
   family.add(0);  // its time is that of the product in f32, which counts as such
   if (c.dtype() == DType::f64)
     return gemm(stream, c, decoded<double>(stream, left, a_MK), Transpose::no,
@@ -88,7 +88,7 @@ void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
                    b = decoded<float>(stream, right, b_NK);
   if (c.dtype() == DType::f32)
     return gemm(stream, c, a, Transpose::no, b, Transpose::yes, accumulate);
-  const TensorView result(sums.take<float>(c.elements()), DType::f32, c.shape());
+  const TensorView result(results.take<float>(c.elements()), DType::f32, c.shape());
   gemm(stream, result, a, Transpose::no, b, Transpose::yes);
   visit_floating(c.dtype(), [&]<class T>(T) {
     const auto from = rows_of<const float>(result);
@@ -107,12 +107,12 @@ void gemm_on_host(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
 }
 
 void gemm_on_gpu(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-                 const Fp8Matrix& b_NK, Accumulate accumulate) {
+                 const Fp8Matrix& b_NK, Accumulate accumulate, Fp8Sums sums) {
   require(a_MK.scaling != Fp8Scaling::row_32, Status::resources,
           "gemm_fp8: MXFP8 is not provided on a GPU");
   const ProfileScope scope(family);
   if (a_MK.codes.dim(1) > 0)
-    try_on_cuda<cuda::gemm_fp8>(stream, c, a_MK, b_NK, accumulate);
+    try_on_cuda<cuda::gemm_fp8>(stream, c, a_MK, b_NK, accumulate, sums);
   else if (accumulate == Accumulate::no)
     try_on_cuda<cuda::fill_rows>(stream, TensorView(), c);
 }
@@ -120,7 +120,7 @@ void gemm_on_gpu(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
 }  // namespace
 
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-              const Fp8Matrix& b_NK, Accumulate accumulate) {
+              const Fp8Matrix& b_NK, Accumulate accumulate, Fp8Sums sums) {
   const Checks check("gemm_fp8", stream);
   check.matrix({"c", c});
   require(c.dtype() != DType::f64 || !stream.device().is_cuda(),
@@ -135,7 +135,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
   const CountedProduct counted(a_MK.format, b_NK.format, K > 0);
-  run_kernel<gemm_on_host, gemm_on_gpu>(stream, c, a_MK, b_NK, accumulate);
+  run_kernel<gemm_on_host, gemm_on_gpu>(stream, c, a_MK, b_NK, accumulate, sums);
 }
 
 }  // namespace trireme::kernels

@@ -7,6 +7,7 @@
 namespace trireme::kernels {
 
 TRIREME_BACK_ENDS(update);
+TRIREME_BACK_ENDS(update_all);
 
 namespace {
 
@@ -41,11 +42,9 @@ void check_weights(const Stream& stream, const TensorView& master,
   check_place(stream, weight, "the weights");
 }
 
-}  // namespace
-
-void update(Stream& stream, const Update& update, const TensorView& master,
-            const TensorView& gradient, const UpdateStates& states,
-            const TensorView& weight) {
+void check_update(const Stream& stream, const Update& update, const TensorView& master,
+                  const TensorView& gradient, const UpdateStates& states,
+                  const TensorView& weight) {
   check_weights(stream, master, weight);
   check_state(stream, master, gradient, "the gradient");
   const auto count = static_cast<std::size_t>(states_of(update.formula));
@@ -53,8 +52,33 @@ void update(Stream& stream, const Update& update, const TensorView& master,
     check_state(stream, master, states[i],
                 i == 0 ? "the first moment" : "the second moment");
   require(update.step >= 1, "optimizers count steps from 1, not {}", update.step);
+}
+
+}  // namespace
+
+void update(Stream& stream, const Update& update, const TensorView& master,
+            const TensorView& gradient, const UpdateStates& states,
+            const TensorView& weight) {
+  check_update(stream, update, master, gradient, states, weight);
   run_kernel<host::update, cuda::update>(family, stream, update, master, gradient, states,
                                          weight);
+}
+
+void update_all(Stream& stream, std::span<const Update> updates,
+                std::span<const UpdateTensors> tensors) {
+  require(updates.size() == tensors.size(), "optimizer: {} steps for {} tensors",
+          updates.size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const UpdateTensors& x = tensors[i];
+    check_update(stream, updates[i], x.master, x.gradient, x.states, x.weight);
+    require(updates[i].formula == updates[0].formula &&
+                x.master.dtype() == tensors[0].master.dtype() &&
+                x.weight.empty() == tensors[0].weight.empty() &&
+                (x.weight.empty() || x.weight.dtype() == tensors[0].weight.dtype()),
+            "optimizer: tensor {} has another formula or other types than the first one",
+            i);
+  }
+  run_kernel<host::update_all, cuda::update_all>(family, stream, updates, tensors);
 }
 
 }  // namespace trireme::kernels

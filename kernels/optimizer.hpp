@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
@@ -22,5 +23,17 @@ using UpdateStates = std::array<TensorView, most_states>;
 void update(Stream& stream, const Update& update, const TensorView& master,
             const TensorView& gradient, const UpdateStates& states,
             const TensorView& weight);
+
+// The tensors of an update, as update() takes them.
+struct UpdateTensors {
+  TensorView master, gradient;
+  UpdateStates states;
+  TensorView weight;
+};
+
+// update() of each of the tensors by its own step, in one sweep on a GPU. All have one
+// formula, and types as the first one has them.
+void update_all(Stream& stream, std::span<const Update> updates,
+                std::span<const UpdateTensors> tensors);
 
 }  // namespace trireme::kernels

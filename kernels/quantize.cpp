@@ -11,6 +11,7 @@ TRIREME_BACK_ENDS(amax);
 TRIREME_BACK_ENDS(amax_so_far);
 TRIREME_BACK_ENDS(scale_of_amax);
 TRIREME_BACK_ENDS(quantize);
+TRIREME_BACK_ENDS(quantize_and_transpose);
 TRIREME_BACK_ENDS(transpose);
 TRIREME_BACK_ENDS(count_losses);
 TRIREME_BACK_ENDS(dequantize);
@@ -71,6 +72,24 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
           "MXFP8 on a GPU needs compute capability 10 and is not provided: write "
           "precision.recipe = \"te_current\"");
   run_kernel<host::quantize, cuda::quantize>(family, stream, x_MK, y);
+}
+
+void quantize_and_transpose(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
+                            const TensorView& codes_KM, const TensorView& amax_1) {
+  const Checks check("quantize_and_transpose", stream);
+  check.matrix({"x", x_MK});
+  require(
+      y.scaling == Fp8Scaling::tensor,
+      "quantize_and_transpose: codes of both orders are the same with one scale alone");
+  check.tensor({"scales", y.scales}, DType::f32, {1});
+  if (!y.codes.empty()) check.tensor({"codes", y.codes}, DType::u8, x_MK.shape());
+  if (!codes_KM.empty()) {
+    check.tensor({"transposed codes", codes_KM}, DType::u8, {x_MK.dim(1), x_MK.dim(0)});
+    check.dense({"transposed codes", codes_KM});
+  }
+  if (!amax_1.empty()) check_amax(check, x_MK, amax_1);
+  run_kernel<host::quantize_and_transpose, cuda::quantize_and_transpose>(
+      family, stream, x_MK, y, codes_KM, amax_1);
 }
 
 void count_losses(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,

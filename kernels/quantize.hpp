@@ -35,6 +35,15 @@ void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
 //            fp8_power_scale()
 void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y);
 
+// The codes of quantize(), and those of the transposed matrix, in one read of x_MK: with
+// one scale for the tensor they are the same numbers.
+//
+// y         Fp8Scaling::tensor; its codes may be empty, when only the others are wanted
+// codes_KM  u8 [K, M], dense, written; may be empty
+// amax_1    as in amax_so_far(), of x_MK; may be empty
+void quantize_and_transpose(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
+                            const TensorView& codes_KM, const TensorView& amax_1);
+
 // What quantize(x, y) lost: adds to counts_2 (f64 [2]) how many elements saturated
 // (fp8_saturates(); infinities do) and how many that were not 0 have a code of 0. Raises
 // scale_1 (f32 [1]) to the largest scale of an element that is not 0: blocks of zeros

@@ -7,7 +7,8 @@
 #   long      faults, signals, many ranks, Slurm: what has the label long
 #   gpu       the CUDA back end on a host that emulates it, and each header alone
 #   sanitize  address and undefined-behaviour sanitizers
-#   cuda      compiles and links the CUDA back end, where nvcc is installed
+#   cuda      compiles and links the CUDA back end, where nvcc is installed, and reads what
+#             the compiler made of its kernels
 #   fuzz      the parsers under libFuzzer, where clang has it
 #   all       all of these;  rest: all but main
 #   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
@@ -57,7 +58,8 @@ build_and_test() {
 }
 
 # Compiles and links the CUDA back end. The program must start and train on the CPUs of a
-# machine without a GPU: the parity test runs with it.
+# machine without a GPU: the parity test runs with it. That build is quick rather than
+# good; what the kernels become is read from the hot ones, compiled in earnest.
 test_cuda() {
   heading "CUDA build"
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
@@ -69,6 +71,13 @@ test_cuda() {
     report "CUDA build" 0 "compiles, links, starts, and trains on CPUs"
   else
     report "CUDA build" 1 "failed"
+  fi
+  heading "code of the CUDA kernels"
+  if cmake/setup.sh tests roofline &&
+    tests/bench/roofline.sh --check build/tests/tests/bench/roofline; then
+    report "CUDA kernels" 0 "no spills, and stores as wide as the table says"
+  else
+    report "CUDA kernels" 1 "spills, or narrow stores: see above"
   fi
 }
 

@@ -270,6 +270,12 @@ void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& s
   *sum_1.data<double>() += sum_of_squares(stream, x);
 }
 
+void add_sums_of_squares(Stream& stream, std::span<const TensorView> tensors,
+                         const TensorView& sum_1) {
+  for (const TensorView& x : tensors)
+    if (x.elements() > 0) host::add_sum_of_squares(stream, x, sum_1);
+}
+
 void add_sum(Stream& /*stream*/, const TensorView& x, const TensorView& sum_1) {
   double sum = 0;
   visit_floating(x.dtype(), [&]<class T>(T) {

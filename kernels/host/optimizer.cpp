@@ -81,4 +81,12 @@ void update(Stream& /*stream*/, const Update& update, const TensorView& master,
   });
 }
 
+void update_all(Stream& stream, std::span<const Update> updates,
+                std::span<const UpdateTensors> tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const UpdateTensors& x = tensors[i];
+    host::update(stream, updates[i], x.master, x.gradient, x.states, x.weight);
+  }
+}
+
 }  // namespace trireme::kernels::host

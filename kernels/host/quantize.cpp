@@ -143,6 +143,32 @@ void quantize(Stream& /*stream*/, const TensorView& x_MK, const Fp8Matrix& y) {
   });
 }
 
+void quantize_and_transpose(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y,
+                            const TensorView& codes_KM, const TensorView& amax_1) {
+  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
+  if (!amax_1.empty()) host::amax_so_far(stream, x_MK, amax_1);
+  if (!y.codes.empty()) host::quantize(stream, x_MK, y);
+  if (codes_KM.empty()) return;
+  if (!y.codes.empty()) return host::transpose(stream, y.codes, codes_KM);
+  // Rows of a block of columns stay in the cache while their codes are written.
+  constexpr std::int64_t tile = 64;
+  const float scale = *y.scales.data<float>();
+  auto* const codes = static_cast<std::uint8_t*>(codes_KM.raw());
+  visit_floating(x_MK.dtype(), [&]<class T>(T) {
+    const auto x = rows_of<const T>(x_MK);
+    for_rows("quantize", divide_up(M, tile), K * tile, [&](auto begin, auto end) {
+      std::array<std::uint8_t, tile> of_row{};
+      for (std::int64_t m = begin * tile; m < std::min(end * tile, M); ++m)
+        for (std::int64_t first = 0; first < K; first += tile) {
+          const std::int64_t count = std::min(tile, K - first);
+          encode(x[m] + first, count, scale, y.format, of_row.data());
+          for (std::int64_t k = 0; k < count; ++k)
+            codes[(first + k) * M + m] = of_row[static_cast<std::size_t>(k)];
+        }
+    });
+  });
+}
+
 void count_losses(Stream& /*stream*/, const TensorView& x_MK, const Fp8Matrix& y,
                   const TensorView& counts_2, const TensorView& scale_1) {
   const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);

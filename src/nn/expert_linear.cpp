@@ -122,7 +122,9 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
     const Fp8Matrix a = operands.reported(pass, pass.scratch, what,
                                           x.rows(part.padded_first, part.padded_rows),
                                           part_of(scale_P, part.source));
-    kernels::gemm_fp8(pass.stream, y.rows(part.padded_first, part.padded_rows), a, w);
+    kernels::gemm_fp8(pass.stream, y.rows(part.padded_first, part.padded_rows), a, w,
+                      kernels::Accumulate::no,
+                      transposed ? kernels::Fp8Sums::exact : kernels::Fp8Sums::fast);
   }
   for (const Part& part : all)
     kernels::copy(pass.stream, y.rows(part.padded_first, part.rows),

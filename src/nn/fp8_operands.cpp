@@ -72,6 +72,20 @@ TensorView Fp8Operands::scale_of(Pass& pass, Operand what, const TensorView& val
   return buffer_1;
 }
 
+TensorView Fp8Operands::unseen(const Pass& pass, Operand what) const {
+  const bool waits = of_operand(precision_, what).scaling == Scaling::delayed &&
+                     scales_->from_history[static_cast<std::size_t>(what)];
+  return waits && pass.fp8.training ? row_of(scales_->amax_3, what) : TensorView();
+}
+
+TensorView Fp8Operands::scale_before_codes(Pass& pass, Operand what,
+                                           const TensorView& values,
+                                           const TensorView& buffer_1) const {
+  require(scales_ != nullptr, "a linear layer in FP8 has no scales");
+  if (!unseen(pass, what).empty()) return row_of(scales_->scale_3, what);
+  return scale_of(pass, what, values, buffer_1);
+}
+
 // Made once for each change of the weights.
 TensorView Fp8Operands::weight_scale(Pass& pass) const {
   if (!precision_.one_scale()) return {};
@@ -113,19 +127,33 @@ Fp8Matrix Fp8Operands::reported(Pass& pass, Arena& arena, Operand what,
   return result;
 }
 
-// With one scale the codes are transposed, otherwise the values: their blocks lie the
-// other way.
+Fp8Matrix Fp8Operands::reported_once(Pass& pass, Arena& arena, Operand what,
+                                     const TensorView& values, const TensorView& scale_1,
+                                     Fp8Matrix* turned) const {
+  const Fp8Matrix result = take(arena, what, values.shape(), scale_1);
+  if (turned != nullptr)
+    *turned = take(arena, what, {values.dim(1), values.dim(0)}, scale_1);
+  kernels::quantize_and_transpose(pass.stream, values, result,
+                                  turned != nullptr ? turned->codes : TensorView(),
+                                  unseen(pass, what));
+  if (pass.fp8.report != nullptr) pass.fp8.report->add(pass.stream, what, values, result);
+  return result;
+}
+
+// With one scale codes are those of the values, otherwise not: their blocks lie the other
+// way.
 Fp8Matrix Fp8Operands::quantized_transposed(Pass& pass, Arena& arena, Operand what,
                                             const TensorView& values,
                                             const TensorView& scale_1) const {
   const Shape shape = {values.dim(1), values.dim(0)};
   const Fp8Matrix result = take(arena, what, shape, scale_1);
-  const ArenaScope scope(pass.scratch);
   if (precision_.one_scale()) {
-    const Fp8Matrix codes = quantized(pass, pass.scratch, what, values, scale_1);
-    kernels::transpose(pass.stream, codes.codes, result.codes);
+    Fp8Matrix only_turned = result;
+    only_turned.codes = {};
+    kernels::quantize_and_transpose(pass.stream, values, only_turned, result.codes, {});
     return result;
   }
+  const ArenaScope scope(pass.scratch);
   const TensorView turned = pass.scratch.take(values.dtype(), shape, "linear.turned");
   kernels::transpose(pass.stream, values, turned);
   kernels::quantize(pass.stream, turned, result);

@@ -61,6 +61,12 @@ class Fp8Operands {
   // From the history, or else of the values themselves, in buffer_1.
   TensorView scale_of(Pass& pass, Operand what, const TensorView& values,
                       const TensorView& buffer_1) const;
+  // The same for the input or the output's gradient, whose magnitudes are taken down
+  // together with their codes, where the scale does not depend on them: unseen() says
+  // where to, and is empty where they have been taken down.
+  TensorView scale_before_codes(Pass& pass, Operand what, const TensorView& values,
+                                const TensorView& buffer_1) const;
+  TensorView unseen(const Pass& pass, Operand what) const;
   // Made once for each change of the weights; empty unless a tensor has one scale.
   TensorView weight_scale(Pass& pass) const;
   // Codes, taken from `arena`; scale_1 is read if there is one scale.
@@ -69,6 +75,12 @@ class Fp8Operands {
   // Does the same, and pass.fp8.report counts it.
   kernels::Fp8Matrix reported(Pass& pass, Arena& arena, Operand what,
                               const TensorView& values, const TensorView& scale_1) const;
+  // With one scale, in one read of the values: their codes, their magnitudes where
+  // unseen() says so, and the codes of the transposed matrix if `turned` is given. It is
+  // written, and its codes are taken from `arena`.
+  kernels::Fp8Matrix reported_once(Pass& pass, Arena& arena, Operand what,
+                                   const TensorView& values, const TensorView& scale_1,
+                                   kernels::Fp8Matrix* turned = nullptr) const;
   // Makes the codes of the transposed matrix.
   kernels::Fp8Matrix quantized_transposed(Pass& pass, Arena& arena, Operand what,
                                           const TensorView& values,

@@ -24,12 +24,15 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
     return;
   }
   if (operands.one_scale())
-    saved.input_scale_1 = operands.scale_of(
+    saved.input_scale_1 = operands.scale_before_codes(
         pass, Operand::input, x_TI, pass.saved.take(DType::f32, {1}, "linear.scale"));
   const ArenaScope scope(pass.scratch);
   const TensorView weight_scale_1 = operands.weight_scale(pass);
   const Fp8Matrix x =
-      operands.reported(pass, pass.scratch, Operand::input, x_TI, saved.input_scale_1);
+      operands.one_scale()
+          ? operands.reported_once(pass, pass.scratch, Operand::input, x_TI,
+                                   saved.input_scale_1)
+          : operands.reported(pass, pass.scratch, Operand::input, x_TI, {});
   const Fp8Matrix w = operands.reported(pass, pass.scratch, Operand::weight, weight.value,
                                         weight_scale_1);
   if (!bias_O.empty()) {  // on every row: a product of no columns
@@ -39,7 +42,8 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
                   in_type(pass, bias_O, type));
   }
   kernels::gemm_fp8(pass.stream, y_TO, x, w,
-                    bias_O.empty() ? Accumulate::no : Accumulate::yes);
+                    bias_O.empty() ? Accumulate::no : Accumulate::yes,
+                    kernels::Fp8Sums::fast);
 }
 
 void Linear::forward_activated(Pass& pass, Activation activation, const TensorView& x_TI,
@@ -59,20 +63,24 @@ void Linear::forward_activated(Pass& pass, Activation activation, const TensorVi
 }
 
 Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
-  Gradient dy{dy_TO, {}, {}};
+  Gradient dy{dy_TO, {}, {}, {}};
   if (!operands.fp8()) return dy;
-  if (operands.one_scale())
-    dy.scale_1 = operands.scale_of(pass, Operand::output_gradient, dy_TO,
-                                   pass.kept().take(DType::f32, {1}, "linear.scale"));
-  dy.fp8 =
-      operands.reported(pass, pass.kept(), Operand::output_gradient, dy_TO, dy.scale_1);
+  constexpr Operand what = Operand::output_gradient;
+  if (!operands.one_scale()) {
+    dy.fp8 = operands.reported(pass, pass.kept(), what, dy_TO, {});
+    return dy;
+  }
+  dy.scale_1 = operands.scale_before_codes(
+      pass, what, dy_TO, pass.kept().take(DType::f32, {1}, "linear.scale"));
+  dy.fp8 = operands.reported_once(pass, pass.kept(), what, dy_TO, dy.scale_1,
+                                  weight.frozen ? nullptr : &dy.turned);
   return dy;
 }
 
 Linear::Gradient Linear::Gradient::rows(const Range& rows) const {
   if (rows.begin == 0 && rows.end == dy_TO.dim(0)) return *this;
   require(fp8.codes.empty(), "an FP8 gradient is not cut by rows");
-  return {dy_TO.rows(rows.begin, rows.count()), {}, {}};
+  return {dy_TO.rows(rows.begin, rows.count()), {}, {}, {}};
 }
 
 void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
@@ -138,8 +146,10 @@ void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorVi
     return;
   }
   Arena& kept = pass.kept();
-  const Fp8Matrix dy_OT = operands.quantized_transposed(
-      pass, kept, Operand::output_gradient, dy.dy_TO, dy.scale_1);
+  const Fp8Matrix dy_OT = operands.one_scale()
+                              ? dy.turned
+                              : operands.quantized_transposed(
+                                    pass, kept, Operand::output_gradient, dy.dy_TO, {});
   const Fp8Matrix x_IT = operands.quantized_transposed(pass, kept, Operand::input, x_TI,
                                                        saved.input_scale_1);
   pass.weight_gradients.post(pass.stream, weight, [this, dy_OT, x_IT](Stream& on) {

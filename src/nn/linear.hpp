@@ -64,6 +64,7 @@ class Linear {
     TensorView dy_TO;
     kernels::Fp8Matrix fp8;
     TensorView scale_1;
+    kernels::Fp8Matrix turned;  // codes of dy^T, with one scale, unless W is frozen
     // That of some rows. All of them where operands are FP8.
     Gradient rows(const Range& rows) const;
   };

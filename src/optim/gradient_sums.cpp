@@ -272,10 +272,12 @@ double GradientSums::norm() {
   if (norm_.view().empty())
     norm_ = Buffer(stream.device(), DType::f64, {1}, MemoryClass::communication, "norm");
   kernels::fill(stream, norm_.view(), 0.0);
+  std::vector<TensorView> plain;
   for (const FlatParameter& flat : context_.layout.flats) {
     if (flat.frozen || flat.replicate_group->rank() != 0) continue;
-    add_squares(flat, shard(flat));
+    add_squares(flat, shard(flat), plain);
   }
+  kernels::add_sums_of_squares(stream, plain, norm_.view());
   context_.mesh.everyone().all_reduce(stream, norm_.view()).wait();
   double squares = 0;
   copy_bytes(stream, norm_.view(), TensorView(&squares, DType::f64, {1}));

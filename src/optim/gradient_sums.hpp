@@ -104,7 +104,8 @@ class GradientSums : private PartialSums::Codec {
   void with_values(const FlatParameter& flat, Range range, const TensorView& sum,
                    const std::function<void(const TensorView&)>& body);
   void reduce_low_precision();
-  void add_squares(const FlatParameter& flat, const TensorView& shard);
+  void add_squares(const FlatParameter& flat, const TensorView& shard,
+                   std::vector<TensorView>& plain);
   void decode(const Slab& slab, const TensorView& box, const TensorView& values) override;
   void encode(const Slab& slab, const TensorView& values, const TensorView& box) override;
   void rescale(const Slab& slab, const TensorView& whole) override;

@@ -88,8 +88,10 @@ void GradientSums::reduce_low_precision() {
   }
 }
 
-// Adds the squares of the elements that this rank owns to the norm's.
-void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shard) {
+// Adds the squares of the elements that this rank owns to the norm's; where they are
+// plain numbers, they join `plain`, for one sweep.
+void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shard,
+                               std::vector<TensorView>& plain) {
   Stream& stream = context_.stream;
   const bool coded = !sum_scales_.empty();
   for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
@@ -97,16 +99,17 @@ void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shar
       if (!box.slab->owned) continue;
       const std::int64_t end = box.extent.elements();
       const TensorView numbers = shard.rows(at + box.begin - range.begin, end);
-      const std::int64_t most = coded ? codec_.chunk_elements() : end;
+      if (!coded) {
+        plain.push_back(numbers);
+        continue;
+      }
+      const std::int64_t most = codec_.chunk_elements();
       for (std::int64_t done = 0; done < end; done += most) {
-        TensorView values = numbers.rows(done, std::min(most, end - done));
-        if (coded) {
-          const TensorView decoded = codec_.staging(0, values.elements());
-          optim::decode(stream, values, sum_scales_, context_.layout.tensor_of(*box.slab),
-                        decoded);
-          values = decoded;
-        }
-        kernels::add_sum_of_squares(stream, values, norm_.view());
+        const TensorView values = numbers.rows(done, std::min(most, end - done));
+        const TensorView decoded = codec_.staging(0, values.elements());
+        optim::decode(stream, values, sum_scales_, context_.layout.tensor_of(*box.slab),
+                      decoded);
+        kernels::add_sum_of_squares(stream, decoded, norm_.view());
       }
     }
   });

@@ -130,16 +130,33 @@ void OptimizerState::update_state(const Step& step) {
   const FlatLayout& layout = context_.layout;
   const std::int64_t most =
       offloads() ? staged_gradient_.view().elements() : layout.trained_unsharded_elements;
+  // One sweep for all, but where weights are gathered: those of a flat parameter leave
+  // while the next one is updated.
+  const bool gathers = context_.config.sharding != Sharding::none;
+  Sweep sweep;
   for (const FlatParameter& flat : layout.flats) {
     if (flat.frozen) continue;
     for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
       if (flat.matrices) return;
-      for (std::int64_t done = 0; done < range.count(); done += most)
-        update_elements(
-            step, {flat, *view.param, at + done, std::min(most, range.count() - done)});
+      for (std::int64_t done = 0; done < range.count(); done += most) {
+        const Elements elements{flat, *view.param, at + done,
+                                std::min(most, range.count() - done)};
+        if (offloads()) {
+          update_offloaded(step, elements);
+        } else {
+          add_elements(step, elements, sweep);
+        }
+      }
     });
+    if (!gathers) continue;
+    run(sweep);
     step.gradients.clear_unsharded(flat);
     gathers_[flat.index] = weights_.all_gather(flat);
+  }
+  run(sweep);
+  if (!gathers) {
+    for (const FlatParameter& flat : layout.flats)
+      if (!flat.frozen) gathers_[flat.index] = weights_.all_gather(flat);
   }
   for (auto& handle : gathers_) handle.wait();
 }
@@ -155,27 +172,29 @@ void OptimizerState::update_matrices(const Step& step) {
       });
 }
 
+kernels::Update OptimizerState::rule_of(const Step& step, const Param& param) {
+  const OptimizerConfig& config = step.config;
+  return {.formula = config.rule().formula,
+          .learning_rate =
+              rate_of(config, param, step.factors.learning_rate, step.factors.step),
+          .beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .eps = config.eps,
+          .weight_decay = decay_of(config, param),
+          .step = step.factors.step,
+          .gradient_scale = step.factors.gradient_scale};
+}
+
 void OptimizerState::apply_rule(const Step& step, const Param& param,
                                 const TensorView& master, const TensorView& gradient,
                                 const kernels::UpdateStates& states,
                                 const TensorView& weight) {
-  const OptimizerConfig& config = step.config;
   Stream stream(master.device());  // the host's, where the state is offloaded
-  kernels::update(stream,
-                  {.formula = config.rule().formula,
-                   .learning_rate = rate_of(config, param, step.factors.learning_rate,
-                                            step.factors.step),
-                   .beta1 = config.beta1,
-                   .beta2 = config.beta2,
-                   .eps = config.eps,
-                   .weight_decay = decay_of(config, param),
-                   .step = step.factors.step,
-                   .gradient_scale = step.factors.gradient_scale},
-                  master, gradient, states, weight);
+  kernels::update(stream, rule_of(step, param), master, gradient, states, weight);
 }
 
-void OptimizerState::update_elements(const Step& step, const Elements& elements) {
-  if (offloads()) return update_offloaded(step, elements);
+void OptimizerState::add_elements(const Step& step, const Elements& elements,
+                                  Sweep& sweep) const {
   const auto& [flat, param, begin, count] = elements;
   const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
     return shard.rows(begin, count);
@@ -183,9 +202,16 @@ void OptimizerState::update_elements(const Step& step, const Elements& elements)
   const auto state = [&, &flat = flat](const Buffer& shards) {
     return shards.view().empty() ? TensorView() : rows(shard_in(shards, flat));
   };
-  apply_rule(step, param, rows(master_shard(flat)), rows(step.gradients.shard(flat)),
-             {state(moment1_), state(moment2_)},
-             owns_master() ? rows(weights_.shard(flat)) : TensorView());
+  sweep.updates.push_back(rule_of(step, param));
+  sweep.tensors.push_back({rows(master_shard(flat)),
+                           rows(step.gradients.shard(flat)),
+                           {state(moment1_), state(moment2_)},
+                           owns_master() ? rows(weights_.shard(flat)) : TensorView()});
+}
+
+void OptimizerState::run(Sweep& sweep) {
+  kernels::update_all(context_.stream, sweep.updates, sweep.tensors);
+  sweep = {};
 }
 
 // The gradient comes to the host, the new weight goes back; state never moves.

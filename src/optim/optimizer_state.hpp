@@ -60,6 +60,11 @@ class OptimizerState {
     const Param& param;
     std::int64_t begin = 0, count = 0;
   };
+  // What one sweep of the device updates.
+  struct Sweep {
+    std::vector<kernels::Update> updates;
+    std::vector<kernels::UpdateTensors> tensors;
+  };
   // Elements of one tensor, of which `part` are those of the flat parameter.
   struct Chunk {
     const FlatParameter& flat;
@@ -82,8 +87,10 @@ class OptimizerState {
 
   void update_state(const Step& step);
   void update_matrices(const Step& step);
-  void update_elements(const Step& step, const Elements& elements);
+  void add_elements(const Step& step, const Elements& elements, Sweep& sweep) const;
+  void run(Sweep& sweep);
   void update_offloaded(const Step& step, const Elements& elements);
+  static kernels::Update rule_of(const Step& step, const Param& param);
   void apply_rule(const Step& step, const Param& param, const TensorView& master,
                   const TensorView& gradient, const kernels::UpdateStates& states,
                   const TensorView& weight);

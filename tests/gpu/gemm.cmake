@@ -3,3 +3,4 @@
 trireme_gpu_test(gemm_test)
 trireme_gpu_test(gemm_epilogue_test)
 trireme_gpu_test(quantize_test)
+trireme_gpu_test(amax_test)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cuda_machine/mma.cuh>
+#include <cuda_machine/registers.cuh>
 #include <cuda_machine/shared.cuh>
 #include <limits>
 
@@ -18,8 +19,11 @@ inline constexpr int warps = 4;
 inline constexpr int threads = 32 * warps;
 inline constexpr int rows = 16;  // of a fragment, and of a step along the summed dim
 
-__device__ inline int lane_index() { return static_cast<int>(threadIdx.x) % 32; }
-__device__ inline int warp_index() { return static_cast<int>(threadIdx.x) / 32; }
+// A thread's index is at hand; what is made of it shall not take a register that sums
+// need.
+__device__ inline int thread_index() { return recomputed(static_cast<int>(threadIdx.x)); }
+__device__ inline int lane_index() { return thread_index() % 32; }
+__device__ inline int warp_index() { return thread_index() / 32; }
 
 // Packs (8 elements, 16 bytes) change places within a row so that the same pack of 8
 // neighbouring rows lies in 8 different groups of banks: pack c of row r lies at place
@@ -35,8 +39,8 @@ template <int K, int Count, class T>
 __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, T* to) {
   constexpr int packs = K / 8, Step = threads / packs / 8 * 8;
   static_assert(Step > 0 && Count % Step == 0);
-  const int first = static_cast<int>(threadIdx.x) / packs;
-  const int pack = static_cast<int>(threadIdx.x) % packs;
+  const int thread = thread_index();
+  const int first = thread / packs, pack = thread % packs;
   if (first >= Step) return;
   from += first * stride + 8 * pack;
   to += first * K + 8 * (pack ^ turn<K>(first));

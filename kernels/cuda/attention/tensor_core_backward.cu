@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
   const int from_last = static_cast<int>(blockIdx.x) % tiles;  // the longest first
   const int b = pair / part.heads, h = pair % part.heads;
   const int first = (tiles - 1 - from_last) * tile_queries;
-  const int row_of_warp = warp_index() * M * rows, first_of_warp = first + row_of_warp;
+  const int first_of_warp = first + warp_index() * M * rows;
   const std::int64_t column = std::int64_t{h} * K;
   const std::int64_t kv_column = std::int64_t{part.kv_head[h]} * K;
 
@@ -99,12 +99,11 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
   T* const of_kv = of_do + tile_queries * K;  // [stages][k, v][other_rows][K]
   const auto start_tile = [&](int key, int stage) {
     T* const to = of_kv + stage * 2 * other_rows * K;
-    const int keys = part.keys - key;
-    load_rows<K, other_rows>(x.k.at(b, key, kv_column), x.k.row, keys, to);
-    load_rows<K, other_rows>(x.v.at(b, key, kv_column), x.v.row, keys,
+    const int keys = part.keys - key, sequence = recomputed(b);
+    load_rows<K, other_rows>(x.k.at(sequence, key, kv_column), x.k.row, keys, to);
+    load_rows<K, other_rows>(x.v.at(sequence, key, kv_column), x.v.row, keys,
                              to + other_rows * K);
   };
-
   __shared__ int begins[warps][2];
   int key = 0;
   if (part.first != nullptr) {
@@ -127,13 +126,15 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
     if (key + 2 * other_rows < last_key)
       start_tile(key + 2 * other_rows, (stage + 2) % stages);
     cp_async_commit();
-    const WarpKeys<M> visible(part, first_of_warp, begins[warp_index()]);
+    const int warp = warp_index();
+    const int row_of_warp = warp * M * rows, own = first + row_of_warp;
+    const WarpKeys<M> visible(part, own, begins[warp]);
     if (!visible.some_in(key, other_rows)) continue;
     const T* const of_k = of_kv + stage * 2 * other_rows * K;
     float s[M][N][4], dp[M][N][4];
     multiply_rows<K>(of_q, row_of_warp, of_k, s);
     multiply_rows<K>(of_do, row_of_warp, of_k + other_rows * K, dp);
-    if (!visible.all_in(key, other_rows)) hide(part, b, first_of_warp, key, s);
+    if (!visible.all_in(key, other_rows)) hide(part, b, own, key, s);
     differentiate<M>(static_cast<float>(part.factor), lse, delta, s, dp);
     add_weighted<K>(dp, of_k, dq);
   }
@@ -142,27 +143,31 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
             column);
 }
 
-// The tiles of queries that see keys below `last_key`: of each head that uses a key/value
-// head, in order. All lanes of a warp go along together.
-template <class T>
+// The tiles of queries that see one of Keys keys from `first_key` on: of each head that
+// uses a key/value head, in order. All lanes of a warp go along together. What follows
+// from `first_key` is computed when it is needed: registers are scarce while tiles are
+// summed.
+template <class T, int Keys>
 struct QueryTiles {
   const BackwardOperands<T>& x;
-  int b, kv_head, first_query, last_key;
+  int b, kv_head, first_key;
   int h = -1, at = 0;
 
   __device__ QueryTiles(const BackwardOperands<T>& operands, int sequence, int head,
-                        int first_key, int end)
-      : x(operands), b(sequence), kv_head(head), last_key(end) {
-    first_query = max(0, first_key - x.part.past) / other_rows * other_rows;
+                        int first)
+      : x(operands), b(sequence), kv_head(head), first_key(first) {
     at = x.part.queries;
     next();
+  }
+  __device__ int first_query() const {
+    return max(0, recomputed(first_key) - x.part.past) / other_rows * other_rows;
   }
   __device__ bool valid() const { return h < x.part.heads; }
   __device__ void next() {
     do {
       at += other_rows;
       if (at < x.part.queries) continue;
-      at = first_query;
+      at = first_query();
       do {
         ++h;
       } while (valid() && x.part.kv_head[h] != kv_head);
@@ -172,8 +177,8 @@ struct QueryTiles {
   __device__ bool any_sees() const {
     if (x.part.first == nullptr) return true;
     const int query = at + lane_index();
-    return __any_sync(all_lanes,
-                      query < x.part.queries && x.part.begin(b, query) < last_key);
+    const int end = min(recomputed(first_key) + Keys, x.part.keys);
+    return __any_sync(all_lanes, query < x.part.queries && x.part.begin(b, query) < end);
   }
 };
 
@@ -181,6 +186,8 @@ struct QueryTiles {
 struct QueryNumbers {
   float lse[stages][other_rows], delta[stages][other_rows];
   int begin[stages][other_rows];
+  int at[stages];       // the first of the tile, or -1 if there is no tile
+  std::int64_t column;  // of the results, which no register keeps while tiles are summed
 };
 static_assert(other_rows == 32);  // a lane for each query
 
@@ -189,8 +196,8 @@ struct QueryNumber {
   float lse = 0, delta = 0;
   int begin = 0;
 
-  template <class T>
-  __device__ void load(const QueryTiles<T>& tile) {
+  template <class Tile>
+  __device__ void load(const Tile& tile) {
     const int query = tile.at + lane_index();
     const bool inside = query < tile.x.part.queries;
     lse = inside ? exponent_of(*tile.x.lse.at(tile.b, query, tile.h)) : 0.0f;
@@ -234,13 +241,13 @@ __device__ inline void differentiate(const Geometry& part, const QueryNumbers& n
 }
 
 // Starts copies of a tile's rows of q and do.
-template <int K, class T>
-__device__ inline void load_queries(const QueryTiles<T>& tile, T* to) {
+template <int K, int Keys, class T>
+__device__ inline void load_queries(const QueryTiles<T, Keys>& tile, T* to) {
   const BackwardOperands<T>& x = tile.x;
   const std::int64_t column = std::int64_t{tile.h} * K;
-  const int queries = x.part.queries - tile.at;
-  load_rows<K, other_rows>(x.q.at(tile.b, tile.at, column), x.q.row, queries, to);
-  load_rows<K, other_rows>(x.d_o.at(tile.b, tile.at, column), x.d_o.row, queries,
+  const int queries = x.part.queries - tile.at, sequence = recomputed(tile.b);
+  load_rows<K, other_rows>(x.q.at(sequence, tile.at, column), x.q.row, queries, to);
+  load_rows<K, other_rows>(x.d_o.at(sequence, tile.at, column), x.d_o.row, queries,
                            to + other_rows * K);
 }
 
@@ -252,7 +259,6 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
   const int pair = static_cast<int>(blockIdx.x) / tiles;
   const int b = pair / part.kv_heads, kv_head = pair % part.kv_heads;
   const int first = static_cast<int>(blockIdx.x) % tiles * tile_keys;
-  const int row_of_warp = warp_index() * M * rows, first_of_warp = first + row_of_warp;
   const std::int64_t kv_column = std::int64_t{kv_head} * K;
   const int keys = part.keys - first;
 
@@ -260,48 +266,49 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
   T* const of_v = of_k + tile_keys * K;
   T* const of_queries = of_v + tile_keys * K;  // [stages][q, do][other_rows][K]
   __shared__ QueryNumbers numbers;
+  if (threadIdx.x == 0) numbers.column = kv_column;
   QueryNumber coming;  // of the latest tile that was started, in warp 0
   load_rows<K, tile_keys>(x.k.at(b, first, kv_column), x.k.row, keys, of_k);
   load_rows<K, tile_keys>(x.v.at(b, first, kv_column), x.v.row, keys, of_v);
-  QueryTiles<T> tile(x, b, kv_head, first, min(first + tile_keys, part.keys));
-  // Returns the first query of the tile, or -1 if there is none.
+  QueryTiles<T, tile_keys> tile(x, b, kv_head, first);
   const auto start_next = [&](int stage) {
-    int at = -1;
+    if (threadIdx.x == 0) numbers.at[stage] = tile.valid() ? tile.at : -1;
     if (tile.valid()) {
       load_queries<K>(tile, of_queries + stage * 2 * other_rows * K);
       if (warp_index() == 0) coming.load(tile);
-      at = tile.at;
       tile.next();
     }
     cp_async_commit();  // of nothing, if there is no tile: groups are counted
-    return at;
   };
-  int at = start_next(0);
+  start_next(0);
   if (warp_index() == 0) coming.store(numbers, 0);
-  int next_at = start_next(1);
+  start_next(1);
   float dk[M][K / 8][4] = {}, dv[M][K / 8][4] = {};
-  for (int stage = 0; at >= 0; stage = (stage + 1) % stages) {
+  for (int stage = 0;; stage = (stage + 1) % stages) {
     cp_async_wait<1>();
     __syncthreads();  // the tile is there, and all are done with the one before
+    const int at = numbers.at[stage];
+    if (at < 0) break;
     if (warp_index() == 0) coming.store(numbers, (stage + 1) % stages);
-    const int last_at = start_next((stage + 2) % stages);
+    start_next((stage + 2) % stages);
     // Not behind the last query that sees the warp's first key.
-    if (first_of_warp < part.end(min(at + other_rows, part.queries) - 1)) {
+    const int row_of_warp = warp_index() * M * rows;
+    const int own = first + row_of_warp;
+    if (own < part.end(min(at + other_rows, part.queries) - 1)) {
       const T* const of_q = of_queries + stage * 2 * other_rows * K;
       float s[M][N][4], dp[M][N][4];
       multiply_rows<K>(of_k, row_of_warp, of_q, s);
       multiply_rows<K>(of_v, row_of_warp, of_q + other_rows * K, dp);
-      differentiate<M>(part, numbers, stage, first_of_warp, at, s, dp);
+      differentiate<M>(part, numbers, stage, own, at, s, dp);
       add_weighted<K>(s, of_q + other_rows * K, dv);
       add_weighted<K>(dp, of_q, dk);
     }
-    at = next_at;
-    next_at = last_at;
   }
   cp_async_wait<0>();
+  const int first_of_warp = first + warp_index() * M * rows;
   put<K, M>(dk, static_cast<float>(part.scale), x.dk, b, first_of_warp, part.keys,
-            kv_column);
-  put<K, M>(dv, 1.0f, x.dv, b, first_of_warp, part.keys, kv_column);
+            numbers.column);
+  put<K, M>(dv, 1.0f, x.dv, b, first_of_warp, part.keys, numbers.column);
 }
 
 template <int K, int M, class T>

@@ -26,7 +26,7 @@ __device__ inline Group<std::remove_const_t<T>, W> load_group(T* from) {
 }
 template <class T, int W>
 __device__ inline void store_group(T* to, const Group<T, W>& group) {
-  *reinterpret_cast<Group<T, W>*>(to) = group;
+  store_whole(reinterpret_cast<Group<T, W>*>(to), group);
 }
 
 // Row r begins at (*this)[r]. Elements are the device's types.

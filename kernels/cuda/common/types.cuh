@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cuda_machine/store.cuh>
 #include <type_traits>
 
 #include "base/tensor_view.hpp"
@@ -71,7 +72,7 @@ __device__ inline Pack<T> load_pack(const T* from) {
 }
 template <class T>
 __device__ inline void store_pack(T* to, const Pack<T>& pack) {
-  *reinterpret_cast<Pack<T>*>(to) = pack;
+  store_whole(reinterpret_cast<Pack<T>*>(to), pack);
 }
 
 // Whether rows of a tensor can be read by packs: its start and its rows are aligned.

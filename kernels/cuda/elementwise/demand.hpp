@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/tensor_view.hpp"
 
@@ -11,5 +12,6 @@ namespace trireme::kernels::cuda {
 // Bytes of workspace that add_column_sums takes, and each sum over a tensor.
 std::int64_t column_sums_workspace(const TensorView& x_TN);
 std::int64_t sum_workspace(const TensorView& x);
+std::int64_t sums_workspace(std::span<const TensorView> tensors);
 
 }  // namespace trireme::kernels::cuda

@@ -150,7 +150,7 @@ bool gemm_with(Stream& /*stream*/, const TensorView& /*c*/, const TensorView& /*
 }
 
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-              const Fp8Matrix& b_NK, Accumulate accumulate) {
+              const Fp8Matrix& b_NK, Accumulate accumulate, Fp8Sums /*sums*/) {
   visit_floating(c.dtype(), [&]<class C>(C) {
     launch(stream, grid_of(c.dim(0), c.dim(1)), &gemm_fp8_kernel<DeviceType<C>>,
            operand<C>(c), Fp8Operand(a_MK), Fp8Operand(b_NK),

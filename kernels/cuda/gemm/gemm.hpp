@@ -32,7 +32,7 @@ bool gemm_with(Stream& stream, const TensorView& c, const TensorView& a,
 
 // As kernels::gemm_fp8(), with M, N and K above 0.
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-              const Fp8Matrix& b_NK, Accumulate accumulate);
+              const Fp8Matrix& b_NK, Accumulate accumulate, Fp8Sums sums);
 
 // Every row of c_MN = row_N (of c's type, or of any that f32 holds), or zeros if it is
 // empty.

@@ -1,6 +1,7 @@
 // Cross-entropy on a GPU: one read of the logits for statistics, one for the gradient.
 // SPDX-License-Identifier: Apache-2.0
 // C rows of the chunk, V columns on this rank, R ranks; logits of type L, gradients of G.
+#include <algorithm>
 #include <limits>
 
 #include "kernels/cross_entropy.hpp"
@@ -151,16 +152,18 @@ struct Scale {
 template <class L, class G, class F>
 __device__ inline void write_gradient(const L* logits, std::int64_t n, const F& gradient,
                                       G* dlogits) {
-  constexpr int width = pack_elements<L>;
-  const Cut cut = cut_run<width>(n, logits, dlogits);
+  // As many as make whole accesses of both: where those of the narrower type begin, those
+  // of the wider one do too, if rows begin alike.
+  constexpr int width = std::max(pack_elements<L>, pack_elements<G>);
+  const Cut cut = cut_run<width>(n, dlogits, logits);
   const auto single = [&](std::int64_t v) {
     dlogits[v] = narrow<G>(gradient(v, logits[v]));
   };
   for (std::int64_t v = threadIdx.x; v < cut.head; v += blockDim.x) single(v);
-#pragma unroll 4
+#pragma unroll 2
   for (std::int64_t g = threadIdx.x; g < cut.groups; g += blockDim.x) {
     const std::int64_t v = cut.head + g * width;
-    const auto x = load_pack(logits + v);
+    const auto x = load_group<width>(logits + v);
     Group<G, width> y;
 #pragma unroll
     for (int i = 0; i < width; ++i) y.x[i] = narrow<G>(gradient(v + i, x.x[i]));

@@ -1,24 +1,21 @@
 // FP8 quantization on a GPU.
 // SPDX-License-Identifier: Apache-2.0
 // A thread moves `group` neighbouring elements in one access where they are aligned.
-#include <cuda_fp8.h>
-
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/reduce.cuh"
-#include "kernels/cuda/common/types.cuh"
+#include "kernels/cuda/common/rows.cuh"
+#include "kernels/cuda/low_precision/fp8_codes.cuh"
 #include "kernels/cuda/low_precision/loss_counts.cuh"
 #include "kernels/quantize.hpp"
 
 namespace trireme::kernels::cuda {
+
+decltype(kernels::quantize_and_transpose) quantize_and_transpose;
+
 namespace {
 
 constexpr int threads_per_block = 256;
 constexpr int warps_per_block = threads_per_block / warp_size;
-
-template <class T, int n>
-struct alignas(sizeof(T) * n <= 16 ? sizeof(T) * n : 16) Group {
-  T x[n];
-};
 
 // Elements that one thread handles: 4 make a block of 128 a warp's.
 constexpr int group = 4;
@@ -32,18 +29,6 @@ struct MatrixOf {
   bool packed;
 };
 
-template <class T>
-MatrixOf<T> matrix_of(const TensorView& x, T* data) {
-  const bool matrix = x.shape().rank() == 2 && !x.is_dense();
-  const std::int64_t rows = matrix ? x.dim(0) : 1;
-  const std::int64_t columns = matrix ? x.dim(1) : x.elements();
-  const std::int64_t stride = matrix ? x.stride(0) : columns;
-  const auto start = reinterpret_cast<std::uintptr_t>(data);
-  const bool packed =
-      start % alignof(Group<T, group>) == 0 && (rows == 1 || stride % group == 0);
-  return {data, rows, columns, stride, packed};
-}
-
 // As it is, row by row, for kernels to which rows matter.
 template <class T>
 MatrixOf<T> rows_as_given(const TensorView& x, T* data) {
@@ -53,9 +38,9 @@ MatrixOf<T> rows_as_given(const TensorView& x, T* data) {
 }
 
 template <class T>
-__device__ Group<std::remove_const_t<T>, group> load_group(const MatrixOf<T>& m,
-                                                           std::int64_t row,
-                                                           std::int64_t column) {
+__device__ Group<std::remove_const_t<T>, group> load_at(const MatrixOf<T>& m,
+                                                        std::int64_t row,
+                                                        std::int64_t column) {
   const T* from = m.data + row * m.stride + column;
   if (m.packed && column + group <= m.columns)
     return *reinterpret_cast<const Group<std::remove_const_t<T>, group>*>(from);
@@ -66,61 +51,41 @@ __device__ Group<std::remove_const_t<T>, group> load_group(const MatrixOf<T>& m,
 }
 
 template <class T>
-__device__ void store_group(const MatrixOf<T>& m, std::int64_t row, std::int64_t column,
-                            const Group<T, group>& values) {
+__device__ void store_at(const MatrixOf<T>& m, std::int64_t row, std::int64_t column,
+                         const Group<T, group>& values) {
   T* to = m.data + row * m.stride + column;
   if (m.packed && column + group <= m.columns) {
-    *reinterpret_cast<Group<T, group>*>(to) = values;
+    store_group(to, values);
     return;
   }
   for (int i = 0; i < group; ++i)
     if (column + i < m.columns) to[i] = values.x[i];
 }
 
-// Bits of |x| as a float: for numbers that are not negative they are ordered as integers,
-// and NaNs, made one, are above all. So maxima may be taken in any order.
 template <class T>
-__device__ unsigned magnitude(const Group<T, group>& values) {
-  constexpr unsigned infinity = 0x7f800000u, nan = 0x7fc00000u;
-  unsigned most = 0;
-  for (int i = 0; i < group; ++i) {
-    const unsigned bits =
-        __float_as_uint(static_cast<float>(widen(values.x[i]))) & 0x7fffffffu;
-    most = max(most, bits > infinity ? nan : bits);
-  }
-  return most;
-}
-
-__device__ inline __nv_fp8_interpretation_t kind_of(Fp8Format format) {
-  return format == Fp8Format::e4m3 ? __NV_E4M3 : __NV_E5M2;
-}
-
-template <class T>
-__device__ Group<unsigned char, group> encode(const Group<T, group>& values,
-                                              Wide<T> inverse, Fp8Format format) {
+__device__ Group<unsigned char, group> encoded(const Group<T, group>& values,
+                                               Wide<T> inverse, Fp8Format format) {
   Group<unsigned char, group> codes;
-  for (int i = 0; i < group; ++i) {
-    const Wide<T> scaled = widen(values.x[i]) * inverse;
-    if constexpr (std::is_same_v<T, double>) {
-      codes.x[i] = __nv_cvt_double_to_fp8(scaled, __NV_SATFINITE, kind_of(format));
-    } else {
-      codes.x[i] = __nv_cvt_float_to_fp8(scaled, __NV_SATFINITE, kind_of(format));
-    }
-    if (scaled != scaled) codes.x[i] = 0x7f;
-  }
+  encode(values.x, inverse, format, codes.x);
   return codes;
 }
 
 __global__ void zero_kernel(float* one) { *one = 0; }
 
-template <class T>
-__global__ void amax_kernel(MatrixOf<const T> x, unsigned* bits_of_amax) {
+// Blocks of one dimension: along a row in x, rows in y.
+template <int W, class T>
+__global__ void amax_kernel(Rows<T> x, Area area, unsigned* bits_of_amax) {
+  const std::int64_t groups = area.width / W;
+  const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  const std::int64_t per_row = (x.columns + group - 1) / group;
   unsigned most = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-       i < x.rows * per_row; i += step)
-    most = max(most, magnitude(load_group(x, i / per_row, i % per_row * group)));
+  for (std::int64_t row = blockIdx.y; row < area.rows; row += gridDim.y) {
+#pragma unroll 4
+    for (std::int64_t g = first; g < groups; g += step)
+      most = max(most, magnitude(load_group<W>(x[row] + g * W).x));
+    for (std::int64_t c = groups * W + first; c < area.width; c += step)
+      most = max(most, magnitude(load_group<1>(x[row] + c).x));
+  }
   most = block_max(most);
   if (threadIdx.x == 0) atomicMax(bits_of_amax, most);
 }
@@ -128,29 +93,6 @@ __global__ void amax_kernel(MatrixOf<const T> x, unsigned* bits_of_amax) {
 __global__ void scale_kernel(const float* amax, Fp8Format format, ScaleSteps steps,
                              float* scale) {
   *scale = fp8_scale(*amax, format, steps);
-}
-
-// Neighbouring threads write neighbours.
-template <class Bits>
-__global__ void transpose_kernel(const Bits* x_MK, std::int64_t stride, std::int64_t M,
-                                 std::int64_t K, Bits* y_KM) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < M * K;
-       i += step)
-    y_KM[i] = x_MK[i % M * stride + i / M];
-}
-
-template <class T>
-__global__ void quantize_kernel(MatrixOf<const T> x, MatrixOf<unsigned char> codes,
-                                Fp8Format format, const float* scale) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  const std::int64_t per_row = (x.columns + group - 1) / group;
-  const Wide<T> inverse = Wide<T>(1) / static_cast<Wide<T>>(*scale);
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-       i < x.rows * per_row; i += step) {
-    const std::int64_t row = i / per_row, column = i % per_row * group;
-    store_group(codes, row, column, encode(load_group(x, row, column), inverse, format));
-  }
 }
 
 // A warp for each 128 elements of a row; blocks of a row's neighbours side by side, so
@@ -166,12 +108,12 @@ __global__ void quantize_rows_kernel(MatrixOf<const T> x, MatrixOf<unsigned char
     const std::int64_t row = i / blocks, block = i % blocks;
     const std::int64_t column = block * fp8_block + lane * group;
     Group<T, group> values{};
-    if (column < x.columns) values = load_group(x, row, column);
-    const float scale = fp8_scale(__uint_as_float(warp_max(magnitude(values))), format);
+    if (column < x.columns) values = load_at(x, row, column);
+    const float scale = fp8_scale(__uint_as_float(warp_max(magnitude(values.x))), format);
     if (lane == 0) scales[block * x.rows + row] = scale;
     if (column >= x.columns) continue;
     const Wide<T> inverse = Wide<T>(1) / static_cast<Wide<T>>(scale);
-    store_group(codes, row, column, encode(values, inverse, format));
+    store_at(codes, row, column, encoded(values, inverse, format));
   }
 }
 
@@ -193,13 +135,13 @@ __global__ void quantize_block_kernel(MatrixOf<const T> x, MatrixOf<unsigned cha
   }
   unsigned most = 0;
   for (std::int64_t row = first + warp; row < end; row += warps_per_block)
-    if (column < x.columns) most = max(most, magnitude(load_group(x, row, column)));
+    if (column < x.columns) most = max(most, magnitude(load_at(x, row, column).x));
   const float scale = fp8_scale(__uint_as_float(block_max(most)), format, steps);
   if (threadIdx.x == 0) *scale_of_block = scale;
   const Wide<T> inverse = Wide<T>(1) / static_cast<Wide<T>>(scale);
   for (std::int64_t row = first + warp; row < end; row += warps_per_block) {
     if (column >= x.columns) continue;
-    store_group(codes, row, column, encode(load_group(x, row, column), inverse, format));
+    store_at(codes, row, column, encoded(load_at(x, row, column), inverse, format));
   }
 }
 
@@ -239,13 +181,13 @@ __global__ void dequantize_kernel(MatrixOf<const unsigned char> codes, MatrixOf<
     // A group never crosses a block: both begin at multiples of 4.
     const auto scale = static_cast<Wide<T>>(
         scales[fp8_scale_at(scaling, y.rows, y.columns, row, column)]);
-    const auto from = load_group(codes, row, column);
+    const auto from = load_at(codes, row, column);
     Group<T, group> values;
     for (int j = 0; j < group; ++j) {
       const __half decoded(__nv_cvt_fp8_to_halfraw(from.x[j], kind_of(format)));
       values.x[j] = narrow<T>(static_cast<Wide<T>>(__half2float(decoded)) * scale);
     }
-    store_group(y, row, column, values);
+    store_at(y, row, column, values);
   }
 }
 
@@ -262,11 +204,18 @@ void take_amax(Stream& stream, const TensorView& x, const TensorView& amax_1,
   float* const result = amax_1.data<float>();
   if (!so_far) launch(stream, Grid{}, &zero_kernel, result);
   if (x.elements() == 0) return;
+  const Area area = area_of({&x});
   visit_floating(x.dtype(), [&]<class T>(T) {
     using D = DeviceType<T>;
-    const auto matrix = matrix_of<const D>(x, elements_of<T>(x));
-    launch(stream, striding_grid(stream, matrix.rows, matrix.columns), &amax_kernel<D>,
-           matrix, reinterpret_cast<unsigned*>(result));
+    const bool aligned = starts_are_aligned({&x}, area);
+    const std::int64_t W = aligned ? pack_elements<D> : 1;
+    constexpr std::int64_t most_in_y = 4096;
+    Grid grid;
+    grid.threads.x = threads_per_block;
+    grid.blocks.y = extent(std::min(area.rows, most_in_y));
+    grid.blocks.x = striding_blocks(stream, divide_up(area.width, W), threads_per_block);
+    launch(stream, grid, aligned ? amax_kernel<pack_elements<D>, D> : amax_kernel<1, D>,
+           rows_of<T>(x), area, reinterpret_cast<unsigned*>(result));
   });
 }
 
@@ -278,24 +227,6 @@ void amax(Stream& stream, const TensorView& x, const TensorView& amax_1) {
 
 void amax_so_far(Stream& stream, const TensorView& x, const TensorView& amax_1) {
   take_amax(stream, x, amax_1, true);
-}
-
-void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
-  const std::int64_t M = x_MK.dim(0), K = x_MK.dim(1);
-  if (M == 0 || K == 0) return;
-  Grid grid;
-  grid.blocks.x = striding_blocks(stream, M * K, threads_per_block);
-  grid.threads.x = threads_per_block;
-  const auto move = [&]<class Bits>(Bits) {
-    launch(stream, grid, &transpose_kernel<Bits>, static_cast<const Bits*>(x_MK.raw()),
-           x_MK.stride(0), M, K, static_cast<Bits*>(y_KM.raw()));
-  };
-  switch (size_of(x_MK.dtype())) {
-    case 1: return move(std::uint8_t{});
-    case 2: return move(std::uint16_t{});
-    case 4: return move(std::uint32_t{});
-    default: return move(std::uint64_t{});
-  }
 }
 
 void scale_of_amax(Stream& stream, const TensorView& amax_1, Fp8Format format,
@@ -316,7 +247,7 @@ void quantize(Stream& stream, const TensorView& x_MK, const Fp8Matrix& y) {
     Grid grid = striding_grid(stream, M, K);
     switch (y.scaling) {
       case Fp8Scaling::tensor:
-        return launch(stream, grid, &quantize_kernel<D>, from, to, y.format, scales);
+        return cuda::quantize_and_transpose(stream, x_MK, y, {}, {});
       case Fp8Scaling::row_128:
         grid.blocks.x = striding_blocks(stream, M * y.scales.dim(0), warps_per_block);
         return launch(stream, grid, &quantize_rows_kernel<D>, from, to, y.format, scales);

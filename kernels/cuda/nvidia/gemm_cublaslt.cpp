@@ -256,7 +256,7 @@ bool gemm_with(Stream& stream, const TensorView& c, const TensorView& a,
 }
 
 void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
-              const Fp8Matrix& b_NK, Accumulate accumulate) {
+              const Fp8Matrix& b_NK, Accumulate accumulate, Fp8Sums sums) {
   const Library& one = library(stream.device());
   const bool by_blocks = a_MK.scaling != Fp8Scaling::tensor;
   const int capability = 10 * one.major + one.minor;
@@ -274,6 +274,7 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   p.transpose_b = true;
   p.accumulate = accumulate == Accumulate::yes;
   p.fp8 = true;
+  p.fast_sums = sums == Fp8Sums::fast && !by_blocks;
   p.a_scaling = a_MK.scaling;
   p.b_scaling = b_NK.scaling;
   const LtOperands operands{.a = a_MK.codes.raw(),

@@ -29,7 +29,8 @@ std::size_t LtProblemHash::operator()(const LtProblem& p) const {
   for (const auto value : {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride}) mix(value);
   for (const auto type : {p.a, p.b, p.c}) mix(type);
   mix(p.compute);
-  for (const bool flag : {p.transpose_a, p.transpose_b, p.accumulate, p.fp8}) mix(flag);
+  for (const bool flag : {p.transpose_a, p.transpose_b, p.accumulate, p.fp8, p.fast_sums})
+    mix(flag);
   mix(p.epilogue);
   mix(p.aux_stride);
   mix(p.a_scaling);
@@ -77,6 +78,7 @@ LtPlan::LtPlan(const LtProblem& p) : problem_(p) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
   if (p.has_aux()) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.aux_stride);
   if (p.fp8) set_scaling();
+  if (p.fast_sums) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
   a_ = p.transpose_a ? make_layout(p.a, p.k, p.m, p.a_stride)
                      : make_layout(p.a, p.m, p.k, p.a_stride);
   b_ = p.transpose_b ? make_layout(p.b, p.n, p.k, p.b_stride)

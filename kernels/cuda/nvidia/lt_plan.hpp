@@ -25,7 +25,7 @@ struct LtProblem {
   cudaDataType_t a = CUDA_R_32F, b = CUDA_R_32F, c = CUDA_R_32F;
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false, fp8 = false;
+  bool accumulate = false, fp8 = false, fast_sums = false;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   std::int64_t aux_stride = 0;  // of the epilogue's second matrix
   Fp8Scaling a_scaling = Fp8Scaling::tensor, b_scaling = Fp8Scaling::tensor;

@@ -1,6 +1,8 @@
 // Optimizer updates on a GPU: one pass over memory.
 // SPDX-License-Identifier: Apache-2.0
 // T is the type of the arithmetic and of all state, W that of the rounded weights.
+#include <cstring>
+
 #include "kernels/cuda/common/cuts.cuh"
 #include "kernels/optimizer.hpp"
 #include "kernels/optimizer_types.hpp"
@@ -42,37 +44,77 @@ __device__ inline void store_rounded(const Pack<T>& master, W* weight, std::int6
   store_group(weight + at, rounded);
 }
 
-// States that the formula does not have are nullptr.
+// One tensor of a sweep. States that the formula does not have are nullptr.
+template <class Formula, class T, class W>
+struct Piece {
+  Formula formula;
+  Extent extent;
+  T *master, *gradient, *state0, *state1;
+  W* weight;
+  std::int64_t first_block;  // of the launch
+};
+
+// Pieces travel as an argument of the kernel, whose arguments are at most 4096 bytes.
+template <class Piece>
+struct Pieces {
+  static constexpr int most = 3840 / static_cast<int>(sizeof(Piece));
+  alignas(Piece) unsigned char bytes[most * sizeof(Piece)] = {};
+  int count = 0;
+
+  __device__ const Piece& at(int i) const {
+    return reinterpret_cast<const Piece*>(bytes)[i];
+  }
+  // The last one that begins at the block or before.
+  __device__ const Piece& of_block(std::int64_t block) const {
+    int i = 0;
+    while (i + 1 < count && at(i + 1).first_block <= block) ++i;
+    return at(i);
+  }
+  void add(const Piece& piece) {
+    std::memcpy(bytes + count++ * sizeof(Piece), &piece, sizeof(Piece));
+  }
+};
+
+// Packs that a block does, and single elements.
+constexpr std::int64_t block_packs = std::int64_t{8} * threads;
+
+template <class Formula, class T, class W>
+__device__ inline void update_pack(const Piece<Formula, T, W>& of, std::int64_t at) {
+  constexpr int pack = pack_elements<T>;
+  const auto g = load_pack(of.gradient + at);
+  auto w = load_pack(of.master + at);
+  Pack<T> s0 = zero_pack<T>(), s1 = zero_pack<T>();
+  if constexpr (Formula::states > 0) s0 = load_pack(of.state0 + at);
+  if constexpr (Formula::states > 1) s1 = load_pack(of.state1 + at);
+#pragma unroll
+  for (int i = 0; i < pack; ++i) of.formula(g.x[i], w.x[i], s0.x[i], s1.x[i]);
+  store_pack(of.master + at, w);
+  if constexpr (Formula::states > 0) store_pack(of.state0 + at, s0);
+  if constexpr (Formula::states > 1) store_pack(of.state1 + at, s1);
+  store_pack(of.gradient + at, zero_pack<T>());
+  store_rounded(w, of.weight, at);
+}
+
+// A block has the same elements of a piece whatever the GPU: those of `block_packs` packs
+// and as many single ones.
 template <class Formula, class T, class W>
 __global__ void __launch_bounds__(threads)
-    update_kernel(Formula formula, Extent extent, T* __restrict__ master,
-                  T* __restrict__ gradient, T* __restrict__ state0,
-                  T* __restrict__ state1, W* __restrict__ weight) {
+    update_kernel(const __grid_constant__ Pieces<Piece<Formula, T, W>> table) {
   constexpr int pack = pack_elements<T>;
-  const std::int64_t start = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t p = start; p < extent.cut.groups; p += stride) {
-    const std::int64_t at = extent.cut.head + p * pack;
-    const auto g = load_pack(gradient + at);
-    auto w = load_pack(master + at);
-    Pack<T> s0 = zero_pack<T>(), s1 = zero_pack<T>();
-    if constexpr (Formula::states > 0) s0 = load_pack(state0 + at);
-    if constexpr (Formula::states > 1) s1 = load_pack(state1 + at);
-#pragma unroll
-    for (int i = 0; i < pack; ++i) formula(g.x[i], w.x[i], s0.x[i], s1.x[i]);
-    store_pack(master + at, w);
-    if constexpr (Formula::states > 0) store_pack(state0 + at, s0);
-    if constexpr (Formula::states > 1) store_pack(state1 + at, s1);
-    store_pack(gradient + at, zero_pack<T>());
-    store_rounded(w, weight, at);
-  }
-  for (std::int64_t s = start; s < extent.singles(pack); s += stride) {
-    const std::int64_t at = extent.single(s, pack);
+  const Piece<Formula, T, W> of = table.of_block(blockIdx.x);
+  const std::int64_t begin = (std::int64_t{blockIdx.x} - of.first_block) * block_packs;
+  const std::int64_t end = begin + block_packs;
+  const std::int64_t packs = min(end, of.extent.cut.groups);
+  const std::int64_t singles = min(end, of.extent.singles(pack));
+  for (std::int64_t p = begin + threadIdx.x; p < packs; p += threads)
+    update_pack(of, of.extent.cut.head + p * pack);
+  for (std::int64_t s = begin + threadIdx.x; s < singles; s += threads) {
+    const std::int64_t at = of.extent.single(s, pack);
     T none = 0;
-    formula(gradient[at], master[at], Formula::states > 0 ? state0[at] : none,
-            Formula::states > 1 ? state1[at] : none);
-    gradient[at] = T(0);
-    if (weight != nullptr) weight[at] = narrow<W>(master[at]);
+    of.formula(of.gradient[at], of.master[at], Formula::states > 0 ? of.state0[at] : none,
+               Formula::states > 1 ? of.state1[at] : none);
+    of.gradient[at] = T(0);
+    if (of.weight != nullptr) of.weight[at] = narrow<W>(of.master[at]);
   }
 }
 
@@ -86,11 +128,6 @@ Extent extent_of(const TensorView& master, const T* gradient, const T* state0,
                                        state1 ? state1 : w, rounded)};
 }
 
-Grid grid_for(const Stream& stream, const Extent& extent, int pack) {
-  const std::int64_t work = std::max(extent.cut.groups, extent.singles(pack));
-  return {dim3(striding_blocks(stream, work, threads)), dim3(threads)};
-}
-
 // Calls f(W{}) with the device's type of the weights: float when there are none.
 template <class F>
 void visit_rounded(const TensorView& weight, const F& f) {
@@ -100,24 +137,71 @@ void visit_rounded(const TensorView& weight, const F& f) {
   });
 }
 
+template <class Formula, class T, class W>
+Piece<Formula, T, W> piece_of(const Formula& formula, const UpdateTensors& x, W* weight) {
+  T *const w = x.master.data<T>(), *const g = x.gradient.data<T>();
+  T* const s0 = state_elements<T>(x.states[0]);
+  T* const s1 = state_elements<T>(x.states[1]);
+  return {formula, extent_of(x.master, g, s0, s1, weight), w, g, s0, s1, weight, 0};
+}
+
+// As many launches as tables are needed.
+template <class Formula, class T, class W>
+class Sweep {
+ public:
+  explicit Sweep(Stream& stream) : stream_(stream) {}
+
+  void add(Piece<Formula, T, W> piece) {
+    constexpr int pack = pack_elements<T>;
+    if (table_.count == table_.most) run();
+    const std::int64_t work =
+        std::max(piece.extent.cut.groups, piece.extent.singles(pack));
+    piece.first_block = blocks_;
+    blocks_ += divide_up(work, block_packs);
+    table_.add(piece);
+  }
+  void run() {
+    if (table_.count == 0) return;
+    launch(stream_, Grid{dim3(extent(blocks_)), dim3(threads)},
+           update_kernel<Formula, T, W>, table_);
+    table_.count = 0;
+    blocks_ = 0;
+  }
+
+ private:
+  Stream& stream_;
+  Pieces<Piece<Formula, T, W>> table_;
+  std::int64_t blocks_ = 0;
+};
+
 }  // namespace
+
+void update_all(Stream& stream, std::span<const Update> updates,
+                std::span<const UpdateTensors> tensors) {
+  if (tensors.empty()) return;
+  visit_master(tensors[0].master, [&](auto element) {
+    using T = decltype(element);
+    visit_rounded(tensors[0].weight, [&]<class W>(W*) {
+      visit_formula<T>(updates[0], [&]<class Formula>(const Formula&) {
+        Sweep<Formula, T, W> sweep(stream);
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          if (tensors[i].master.elements() == 0) continue;
+          visit_rounded(tensors[i].weight, [&]<class Rounded>(Rounded* weight) {
+            if constexpr (std::is_same_v<Rounded, W>)
+              sweep.add(piece_of<Formula, T, W>(Formula(updates[i]), tensors[i], weight));
+          });
+        }
+        sweep.run();
+      });
+    });
+  });
+}
 
 void update(Stream& stream, const Update& update, const TensorView& master,
             const TensorView& gradient, const UpdateStates& states,
             const TensorView& weight) {
-  if (master.elements() == 0) return;
-  visit_master(master, [&](auto element) {
-    using T = decltype(element);
-    T *const w = master.data<T>(), *const g = gradient.data<T>();
-    T *const s0 = state_elements<T>(states[0]), *const s1 = state_elements<T>(states[1]);
-    visit_rounded(weight, [&]<class W>(W* rounded) {
-      const Extent extent = extent_of(master, g, s0, s1, rounded);
-      visit_formula<T>(update, [&]<class Formula>(const Formula& formula) {
-        launch(stream, grid_for(stream, extent, pack_elements<T>),
-               update_kernel<Formula, T, W>, formula, extent, w, g, s0, s1, rounded);
-      });
-    });
-  });
+  const UpdateTensors tensors{master, gradient, states, weight};
+  cuda::update_all(stream, {&update, 1}, {&tensors, 1});
 }
 
 }  // namespace trireme::kernels::cuda

@@ -99,5 +99,71 @@ TEST(Transpose, MovesCodes) {
       ASSERT_EQ(back[k * M + m], codes[m * K + k]) << m << " " << k;
 }
 
+std::vector<std::uint8_t> bytes_of(Stream& stream, const TensorView& codes) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(codes.elements()));
+  copy_bytes(stream, codes, TensorView(bytes.data(), DType::u8, codes.shape()));
+  stream.synchronize();
+  return bytes;
+}
+
+// Codes in both orders, and the largest magnitude so far, are those of the kernels for
+// one of them each, and what is not asked for is left out.
+void expect_both_orders(DType type, Fp8Format format, std::int64_t M, std::int64_t K,
+                        std::int64_t padding) {
+  Stream stream(test::test_device());
+  const Device device = test::test_device();
+  const Tensor x = Tensor::normal(type, {M, K}, 7, padding);
+  const Tensor scale(DType::f32, {1}, Vector{0.01});
+  const auto codes = [&](std::int64_t rows, std::int64_t columns) {
+    return Buffer(device, DType::u8, {rows, columns}, MemoryClass::data, "codes");
+  };
+  const Buffer expected = codes(M, K), expected_KM = codes(K, M), rows = codes(M, K),
+               columns = codes(K, M), alone = codes(K, M);
+  Fp8Matrix y{expected.view(), format, Fp8Scaling::tensor, scale};
+  const Vector values = x.values();
+  for (std::int64_t m = 0; m < M; ++m) {  // the definition, element by element
+    std::vector<std::uint8_t> made;
+    for (std::int64_t k = 0; k < K; ++k) {
+      const double value = values[static_cast<std::size_t>(m * K + k)];
+      const float inverse = 1.0f / 0.01f;
+      made.push_back(type == DType::f64
+                         ? fp8_encode(value * (1.0 / static_cast<double>(0.01f)), format)
+                         : fp8_encode(static_cast<float>(value) * inverse, format));
+    }
+    copy_bytes(stream, TensorView(made.data(), DType::u8, {1, K}),
+               expected.view().rows(m, 1));
+    stream.synchronize();
+  }
+  transpose(stream, expected.view(), expected_KM.view());
+  const Tensor amax_1(DType::f32, {1}, Vector{0.25}), most(DType::f32, {1}, Vector{0.25});
+  amax_so_far(stream, x, most);
+  y.codes = rows.view();
+  quantize_and_transpose(stream, x, y, columns.view(), amax_1);
+  EXPECT_EQ(bytes_of(stream, rows.view()), bytes_of(stream, expected.view()))
+      << name_of(type) << " " << M << " x " << K;
+  EXPECT_EQ(bytes_of(stream, columns.view()), bytes_of(stream, expected_KM.view()))
+      << name_of(type) << " " << M << " x " << K;
+  EXPECT_EQ(amax_1.values(), most.values());
+  y.codes = {};
+  quantize_and_transpose(stream, x, y, alone.view(), {});
+  EXPECT_EQ(bytes_of(stream, alone.view()), bytes_of(stream, expected_KM.view()));
+}
+
+TEST(QuantizeAndTranspose, MakesTheCodesOfBothOrders) {
+  for (const DType type : types)
+    for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2})
+      for (const std::int64_t M : {1, 48, 129})
+        for (const std::int64_t K : {1, 130, 144})
+          for (const std::int64_t padding : {0, 3})
+            expect_both_orders(type, format, M, K, padding);
+}
+
+TEST(QuantizeAndTranspose, RefusesScalesByBlocks) {
+  Stream stream(test::test_device());
+  const Tensor x = Tensor::normal(DType::f32, {4, 4}, 1), scale(DType::f32, {1, 4});
+  const Fp8Matrix y{{}, Fp8Format::e4m3, Fp8Scaling::row_128, scale};
+  EXPECT_THROW(quantize_and_transpose(stream, x, y, {}, {}), Error);
+}
+
 }  // namespace
 }  // namespace trireme::kernels

@@ -240,6 +240,35 @@ TEST_P(ElementwiseTest, SumOfSquaresIsAddedToTheBit) {
   }
 }
 
+// More tensors than a launch of a GPU takes, some of them empty or not aligned.
+TEST_P(ElementwiseTest, SumsOfSquaresOfManyTensors) {
+  const Tensor x = Tensor::normal(GetParam(), {400000}, 1);
+  std::vector<TensorView> tensors;
+  double expected = 0;
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < 300; ++i) {
+    const std::int64_t n = i == 150 ? 100000 : i * 7 % 1000;
+    tensors.push_back(x.view().rows(begin, n));
+    expected += kernels::sum_of_squares(stream_, tensors.back());
+    begin += n;
+  }
+  const Tensor sum(DType::f64, {1}, Vector{0.7});
+  kernels::add_sums_of_squares(stream_, tensors, sum);
+  // Both sums round each of `begin` terms, and each of 300 tensors, in double.
+  const double tolerance = 8 * 0x1p-53 * std::sqrt(static_cast<double>(begin)) * expected;
+  const double first = sum.values()[0];
+  EXPECT_NEAR(first, 0.7 + expected, tolerance);
+  const Tensor again(DType::f64, {1}, Vector{0.7});
+  kernels::add_sums_of_squares(stream_, tensors, again);
+  EXPECT_EQ(again.values()[0], first);
+  kernels::add_sums_of_squares(stream_, {}, sum);
+  EXPECT_EQ(sum.values()[0], first);
+  const Tensor other(GetParam() == DType::f32 ? DType::f64 : DType::f32, {2});
+  EXPECT_THROW(
+      kernels::add_sums_of_squares(stream_, std::vector<TensorView>{x, other}, sum),
+      Error);
+}
+
 // The order of a sum belongs to its length, wherever the tensor lies.
 TEST_P(ElementwiseTest, SumOfSquaresDoesNotDependOnTheAddress) {
   const std::int64_t n = 40001;

@@ -139,6 +139,64 @@ TYPED_TEST(Optimizer, AdamWWithAConstantGradientWalksAStraightLine) {
   }
 }
 
+// One sweep over many tensors, more than a launch of a GPU takes, does to each what its
+// own update does, to the bit, and leaves those between them alone.
+TYPED_TEST(Optimizer, ASweepUpdatesEachTensorAsItsOwnUpdateDoes) {
+  using T = TypeParam;
+  constexpr std::int64_t tensors = 90;
+  Stream stream(test_device());
+  std::vector<Update> rules;
+  std::vector<UpdateTensors> swept;
+  std::vector<State<T>> states;
+  states.reserve(tensors * 10);
+  std::vector<State<BFloat16>> weights;
+  weights.reserve(tensors * 2);
+  const auto add = [&](std::int64_t i, const Update& rule) {
+    const std::int64_t n = i % 7 == 0 ? 0 : 1 + i * 37 % 3000, skip = i % 4;
+    const auto seed = static_cast<std::uint64_t>(i);
+    const auto first = states.size();
+    for (std::uint64_t j = 0; j < 4; ++j)
+      states.emplace_back(
+          j == 3 ? Vector(static_cast<std::size_t>(n), 0.5) : draw<T>(n, 4 * seed + j),
+          skip);
+    weights.emplace_back(n, skip);
+    rules.push_back(rule);
+    swept.push_back({states[first],
+                     states[first + 1],
+                     {states[first + 2], states[first + 3]},
+                     weights.back()});
+  };
+  for (std::int64_t i = 0; i < tensors; ++i)
+    for (int copy = 0; copy < 2; ++copy)
+      add(i, {.learning_rate = 0.01 * static_cast<double>(i + 1),
+              .weight_decay = i % 2 == 0 ? 0.1 : 0.0,
+              .step = 3});
+  std::vector<Update> of_sweep;
+  std::vector<UpdateTensors> in_sweep;
+  for (std::size_t i = 0; i < swept.size(); i += 2) {
+    of_sweep.push_back(rules[i]);
+    in_sweep.push_back(swept[i]);
+    const UpdateTensors& x = swept[i + 1];
+    update(stream, rules[i + 1], x.master, x.gradient, x.states, x.weight);
+  }
+  update_all(stream, of_sweep, in_sweep);
+  for (std::size_t i = 0; i < states.size(); i += 8)
+    for (std::size_t j = 0; j < 4; ++j)
+      ASSERT_EQ(states[i + j].values(), states[i + 4 + j].values()) << i << " " << j;
+  for (std::size_t i = 0; i < weights.size(); i += 2)
+    ASSERT_EQ(weights[i].values(), weights[i + 1].values()) << i;
+}
+
+TEST(OptimizerSweep, RefusesAnotherFormula) {
+  Stream stream(test_device());
+  const State<float> w(3), g(3), m(3), v(3);
+  const UpdateTensors x{w, g, {m, v}, {}};
+  const std::vector<Update> rules = {{}, {.formula = UpdateFormula::sgd}};
+  const std::vector<UpdateTensors> tensors = {x, x};
+  EXPECT_THROW(update_all(stream, rules, tensors), Error);
+  EXPECT_THROW(update_all(stream, rules, std::span(tensors).first(1)), Error);
+}
+
 // Four steps of SGD on buffers that begin `skip` elements into larger ones.
 template <class T>
 void follow_sgd(std::int64_t n, std::int64_t skip, bool with_momentum) {

@@ -1,0 +1,56 @@
+#!/bin/bash
+# Compiles the hot kernels for three GPUs and says what the compiler made of them.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: tests/bench/roofline.sh [--check] ROOFLINE [FOLDER]
+#   ROOFLINE  the program that reads cubins: build/<preset>/tests/bench/roofline
+#   FOLDER    where cubins go (default: build/roofline)
+#   --check   prints only what is wrong: local memory in a hot kernel, stores that are
+#             narrower than tests/bench/roofline/kernels.txt says
+# No GPU is needed, only nvcc. Every rate and time that is printed is predicted from
+# tests/bench/roofline/gpus.txt. Exit status: 0 all is well, 1 a kernel is not as the table
+# says, 66 there is no nvcc, 70 a kernel does not compile.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 70
+
+check=()
+if [ "${1:-}" = --check ]; then
+  check=(--check)
+  shift
+fi
+roofline=${1:?usage: tests/bench/roofline.sh [--check] ROOFLINE [FOLDER]}
+folder=${2:-build/roofline}
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+if [ ! -x "$nvcc" ]; then
+  echo "roofline.sh: nvcc is not installed" >&2
+  exit 66
+fi
+
+# Of kernels/cuda, those whose kernels kernels.txt names.
+units=(
+  attention/tensor_core_forward attention/tensor_core_backward norm/norm norm/norm_backward
+  loss/cross_entropy low_precision/transpose low_precision/quantize optimizer/optimizer
+  elementwise/activation elementwise/many_squares
+)
+architectures=(sm_80 sm_90a sm_100a)
+
+# compile ARCHITECTURE UNIT: with the options of a release build, but for the code of hosts.
+compile() {
+  local to="$folder/$1/$2.cubin"
+  mkdir -p "$(dirname "$to")"
+  "$nvcc" -cubin -arch="$1" -std=c++20 -O3 -DNDEBUG -DTRIREME_HAS_CUDA=1 \
+    --expt-relaxed-constexpr -Ikernels/cuda/machine -I. -Isrc \
+    "kernels/cuda/$2.cu" -o "$to.part" && mv "$to.part" "$to"
+}
+export -f compile
+export folder nvcc
+
+for architecture in "${architectures[@]}"; do
+  printf "$architecture %s\n" "${units[@]}"
+done | xargs -P "$(nproc)" -n 2 bash -c 'compile "$@"' compile || exit 70
+
+cubins=()
+for architecture in "${architectures[@]}"; do
+  cubins+=("${units[@]/#/$folder/$architecture/}")
+done
+"$roofline" "${check[@]}" tests/bench/roofline inputs "${cubins[@]/%/.cubin}"
