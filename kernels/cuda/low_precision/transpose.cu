@@ -35,7 +35,9 @@ struct Copied {
       const Bits* const from = of.x + row * of.stride + column;
       if constexpr (aligned) return load_pack(from);
       Pack<Bits> pack{};
-      for (int i = 0; i < count; ++i) pack.x[i] = from[i];
+#pragma unroll
+      for (int i = 0; i < pack_elements<Bits>; ++i)
+        if (i < count) pack.x[i] = from[i];
       return pack;
     }
     __device__ void finish() {}
@@ -66,7 +68,9 @@ struct Encoded {
       if constexpr (aligned) {
         values = load_group<n>(from);
       } else {
-        for (int i = 0; i < count; ++i) values.x[i] = from[i];
+#pragma unroll
+        for (int i = 0; i < n; ++i)
+          if (i < count) values.x[i] = from[i];
       }
       most = max(most, magnitude(values.x));
       Pack<Bits> codes;
@@ -97,7 +101,9 @@ __device__ inline void put(Bits* to, const Pack<Bits>& pack, int count) {
   if constexpr (aligned) {
     store_pack(to, pack);
   } else {
-    for (int i = 0; i < count; ++i) to[i] = pack.x[i];
+#pragma unroll
+    for (int i = 0; i < pack_elements<Bits>; ++i)
+      if (i < count) to[i] = pack.x[i];
   }
 }
 
@@ -134,7 +140,7 @@ struct Tile {
 
 // aligned: all extents are whole packs, and all rows begin at multiples of 16 bytes.
 template <bool aligned, class Source>
-__global__ void __launch_bounds__(turn_threads)
+__global__ void __launch_bounds__(turn_threads, 2)
     turn_kernel(Source source, std::int64_t M, std::int64_t K,
                 Turned<typename Source::Bits> to) {
   using Bits = typename Source::Bits;

@@ -3,6 +3,8 @@
 // It stays there between the passes over it. T rows, D row length.
 #pragma once
 
+#include <cuda_machine/registers.cuh>
+
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/rows.cuh"
 
@@ -13,7 +15,9 @@ namespace trireme::kernels::cuda {
 inline constexpr int team_warps = 8;
 template <bool by_warp>
 struct Team {
-  __device__ static int lane() { return static_cast<int>(threadIdx.x); }
+  // What is made of it, columns above all, is made for each row anew: registers hold
+  // rows.
+  __device__ static int lane() { return recomputed(static_cast<int>(threadIdx.x)); }
   __device__ static int size() {
     return by_warp ? warp_size : static_cast<int>(blockDim.x);
   }

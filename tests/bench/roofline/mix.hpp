@@ -36,8 +36,8 @@ struct Mix {
 Mix mix_of(std::span<const Instruction> code);
 
 // The instructions between the target of a branch back and the branch: of all such loops
-// the smallest with at least half of the work (products on tensor cores, else bytes of
-// global memory) of the one with most. All of the code where there is no loop.
+// the smallest with at least half of the work (products on tensor cores, else bytes
+// loaded) of the one with most. All of the code where there is no loop.
 std::span<const Instruction> hot_loop(const KernelCode& kernel);
 
 }  // namespace trireme::bench
