@@ -38,7 +38,7 @@ struct PartialSums {
   A* row;
   template <class Threads>
   __device__ void clear(A* of_block, std::int64_t D) {
-    if constexpr (G == 0) row = of_block;
+    row = of_block;
     Threads::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
 #pragma unroll
       for (int i = 0; i < W; ++i) at(c, g, i) = A(0);
@@ -51,9 +51,9 @@ struct PartialSums {
       return row[c + i];
     }
   }
-  // Into the block's partial row; where each warp has rows of its own, warp after warp.
+  // Into the partial row; where each warp has rows of its own, warp after warp.
   template <bool by_warp>
-  __device__ void finish(A* to, std::int64_t D) {
+  __device__ void finish(std::int64_t D) {
     if constexpr (by_warp) {
       __shared__ A sums[warp_size * W * G];
       for (int turn = 0; turn < team_warps; ++turn) {
@@ -63,7 +63,7 @@ struct PartialSums {
             for (int i = 0; i < W; ++i) {
               const A sum = turn == 0 ? held[g][i] : sums[c + i] + held[g][i];
               sums[c + i] = sum;
-              if (turn + 1 == team_warps) to[c + i] = sum;
+              if (turn + 1 == team_warps) row[c + i] = sum;
             }
           });
         __syncthreads();
@@ -71,7 +71,7 @@ struct PartialSums {
     } else if constexpr (G > 0) {
       Team<false>::for_groups<W, G>(D, [&](std::int64_t c, int g) {
 #pragma unroll
-        for (int i = 0; i < W; ++i) to[c + i] = held[g][i];
+        for (int i = 0; i < W; ++i) row[c + i] = held[g][i];
       });
     }
   }
@@ -123,9 +123,8 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
       store_group(of.dx[t] + c, dx);
     });
   }
-  const std::int64_t at = std::int64_t{recomputed(static_cast<int>(blockIdx.x))} * D;
-  dgain.template finish<by_warp>(of.dgain_parts + at, D);
-  if constexpr (centered) dshift.template finish<by_warp>(of.dshift_parts + at, D);
+  dgain.template finish<by_warp>(D);
+  if constexpr (centered) dshift.template finish<by_warp>(D);
 }
 
 // How rows are shared. A function of T and D, and of whether rows are packed, alone.
