@@ -11,6 +11,8 @@
 #             the compiler made of its kernels
 #   fuzz      the parsers under libFuzzer, where clang has it
 #   all       all of these;  rest: all but main
+#   nccl      every mesh of up to 8 ranks by the emulated NCCL, and more of its tests: half an
+#             hour, and not part of all
 #   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
 #   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 60)
 # Fails if any part fails; the last lines say how each went.
@@ -124,7 +126,8 @@ run_part() {
   case $1 in
     main) build_and_test "main suite" tests all -LE '^(long|campaign)$' ;;
     long) build_and_test "long tests" tests all -L '^long$' ;;
-    gpu) build_and_test "emulated GPU" ci gpu_tests -L '^gpu$' ;;
+    gpu) build_and_test "emulated GPU" ci gpu_tests -L '^gpu$' -LE '^long$' ;;
+    nccl) build_and_test "emulated NCCL" ci gpu_tests -L '^gpu$' -L '^long$' ;;
     sanitize)
       build_and_test "sanitizers" ci-sanitize unit_and_pair_tests \
         -L '^(unit|ranks-2)$' -LE '^(regression|reference|long)$'
@@ -137,11 +140,11 @@ run_part() {
 parts=()
 for part in "${@:-main}"; do
   case $part in
-    main | long | gpu | sanitize | cuda | fuzz) parts+=("$part") ;;
+    main | long | gpu | sanitize | cuda | fuzz | nccl) parts+=("$part") ;;
     all) parts+=(main "${rest[@]}") ;;
     rest) parts+=("${rest[@]}") ;;
     *)
-      echo "usage: tests/run.sh [main|long|gpu|sanitize|cuda|fuzz|all|rest]..." >&2
+      echo "usage: tests/run.sh [main|long|gpu|sanitize|cuda|fuzz|nccl|all|rest]..." >&2
       exit 64
       ;;
   esac
