@@ -43,9 +43,12 @@ void let_errors_arrive() {
   constexpr int looks = 200;
   for (int i = 0; i < looks; ++i) {
     int unread = 0;  // of a pipe, at either end
-    if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+    if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0) return;
+    if (unread == 0) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  // A launcher has read it, but forgets what it has not written yet when a rank ends.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
 }  // namespace trireme::log
