@@ -16,13 +16,8 @@ if(TRIREME_NCCL_EMULATED)
       MESH_TABLE="${PROJECT_SOURCE_DIR}/tests/ranks/meshes.txt")
   endforeach()
   trireme_gpu_test(nccl_test RANKS 2 4)
-  trireme_gpu_test(lazy_loading_test RANKS 2)
-  # More ranks, and every line of the table of meshes.
-  trireme_add_test(gpu.lazy_loading_test.4 RANKS 4 LONG LABELS gpu
-    COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 ${MPIEXEC_PREFLAGS}
-            $<TARGET_FILE:lazy_loading_test> ${MPIEXEC_POSTFLAGS})
-  set_property(TEST gpu.lazy_loading_test.4 APPEND PROPERTY ENVIRONMENT
-               TRIREME_TEST_DEVICE=cuda)
+  trireme_gpu_test(lazy_loading_test RANKS 2 4)
+  # Every line of the table of meshes.
   foreach(ranks 2 3 4 6 8)
     trireme_add_test(gpu.nccl_test.all.${ranks} RANKS ${ranks} LONG TIMEOUT 1800 LABELS gpu
       COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
