@@ -2,4 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 add_executable(checkpoint_bench ${CMAKE_CURRENT_LIST_DIR}/checkpoint_bench.cpp)
 target_link_libraries(checkpoint_bench PRIVATE trireme_io trireme_comm trireme_base)
-trireme_add_test(checkpoint_bench COMMAND checkpoint_bench --mib 4 --saves 2)
+trireme_long_programs(checkpoint_bench)
+trireme_add_test(checkpoint_bench LONG COMMAND checkpoint_bench --mib 4 --saves 2)

@@ -4,7 +4,8 @@ add_executable(kernel_bench ${CMAKE_CURRENT_LIST_DIR}/bench.cpp
                ${CMAKE_CURRENT_LIST_DIR}/kernel_bench.cpp)
 target_include_directories(kernel_bench PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(kernel_bench PRIVATE trireme_kernels)
-trireme_add_test(kernel_bench COMMAND kernel_bench --quick)
+trireme_long_programs(kernel_bench)
+trireme_add_test(kernel_bench LONG COMMAND kernel_bench --quick)
 if(TRIREME_CUDA)
   trireme_add_test(gpu.kernel_bench COMMAND kernel_bench --quick --device cuda
                    LABELS gpu)

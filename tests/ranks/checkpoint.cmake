@@ -18,6 +18,7 @@ target_link_libraries(checkpoint_mesh_test PRIVATE trireme_mesh_run trireme_trai
                       trireme_test_options)
 target_compile_definitions(checkpoint_mesh_test PRIVATE
   CHECKPOINT_MESHES="${CMAKE_CURRENT_SOURCE_DIR}/checkpoint_meshes.txt")
+trireme_long_programs(checkpoint_mesh_test)
 trireme_add_test(checkpoint_meshes RANKS 8 LONG
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/checkpoint_meshes.sh
           $<TARGET_FILE:checkpoint_mesh_test> ${MPIEXEC_EXECUTABLE}

@@ -7,6 +7,7 @@ endforeach()
 
 add_executable(comm_faults comm_faults.cpp)
 target_link_libraries(comm_faults PRIVATE trireme_comm trireme_base trireme_test_options)
+trireme_long_programs(comm_faults)
 trireme_add_test(comm_faults RANKS 3 WAITS LONG
                  COMMAND ${CMAKE_CURRENT_LIST_DIR}/comm_faults.sh
                          $<TARGET_FILE:comm_faults> ${MPIEXEC_EXECUTABLE})

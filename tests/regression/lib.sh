@@ -58,6 +58,19 @@ close_values() {
     END { print NR " values, worst difference " worst; exit bad || NR == 0 }'
 }
 
+# tensors RUN: digest and name of each tensor of its last checkpoint, a line each.
+tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
+
+# identical A B: losses and tensors of two runs in $work are the same, to the bit.
+identical() {
+  field "$work/$1/metrics.jsonl" loss >"$work/a"
+  field "$work/$2/metrics.jsonl" loss >"$work/b"
+  cmp "$work/a" "$work/b" || { paste "$work/a" "$work/b"; return 1; }
+  tensors "$work/$1" >"$work/a"
+  tensors "$work/$2" >"$work/b"
+  [ -s "$work/a" ] && diff "$work/a" "$work/b"
+}
+
 finish() {
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ]

@@ -9,6 +9,7 @@ add_library(io_faults SHARED ${PROJECT_SOURCE_DIR}/tests/support/io_faults.c)
 target_include_directories(io_faults PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
+trireme_long_programs(io_faults)
 
 foreach(script numbers parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
@@ -19,7 +20,7 @@ foreach(script accounts bad_folders environment folders installed resume text us
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script checkpoint_kill faults health interruptions job_scripts latest links mesh_faults outputs
-        report sharded_resume signals sweep)
+        report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

@@ -14,18 +14,7 @@ common=("data.paths=[\"$work/text\"]" batch.global=8 checkpoint.every=2
   checkpoint.keep=0 optimizer.schedule.name=constant optimizer.schedule.warmup=0)
 moe="model.layers=3 model.moe.experts=4 model.feed_forward=24"
 
-tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
 losses() { field "$work/$1/metrics.jsonl" loss; }
-
-# Losses and tensors of two runs are the same.
-identical() {
-  losses "$1" >"$work/a"
-  losses "$2" >"$work/b"
-  cmp "$work/a" "$work/b" || { paste "$work/a" "$work/b"; return 1; }
-  tensors "$work/$1" >"$work/a"
-  tensors "$work/$2" >"$work/b"
-  [ -s "$work/a" ] && diff "$work/a" "$work/b"
-}
 
 # whole NAME WORDS: 4 steps on 4 ranks, then the same stopped after 2 of them.
 whole() {

@@ -8,7 +8,6 @@ deck=tests/regression/tiny.toml
 short="run.steps=4 precision.compute=fp32 optimizer.schedule.name=constant"
 long="run.steps=1000000 precision.compute=fp32 optimizer.schedule.name=constant"
 
-tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
 same_tensors() {
   tensors "$1" >"$work/a"
   tensors "$2" >"$work/b"
