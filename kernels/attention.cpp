@@ -16,6 +16,7 @@
 namespace trireme::kernels {
 
 TRIREME_BACK_ENDS(count_positions_below);
+TRIREME_BACK_ENDS(window_starts);
 
 namespace {
 
@@ -203,6 +204,20 @@ void count_positions_below(Stream& stream, const TensorView& positions_T,
       stream, positions_T, chunks, counts_T);
 }
 
+void window_starts(Stream& stream, const TensorView& positions_T, std::int64_t window,
+                   const TensorView& first_T) {
+  const Checks checks("window_starts", stream);
+  require(window >= 1, "window_starts: a window of {} positions", window);
+  const Shape shape{positions_T.elements()};
+  for (const Argument& x :
+       {Argument{"positions", positions_T}, Argument{"first", first_T}}) {
+    checks.tensor(x, DType::i32, shape);
+    checks.dense(x);
+  }
+  run_kernel<host::window_starts, cuda::window_starts>(stream, positions_T, window,
+                                                       first_T);
+}
+
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o) {
@@ -223,7 +238,6 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   const Shape cache{shape.batch, capacity, shape.kv_heads * shape.head_width};
   checks.tensor({"k_cache", k_cache}, type, cache);
   checks.tensor({"v_cache", v_cache}, type, cache);
-  require(shape.first_T.empty(), "attention_cached: documents are not supported");
   const ProfileScope scope(family);
   forward(stream, scratch, shape, AttentionPart::whole(shape.sequence, past), q, k_cache,
           v_cache, o, TensorView());

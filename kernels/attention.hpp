@@ -23,8 +23,9 @@ struct AttentionShape {
   std::int64_t head_width = 0;        // K, any
   double scale = 0;                   // of the scores, usually 1 / sqrt(K)
   std::vector<std::int32_t> kv_head;  // [H]: the key/value head of each query head
-  // [T] i32, dense, on the stream's device; or empty. Documents: the first row of the
-  // sequence's keys that each query may see. Queries see at least themselves.
+  // [T] i32, dense, on the stream's device; or empty. Documents and sliding windows: the
+  // first row of the sequence's keys that each query may see. Queries see at least
+  // themselves.
   TensorView first_T = {};
 };
 
@@ -118,9 +119,16 @@ void attention_part_backward(Stream& stream, Arena& scratch, const AttentionShap
 void count_positions_below(Stream& stream, const TensorView& positions_T,
                            std::span<const Range> chunks, const TensorView& counts_T);
 
+// first_T[t] = the first position that the query at positions_T[t] sees of the last
+// `window` (1 or more), itself among them; both [T] i32 and dense. Source: Beltagy et
+// al., "Longformer", 2020, section 3.1; Jiang et al., "Mistral 7B", 2023.
+void window_starts(Stream& stream, const TensorView& positions_T, std::int64_t window,
+                   const TensorView& first_T);
+
 // Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
 // q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold
-// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q; no first_T.
+// positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q;
+// shape.first_T are positions.
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
                       const TensorView& v_cache, const TensorView& o);

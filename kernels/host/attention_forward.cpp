@@ -301,4 +301,13 @@ void count_positions_below(Stream& /*stream*/, const TensorView& positions_T,
   }
 }
 
+void window_starts(Stream& /*stream*/, const TensorView& positions_T, std::int64_t window,
+                   const TensorView& first_T) {
+  const auto positions = positions_T.span<std::int32_t>();
+  const auto first = first_T.span<std::int32_t>();
+  for (std::size_t t = 0; t < positions.size(); ++t)
+    first[t] =
+        static_cast<std::int32_t>(std::max<std::int64_t>(positions[t] - window + 1, 0));
+}
+
 }  // namespace trireme::kernels::host

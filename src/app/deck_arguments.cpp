@@ -52,7 +52,6 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
       "{}/{}: has {} positions, and a sequence of {} tokens is longer: write a smaller "
       "model.sequence",
       path, convert::config_name, folder.model.sequence, sequence);
-  convert::check_window(folder, model.sequence, path);
   return model;
 }
 

@@ -105,8 +105,6 @@ void describe_folder(const std::string& path) {
   for (const auto& tensor : folder.tensors())
     log::info("{} {}  {}", tensor.stored->entry.type->name, tensor.whole.shape,
               tensor.whole.name);
-  if (config.window > 0)
-    log::info("attention sees {} positions: sequences may not be longer", config.window);
   std::string section;
   for (const std::string& line : config::model_lines(config.model)) {
     const auto dot = line.rfind('.', line.find(' '));

@@ -110,6 +110,19 @@ struct ModelKeys : Section {
       within(1, 1 << 27),
       "Length of a training sequence; for gpt2 also the number of positions.",
       sets<&RunConfig::model, &model::ModelConfig::sequence>};
+  Integer window{
+      *this,
+      "window",
+      "tokens",
+      "0",
+      within(0, 1 << 27),
+      "Positions that attention sees, the token's own the last (sliding window); 0: all.",
+      sets<&RunConfig::model, &model::ModelConfig::window>};
+  Strings layer_types{
+      *this, "layer_types", "[]",
+      "With a window: for each layer \"sliding_attention\" or \"full_attention\"; empty: "
+      "all have the window.",
+      sets<&RunConfig::model, &model::ModelConfig::layer_types>};
   Real rope_theta{*this,
                   "rope_theta",
                   "",
@@ -242,13 +255,14 @@ struct RopeKeys : Section {
 struct MoeKeys : Section {
   constexpr MoeKeys() : Section("model.moe") {}
 
-  Integer experts{*this,
-                  "experts",
-                  "",
-                  "0",
-                  within(0, 1 << 20),
-                  "Experts of a layer; needed by mixtral and deepseek_moe, 0 for others.",
-                  of_moe<&model::MoeSettings::experts>};
+  Integer experts{
+      *this,
+      "experts",
+      "",
+      "0",
+      within(0, 1 << 20),
+      "Experts of a layer; needed by mixtral, deepseek_moe and qwen3_moe, 0 for others.",
+      of_moe<&model::MoeSettings::experts>};
   Integer top_k{*this,
                 "top_k",
                 "",
@@ -270,13 +284,14 @@ struct MoeKeys : Section {
                               within(0, 1 << 28),
                               "Width inside one expert; 0: model.feed_forward.",
                               of_moe<&model::MoeSettings::expert_feed_forward>};
-  Integer dense_layers{*this,
-                       "dense_layers",
-                       "",
-                       "0",
-                       within(0, 1e5),
-                       "First layers that have an ordinary MLP; deepseek_moe only.",
-                       of_moe<&model::MoeSettings::dense_layers>};
+  Integer dense_layers{
+      *this,
+      "dense_layers",
+      "",
+      "0",
+      within(0, 1e5),
+      "First layers that have an ordinary MLP; deepseek_moe and qwen3_moe only.",
+      of_moe<&model::MoeSettings::dense_layers>};
   Choice<kernels::RouterScore> router{
       *this,
       "router",

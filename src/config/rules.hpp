@@ -44,6 +44,7 @@ class Rules : public RuleCheck {
   void model_rules();
   void head_rules();
   void rope_rules();
+  void window_rules();
   void expert_rules();
   void expert_key_rules();
   void expert_mesh_rules();

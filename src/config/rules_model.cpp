@@ -70,11 +70,30 @@ void Rules::rope_rules() {
        ": pairs between the two are divided in part; write a larger high_turns");
 }
 
+void Rules::window_rules() {
+  const auto& m = config_.model;
+  const auto is_known = [](const std::string& type) {
+    return type == model::full_attention || type == model::sliding_attention;
+  };
+  meaningless(key::model.layer_types, key::model.window, m.window == 0,
+              ": remove it, or write how many positions the layers with a window see");
+  rule(
+      {key::model.layer_types, key::model.layers},
+      m.layer_types.empty() || m.layer_types.size() == static_cast<std::size_t>(m.layers),
+      key::model.layer_types, " does not have as many words as there are layers, ",
+      key::model.layers, ": write one for each layer");
+  rule({key::model.layer_types},
+       std::all_of(m.layer_types.begin(), m.layer_types.end(), is_known),
+       key::model.layer_types,
+       " has another word than \"full_attention\" and \"sliding_attention\"");
+}
+
 void Rules::model_rules() {
   const auto& m = config_.model;
   const bool rotary = m.row().positions == model::Positions::rotary;
   head_rules();
   rope_rules();
+  window_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
   rule({key::model.activation, key::model.architecture},
@@ -100,10 +119,11 @@ void Rules::expert_rules() {
   const auto& moe = m.moe;
   const bool is_moe = m.has_experts();
   rule({key::model.architecture, key::moe.experts}, is_moe == (moe.experts > 0),
-       key::model.architecture, " with ", key::moe.experts,
-       (is_moe ? ": write how many experts a layer has"
-               : ": only mixtral and deepseek_moe have experts; write "
-                 "model.moe.experts = 0"));
+       key::model.architecture, " with ", key::moe.experts, [&] {
+         return is_moe ? std::string(": write how many experts a layer has")
+                       : format(": only {} have experts; write model.moe.experts = 0",
+                                model::architectures_with_experts());
+       });
   rule({key::moe.experts, key::moe.top_k},
        !is_moe || moe.experts == 0 || moe.top_k <= moe.experts, key::moe.top_k,
        " is more than ", key::moe.experts, [&] {
@@ -130,25 +150,28 @@ void Rules::expert_rules() {
 // Keys that an architecture does not have must keep their defaults.
 void Rules::expert_key_rules() {
   const bool is_moe = config_.model.has_experts();
-  const bool deepseek = config_.model.architecture == model::Architecture::deepseek_moe;
+  const model::ArchitectureRow& row = config_.model.row();
   const auto of_moe = [&](const io::DeckKey& key) {
     meaningless(key, key::model.architecture, !is_moe, ": remove it");
   };
-  const auto of_deepseek = [&](const io::DeckKey& key) {
-    meaningless(key, key::model.architecture, !deepseek, ": remove it");
+  const auto of_free = [&](const io::DeckKey& key) {
+    meaningless(key, key::model.architecture, !row.free_experts, ": remove it");
+  };
+  const auto of_free_router = [&](const io::DeckKey& key) {
+    meaningless(key, key::model.architecture, !row.free_router, ": remove it");
   };
   of_moe(key::moe.top_k);
-  of_deepseek(key::moe.shared_experts);
+  of_free_router(key::moe.shared_experts);
   of_moe(key::moe.expert_feed_forward);
-  of_deepseek(key::moe.dense_layers);
-  of_deepseek(key::moe.router);
-  of_deepseek(key::moe.normalise);
-  of_deepseek(key::moe.scaling);
+  of_free(key::moe.dense_layers);
+  of_free_router(key::moe.router);
+  of_free(key::moe.normalise);
+  of_free_router(key::moe.scaling);
   of_moe(key::moe.capacity_factor);
   of_moe(key::moe.aux_loss);
   of_moe(key::moe.z_loss);
-  of_deepseek(key::moe.choice_bias);
-  of_deepseek(key::moe.bias_update_rate);
+  of_free_router(key::moe.choice_bias);
+  of_free_router(key::moe.bias_update_rate);
 }
 
 }  // namespace trireme::config

@@ -40,6 +40,10 @@ void Rules::run_rules() {
            config_.run.device != DeviceChoice::cpu,
        key::attention.library, " computes on GPUs, but ", key::run.device,
        ": write run.device = \"cuda\" or attention.library = \"auto\"");
+  rule({key::attention.library, key::model.window},
+       config_.run.attention != AttentionChoice::cudnn || config_.model.window == 0,
+       key::attention.library, " has no windows here, but ", key::model.window,
+       ": write attention.library = \"auto\"");
   rule({key::checkpoint.resume}, !config_.checkpoint.resume.empty(),
        key::checkpoint.resume,
        " says nothing: write \"auto\", \"never\" or the path of a checkpoint");

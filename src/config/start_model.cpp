@@ -35,6 +35,12 @@ class Lines {
     add(key, std::to_string(value));
   }
   void add(const io::DeckKey& key, double value) { add(key, io::toml_real(value)); }
+  void add(const io::DeckKey& key, const std::vector<std::string>& words) {
+    std::string list;
+    for (const std::string& word : words)
+      list += format("{}\"{}\"", list.empty() ? "" : ", ", word);
+    add(key, "[" + list + "]");
+  }
   void add_flag(const io::DeckKey& key, bool value) {
     add(key, std::string(value ? "true" : "false"));
   }
@@ -108,6 +114,8 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
     lines.add(key::model.activation, word_for(key::model.activation, m.own_activation));
   lines.add(key::model.vocabulary, m.vocabulary);
   lines.add(key::model.sequence, m.sequence);
+  lines.add(key::model.window, m.window);
+  lines.add(key::model.layer_types, m.layer_types);
   const bool rotary = m.row().positions == model::Positions::rotary;
   if (rotary) lines.add(key::model.rope_theta, m.rope_theta);
   lines.add(key::model.norm_eps, m.norm_eps);

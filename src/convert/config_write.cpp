@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/rope_config.hpp"
+#include "convert/window_config.hpp"
 #include "io/json_fields.hpp"
 
 namespace trireme::convert {
@@ -39,16 +40,20 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.norm_eps, m.norm_eps);
   put(json, keys.activation, std::string(row.activation));
   if (m.has_experts()) {
-    // An own width of experts is the class's only width.
-    put(json, keys.feed_forward, m.expert_width());
+    // An own width of experts may be the class's only width.
+    if (keys.expert_feed_forward.empty())
+      put(json, keys.feed_forward, m.expert_width());
+    else
+      put(json, keys.expert_feed_forward, m.expert_width());
+    put(json, keys.normalise, m.moe.normalise);
+    json.erase(std::string(keys.experts_too));
     put(json, keys.experts, m.moe.experts);
     put(json, keys.top_k, m.moe.top_k);
   }
   json["vocab_size"] = m.vocabulary;
   json["initializer_range"] = m.initializer_range;
   json["tie_word_embeddings"] = m.tie_embeddings;
-  if (row.window == model::WindowRule::whenever_given) json["sliding_window"] = nullptr;
-  if (row.window == model::WindowRule::by_flag) json["use_sliding_window"] = false;
+  write_window(m, row, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
 }
@@ -57,9 +62,9 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
 void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
   require(
       row != nullptr, Status::bad_content,
-      "model.architecture = \"{}\" has no class in transformers: it cannot be written "
+      "model.architecture = \"{}\"{} has no class in transformers: it cannot be written "
       "as a Hugging Face folder",
-      m.row().name);
+      m.row().name, m.window > 0 ? " with model.window" : "");
   require(
       m.activation() == m.row().activation, Status::bad_content,
       "model.activation = \"{}\" is not that of {}, whose class has {} only: the model "
@@ -73,6 +78,9 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
           "model.logit_cap = {} is unknown to {}: the model cannot be written as a "
           "Hugging Face folder",
           m.logit_cap, row->class_name);
+  require(m.moe.dense_layers == 0, Status::bad_content,
+          "model.moe.dense_layers = {} cannot be written for {}", m.moe.dense_layers,
+          row->model_type);
   require(m.moe.capacity_factor == 0, Status::bad_content,
           "model.moe.capacity_factor = {} drops tokens, which transformers does not",
           m.moe.capacity_factor);
@@ -81,13 +89,15 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
 // Whether two models are the same function of tokens, however long their sequences.
 bool same_model(const ModelConfig& a, const ModelConfig& b) {
   const bool same_experts =
-      !a.has_experts() || (a.moe.experts == b.moe.experts && a.moe.top_k == b.moe.top_k &&
-                           a.expert_width() == b.expert_width());
+      !a.has_experts() ||
+      (a.moe.experts == b.moe.experts && a.moe.top_k == b.moe.top_k &&
+       a.moe.normalise == b.moe.normalise && a.expert_width() == b.expert_width());
   return a.architecture == b.architecture && a.layers == b.layers &&
          a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads &&
          a.head_width() == b.head_width() && a.feed_forward == b.feed_forward &&
          a.vocabulary == b.vocabulary && a.norm_eps == b.norm_eps &&
          a.tie_embeddings == b.tie_embeddings && a.logit_cap == b.logit_cap &&
+         a.window == b.window && a.layer_types == b.layer_types &&
          a.rope_theta == b.rope_theta && a.rope_scaling == b.rope_scaling && same_experts;
 }
 
@@ -95,14 +105,15 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
 
 std::string folder_config_text(const ModelConfig& m, DType dtype,
                                const std::string& kept) {
-  const HuggingFaceRow* row = row_for(m.architecture);
+  const HuggingFaceRow* row = row_for(m);
   require_expressible(m, row);
   Json json = Json::object();
   bool is_kept = false;
   if (!kept.empty()) {
     const FolderConfig before = parse_folder_config(kept, "the kept config.json");
     json = Json::parse(kept);
-    if (before.model.architecture == m.architecture) row = before.row;
+    if (before.model.architecture == m.architecture && can_say_window(*before.row, m))
+      row = before.row;
     is_kept = same_model(before.model, m) && m.sequence <= before.model.sequence;
   }
   if (!is_kept) {

@@ -7,6 +7,7 @@
 
 #include "convert/config_fields.hpp"
 #include "convert/rope_config.hpp"
+#include "convert/window_config.hpp"
 #include "io/json_members.hpp"
 #include "io/plain_file.hpp"
 
@@ -15,7 +16,6 @@ namespace {
 
 using model::HuggingFaceRow;
 using model::ModelConfig;
-using model::WindowRule;
 
 constexpr std::int64_t most_config_bytes = std::int64_t{1} << 22;
 constexpr int config_depth = 32;
@@ -84,31 +84,6 @@ void check_neutral(const ConfigFields& fields, const HuggingFaceRow& row) {
                          row.activation, row.model_type));
 }
 
-// Of layers that say what they are, none is anything but full attention.
-bool all_layers_are_full(const ConfigFields& fields) {
-  if (!fields.has("layer_types")) return false;
-  const io::Json& types = fields.value("layer_types");
-  if (!types.is_array()) fields.refuse("layer_types", "is no list");
-  bool full = true;
-  for (const io::Json& type : types) {
-    if (type != "full_attention" && type != "sliding_attention")
-      fields.refuse("layer_types", "has layers that this program does not compute");
-    full = full && type == "full_attention";
-  }
-  return full;
-}
-
-std::int64_t read_window(const ConfigFields& fields, const HuggingFaceRow& row) {
-  constexpr auto key = "sliding_window";
-  if (row.window == WindowRule::none) return 0;
-  const bool full = all_layers_are_full(fields);
-  if (row.window == WindowRule::by_flag &&
-      (full || !fields.flag("use_sliding_window", false)))
-    return 0;
-  if (fields.is_given(key) && !fields.has(key)) return 0;  // null
-  return fields.integer(key, row.defaults.window, 1, INT32_MAX);
-}
-
 std::optional<DType> read_dtype(const ConfigFields& fields) {
   const std::string_view key = fields.has("dtype") ? "dtype" : "torch_dtype";
   if (!fields.has(key)) return {};
@@ -145,11 +120,16 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.vocabulary = fields.integer("vocab_size", d.vocabulary, 1, INT32_MAX);
   m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
   if (!m.has_experts()) return;
-  m.moe.experts = fields.integer(keys.experts, 8, 1, 1 << 20);
-  m.moe.top_k = fields.integer(keys.top_k, 2, 1, 1 << 20);
+  const std::string_view count =
+      fields.has(keys.experts) ? keys.experts : keys.experts_too;
+  m.moe.experts = fields.integer(count, d.experts, 1, 1 << 20);
+  m.moe.top_k = fields.integer(keys.top_k, d.top_k, 1, 1 << 20);
+  m.moe.expert_feed_forward =
+      fields.integer(keys.expert_feed_forward, d.expert_feed_forward, 1, 1 << 28);
+  m.moe.normalise = keys.normalise.empty() || fields.flag(keys.normalise, false);
   require(m.moe.top_k <= m.moe.experts, Status::bad_content,
           "{}: '{}' = {} is more than '{}' = {}", fields.source(), keys.top_k,
-          m.moe.top_k, keys.experts, m.moe.experts);
+          m.moe.top_k, count, m.moe.experts);
 }
 
 }  // namespace
@@ -174,7 +154,7 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
             m.head_width());
     read_rope(fields, m.sequence, row.defaults.rope_theta, m);
   }
-  config.window = read_window(fields, row);
+  read_window(fields, row, m);
   config.dtype = read_dtype(fields);
   return config;
 }
@@ -187,18 +167,9 @@ FolderConfig read_folder_config(const std::string& folder) {
   return parse_folder_config(file.text(most_config_bytes), file.path());
 }
 
-void check_window(const FolderConfig& config, std::int64_t sequence,
-                  const std::string& source) {
-  require(config.window == 0 || config.window >= sequence, Status::bad_content,
-          "{}: 'sliding_window' = {} is shorter than a sequence of {} tokens, and "
-          "attention here has no window: use sequences of {} tokens or less "
-          "(model.sequence, --sequence)",
-          source, config.window, sequence, config.window);
-}
-
-const HuggingFaceRow* row_for(model::Architecture architecture) {
+const HuggingFaceRow* row_for(const ModelConfig& m) {
   for (const HuggingFaceRow& row : model::hugging_face_rows)
-    if (row.architecture == architecture) return &row;
+    if (row.architecture == m.architecture && can_say_window(row, m)) return &row;
   return nullptr;
 }
 

@@ -16,7 +16,6 @@ inline constexpr auto config_name = "config.json";
 struct FolderConfig {
   const model::HuggingFaceRow* row = nullptr;
   model::ModelConfig model;    // its sequence: as many positions as the model has
-  std::int64_t window = 0;     // positions that attention sees; 0: all
   std::optional<DType> dtype;  // of the weights, if it says so
   std::string text;            // as it stands in the file
 };
@@ -28,10 +27,6 @@ FolderConfig read_folder_config(const std::string& folder);
 // The same from its text; `source` names it in messages.
 FolderConfig parse_folder_config(const std::string& text, const std::string& source);
 
-// Throws Error(bad_content) where attention sees less than a sequence of this length.
-void check_window(const FolderConfig& config, std::int64_t sequence,
-                  const std::string& source);
-
 // config.json of a model whose weights are stored as `dtype`. kept: that of the folder it
 // came from, or "": its keys that say nothing of the model's shape stay, and all of them
 // do when it describes this very model. Throws Error(bad_content) for an architecture
@@ -39,7 +34,8 @@ void check_window(const FolderConfig& config, std::int64_t sequence,
 std::string folder_config_text(const model::ModelConfig& model, DType dtype,
                                const std::string& kept);
 
-// The family that is written for an architecture; null: there is none.
-const model::HuggingFaceRow* row_for(model::Architecture architecture);
+// The family that is written for a model, by architecture and window; null: there is
+// none.
+const model::HuggingFaceRow* row_for(const model::ModelConfig& model);
 
 }  // namespace trireme::convert

@@ -43,7 +43,7 @@ class Plan {
  public:
   Plan(const io::CheckpointReader& checkpoint, const model::ModelConfig& model,
        const FolderOptions& options)
-      : row_(row_for(model.architecture)) {
+      : row_(row_for(model)) {
     require(row_ != nullptr, Status::bad_content,
             "model.architecture = \"{}\" has no class in transformers", model.row().name);
     std::vector<std::vector<io::SafetensorsTensor>> files(1);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "nn/mlp.hpp"
@@ -19,7 +20,8 @@ enum class Architecture : std::uint8_t {
   mixtral,
   deepseek_moe,
   qwen2,
-  qwen3
+  qwen3,
+  qwen3_moe
 };
 
 enum class Positions : std::uint8_t { rotary, learned };
@@ -47,6 +49,10 @@ struct ArchitectureRow {
   nn::Activation activation;
   bool feed_forward_bias;
   bool experts;  // in place of feed-forwards
+  // Whether weights of a token's experts need not sum to 1, and first layers may have
+  // none.
+  bool free_experts = false;
+  bool free_router = false;  // and all else of model.moe (shared experts, sigmoid, bias)
   TensorNames names;
 };
 
@@ -153,6 +159,7 @@ constexpr ArchitectureRow deepseek_moe_row() {
   row.name = "deepseek_moe";
   row.doc = "as mixtral, and shared experts";
   row.experts = true;
+  row.free_experts = row.free_router = true;
   return row;
 }
 
@@ -174,8 +181,18 @@ constexpr ArchitectureRow qwen3_row() {
   return row;
 }
 
+// The same.
+constexpr ArchitectureRow qwen3_moe_row() {
+  ArchitectureRow row = qwen3_row();
+  row.name = "qwen3_moe";
+  row.doc = "qwen3 with experts (model.moe)";
+  row.experts = row.free_experts = true;
+  return row;
+}
+
 inline constexpr std::array architectures = {
-    llama_row, gpt2_row, mixtral_row(), deepseek_moe_row(), qwen2_row(), qwen3_row()};
+    llama_row,   gpt2_row,    mixtral_row(),  deepseek_moe_row(),
+    qwen2_row(), qwen3_row(), qwen3_moe_row()};
 
 constexpr const ArchitectureRow& row_of(Architecture architecture) {
   return architectures[static_cast<std::size_t>(architecture)];
@@ -184,6 +201,9 @@ static_assert(row_of(Architecture::deepseek_moe).name == "deepseek_moe");
 
 // The row of this name; throws Error(internal) if there is none.
 Architecture architecture_named(std::string_view name);
+
+// Names of the rows that have experts: "mixtral, ...".
+std::string architectures_with_experts();
 
 // Writes for the table of deck keys what it says of all rows: "llama|gpt2|...", or with
 // `docs` "llama: what it is; gpt2: ...".

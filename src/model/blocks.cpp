@@ -32,13 +32,15 @@ nn::NormConfig norm(const ModelConfig& m, const std::string& name) {
   return {m.row().norm, m.hidden, m.norm_eps, name};
 }
 
-nn::AttentionConfig attention(const ModelConfig& m, const LayerNames& at) {
+nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
+                              const LayerNames& at) {
   const ArchitectureRow& row = m.row();
   return {.hidden = m.hidden,
           .heads = m.heads,
           .kv_heads = row.grouped ? m.kv_heads : m.heads,
           .head_width = m.head_width(),
           .rotary = row.positions == Positions::rotary,
+          .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
           .qkv_bias = row.qkv_bias,
           .output_bias = row.output_bias,
           .qk_norm = row.qk_norm,
@@ -104,6 +106,13 @@ Architecture architecture_named(std::string_view name) {
   return static_cast<Architecture>(row - architectures.begin());
 }
 
+std::string architectures_with_experts() {
+  std::string names;
+  for (const ArchitectureRow& row : architectures)
+    if (row.experts) names += format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
 nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
   const TensorNames& names = m.row().names;
   return {.vocabulary = m.vocabulary,
@@ -120,7 +129,7 @@ nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   nn::BlockConfig block;
   block.norm1 = norm(m, at(names.attention_norm));
   block.norm2 = norm(m, at(names.feed_forward_norm));
-  block.attention = attention(m, at);
+  block.attention = attention(m, layer, at);
   block.mlp = feed_forward(m, at);
   if (m.is_moe(layer)) block.moe = moe_config(m, at);
   return block;

@@ -78,11 +78,23 @@ std::int64_t active_matrix_parameter_count(const ModelConfig& m) {
   return blocks.all - blocks.experts + used + count_embedding_and_head(m).head.all;
 }
 
+namespace {
+
+// Twice the keys that a query of this layer sees in the mean: the whole sequence, or for
+// a window w of S positions 2 w - w^2 / S.
+double seen_twice(const ModelConfig& m, std::int64_t layer) {
+  const auto S = static_cast<double>(m.sequence),
+             w = static_cast<double>(m.window_of(layer));
+  return w == 0 || w >= S ? S : 2 * w - w * w / S;
+}
+
+}  // namespace
+
 FlopsPerToken flops_per_token(const ModelConfig& m) {
   const auto N = static_cast<double>(active_matrix_parameter_count(m));
-  const auto attention = static_cast<double>(m.layers) *
-                         static_cast<double>(m.heads * m.head_width()) *
-                         static_cast<double>(m.sequence);
+  double seen = 0;
+  for (std::int64_t layer = 0; layer < m.layers; ++layer) seen += seen_twice(m, layer);
+  const double attention = static_cast<double>(m.heads * m.head_width()) * seen;
   return {6.0 * N + 12.0 * attention, 6.0 * N + 6.0 * attention};
 }
 

@@ -23,6 +23,10 @@ enum class Transform : std::uint8_t { copy, transpose };
 struct ConfigKeys {
   std::string_view layers, hidden, heads, kv_heads, head_width, feed_forward, positions;
   std::string_view norm_eps, activation, experts, top_k;
+  // Width of an expert, where it is not that of feed-forwards; whether the weights of a
+  // token's experts are made to sum to 1.
+  std::string_view expert_feed_forward{}, normalise{};
+  std::string_view experts_too{};  // another name of `experts`, which some versions write
 };
 
 // What an absent key means. 0 of kv_heads: as many as heads; of head_width: hidden /
@@ -32,10 +36,16 @@ struct ConfigDefaults {
   std::int64_t positions, window;
   double norm_eps, rope_theta;
   bool tied;
+  std::int64_t experts = 8, top_k = 2, expert_feed_forward = 0;
 };
 
-// How a window over the last positions is asked for.
-enum class WindowRule : std::uint8_t { none, whenever_given, by_flag };
+// How a window over the last positions is asked for: by sliding_window, and ...
+struct WindowRule {
+  bool exists = false;
+  bool by_flag = false;     // only with use_sliding_window
+  bool by_layer = false;    // in the layers that layer_types names, else in all, ...
+  bool from_layer = false;  // ... or in those from max_window_layers on
+};
 
 // A key that changes the model when it has another value than this JSON text.
 struct NeutralKey {
@@ -102,6 +112,13 @@ inline constexpr ConfigDefaults llama_defaults = {.vocabulary = 32000,
                                                   .rope_theta = 10000,
                                                   .tied = false};
 
+inline constexpr WindowRule no_window = {};
+inline constexpr WindowRule window_in_all = {.exists = true};
+inline constexpr WindowRule window_by_flag = {.exists = true, .by_flag = true};
+inline constexpr WindowRule window_by_layer = {.exists = true, .by_layer = true};
+inline constexpr WindowRule window_from_layer = {
+    .exists = true, .by_flag = true, .by_layer = true, .from_layer = true};
+
 constexpr ConfigDefaults mistral_defaults() {
   ConfigDefaults d = llama_defaults;
   d.kv_heads = 8;
@@ -159,7 +176,8 @@ inline constexpr std::array<std::string_view, 2> gpt2_buffers = {".attn.bias",
 
 constexpr HuggingFaceRow like_llama(std::string_view type, std::string_view class_name,
                                     Architecture architecture,
-                                    const ConfigDefaults& defaults, WindowRule window) {
+                                    const ConfigDefaults& defaults,
+                                    const WindowRule& window) {
   return {.model_type = type,
           .class_name = class_name,
           .architecture = architecture,
@@ -176,15 +194,39 @@ constexpr HuggingFaceRow like_llama(std::string_view type, std::string_view clas
 
 constexpr HuggingFaceRow mixtral() {
   HuggingFaceRow row = like_llama("mixtral", "MixtralForCausalLM", Architecture::mixtral,
-                                  mixtral_defaults(), WindowRule::whenever_given);
+                                  mixtral_defaults(), window_in_all);
   row.keys = mixtral_keys();
   row.neutral = mixtral_neutral;
   return row;
 }
 
+inline constexpr std::array qwen3_moe_neutral = {NeutralKey{"attention_bias", "false"},
+                                                 NeutralKey{"decoder_sparse_step", "1"},
+                                                 NeutralKey{"mlp_only_layers", "[]"}};
+
+constexpr HuggingFaceRow qwen3_moe() {
+  ConfigDefaults d = qwen_defaults(0);
+  d.layers = 24;
+  d.hidden = 2048;
+  d.kv_heads = 4;
+  d.feed_forward = 6144;
+  d.experts = 128;
+  d.top_k = 8;
+  d.expert_feed_forward = 768;
+  HuggingFaceRow row = like_llama("qwen3_moe", "Qwen3MoeForCausalLM",
+                                  Architecture::qwen3_moe, d, window_by_flag);
+  row.keys.experts = "num_experts";
+  row.keys.experts_too = "num_local_experts";
+  row.keys.top_k = "num_experts_per_tok";
+  row.keys.expert_feed_forward = "moe_intermediate_size";
+  row.keys.normalise = "norm_topk_prob";
+  row.neutral = qwen3_moe_neutral;
+  return row;
+}
+
 constexpr HuggingFaceRow gpt2() {
-  HuggingFaceRow row = like_llama("gpt2", "GPT2LMHeadModel", Architecture::gpt2,
-                                  gpt2_defaults, WindowRule::none);
+  HuggingFaceRow row =
+      like_llama("gpt2", "GPT2LMHeadModel", Architecture::gpt2, gpt2_defaults, no_window);
   row.base = "transformer.";
   row.activation = "gelu_new";
   row.same_activation = "gelu_pytorch_tanh";
@@ -197,18 +239,24 @@ constexpr HuggingFaceRow gpt2() {
 
 }  // namespace hugging_face
 
-// The first row of an architecture is the one that is written for it.
+// The first row of an architecture that can say its window is the one that is written.
 inline constexpr std::array hugging_face_rows = {
     hugging_face::like_llama("llama", "LlamaForCausalLM", Architecture::llama,
-                             hugging_face::llama_defaults, WindowRule::none),
+                             hugging_face::llama_defaults, hugging_face::no_window),
     hugging_face::like_llama("mistral", "MistralForCausalLM", Architecture::llama,
                              hugging_face::mistral_defaults(),
-                             WindowRule::whenever_given),
+                             hugging_face::window_in_all),
+    hugging_face::like_llama("ministral", "MinistralForCausalLM", Architecture::llama,
+                             hugging_face::mistral_defaults(),
+                             hugging_face::window_by_layer),
     hugging_face::like_llama("qwen2", "Qwen2ForCausalLM", Architecture::qwen2,
-                             hugging_face::qwen_defaults(0), WindowRule::by_flag),
+                             hugging_face::qwen_defaults(0),
+                             hugging_face::window_from_layer),
     hugging_face::like_llama("qwen3", "Qwen3ForCausalLM", Architecture::qwen3,
-                             hugging_face::qwen_defaults(128), WindowRule::by_flag),
+                             hugging_face::qwen_defaults(128),
+                             hugging_face::window_from_layer),
     hugging_face::mixtral(),
+    hugging_face::qwen3_moe(),
     hugging_face::gpt2()};
 
 // How the model's tensor of this name lies in a folder of the family.

@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/rope.hpp"
 #include "kernels/router.hpp"
@@ -28,6 +31,10 @@ struct MoeSettings {
   double bias_update_rate = 0;  // ... moved by this much after each step
 };
 
+// The words of ModelConfig::layer_types, as in transformers.
+inline constexpr std::string_view full_attention = "full_attention",
+                                  sliding_attention = "sliding_attention";
+
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
   std::int64_t layers = 0;
@@ -38,13 +45,16 @@ struct ModelConfig {
   std::int64_t feed_forward = 0;    // F
   std::int64_t vocabulary = 0;      // V
   std::int64_t sequence = 0;        // S; for gpt2 also the number of learned positions
+  std::int64_t window = 0;  // positions that attention sees, itself the last; 0: all
+  // Of each layer, which kind of attention it has; empty: all have the window.
+  std::vector<std::string> layer_types{};
   double rope_theta = 10000.0;
   kernels::RopeScaling rope_scaling{};
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
   double logit_cap = 0;             // logits x are cap tanh(x / cap); 0: as they are
-  MoeSettings moe{};                // of mixtral and deepseek_moe
+  MoeSettings moe{};                // of architectures with experts
   // Of feed-forwards and experts; without one the architecture's.
   std::optional<nn::Activation> own_activation{};
 
@@ -58,6 +68,13 @@ struct ModelConfig {
   }
   std::int64_t expert_width() const {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
+  }
+
+  // The window of this layer, 0 where it sees all positions.
+  std::int64_t window_of(std::int64_t layer) const {
+    if (layer_types.empty()) return window;
+    return layer_types.at(static_cast<std::size_t>(layer)) == sliding_attention ? window
+                                                                                : 0;
   }
 
   std::int64_t head_width() const {

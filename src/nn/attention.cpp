@@ -131,14 +131,21 @@ Attention::Columns Attention::columns(const TensorView& fused_TE) const {
   return {fused_TE.columns(0, q), fused_TE.columns(q, kv), fused_TE.columns(q + kv, kv)};
 }
 
-kernels::AttentionShape Attention::shape(const Pass& pass) const {
-  return {pass.microbatch.batch,
-          pass.microbatch.sequence,
-          heads_.count(),
-          kv_heads_.count(),
-          head_width_,
-          1.0 / std::sqrt(static_cast<double>(head_width_)),
-          kv_head_};
+kernels::AttentionShape Attention::shape(Pass& pass) const {
+  kernels::AttentionShape shape{pass.microbatch.batch,
+                                pass.microbatch.sequence,
+                                heads_.count(),
+                                kv_heads_.count(),
+                                head_width_,
+                                1.0 / std::sqrt(static_cast<double>(head_width_)),
+                                kv_head_};
+  if (config_.window > 0) {
+    shape.first_T =
+        pass.scratch.take(DType::i32, {pass.tokens()}, "attention.window starts");
+    kernels::window_starts(pass.stream, pass.microbatch.positions_T, config_.window,
+                           shape.first_T);
+  }
+  return shape;
 }
 
 void Attention::norm_heads(Pass& pass, Saved& saved) const {
@@ -185,6 +192,7 @@ void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
   const Columns in = columns(saved.qkv_TE);
   saved.o_TE = arena.take(dtype, {T, H * head_width_}, "attention.o");
   saved.lse_TH = arena.take(accumulator_of(dtype), {T, H}, "attention.lse");
+  const ArenaScope scope(pass.scratch);
   pass.attention.forward(pass.stream, pass.scratch, shape(pass), in.q_THK, in.k_TGK,
                          in.v_TGK, saved.o_TE, saved.lse_TH);
 }

@@ -18,6 +18,7 @@ struct AttentionConfig {
   std::int64_t kv_heads = 0;    // G, divides H
   std::int64_t head_width = 0;  // K
   bool rotary = false;
+  std::int64_t window = 0;  // positions that a query sees, itself the last; 0: all
   bool qkv_bias = false, output_bias = false;
   bool qk_norm = false;  // RMSNorm of each head's query and key before they are rotated
   double norm_eps = 1e-5;
@@ -62,7 +63,8 @@ class Attention {
  private:
   struct Columns;  // of q, k and v in a fused buffer
   Columns columns(const TensorView& fused_TE) const;
-  kernels::AttentionShape shape(const Pass& pass) const;
+  // With the first positions of windows, if any, in pass.scratch.
+  kernels::AttentionShape shape(Pass& pass) const;
   // qkv -> o, lse, which are taken from `arena`.
   void attend(Pass& pass, Arena& arena, Saved& saved) const;
   // The norms of heads, in place in the columns of q and k.

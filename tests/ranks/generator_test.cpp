@@ -138,6 +138,16 @@ TEST(Generator, Qwen3LogitsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(qwen3, qwen3);
 }
 
+TEST(Generator, WindowsAreThoseOfTheWholeSequence) {
+  model::ModelConfig window = tiny(model::Architecture::llama);
+  window.window = 3;
+  compare_with_whole_sequence(window, window);
+  window.layer_types.assign(static_cast<std::size_t>(window.layers),
+                            std::string(model::sliding_attention));
+  window.layer_types.front() = model::full_attention;
+  compare_with_whole_sequence(window, window);
+}
+
 // Experts of a capacity below their share pass tokens by in training. In generation they
 // take all: which ones would depend on how the text is cut into pieces.
 TEST(Generator, ExpertsTakeAllTokens) {

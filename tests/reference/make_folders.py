@@ -44,6 +44,13 @@ CASES = {
     "qwen3": case("Qwen3", theta=1e6, head_dim=10, shards=2),
     "mixtral": case("Mixtral", theta=1e6, sliding_window=None, num_local_experts=6,
                     num_experts_per_tok=2, shards=2),
+    "mistral_window": case("Mistral", sliding_window=5),
+    "ministral": case("Ministral", sliding_window=3, num_hidden_layers=3, head_dim=6, layer_types=[
+        "full_attention", "sliding_attention", "full_attention"]),
+    "qwen2_window": case("Qwen2", use_sliding_window=True, sliding_window=4,
+                         max_window_layers=1),
+    "qwen3_moe": case("Qwen3Moe", head_dim=8, num_experts=5, num_experts_per_tok=2,
+                      moe_intermediate_size=12, norm_topk_prob=True, shards=2),
     "gpt2": case("GPT2", tie_word_embeddings=True),
     "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
 }

@@ -24,7 +24,8 @@ from transformers.models.mixtral import modeling_mixtral
 try:  # not in the versions that made the older files
     from transformers.models.qwen2 import modeling_qwen2
     from transformers.models.qwen3 import modeling_qwen3
-    QWEN = (modeling_qwen2, modeling_qwen3)
+    from transformers.models.qwen3_moe import modeling_qwen3_moe
+    QWEN = (modeling_qwen2, modeling_qwen3, modeling_qwen3_moe)
 except ImportError:
     QWEN = ()
 
@@ -58,10 +59,11 @@ def qwen(version, seed, rope_theta, **settings):
         return None
     kind = getattr(transformers, f"Qwen{version}ForCausalLM")
     config = getattr(transformers, f"Qwen{version}Config")
-    return seed, kind, config(
-        max_position_embeddings=SEQUENCE, rms_norm_eps=1e-6, attention_dropout=0.0,
-        use_sliding_window=False, attn_implementation="eager",
-        rope_parameters={"rope_type": "default", "rope_theta": rope_theta}, **settings)
+    return seed, kind, config(**{
+        "max_position_embeddings": SEQUENCE, "rms_norm_eps": 1e-6, "attention_dropout": 0.0,
+        "use_sliding_window": False, "attn_implementation": "eager",
+        "experts_implementation": "eager",
+        "rope_parameters": {"rope_type": "default", "rope_theta": rope_theta}, **settings})
 
 
 CASES = {
@@ -90,6 +92,17 @@ CASES = {
         3, 7, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
         num_key_value_heads=1, head_dim=10, intermediate_size=20, vocab_size=67,
         rope_theta=1e6, tie_word_embeddings=False),
+    "qwen3_window": qwen(
+        3, 8, num_hidden_layers=3, hidden_size=24, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=6, intermediate_size=20, vocab_size=67,
+        rope_theta=1e4, tie_word_embeddings=True, use_sliding_window=True, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+    "qwen3_moe": qwen(
+        "3Moe", 9, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=8, intermediate_size=28, moe_intermediate_size=12,
+        num_experts=6, num_experts_per_tok=2, norm_topk_prob=False, vocab_size=67,
+        rope_theta=1e4, tie_word_embeddings=False, use_sliding_window=True,
+        sliding_window=7),
 }
 
 
@@ -156,12 +169,27 @@ def evaluate(model, inputs, targets):
     return logits, loss
 
 
+def unpacked(tensors):
+    """From version 5 on a layer's experts are two tensors; folders have three for each."""
+    for name, tensor in tensors.items():
+        if name.endswith("experts.gate_up_proj"):
+            for i, (gate, up) in enumerate(t.chunk(2) for t in tensor):
+                at = name.removesuffix("gate_up_proj") + f"{i}."
+                yield at + "gate_proj.weight", gate
+                yield at + "up_proj.weight", up
+        elif name.endswith("experts.down_proj"):
+            for i, down in enumerate(tensor):
+                yield name.removesuffix("down_proj") + f"{i}.down_proj.weight", down
+        else:
+            yield name, tensor
+
+
 def as_out_in(model, tensors):
     """GPT-2's Conv1D keeps [in, out]; every file here has [out, in]."""
     transposed = {name + ".weight" for name, module in model.named_modules()
                   if isinstance(module, transformers.pytorch_utils.Conv1D)}
     return {name: (tensor.t() if name in transposed else tensor).detach().numpy().copy()
-            for name, tensor in tensors.items()}
+            for name, tensor in unpacked(tensors)}
 
 
 def weights_of(model):
@@ -254,6 +282,8 @@ def write_config(file, config):
         file[f"config/{key}"] = np.array([value])
     for key, value in texts.items():
         file.attrs[key] = np.bytes_(value)
+    if config.model_type in ("qwen3", "qwen3_moe"):
+        file["config.json"] = np.frombuffer(config.to_json_string().encode(), np.uint8)
 
 
 def write_case(path, seed, kind, config):

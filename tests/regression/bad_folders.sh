@@ -39,7 +39,9 @@ bad 65 '"longrope"' llama edit 's/"llama3"/"longrope"/' config.json
 bad 65 "'rope_theta' is missing" llama edit '/"rope_theta"/d;s/"original_max_position_embeddings": 8,/"original_max_position_embeddings": 8,/' config.json
 bad 65 "'attention_bias' = true" llama edit 's/"attention_bias": false/"attention_bias": true/' config.json
 bad 65 "'hidden_act'" llama edit 's/"silu"/"gelu"/' config.json
-bad 65 "'sliding_window' = 5 is shorter" mistral edit 's/"sliding_window": null/"sliding_window": 5/' config.json
+bad 65 "'sliding_window'" mistral edit 's/"sliding_window": null/"sliding_window": -5/' config.json
+bad 65 "'layer_types'.* is no list of 3 layers" ministral edit '0,/"full_attention",/s///' config.json
+bad 65 "'decoder_sparse_step' = 2" qwen3_moe edit 's/"decoder_sparse_step": 1/"decoder_sparse_step": 2/' config.json
 bad 65 "layer_types" qwen2 edit 's/full_attention/linear_attention/' config.json
 bad 65 "'num_key_value_heads' = 3 must divide" llama edit 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' config.json
 bad 65 'model.layers.2.input_layernorm.weight.* is missing' llama edit 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' config.json

@@ -13,7 +13,8 @@ not_close() { ! "$H5_COMPARE" "$1" "$2" 1e-4; }
 
 # 1. Logits are those of transformers. In fp32 2e-5 is some 100 roundings of 6e-8 in a row
 # of sums of 40 terms; in bf16 a rounding is 4e-3, and blocks add up.
-for name in llama llama_yarn llama_linear mistral qwen2 qwen3 mixtral gpt2 gpt2_untied; do
+for name in llama llama_yarn llama_linear mistral mistral_window ministral qwen2 qwen2_window \
+  qwen3 qwen3_moe mixtral gpt2 gpt2_untied; do
   limit=2e-5
   [ "$name" = llama_linear ] && limit=3e-2
   run 1 evaluate $name tokens.h5 --logits "$work/$name.h5"
@@ -22,7 +23,7 @@ for name in llama llama_yarn llama_linear mistral qwen2 qwen3 mixtral gpt2 gpt2_
 done
 
 # 2. To a checkpoint, and back: the same bytes.
-for name in llama llama_linear qwen2 mixtral gpt2; do
+for name in llama llama_linear ministral qwen2 mixtral qwen3_moe gpt2; do
   run 1 convert $name "$work/$name.ck"
   check "$name becomes a checkpoint" test "$status" = 0
   run 2 convert "$work/$name.ck" "$work/$name.out" --shard-bytes 9000

@@ -92,10 +92,25 @@ precision.compute = "fp64"
     set("model.kv_heads", "2");
     set("model.head_width", model == "qwen3" ? "6" : "32");
     if (model == "qwen3-wide") set("model.logit_cap", "0.2");
+  } else if (model == "window") {  // shorter than a context rank's part, and longer
+    set("model.kv_heads", "4");
+    set("model.window", "5");
+    set("model.layer_types",
+        R"(["sliding_attention", "full_attention", "sliding_attention",
+            "sliding_attention", "full_attention", "sliding_attention",
+            "sliding_attention"])");
   } else if (model == "groups") {
     set("optimizer.groups",
         "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.0001 "
         "weight_decay=0\", \"model.layers.1.* weight_decay=0.3\"]");
+  } else if (model == "qwen3_moe") {
+    set("model.architecture", "\"qwen3_moe\"");
+    set("model.kv_heads", "2");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.normalise", "false");
+    set("model.moe.expert_feed_forward", "19");
+    set("model.moe.dense_layers", "1");
   } else if (model == "mixtral" || model == "deepseek") {
     set("model.architecture", model == "mixtral" ? "\"mixtral\"" : "\"deepseek_moe\"");
     set("model.moe.experts", "12");

@@ -80,6 +80,21 @@ __global__ void count_below(const std::int32_t* positions, std::int64_t n, Chunk
   }
 }
 
+Grid grid_of_positions(const Stream& stream, std::int64_t n) {
+  constexpr int threads = 256;
+  return {{striding_blocks(stream, n, threads)}, {threads}};
+}
+
+__global__ void starts_of_windows(const std::int32_t* positions, std::int64_t n,
+                                  std::int64_t window, std::int32_t* first) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; t < n;
+       t += stride) {
+    const std::int64_t start = positions[t] - window + 1;
+    first[t] = static_cast<std::int32_t>(start > 0 ? start : 0);
+  }
+}
+
 }  // namespace
 
 bool attention_on_tensor_cores(std::int64_t width, std::span<const TensorView> tensors) {
@@ -178,10 +193,17 @@ void count_positions_below(Stream& stream, const TensorView& positions_T,
     list.begin[list.count] = chunk.begin;
     list.end[list.count++] = chunk.end;
   }
-  constexpr int threads = 256;
   const std::int64_t n = positions_T.elements();
-  launch(stream, Grid{{striding_blocks(stream, n, threads)}, {threads}}, count_below,
+  launch(stream, grid_of_positions(stream, n), count_below,
          positions_T.data<std::int32_t>(), n, list, counts_T.data<std::int32_t>());
+}
+
+void window_starts(Stream& stream, const TensorView& positions_T, std::int64_t window,
+                   const TensorView& first_T) {
+  const std::int64_t n = positions_T.elements();
+  if (n == 0) return;
+  launch(stream, grid_of_positions(stream, n), starts_of_windows,
+         positions_T.data<std::int32_t>(), n, window, first_T.data<std::int32_t>());
 }
 
 }  // namespace trireme::kernels::cuda

@@ -43,7 +43,7 @@ TEST(FolderConfig, AbsentKeysAreThoseOfTheClass) {
   const std::string bare = R"({"rope_theta":1e4,"model_type":")";
   const auto mistral = parse(bare + R"(mistral"})");
   EXPECT_EQ(mistral.model.kv_heads, 8);
-  EXPECT_EQ(mistral.window, 4096);
+  EXPECT_EQ(mistral.model.window, 4096);
   EXPECT_EQ(mistral.model.architecture, model::Architecture::llama);
   EXPECT_EQ(parse(bare + R"(llama"})").model.kv_heads, 32);
   EXPECT_EQ(parse(bare + R"(qwen3","hidden_size":1024})").model.own_head_width, 128);
@@ -55,10 +55,13 @@ TEST(FolderConfig, AbsentKeysAreThoseOfTheClass) {
   EXPECT_TRUE(gpt2.model.tie_embeddings);
   EXPECT_FALSE(parse(bare + R"(qwen2"})").model.tie_embeddings);
   EXPECT_EQ(parse(bare + R"(mixtral"})").model.moe.experts, 8);
-  EXPECT_EQ(parse(bare + R"(mixtral"})").window, 0);
-  EXPECT_EQ(parse(bare + R"(qwen2","sliding_window":8})").window, 0);
-  EXPECT_EQ(
-      parse(bare + R"(qwen2","sliding_window":8,"use_sliding_window":true})").window, 8);
+  EXPECT_EQ(parse(bare + R"(mixtral"})").model.window, 0);
+  EXPECT_EQ(parse(bare + R"(qwen2","sliding_window":8})").model.window, 0);
+  const auto qwen2 = parse(
+      bare +
+      R"(qwen2","sliding_window":8,"use_sliding_window":true,"num_hidden_layers":30})");
+  EXPECT_EQ(qwen2.model.window_of(27), 0) << "max_window_layers is 28";
+  EXPECT_EQ(qwen2.model.window_of(28), 8);
 }
 
 TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
@@ -107,10 +110,49 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
   }
 }
 
-TEST(FolderConfig, AShortWindowIsRefused) {
-  const auto config = parse(llama(R"("sliding_window":16)", "mistral"));
-  EXPECT_THROW(check_window(config, 17, "c"), Error);
-  check_window(config, 16, "c");
+// Windows as text, layer by layer, and written again.
+TEST(FolderConfig, WindowsAreThoseOfTheClass) {
+  struct Case {
+    std::string type, more;
+    std::array<std::int64_t, 3> windows;
+  };
+  const std::string three = R"("num_hidden_layers":3,)";
+  const std::string mixed =
+      R"("layer_types":["full_attention","sliding_attention","full_attention"],)";
+  const std::array cases = {
+      Case{"llama", R"("sliding_window":5)", {0, 0, 0}},
+      Case{"mistral", R"("sliding_window":5)", {5, 5, 5}},
+      Case{"mistral", R"("sliding_window":null)", {0, 0, 0}},
+      Case{"ministral", mixed + R"("sliding_window":5)", {0, 5, 0}},
+      Case{"ministral", R"("sliding_window":5)", {5, 5, 5}},
+      Case{"qwen2", mixed + R"("sliding_window":5)", {0, 0, 0}},
+      Case{"qwen2", mixed + R"("use_sliding_window":true,"sliding_window":5)", {0, 5, 0}},
+      Case{"qwen3",
+           R"("use_sliding_window":true,"sliding_window":5,"max_window_layers":2)",
+           {0, 0, 5}},
+      Case{"qwen3_moe", R"("use_sliding_window":true,"sliding_window":5)", {5, 5, 5}},
+      Case{"mixtral", R"("sliding_window":5)", {5, 5, 5}},
+  };
+  for (const auto& [type, more, windows] : cases) {
+    const std::string two = R"("num_hidden_layers":2,)";
+    std::string text = llama(more, type);
+    text.replace(text.find(two), two.size(), three);
+    const auto model = parse(text).model;
+    const auto again = parse(folder_config_text(model, DType::f32, "")).model;
+    for (std::int64_t layer = 0; layer < 3; ++layer) {
+      const auto expected = windows[static_cast<std::size_t>(layer)];
+      EXPECT_EQ(model.window_of(layer), expected) << text << layer;
+      EXPECT_EQ(again.window_of(layer), expected) << text << layer;
+    }
+  }
+  for (const auto* wrong :
+       {R"("layer_types":["full_attention"],"sliding_window":5)",
+        R"("layer_types":["chunked_attention","full_attention"])", R"("layer_types":7)",
+        R"("sliding_window":-1)", R"("sliding_window":"all")"})
+    EXPECT_THROW(parse(llama(wrong, "ministral")), Error) << wrong;
+  EXPECT_THROW(
+      parse(llama(R"("layer_types":["full_attention","sliding_attention"])", "mistral")),
+      Error);
 }
 
 TEST(FolderConfig, UnknownKeysSurvive) {

@@ -195,6 +195,13 @@ TEST(Stage, QwenHasItsKnownSizes) {
   // 12 L times the width of all heads, which is twice that of the model.
   EXPECT_DOUBLE_EQ(model::flops_per_token(qwen).full,
                    6.0 * 596049920 + 12.0 * 28 * 2048 * 4096);
+  // 1024 positions, and of them the first 1024 see fewer: S w - w (w - 1) / 2 pairs, of
+  // which twice the mean is 2 w - w^2 / S but for a half pair a token.
+  qwen.window = 1024;
+  qwen.layer_types.assign(28, std::string(model::sliding_attention));
+  qwen.layer_types[3] = model::full_attention;
+  EXPECT_DOUBLE_EQ(model::flops_per_token(qwen).full,
+                   6.0 * 596049920 + 12.0 * 2048 * (27 * (2048 - 256) + 4096));
 }
 
 // The meta device predicts exactly what the host allocates, and a step allocates nothing.

@@ -209,6 +209,13 @@ struct AttentionCase {
   }
 
   // Cuts the sequences into documents of 1 to `longest` positions.
+  void see_window(std::int64_t window) {
+    first_keys = buffer(DType::i32, {rows});
+    for (std::int64_t t = 0; t < rows; ++t)
+      first_keys.view().data<std::int32_t>()[t] = static_cast<std::int32_t>(
+          std::max<std::int64_t>(t % shape.sequence - window + 1, 0));
+    shape.first_T = first_keys.view();
+  }
   void cut_documents(std::int64_t longest) {
     first_keys = buffer(DType::i32, {rows});
     const Random random(23, static_cast<std::uint64_t>(longest));

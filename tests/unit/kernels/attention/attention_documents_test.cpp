@@ -223,5 +223,21 @@ TEST(CountPositionsBelow, CountsInChunks) {
     EXPECT_EQ(counts.view().data<std::int32_t>()[i], below[i]) << i;
 }
 
+// A window is what documents that begin at its first positions are, on every device.
+TEST(WindowStarts, AreThePositionsBeforeEachQuery) {
+  const Buffer positions = buffer(DType::i32, {6}), first = buffer(DType::i32, {6});
+  const std::int32_t at[] = {0, 1, 2, 3, 1000000000, 2147483647};
+  const std::int32_t of_three[] = {0, 0, 0, 1, 999999998, 2147483645};
+  std::copy(std::begin(at), std::end(at), positions.view().data<std::int32_t>());
+  OnDevice on({&positions, &first});
+  kernels::window_starts(on.stream, on(positions.view()), 3, on(first.view()));
+  on.copy_back();
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_EQ(first.view().data<std::int32_t>()[i], of_three[i]) << i;
+  EXPECT_THROW(
+      kernels::window_starts(on.stream, on(positions.view()), 0, on(first.view())),
+      Error);
+}
+
 }  // namespace
 }  // namespace trireme::test

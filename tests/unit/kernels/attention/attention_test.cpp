@@ -153,8 +153,10 @@ Buffer positions(const TensorView& view, std::int64_t B, std::int64_t from,
 // Feeds positions in pieces that end at `ends` to the cache; each piece must give the
 // rows that attention on the whole gives. Sums are taken in another order: two roundings.
 template <class T>
-void expect_cached(const AttentionShape& shape, const std::vector<std::int64_t>& ends) {
+void expect_cached(const AttentionShape& shape, const std::vector<std::int64_t>& ends,
+                   std::int64_t window = 0) {
   AttentionCase<T> x(shape);
+  if (window > 0) x.see_window(window);
   x.forward();
   Cache<T> cache(x, shape.sequence + 3);
   std::int64_t past = 0;
@@ -165,7 +167,13 @@ void expect_cached(const AttentionShape& shape, const std::vector<std::int64_t>&
     const Buffer q = positions<T>(x.q(), shape.batch, past, end);
     const Buffer expected = positions<T>(x.o(), shape.batch, past, end);
     const Buffer o = buffer(dtype_of<T>, q.view().shape());
-    OnDevice on({&q, &cache.keys, &cache.values, &o});
+    const Buffer first =
+        window > 0 ? positions<std::int32_t>(
+                         x.shape.first_T.reshape({x.shape.first_T.elements(), 1}),
+                         shape.batch, past, end)
+                   : buffer(DType::i32, {0, 1});
+    OnDevice on({&q, &cache.keys, &cache.values, &o, &first});
+    if (window > 0) piece.first_T = on(first.view()).reshape({first.view().elements()});
     kernels::attention_cached(on.stream, on.scratch, piece, past, on(q.view()),
                               on(cache.keys.view()), on(cache.values.view()),
                               on(o.view()));
@@ -181,6 +189,11 @@ TYPED_TEST(Attention, CachedRowByRow) {
   std::vector<std::int64_t> ends;
   for (std::int64_t end = 1; end <= 131; ++end) ends.push_back(end);
   expect_cached<TypeParam>(attention_shape(2, 131, 20, 2, {1, 0, 1}), ends);
+}
+
+TYPED_TEST(Attention, CachedInAWindow) {
+  expect_cached<TypeParam>(attention_shape(2, 140, 20, 2, {1, 0, 1}),
+                           {1, 2, 3, 70, 71, 72, 139, 140}, 7);
 }
 
 TYPED_TEST(Attention, CachedInPieces) {
