@@ -175,6 +175,7 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
                        const ActionGraphs::Work& kernels) {
   const bool reduces = reduces_ && action.microbatch == last_backward_;
   if (!graphs_ || !work.training || reduces) return kernels(store_);
+  store_.wait_for_weights();  // a launched graph fetches none
   const std::int64_t slot =
       memory_[to_size(action.chunk)].slots[to_size(action.microbatch)];
   graphs_->run(stream, action.kind, slot, store_, kernels);
