@@ -1,4 +1,4 @@
-// precision.keep_weight_codes: FP8 codes made once a step give the bits of those made
+// FP8 codes of weights that are made once a step give the bits of codes made anew.
 // anew.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/profile.hpp"
@@ -63,7 +63,8 @@ Trained trained(const config::RunConfig& config) {
 
 class WeightCodes : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, WeightCodes,
-                         testing::Values("te_delayed", "te_current", "te_blocks", "mxfp8"));
+                         testing::Values("te_delayed", "te_current", "te_blocks",
+                                         "mxfp8"));
 
 TEST_P(WeightCodes, GiveTheSameBits) {
   for (const Words& mesh : {Words{"parallel.sharding_strategy=ZERO1"},

@@ -43,7 +43,7 @@ TEST(NcclMemory, GroupsWithoutAUserHaveNone) {
   // The world, replicas, tensor, shards, copies, and tensor with shards; then no
   // replicas.
   expect_count(shape, {.shard = 2}, 6, 2);
-  expect_count(shape, {.shard = 2}, 5, 2, {.replicas = false});
+  expect_count(shape, {.shard = 2}, 5, 2, {.replicas = false, .expert_replicas = false});
   // Those that hold the same experts hold the same shards of them, which has a use.
   expect_count({.data = 8}, {.expert = 4}, 3, 0, {.expert_replicas = false});
 }
