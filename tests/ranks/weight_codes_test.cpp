@@ -1,5 +1,4 @@
 // FP8 codes of weights that are made once a step give the bits of codes made anew.
-// anew.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/profile.hpp"
 #include "plan/plan.hpp"
