@@ -47,8 +47,12 @@ Handle DeviceGroup::start(const Call& call, Stream& stream, const TensorView& fr
       name_of(call.kind), name(), device_.index);
   const bool is_message =
       call.kind == Collective::send || call.kind == Collective::receive;
-  DeviceTransport& transport = is_message && through_host_ ? *through_host_ : *transport_;
-  return transport.start(call, stream, from, to);
+  DeviceTransport* const transport =
+      is_message && through_host_ ? through_host_.get() : transport_.get();
+  require(transport != nullptr,
+          "{} on axis '{}': the mesh was made without this group's tensors on GPUs",
+          name_of(call.kind), name());
+  return transport->start(call, stream, from, to);
 }
 
 }  // namespace trireme::comm

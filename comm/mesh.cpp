@@ -3,6 +3,7 @@
 #include "comm/mesh.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/meta_group.hpp"
 #include "comm/mpi/split.hpp"
@@ -117,8 +118,18 @@ void Mesh::make_groups(const Maker& make) {
        end && stage == last ? 1 : 0, end ? 2 : 1);
 }
 
+bool GroupUse::of(std::string_view group) const {
+  const std::pair<std::string_view, bool> named[] = {
+      {name_of(Axis::pipeline), pipeline},  {name_of(Axis::data), data},
+      {name_of(Axis::context), context},    {"replicas", replicas},
+      {"expert replicas", expert_replicas}, {"embedding", embedding}};
+  for (const auto& [name, used] : named)
+    if (name == group) return used;
+  return true;
+}
+
 Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device device,
-           Transport transport)
+           Transport transport, const GroupUse& use)
     : shape_(shape),
       folding_(folding),
       rank_(world.rank()),
@@ -132,7 +143,10 @@ Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device 
     if (!split) return make_meta_group(name, 0, 1);
     const Links links = links_of(name);
     return split_group(world, name, color, rank,
-                       {.device = device, .transport = transport, .links = links});
+                       {.device = device,
+                        .transport = transport,
+                        .links = links,
+                        .collectives = use.of(name)});
   });
 }
 

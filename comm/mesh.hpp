@@ -43,15 +43,28 @@ struct Folding {
   bool operator==(const Folding&) const = default;
 };
 
+// Which groups bring tensors of GPUs together; sends between neighbours do not count, nor
+// do tensors of the host. A group that does not gets no communicator of NCCL, which takes
+// some hundred MB of a GPU. Groups that are not named here always have a use.
+struct GroupUse {
+  bool pipeline = true, data = true, context = true;
+  bool replicas = true, expert_replicas = true;
+  bool embedding = true;
+
+  bool of(std::string_view group) const;
+};
+
 // One group per axis: the ranks that differ in that coordinate only; and the groups that
 // are folded from the axes.
 class Mesh {
  public:
   // Collective over the world. With a GPU as `device`, tensors of its groups may lie on
-  // it, and go over `transport` (choose_transport()). Throws Error(resources) unless
-  // shape.size() == world.size(), and for NCCL in a build without it.
+  // it, and go over `transport` (choose_transport()), in the groups that `use` has, alike
+  // on all ranks. Throws Error(resources) unless shape.size() == world.size(), and for
+  // NCCL in a build without it.
   Mesh(World& world, const MeshShape& shape, const Folding& folding = {},
-       Device device = Device::host(), Transport transport = Transport::mpi);
+       Device device = Device::host(), Transport transport = Transport::mpi,
+       const GroupUse& use = {});
   // As rank `rank` of a mesh that does not exist: for planning. Collectives do nothing.
   // device and transport: what is planned for.
   static Mesh meta(const MeshShape& shape, int rank, const Folding& folding = {},

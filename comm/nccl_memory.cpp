@@ -22,33 +22,38 @@ std::int64_t NcclCount::estimated_bytes() const {
   return (communicators * std::int64_t{600} + links * std::int64_t{80}) * MiB;
 }
 
-NcclCount count_nccl(const MeshShape& shape, const Folding& folding) {
+NcclCount count_nccl(const MeshShape& shape, const Folding& folding,
+                     const GroupUse& use) {
   using Members = std::vector<int>;
   std::set<Members> lists;
   const int T = shape.tensor, replicas = shape.data * shape.context;
-  const auto add = [&](int size, const std::function<int(int)>& member) {
+  const auto add = [&](int size, const std::function<int(int)>& member,
+                       bool used = true) {
     Members members;
     for (int i = 0; i < size; ++i) members.push_back(member(i));
-    if (size > 1) lists.insert(members);
+    if (used && size > 1) lists.insert(members);
   };
   // Every `step`-th replica.
-  const auto cut = [&](int size, int step) {
-    add(size, [=](int i) { return i * step * T; });
+  const auto cut = [&](int size, int step, bool used = true) {
+    add(
+        size, [=](int i) { return i * step * T; }, used);
   };
   const int stage = replicas * T, shard = folding.shard, expert = folding.expert;
   const int expert_shard = std::max(shard / expert, 1);
   add(shape.size(), [](int i) { return i; });
-  add(shape.pipeline, [=](int i) { return i * stage; });
-  add(shape.pipeline > 1 ? 2 : 1,
-      [&](int i) { return i * (shape.pipeline - 1) * stage; });
+  add(
+      shape.pipeline, [=](int i) { return i * stage; }, use.pipeline);
+  add(
+      shape.pipeline > 1 ? 2 : 1, [&](int i) { return i * (shape.pipeline - 1) * stage; },
+      use.embedding);
   add(T, [](int i) { return i; });
-  cut(shape.data, shape.context);
-  cut(shape.context, 1);
-  cut(replicas, 1);
+  cut(shape.data, shape.context, use.data);
+  cut(shape.context, 1, use.context);
+  cut(replicas, 1, use.replicas);
   cut(shard, 1);
   cut(replicas / shard, shard);
   cut(expert, 1);
-  cut(replicas / expert, expert);
+  cut(replicas / expert, expert, use.expert_replicas);
   cut(expert_shard, expert);
   cut(replicas / expert / expert_shard, expert * expert_shard);
   add(T * shard, [=](int i) { return i % shard * T + i / shard; });

@@ -15,6 +15,7 @@ struct NcclCount {
   // An estimate: it has not been measured.
   std::int64_t estimated_bytes() const;
 };
-NcclCount count_nccl(const MeshShape& shape, const Folding& folding);
+NcclCount count_nccl(const MeshShape& shape, const Folding& folding,
+                     const GroupUse& use = {});
 
 }  // namespace trireme::comm

@@ -19,9 +19,10 @@ bool nccl_is_built();
 enum class Links : std::uint8_t { none, ring, all };
 
 // Collective over the world: each rank calls for its group of one name, which outlives
-// the transport; nullptr for a group of one rank. Throws Error(resources) in a build
-// without NCCL, Error(transport) when NCCL fails.
+// the transport; nullptr for a group of one rank, and where there is nothing to do.
+// collectives: whether it has a communicator of all ranks, or links alone. Throws
+// Error(resources) in a build without NCCL, Error(transport) when NCCL fails.
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
-                                                     Links links);
+                                                     Links links, bool collectives);
 
 }  // namespace trireme::comm

@@ -83,7 +83,7 @@ std::unique_ptr<Group> split_group(World& world, std::string name, int color, in
   const bool by_nccl = on.transport == Transport::nccl;
   std::unique_ptr<DeviceTransport> transport;
   if (by_nccl)
-    transport = make_nccl_transport(*host, on.device, on.links);
+    transport = make_nccl_transport(*host, on.device, on.links, on.collectives);
   else if (size > 1)
     transport = staged();
   return std::make_unique<DeviceGroup>(

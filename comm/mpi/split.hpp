@@ -17,6 +17,7 @@ struct GroupDevice {
   Device device = Device::host();
   Transport transport = Transport::mpi;
   Links links = Links::none;  // of NCCL
+  bool collectives = true;    // by NCCL; alike on all ranks of the world
 };
 
 // The group of all ranks that give the same color, ordered by key. Collective over the

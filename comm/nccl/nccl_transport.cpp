@@ -166,7 +166,7 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   Device device_;
   Event started_;
   DevicePatience patience_;
-  std::shared_ptr<NcclCommunicator> all_;  // of this group's ranks
+  std::shared_ptr<NcclCommunicator> all_;  // of this group's ranks, if it is used
   std::map<Link, std::unique_ptr<NcclCommunicator>> links_;
   std::optional<std::vector<NcclOperation*>> exchange_;  // between begin and end
   std::mutex mutex_;  // of what follows: the watchdog's thread looks, too
@@ -263,7 +263,11 @@ void NcclTransport::connect(NcclCommunicator& communicator, Collective kind) {
 
 NcclCommunicator& NcclTransport::communicator_of(const Group::Call& call) {
   const bool sends = call.kind == Collective::send;
-  if ((!sends && call.kind != Collective::receive) || exchange_) return *all_;
+  if ((!sends && call.kind != Collective::receive) || exchange_) {
+    require(all_ != nullptr, "{} on axis '{}': no communicator was made for it",
+            name_of(call.kind), group_.name());
+    return *all_;
+  }
   const Link link =
       sends ? Link{group_.rank(), call.peer} : Link{call.peer, group_.rank()};
   const auto found = links_.find(link);
@@ -367,10 +371,10 @@ void NcclTransport::give_up() noexcept {
 bool nccl_is_built() { return true; }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup& group, Device device,
-                                                     Links links) {
+                                                     Links links, bool collectives) {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // unless the user has set it
-  auto all = nccl_communicator(group, device);
-  if (all == nullptr) return nullptr;
+  auto all = collectives ? nccl_communicator(group, device) : nullptr;
+  if (all == nullptr && (group.size() == 1 || links != Links::ring)) return nullptr;
   return std::make_unique<NcclTransport>(group, device, links, std::move(all));
 }
 

@@ -10,7 +10,7 @@ std::string nccl_version() { return "not built in"; }
 
 bool nccl_is_built() { return false; }
 
-std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup&, Device, Links) {
+std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup&, Device, Links, bool) {
   fail(Status::resources,
        "this program was built without NCCL: build it with -DTRIREME_CUDA=ON "
        "-DTRIREME_NCCL=ON, or "

@@ -14,6 +14,7 @@
 #include "base/philox.hpp"
 #include "comm/mesh.hpp"
 #include "engine/engine.hpp"
+#include "engine/group_use.hpp"
 #include "kernels/runtime/bandwidth.hpp"
 #include "kernels/runtime/profile.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -134,7 +135,7 @@ class BenchedStep {
       : world_(world),
         config_(config),
         mesh_(world, config.parallel.mesh, config.parallel.folding, on.device,
-              on.transport),
+              on.transport, engine::group_use(config)),
         engine_(config, mesh_, on.device),
         ids_(Device::host(), DType::i32,
              {config.microbatches() * config.batch.micro * config.model.sequence /

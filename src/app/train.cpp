@@ -12,6 +12,7 @@
 #include "comm/stop_signals.hpp"
 #include "config/recipe_table.hpp"
 #include "convert/model_folder.hpp"
+#include "engine/group_use.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/startup_report.hpp"
@@ -109,7 +110,7 @@ int train(comm::World& world, const Arguments& given) {
   RunRecord record(world, run);
   return static_cast<int>(recorded(record, [&] {
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
-                    on.device, on.transport);
+                    on.device, on.transport, engine::group_use(deck.config));
     train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu);
     record.started(trainer.steps_done());
     return trainer.run();

@@ -114,6 +114,12 @@ struct PrecisionKeys : Section {
                  within(0, 16),
                  "Powers of two that delayed scaling leaves free above that magnitude.",
                  sets<&RunConfig::precision, &PrecisionSettings::margin>};
+  Boolean keep_weight_codes{
+      *this, "keep_weight_codes", "false",
+      "Make the FP8 codes of weights once a step instead of for each microbatch: two "
+      "bytes more for each weight that is multiplied in FP8, experts' excepted. Not with "
+      "weights that are sharded.",
+      sets<&RunConfig::precision, &PrecisionSettings::keep_weight_codes>};
   Integer report_every{
       *this,
       "report_every",

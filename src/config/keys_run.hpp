@@ -52,7 +52,8 @@ struct RunKeys : Section {
   Boolean cuda_graphs{
       *this, "cuda_graphs", "false",
       "Record the kernels of a microbatch once and launch them as CUDA graphs: "
-      "gains where kernels are short. For plain precisions on data ranks alone.",
+      "gains where kernels are short. On data and pipeline ranks; not with experts, "
+      "sharded gradients or weights, or histories of FP8 scales.",
       sets<&RunConfig::run, &RunSettings::cuda_graphs>};
   Boolean gemm_search{
       *this, "gemm_search", "false",

@@ -10,12 +10,14 @@ namespace {
 // kept; empty if they do.
 std::string misfit_of(const Recipe& recipe) {
   const auto type = [&](TensorClass what) { return recipe[what].type; };
-  const DType module = type(TensorClass::activation),
+  const DType module = type(TensorClass::activation), weight = type(TensorClass::weight),
               accumulator = accumulator_of(module);
-  if (recipe.fp8()) return "multiplies in FP8, with scales that the host keeps";
-  if (type(TensorClass::weight) != module)
-    return format("keeps weights in {} that modules read in {}",
-                  name_of(type(TensorClass::weight)), name_of(module));
+  if (recipe[TensorClass::forward_operand].scaling == Scaling::delayed)
+    return "multiplies in FP8 with histories of scales, which the host keeps";
+  // FP8 codes are made of weights as they are kept.
+  if (weight != module && (!recipe.fp8() || is_fp8(weight)))
+    return format("keeps weights in {} that modules read in {}", name_of(weight),
+                  name_of(module));
   for (const TensorClass what : {TensorClass::gradient, TensorClass::gradient_sum})
     if (type(what) != accumulator)
       return format("keeps {} in {} that modules add to in {}", name_of(what),
@@ -55,7 +57,8 @@ void Rules::graph_rules() {
       misfit,
       [&] {
         return advise(
-            {{key::precision.recipe, {"\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
+            {{key::precision.recipe,
+              {"\"te_current\"", "\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
              {key::precision.weights, {"\"auto\""}},
              {key::precision.compute, {"\"bf16\""}},
              without()});
@@ -77,13 +80,12 @@ void Rules::graph_mesh_rules() {
   };
   axis(key::parallel.tensor, mesh.tensor);
   axis(key::parallel.context, mesh.context);
-  axis(key::parallel.pipeline, mesh.pipeline);
+  using enum schedule::ScheduleKind;
   const schedule::ScheduleKind schedule = config_.parallel.schedule;
   rule({key::run.cuda_graphs, key::parallel.schedule},
-       mesh.pipeline > 1 || schedule == schedule::ScheduleKind::gpipe ||
-           schedule == schedule::ScheduleKind::one_f_one_b,
-       graphs, " with ", key::parallel.schedule,
-       ", which puts work off that is not recorded", [&] {
+       schedule == gpipe || schedule == one_f_one_b || schedule == interleaved, graphs,
+       " with ", key::parallel.schedule, ", which puts work off that is not recorded",
+       [&] {
          return advise({{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\""}}, without()});
        });
 }

@@ -100,7 +100,16 @@ void Rules::layer_rules() {
        {KeyRef(key::precision.first_bf16), KeyRef(key::precision.last_bf16)})
     meaningless(blocks, key::precision.compute, !precision.recipe.fp8(),
                 ": write " + full_name(blocks) + " = 0");
+  meaningless(key::precision.keep_weight_codes, key::precision.compute,
+              !precision.recipe.fp8(), ": write precision.keep_weight_codes = false");
   if (!precision.recipe.fp8()) return;
+  rule({key::precision.keep_weight_codes, key::parallel.sharding_strategy},
+       !precision.keep_weight_codes ||
+           config_.parallel.sharding != optim::Sharding::weights,
+       key::precision.keep_weight_codes, " with ", key::parallel.sharding_strategy,
+       ": codes would hold on every rank what the strategy shares out: write "
+       "precision.keep_weight_codes = false, or parallel.sharding_strategy = "
+       "\"SHARD_GRAD_OP\"");
   rule({key::precision.first_bf16, key::precision.last_bf16, key::model.layers},
        precision.first_bf16 + precision.last_bf16 <= m.layers, key::precision.first_bf16,
        " and ", key::precision.last_bf16, " together exceed ", key::model.layers, [&] {

@@ -83,6 +83,7 @@ struct PrecisionSettings {
   std::int64_t first_bf16 = 0, last_bf16 = 0;  // blocks without FP8
   std::int64_t amax_history = 1024;            // steps
   int margin = 0;                              // bits
+  bool keep_weight_codes = false;              // of FP8, for a step
   std::int64_t report_every = 100;             // steps; 0: never
   optim::LossScaling loss_scale;               // with fp16
 };

@@ -28,10 +28,10 @@ void ActionGraphs::forget_what_moved() {
   moves_ = moves;
 }
 
-void ActionGraphs::run(Stream& stream, schedule::ActionKind kind, std::int64_t slot,
-                       WeightAccess& weights, const Work& work) {
+void ActionGraphs::run(Stream& stream, const Key& key, WeightAccess& weights,
+                       const Work& work) {
   forget_what_moved();
-  const auto [found, first] = recordings_.try_emplace({kind, slot});
+  const auto [found, first] = recordings_.try_emplace(key);
   if (first) return work(weights);
   Recording& recording = found->second;
   if (!recording.graph) {

@@ -3,11 +3,11 @@
 // Recorded once, each is launched with one call (docs/decisions/cuda-graphs.md).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/graph.hpp"
@@ -24,15 +24,26 @@ class ActionGraphs {
 
   explicit ActionGraphs(Device device) : device_(device) {}
 
-  // Has the kernels of `work` run. For each kind of action and slot of activations: the
-  // first time as they are, when libraries choose their plans and the working memory of
-  // kernels takes its size; the second time they are recorded; from then on what was
-  // recorded is launched and `work` is not called. So it may depend on the kind and the
-  // slot alone: the rest it reads from memory at the same addresses each time. What it
-  // tells of gradients reaches `weights` each time, after the kernels were queued.
+  // What kernels of actions are the same: all that they do not read from memory at the
+  // same addresses each time.
+  struct Key {
+    schedule::ActionKind kind{};
+    int chunk = 0;
+    std::int64_t slot = 0;  // of activations
+    // Where the input and the output's gradient lie: in another chunk, or as received.
+    const void* input = nullptr;
+    const void* gradient = nullptr;
+    bool first = false;  // of a step, which makes what its other microbatches find
+    auto operator<=>(const Key&) const = default;
+  };
+
+  // Has the kernels of `work` run. For each key: the first time as they are, when
+  // libraries choose their plans and the working memory of kernels takes its size; the
+  // second time they are recorded; from then on what was recorded is launched and `work`
+  // is not called. What it tells of gradients reaches `weights` each time, after the
+  // kernels were queued.
   // Throws Error(transport) where it does what cannot be recorded (base/graph.hpp).
-  void run(Stream& stream, schedule::ActionKind kind, std::int64_t slot,
-           WeightAccess& weights, const Work& work);
+  void run(Stream& stream, const Key& key, WeightAccess& weights, const Work& work);
 
   // So far.
   std::int64_t recorded() const { return recorded_; }
@@ -47,7 +58,7 @@ class ActionGraphs {
   void forget_what_moved();
 
   Device device_;
-  std::map<std::pair<schedule::ActionKind, std::int64_t>, Recording> recordings_;
+  std::map<Key, Recording> recordings_;
   std::int64_t moves_ = 0;  // of the kernels' working memory, when they were recorded
   std::int64_t recorded_ = 0, launched_ = 0;
 };

@@ -49,9 +49,14 @@ double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_
 // then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
 // they pass through the host, and none is left behind when the next action begins.
 // What else ranks wait for together, all ranks of a group come to in the same order.
+// Graphs are made in a second run, which is treated alike, because that may take memory
+// of the GPU. A run that counts what FP8 loses launches each kernel by itself.
 double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
-  if (std::exchange(work.training ? has_trained_ : has_evaluated_, true))
-    return run(schedule, work);
+  const int needed = graphs_ ? 2 : 1;
+  const bool warm = work.training ? warm_runs_ >= needed : has_evaluated_;
+  if (warm) return run(schedule, work);
+  if (!work.training) has_evaluated_ = true;
+  if (work.training && (!graphs_ || work.report == nullptr)) ++warm_runs_;
   sends_block_ = pipeline_.send_through_host(true);
   const double loss = run(schedule, work);
   sends_block_ = false;
@@ -65,6 +70,7 @@ double Executor::run(const schedule::Schedule& schedule, const Work& work) {
   kernels::fill(stream, loss_.view(), 0.0);
   if (!scale_.view().empty())
     kernels::fill(stream, scale_.view(), work.scale * work.loss_scale);
+  begun_.assign(memory_.size(), false);
   times_.begin(stream);
   for (const schedule::Action& action : schedule) {
     const TraceRange range(range_name(action.kind));
@@ -170,14 +176,25 @@ kernels::LossScale Executor::scale_of_loss(const Work& work) const {
 }
 
 // Has the kernels of an action run: recorded, where that is asked for, but for those of
-// the last microbatch if there is something to reduce. Reductions start between them.
+// the last microbatch if there is something to reduce, because reductions start between
+// them, and for those that count what FP8 loses.
 void Executor::compute(const schedule::Action& action, const Work& work, Stream& stream,
-                       const ActionGraphs::Work& kernels) {
+                       const TensorView& dy_TD, const ActionGraphs::Work& kernels) {
+  const std::size_t c = to_size(action.chunk);
+  const bool first = !begun_[c];
+  begun_[c] = true;
   const bool reduces = reduces_ && action.microbatch == last_backward_;
-  if (!graphs_ || !work.training || reduces) return kernels(store_);
-  const std::int64_t slot =
-      memory_[to_size(action.chunk)].slots[to_size(action.microbatch)];
-  graphs_->run(stream, action.kind, slot, store_, kernels);
+  const bool reports = work.report != nullptr;
+  if (!graphs_ || !work.training || reduces || reports) return kernels(store_);
+  store_.wait_for_weights();  // a launched graph fetches none
+  graphs_->run(stream,
+               {.kind = action.kind,
+                .chunk = action.chunk,
+                .slot = memory_[c].slots[to_size(action.microbatch)],
+                .input = live(c, action.microbatch).input.raw(),
+                .gradient = dy_TD.raw(),
+                .first = first && config_.precision.recipe.fp8()},
+               store_, kernels);
 }
 
 void Executor::forward(const schedule::Action& action, const Work& work, Stream& stream) {
@@ -196,7 +213,7 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
   const TensorView targets_T =
       chunk.last ? tokens_.fetch(stream, work.targets[m], slot, true) : TensorView();
   wait_for_peer(stream, mine.received);
-  compute(action, work, stream, [&](WeightAccess& weights) {
+  compute(action, work, stream, {}, [&](WeightAccess& weights) {
     // 2. the stage
     nn::WeightGradients gradients(weights);
     nn::Pass p = pass(work, stream, mine, gradients);
@@ -227,7 +244,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
     dy_TD = in.memory.view();
   }
   const bool split = action.kind == schedule::ActionKind::backward_input;
-  compute(action, work, stream, [&](WeightAccess& weights) {
+  compute(action, work, stream, dy_TD, [&](WeightAccess& weights) {
     nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
     nn::Pass p = pass(work, stream, mine, gradients);
     chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input, mine.views);

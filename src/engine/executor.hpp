@@ -103,7 +103,7 @@ class Executor {
   void send(const schedule::Action& action, Stream& stream);
   void receive(const schedule::Action& action, Stream& stream);
   void compute(const schedule::Action& action, const Work& work, Stream& stream,
-               const ActionGraphs::Work& kernels);
+               const TensorView& dy_TD, const ActionGraphs::Work& kernels);
   nn::Pass pass(const Work& work, Stream& stream, Live& live,
                 nn::WeightGradients& gradients);
 
@@ -127,8 +127,10 @@ class Executor {
   Buffer loss_;          // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
-  bool has_trained_ = false, has_evaluated_ = false;
+  int warm_runs_ = 0;  // of training, in which kernels and graphs are not all there yet
+  bool has_evaluated_ = false;
   bool sends_block_ = false;        // in the first run of a schedule, on GPUs
+  std::vector<bool> begun_;         // chunks of which a microbatch has run in this run
   bool reduces_ = false;            // over replicas, as gradients are complete
   std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
 };

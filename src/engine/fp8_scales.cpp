@@ -41,6 +41,7 @@ void Fp8Scales::finish_step() {
 void Fp8Scales::refresh() {
   Stream stream(device_);
   for (nn::Fp8State* scales : model_.fp8_states()) scales->refresh(stream);
+  model_.forget_codes();
 }
 
 }  // namespace trireme::engine

@@ -98,7 +98,8 @@ model::StageConfig RankModel::stage_config(const Chunk& chunk, const Range& bloc
           config_.recompute.layers > 0 ? config_.recompute.layers : config_.model.layers,
       .products = products,
       .fp8_blocks = {precision.first_bf16, config_.model.layers - precision.last_bf16},
-      .scaling = {precision.amax_history, precision.margin}};
+      .scaling = {precision.amax_history, precision.margin},
+      .keep_weight_codes = precision.keep_weight_codes};
 }
 
 void RankModel::build_chunks(Device device) {
@@ -169,12 +170,18 @@ void RankModel::begin_step(Stream& stream) {
   for (Chunk& chunk : chunks_)
     for (nn::Moe* moe : chunk.stage->moe_layers()) moe->clear_step();
   for (nn::Fp8State* scales : fp8_states()) scales->begin_step(stream);
+  forget_codes();
+}
+
+void RankModel::forget_codes() {
+  for (Chunk& chunk : chunks_) chunk.stage->weights_changed();
 }
 
 void RankModel::weights_updated() {
   for (Chunk& chunk : chunks_)
     for (nn::Moe* moe : chunk.stage->moe_layers()) moe->update_bias();
   for (nn::Fp8State* scales : fp8_states()) scales->weights_changed();
+  forget_codes();
 }
 
 std::size_t RankModel::table_bytes() const {

@@ -57,8 +57,10 @@ class RankModel {
 
   // Expert loads and magnitudes of FP8 start from zero.
   void begin_step(Stream& stream);
-  // The weights were updated: biases of routers and scales of FP8 weights follow.
+  // The weights were updated: biases of routers, scales and codes of FP8 weights follow.
   void weights_updated();
+  // Codes of FP8 weights that were kept are made anew, as after weights were loaded.
+  void forget_codes();
 
   std::size_t table_bytes() const;
 

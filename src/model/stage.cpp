@@ -31,7 +31,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     embedding_.emplace(embedding, region);
     table = &embedding_->table();
   }
-  std::vector<nn::Fp8Operands*> layers;
+  std::vector<nn::Fp8Operands*> layers, coded;
   for (std::int64_t layer = config.blocks.begin; layer < config.blocks.end; ++layer) {
     nn::BlockConfig block = block_config(m, layer);
     if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end) {
@@ -41,7 +41,9 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     blocks_.push_back(
         std::make_unique<nn::Block>(block, region, cos_sin, axes, config.dtype, device));
     if (block.attention.products.one_scale()) blocks_.back()->collect(layers);
+    if (block.attention.products.fp8()) blocks_.back()->collect(coded);
   }
+  if (config.keep_weight_codes) codes_.emplace(coded, device);
   if (!layers.empty()) scales_.emplace(layers, config.scaling, region, device);
   if (config.last) {
     auto head = head_config(m, config.z_loss);
@@ -248,6 +250,7 @@ std::vector<nn::Moe*> Stage::moe_layers() {
 std::size_t Stage::table_bytes() const {
   std::size_t bytes = cos_sin_.bytes();
   if (scales_) bytes += scales_->bytes();
+  if (codes_) bytes += codes_->bytes();
   for (const auto& block : blocks_)
     if (const nn::Moe* moe = block->moe()) bytes += moe->table_bytes();
   return bytes;

@@ -12,6 +12,7 @@
 #include "nn/embedding.hpp"
 #include "nn/fp8_state.hpp"
 #include "nn/head.hpp"
+#include "nn/weight_codes.hpp"
 
 namespace trireme::model {
 
@@ -31,6 +32,7 @@ struct StageConfig {
   nn::LinearPrecision products{};  // of the blocks in fp8_blocks
   Range fp8_blocks{};
   nn::DelayedScaling scaling{};
+  bool keep_weight_codes = false;  // of FP8, while weights do not change
 };
 
 class Stage {
@@ -79,6 +81,10 @@ class Stage {
   std::vector<StateTensor*> states();
   // Scales of the layers in FP8, or null.
   nn::Fp8State* scales() { return scales_ ? &*scales_ : nullptr; }
+  // FP8 codes of weights that were kept are those of other weights, or may be.
+  void weights_changed() {
+    if (codes_) codes_->weights_changed();
+  }
   // The MoE layers, for their load and losses.
   std::vector<nn::Moe*> moe_layers();
   Saved make_saved() const;
@@ -109,6 +115,7 @@ class Stage {
   std::vector<std::unique_ptr<nn::Block>> blocks_;
   std::optional<nn::Head> head_;
   std::optional<nn::Fp8State> scales_;
+  std::optional<nn::WeightCodes> codes_;
 };
 
 // Parameters of the whole model.

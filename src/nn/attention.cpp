@@ -270,16 +270,16 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   const std::int64_t T = pass.tokens(), D = config_.hidden;
   const std::int64_t rotated = heads_.count() + kv_heads_.count();
   const TensorView dx_all_TD = pass.scratch.take(dtype, {T, D}, "attention.dx");
-  // 8. bias
+  // 7. leave; beside its communication, what does not need its result: 8. bias, and 5.
+  // once more, if it was not kept
+  auto dy_all = region_.leave_backward(stream, pass.kept(), dy_TD);
   if (config_.output_bias) {
     pass.weight_gradients.post(stream, output_bias_, [this, dy_TD](Stream& on) {
       kernels::add_column_sums(on, dy_TD, output_bias_.gradient);
     });
   }
-  // 7. leave
-  const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
-  // 5. once more, if it was not kept
   if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
+  const TensorView dy_all_TD = dy_all.wait();
   // 6. output projection
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
   const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);

@@ -95,13 +95,56 @@ TensorView Fp8Operands::weight_scale(Pass& pass) const {
   return scale_1;
 }
 
-Fp8Matrix Fp8Operands::take(Arena& arena, Operand what, const Shape& shape,
-                            const TensorView& scale_1) const {
+Fp8Matrix Fp8Operands::form_of(Operand what) const {
   Fp8Matrix x;
   x.format = format_of(what);
   x.scaling = scaling_of(of_operand(precision_, what), what);
   if (what == Operand::weight && precision_.weight_was_fp8)
     x.steps = kernels::ScaleSteps::powers_of_two;
+  return x;
+}
+
+// Made in the first microbatch that asks, both orders at once: one read of the weight
+// where a tensor has one scale.
+const KeptCodes& Fp8Operands::kept_codes(Pass& pass) const {
+  const TensorView scale_1 = weight_scale(pass);
+  if (kept_->made) return *kept_;
+  const TensorView& values = weight_.value;
+  if (precision_.one_scale()) {
+    kept_->codes.scales = kept_->turned.scales = scale_1;
+    kernels::quantize_and_transpose(pass.stream, values, kept_->codes,
+                                    kept_->turned.codes, {});
+  } else {
+    const ArenaScope scope(pass.scratch);
+    const TensorView turned = pass.scratch.take(
+        values.dtype(), {values.dim(1), values.dim(0)}, "linear.turned");
+    kernels::quantize(pass.stream, values, kept_->codes);
+    kernels::transpose(pass.stream, values, turned);
+    kernels::quantize(pass.stream, turned, kept_->turned);
+  }
+  kept_->made = true;
+  return *kept_;
+}
+
+Fp8Matrix Fp8Operands::weight_codes(Pass& pass) const {
+  if (kept_ == nullptr)
+    return reported(pass, pass.scratch, Operand::weight, weight_.value,
+                    weight_scale(pass));
+  const Fp8Matrix& codes = kept_codes(pass).codes;
+  if (pass.fp8.report != nullptr)
+    pass.fp8.report->add(pass.stream, Operand::weight, weight_.value, codes);
+  return codes;
+}
+
+Fp8Matrix Fp8Operands::weight_codes_transposed(Pass& pass) const {
+  if (kept_ != nullptr) return kept_codes(pass).turned;
+  return quantized_transposed(pass, pass.scratch, Operand::weight, weight_.value,
+                              weight_scale(pass));
+}
+
+Fp8Matrix Fp8Operands::take(Arena& arena, Operand what, const Shape& shape,
+                            const TensorView& scale_1) const {
+  Fp8Matrix x = form_of(what);
   x.codes = arena.take(DType::u8, shape, "linear.codes");
   x.scales = precision_.one_scale()
                  ? scale_1

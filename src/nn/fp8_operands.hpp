@@ -33,6 +33,13 @@ struct LinearScales {
   bool weight_scaled = false;          // that of the weight is up to date
 };
 
+// Codes of a weight and of its transpose that outlive a microbatch, which
+// nn/weight_codes.hpp keeps.
+struct KeptCodes {
+  kernels::Fp8Matrix codes, turned;
+  bool made = false;  // they are those of the weight as it is
+};
+
 // Scales and codes of x, W and dy, as a recipe says. The layer itself multiplies.
 class Fp8Operands {
  public:
@@ -45,6 +52,8 @@ class Fp8Operands {
   const LinearPrecision& precision() const { return precision_; }
   // Where the scales are kept, for precisions of one scale for a tensor.
   void bind(LinearScales& scales) { scales_ = &scales; }
+  // Where the codes of the weight are kept; without it they are made for each product.
+  void keep(KeptCodes& kept) { kept_ = &kept; }
   // The layer's weight is one tensor over the ranks of this dispatch, which outlives
   // this.
   void bind(const parallel::ExpertDispatch& dispatch) { dispatch_ = &dispatch; }
@@ -69,6 +78,12 @@ class Fp8Operands {
   TensorView unseen(const Pass& pass, Operand what) const;
   // Made once for each change of the weights; empty unless a tensor has one scale.
   TensorView weight_scale(Pass& pass) const;
+  // Codes of the weight, and of its transpose: those that are kept, or else taken from
+  // pass.scratch. pass.fp8.report counts the former.
+  kernels::Fp8Matrix weight_codes(Pass& pass) const;
+  kernels::Fp8Matrix weight_codes_transposed(Pass& pass) const;
+  // An operand without its memory: how its codes and scales are to be read.
+  kernels::Fp8Matrix form_of(Operand what) const;
   // Codes, taken from `arena`; scale_1 is read if there is one scale.
   kernels::Fp8Matrix quantized(Pass& pass, Arena& arena, Operand what,
                                const TensorView& values, const TensorView& scale_1) const;
@@ -87,12 +102,14 @@ class Fp8Operands {
                                           const TensorView& scale_1) const;
 
  private:
+  const KeptCodes& kept_codes(Pass& pass) const;
   kernels::Fp8Matrix take(Arena& arena, Operand what, const Shape& shape,
                           const TensorView& scale_1) const;
 
   const Param& weight_;
   LinearPrecision precision_;
   LinearScales* scales_ = nullptr;
+  KeptCodes* kept_ = nullptr;
   const parallel::ExpertDispatch* dispatch_ = nullptr;
 };
 

@@ -78,18 +78,20 @@ void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
   kernels::add_sum(pass.stream, loss_C, pass.losses.loss_1);
 }
 
-void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
-                              const TensorView& targets_T,
-                              const kernels::LossScale& scale, const TensorView& dh_TD) {
+parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
+                                            const TensorView& targets_T,
+                                            const kernels::LossScale& scale,
+                                            const TensorView& dh_TD) {
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), accumulator = accumulator_of(dtype);
   const Param& projection = weight();
   const bool capped = config_.logit_cap > 0;
-  const ArenaScope whole(pass.scratch);
+  const std::size_t whole = pass.scratch.mark();
   const TensorView weight_VD = in_type(pass, projection.value, dtype);
   const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
+  parallel::Transfer dh(dh_TD);
   for (std::int64_t first = 0; first < T; first += C) {
-    const ArenaScope scope(pass.scratch);
+    const std::size_t mark = pass.scratch.mark();
     const std::int64_t rows = std::min(C, T - first);
     const TensorView logits_CV =
         take_logits(pass.scratch, accumulator, rows, V, "head.logits");
@@ -108,9 +110,15 @@ void Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     if (capped)
       kernels::soft_cap_backward(stream, logits_CV, config_.logit_cap, dlogits_CV);
     linear_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
+    const bool last = first + rows == T;
+    if (last) dh = region_.enter_backward(stream, pass.scratch, dh_TD);
     if (!projection.frozen)
       linear_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
+    if (!last) pass.scratch.release(mark);
   }
+  // What came out of the region lies above the last chunk, which stays with it.
+  if (!region_.divided()) pass.scratch.release(whole);
+  return dh;
 }
 
 void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
@@ -129,9 +137,8 @@ void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
   // 3. for each chunk: logits, loss, their gradient, and what follows from it
   const TensorView dh_all_TD = pass.scratch.take(dtype, h_TD.shape(), "head.dh");
-  loss_and_gradients(pass, h_TD, targets_T, scale, dh_all_TD);
-  // 2. enter
-  auto dh = region_.enter_backward(stream, pass.scratch, dh_all_TD);
+  // 2. enter: its communication overlaps with the last chunk's weight gradient
+  auto dh = loss_and_gradients(pass, h_TD, targets_T, scale, dh_all_TD);
   pass.weight_gradients.post(stream, tied_ ? *tied_ : own_, [](Stream&) {});
   // 1. norm
   norm_.backward(inner, dh.wait(), norm_saved, {}, saved.dx_TD);

@@ -70,8 +70,11 @@ class Head {
                const TensorView& logits_RV) const;
   std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
   // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
-  void loss_and_gradients(Pass& pass, const TensorView& h_TD, const TensorView& targets_T,
-                          const kernels::LossScale& scale, const TensorView& dh_TD);
+  // Returns dh_TD on its way out of the region.
+  parallel::Transfer loss_and_gradients(Pass& pass, const TensorView& h_TD,
+                                        const TensorView& targets_T,
+                                        const kernels::LossScale& scale,
+                                        const TensorView& dh_TD);
   // Statistics of a chunk (written), and its loss.
   void chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
                   double z_loss, const TensorView& stats_C3) const;

@@ -27,14 +27,13 @@ void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_
     saved.input_scale_1 = operands.scale_before_codes(
         pass, Operand::input, x_TI, pass.saved.take(DType::f32, {1}, "linear.scale"));
   const ArenaScope scope(pass.scratch);
-  const TensorView weight_scale_1 = operands.weight_scale(pass);
+  operands.weight_scale(pass);  // before the codes of x, which may agree on a scale
   const Fp8Matrix x =
       operands.one_scale()
           ? operands.reported_once(pass, pass.scratch, Operand::input, x_TI,
                                    saved.input_scale_1)
           : operands.reported(pass, pass.scratch, Operand::input, x_TI, {});
-  const Fp8Matrix w = operands.reported(pass, pass.scratch, Operand::weight, weight.value,
-                                        weight_scale_1);
+  const Fp8Matrix w = operands.weight_codes(pass);
   if (!bias_O.empty()) {  // on every row: a product of no columns
     const TensorView none_O1 = pass.scratch.take(type, {y_TO.dim(1), 1}, "linear.none");
     kernels::gemm(pass.stream, y_TO, x_TI.columns(0, 0), Transpose::no,
@@ -93,11 +92,8 @@ void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx
                   accumulate);
     return;
   }
-  kernels::gemm_fp8(
-      pass.stream, dx_TI, dy.fp8,
-      operands.quantized_transposed(pass, pass.scratch, Operand::weight, weight.value,
-                                    operands.weight_scale(pass)),
-      accumulate);
+  kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8, operands.weight_codes_transposed(pass),
+                    accumulate);
 }
 
 void Linear::activated_input_gradient(Pass& pass, Activation activation,

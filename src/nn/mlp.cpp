@@ -59,16 +59,16 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const DType dtype = dy_TD.dtype();
   const std::int64_t T = pass.tokens();
   const TensorView dx_all_TD = pass.scratch.take(dtype, {T, config_.hidden}, "mlp.dx");
-  // 5. bias
+  // 4. leave; beside its communication, what does not need its result: 5. bias, and 2.
+  // once more, if it was not kept
+  auto dy_all = region_.leave_backward(stream, pass.kept(), dy_TD);
   if (config_.bias) {
     pass.weight_gradients.post(stream, down_bias_, [this, dy_TD](Stream& on) {
       kernels::add_column_sums(on, dy_TD, down_bias_.gradient);
     });
   }
-  // 4. leave
-  const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
-  // 2. once more, if it was not kept
   feed_.again(pass, saved.x_TD, saved.hidden);
+  const TensorView dy_all_TD = dy_all.wait();
   // 3. down projection, 2. activation
   const TensorView da_TF = pass.kept().take(dtype, {T, feed_.width()}, "mlp.da");
   const TensorView du_TU = feed_.backward(pass, dy_all_TD, saved.hidden, da_TF);

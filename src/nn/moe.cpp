@@ -125,11 +125,11 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const DType dtype = dy_TD.dtype();
   const TensorView dx_all_TD =
       pass.scratch.take(dtype, {pass.tokens(), config_.hidden}, "moe.dx");
-  // 5. leave
-  const TensorView dy_all_TD = region_.leave_backward(stream, pass.kept(), dy_TD).wait();
-  // 4., 3. what was not kept, once more
+  // 5. leave; beside its communication, 4., 3. what was not kept, once more
+  auto dy_all = region_.leave_backward(stream, pass.kept(), dy_TD);
   feed_.again(pass, saved.rows_RD, saved.hidden, saved.route);
   if (has_shared()) shared_.again(pass, saved.x_TD, saved.shared);
+  const TensorView dy_all_TD = dy_all.wait();
   // 4. experts: combine, feed-forward, dispatch
   const TensorView dweights_TK = pass.scratch.take(
       saved.weights_TK.dtype(), saved.weights_TK.shape(), "moe.dweights");

@@ -10,7 +10,7 @@ namespace trireme::optim {
 
 GatheredWeights::GatheredWeights(StoreContext& context, StateScales& scales,
                                  Device device)
-    : context_(context), scales_(scales) {
+    : context_(context), scales_(scales), arriving_(context.layout.flats.size()) {
   const StoreConfig& config = context.config;
   const FlatLayout& layout = context.layout;
   const bool offloaded = config.offload == Offload::weights;
@@ -58,10 +58,24 @@ TensorView GatheredWeights::shard(const FlatParameter& flat) const {
                                           : shard_of_unsharded(weights_, flat);
 }
 
-comm::Handle GatheredWeights::all_gather(const FlatParameter& flat) {
-  if (context_.config.shards_weights()) return {};
-  return flat.shard_group->all_gather(context_.stream, shard(flat),
-                                      unsharded_in(weights_, flat));
+void GatheredWeights::all_gather(const FlatParameter& flat) {
+  if (context_.config.shards_weights()) return;
+  arriving_[flat.index] = flat.shard_group->all_gather(context_.stream, shard(flat),
+                                                       unsharded_in(weights_, flat));
+}
+
+void GatheredWeights::wait() {
+  for (comm::Handle& handle : arriving_) handle.wait();
+}
+
+void GatheredWeights::wait(int bucket) {
+  for (const std::size_t f : context_.layout.bucket(bucket).flats) arriving_[f].wait();
+}
+
+int GatheredWeights::under_way() const {
+  return static_cast<int>(
+      std::count_if(arriving_.begin(), arriving_.end(),
+                    [](const comm::Handle& handle) { return !handle.empty(); }));
 }
 
 BucketBuffer* GatheredWeights::buffer_of(int bucket) {
@@ -132,6 +146,7 @@ void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
 void GatheredWeights::settle(BucketBuffer& buffer) {
   if (buffer.settled) return;
   for (auto& handle : buffer.handles) handle.wait();
+  wait(buffer.bucket);
   buffer.settled = true;
   const StoreConfig& config = context_.config;
   if (!config.converts_weights()) return;
@@ -156,8 +171,11 @@ void GatheredWeights::convert(const FlatParameter& flat, const TensorView& kept,
 }
 
 void GatheredWeights::fetch(int module, Direction direction) {
-  if (!context_.config.fetches_weights()) return;
   const std::vector<int>& buckets = context_.layout.module_buckets(module);
+  if (!context_.config.fetches_weights()) {
+    for (const int bucket : buckets) wait(bucket);
+    return;
+  }
   const std::int64_t start = ++clock_;
   // 1. This module: first those that are here, so that they are not given up.
   for (const int bucket : buckets) {
@@ -214,6 +232,7 @@ void GatheredWeights::forget() {
     buffer.bucket = -1;
     buffer.last_use = 0;
   }
+  wait();
 }
 
 }  // namespace trireme::optim

@@ -28,8 +28,14 @@ class GatheredWeights {
 
   // This rank's shard of a flat parameter, as weights are kept.
   TensorView shard(const FlatParameter& flat) const;
-  // Brings the shards of all ranks together where weights are kept whole; else nothing.
-  comm::Handle all_gather(const FlatParameter& flat);
+  // Starts to bring the shards of all ranks together where weights are kept whole; else
+  // nothing. fetch() waits for those of its module, so that the first modules compute
+  // while the weights of the last ones are on their way.
+  void all_gather(const FlatParameter& flat);
+  // For whoever reads weights but does not fetch them: waits for all.
+  void wait();
+  // Flat parameters that were not waited for since all_gather().
+  int under_way() const;
 
   // Most buckets that were gathered at once so far, and gathers made.
   int peak_gathered() const { return peak_gathered_; }
@@ -46,6 +52,7 @@ class GatheredWeights {
   BucketBuffer* buffer_of(int bucket);
   BucketBuffer* idle_buffer(std::int64_t before);
   void start_gather(BucketBuffer& buffer, int bucket);
+  void wait(int bucket);
   void settle(BucketBuffer& buffer);
   void convert(const FlatParameter& flat, const TensorView& kept, const TensorView& used);
   void fetch_ahead(int module, Direction direction, std::int64_t start);
@@ -58,6 +65,7 @@ class GatheredWeights {
   std::vector<BucketBuffer> buffers_;
   std::int64_t clock_ = 0, gathers_ = 0;
   int peak_gathered_ = 0;
+  std::vector<comm::Handle> arriving_;  // of each flat parameter, by all_gather()
 };
 
 }  // namespace trireme::optim

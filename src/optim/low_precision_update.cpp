@@ -194,9 +194,8 @@ void OptimizerState::update_low_precision(const Step& step) {
     if (flat.frozen) continue;
     update_chunks(step, flat,
                   [&](const Chunk& chunk) { store(chunk, step.factors.step); });
-    gathers_[flat.index] = weights_.all_gather(flat);
+    weights_.all_gather(flat);
   }
-  for (auto& handle : gathers_) handle.wait();
   scales_.advance();
   step.gradients.clear();
 }

@@ -18,11 +18,7 @@ constexpr std::int64_t most_staged = 1 << 20;
 OptimizerState::OptimizerState(StoreContext& context, NumberCodec& codec,
                                StateScales& scales, GatheredWeights& weights,
                                Device device)
-    : context_(context),
-      codec_(codec),
-      scales_(scales),
-      weights_(weights),
-      gathers_(context.layout.flats.size()) {
+    : context_(context), codec_(codec), scales_(scales), weights_(weights) {
   const StoreConfig& config = context.config;
   if (!config.training) return;
   allocate(device);
@@ -74,12 +70,11 @@ void OptimizerState::refresh_weights() {
   scales_.receive_moments();
   const bool coded = scales_.has(Scaled::weight);
   if (coded) encode_weights();
-  std::vector<comm::Handle> handles;
   for (const FlatParameter& flat : context_.layout.flats) {
     if (owns_master() && !coded) round_weights(master_shard(flat), weights_.shard(flat));
-    handles.push_back(weights_.all_gather(flat));
+    weights_.all_gather(flat);
   }
-  for (auto& handle : handles) handle.wait();
+  weights_.wait();
 }
 
 // weights in use = master weights; through the host's staging memory where the two lie
@@ -151,14 +146,9 @@ void OptimizerState::update_state(const Step& step) {
     if (!gathers) continue;
     run(sweep);
     step.gradients.clear_unsharded(flat);
-    gathers_[flat.index] = weights_.all_gather(flat);
+    weights_.all_gather(flat);
   }
   run(sweep);
-  if (!gathers) {
-    for (const FlatParameter& flat : layout.flats)
-      if (!flat.frozen) gathers_[flat.index] = weights_.all_gather(flat);
-  }
-  for (auto& handle : gathers_) handle.wait();
 }
 
 void OptimizerState::update_matrices(const Step& step) {

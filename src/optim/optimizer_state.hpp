@@ -117,7 +117,6 @@ class OptimizerState {
   Buffer staged_gradient_, staged_weight_;  // on the host
   Buffer staged_state_;  // chunks of offloaded state on the device, as it is kept
   MatrixUpdate matrices_;
-  std::vector<comm::Handle> gathers_;  // of each flat parameter
 };
 
 }  // namespace trireme::optim

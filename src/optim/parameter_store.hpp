@@ -68,7 +68,10 @@ class ParameterStore final : public WeightAccess {
 
   // Boxes of this rank's shards of all tensors: weights (master where there are some) and
   // moments.
-  std::vector<StateBox> state_boxes() const { return state_.boxes(); }
+  std::vector<StateBox> state_boxes() {
+    weights_.wait();
+    return state_.boxes();
+  }
   // The sums over the whole mesh, decoded where they are kept in another type.
   std::vector<StateBox> gradient_boxes() { return gradients_->boxes(); }
   // What error feedback carries over, which belongs to this rank alone and means nothing
@@ -91,7 +94,16 @@ class ParameterStore final : public WeightAccess {
 
   const StoreConfig& config() const { return context_.config; }
   const std::vector<FlatParameter>& flats() const { return context_.layout.flats; }
-  const std::vector<Param*>& params() const { return params_; }
+  // With the values of those that are whole at rest.
+  const std::vector<Param*>& params() {
+    weights_.wait();
+    return params_;
+  }
+  // After an update the shards of weights come together while the next step begins:
+  // fetch() waits for those of its module, as does all that gives weights away here. This
+  // waits for all, and the other says how many flat parameters are still to come.
+  void wait_for_weights() { weights_.wait(); }
+  int weights_under_way() const { return weights_.under_way(); }
   const OffloadTraffic& offload_traffic() const { return context_.traffic; }
   // Most buckets that were gathered at once so far, and gathers made.
   int peak_gathered() const { return weights_.peak_gathered(); }

@@ -8,6 +8,7 @@
 #include "base/text_table.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/engine.hpp"
+#include "engine/group_use.hpp"
 #include "io/checkpoint_snapshot.hpp"
 
 namespace trireme::plan {
@@ -94,7 +95,8 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
   }
   plan.local_parameters = engine.store().local_elements();
   if (on.device.is_cuda() && on.transport == comm::Transport::nccl)
-    plan.nccl = comm::count_nccl(config.parallel.mesh, config.parallel.folding);
+    plan.nccl = comm::count_nccl(config.parallel.mesh, config.parallel.folding,
+                                 engine::group_use(config));
   plan.parameters = model::parameter_count(config.model);
   plan.flops_per_step = model::flops_per_token(config.model).full *
                         static_cast<double>(config.batch.global * config.model.sequence);

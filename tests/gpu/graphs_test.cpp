@@ -199,6 +199,54 @@ TEST(GpuGraphsOf, OtherWaysToTrain) {
   }
 }
 
+// Scales and codes of weights are made in the first microbatch of a step, which is
+// another graph than those that find them. A step that counts what FP8 loses, here the
+// second, launches each kernel by itself.
+TEST(GpuGraphsOf, Fp8WithoutHistories) {
+  const Words sizes = {"model.hidden=64",    "model.feed_forward=64",
+                       "model.heads=2",      "model.kv_heads=2",
+                       "model.sequence=128", "precision.report_every=2"};
+  const Steps steps{.loss_scales = {1.0, 1.0, 1.0, 1.0, 1.0}};
+  struct Way {
+    std::string recipe;
+    Words words;
+  };
+  for (const Way& way :
+       {Way{"te_current", {}}, Way{"te_current", {"precision.keep_weight_codes=true"}},
+        Way{"te_blocks", {"precision.keep_weight_codes=true"}}}) {
+    SCOPED_TRACE(way.recipe + testing::PrintToString(way.words));
+    const Words words = sizes + way.words + Words{"precision.recipe=" + way.recipe};
+    const Trained graphs = train_with(config_of("llama", "fp8", true, words), steps);
+    expect_same(graphs, train_with(config_of("llama", "fp8", false, words), steps));
+    EXPECT_EQ(graphs.recorded, 3);
+    EXPECT_GT(graphs.launched, 0);
+  }
+}
+
+// Messages travel between the graphs; what a graph reads of other chunks and of messages
+// lies in few places.
+TEST(GpuGraphsOf, Pipelines) {
+  if (world().size() == 1) GTEST_SKIP() << "on several ranks";
+  const Words stages = {"parallel.pipeline=" + std::to_string(world().size()),
+                        "model.layers=4"};
+  const Steps steps{.loss_scales = {1.0, 1.0, 1.0}};
+  for (const Words& way :
+       {Words{"parallel.schedule=1f1b"}, Words{"parallel.schedule=gpipe"},
+        Words{"parallel.schedule=interleaved", "parallel.virtual_stages=2",
+              "recompute.policy=full"}}) {
+    SCOPED_TRACE(way.front());
+    for (const char* model : {"llama", "llama-tied"}) {
+      const Trained graphs =
+          train_with(config_of(model, "fp32", true, stages + way), steps);
+      expect_same(graphs,
+                  train_with(config_of(model, "fp32", false, stages + way), steps));
+      // In the third step all is launched.
+      EXPECT_GE(graphs.launched, 2 * microbatches * world().size());
+      EXPECT_EQ(graphs.allocations, 0);
+    }
+  }
+}
+
 TEST(GpuGraphsOf, OtherTokensGiveOtherGradients) {
   const auto config = config_of("llama", "fp32", true);
   const Trained one = train_with(config), other = train_with(config, {.last_salt = 2});

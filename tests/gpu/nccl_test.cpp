@@ -7,6 +7,7 @@
 
 #include "comm/async_errors.hpp"
 #include "comm/nccl_memory.hpp"
+#include "engine/group_use.hpp"
 #include "kernels/cuda_emulation/nccl/counts.hpp"
 #include "ranks/comm_tensors.hpp"
 #include "ranks/equality.hpp"
@@ -74,6 +75,47 @@ TEST(Nccl, OneCommunicatorForEachListOfRanks) {
   EXPECT_EQ(cuda_emulation::nccl::counts().communicators, 0);
 }
 
+// Without users of some groups, which have lists of ranks of their own here.
+TEST(Nccl, GroupsWithoutAUserHaveNone) {
+  if (world().size() != 4) return;
+  const comm::GroupUse none{.pipeline = false,
+                            .data = false,
+                            .context = false,
+                            .replicas = false,
+                            .expert_replicas = false,
+                            .embedding = false};
+  const Counted table[] = {
+      {{.pipeline = 4}, {}, 1, 4},                      // not even the ends
+      {{.pipeline = 2, .tensor = 2}, {}, 2, 2},         // the world and tensor
+      {{.data = 2, .context = 2}, {.shard = 4}, 1, 2},  // shards are the world
+      {{.data = 2, .tensor = 2}, {.shard = 2}, 4, 0},   // shards are the replicas
+      {{.data = 4}, {.shard = 2, .expert = 2}, 3, 0},   // copies and experts
+  };
+  for (const Counted& c : table) {
+    SCOPED_TRACE(testing::PrintToString(c.lists) + " lists, " +
+                 testing::PrintToString(c.links) + " links");
+    const Device mine = Device::cuda(world().rank());
+    const Mesh mesh(world(), c.shape, c.folding, mine, Transport::nccl, none);
+    EXPECT_EQ(cuda_emulation::nccl::counts().communicators, c.lists + c.links);
+    const comm::NcclCount planned = comm::count_nccl(c.shape, c.folding, none);
+    EXPECT_EQ(planned.communicators, c.lists);
+    EXPECT_EQ(planned.links, c.links);
+    if (c.shape.pipeline == 1) continue;
+    Stream stream(mine);
+    const Buffer x(mine, DType::f32, {10}, MemoryClass::workspace, "x");
+    comm::Group& unused = mesh.group(comm::Axis::pipeline);
+    // Tensors of the host have their way, and the ends of a pipeline none on the GPU.
+    float one = 1;
+    Stream host;
+    unused.all_reduce(host, TensorView(&one, DType::f32, {1})).wait();
+    EXPECT_EQ(one, static_cast<float>(unused.size()));
+    if (mesh.embedding_group().size() > 1) {
+      EXPECT_THROW(mesh.embedding_group().all_reduce(stream, x.view()), Error);
+    }
+  }
+  EXPECT_EQ(cuda_emulation::nccl::counts().communicators, 0);
+}
+
 // Neighbours make connections to neighbours only: each direction of each link one.
 TEST(Nccl, ARingConnectsNeighbours) {
   if (world().size() != 4) return;
@@ -83,11 +125,10 @@ TEST(Nccl, ARingConnectsNeighbours) {
   EXPECT_EQ(cuda_emulation::nccl::counts().connections - before, 4);
 }
 
-Outcome train_by(const MeshLine& line, const char* compute, Transport transport) {
-  const auto config = mesh_config(line, compute);
+Outcome train_by(const config::RunConfig& config, Transport transport, int steps = 1) {
   Mesh mesh(world(), config.parallel.mesh, config.parallel.folding,
-            Device::cuda(world().rank()), transport);
-  return train_steps(config, mesh, 1);
+            Device::cuda(world().rank()), transport, engine::group_use(config));
+  return train_steps(config, mesh, steps);
 }
 
 // Lines of the table of meshes: with "all" in the environment every one of this number of
@@ -99,11 +140,23 @@ TEST(Nccl, MeshesTrainAsWithMpi) {
     if (line.ranks != world().size() || (!all && (!line.bf16 || run == 1))) continue;
     SCOPED_TRACE(line.text);
     const char* compute = line.bf16 ? "bf16" : "fp32";
-    expect_same_bits(train_by(line, compute, Transport::nccl),
-                     train_by(line, compute, Transport::mpi));
+    const auto config = mesh_config(line, compute);
+    expect_same_bits(train_by(config, Transport::nccl), train_by(config, Transport::mpi));
     ++run;
   }
   EXPECT_GT(run, 0);
+}
+
+// Graphs between the messages of NCCL, which are posted ahead of need.
+TEST(Nccl, PipelinesTrainWithGraphs) {
+  const Words words = {"run.device=cuda",
+                       "parallel.pipeline=" + std::to_string(world().size()),
+                       "batch.micro=1", "batch.global=4"};
+  const auto singly = equality_config("llama", "fp32", words);
+  const auto graphs =
+      equality_config("llama", "fp32", words + Words{"run.cuda_graphs=true"});
+  expect_same_bits(train_by(graphs, Transport::nccl, 4),
+                   train_by(singly, Transport::mpi, 4));
 }
 
 }  // namespace

@@ -5,3 +5,5 @@ trireme_test(fp8_test SOURCES fp8_test.cpp
 trireme_test(fp8_values_test
              SOURCES fp8_values_test.cpp
              USES train RANKS 2 LIBRARIES trireme_mesh_run)
+trireme_test(weight_codes_test SOURCES weight_codes_test.cpp
+             USES plan train RANKS 2 LIBRARIES trireme_mesh_run)

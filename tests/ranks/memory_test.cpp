@@ -90,7 +90,7 @@ State state_of(const Words& words) {
   comm::Mesh mesh =
       comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding);
   engine::Engine engine(config, mesh, Device::meta());
-  const optim::ParameterStore& store = engine.store();
+  optim::ParameterStore& store = engine.store();
   State state{static_cast<std::int64_t>(store.weight_bytes()),
               static_cast<std::int64_t>(store.gradient_bytes()),
               static_cast<std::int64_t>(store.optimizer_bytes())};

@@ -131,11 +131,11 @@ class TwoWeights {
   Numbers gradient(const char* tensor) {
     return numbers(store_->gradient_boxes(), "gradient", tensor);
   }
-  Numbers state(const std::string& section, const char* tensor) const {
+  Numbers state(const std::string& section, const char* tensor) {
     return numbers(store_->state_boxes(), section, tensor);
   }
   // All of the state on this rank, codes and scales as they are.
-  std::vector<double> all() const {
+  std::vector<double> all() {
     std::vector<double> out;
     for (const auto& box : store_->state_boxes())
       for (const double x : in_double(box.data))

@@ -177,16 +177,16 @@ rule graphs_tensor 65 2 'run.cuda_graphs = true|parallel.tensor = 2|write parall
   "${graphs[@]}" parallel.tensor=2
 rule graphs_context 65 2 'parallel.context = 2|write parallel.context = 1' \
   "${graphs[@]}" parallel.context=2
-rule graphs_pipeline 65 2 'parallel.pipeline = 2|write parallel.pipeline = 1' \
-  "${graphs[@]}" parallel.pipeline=2
+rule graphs_pipeline 65 2 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
+  "${graphs[@]}" parallel.pipeline=2 parallel.schedule=zb_h1
 rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
   "${graphs[@]}" parallel.schedule=zb_h1
 rule graphs_experts 65 1 'model.architecture = "mixtral"|write run.cuda_graphs = false' \
   "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
 rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|"ZERO1"' \
   "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD
-rule graphs_fp8 65 1 'multiplies in FP8|run.cuda_graphs = false' \
-  "${graphs[@]}" precision.compute=fp8
+rule graphs_fp8 65 1 'histories of scales|write precision.recipe = "te_current"' \
+  "${graphs[@]}" precision.compute=fp8 precision.recipe=te_delayed
 rule graphs_autocast 65 1 'keeps weights in fp32 that modules read in bf16|"bf16"' \
   "${graphs[@]}" precision.recipe=bf16_autocast precision.compute=bf16
 rule graphs_narrow 65 1 'keeps gradients in bf16 that modules add to in fp32' \
@@ -253,6 +253,11 @@ rule feedback 65 1 'precision.error_feedback = true|nothing is rounded' \
   precision.error_feedback=true
 rule feedback_fp16 65 1 'precision.error_feedback = true|a changed loss scale' \
   precision.error_feedback=true precision.compute=fp16 precision.gradient_reduce=bf16
+rule kept_codes 65 1 'precision.keep_weight_codes = true has no meaning|"fp32"' \
+  precision.keep_weight_codes=true
+rule kept_codes_sharded 65 2 'precision.keep_weight_codes = true|"FULL_SHARD"' \
+  precision.keep_weight_codes=true precision.compute=fp8 batch.micro=2 model.feed_forward=64 \
+  parallel.sharding_strategy=FULL_SHARD
 rule fp8_width 65 1 'model.hidden = 40|a multiple of 16|write model.hidden = 48' \
   precision.compute=fp8 model.hidden=40 model.feed_forward=64
 rule fp8_feed_forward 65 4 'model.feed_forward = 96|a multiple of 64|write model.feed_forward = 128' \

@@ -70,7 +70,7 @@ struct OneWeight {
   }
 
   // A section of the state in double, scales applied.
-  std::vector<double> state(const std::string& section) const {
+  std::vector<double> state(const std::string& section) {
     double scale = 1;
     std::vector<double> out;
     for (const StateBox& box : store->state_boxes()) {

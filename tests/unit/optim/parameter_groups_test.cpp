@@ -64,7 +64,7 @@ struct Model {
     store->update(config, learning_rate(config, step), 1.0, step);
   }
 
-  double weight(const std::string& name) const {
+  double weight(const std::string& name) {
     for (const StateBox& box : store->state_boxes())
       if (box.section == "model" && box.slab->tensor == name)
         return box.data.dtype() == DType::f64 ? box.data.data<double>()[3]
@@ -152,7 +152,7 @@ TEST(ParameterGroups, AdamW) {
   }
 }
 
-std::size_t sections(const ParameterStore& store, const std::string& section) {
+std::size_t sections(ParameterStore& store, const std::string& section) {
   std::size_t count = 0;
   for (const StateBox& box : store.state_boxes())
     count += box.section.starts_with(section) ? 1 : 0;

@@ -264,6 +264,17 @@ const std::vector<Case> cases = {
      1,
      {"precision.error_feedback = true with precision.compute = \"fp16\"",
       "write precision.error_feedback = false"}},
+    {{"precision.keep_weight_codes=true"},
+     1,
+     {"precision.keep_weight_codes = true has no meaning with precision.compute = "
+      "\"fp32\"",
+      "write precision.keep_weight_codes = false"}},
+    {{"precision.keep_weight_codes=true", "precision.compute=fp8", "model.hidden=64",
+      "model.feed_forward=64", "batch.micro=2", "parallel.sharding_strategy=FULL_SHARD"},
+     2,
+     {"precision.keep_weight_codes = true with parallel.sharding_strategy = "
+      "\"FULL_SHARD\"",
+      "write precision.keep_weight_codes = false, or parallel.sharding_strategy"}},
     {{"precision.recipe=bf16"},
      1,
      {"precision.recipe = \"bf16\" multiplies in bf16, which contradicts "

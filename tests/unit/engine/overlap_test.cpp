@@ -1,0 +1,164 @@
+// What a tensor rank computes while its collectives are under way, in a stage's backward.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/philox.hpp"
+#include "comm/trace.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/runtime/profile.hpp"
+#include "support/tiny_model.hpp"
+
+namespace trireme {
+namespace {
+
+using comm::Collective;
+
+std::int64_t calls_of(const std::string& family) {
+  for (const auto& entry : kernels::profile())
+    if (entry.name == family) return entry.calls;
+  return 0;
+}
+
+// What ran between the start of a collective and the wait for it.
+struct Flight {
+  Collective kind;
+  std::int64_t weight_gradients = 0, attention = 0, activation = 0;
+};
+
+// The first of two tensor ranks; the other one is taken to have the same numbers.
+class Twin final : public comm::Group {
+ public:
+  Twin() : Group("tensor", 0, 2) {}
+  void progress() override {}
+  std::size_t staging_bytes() const override { return 0; }
+
+  std::vector<Flight> flights;  // by their ends
+
+ private:
+  static Flight now(Collective kind) {
+    return {kind, calls_of("gemm, weight gradient"), calls_of("attention"),
+            calls_of("activation")};
+  }
+
+  class Operation final : public comm::Handle::Operation {
+   public:
+    Operation(Twin& group, Collective kind) : group_(group), begin_(now(kind)) {}
+    bool progress() override { return true; }
+    void wait() override {
+      Flight flight = now(begin_.kind);
+      flight.weight_gradients -= begin_.weight_gradients;
+      flight.attention -= begin_.attention;
+      flight.activation -= begin_.activation;
+      group_.flights.push_back(flight);
+    }
+    void abandon() noexcept override {}
+
+   private:
+    Twin& group_;
+    Flight begin_;
+  };
+
+  comm::Handle start(const Call& call, Stream& stream, const TensorView& from,
+                     const TensorView& to) override {
+    comm::trace().end(call.trace);
+    if (call.kind == Collective::all_gather) {
+      for (std::int64_t part = 0; part < 2; ++part)
+        kernels::copy(stream, from, to.rows(part * from.dim(0), from.dim(0)));
+    } else if (call.kind == Collective::reduce_scatter) {
+      kernels::copy(stream, from.rows(0, to.dim(0)), to);
+    }
+    operations_.push_back(std::make_unique<Operation>(*this, call.kind));
+    return comm::Handle(operations_.back().get());
+  }
+
+  std::vector<std::unique_ptr<Operation>> operations_;
+};
+
+// The collectives of a backward of two blocks with their head. Each of the three modules
+// that a rank holds columns of (attention, feed-forward, head) ends it with a sum over
+// the ranks.
+std::vector<Flight> flights_of(model::Architecture architecture, bool sequence,
+                               const nn::Recompute& recompute = {}) {
+  Twin twin;
+  const parallel::TensorRegion region(twin, sequence);
+  const auto S = std::int64_t{8};
+  model::StageConfig config{.model = test::tiny_model(architecture, S),
+                            .blocks = {0, 2},
+                            .recompute = recompute,
+                            .recompute_layers = 2};
+  config.model.feed_forward = 24;
+  model::Stage stage(config, region, Device::host());
+  std::vector<Buffer> memory;
+  Stream stream;
+  const auto take = [&](DType type, const Shape& shape, double value) {
+    memory.emplace_back(Device::host(), type, shape, MemoryClass::workspace, "test");
+    kernels::fill(stream, memory.back().view(), value);
+    return memory.back().view();
+  };
+  for (Param* param : stage.parameters()) {
+    param->value = take(DType::f32, param->shape, 0.01);
+    param->gradient = take(DType::f32, param->shape, 0);
+  }
+  const auto take_ids = [&](std::int32_t value) {
+    memory.emplace_back(Device::host(), DType::i32, Shape{S}, MemoryClass::data, "ids");
+    for (std::int32_t& id : memory.back().view().span<std::int32_t>()) id = value;
+    return memory.back().view();
+  };
+  const TensorView ids_T = take_ids(1), positions_T = take_ids(0);
+  Arena saved(Device::host(), 1 << 20, MemoryClass::activations, "saved");
+  Arena scratch(Device::host(), 1 << 20, MemoryClass::activations, "scratch");
+  WeightAccess in_place;
+  nn::WeightGradients gradients(in_place);
+  parallel::LocalAttention attention;
+  nn::Pass pass{stream,
+                saved,
+                scratch,
+                gradients,
+                attention,
+                {1, S, positions_T},
+                {take(DType::f64, {1}, 0)}};
+  pass.recompute = recompute;
+  auto views = stage.make_saved();
+  const TensorView y_TD = stage.forward(pass, ids_T, views);
+  twin.flights.clear();
+  stage.loss(pass, ids_T, 1.0, views);
+  stage.backward(pass, y_TD, {}, views);
+  return twin.flights;
+}
+
+// Beside the sums of input gradients run the products of weight gradients, in attention,
+// feed-forward and head: so in five of a model of two blocks. Without sequence
+// parallelism these are the only collectives of backward.
+TEST(Overlap, WeightGradientsRunBesideTheSumsOfInputGradients) {
+  for (const bool sequence : {false, true}) {
+    const Collective sum = sequence ? Collective::reduce_scatter : Collective::all_reduce;
+    int sums = 0;
+    for (const Flight& flight : flights_of(model::Architecture::llama, sequence)) {
+      if (flight.kind != sum) continue;
+      EXPECT_EQ(flight.weight_gradients, 1);
+      ++sums;
+    }
+    EXPECT_EQ(sums, 2 * 2 + 1) << sequence;
+  }
+}
+
+// What backward computes again does not need the gradient of the output, whose gather
+// goes on beside it.
+TEST(Overlap, RecomputationRunsBesideTheGatherOfGradients) {
+  int attention = 0, activation = 0;
+  for (const Flight& flight : flights_of(model::Architecture::llama, true,
+                                         {.attention = true, .activation = true})) {
+    if (flight.kind != Collective::all_gather) continue;
+    attention += flight.attention > 0 ? 1 : 0;
+    activation += flight.activation > 0 ? 1 : 0;
+  }
+  EXPECT_EQ(attention, 2);
+  EXPECT_EQ(activation, 2);
+}
+
+}  // namespace
+}  // namespace trireme
