@@ -87,7 +87,7 @@ class TeamRow {
   __device__ TeamRow(Team, const T* row, std::int64_t D) : row_(row) {
     if constexpr (G > 0)
       Team::template for_groups<W, G>(
-          D, [&](std::int64_t c, int g) { groups_[g] = load_group<W>(row + c); });
+          D, [&](std::int64_t c, int g) { groups_[g] = recomputed(load_group<W>(row + c)); });
   }
   // Row t of a sum, which is also written to `row`.
   template <class Team>
@@ -97,12 +97,12 @@ class TeamRow {
     Team::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
       const auto group = sum.template at<W>(t, c);
       store_group(row + c, group);
-      if constexpr (G > 0) groups_[g] = group;
+      if constexpr (G > 0) groups_[g] = recomputed(group);
     });
   }
   __device__ Group<T, W> at(std::int64_t c, int g) const {
     if constexpr (G > 0) {
-      return groups_[g];
+      return recomputed(groups_[g]);
     } else {
       return load_group<W>(row_ + c);
     }
