@@ -3,9 +3,10 @@
 //
 // One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys: 7
 // products where one kernel would need 5 (docs/decisions/attention.md), but every sum has
-// one owner and a fixed order, without atomics and without dq in fp32. Probabilities and their gradients go from sums
-// to operands in registers. Legend: B sequences, S positions, H query heads, G key/value
-// heads, K head width. Source: Dao, "FlashAttention-2", 2023, algorithm 2.
+// one owner and a fixed order, without atomics and without dq in fp32. Probabilities and
+// their gradients go from sums to operands in registers. Legend: B sequences, S
+// positions, H query heads, G key/value heads, K head width. Source: Dao,
+// "FlashAttention-2", 2023, algorithm 2.
 #include "kernels/cuda/attention/fragments.cuh"
 #include "kernels/cuda/attention/generic.cuh"
 #include "kernels/cuda/common/launch.cuh"

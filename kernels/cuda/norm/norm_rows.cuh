@@ -86,8 +86,9 @@ class TeamRow {
   template <class Team>
   __device__ TeamRow(Team, const T* row, std::int64_t D) : row_(row) {
     if constexpr (G > 0)
-      Team::template for_groups<W, G>(
-          D, [&](std::int64_t c, int g) { groups_[g] = recomputed(load_group<W>(row + c)); });
+      Team::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
+        groups_[g] = recomputed(load_group<W>(row + c));
+      });
   }
   // Row t of a sum, which is also written to `row`.
   template <class Team>

@@ -14,8 +14,8 @@ __device__ __forceinline__ int recomputed(int x) {
   return x;
 }
 
-// The same for a struct, such as a group of elements: what they are converted to, for one,
-// is converted again.
+// The same for a struct, such as a group of elements: what they are converted to, for
+// one, is converted again.
 template <class Struct>
 __device__ __forceinline__ Struct recomputed(Struct x) {
   if constexpr (sizeof(Struct) % 4 == 0) {
