@@ -86,13 +86,13 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
     norm_backward_rows(Backward<T> of) {
   using A = Wide<T>;
   using Threads = Team<by_warp>;
-  const std::int64_t D = of.D;
-  const auto part = [&] { return std::int64_t{blockIdx.x} * D; };
+  const std::int64_t D = of.D, part = std::int64_t{blockIdx.x} * D;
   PartialSums<W, G, A> dgain, dshift;
-  dgain.template clear<Threads>(of.dgain_parts + part(), D);
-  if constexpr (centered) dshift.template clear<Threads>(of.dshift_parts + part(), D);
+  dgain.template clear<Threads>(of.dgain_parts + part, D);
+  if constexpr (centered) dshift.template clear<Threads>(of.dshift_parts + part, D);
   for (std::int64_t t = Threads::first_row(); t < of.rows; t += Threads::row_step()) {
-    const TeamRow<T, W, G> x(Threads{}, of.x[t], D), dy(Threads{}, of.dy[t], D);
+    using Row = TeamRow<T, W, G, !by_warp>;
+    const Row x(Threads{}, of.x[t], D), dy(Threads{}, of.dy[t], D);
     const A mean = centered ? of.mean[t] : A(0), rstd = of.rstd[t];
     A sum_g = 0, sum_gn = 0;
     Threads::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
@@ -125,8 +125,11 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
       store_group(of.dx[t] + c, dx);
     });
   }
-  dgain.template finish<by_warp>(of.dgain_parts + part(), D);
-  if constexpr (centered) dshift.template finish<by_warp>(of.dshift_parts + part(), D);
+  // Computed again where registers are full of sums until here.
+  const std::int64_t to =
+      by_warp ? part : std::int64_t{recomputed(static_cast<int>(blockIdx.x))} * D;
+  dgain.template finish<by_warp>(of.dgain_parts + to, D);
+  if constexpr (centered) dshift.template finish<by_warp>(of.dshift_parts + to, D);
 }
 
 // How rows are shared. A function of T and D, and of whether rows are packed, alone.

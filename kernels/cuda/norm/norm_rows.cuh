@@ -80,15 +80,16 @@ struct SumOfRows {
 };
 
 // This thread's groups of a row: kept in registers, or read again each time if G is 0.
-template <class T, int W, int G>
+// With `words` elements of 16 bits share a register, and are taken apart in each pass:
+// the compiler likes to give each its own, which a row of many groups has no room for.
+template <class T, int W, int G, bool words = false>
 class TeamRow {
  public:
   template <class Team>
   __device__ TeamRow(Team, const T* row, std::int64_t D) : row_(row) {
     if constexpr (G > 0)
-      Team::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
-        groups_[g] = recomputed(load_group<W>(row + c));
-      });
+      Team::template for_groups<W, G>(
+          D, [&](std::int64_t c, int g) { groups_[g] = load_group<W>(row + c); });
   }
   // Row t of a sum, which is also written to `row`.
   template <class Team>
@@ -98,12 +99,12 @@ class TeamRow {
     Team::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
       const auto group = sum.template at<W>(t, c);
       store_group(row + c, group);
-      if constexpr (G > 0) groups_[g] = recomputed(group);
+      if constexpr (G > 0) groups_[g] = group;
     });
   }
   __device__ Group<T, W> at(std::int64_t c, int g) const {
     if constexpr (G > 0) {
-      return recomputed(groups_[g]);
+      return words ? recomputed(groups_[g]) : groups_[g];
     } else {
       return load_group<W>(row_ + c);
     }
