@@ -22,7 +22,7 @@ void DeviceGroup::begin_exchange() {
   if (transport_ && !through_host_) transport_->begin_exchange();
 }
 
-void DeviceGroup::end_exchange() {
+void DeviceGroup::end_exchange() noexcept {
   if (transport_ && !through_host_) transport_->end_exchange();
 }
 

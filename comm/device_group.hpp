@@ -21,13 +21,13 @@ class DeviceGroup final : public Group {
               std::unique_ptr<DeviceTransport> transport,
               MakeTransport through_host = {});
 
-  void begin_exchange() override;
-  void end_exchange() override;
   bool send_through_host(bool wanted) override;
   void progress() override { host_->progress(); }
   std::size_t staging_bytes() const override;
 
  private:
+  void begin_exchange() override;
+  void end_exchange() noexcept override;
   Handle start(const Call& call, Stream& stream, const TensorView& from,
                const TensorView& to) override;
   void compare(const Call& call) override { compare_on(*host_, call); }

@@ -18,9 +18,9 @@ class DeviceTransport {
   virtual Handle start(const Group::Call& call, Stream& stream, const TensorView& from,
                        const TensorView& to) = 0;
 
-  // See Group.
+  // See Group::Exchange. What fails at the end ends the job.
   virtual void begin_exchange() {}
-  virtual void end_exchange() {}
+  virtual void end_exchange() noexcept {}
 
   // Bytes of staging memory that it holds beside the host group's.
   virtual std::size_t staging_bytes() const = 0;

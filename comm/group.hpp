@@ -109,11 +109,19 @@ class Group {
     return collective(Collective::receive, stream, x, x, source);
   }
 
-  // Sends and receives between the two calls are one exchange of all ranks of the group,
-  // none of which has to come before another: a transport may start them together. Their
-  // handles are waited on after end_exchange().
-  virtual void begin_exchange() {}
-  virtual void end_exchange() {}
+  // Sends and receives while one lives are one exchange of all ranks of the group, none
+  // of which has to come before another: a transport may start them together. Their
+  // handles are waited on after it.
+  class Exchange {
+   public:
+    explicit Exchange(Group& group) : group_(group) { group_.begin_exchange(); }
+    ~Exchange() { group_.end_exchange(); }
+    Exchange(const Exchange&) = delete;
+    Exchange& operator=(const Exchange&) = delete;
+
+   private:
+    Group& group_;
+  };
 
   // Whether sends and receives of tensors on GPUs pass through memory of the host, so
   // that no kernel of a GPU waits for another rank, also where the transport goes from
@@ -155,6 +163,10 @@ class Group {
 
  protected:
   Group(std::string name, int rank, int size);
+
+  // See Exchange.
+  virtual void begin_exchange() {}
+  virtual void end_exchange() noexcept {}
 
   // Starts `call`, from `from` to `to`: one tensor twice where there is only one.
   // Transports end the call's entry in the trace.

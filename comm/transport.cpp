@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transport.hpp"
 
+#include <array>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -12,13 +13,16 @@
 namespace trireme::comm {
 namespace {
 
-// The first two ranks on one GPU.
+// The first two ranks on one GPU, or on one card.
+enum class Of { gpu, card };
 std::optional<std::pair<std::size_t, std::size_t>> sharers(
-    std::span<const RankDevice> ranks) {
-  std::map<std::pair<std::string_view, std::string_view>, std::size_t> owners;
+    std::span<const RankDevice> ranks, Of what) {
+  std::map<std::array<std::string_view, 3>, std::size_t> owners;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].gpu.empty()) continue;
-    const auto [owner, is_new] = owners.try_emplace({ranks[r].host, ranks[r].gpu}, r);
+    const auto& [host, card, uuid] = ranks[r];
+    if (card.empty()) continue;
+    const std::string_view instance = what == Of::gpu ? uuid : std::string_view();
+    const auto [owner, is_new] = owners.try_emplace({host, card, instance}, r);
     if (!is_new) return {{owner->second, r}};
   }
   return {};
@@ -26,8 +30,24 @@ std::optional<std::pair<std::size_t, std::size_t>> sharers(
 
 std::optional<std::size_t> rank_without_gpu(std::span<const RankDevice> ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (ranks[r].gpu.empty()) return r;
+    if (ranks[r].card.empty()) return r;
   return {};
+}
+
+[[noreturn]] void refuse_one_card(std::span<const RankDevice> ranks, std::size_t one,
+                                  std::size_t other) {
+  const RankDevice& where = ranks[one];
+  if (where.uuid != ranks[other].uuid)
+    fail(Status::resources,
+         "comm.backend = nccl, but ranks {} and {} compute on instances (MIG) of GPU {} "
+         "of host {}, which NCCL takes for one GPU: set comm.backend = mpi",
+         one, other, where.card, where.host);
+  fail(
+      Status::resources,
+      "comm.backend = nccl, but ranks {} and {} share GPU {} of host {}, which NCCL does "
+      "not allow: start as many ranks on a node as it has GPUs, or set comm.backend = "
+      "mpi",
+      one, other, where.card, where.host);
 }
 
 }  // namespace
@@ -37,14 +57,14 @@ std::string_view name_of(Transport transport) {
 }
 
 std::vector<RankDevice> gather_devices(World& world, Device device) {
-  std::string gpu;
+  std::string gpu = "\t";
   if (device.is_cuda()) {
     const auto devices = cuda_devices();
     const auto index = static_cast<std::size_t>(device.index);
     require(index < devices.size(), Status::resources,
             "rank {} (host {}) sees {} GPUs, and was to compute on GPU {}", world.rank(),
             world.host(), devices.size(), index);
-    gpu = devices[index].pci_bus_id;
+    gpu = devices[index].pci_bus_id + "\t" + devices[index].uuid;
   }
   std::string all;
   for (const std::string& line : world.gather_text(world.host() + "\t" + gpu + "\n"))
@@ -52,21 +72,22 @@ std::vector<RankDevice> gather_devices(World& world, Device device) {
   std::istringstream lines(world.broadcast(all));
   std::vector<RankDevice> ranks;
   for (std::string line; std::getline(lines, line);) {
-    const auto tab = line.find('\t');
-    ranks.push_back({line.substr(0, tab), line.substr(tab + 1)});
+    const auto first = line.find('\t'), second = line.find('\t', first + 1);
+    ranks.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
+                     line.substr(second + 1)});
   }
   return ranks;
 }
 
 void check_sharing(std::span<const RankDevice> ranks, bool share) {
   if (share) return;
-  if (const auto two = sharers(ranks)) {
+  if (const auto two = sharers(ranks, Of::gpu)) {
     const RankDevice& where = ranks[two->first];
     fail(
         Status::resources,
         "ranks {} and {} would share GPU {} of host {}: start as many ranks on a node as "
         "it has GPUs, or set run.share_gpus = true",
-        two->first, two->second, where.gpu, where.host);
+        two->first, two->second, where.card, where.host);
   }
 }
 
@@ -74,7 +95,7 @@ Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
                            bool nccl_is_built) {
   if (backend == Backend::mpi) return Transport::mpi;
   const auto without = rank_without_gpu(ranks);
-  const auto two = sharers(ranks);
+  const auto two = sharers(ranks, Of::card);
   if (nccl_is_built && !without && !two) return Transport::nccl;
   if (backend == Backend::automatic) return Transport::mpi;
   require(nccl_is_built, Status::resources,
@@ -85,13 +106,7 @@ Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
          "comm.backend = nccl, but rank {} (host {}) computes on no GPU: set "
          "run.device = cuda, or comm.backend = mpi",
          *without, ranks[*without].host);
-  const RankDevice& where = ranks[two->first];
-  fail(
-      Status::resources,
-      "comm.backend = nccl, but ranks {} and {} share GPU {} of host {}, which NCCL does "
-      "not allow: start as many ranks on a node as it has GPUs, or set comm.backend = "
-      "mpi",
-      two->first, two->second, where.gpu, where.host);
+  refuse_one_card(ranks, two->first, two->second);
 }
 
 }  // namespace trireme::comm

@@ -23,7 +23,8 @@ enum class Backend { automatic, mpi, nccl };
 // Where a rank computes.
 struct RankDevice {
   std::string host;
-  std::string gpu;  // its PCI bus id, which is unique on a host; empty: none
+  std::string card;  // its GPU's PCI bus id, unique on a host; empty: it has no GPU
+  std::string uuid;  // of its GPU: on one card, instances (MIG) differ by it
   bool operator==(const RankDevice&) const = default;
 };
 
@@ -35,11 +36,12 @@ std::vector<RankDevice> gather_devices(World& world, Device device);
 void check_sharing(std::span<const RankDevice> ranks, bool share);
 
 // The rule. Backend mpi takes mpi; nccl demands nccl; automatic takes nccl where it can
-// be had: every rank computes on a GPU of its own and the program was built with NCCL. A
+// be had: every rank computes on a card of its own and the program was built with NCCL. A
 // job without GPUs takes mpi. Every rank finds the same. NCCL refuses two ranks on one
-// GPU: before 2.30 always, since then unless told otherwise in the environment; its
-// kernels, which wait for each other, may then not run together. Throws Error(resources)
-// when the nccl asked for cannot be had, with the reason and the remedy.
+// card: before 2.30 always, since then unless told otherwise in the environment; its
+// kernels, which wait for each other, may then not run together. It tells cards apart by
+// bus ids, so that instances (MIG) of one card are one to it, too. Throws
+// Error(resources) when the nccl asked for cannot be had, with the reason and the remedy.
 Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
                            bool nccl_is_built);
 

@@ -35,9 +35,9 @@ class LossScale {
 inline constexpr std::int32_t ignore_index = -100;
 
 // stats_C3[c] = {max, sum of exp(logit - max), target's logit or 0 when it is on another
-// rank} over this rank's columns, one pass. logits_CV f32 (f64 in proof mode), dense
-// rows; targets_C i32 global ids; first: global id of column 0; stats in the logits'
-// dtype. V = 0 gives {-inf, 0, 0}.
+// rank} over this rank's columns, one pass. logits_CV of any floating dtype, dense rows;
+// targets_C i32 global ids; first: global id of column 0; stats in the accumulator of the
+// logits' dtype. V = 0 gives {-inf, 0, 0}.
 void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
                               const TensorView& targets_C, std::int64_t first,
                               const TensorView& stats_C3);

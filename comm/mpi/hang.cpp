@@ -149,13 +149,19 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
     const std::string why = static_cast<int>(notes.size()) < state.size
                                 ? late_text(state, awaited, notes)
                                 : disagreement_text(state, notes);
-    log::error(format(
-        "trireme: error: rank {}: {} waited {} s (comm.timeout_seconds = {}); {}{}{}",
-        state.rank, text_of(own), fixed(waited, 1), exact(state.timeout_seconds), why,
-        trace().count() > 0 ? "\nlast collectives of this rank:" : "", trace().last(8)));
-    abort_job(Status::hang);
+    report_hang(state, text_of(own), waited, why);
   }
   ::sleep(3);  // for the report of a lower rank
+  abort_job(Status::hang);
+}
+
+void report_hang(const WorldState& state, const std::string& place, double waited,
+                 const std::string& why) {
+  log::error(format(
+      "trireme: error: {}: {} waited {} s (comm.timeout_seconds = {}); {}{}{}",
+      rank_text(state, state.rank), place, fixed(waited, 1), exact(state.timeout_seconds),
+      why, trace().count() > 0 ? "\nlast collectives of this rank:" : "",
+      trace().last(8)));
   abort_job(Status::hang);
 }
 

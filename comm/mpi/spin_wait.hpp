@@ -52,4 +52,10 @@ class SpinWait {
 // Tells all waiting ranks and hears from them, reports, and ends the job.
 [[noreturn]] void end_hang(WorldState& state, const Awaited& awaited, double waited);
 
+// The report itself, for whoever notices a rank whose host is stuck and has the claim to
+// speak: where it is, for how long, why as far as is known, and its last collectives.
+// Ends the job with Status::hang. Any thread; calls no MPI but MPI_Abort.
+[[noreturn]] void report_hang(const WorldState& state, const std::string& place,
+                              double waited, const std::string& why);
+
 }  // namespace trireme::comm

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/log.hpp"
-#include "base/number.hpp"
 #include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
+#include "comm/mpi/spin_wait.hpp"
+#include "comm/watchdog.hpp"
 
 namespace trireme::comm {
 
@@ -60,19 +60,18 @@ void CallWatch::run() {
     const double look = state_ == nullptr ? 1.0 : std::clamp(seconds_ / 10, 0.05, 1.0);
     changed_.wait_for(lock, std::chrono::duration<double>(look));
     if (state_ == nullptr || seconds_ <= 0) continue;
-    if (std::chrono::duration<double>(Clock::now() - start_).count() > seconds_) report();
+    const double waited = std::chrono::duration<double>(Clock::now() - start_).count();
+    if (waited > seconds_) report(waited);
   }
 }
 
-void CallWatch::report() const {
-  if (may_report_now())
-    log::error(
-        format("trireme: error: rank {} (host {}): {} on axis '{}' has not returned for "
-               "{} s (comm.timeout_seconds): NCCL waits for another rank or for the "
-               "network. NCCL_DEBUG=INFO shows what it is doing",
-               state_->rank, state_->hosts[static_cast<std::size_t>(state_->rank)].data(),
-               call_, *what_, exact(seconds_)));
-  abort_job(Status::hang);
+void CallWatch::report(double waited) const {
+  dump_flight();
+  if (!may_report_now()) abort_job(Status::hang);
+  report_hang(
+      *state_, format("{} on axis '{}'", call_, *what_), waited,
+      "NCCL waits for another rank or for the network: NCCL_DEBUG=INFO shows what "
+      "it is doing");
 }
 
 }  // namespace trireme::comm

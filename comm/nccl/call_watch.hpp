@@ -14,8 +14,8 @@
 namespace trireme::comm {
 
 // While the host is in such a call it hears of nothing: its messages stand still, and so
-// does the patience of its waits. A thread of its own looks at the clock instead. It
-// calls no MPI but MPI_Abort, as its last act.
+// does the patience of its waits (DevicePatience). A thread of its own looks at the clock
+// instead, and makes the same report. It calls no MPI but MPI_Abort, as its last act.
 class CallWatch {
  public:
   // The one of this process; it lives as long as someone holds it.
@@ -44,7 +44,7 @@ class CallWatch {
   using Clock = std::chrono::steady_clock;
 
   void run();
-  void report() const;
+  [[noreturn]] void report(double waited) const;
 
   std::mutex mutex_;
   std::condition_variable changed_;

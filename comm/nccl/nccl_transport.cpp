@@ -146,7 +146,7 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   Handle start(const Group::Call& call, Stream& stream, const TensorView& from,
                const TensorView& to) override;
   void begin_exchange() override;
-  void end_exchange() override;
+  void end_exchange() noexcept override;
   std::size_t staging_bytes() const override { return 0; }
   void look() override;
   void give_up() noexcept override;
@@ -334,7 +334,7 @@ void NcclTransport::begin_exchange() {
                 [](ncclComm_t, cudaStream_t) { return ncclGroupStart(); });
 }
 
-void NcclTransport::end_exchange() try {
+void NcclTransport::end_exchange() noexcept try {
   all_->enqueue("ncclGroupEnd", [](ncclComm_t, cudaStream_t) { return ncclGroupEnd(); });
   const std::vector<NcclOperation*> started = std::move(*exchange_);
   exchange_.reset();

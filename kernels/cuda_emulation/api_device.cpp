@@ -94,7 +94,7 @@ const ErrorText* find_text(cudaError_t error) {
   return nullptr;
 }
 
-cudaDeviceProp describe_device() {
+cudaDeviceProp describe_device(int number) {
   cudaDeviceProp device{};
   std::strcpy(device.name, "emulated");
   device.totalGlobalMem = device_bytes;
@@ -113,7 +113,8 @@ cudaDeviceProp describe_device() {
   device.multiProcessorCount = 4;
   device.canMapHostMemory = 1;
   device.concurrentKernels = 1;
-  device.pciBusID = 1;
+  device.pciBusID = 1 + card_of(number);
+  device.uuid.bytes[15] = static_cast<char>(1 + number);
   device.asyncEngineCount = 2;
   device.unifiedAddressing = 1;
   device.memoryBusWidth = 1024;
@@ -218,13 +219,13 @@ cudaError_t cudaGetDevice(int* device) { return give(device, current_device()); 
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
-  return give(properties, describe_device());
+  return give(properties, describe_device(device));
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
   if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
   int number = 0;
-  if (!attribute(describe_device(), which, number))
+  if (!attribute(describe_device(device), which, number))
     return remember(cudaErrorInvalidValue);
   return give(value, number);
 }
@@ -232,7 +233,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device)
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
   if (text == nullptr || length < 13) return remember(cudaErrorInvalidValue);
-  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", 1 + device);
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0",
+                1 + card_of(device));
   return cudaSuccess;
 }
 

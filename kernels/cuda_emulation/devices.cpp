@@ -48,15 +48,14 @@ const Limits*& chosen() {
   return limits;
 }
 
-int count_from_environment() {
-  const char* text = std::getenv("TRIREME_EMULATION_DEVICES");
+int count_from_environment(const char* name) {
+  const char* text = std::getenv(name);
   if (text == nullptr) return 1;
   int count = 0;
   const char* const end = text + std::strlen(text);
   const auto [last, error] = std::from_chars(text, end, count);
   if (error != std::errc() || last != end || count < 1 || count > most_devices)
-    fail(std::string("TRIREME_EMULATION_DEVICES = \"") + text +
-         "\"; use a whole number from 1 to 16");
+    fail(std::string(name) + " = \"" + text + "\"; use a whole number from 1 to 16");
   return count;
 }
 
@@ -74,8 +73,13 @@ void set_capability(int major, int minor) {
 }
 
 int device_count() {
-  static const int count = count_from_environment();
+  static const int count = count_from_environment("TRIREME_EMULATION_DEVICES");
   return count;
+}
+
+int card_of(int device) {
+  static const int instances = count_from_environment("TRIREME_EMULATION_INSTANCES");
+  return device / instances;
 }
 
 int current_device() { return device_of_thread; }

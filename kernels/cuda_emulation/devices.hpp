@@ -18,6 +18,8 @@ struct Limits {
 const Limits& limits();
 
 int device_count();
+// The card on which a device lies; devices of one card are instances of it (MIG).
+int card_of(int device);
 int current_device();  // of the calling thread
 cudaError_t set_current_device(int device);
 // The calling thread's device has a context from now on.

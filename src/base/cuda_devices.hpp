@@ -13,7 +13,9 @@ struct CudaDevice {
   std::int64_t memory_bytes = 0;
   int compute_major = 0, compute_minor = 0;  // 9.0: Hopper
   bool emulated = false;                     // on the host, for tests: slow
-  std::string pci_bus_id;                    // "0000:3b:00.0": the same for all processes
+  // The same for all processes. Instances of one card (MIG) have its bus id, as
+  // "0000:3b:00.0", and each a UUID of its own, in hexadecimal.
+  std::string pci_bus_id, uuid;
 };
 
 // Empty in a build without CUDA and on a machine without a GPU or a driver.
@@ -22,7 +24,7 @@ std::vector<CudaDevice> cuda_devices();
 
 // The GPU for the process that is `rank_on_node` of `ranks_on_node` and sees `devices`
 // GPUs: by turns. A process that sees one GPU takes that one: its launcher may have given
-// each process another; who shares in truth, comm::check_sharing() finds by bus ids.
+// each process another; who shares in truth, comm::check_sharing() finds by UUIDs.
 // Throws Error(resources) when there is no GPU, or when several are seen that are fewer
 // than the processes and `share` is false (run.share_gpus).
 int cuda_device_of(int rank_on_node, int ranks_on_node, int devices, bool share);

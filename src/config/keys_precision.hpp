@@ -56,6 +56,17 @@ struct PrecisionKeys : Section {
       *this, "recipe", "\"auto\"", std::span<const io::Word<const Recipe*>>(recipe_words),
       "Type and scaling of every class of tensor (docs/precision.md); auto: the "
       "one named as precision.compute, and te_current for fp8."};
+  Choice<LogitsType> logits{
+      *this,
+      "logits",
+      "\"auto\"",
+      {{"auto", LogitsType::by_device},
+       {"fp32", LogitsType::accumulate},
+       {"compute", LogitsType::compute}},
+      "Type of the logits of the training loss with bf16, fp16 or fp8; compute: that of "
+      "activations, so that their gradient takes their place; auto: compute on a GPU, "
+      "where model.logit_cap is 0, else fp32.",
+      sets<&RunConfig::precision, &PrecisionSettings::logits>};
   PrecisionChoice weights{
       *this, "weights", "\"auto\"", std::span<const PrecisionWord>(plain_types),
       "Type of the weights that forward and backward read; auto: the recipe's."};

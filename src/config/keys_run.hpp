@@ -66,8 +66,8 @@ struct RunKeys : Section {
       "bytes",
       "0",
       within(0, 0x1p40),
-      "Logits are made in chunks of at most this size, in the accumulator's type; 0: 128 "
-      "MiB on a CPU, 1 GiB on a GPU.",
+      "Logits are made in chunks of at most this size, in the type that precision.logits "
+      "gives them; 0: 128 MiB on a CPU, 1 GiB on a GPU.",
       sets<&RunConfig::run, &RunSettings::logits_bytes>};
   Integer threads{*this,
                   "threads",

@@ -67,6 +67,15 @@ void Rules::precision_rules() {
          return advise({{key::precision.rounding, {"\"auto\""}},
                         {key::precision.master, {"\"bf16\""}}});
        });
+  meaningless(key::precision.logits, key::precision.compute,
+              precision.compute == precision.accumulate,
+              ", whose logits have the type of its sums: write precision.logits = "
+              "\"auto\"");
+  rule({key::precision.logits, key::model.logit_cap},
+       precision.logits != LogitsType::compute || config_.model.logit_cap == 0,
+       key::precision.logits, " with ", key::model.logit_cap,
+       ": the gradient of capped logits needs the logits beside it: write "
+       "precision.logits = \"fp32\"");
   feedback_rules();
   layer_rules();
 }

@@ -74,6 +74,9 @@ struct RecomputeSettings {
   std::int64_t layers = 0;  // the first ones; 0: all
 };
 
+// The type of logits in training: by device, that of accumulators, that of activations.
+enum class LogitsType : std::uint8_t { by_device, accumulate, compute };
+
 struct PrecisionSettings {
   Recipe recipe;                       // with the deck's changes to single classes
   DType compute = DType::f32;          // the recipe's activations
@@ -86,6 +89,7 @@ struct PrecisionSettings {
   bool keep_weight_codes = false;              // of FP8, for a step
   std::int64_t report_every = 100;             // steps; 0: never
   optim::LossScaling loss_scale;               // with fp16
+  LogitsType logits = LogitsType::by_device;
 };
 
 struct CheckpointSettings {

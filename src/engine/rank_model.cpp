@@ -21,11 +21,16 @@ int tensor_chunks(const config::RunConfig& config, const comm::Mesh& mesh) {
 }
 
 // A GPU pays for each chunk with a pass over the gradient of the projection, and its
-// tiles want whole rows of them; a CPU's caches want small chunks.
-nn::HeadChunks head_chunks(std::int64_t bytes, bool for_gpu) {
+// tiles want whole rows of them; a CPU's caches want small chunks. Where memory sets the
+// pace, logits of fewer bits gain; a host keeps the bits that it always had.
+nn::HeadChunks head_chunks(const config::RunConfig& config, bool for_gpu) {
+  using config::LogitsType;
   nn::HeadChunks chunks;
   if (for_gpu) chunks = {.bytes = std::int64_t{1} << 30, .multiple = 256};
-  if (bytes > 0) chunks.bytes = bytes;
+  if (config.run.logits_bytes > 0) chunks.bytes = config.run.logits_bytes;
+  const LogitsType type = config.precision.logits;
+  chunks.in_compute_type =
+      type == LogitsType::compute || (type == LogitsType::by_device && for_gpu);
   return chunks;
 }
 
@@ -90,7 +95,7 @@ model::StageConfig RankModel::stage_config(const Chunk& chunk, const Range& bloc
       .ends_together = place_of(shape_, 0).rank == place_of(shape_, last).rank,
       .dtype = precision.compute,
       .z_loss = config_.z_loss,
-      .head_chunks = head_chunks(config_.run.logits_bytes, for_gpu(mesh_, device)),
+      .head_chunks = head_chunks(config_, for_gpu(mesh_, device)),
       .positions = 0,
       .first_module = 0,
       .recompute = config_.recompute.what,

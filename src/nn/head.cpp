@@ -46,12 +46,16 @@ void Head::project(Stream& stream, const TensorView& h_RD, const TensorView& wei
   if (config_.logit_cap > 0) kernels::soft_cap(stream, logits_RV, config_.logit_cap);
 }
 
-std::int64_t Head::chunk_rows(std::int64_t tokens, DType dtype) const {
+DType Head::logits_type(DType dtype) const {
+  const bool in_place = config_.chunks.in_compute_type && config_.logit_cap == 0;
+  return in_place ? dtype : accumulator_of(dtype);
+}
+
+std::int64_t Head::chunk_rows(std::int64_t tokens, DType logits) const {
   // The same on every rank: counted with the largest part of the vocabulary.
-  const std::int64_t row_bytes =
-      region_.largest_part(config_.vocabulary) *
-      static_cast<std::int64_t>(size_of(accumulator_of(dtype)));
-  const auto [bytes, multiple] = config_.chunks;
+  const std::int64_t row_bytes = region_.largest_part(config_.vocabulary) *
+                                 static_cast<std::int64_t>(size_of(logits));
+  const std::int64_t bytes = config_.chunks.bytes, multiple = config_.chunks.multiple;
   const std::int64_t most = std::max(bytes / row_bytes, least_rows);
   // At least two chunks, of equal size but for the last.
   const std::int64_t chunks = std::max<std::int64_t>(divide_up(tokens, most), 2);
@@ -67,13 +71,13 @@ void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
                       const TensorView& stats_C3) const {
   const ArenaScope scope(pass.scratch);
   const std::int64_t rows = logits_CV.dim(0);
-  const TensorView local_C3 =
-      pass.scratch.take(logits_CV.dtype(), {rows, 3}, "head.stats");
+  const DType accumulator = stats_C3.dtype();
+  const TensorView local_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.stats");
   kernels::cross_entropy_statistics(pass.stream, logits_CV, targets_C, columns_.begin,
                                     local_C3);
   const TensorView all_RC3 = region_.gather(pass.stream, pass.scratch, local_C3);
   kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
-  const TensorView loss_C = pass.scratch.take(logits_CV.dtype(), {rows}, "head.loss");
+  const TensorView loss_C = pass.scratch.take(accumulator, {rows}, "head.loss");
   kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, z_loss, loss_C);
   kernels::add_sum(pass.stream, loss_C, pass.losses.loss_1);
 }
@@ -83,22 +87,24 @@ parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
                                             const kernels::LossScale& scale,
                                             const TensorView& dh_TD) {
   Stream& stream = pass.stream;
-  const DType dtype = h_TD.dtype(), accumulator = accumulator_of(dtype);
+  const DType dtype = h_TD.dtype(), of_logits = logits_type(dtype);
   const Param& projection = weight();
   const bool capped = config_.logit_cap > 0;
   const std::size_t whole = pass.scratch.mark();
   const TensorView weight_VD = in_type(pass, projection.value, dtype);
-  const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
+  const std::int64_t T = pass.tokens(), C = chunk_rows(T, of_logits),
+                     V = columns_.count();
   parallel::Transfer dh(dh_TD);
   for (std::int64_t first = 0; first < T; first += C) {
     const std::size_t mark = pass.scratch.mark();
     const std::int64_t rows = std::min(C, T - first);
     const TensorView logits_CV =
-        take_logits(pass.scratch, accumulator, rows, V, "head.logits");
-    const TensorView stats_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.merged");
+        take_logits(pass.scratch, of_logits, rows, V, "head.logits");
+    const TensorView stats_C3 =
+        pass.scratch.take(accumulator_of(dtype), {rows, 3}, "head.merged");
     // In the place of the logits, unless the cap's gradient still needs them.
     const TensorView dlogits_CV =
-        dtype == accumulator && !capped
+        dtype == of_logits && !capped
             ? logits_CV
             : take_logits(pass.scratch, dtype, rows, V, "head.dlogits");
     const TensorView targets_C = targets_T.rows(first, rows);
@@ -148,7 +154,8 @@ void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& target
                     const EachChunk& each) const {
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype(), accumulator = accumulator_of(dtype);
-  const std::int64_t T = pass.tokens(), C = chunk_rows(T, dtype), V = columns_.count();
+  const std::int64_t T = pass.tokens(), C = chunk_rows(T, accumulator),
+                     V = columns_.count();
   const ArenaScope scope(pass.scratch);
   Norm::Saved unused;
   Pass inner = pass.with_saved(pass.scratch);

@@ -13,11 +13,14 @@
 
 namespace trireme::nn {
 
-// How many rows of logits are made at once. Each chunk also reads and writes the whole
-// gradient of the projection, once, in the accumulator dtype.
+// How many rows of logits are made at once, and in which type. Each chunk also reads and
+// writes the whole gradient of the projection, once, in the accumulator dtype.
 struct HeadChunks {
   std::int64_t bytes = 128 << 20;  // of logits, at the most, but for large vocabularies
   std::int64_t multiple = 1;       // rows are one of this, but for the last chunk
+  // For the training loss: in the type of activations, so that their gradient takes their
+  // place, and not in its accumulator. Not with a cap, whose gradient needs both.
+  bool in_compute_type = false;
 };
 
 struct HeadConfig {
@@ -68,7 +71,9 @@ class Head {
   // logits_RV (written, this rank's vocabulary) = h_RD W^T, capped.
   void project(Stream& stream, const TensorView& h_RD, const TensorView& weight_VD,
                const TensorView& logits_RV) const;
-  std::int64_t chunk_rows(std::int64_t tokens, DType dtype) const;
+  // Of the training loss, where activations are of this type.
+  DType logits_type(DType dtype) const;
+  std::int64_t chunk_rows(std::int64_t tokens, DType logits) const;
   // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
   // Returns dh_TD on its way out of the region.
   parallel::Transfer loss_and_gradients(Pass& pass, const TensorView& h_TD,

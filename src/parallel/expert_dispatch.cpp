@@ -113,17 +113,18 @@ void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
   };
   std::vector<comm::Handle> handles;
   handles.reserve(2 * static_cast<std::size_t>(ranks));
-  group_->begin_exchange();
-  for (int i = 1; i < ranks; ++i) {
-    const int source = (rank() + ranks - i) % ranks;
-    handles.push_back(group_->receive(stream, part(to, to_counts_E, source), source));
+  {
+    const comm::Group::Exchange exchange(*group_);
+    for (int i = 1; i < ranks; ++i) {
+      const int source = (rank() + ranks - i) % ranks;
+      handles.push_back(group_->receive(stream, part(to, to_counts_E, source), source));
+    }
+    for (int i = 1; i < ranks; ++i) {
+      const int destination = (rank() + i) % ranks;
+      handles.push_back(
+          group_->send(stream, part(from, from_counts_E, destination), destination));
+    }
   }
-  for (int i = 1; i < ranks; ++i) {
-    const int destination = (rank() + i) % ranks;
-    handles.push_back(
-        group_->send(stream, part(from, from_counts_E, destination), destination));
-  }
-  group_->end_exchange();
   const TensorView mine = part(from, from_counts_E, rank());
   if (mine.dim(0) > 0) kernels::copy(stream, mine, part(to, to_counts_E, rank()));
   for (comm::Handle& handle : handles) handle.wait();

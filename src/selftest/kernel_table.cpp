@@ -30,7 +30,7 @@ constexpr std::array rows = {
     Row{"norms", check_norms, every},
     Row{"rotary positions", check_rope, every},
     Row{"embedding", check_embedding, every},
-    Row{"cross-entropy", check_cross_entropy, wide},
+    Row{"cross-entropy", check_cross_entropy, every},
     Row{"initial weights", check_initial_weights, wide},
     Row{"attention", check_attention, every},
     Row{"attention, documents", check_attention_documents, every},

@@ -145,7 +145,8 @@ void check_cross_entropy(Probe& probe, DType dtype) {
       const auto targets = targets_of(C, V);
       const Integers ids = probe.integers({C}, targets);
       const Tensor logits = probe.normal(dtype, {C, V}, 1);
-      const Tensor stats = probe.zeros(dtype, {C, 3}), loss = probe.zeros(dtype, {C});
+      const DType sums = accumulator_of(dtype);
+      const Tensor stats = probe.zeros(sums, {C, 3}), loss = probe.zeros(sums, {C});
       const Tensor dlogits = probe.zeros(type, {C, V}, 3);
       kernels::cross_entropy_statistics(probe.stream(), logits, ids, 0, stats);
       kernels::cross_entropy_loss(probe.stream(), stats, ids, z_loss, loss);
@@ -153,8 +154,8 @@ void check_cross_entropy(Probe& probe, DType dtype) {
                                       dlogits);
       const auto expected = reference::cross_entropy(
           logits.values(), static_cast<std::size_t>(V), targets, z_loss);
-      const double error = roundoff(dtype) * (8 + std::sqrt(static_cast<double>(V))) * 4;
-      probe.close(dtype, loss.values(), expected.loss_C, error * 4);
+      const double error = roundoff(sums) * (8 + std::sqrt(static_cast<double>(V))) * 4;
+      probe.close(sums, loss.values(), expected.loss_C, error * 4);
       probe.close(type, dlogits.values(), expected.dlogits_CV, error);
     }
 }

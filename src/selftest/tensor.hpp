@@ -6,9 +6,17 @@
 #include <vector>
 
 #include "base/memory.hpp"
-#include "selftest/numbers.hpp"
+#include "kernels/reference/numbers.hpp"
 
 namespace trireme::selftest {
+
+using kernels::reference::added;
+using kernels::reference::largest;
+using kernels::reference::norm;
+using kernels::reference::rounded;
+using kernels::reference::roundoff;
+using kernels::reference::storing;
+using kernels::reference::Vector;
 
 // A tensor of floating numbers that owns its memory. With `padding` a matrix is a range
 // of columns of one that is wider by so many columns on both sides, so that its rows are

@@ -55,6 +55,7 @@ class KernelBench {
   void run() {
     for (const Model& m : models(s)) {
       products(m);
+      head(m);
       if (m.gated) {
         experts(m);
       } else {
@@ -99,6 +100,7 @@ class KernelBench {
   }
 
   void products(const Model& m);
+  void head(const Model& m);
   void product(const std::string& name, std::int64_t T, std::int64_t N, std::int64_t K,
                bool bias);
   void epilogues(const Model& m);
@@ -159,6 +161,36 @@ void KernelBench::products(const Model& m) {
           !m.gated);
   product(m.name + " down", m.T, m.D, m.F, !m.gated);
   product(m.name + " head", m.C, m.V, m.D, false);
+}
+
+// What a vocabulary that is no multiple of anything costs, whose rows of logits are
+// padded in memory as the head pads them.
+void KernelBench::head(const Model& m) {
+  if (m.gated) return;
+  const std::int64_t C = m.C, D = m.D;
+  for (const std::int64_t V : {m.V, m.V - 47}) {
+    const double flops = 2.0 * double(C) * double(V) * double(D);
+    const std::string shape = format(" {} x {} x {}", C, V, D);
+    const auto logits = [V](const Tensor& all) { return all.view().columns(0, V); };
+    const auto add = [&](const char* what, const auto& multiply) {
+      table.add(what + shape, {0, flops}, [&]() -> Call {
+        return [=, x = normal({C, m.V}), w = normal({V, D}, 0.02), h = normal({C, D}),
+                dw = wide({V, D})](Stream& stream) {
+          multiply(stream, logits(x), w.view(), h.view(), dw.view());
+        };
+      });
+    };
+    using View = const TensorView&;
+    add("gemm head, logits", [](Stream& stream, View x, View w, View h, View) {
+      kernels::gemm(stream, x, h, Transpose::no, w, Transpose::yes);
+    });
+    add("gemm head, input gradient", [](Stream& stream, View x, View w, View h, View) {
+      kernels::gemm(stream, h, x, Transpose::no, w, Transpose::no);
+    });
+    add("gemm head, weight gradient", [](Stream& stream, View x, View, View h, View dw) {
+      kernels::gemm(stream, dw, x, Transpose::yes, h, Transpose::no, Accumulate::yes);
+    });
+  }
 }
 
 // The MLP's products with GELU, and with the gradient of the bias: each in one call, and
@@ -416,6 +448,20 @@ void KernelBench::loss(const Model& m) {
                 kernels::cross_entropy_gradient(stream, x, stats, at, 0, 1e-4, 0, dx);
               };
             });
+  if (s.type == DType::f32) return;
+  // Logits of the compute type, which the gradient is written over.
+  table.add("cross_entropy statistics, 16 bits " + m.name, {logits / 2}, [&]() -> Call {
+    return [x = normal({m.C, m.V}), at = Tensor::indices(s, m.C, m.V),
+            stats = wide({m.C, 3})](Stream& stream) {
+      kernels::cross_entropy_statistics(stream, x, at, 0, stats);
+    };
+  });
+  table.add("cross_entropy gradient, in place " + m.name, {logits}, [&]() -> Call {
+    return [x = normal({m.C, m.V}), at = Tensor::indices(s, m.C, m.V),
+            stats = Tensor::positive(s, DType::f32, {m.C, 3})](Stream& stream) {
+      kernels::cross_entropy_gradient(stream, x, stats, at, 0, 1e-4, 0, x);
+    };
+  });
 }
 
 void KernelBench::optimizer(const Model& m) {

@@ -30,7 +30,9 @@ fi
 units=(
   attention/tensor_core_forward attention/tensor_core_backward norm/norm norm/norm_backward
   loss/cross_entropy low_precision/transpose low_precision/quantize optimizer/optimizer
-  elementwise/activation elementwise/many_squares
+  elementwise/activation elementwise/many_squares elementwise/elementwise
+  elementwise/reductions elementwise/rope embedding/embedding
+  moe/grouped moe/moe
 )
 architectures=(sm_80 sm_90a sm_100a)
 

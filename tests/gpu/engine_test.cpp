@@ -62,6 +62,21 @@ TEST(GpuEngineBf16, ErrsLikeTheHost) {
   }
 }
 
+// Logits are made in the compute type on a GPU, and in fp32 where the deck says so or
+// caps them.
+TEST(GpuEngineBits, LogitsHaveTheComputeTypeUnlessTheDeckSaysOtherwise) {
+  const auto losses = [](const Words& words) {
+    const auto config = equality_config("llama", "bf16", Words{"model.layers=1"} + words);
+    comm::Mesh mesh = test_mesh(config);
+    return train_steps(config, mesh, 1).losses;
+  };
+  const auto automatic = losses({}), wide = losses({"precision.logits=fp32"});
+  EXPECT_TRUE(same_bits(automatic, losses({"precision.logits=compute"})));
+  EXPECT_FALSE(same_bits(automatic, wide));
+  const Words capped{"model.logit_cap=30.0"};
+  EXPECT_TRUE(same_bits(losses(capped), losses(capped + Words{"precision.logits=fp32"})));
+}
+
 TEST(GpuEngineBits, AreTheSameTwice) {
   const auto config = equality_config("llama", "bf16", {});
   const auto run = [&] {

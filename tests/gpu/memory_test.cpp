@@ -88,6 +88,7 @@ TEST(GpuMemory, LedgerIsAsPlanned) {
   const std::vector<Case> cases = {
       {"llama", "fp32", {"parallel.sharding_strategy=ZERO1", "batch.micro=1"}},
       {"gpt2", "bf16", {"model.hidden=288", "batch.micro=1"}},
+      {"gpt2", "bf16", {"precision.logits=fp32", "batch.micro=1"}},
       {"gpt2", "fp32", {"run.device=cuda", "run.cuda_graphs=true", "batch.micro=1"}},
       {"llama-tied", "bf16", {"parallel.sharding_strategy=FULL_SHARD", "batch.micro=1"}},
       {"llama", "bf16", {"parallel.tensor=2", "parallel.tensor_chunks=3"}},

@@ -36,6 +36,20 @@ if(TRIREME_NCCL_EMULATED)
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda
                  TRIREME_TEST_TRANSPORT=nccl)
   endforeach()
+  # Mistakes on purpose, and instances of one card.
+  add_executable(stream_faults_test stream_faults_test.cpp)
+  target_link_libraries(stream_faults_test PRIVATE trireme_mesh_run trireme_engine
+                        trireme_cuda_emulation trireme_test_options)
+  add_executable(instances_test instances_test.cpp)
+  target_link_libraries(instances_test PRIVATE trireme_mesh_run trireme_launch
+                        trireme_test_options)
+  foreach(topic stream_faults instances)
+    trireme_gpu_test(${topic}_test RANKS 2)
+    set_property(TEST gpu.${topic}_test.2 APPEND PROPERTY ENVIRONMENT
+                 TRIREME_EMULATION_DEVICES=2)
+  endforeach()
+  set_property(TEST gpu.instances_test.2 APPEND PROPERTY ENVIRONMENT
+               TRIREME_EMULATION_INSTANCES=2)
   add_executable(nccl_faults nccl_faults.cpp)
   target_link_libraries(nccl_faults PRIVATE trireme_comm trireme_kernels trireme_base
                         trireme_cuda_emulation trireme_test_options MPI::MPI_C)

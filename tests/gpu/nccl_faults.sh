@@ -37,5 +37,5 @@ expect one_order 4 ''
 expect two_orders 4 'deadlock: every process waits'
 expect sizes 2 'ranks of a communicator do not agree: .* all-reduce of 400 bytes'
 expect late 2 "wait for this rank's GPU .* late: rank 1 .* never entered it" 82
-expect stuck 2 "ncclCommSplit on axis 'data' has not returned for 1 s" 82
+expect stuck 2 "ncclCommSplit on axis 'data' waited 1.* s (comm.timeout_seconds = 1); NCCL" 82
 exit $failures

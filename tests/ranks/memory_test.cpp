@@ -78,6 +78,22 @@ TEST(Memory, LedgerIsAsPlannedInRecipes) {
   }
 }
 
+// Logits in the compute type, with their gradient in their place, take a third of the
+// memory that logits in fp32 beside it do.
+TEST(Memory, LedgerIsAsPlannedWithLogitsInTheComputeType) {
+  constexpr auto workspace = static_cast<std::size_t>(MemoryClass::workspace);
+  std::vector<std::int64_t> planned;
+  for (const char* logits : {"compute", "fp32"}) {
+    const auto config = equality_config(
+        "llama", "bf16",
+        {std::string("precision.logits=") + logits, "model.vocabulary=5000"});
+    const Bytes held = measure(config);
+    planned.push_back(plan::make_plan(config, world().rank()).memory[workspace]);
+    EXPECT_EQ(held[workspace], planned.back()) << logits;
+  }
+  EXPECT_LT(planned[0], planned[1]);
+}
+
 // Of the store on this rank, in bytes.
 struct State {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;

@@ -191,6 +191,49 @@ __device__ inline void for_rows(int first, const F& f) {
     for (int i = 0; i < 2; ++i) f(m, i, first + 16 * m + 8 * i + lane_index() / 4);
 }
 
+// Word c of each lane of a quad becomes word t of lane c, where t was the lane: a lane
+// then holds what its quad had of one number of word.
+__device__ inline void turn_quad(std::uint32_t (&words)[4]) {
+  const bool odd = lane_index() % 2 != 0, upper = lane_index() / 2 % 2 != 0;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const std::uint32_t got =
+        __shfl_xor_sync(all_lanes, odd ? words[i] : words[i + 1], 1);
+    (odd ? words[i] : words[i + 1]) = got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t got =
+        __shfl_xor_sync(all_lanes, upper ? words[i] : words[i + 2], 2);
+    (upper ? words[i] : words[i + 2]) = got;
+  }
+}
+
+// One row of a head, of which a lane has at(c, 0) and at(c, 1) at columns 8 c + 2 t and
+// behind, with t its place in the quad that shares the row. Rounded ones are stored by 16
+// bytes. All lanes of a warp call it; those that are not `inside` store nothing.
+template <int K, class T, class At>
+__device__ inline void put_row(const Target<T>& target, std::int64_t b, int row,
+                               bool inside, std::int64_t column, const At& at) {
+  const int place = lane_index() % 4;
+  if (target.rounded.data == nullptr) {
+    if (!inside) return;
+#pragma unroll
+    for (int c = 0; c < K / 8; ++c)
+      target.put_sums(b, row, column + 8 * c + 2 * place, at(c, 0), at(c, 1));
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < K / 8; c += 4) {
+    Pack<std::uint32_t> words;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words.x[i] = pack_pair<T>(at(c + i, 0), at(c + i, 1));
+    turn_quad(words.x);
+    T* const to = target.rounded.at(b, row, column + 8 * (c + place));
+    if (inside) store_pack(reinterpret_cast<std::uint32_t*>(to), words);
+  }
+}
+
 // The keys that queries of a warp see: all of them see [last_begin, first_end), and none
 // sees any outside [first_begin, last_end).
 template <int M>

@@ -46,21 +46,14 @@ struct Target {
   Rows<W> sums;
   bool added = false;
 
-  // Two neighbours at once, if rows are aligned for that.
-  __device__ void put_pair(std::int64_t b, std::int64_t t, std::int64_t column, W x,
+  // Two neighbours of the sums at once, if rows are aligned for that.
+  __device__ void put_sums(std::int64_t b, std::int64_t t, std::int64_t column, W x,
                            W y) const {
-    if (rounded.data != nullptr) {
-      struct alignas(2 * sizeof(T)) Pair {
-        T x, y;
-      };
-      *reinterpret_cast<Pair*>(rounded.at(b, t, column)) = {narrow<T>(x), narrow<T>(y)};
-    } else {
-      struct alignas(2 * sizeof(W)) Pair {
-        W x, y;
-      };
-      Pair& to = *reinterpret_cast<Pair*>(sums.at(b, t, column));
-      to = added ? Pair{to.x + x, to.y + y} : Pair{x, y};
-    }
+    struct alignas(2 * sizeof(W)) Pair {
+      W x, y;
+    };
+    Pair& to = *reinterpret_cast<Pair*>(sums.at(b, t, column));
+    to = added ? Pair{to.x + x, to.y + y} : Pair{x, y};
   }
   __device__ void put(std::int64_t b, std::int64_t t, std::int64_t column, W x) const {
     if (rounded.data != nullptr) {

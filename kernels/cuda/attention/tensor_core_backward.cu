@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys: 7
-// products where one kernel would need 5, but every sum has one owner and a fixed order,
-// without atomics and without dq in fp32. Probabilities and their gradients go from sums
-// to operands in registers. Legend: B sequences, S positions, H query heads, G key/value
-// heads, K head width. Source: Dao, "FlashAttention-2", 2023, algorithm 2.
+// products where one kernel would need 5 (docs/decisions/attention.md), but every sum has
+// one owner and a fixed order, without atomics and without dq in fp32. Probabilities and
+// their gradients go from sums to operands in registers. Legend: B sequences, S
+// positions, H query heads, G key/value heads, K head width. Source: Dao,
+// "FlashAttention-2", 2023, algorithm 2.
 #include "kernels/cuda/attention/fragments.cuh"
 #include "kernels/cuda/attention/generic.cuh"
 #include "kernels/cuda/common/launch.cuh"
@@ -40,11 +41,8 @@ __device__ inline void put(const float (&sums)[M][K / 8][4], float factor,
                            const Target<T>& target, int b, int first, int end,
                            std::int64_t column) {
   for_rows<M>(first, [&](int m, int i, int row) {
-    if (row >= end) return;
-#pragma unroll
-    for (int c = 0; c < K / 8; ++c)
-      target.put_pair(b, row, column + 8 * c + lane_index() % 4 * 2,
-                      sums[m][c][2 * i] * factor, sums[m][c][2 * i + 1] * factor);
+    put_row<K>(target, b, row, row < end, column,
+               [&](int c, int j) { return sums[m][c][2 * i + j] * factor; });
   });
 }
 

@@ -103,13 +103,11 @@ __device__ void finish(const ForwardOperands<T>& x, int b, int h, int first,
   const int column = lane_index() % 4 * 2;
   for_rows<M>(first, [&](int m, int i, int query) {
     const float sum = quad_sum(softmax.sum[m][i]);
-    if (query >= x.part.queries) return;
+    const bool inside = query < x.part.queries;
     const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-#pragma unroll
-    for (int c = 0; c < K / 8; ++c)
-      x.o.put_pair(b, query, std::int64_t{h} * K + 8 * c + column,
-                   o[m][c][2 * i] * inverse, o[m][c][2 * i + 1] * inverse);
-    if (column == 0 && x.lse.data != nullptr)
+    put_row<K>(x.o, b, query, inside, std::int64_t{h} * K,
+               [&](int c, int j) { return o[m][c][2 * i + j] * inverse; });
+    if (inside && column == 0 && x.lse.data != nullptr)
       *x.lse.at(b, query, h) =
           sum == 0.0f ? -std::numeric_limits<float>::infinity()
                       : softmax.most[m][i] * static_cast<float>(x.part.scale) + logf(sum);

@@ -31,14 +31,15 @@ struct Backward {
 };
 
 // A thread's part of dgain and dshift: in registers, or if G is 0 in the block's partial
-// row, whose columns no other thread touches.
+// row, whose columns no other thread touches. Where that row lies costs registers, which
+// those of long rows want for sums: with G > 0 it is asked for at the end.
 template <int W, int G, class A>
 struct PartialSums {
   A held[G > 0 ? G : 1][W];
   A* row;
   template <class Threads>
   __device__ void clear(A* of_block, std::int64_t D) {
-    row = of_block;
+    if constexpr (G == 0) row = of_block;
     Threads::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
 #pragma unroll
       for (int i = 0; i < W; ++i) at(c, g, i) = A(0);
@@ -53,7 +54,7 @@ struct PartialSums {
   }
   // Into the partial row; where each warp has rows of its own, warp after warp.
   template <bool by_warp>
-  __device__ void finish(std::int64_t D) {
+  __device__ void finish(A* of_block, std::int64_t D) {
     if constexpr (by_warp) {
       __shared__ A sums[warp_size * W * G];
       for (int turn = 0; turn < team_warps; ++turn) {
@@ -63,7 +64,7 @@ struct PartialSums {
             for (int i = 0; i < W; ++i) {
               const A sum = turn == 0 ? held[g][i] : sums[c + i] + held[g][i];
               sums[c + i] = sum;
-              if (turn + 1 == team_warps) row[c + i] = sum;
+              if (turn + 1 == team_warps) of_block[c + i] = sum;
             }
           });
         __syncthreads();
@@ -71,7 +72,7 @@ struct PartialSums {
     } else if constexpr (G > 0) {
       Team<false>::for_groups<W, G>(D, [&](std::int64_t c, int g) {
 #pragma unroll
-        for (int i = 0; i < W; ++i) row[c + i] = held[g][i];
+        for (int i = 0; i < W; ++i) of_block[c + i] = held[g][i];
       });
     }
   }
@@ -90,7 +91,8 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
   dgain.template clear<Threads>(of.dgain_parts + part, D);
   if constexpr (centered) dshift.template clear<Threads>(of.dshift_parts + part, D);
   for (std::int64_t t = Threads::first_row(); t < of.rows; t += Threads::row_step()) {
-    const TeamRow<T, W, G> x(Threads{}, of.x[t], D), dy(Threads{}, of.dy[t], D);
+    using Row = TeamRow<T, W, G, !by_warp>;
+    const Row x(Threads{}, of.x[t], D), dy(Threads{}, of.dy[t], D);
     const A mean = centered ? of.mean[t] : A(0), rstd = of.rstd[t];
     A sum_g = 0, sum_gn = 0;
     Threads::template for_groups<W, G>(D, [&](std::int64_t c, int g) {
@@ -123,8 +125,11 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
       store_group(of.dx[t] + c, dx);
     });
   }
-  dgain.template finish<by_warp>(D);
-  if constexpr (centered) dshift.template finish<by_warp>(D);
+  // Computed again where registers are full of sums until here.
+  const std::int64_t to =
+      by_warp ? part : std::int64_t{recomputed(static_cast<int>(blockIdx.x))} * D;
+  dgain.template finish<by_warp>(of.dgain_parts + to, D);
+  if constexpr (centered) dshift.template finish<by_warp>(of.dshift_parts + to, D);
 }
 
 // How rows are shared. A function of T and D, and of whether rows are packed, alone.

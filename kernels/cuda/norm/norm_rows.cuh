@@ -80,7 +80,9 @@ struct SumOfRows {
 };
 
 // This thread's groups of a row: kept in registers, or read again each time if G is 0.
-template <class T, int W, int G>
+// With `words` elements of 16 bits share a register, and are taken apart in each pass:
+// the compiler likes to give each its own, which a row of many groups has no room for.
+template <class T, int W, int G, bool words = false>
 class TeamRow {
  public:
   template <class Team>
@@ -102,7 +104,7 @@ class TeamRow {
   }
   __device__ Group<T, W> at(std::int64_t c, int g) const {
     if constexpr (G > 0) {
-      return groups_[g];
+      return words ? recomputed(groups_[g]) : groups_[g];
     } else {
       return load_group<W>(row_ + c);
     }

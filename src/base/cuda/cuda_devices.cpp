@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <string_view>
 
 #include "base/cuda/check.hpp"
 #include "base/cuda/prepare.hpp"
@@ -27,6 +28,17 @@ std::string pci_bus_id(int device) {
   return text.data();
 }
 
+std::string text_of(const cudaUUID_t& uuid) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const char signed_byte : uuid.bytes) {
+    const auto byte = static_cast<unsigned char>(signed_byte);
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<CudaDevice> cuda_devices() {
@@ -46,7 +58,8 @@ std::vector<CudaDevice> cuda_devices() {
     devices.push_back({properties.name,
                        static_cast<std::int64_t>(properties.totalGlobalMem),
                        properties.major, properties.minor,
-                       std::string_view(properties.name) == "emulated", pci_bus_id(i)});
+                       std::string_view(properties.name) == "emulated", pci_bus_id(i),
+                       text_of(properties.uuid)});
   }
   return devices;
 }

@@ -113,8 +113,8 @@ std::vector<StepPart> predict(const StepModel& m, const GpuRates& gpu,
   parts.push_back({"attention backward, own",
                    3 * product / attention.queries + 4 * product / attention.keys});
   parts.push_back({"products of the head", 6 * m.V * m.D * T / product_rate});
-  // fp32 logits are read for statistics and for the gradient, which is written in bf16.
-  parts.push_back({"loss", (4 + 4 + 2) * m.V * T / memory_rate});
+  // bf16 logits are read for statistics and for the gradient, which is written over them.
+  parts.push_back({"loss", (2 + 2 + 2) * m.V * T / memory_rate});
   parts.push_back(
       {"norms, activations, sums", m.layers * sweep_bytes(m) * T / memory_rate});
   // AdamW reads and clears a gradient, reads and writes weight and two moments in fp32,

@@ -15,14 +15,20 @@ namespace {
 
 using Ranks = std::vector<RankDevice>;
 
-const Ranks own_gpus = {{"a", "0000:1b:00.0"},
-                        {"a", "0000:3b:00.0"},
-                        {"b", "0000:1b:00.0"},  // as on host a: another GPU
-                        {"b", "0000:3b:00.0"}};
-const Ranks shared = {
-    {"a", "0000:1b:00.0"}, {"a", "0000:3b:00.0"}, {"a", "0000:3b:00.0"}};
-const Ranks mixed = {{"a", "0000:1b:00.0"}, {"b", ""}};
-const Ranks hosts = {{"a", ""}, {"a", ""}};
+const Ranks own_gpus = {{"a", "0000:1b:00.0", "01"},
+                        {"a", "0000:3b:00.0", "02"},
+                        {"b", "0000:1b:00.0", "03"},  // as on host a: another GPU
+                        {"b", "0000:3b:00.0", "04"}};
+const Ranks shared = {{"a", "0000:1b:00.0", "01"},
+                      {"a", "0000:3b:00.0", "02"},
+                      {"a", "0000:3b:00.0", "02"}};
+const Ranks instances = {{"a", "0000:1b:00.0", "01"},
+                         {"a", "0000:3b:00.0", "05"},
+                         {"a", "0000:3b:00.0", "06"}};
+// Where no UUIDs can be told, cards are what differs.
+const Ranks without_uuids = {{"a", "0000:1b:00.0", "00"}, {"a", "0000:3b:00.0", "00"}};
+const Ranks mixed = {{"a", "0000:1b:00.0", "01"}, {"b", "", ""}};
+const Ranks hosts = {{"a", "", ""}, {"a", "", ""}};
 
 // The message of the error(resources) that `work` throws.
 template <class F>
@@ -44,7 +50,8 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Transport, AutoTakesNcclWhereItCanBeHad) {
   EXPECT_EQ(choose_transport(Backend::automatic, own_gpus, true), Transport::nccl);
   EXPECT_EQ(choose_transport(Backend::automatic, own_gpus, false), Transport::mpi);
-  for (const Ranks& ranks : {shared, mixed, hosts})
+  EXPECT_EQ(choose_transport(Backend::automatic, without_uuids, true), Transport::nccl);
+  for (const Ranks& ranks : {shared, instances, mixed, hosts})
     EXPECT_EQ(choose_transport(Backend::automatic, ranks, true), Transport::mpi);
 }
 
@@ -63,6 +70,12 @@ TEST(Transport, NcclIsDemanded) {
   const std::string two = refused(shared, true);
   EXPECT_TRUE(contains(two, "ranks 1 and 2 share GPU 0000:3b:00.0 of host a")) << two;
   EXPECT_TRUE(contains(two, "comm.backend = mpi")) << two;
+  const std::string parts = refused(instances, true);
+  EXPECT_TRUE(contains(parts,
+                       "ranks 1 and 2 compute on instances (MIG) of GPU "
+                       "0000:3b:00.0 of host a"))
+      << parts;
+  EXPECT_TRUE(contains(parts, "comm.backend = mpi")) << parts;
   EXPECT_TRUE(contains(refused(mixed, true), "rank 1 (host b) computes on no GPU"));
   EXPECT_TRUE(contains(refused(hosts, true), "rank 0 (host a) computes on no GPU"));
 }
@@ -70,6 +83,8 @@ TEST(Transport, NcclIsDemanded) {
 TEST(Transport, SharingIsAllowedOrNot) {
   EXPECT_NO_THROW(check_sharing(own_gpus, false));
   EXPECT_NO_THROW(check_sharing(hosts, false));
+  EXPECT_NO_THROW(check_sharing(instances, false));
+  EXPECT_NO_THROW(check_sharing(without_uuids, false));
   EXPECT_NO_THROW(check_sharing(shared, true));
   const std::string error = refusal([] { check_sharing(shared, false); });
   EXPECT_TRUE(contains(error, "ranks 1 and 2")) << error;

@@ -33,7 +33,8 @@ Result run(const Tensor& logits_CV, const Indices& targets, double z_loss,
   Stream stream(test_device());
   const TensorView& logits = logits_CV;
   const std::int64_t C = logits.dim(0), V = logits.dim(1);
-  const Tensor parts(logits.dtype(), {ranks, C, 3}), loss(logits.dtype(), {C});
+  const DType sums = accumulator_of(logits.dtype());
+  const Tensor parts(sums, {ranks, C, 3}), loss(sums, {C});
   const Tensor dlogits(gradient_type, {C, V}, std::int64_t{3});
   const auto stats_of = [&](std::int64_t r) {
     return parts.view().rows(r, 1).reshape({C, 3});
@@ -120,6 +121,50 @@ TEST_P(CrossEntropyTest, MatchesReferenceAtEverySizeAndAlignment) {
       expect_close(type, got.dlogits, expected.dlogits_CV, error, what);
     }
   }
+}
+
+// Logits of 16 bits are numbers like others: sums of them are f32's, so that only the
+// gradient has their roundoff.
+TEST(CrossEntropyNarrow, MatchesReferenceAtEverySizeAndAlignment) {
+  for (const DType type : {DType::bf16, DType::f16})
+    for (const std::int64_t V : {1, 7, 16, 31, 264, 1025, 33001})
+      for (const std::int64_t padding : {0, 1, 7, 8})
+        for (const std::int64_t ranks : {1, 3}) {
+          const std::int64_t C = 5;
+          const auto targets = some_targets(C, V);
+          const Tensor logits = Tensor::normal(type, {C, V}, 1, padding);
+          const auto expected = kernels::reference::cross_entropy(
+              logits.values(), static_cast<std::size_t>(V), targets.values(), 0.01);
+          const std::string what = format("{}, V = {}, padding = {}, ranks = {}",
+                                          name_of(type), V, padding, ranks);
+          const double error = roundoff(DType::f32) * (8 + std::sqrt(double(V))) * 4;
+          const auto got = run(logits, targets, 0.01, ranks, 1.0, type);
+          expect_close(DType::f32, got.loss, expected.loss_C, error * 4, what);
+          expect_close(type, got.dlogits, expected.dlogits_CV, error, what);
+        }
+}
+
+// A gradient that is written over its logits has the bits of one beside them; -infinity
+// has no weight, and rows without a target become zeros.
+TEST(CrossEntropyNarrow, GradientTakesThePlaceOfTheLogits) {
+  Stream stream(test_device());
+  for (const DType type : {DType::bf16, DType::f16})
+    for (const std::int64_t V : {8, 257, 40003}) {
+      const std::int64_t C = 7;
+      const auto targets = some_targets(C, V);
+      const Tensor stats(DType::f32, {C, 3});
+      Tensor logits = Tensor::normal(type, {C, V}, 1, 8);
+      Vector values = logits.values();
+      values[1] = -infinity;
+      logits.set(values);
+      const auto beside = run(logits, targets, 0.0, 1, 0.25, type);
+      kernels::cross_entropy_statistics(stream, logits, targets, 0, stats);
+      kernels::cross_entropy_gradient(stream, logits, stats, targets, 0, 0.25, 0.0,
+                                      logits);
+      EXPECT_EQ(logits.values(), beside.dlogits);
+      EXPECT_EQ(logits.values()[1], 0.0);
+      EXPECT_TRUE(logits.padding_is_intact());
+    }
 }
 
 TEST_P(CrossEntropyTest, TargetsAtBothEndsOfEveryPart) {
@@ -243,7 +288,7 @@ TEST(CrossEntropy, TargetsOfOtherRanksHaveNoLogitHere) {
 
 TEST(CrossEntropy, RefusesWrongTypes) {
   Stream stream(test_device());
-  const Tensor logits(DType::bf16, {2, 3}), stats(DType::f32, {2, 3});
+  const Tensor logits(DType::bf16, {2, 3}), stats(DType::bf16, {2, 3});
   EXPECT_THROW(
       kernels::cross_entropy_statistics(stream, logits, Indices({0, 1}), 0, stats),
       Error);

@@ -13,11 +13,17 @@
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
+#include "kernels/reference/numbers.hpp"
 #include "support/device.hpp"
 
 namespace trireme::test {
 
-using Vector = std::vector<double>;
+using kernels::reference::added;
+using kernels::reference::largest;
+using kernels::reference::rounded;
+using kernels::reference::roundoff;
+using kernels::reference::storing;
+using kernels::reference::Vector;
 
 // A tensor that owns its memory, on the device of the test. With `padding` a matrix is a
 // range of columns of a wider one, whose other columns hold a mark that kernels must
@@ -124,27 +130,6 @@ class Indices {
   std::vector<std::int32_t> values_;
   Buffer buffer_;
 };
-
-// Half the distance from 1 to the next number: the error of one rounding.
-inline double roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 0x1p-53;
-    case DType::f32: return 0x1p-24;
-    case DType::f16: return 0x1p-11;
-    default: return 0x1p-8;
-  }
-}
-
-// The error of storing `x`: of a normal number, or the spacing of subnormal halves.
-inline double storing(DType dtype, double x) {
-  return 1.01 * roundoff(dtype) * std::abs(x) + (dtype == DType::f16 ? 0x1p-25 : 0.0);
-}
-
-inline double largest(const Vector& v) {
-  double m = 0;
-  for (const double x : v) m = std::max(m, std::abs(x));
-  return m;
-}
 
 inline double dot(const Vector& a, const Vector& b) {
   double sum = 0;

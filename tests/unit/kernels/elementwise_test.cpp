@@ -13,17 +13,8 @@ namespace {
 constexpr std::int64_t sizes[] = {1, 3, 8, 17, 64, 127, 257, 1025, 40000};
 constexpr DType types[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 
-// `x` as a tensor of this type stores it.
-Vector rounded(DType dtype, const Vector& x) {
-  return Tensor(dtype, {static_cast<std::int64_t>(x.size())}, x).values();
-}
-
+using kernels::reference::rounded;
 double rounded(DType dtype, double x) { return rounded(dtype, Vector{x})[0]; }
-
-Vector sum_of(Vector a, const Vector& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-  return a;
-}
 
 class ElementwiseTest : public testing::TestWithParam<DType> {
  protected:
@@ -40,13 +31,13 @@ TEST_P(ElementwiseTest, AddIsExactToTheBitAlsoInPlace) {
     const Tensor b = Tensor::normal(GetParam(), {n}, 2), y(GetParam(), {n});
     Vector expected = a.values();
     const Vector other = b.values();
-    expected = rounded(GetParam(), rounded(sums, sum_of(expected, other)));
+    expected = rounded(GetParam(), rounded(sums, added(expected, other)));
     kernels::add(stream_, a, b, y);
     EXPECT_EQ(y.values(), expected) << n;
     kernels::add(stream_, a, b, a);
     EXPECT_EQ(a.values(), expected) << n;
     kernels::accumulate(stream_, b, y);
-    expected = rounded(GetParam(), rounded(sums, sum_of(expected, other)));
+    expected = rounded(GetParam(), rounded(sums, added(expected, other)));
     EXPECT_EQ(y.values(), expected) << n;
   }
 }
@@ -88,7 +79,7 @@ TEST_P(ElementwiseTest, AccumulateAcrossTypes) {
   for (const DType to : types) {
     const Tensor x = Tensor::normal(GetParam(), {257}, 1);
     const Tensor y = Tensor::normal(to, {257}, 2);
-    const Vector expected = sum_of(y.values(), rounded(accumulator_of(to), x.values()));
+    const Vector expected = added(y.values(), rounded(accumulator_of(to), x.values()));
     kernels::accumulate(stream_, x, y);
     expect_close(to, y.values(), expected, 8 * roundoff(accumulator_of(to)), "y");
   }
@@ -169,7 +160,7 @@ TEST_P(ElementwiseTest, ColumnSumsAreAdded) {
                      8 * roundoff(sums_type) * static_cast<double>(T), "sums");
         const Vector once = sums.values();
         kernels::add_column_sums(stream_, x, sums);
-        EXPECT_EQ(sums.values(), sum_of(once, once));
+        EXPECT_EQ(sums.values(), added(once, once));
       }
 }
 

@@ -278,9 +278,10 @@ Results embedding(const Types& types) {
   });
 }
 
-Results head(const Types& types) {
+Results head_with(const Types& types, bool in_compute_type) {
   Bench bench(types);
   HeadConfig config;
+  config.chunks.in_compute_type = in_compute_type;
   config.norm = {NormKind::rms, D, 1e-5, "norm"};
   config.vocabulary = V;
   config.hidden = D;
@@ -299,6 +300,9 @@ Results head(const Types& types) {
     return Results{{"y", loss.values()}, {"dx", dx.values()}};
   });
 }
+
+Results head(const Types& types) { return head_with(types, false); }
+Results narrow_head(const Types& types) { return head_with(types, true); }
 
 // Roundings on the longest way: to y, and to dx and the gradients of weights.
 struct Row {
@@ -327,6 +331,8 @@ const Row rows[] = {
     {"embedding", embedding, {0, 0, 1}, {0, 0, 0}},
     // The loss: the norm's output. dx: that, logits' gradients, dh, dx.
     {"head", head, {0, 0, 1}, {0, 0, 4}},
+    // The same, and the logits, in the loss and in the softmax of the gradient.
+    {"head, logits in the compute type", narrow_head, {0, 0, 2}, {0, 0, 5}},
 };
 
 double relative(const Vector& a, const Vector& b) {
@@ -358,6 +364,14 @@ TEST(ModulePrecision, RoundingsBoundTheError) {
       }
     }
   }
+}
+
+// Logits in the type of activations are other numbers, and another loss; where that type
+// is its own accumulator they are the same.
+TEST(ModulePrecision, SeesTheTypeOfLogits) {
+  for (const char* recipe : {"bf16", "fp16"})
+    EXPECT_NE(head(types_of(recipe)), narrow_head(types_of(recipe))) << recipe;
+  EXPECT_EQ(head(types_of("fp32")), narrow_head(types_of("fp32")));
 }
 
 // Gradients in E5M2, with one bit less, are worse than in E4M3: what is compared depends

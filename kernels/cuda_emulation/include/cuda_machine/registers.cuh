@@ -4,6 +4,9 @@
 
 namespace trireme::kernels::cuda {
 
-inline int recomputed(int x) { return x; }
+template <class T>
+inline T recomputed(T x) {
+  return x;
+}
 
 }  // namespace trireme::kernels::cuda

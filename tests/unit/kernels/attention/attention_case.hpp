@@ -17,6 +17,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/host/vector_math.hpp"
 #include "kernels/reference/attention.hpp"
+#include "kernels/reference/numbers.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "support/device.hpp"
 
@@ -136,11 +137,7 @@ std::vector<double> doubles(const TensorView& view) {
   return copy;
 }
 
-inline double norm(const std::vector<double>& x) {
-  double sum = 0;
-  for (const double value : x) sum += value * value;
-  return std::sqrt(sum);
-}
+using kernels::reference::norm;
 
 // Relative L2 distance, where norms below `floor` count as `floor`.
 inline double distance(const std::vector<double>& x, const std::vector<double>& expected,

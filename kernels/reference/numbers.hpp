@@ -1,5 +1,6 @@
 // Numbers in double and what rounding to a type may do to them.
 // SPDX-License-Identifier: Apache-2.0
+// Tests and the self-test compare with the oracle by them.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 
 #include "base/dtype.hpp"
 
-namespace trireme::selftest {
+namespace trireme::kernels::reference {
 
 using Vector = std::vector<double>;
 
@@ -41,6 +42,7 @@ inline double norm(const Vector& v) {
   return std::sqrt(sum);
 }
 
+// b is repeated.
 inline Vector added(Vector a, const Vector& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i % b.size()];
   return a;
@@ -56,4 +58,4 @@ inline Vector rounded(DType dtype, Vector values) {
   return values;
 }
 
-}  // namespace trireme::selftest
+}  // namespace trireme::kernels::reference
