@@ -14,7 +14,7 @@ namespace trireme {
 // A box of a named whole tensor that this rank holds inside a Param. `local_begin` and
 // `global_begin` have the rank of the tensor; the local box lies in the Param's own
 // shape.
-struct Slab {
+struct NamedBox {
   std::string tensor;  // Hugging Face's name
   Shape whole;         // shape of the whole tensor
   Shape local_begin;
@@ -37,12 +37,12 @@ struct Initializer {
   double standard_deviation = 0.0;
 };
 
-// Storage of one rank. Modules declare name to slabs; the optimizer's store binds the
+// Storage of one rank. Modules declare name to boxes; the optimizer's store binds the
 // views.
 struct Param {
   std::string name;  // of the storage, which may fuse several tensors (q, k and v)
   Shape shape;       // on this rank
-  std::vector<Slab> slabs;
+  std::vector<NamedBox> boxes;
   Initializer initializer;
   bool decay = true;  // the run's weight decay applies (not to norms and biases)
   // Its own, which a group of the deck gives; below 0: the run's.
@@ -65,7 +65,7 @@ struct Param {
 // A tensor of the model that is kept and saved with the weights but has no gradient. The
 // same on every rank.
 struct StateTensor {
-  Slab slab;
+  NamedBox named;
   TensorView value;
 };
 

@@ -20,8 +20,8 @@ std::string misfit_of(const optim::OptimizerConfig& config,
   try {
     for (Param* param : stage.parameters()) {
       optim::apply_groups(config, *param);
-      for (const Slab& slab : param->slabs) {
-        fits = fits || optim::matches(pattern, slab.tensor);
+      for (const NamedBox& named : param->boxes) {
+        fits = fits || optim::matches(pattern, named.tensor);
       }
     }
   } catch (const Error& error) {
@@ -29,8 +29,8 @@ std::string misfit_of(const optim::OptimizerConfig& config,
   }
   if (fits) return {};
   return "the pattern \"" + pattern + "\" fits no tensor: the first are called " +
-         stage.parameters()[0]->slabs[0].tensor + " and " +
-         stage.parameters()[1]->slabs[0].tensor;
+         stage.parameters()[0]->boxes[0].tensor + " and " +
+         stage.parameters()[1]->boxes[0].tensor;
 }
 
 }  // namespace

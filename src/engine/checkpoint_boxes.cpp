@@ -10,7 +10,7 @@ std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh) {
   std::vector<io::TensorBox> boxes;
   const auto add = [&](const std::vector<optim::StateBox>& stored, bool until_update) {
     for (const auto& box : stored)
-      boxes.push_back({name_of(box), box.slab->whole, box.global_begin, box.data,
+      boxes.push_back({name_of(box), box.named->whole, box.global_begin, box.data,
                        box.write, until_update});
   };
   add(engine.store().state_boxes(), true);
@@ -19,9 +19,9 @@ std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh) {
     boxes.push_back(
         {"optimizer/loss_scale", {3}, {0}, scaler->state(), mesh.everyone().rank() == 0});
   for (const StateTensor* state : engine.states()) {
-    const bool first = state->slab.owned && mesh.replicas().rank() == 0;
-    boxes.push_back({"model/" + state->slab.tensor, state->slab.whole,
-                     state->slab.global_begin, state->value, first});
+    const bool first = state->named.owned && mesh.replicas().rank() == 0;
+    boxes.push_back({"model/" + state->named.tensor, state->named.whole,
+                     state->named.global_begin, state->value, first});
   }
   return boxes;
 }

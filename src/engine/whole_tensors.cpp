@@ -11,7 +11,7 @@
 namespace trireme::engine {
 
 std::string name_of(const optim::StateBox& box) {
-  return std::string(box.section) + "/" + box.slab->tensor;
+  return std::string(box.section) + "/" + box.named->tensor;
 }
 
 std::vector<NamedShape> all_tensors(comm::World& world,
@@ -20,7 +20,7 @@ std::vector<NamedShape> all_tensors(comm::World& world,
   std::map<std::string, std::string> lines;
   for (const auto& box : boxes) {
     std::ostringstream line;
-    const Shape& whole = box.slab->whole;
+    const Shape& whole = box.named->whole;
     line << whole.rank();
     for (int i = 0; i < whole.rank(); ++i) line << ' ' << whole[i];
     lines[name_of(box)] = line.str();

@@ -28,16 +28,16 @@ LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
     weights_.emplace_back(device, compute, param->shape, MemoryClass::weights,
                           param->name);
     param->value = weights_.back().view();
-    for (const Slab& slab : param->slabs) {
-      TensorView box = param->value.rows(slab.local_begin[0], slab.extent[0]);
+    for (const NamedBox& named : param->boxes) {
+      TensorView box = param->value.rows(named.local_begin[0], named.extent[0]);
       if (param->shape.rank() == 2)
-        box = box.columns(slab.local_begin[1], slab.extent[1]);
-      source.read("model/" + slab.tensor, slab.whole, slab.global_begin, box);
+        box = box.columns(named.local_begin[1], named.extent[1]);
+      source.read("model/" + named.tensor, named.whole, named.global_begin, box);
     }
   }
   for (const StateTensor* state : stage_.states()) {
-    source.read("model/" + state->slab.tensor, state->slab.whole,
-                state->slab.global_begin, state->value);
+    source.read("model/" + state->named.tensor, state->named.whole,
+                state->named.global_begin, state->value);
   }
 }
 

@@ -12,14 +12,14 @@ std::vector<WholeTensor> whole_tensors(const ModelConfig& model) {
   Stage stage({.model = model, .blocks = {0, model.layers}},
               parallel::TensorRegion::whole(), Device::meta());
   std::vector<WholeTensor> all;
-  std::set<std::string> seen;  // a fused tensor has several slabs
-  const auto add = [&](const Slab& slab, bool learned) {
-    if (seen.insert(slab.tensor).second)
-      all.push_back({slab.tensor, slab.whole, learned});
+  std::set<std::string> seen;  // a fused tensor has several boxes
+  const auto add = [&](const NamedBox& named, bool learned) {
+    if (seen.insert(named.tensor).second)
+      all.push_back({named.tensor, named.whole, learned});
   };
   for (const Param* param : stage.parameters())
-    for (const Slab& slab : param->slabs) add(slab, true);
-  for (const StateTensor* state : stage.states()) add(state->slab, false);
+    for (const NamedBox& named : param->boxes) add(named, true);
+  for (const StateTensor* state : stage.states()) add(state->named, false);
   return all;
 }
 

@@ -31,7 +31,7 @@ bool shares_kv_heads(const AttentionConfig& config,
   return false;
 }
 
-// Builds the slabs of the fused rows [q; k; v] of a rank, for the weight and for the
+// Builds the boxes of the fused rows [q; k; v] of a rank, for the weight and for the
 // bias.
 class FusedRows {
  public:
@@ -49,7 +49,7 @@ class FusedRows {
     const std::int64_t rows = heads.count() * width;
     const std::int64_t whole = fused ? 3 * queries : total * width;
     const std::int64_t begin = heads.begin * width + (fused ? part * queries : 0);
-    param.slabs.push_back({name + suffix_, box(whole), corner(next_), corner(begin),
+    param.boxes.push_back({name + suffix_, box(whole), corner(next_), corner(begin),
                            box(rows), shared ? Place::replicate : Place::varying, owned});
     next_ += rows;
   }

@@ -8,10 +8,10 @@ Param up_param(Activation activation, const std::string& gate, const std::string
                const Shape& whole, Range units, Initializer initializer) {
   Param param = row_split_param(up + ".weight", whole, units, initializer);
   if (!kernels::row_of(activation).gated) return param;
-  Slab first = param.slabs.front();
+  NamedBox first = param.boxes.front();
   first.tensor = gate + ".weight";
-  param.slabs.front().local_begin[0] = units.count();
-  param.slabs.insert(param.slabs.begin(), first);
+  param.boxes.front().local_begin[0] = units.count();
+  param.boxes.insert(param.boxes.begin(), first);
   param.shape[0] = 2 * units.count();
   return param;
 }

@@ -25,7 +25,7 @@ kernels::Fp8Format format_of(const Fp8Operands& layer, std::int64_t operand) {
 // "model.layers.0.mlp.up_proj", of the first of the tensors in the layer's storage. One
 // of all experts, on any rank: "model.layers.0.mlp.experts.up_proj", without a number.
 std::string base_name(const Fp8Operands& layer) {
-  std::string name = layer.weight().slabs.front().tensor;
+  std::string name = layer.weight().boxes.front().tensor;
   name.erase(name.rfind(".weight"));
   if (!layer.weight().expert) return name;
   const auto last = name.rfind('.'), index = name.rfind('.', last - 1);
@@ -67,7 +67,7 @@ Fp8State::Fp8State(std::vector<Fp8Operands*> layers, const DelayedScaling& setti
     const auto state = [&](const char* suffix, const TensorView& value) {
       const Param like =
           unsplit_param(region, base_name(layer) + suffix, value.shape(), {});
-      states_.push_back({like.slabs.front(), value});
+      states_.push_back({like.boxes.front(), value});
     };
     state(".amax_history", history_.view().rows(operands * i, operands));
     state(".scale", kept_.view().rows(operands * i, operands));

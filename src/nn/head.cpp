@@ -36,7 +36,7 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
                            columns_, {Initializer::Kind::normal, config.deviation});
     own_.table = true;
     own_.in_embedding_group = config.in_embedding_group;
-    if (config.in_embedding_group) own_.slabs.front().owned = false;
+    if (config.in_embedding_group) own_.boxes.front().owned = false;
   }
 }
 

@@ -19,7 +19,7 @@ Param box_param(const std::string& tensor, const Shape& whole, const Shape& begi
   param.shape = extent;
   param.initializer = initializer;
   param.decay = whole.rank() > 1;
-  param.slabs.push_back(
+  param.boxes.push_back(
       {tensor, whole, origin(whole), begin, extent, Place::varying, true});
   return param;
 }
@@ -29,8 +29,8 @@ Param shared_param(const parallel::TensorRegion& region, const std::string& tens
                    const Shape& shape, Initializer initializer, Place place) {
   Param param = box_param(tensor, shape, origin(shape), shape, initializer);
   if (!region.divided()) return param;
-  param.slabs.front().place = place;
-  param.slabs.front().owned = region.counts_here();
+  param.boxes.front().place = place;
+  param.boxes.front().owned = region.counts_here();
   return param;
 }
 

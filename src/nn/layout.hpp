@@ -1,4 +1,4 @@
-// How weights are cut along the tensor axis, as Params with their slabs.
+// How weights are cut along the tensor axis, as Params with their boxes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

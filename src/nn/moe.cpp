@@ -15,13 +15,13 @@ namespace {
 // Appends the storage of one more expert below those in `all`.
 void append_expert(Param& all, Param one) {
   one.expert = true;
-  if (all.slabs.empty()) {
+  if (all.boxes.empty()) {
     all = std::move(one);
     return;
   }
-  for (Slab& slab : one.slabs) {
-    slab.local_begin[0] += all.shape[0];
-    all.slabs.push_back(std::move(slab));
+  for (NamedBox& named : one.boxes) {
+    named.local_begin[0] += all.shape[0];
+    all.boxes.push_back(std::move(named));
   }
   all.shape[0] += one.shape[0];
 }
@@ -82,7 +82,7 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
                    MemoryClass::workspace, "expert bias");
     const Param like = unsplit_param(
         region, config.router_name + ".e_score_correction_bias", {config.experts}, {});
-    bias_state_ = {like.slabs.front(), bias_.view()};
+    bias_state_ = {like.boxes.front(), bias_.view()};
   }
 }
 

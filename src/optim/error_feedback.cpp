@@ -49,17 +49,18 @@ void ErrorFeedback::allocate(Device device, SumOver over, const std::string& own
   if (shards)
     sent = context_.config.sharding == Sharding::none ? 0
                                                       : layout.trained_unsharded_elements;
-  const auto make = [&](Buffer& buffer, Slab& slab, std::int64_t n, const char* what) {
+  const auto make = [&](Buffer& buffer, NamedBox& named, std::int64_t n,
+                        const char* what) {
     buffer = Buffer(device, context_.config.accumulator(), {n},
                     MemoryClass::communication, "error feedback");
-    slab = {format("{}.{}.{}", owner, shards ? "shards" : "copies", what),
-            {n},
-            {0},
-            {0},
-            {n}};
+    named = {format("{}.{}.{}", owner, shards ? "shards" : "copies", what),
+             {n},
+             {0},
+             {0},
+             {n}};
   };
-  make(losses.sent, losses.sent_slab, sent, "sent");
-  make(losses.result, losses.result_slab, results, "result");
+  make(losses.sent, losses.sent_tensor, sent, "sent");
+  make(losses.result, losses.result_tensor, results, "result");
 }
 
 TensorView ErrorFeedback::sent(const FlatParameter& flat, Range range,
@@ -96,9 +97,9 @@ std::vector<StateBox> ErrorFeedback::boxes() const {
   std::vector<StateBox> boxes;
   for (const Losses* losses : {&over_shards_, &over_replicas_}) {
     if (losses->bytes() == 0) continue;
-    for (const auto& [slab, buffer] : {std::pair(&losses->sent_slab, &losses->sent),
-                                       {&losses->result_slab, &losses->result}})
-      boxes.push_back({slab, "optimizer/feedback", Shape{0}, buffer->view(), true});
+    for (const auto& [named, buffer] : {std::pair(&losses->sent_tensor, &losses->sent),
+                                        {&losses->result_tensor, &losses->result}})
+      boxes.push_back({named, "optimizer/feedback", Shape{0}, buffer->view(), true});
   }
   return boxes;
 }

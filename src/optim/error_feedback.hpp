@@ -48,7 +48,7 @@ class ErrorFeedback {
   struct Losses {
     Buffer sent, result;
     std::vector<std::int64_t> result_begin;  // of each flat parameter
-    Slab sent_slab, result_slab;             // of checkpoints
+    NamedBox sent_tensor, result_tensor;     // of checkpoints
     std::size_t bytes() const { return sent.bytes() + result.bytes(); }
   };
   void allocate(Device device, SumOver over, const std::string& owner);

@@ -76,15 +76,15 @@ void index_tensors(FlatLayout& layout) {
       for (const ParameterView& view : flat.views) {
         const Shape& shape = view.param->shape;
         const std::int64_t width = shape.rank() == 2 ? shape[1] : 1;
-        for (const Slab& slab : view.param->slabs) {
+        for (const NamedBox& named : view.param->boxes) {
           const auto [found, fresh] =
-              layout.tensor_index.try_emplace(slab.tensor, layout.tensors.size());
-          if (fresh) layout.tensors.push_back({&slab, flat.index});
-          const std::int64_t begin = view.begin + slab.local_begin[0] * width;
+              layout.tensor_index.try_emplace(named.tensor, layout.tensors.size());
+          if (fresh) layout.tensors.push_back({&named, flat.index});
+          const std::int64_t begin = view.begin + named.local_begin[0] * width;
           flat.tensors.push_back({found->second,
                                   view.param,
-                                  &slab,
-                                  {begin, begin + slab.extent[0] * width}});
+                                  &named,
+                                  {begin, begin + named.extent[0] * width}});
         }
       }
     }
@@ -151,19 +151,19 @@ std::vector<ParamBox> boxes_of(const Param& param, Range range) {
   std::vector<ParamBox> boxes;
   const bool matrix = param.shape.rank() == 2;
   const std::int64_t width = matrix ? param.shape[1] : 1;
-  for (const Slab& slab : param.slabs) {
-    require(!matrix || (slab.local_begin[1] == 0 && slab.extent[1] == width),
-            "'{}' is not whole rows of '{}'", slab.tensor, param.name);
-    const std::int64_t first = slab.local_begin[0] * width;
+  for (const NamedBox& named : param.boxes) {
+    require(!matrix || (named.local_begin[1] == 0 && named.extent[1] == width),
+            "'{}' is not whole rows of '{}'", named.tensor, param.name);
+    const std::int64_t first = named.local_begin[0] * width;
     std::int64_t at = std::max(range.begin, first);
-    const std::int64_t end = std::min(range.end, first + slab.extent[0] * width);
+    const std::int64_t end = std::min(range.end, first + named.extent[0] * width);
     while (at < end) {
       const std::int64_t row = (at - first) / width, column = (at - first) % width;
       const std::int64_t left = end - at;
       const bool whole_rows = column == 0 && left >= width;
       const std::int64_t rows = whole_rows ? left / width : 1;
       const std::int64_t columns = whole_rows ? width : std::min(left, width - column);
-      ParamBox box{&slab, at, slab.global_begin, slab.extent};
+      ParamBox box{&named, at, named.global_begin, named.extent};
       box.global_begin[0] += row;
       box.extent[0] = rows;
       if (matrix) {

@@ -28,7 +28,7 @@ struct ParameterView {
 struct TensorRange {
   std::size_t tensor = 0;  // place in FlatLayout::tensors
   const Param* param = nullptr;
-  const Slab* slab = nullptr;
+  const NamedBox* named = nullptr;
   Range range;
 };
 
@@ -68,8 +68,8 @@ struct Bucket {
 
 // A named tensor of which this rank's stage has a part, in the same order on all ranks.
 struct LayoutTensor {
-  const Slab* slab = nullptr;  // any of its slabs, for name and shape
-  std::size_t flat = 0;        // one that it lies in
+  const NamedBox* named = nullptr;  // any of its boxes, for name and shape
+  std::size_t flat = 0;             // one that it lies in
 };
 
 struct FlatLayout {
@@ -87,7 +87,9 @@ struct FlatLayout {
   std::size_t dense_tensors = 0;
   std::unordered_map<std::string, std::size_t> tensor_index;
 
-  std::size_t tensor_of(const Slab& slab) const { return tensor_index.at(slab.tensor); }
+  std::size_t tensor_of(const NamedBox& named) const {
+    return tensor_index.at(named.tensor);
+  }
   const Bucket& bucket(int i) const { return buckets[static_cast<std::size_t>(i)]; }
   const std::vector<int>& module_buckets(int module) const {
     return buckets_of_module[static_cast<std::size_t>(module)];
@@ -110,7 +112,7 @@ FlatLayout make_flat_layout(const std::vector<ParamModule>& modules,
 
 // A box of a named tensor that lies in one range of a Param's elements.
 struct ParamBox {
-  const Slab* slab = nullptr;
+  const NamedBox* named = nullptr;
   std::int64_t begin = 0;      // its first element in the Param
   Shape global_begin, extent;  // of the tensor
 };

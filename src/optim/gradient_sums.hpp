@@ -106,9 +106,11 @@ class GradientSums : private PartialSums::Codec {
   void reduce_low_precision();
   void add_squares(const FlatParameter& flat, const TensorView& shard,
                    std::vector<TensorView>& plain);
-  void decode(const Slab& slab, const TensorView& box, const TensorView& values) override;
-  void encode(const Slab& slab, const TensorView& values, const TensorView& box) override;
-  void rescale(const Slab& slab, const TensorView& whole) override;
+  void decode(const NamedBox& named, const TensorView& box,
+              const TensorView& values) override;
+  void encode(const NamedBox& named, const TensorView& values,
+              const TensorView& box) override;
+  void rescale(const NamedBox& named, const TensorView& whole) override;
 
   StoreContext& context_;
   NumberCodec& codec_;

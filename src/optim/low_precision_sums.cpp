@@ -96,7 +96,7 @@ void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shar
   const bool coded = !sum_scales_.empty();
   for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
     for (const ParamBox& box : boxes_of(*view.param, range)) {
-      if (!box.slab->owned) continue;
+      if (!box.named->owned) continue;
       const std::int64_t end = box.extent.elements();
       const TensorView numbers = shard.rows(at + box.begin - range.begin, end);
       if (!coded) {
@@ -107,7 +107,7 @@ void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shar
       for (std::int64_t done = 0; done < end; done += most) {
         const TensorView values = numbers.rows(done, std::min(most, end - done));
         const TensorView decoded = codec_.staging(0, values.elements());
-        optim::decode(stream, values, sum_scales_, context_.layout.tensor_of(*box.slab),
+        optim::decode(stream, values, sum_scales_, context_.layout.tensor_of(*box.named),
                       decoded);
         kernels::add_sum_of_squares(stream, decoded, norm_.view());
       }
@@ -116,28 +116,28 @@ void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shar
 }
 
 // Partial sums are kept as the others are.
-void GradientSums::decode(const Slab& slab, const TensorView& box,
+void GradientSums::decode(const NamedBox& named, const TensorView& box,
                           const TensorView& values) {
   if (sum_scales_.empty()) return kernels::copy(context_.stream, box, values);
   const TensorView decoded = values_.view().rows(0, box.elements());
   optim::decode(context_.stream, box.reshape({box.elements()}), sum_scales_,
-                context_.layout.tensor_of(slab), decoded);
+                context_.layout.tensor_of(named), decoded);
   kernels::copy(context_.stream, decoded.reshape(box.shape()), values);
 }
 
-void GradientSums::encode(const Slab& slab, const TensorView& values,
+void GradientSums::encode(const NamedBox& named, const TensorView& values,
                           const TensorView& box) {
   if (sum_scales_.empty()) return kernels::copy(context_.stream, values, box);
   const TensorView decoded = values_.view().rows(0, box.elements());
   kernels::copy(context_.stream, values, decoded.reshape(box.shape()));
-  optim::encode(context_.stream, decoded, sum_scales_, context_.layout.tensor_of(slab),
+  optim::encode(context_.stream, decoded, sum_scales_, context_.layout.tensor_of(named),
                 box.reshape({box.elements()}));
 }
 
-void GradientSums::rescale(const Slab& slab, const TensorView& whole) {
+void GradientSums::rescale(const NamedBox& named, const TensorView& whole) {
   if (sum_scales_.empty()) return;
   sum_scales_.set(
-      context_.stream, context_.layout.tensor_of(slab),
+      context_.stream, context_.layout.tensor_of(named),
       scale_or_nan(codec_.amax(whole), context_.config.type(TensorClass::gradient_sum)));
 }
 

@@ -67,7 +67,7 @@ kernels::RoundingKey OptimizerState::key_of(const Chunk& chunk, RoundedBy use,
                                             std::int64_t step) const {
   // Streams of one tensor's uses differ in bits that no other tensor's hash is likely to.
   const std::uint64_t stream =
-      hash_name(context_.layout.tensors[chunk.tensor.tensor].slab->tensor) ^
+      hash_name(context_.layout.tensors[chunk.tensor.tensor].named->tensor) ^
       (static_cast<std::uint64_t>(use) + 1) << 60;
   return {context_.config.seed, stream, static_cast<std::uint32_t>(step)};
 }

@@ -33,7 +33,7 @@ MatrixUpdate::MatrixUpdate(const std::vector<FlatParameter>& flats, comm::Mesh& 
   std::int64_t side = 0, largest_box = 0;
   int ranks = 1;
   for (const Matrix& matrix : matrices_) {
-    const Shape& whole = matrix.slab->whole;
+    const Shape& whole = matrix.named->whole;
     largest_ = std::max(largest_, whole.elements());
     side = std::max(side, std::min(whole[0], whole[1]));
     ranks = std::max(ranks, ranks_of(*matrix.flat));
@@ -58,15 +58,15 @@ void MatrixUpdate::find_matrices(const std::vector<FlatParameter>& flats) {
     for (const FlatParameter& flat : flats) {
       if (!flat.matrices || flat.expert != expert) continue;
       for (const ParameterView& view : flat.views) {
-        for (const Slab& slab : view.param->slabs)
-          if (index.try_emplace(slab.tensor, matrices_.size()).second)
-            matrices_.push_back({&slab, &flat, {}});
+        for (const NamedBox& named : view.param->boxes)
+          if (index.try_emplace(named.tensor, matrices_.size()).second)
+            matrices_.push_back({&named, &flat, {}});
         const Range shard = flat.shard();
         const Range range{std::max(shard.begin, view.begin) - view.begin,
                           std::min(shard.end, view.begin + view.elements) - view.begin};
         if (range.begin >= range.end) continue;
         for (const ParamBox& box : boxes_of(*view.param, range))
-          matrices_[index.at(box.slab->tensor)].boxes.push_back(
+          matrices_[index.at(box.named->tensor)].boxes.push_back(
               {box, view.param, view.begin + box.begin - shard.begin});
       }
     }
@@ -94,7 +94,7 @@ std::size_t MatrixUpdate::round_end(std::size_t first) const {
 }
 
 TensorView MatrixUpdate::whole_of(std::size_t i, const Matrix& matrix) const {
-  const Shape& whole = matrix.slab->whole;
+  const Shape& whole = matrix.named->whole;
   return wholes_.view()
       .rows(static_cast<std::int64_t>(i) * largest_, whole.elements())
       .reshape(whole);
@@ -130,7 +130,7 @@ void MatrixUpdate::collect(Stream& stream, const OptimizerConfig& config,
       const BoxState state = state_of(*matrices_[i].flat, at, count);
       const TensorView direction = direction_.view().rows(0, count);
       kernels::update(stream, rule, direction, state.gradient, {state.momentum, {}}, {});
-      if (box.slab->owned)
+      if (box.named->owned)
         kernels::copy(stream, direction.reshape(box.extent), place_of(whole, box));
     }
   }

@@ -54,7 +54,7 @@ class MatrixUpdate {
  private:
   // A matrix of the model with this rank's boxes of it, which may be none.
   struct Matrix {
-    const Slab* slab = nullptr;  // for name and shape
+    const NamedBox* named = nullptr;  // for name and shape
     const FlatParameter* flat = nullptr;
     struct Box {
       ParamBox box;

@@ -67,14 +67,14 @@ bool matches(std::string_view pattern, std::string_view name) {
 void apply_groups(const OptimizerConfig& config, Param& param) {
   for (const ParameterGroup& group : config.groups) {
     const auto fitting = std::count_if(
-        param.slabs.begin(), param.slabs.end(),
-        [&](const Slab& slab) { return matches(group.pattern, slab.tensor); });
+        param.boxes.begin(), param.boxes.end(),
+        [&](const NamedBox& named) { return matches(group.pattern, named.tensor); });
     if (fitting == 0) continue;
-    if (fitting < static_cast<std::int64_t>(param.slabs.size())) {
+    if (fitting < static_cast<std::int64_t>(param.boxes.size())) {
       std::string names;
-      for (const Slab& slab : param.slabs) {
-        if (names.find(slab.tensor) == std::string::npos)
-          names += (names.empty() ? "" : ", ") + slab.tensor;
+      for (const NamedBox& named : param.boxes) {
+        if (names.find(named.tensor) == std::string::npos)
+          names += (names.empty() ? "" : ", ") + named.tensor;
       }
       fail(Status::bad_content,
            "the pattern \"{}\" fits some of {} only, which are stored together: write "

@@ -40,8 +40,8 @@ void draw_normal(Stream& stream, const TensorView& x, const ParamBox& box,
                                : Buffer(x.device(), DType::f32, x.shape(),
                                         MemoryClass::workspace, "initial weights");
   const TensorView drawn = direct ? x : memory.view();
-  kernels::fill_normal(stream, drawn, box.slab->whole, box.global_begin, seed,
-                       hash_name(box.slab->tensor), deviation);
+  kernels::fill_normal(stream, drawn, box.named->whole, box.global_begin, seed,
+                       hash_name(box.named->tensor), deviation);
   if (direct) return;
   kernels::copy(stream, drawn, x);
   stream.synchronize();
@@ -66,9 +66,9 @@ void append_boxes(std::string_view section, const FlatParameter& flat,
   for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
     for (const ParamBox& box : boxes_of(*view.param, range)) {
       const comm::Group& replicas = *flat.replicate_group;
-      const bool mine = box.slab->owned && owned % replicas.size() == replicas.rank();
-      if (box.slab->owned) ++owned;
-      boxes.push_back({box.slab, section, box.global_begin,
+      const bool mine = box.named->owned && owned % replicas.size() == replicas.rank();
+      if (box.named->owned) ++owned;
+      boxes.push_back({box.named, section, box.global_begin,
                        shard.rows(at + box.begin - range.begin, box.extent.elements())
                            .reshape(box.extent),
                        mine});

@@ -17,8 +17,9 @@ std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_o
   for (const FlatParameter& flat : context_.layout.flats) {
     if (flat.frozen) continue;
     for (const ParameterView& view : flat.views) {
-      for (const Slab& slab : view.param->slabs) {
-        if (index.try_emplace(slab.tensor, all.size()).second) all.push_back({&slab, {}});
+      for (const NamedBox& named : view.param->boxes) {
+        if (index.try_emplace(named.tensor, all.size()).second)
+          all.push_back({&named, {}});
       }
     }
     const TensorView shard = shard_of(flat);
@@ -27,7 +28,7 @@ std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_o
         const TensorView data =
             shard.rows(at + box.begin - range.begin, box.extent.elements())
                 .reshape(box.extent);
-        all[index.at(box.slab->tensor)].boxes.emplace_back(box, data);
+        all[index.at(box.named->tensor)].boxes.emplace_back(box, data);
       }
     });
   }
@@ -38,7 +39,7 @@ PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device 
     : context_(context) {
   std::int64_t largest = 0, total = 0;
   for (Tensor& tensor : all_tensors(shard_of)) {
-    if (tensor.slab->place != Place::replicate) continue;
+    if (tensor.named->place != Place::replicate) continue;
     largest = std::max(largest, tensor.elements());
     total += tensor.elements();
     tensors_.push_back(std::move(tensor));
@@ -68,20 +69,20 @@ void PartialSums::sum(Codec& codec) {
   sum_range(first, tensors_.size(), codec);
 }
 
-// Calls body(slab, the box's data, its place in the whole tensor).
+// Calls body(named, the box's data, its place in the whole tensor).
 template <class Body>
 void PartialSums::for_each_box(std::size_t first, std::size_t last,
                                const Body& body) const {
   std::int64_t begin = 0;
   for (std::size_t i = first; i < last; ++i) {
     const Tensor& tensor = tensors_[i];
-    const Shape& shape = tensor.slab->whole;
+    const Shape& shape = tensor.named->whole;
     const TensorView whole = sums_.view().rows(begin, tensor.elements()).reshape(shape);
     begin += tensor.elements();
     for (const auto& [box, data] : tensor.boxes) {
       TensorView place = whole.rows(box.global_begin[0], box.extent[0]);
       if (shape.rank() == 2) place = place.columns(box.global_begin[1], box.extent[1]);
-      body(*box.slab, data, place);
+      body(*box.named, data, place);
     }
   }
 }
@@ -93,19 +94,17 @@ void PartialSums::sum_range(std::size_t first, std::size_t last, Codec& codec) {
   const TensorView used = sums_.view().rows(0, elements);
   kernels::fill(context_.stream, used, 0.0);
   for_each_box(first, last,
-               [&](const Slab& slab, const TensorView& data, const TensorView& place) {
-                 codec.decode(slab, data, place);
-               });
+               [&](const NamedBox& named, const TensorView& data,
+                   const TensorView& place) { codec.decode(named, data, place); });
   context_.mesh.spread().all_reduce(context_.stream, used).wait();
   std::int64_t begin = 0;
   for (std::size_t i = first; i < last; ++i) {
-    codec.rescale(*tensors_[i].slab, used.rows(begin, tensors_[i].elements()));
+    codec.rescale(*tensors_[i].named, used.rows(begin, tensors_[i].elements()));
     begin += tensors_[i].elements();
   }
   for_each_box(first, last,
-               [&](const Slab& slab, const TensorView& data, const TensorView& place) {
-                 codec.encode(slab, place, data);
-               });
+               [&](const NamedBox& named, const TensorView& data,
+                   const TensorView& place) { codec.encode(named, place, data); });
 }
 
 }  // namespace trireme::optim

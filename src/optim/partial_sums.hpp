@@ -25,12 +25,12 @@ class PartialSums {
   class Codec {
    public:
     virtual ~Codec() = default;
-    virtual void decode(const Slab& slab, const TensorView& box,
+    virtual void decode(const NamedBox& named, const TensorView& box,
                         const TensorView& values) = 0;
-    virtual void encode(const Slab& slab, const TensorView& values,
+    virtual void encode(const NamedBox& named, const TensorView& values,
                         const TensorView& box) = 0;
     // The values of the whole tensor are the new sum.
-    virtual void rescale(const Slab& slab, const TensorView& whole) = 0;
+    virtual void rescale(const NamedBox& named, const TensorView& whole) = 0;
   };
 
   // shard_of: this rank's shard of the gradient sums.
@@ -43,9 +43,9 @@ class PartialSums {
  private:
   // A whole tensor with this rank's boxes of it.
   struct Tensor {
-    const Slab* slab = nullptr;  // any, for name and shape
+    const NamedBox* named = nullptr;  // any, for name and shape
     std::vector<std::pair<ParamBox, TensorView>> boxes;
-    std::int64_t elements() const { return slab->whole.elements(); }
+    std::int64_t elements() const { return named->whole.elements(); }
   };
   std::vector<Tensor> all_tensors(const ShardOf& shard_of) const;
   void sum_range(std::size_t first, std::size_t last, Codec& codec);

@@ -32,11 +32,11 @@ TensorClass class_of(Scaled what) {
 }  // namespace
 
 kernels::TensorRun run_of(const TensorRange& tensor, Range part) {
-  const Slab& slab = *tensor.slab;
-  const bool matrix = slab.whole.rank() == 2;
-  return {part.begin - tensor.range.begin, matrix ? slab.extent[1] : 1,
-          slab.global_begin[0], matrix ? slab.global_begin[1] : 0,
-          matrix ? slab.whole[1] : 1};
+  const NamedBox& named = *tensor.named;
+  const bool matrix = named.whole.rank() == 2;
+  return {part.begin - tensor.range.begin, matrix ? named.extent[1] : 1,
+          named.global_begin[0], matrix ? named.global_begin[1] : 0,
+          matrix ? named.whole[1] : 1};
 }
 
 StateScales::StateScales(StoreContext& context, NumberCodec& codec, Device device)
@@ -69,11 +69,11 @@ void StateScales::number_weights() {
   const FlatLayout& layout = context_.layout;
   std::size_t scales = 0;
   for (std::size_t t = 0; t < layout.tensors.size(); ++t) {
-    const Slab& slab = *layout.tensors[t].slab;
-    slabs_.push_back({slab.tensor, {1}, {0}, {0}, {1}, Place::invariant, true});
+    const NamedBox& named = *layout.tensors[t].named;
+    boxes_.push_back({named.tensor, {1}, {0}, {0}, {1}, Place::invariant, true});
     if (t == layout.dense_tensors) dense_weight_scales_ = scales;
     first_.push_back(scales);
-    scales += scales_blocks() ? static_cast<std::size_t>(blocks_in(slab.whole)) : 1;
+    scales += scales_blocks() ? static_cast<std::size_t>(blocks_in(named.whole)) : 1;
   }
   if (layout.dense_tensors == layout.tensors.size()) dense_weight_scales_ = scales;
   first_.push_back(scales);
@@ -93,14 +93,14 @@ void StateScales::append_boxes(Scaled what, std::string_view section,
                                std::vector<StateBox>& boxes) const {
   if (!has(what)) return;
   const comm::Mesh& mesh = context_.mesh;
-  for (std::size_t t = 0; t < slabs_.size(); ++t) {
+  for (std::size_t t = 0; t < boxes_.size(); ++t) {
     const FlatParameter& flat = context_.layout.flats[context_.layout.tensors[t].flat];
     if (flat.frozen) continue;
     const bool writes = flat.shard_group->rank() == 0 &&
                         flat.replicate_group->rank() == 0 &&
                         mesh.group(comm::Axis::tensor).rank() == 0 &&
                         (!flat.in_embedding_group || mesh.embedding_group().rank() == 0);
-    boxes.push_back({&slabs_[t], section, Shape{0}, current(what).view(t), writes});
+    boxes.push_back({&boxes_[t], section, Shape{0}, current(what).view(t), writes});
   }
 }
 

@@ -76,7 +76,7 @@ class StateScales {
   StoreContext& context_;
   NumberCodec& codec_;
   std::array<Turn, classes> scales_;
-  std::vector<Slab> slabs_;  // [1], of each tensor's scale in checkpoints
+  std::vector<NamedBox> boxes_;  // [1], of each tensor's scale in checkpoints
   // Of weights' scales: the first of each tensor, and of the next one behind the last.
   std::vector<std::size_t> first_;
   std::size_t dense_weight_scales_ = 0;

@@ -21,7 +21,7 @@ struct OffloadTraffic {
 
 // A box of a tensor in the store, for checkpoints and dumps.
 struct StateBox {
-  const Slab* slab = nullptr;
+  const NamedBox* named = nullptr;
   std::string_view section;  // "model", "optimizer/moment1", "optimizer/moment2",
                              // "gradient"; codes and numbers of FP8 and fp16 with
                              // their scales, [1] each: "optimizer/moment1_scale", ...

@@ -96,7 +96,7 @@ std::string Health::find_culprits(double own_loss) {
   std::string mine = std::isfinite(own_loss) ? "ok\t" : "bad\t";
   for (const auto& box : engine_.store().gradient_boxes()) {
     if (is_finite(box.data)) continue;
-    mine += box.slab->tensor;
+    mine += box.named->tensor;
     break;
   }
   std::vector<int> losses;
@@ -132,8 +132,8 @@ std::vector<io::TensorBox> Health::replicated_boxes() {
   for (const Param* param : engine_.store().params()) {
     if (param->value.empty()) continue;
     std::string name = "in use/" + param->name;
-    for (const Slab& slab : param->slabs)
-      name += format(" {}{}", slab.tensor, slab.global_begin);
+    for (const NamedBox& named : param->boxes)
+      name += format(" {}{}", named.tensor, named.global_begin);
     boxes.push_back({name, param->shape, Shape{0}, param->value, false});
   }
   return boxes;

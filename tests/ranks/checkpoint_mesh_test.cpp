@@ -104,10 +104,10 @@ void expect_states(engine::Engine& engine, const io::CheckpointReader& reader) {
     const TensorView& value = state->value;
     const Buffer saved(Device::host(), value.dtype(), value.shape(),
                        MemoryClass::workspace, "");
-    reader.read("model/" + state->slab.tensor, state->slab.whole,
-                state->slab.global_begin, saved.view());
+    reader.read("model/" + state->named.tensor, state->named.whole,
+                state->named.global_begin, saved.view());
     EXPECT_EQ(std::memcmp(saved.view().raw(), value.raw(), value.bytes()), 0)
-        << state->slab.tensor;
+        << state->named.tensor;
   }
 }
 

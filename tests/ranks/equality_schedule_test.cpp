@@ -111,7 +111,7 @@ void expect_same_tables(engine::Engine& engine, comm::Mesh& mesh) {
     ++compared;
   };
   for (const auto& box : engine.store().state_boxes()) {
-    if (box.slab->tensor == "model.embed_tokens.weight")
+    if (box.named->tensor == "model.embed_tokens.weight")
       compare(box.data, std::string(box.section));
   }
   for (const Param* param : engine.store().params()) {
@@ -244,7 +244,7 @@ TEST(EqualitySchedule, UnitsSumToTheModel) {
                              std::min(share.end - view.begin, view.elements)};
             if (mine.begin >= mine.end || flat.replicate_group->rank() != 0) continue;
             for (const optim::ParamBox& box : optim::boxes_of(*view.param, mine))
-              local += box.slab->owned ? box.extent.elements() : 0;
+              local += box.named->owned ? box.extent.elements() : 0;
           }
         }
         sum += local;

@@ -28,7 +28,7 @@ struct Reducing {
       : mesh(world(), {1, world().size(), 1, 1}, folding(sharding)) {
     param.name = "w";
     param.shape = {elements};
-    param.slabs = {{"w", param.shape, {0}, {0}, param.shape}};
+    param.boxes = {{"w", param.shape, {0}, {0}, param.shape}};
     optim::StoreConfig config;
     config.recipe = recipe_named("bf16");
     const bool fp8 = is_fp8(wire);

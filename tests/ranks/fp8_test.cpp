@@ -71,7 +71,7 @@ Trained trained(const config::RunConfig& config, comm::Mesh& mesh, int steps,
     for (const StateTensor* state : engine.states()) {
       if (state->value.dtype() != DType::f32) continue;  // no scale: the router's bias
       const auto values = state->value.span<float>();
-      result.histories[state->slab.tensor].assign(values.begin(), values.end());
+      result.histories[state->named.tensor].assign(values.begin(), values.end());
     }
   };
   result.outcome = train_steps(config, mesh, steps, whole, inspect, {}, false);

@@ -146,7 +146,8 @@ class Run {
   }
   std::optional<TensorView> first_of(std::string_view tensor) {
     for (const auto& box : engine_.store().state_boxes())
-      if (box.section == "model" && box.slab->tensor == tensor && box.data.elements() > 0)
+      if (box.section == "model" && box.named->tensor == tensor &&
+          box.data.elements() > 0)
         return box.data;
     return {};
   }

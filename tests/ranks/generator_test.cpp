@@ -39,7 +39,7 @@ void write_model(comm::World& world, const model::ModelConfig& model,
   engine.store().initialize(5);
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine.store().state_boxes()) {
-    boxes.push_back({std::string(box.section) + "/" + box.slab->tensor, box.slab->whole,
+    boxes.push_back({std::string(box.section) + "/" + box.named->tensor, box.named->whole,
                      box.global_begin, box.data, box.write});
   }
   io::CheckpointInfo info;

@@ -28,7 +28,7 @@ class ThreeModules {
       Param& param = params_[m];
       param.name = "w" + std::to_string(m);
       param.shape = {12, 32};
-      param.slabs = {{param.name, param.shape, {0, 0}, {0, 0}, param.shape}};
+      param.boxes = {{param.name, param.shape, {0, 0}, {0, 0}, param.shape}};
       param.initializer = {Initializer::Kind::normal, 0.02};
       all.push_back({"module " + std::to_string(m), {&param}});
     }

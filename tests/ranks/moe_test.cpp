@@ -229,12 +229,12 @@ TEST(MoeRanks, ParamsSayHowTheyLie) {
     moe.collect(params);
     ASSERT_EQ(params.size(), 5u);
     for (const Param* param : params)
-      for (const Slab& slab : param->slabs) {
-        const bool router = slab.tensor == "moe.gate.weight";
-        EXPECT_EQ(param->expert, slab.tensor.starts_with("moe.experts"));
-        EXPECT_EQ(slab.place,
+      for (const NamedBox& named : param->boxes) {
+        const bool router = named.tensor == "moe.gate.weight";
+        EXPECT_EQ(param->expert, named.tensor.starts_with("moe.experts"));
+        EXPECT_EQ(named.place,
                   router && world.size() > 1 ? Place::replicate : Place::varying);
-        EXPECT_EQ(slab.owned, !router || world.rank() == 0);
+        EXPECT_EQ(named.owned, !router || world.rank() == 0);
       }
   }
 }

@@ -183,16 +183,16 @@ std::map<std::string, UsedWeights> used_weights(engine::Engine& engine, int modu
     engine.store().fetch(module, Direction::forward);
     for (const Param* param : engine.store().params()) {
       if (param->value.empty()) continue;
-      for (const Slab& slab : param->slabs) {
-        const bool matrix = slab.whole.rank() == 2;
-        const std::int64_t here = matrix ? slab.extent[1] : 1;
-        UsedWeights& weights = used[slab.tensor];
-        weights.width = matrix ? slab.whole[1] : 1;
-        for (std::int64_t i = 0; i < slab.extent.elements(); ++i) {
-          const std::int64_t row = slab.global_begin[0] + i / here;
-          const std::int64_t column = matrix ? slab.global_begin[1] + i % here : 0;
+      for (const NamedBox& named : param->boxes) {
+        const bool matrix = named.whole.rank() == 2;
+        const std::int64_t here = matrix ? named.extent[1] : 1;
+        UsedWeights& weights = used[named.tensor];
+        weights.width = matrix ? named.whole[1] : 1;
+        for (std::int64_t i = 0; i < named.extent.elements(); ++i) {
+          const std::int64_t row = named.global_begin[0] + i / here;
+          const std::int64_t column = matrix ? named.global_begin[1] + i % here : 0;
           const BFloat16 value =
-              param->value.data<BFloat16>()[slab.local_begin[0] * here + i];
+              param->value.data<BFloat16>()[named.local_begin[0] * here + i];
           weights.values.emplace_back(row * weights.width + column,
                                       static_cast<float>(value));
         }
@@ -254,7 +254,7 @@ std::vector<io::TensorBox> boxes_of(engine::Engine& engine) {
   std::vector<io::TensorBox> boxes;
   for (const auto& box : engine.store().state_boxes()) {
     boxes.push_back(
-        {engine::name_of(box), box.slab->whole, box.global_begin, box.data, box.write});
+        {engine::name_of(box), box.named->whole, box.global_begin, box.data, box.write});
   }
   return boxes;
 }

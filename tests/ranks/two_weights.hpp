@@ -84,7 +84,7 @@ class TwoWeights {
       param->name = param == &w_ ? "w" : "u";
       const std::int64_t all = param == &w_ ? rows : rows / 3;
       param->shape = {all / parts_, columns};
-      param->slabs = {
+      param->boxes = {
           {param->name, {all, columns}, {0, 0}, {first_row(*param), 0}, param->shape}};
       param->initializer = {Initializer::Kind::normal, 0.02};
     }
@@ -155,7 +155,7 @@ class TwoWeights {
   // The last element of w in a section of the state, where this rank has it.
   std::optional<TensorView> last_of(const std::string& section) {
     for (const auto& box : store_->state_boxes()) {
-      if (box.section != section || box.slab->tensor != "w") continue;
+      if (box.section != section || box.named->tensor != "w") continue;
       const std::int64_t first = box.global_begin[0] * columns + box.global_begin[1];
       if (first + box.data.elements() != last + 1) continue;
       const std::int64_t n = box.data.elements();
@@ -174,10 +174,10 @@ class TwoWeights {
     double scale = 1;
     Numbers out;
     for (const auto& box : boxes)
-      if (box.section == section + "_scale" && box.slab->tensor == tensor)
+      if (box.section == section + "_scale" && box.named->tensor == tensor)
         scale = in_double(box.data)[0];
     for (const auto& box : boxes) {
-      if (box.section != section || box.slab->tensor != tensor) continue;
+      if (box.section != section || box.named->tensor != tensor) continue;
       std::int64_t at = box.global_begin[0] * columns + box.global_begin[1];
       for (const double x : in_double(box.data)) out[at++] = x * scale;
     }

@@ -50,7 +50,7 @@ std::vector<double> ten_steps(const Line& line) {
   Param param;
   param.name = line.name;
   param.shape = {line.rows, line.columns};
-  param.slabs = {{line.name, param.shape, {0, 0}, {0, 0}, param.shape}};
+  param.boxes = {{line.name, param.shape, {0, 0}, {0, 0}, param.shape}};
   OptimizerConfig config;
   config.name = "muon";
   config.weight_decay = 0.1;

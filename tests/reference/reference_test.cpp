@@ -82,7 +82,7 @@ class Model {
     targets = read_tokens(file, "targets", target_tokens_);
     for (const auto& box : engine.store().state_boxes())
       if (std::string(box.section) == "model")
-        file.read("weights/" + box.slab->tensor, box.global_begin, box.data);
+        file.read("weights/" + box.named->tensor, box.global_begin, box.data);
     engine.store().refresh_weights();
   }
 
@@ -112,9 +112,9 @@ class Model {
     std::set<std::string> seen;
     for (const auto& box : boxes) {
       if (box.section != section) continue;
-      const std::string& tensor = box.slab->tensor;
+      const std::string& tensor = box.named->tensor;
       const bool zeros = group == "final_weights" && tensor.ends_with("c_attn.bias");
-      EXPECT_EQ(file.describe(group + "/" + tensor).second, box.slab->whole) << tensor;
+      EXPECT_EQ(file.describe(group + "/" + tensor).second, box.named->whole) << tensor;
       EXPECT_LE(relative_error(box, group), zeros ? zero_gradient : tolerance)
           << group << " " << tensor;
       seen.insert(tensor);
@@ -193,7 +193,7 @@ class Model {
 
   // |box - reference| / |whole reference|, L2.
   double relative_error(const optim::StateBox& box, const std::string& group) const {
-    const std::string name = group + "/" + box.slab->tensor;
+    const std::string name = group + "/" + box.named->tensor;
     const Shape& extent = box.data.shape();
     std::vector<double> expected(static_cast<std::size_t>(extent.elements()));
     file.read(name, box.global_begin, TensorView(expected.data(), DType::f64, extent));

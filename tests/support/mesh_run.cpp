@@ -90,7 +90,7 @@ Tensors gather(const std::vector<optim::StateBox>& boxes, comm::Mesh& mesh) {
   std::vector<engine::NamedShape> names;
   if (alone) {
     for (const auto& box : boxes)
-      names.push_back({engine::name_of(box), box.slab->whole});
+      names.push_back({engine::name_of(box), box.named->whole});
   } else {
     names = engine::all_tensors(world(), boxes);
   }

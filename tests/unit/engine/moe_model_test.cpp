@@ -88,10 +88,10 @@ TEST(MoeModel, GradientsAreDerivatives) {
 Names names_of(Model& model, const std::string& part) {
   Names names;
   for (const Param* param : model.engine().store().params())
-    for (const Slab& slab : param->slabs)
-      if (slab.tensor.find(part) != std::string::npos) names.insert(slab.tensor);
+    for (const NamedBox& named : param->boxes)
+      if (named.tensor.find(part) != std::string::npos) names.insert(named.tensor);
   for (const StateTensor* state : model.engine().stage().states())
-    names.insert(state->slab.tensor);
+    names.insert(state->named.tensor);
   return names;
 }
 

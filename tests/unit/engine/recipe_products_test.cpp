@@ -156,7 +156,7 @@ TEST(RecipeProducts, CodesAreOfTheWeightsThatAreKept) {
     engine.store().initialize(42);
     float most = 0;
     for (const auto& box : engine.store().state_boxes()) {
-      if (box.section != "model" || box.slab->tensor.find("_proj") == std::string::npos)
+      if (box.section != "model" || box.named->tensor.find("_proj") == std::string::npos)
         continue;
       visit_floating(box.data.dtype(), [&]<class T>(T) {
         for (const T w : box.data.reshape({box.data.elements()}).span<T>())

@@ -107,7 +107,7 @@ struct Bench {
         region(alone.group(comm::Axis::tensor), false) {
     layer.weight.name = "layer.weight";
     layer.weight.shape = {O, I};
-    layer.weight.slabs.push_back({"layer.weight", {O, I}, {0, 0}, {0, 0}, {O, I}});
+    layer.weight.boxes.push_back({"layer.weight", {O, I}, {0, 0}, {0, 0}, {O, I}});
     layer.weight.value = w;
     layer.weight.gradient = dw;
     layer.operands.set_precision(scaling == Scaling::none ? LinearPrecision{}

@@ -153,11 +153,12 @@ class MoeCase {
   }
   template <class F>  // f(tensor name, index in the whole, index in the Param)
   static void for_elements(const Param& param, const F& f) {
-    for (const Slab& slab : param.slabs)
-      for (std::int64_t i = 0; i < slab.extent[0]; ++i)
-        for (std::int64_t j = 0; j < slab.extent[1]; ++j)
-          f(slab, (slab.global_begin[0] + i) * slab.whole[1] + slab.global_begin[1] + j,
-            (slab.local_begin[0] + i) * param.shape[1] + slab.local_begin[1] + j);
+    for (const NamedBox& named : param.boxes)
+      for (std::int64_t i = 0; i < named.extent[0]; ++i)
+        for (std::int64_t j = 0; j < named.extent[1]; ++j)
+          f(named,
+            (named.global_begin[0] + i) * named.whole[1] + named.global_begin[1] + j,
+            (named.local_begin[0] + i) * param.shape[1] + named.local_begin[1] + j);
   }
   void bind(Param& param) {
     memory_.emplace_back(Device::host(), dtype_, param.shape, MemoryClass::weights, "w");
@@ -166,9 +167,9 @@ class MoeCase {
                          MemoryClass::gradients, "dw");
     param.gradient = memory_.back().view();
     visit_floating(dtype_, [&]<class T>(T) {
-      for_elements(param, [&](const Slab& slab, std::int64_t from, std::int64_t to) {
+      for_elements(param, [&](const NamedBox& named, std::int64_t from, std::int64_t to) {
         param.value.data<T>()[to] = T(static_cast<Accumulator<T>>(
-            initial(slab.tensor, static_cast<std::uint64_t>(from))));
+            initial(named.tensor, static_cast<std::uint64_t>(from))));
       });
     });
   }
@@ -176,11 +177,12 @@ class MoeCase {
     Tensors tensors;
     for (const Param* param : params) {
       const Values local = values(weights ? param->value : param->gradient);
-      for_elements(*param, [&](const Slab& slab, std::int64_t to, std::int64_t from) {
-        auto& whole = tensors[slab.tensor];
-        whole.resize(static_cast<std::size_t>(slab.whole.elements()));
-        whole[static_cast<std::size_t>(to)] = local[static_cast<std::size_t>(from)];
-      });
+      for_elements(
+          *param, [&](const NamedBox& named, std::int64_t to, std::int64_t from) {
+            auto& whole = tensors[named.tensor];
+            whole.resize(static_cast<std::size_t>(named.whole.elements()));
+            whole[static_cast<std::size_t>(to)] = local[static_cast<std::size_t>(from)];
+          });
     }
     return tensors;
   }

@@ -254,7 +254,7 @@ TEST(Moe, BiasMovesAgainstTheLoad) {
   std::vector<StateTensor*> states;
   one.moe.collect(states);
   ASSERT_EQ(states.size(), 1u);
-  EXPECT_EQ(states[0]->slab.tensor, "moe.gate.e_score_correction_bias");
+  EXPECT_EQ(states[0]->named.tensor, "moe.gate.e_score_correction_bias");
   const Values load{5, 1, 3, 3};
   std::copy(load.begin(), load.end(), one.moe.load().data<double>());
   one.moe.update_bias();

@@ -46,7 +46,7 @@ struct OneWeight {
   explicit OneWeight(const Recipe& recipe) {
     param.name = "w";
     param.shape = {rows, columns};
-    param.slabs = {{"w", param.shape, {0, 0}, {0, 0}, param.shape}};
+    param.boxes = {{"w", param.shape, {0, 0}, {0, 0}, param.shape}};
     param.initializer = {Initializer::Kind::normal, 0.02};
     StoreConfig config;
     config.recipe = recipe;

@@ -27,7 +27,7 @@ struct Model {
     Param p;
     p.name = name;
     p.shape = {elements};
-    p.slabs = {{name, p.shape, {0}, {0}, p.shape}};
+    p.boxes = {{name, p.shape, {0}, {0}, p.shape}};
     p.initializer = {Initializer::Kind::ones};
     p.decay = decay;
     return p;
@@ -66,7 +66,7 @@ struct Model {
 
   double weight(const std::string& name) {
     for (const StateBox& box : store->state_boxes())
-      if (box.section == "model" && box.slab->tensor == name)
+      if (box.section == "model" && box.named->tensor == name)
         return box.data.dtype() == DType::f64 ? box.data.data<double>()[3]
                                               : double{box.data.data<float>()[3]};
     return std::nan("");
