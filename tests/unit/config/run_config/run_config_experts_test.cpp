@@ -11,7 +11,7 @@ const std::vector<Case> cases = {
     {{"model.moe.experts=8"},
      1,
      {"model.architecture = \"llama\" with model.moe.experts = 8",
-      "only mixtral and deepseek_moe have experts; write model.moe.experts = 0"}},
+      "only mixtral, deepseek_moe, qwen3_moe have experts; write model.moe.experts = 0"}},
     {{"model.architecture=mixtral"},
      1,
      {"model.architecture = \"mixtral\" with model.moe.experts = 0: write how many "
