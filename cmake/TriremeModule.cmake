@@ -24,6 +24,9 @@ if(TRIREME_SANITIZE)
     # program anyhow, with the address sanitizer's report.
     list(APPEND _sanitizers -fno-sanitize=null,alignment,object-size,vptr)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    list(APPEND _sanitizers -Wno-stringop-overread)  # false alarms on std::u32string
+  endif()
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 # Package files name libraries that are not called (HDF5's names curl): do not load them.

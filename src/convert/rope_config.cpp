@@ -27,7 +27,10 @@ struct KindName {
   std::string_view name;
   RopeScalingKind kind;
 };
+// dynamic changes the base for texts beyond max_position_embeddings, of which there are
+// none here. The first name of a kind is the one that is written.
 constexpr std::array kinds = {KindName{"default", RopeScalingKind::none},
+                              KindName{"dynamic", RopeScalingKind::none},
                               KindName{"linear", RopeScalingKind::linear},
                               KindName{"llama3", RopeScalingKind::llama3},
                               KindName{"yarn", RopeScalingKind::yarn}};
@@ -40,7 +43,7 @@ RopeScalingKind read_kind(const ConfigFields& fields) {
   if (found == kinds.end())
     fields.refuse(key,
                   "is no scaling of rotary positions that this program computes: it has "
-                  "default, linear, llama3 and yarn");
+                  "default, dynamic, linear, llama3 and yarn");
   return found->kind;
 }
 
@@ -127,8 +130,9 @@ void read_rope(const ConfigFields& fields, std::int64_t positions, double fallba
 void write_rope(const model::ModelConfig& model, io::Json& json) {
   const RopeScaling& scaling = model.rope_scaling;
   io::Json rope;
-  for (const KindName& each : kinds)
-    if (each.kind == scaling.kind) rope["rope_type"] = each.name;
+  rope["rope_type"] = std::find_if(kinds.begin(), kinds.end(), [&](const KindName& each) {
+                        return each.kind == scaling.kind;
+                      })->name;
   if (scaling.kind != RopeScalingKind::none) rope["factor"] = scaling.factor;
   if (scaling.original > 0)
     rope["original_max_position_embeddings"] =

@@ -203,6 +203,7 @@ TEST(GpuGraphsOf, OtherWaysToTrain) {
 // another graph than those that find them. A step that counts what FP8 loses, here the
 // second, launches each kernel by itself.
 TEST(GpuGraphsOf, Fp8WithoutHistories) {
+  if (world().size() > 1) GTEST_SKIP() << "data ranks quantize as one rank does";
   const Words sizes = {"model.hidden=64",    "model.feed_forward=64",
                        "model.heads=2",      "model.kv_heads=2",
                        "model.sequence=128", "precision.report_every=2"};
@@ -230,20 +231,22 @@ TEST(GpuGraphsOf, Pipelines) {
   const Words stages = {"parallel.pipeline=" + std::to_string(world().size()),
                         "model.layers=4"};
   const Steps steps{.loss_scales = {1.0, 1.0, 1.0}};
-  for (const Words& way :
-       {Words{"parallel.schedule=1f1b"}, Words{"parallel.schedule=gpipe"},
-        Words{"parallel.schedule=interleaved", "parallel.virtual_stages=2",
-              "recompute.policy=full"}}) {
-    SCOPED_TRACE(way.front());
-    for (const char* model : {"llama", "llama-tied"}) {
-      const Trained graphs =
-          train_with(config_of(model, "fp32", true, stages + way), steps);
-      expect_same(graphs,
-                  train_with(config_of(model, "fp32", false, stages + way), steps));
-      // In the third step all is launched.
-      EXPECT_GE(graphs.launched, 2 * microbatches * world().size());
-      EXPECT_EQ(graphs.allocations, 0);
-    }
+  struct Way {
+    const char* model;
+    Words words;
+  };
+  for (const Way& way : {Way{"llama-tied", {"parallel.schedule=1f1b"}},
+                         Way{"llama", {"parallel.schedule=gpipe"}},
+                         Way{"llama-tied",
+                             {"parallel.schedule=interleaved",
+                              "parallel.virtual_stages=2", "recompute.policy=full"}}}) {
+    SCOPED_TRACE(way.words.front());
+    const Words words = stages + way.words;
+    const Trained graphs = train_with(config_of(way.model, "fp32", true, words), steps);
+    expect_same(graphs, train_with(config_of(way.model, "fp32", false, words), steps));
+    // In the third step all is launched.
+    EXPECT_GE(graphs.launched, 2 * microbatches * world().size());
+    EXPECT_EQ(graphs.allocations, 0);
   }
 }
 

@@ -7,7 +7,7 @@ trireme_test(checkpoint_damage_test USES io
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_damage_test.cpp)
 trireme_test(checkpoint_kill_test USES io LIBRARIES ${CMAKE_DL_LIBS}
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_kill_test.cpp ${_faults})
-trireme_test(checkpoint_error_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 1 2
+trireme_test(checkpoint_error_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 2 LONG_RANKS 1
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_error_test.cpp ${_faults})
 trireme_test(checkpoint_writer_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 1 3
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_writer_test.cpp ${_faults})

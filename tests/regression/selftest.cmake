@@ -1,6 +1,6 @@
 # The self-test of devices, on CPUs and on the emulated GPU.
 # SPDX-License-Identifier: Apache-2.0
-trireme_add_test(regression.selftest RANKS 2
+trireme_add_test(regression.selftest RANKS 2 LONG
                  COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/selftest.sh)
 if(TRIREME_CUDA STREQUAL "EMULATED")
   trireme_add_test(gpu.selftest RANKS 2 LABELS gpu

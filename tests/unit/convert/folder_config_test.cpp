@@ -37,6 +37,10 @@ TEST(FolderConfig, ReadsOlderAndNewerKeysOfPositions) {
   EXPECT_EQ(older.model.rope_scaling, newer.model.rope_scaling);
   EXPECT_EQ(parse(llama(R"("rope_scaling":null)")).model.rope_scaling,
             kernels::RopeScaling{});
+  // Of another kind than ours beyond the last position only.
+  EXPECT_EQ(
+      parse(llama(R"("rope_scaling":{"type":"dynamic","factor":2})")).model.rope_scaling,
+      kernels::RopeScaling{});
 }
 
 TEST(FolderConfig, AbsentKeysAreThoseOfTheClass) {
@@ -78,7 +82,7 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama("", "llama", R"("rope_theta":NaN,)"), "is no JSON"},
       Case{llama("", "llama", R"("rope_theta":1e999,)"), "is no JSON"},
       Case{llama("", "llama", R"("rope_theta":-1,)"), "'rope_theta'"},
-      Case{llama(R"("rope_scaling":{"type":"dynamic","factor":2})"), "\"dynamic\""},
+      Case{llama(R"("rope_scaling":{"type":"longrope","factor":2})"), "\"longrope\""},
       Case{llama(R"("rope_scaling":{"type":"linear"})"), "'rope_scaling.factor'"},
       Case{llama(R"("rope_scaling":{"type":"linear","factor":2,"wavy":1})"), "wavy"},
       Case{llama(R"("rope_parameters":{"rope_theta":5.0})"), "differs from"},
