@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "comm/recording.hpp"
+
 namespace trireme::comm {
 
 void AsyncErrors::add(AsyncSource* source) {
@@ -16,7 +18,9 @@ void AsyncErrors::remove(AsyncSource* source) {
   std::erase(sources_, source);
 }
 
+// A thread that records a graph may ask its GPU nothing.
 void AsyncErrors::look() {
+  if (recorded_calls() != nullptr) return;
   const std::lock_guard lock(mutex_);
   if (thrown_) return;
   try {

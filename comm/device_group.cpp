@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "comm/recording.hpp"
+
 namespace trireme::comm {
 
 DeviceGroup::DeviceGroup(std::unique_ptr<Group> host, Device device,
@@ -51,6 +53,9 @@ Handle DeviceGroup::start(const Call& call, Stream& stream, const TensorView& fr
       is_message && through_host_ ? through_host_.get() : transport_.get();
   require(transport != nullptr,
           "{} on axis '{}': the mesh was made without this group's tensors on GPUs",
+          name_of(call.kind), name());
+  require(recorded_calls() == nullptr || transport->can_be_recorded(),
+          "{} on axis '{}' cannot be recorded in a graph: it does not go by NCCL",
           name_of(call.kind), name());
   return transport->start(call, stream, from, to);
 }

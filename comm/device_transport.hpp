@@ -22,6 +22,9 @@ class DeviceTransport {
   virtual void begin_exchange() {}
   virtual void end_exchange() noexcept {}
 
+  // Whether its calls can become part of a graph that is recorded (comm/recording.hpp).
+  virtual bool can_be_recorded() const { return false; }
+
   // Bytes of staging memory that it holds beside the host group's.
   virtual std::size_t staging_bytes() const = 0;
 };

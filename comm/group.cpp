@@ -7,6 +7,7 @@
 
 #include "base/device_memory.hpp"
 #include "comm/abort.hpp"
+#include "comm/recording.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -153,6 +154,19 @@ Handle Group::collective(Collective kind, Stream& stream, const TensorView& from
   if (size_ == 1 && !row.one_tensor) copy(stream, from, to);
   if (size_ == 1 || from.elements() == 0) return {};
   const TensorView& whole = row.from.extent == Extent::whole ? from : to;
+  if (RecordedCalls* const calls = recorded_calls()) {
+    calls->add([this, kind, whole, peer, reduce] {
+      return begin(kind, whole, peer, reduce).trace;
+    });
+    Call call;
+    call.kind = kind;
+    call.dtype = whole.dtype();
+    call.peer = peer;
+    call.reduce = reduce;
+    call.plan =
+        plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
+    return start(call, stream, from, to);
+  }
   return start(begin(kind, whole, peer, reduce), stream, from, to);
 }
 

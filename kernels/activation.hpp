@@ -13,7 +13,7 @@ namespace trireme::kernels {
 
 // In the order of the rows. The formula of each is a struct of its name in
 // kernels/math/activation.hpp, its oracle a case in kernels/reference/activation.cpp.
-enum class Activation : std::uint8_t { swiglu, gelu, relu2 };
+enum class Activation : std::uint8_t { swiglu, gelu, relu2, geglu, gelu_erf };
 
 struct ActivationRow {
   const char* name;  // in decks
@@ -29,6 +29,11 @@ inline constexpr std::array activations = {
     // max(x, 0)^2. Source: So et al., "Primer: searching for efficient transformers for
     // language modeling", 2021, section 4.2.
     ActivationRow{"relu2", false},
+    // gelu(gate) up, Gemma's. Source: Shazeer, 2020, eq. 5.
+    ActivationRow{"geglu", true},
+    // x times the normal distribution function of x, "gelu" of transformers. Source:
+    // Hendrycks and Gimpel, 2016.
+    ActivationRow{"gelu_erf", false},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

@@ -23,6 +23,7 @@ namespace {
 ProfileFamily family("attention");
 
 AttentionLibrary library = AttentionLibrary::automatic;
+AttentionBackward backward_form = AttentionBackward::automatic;
 
 void check_shape(const char* kernel, const Stream& stream, const AttentionShape& shape) {
   require(shape.batch >= 0 && shape.sequence >= 0 && shape.heads >= 0 &&
@@ -92,9 +93,9 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
                                             dk, dv))
     return;
   plan_working_memory(stream, [&] {
-    return std::max(cuda::attention_backward_workspace(shape, part, lse.dtype()),
-                    cuda::attention_library_workspace(
-                        shape, part, {q, k, v, o, lse, d_o, dq, dk, dv}));
+    const cuda::AttentionTensors tensors{q, k, v, o, lse, d_o, dq, dk, dv};
+    return std::max(cuda::attention_backward_workspace(shape, part, tensors),
+                    cuda::attention_library_workspace(shape, part, tensors));
   });
   host::attention_backward(scratch, shape, part, threads(), d_o, q, k, v, o, lse, dq, dk,
                            dv);
@@ -104,6 +105,8 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
 
 void set_attention_library(AttentionLibrary wanted) { library = wanted; }
 AttentionLibrary attention_library() { return library; }
+void set_attention_backward(AttentionBackward wanted) { backward_form = wanted; }
+AttentionBackward attention_backward_form() { return backward_form; }
 
 void attention(Stream& stream, Arena& scratch, const AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
@@ -220,7 +223,8 @@ void window_starts(Stream& stream, const TensorView& positions_T, std::int64_t w
 
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
-                      const TensorView& v_cache, const TensorView& o) {
+                      const TensorView& v_cache, const TensorView& o,
+                      const TensorView& lse_TH) {
   check_shape("attention_cached", stream, shape);
   check_scratch("attention_cached", stream, scratch);
   const Checks checks("attention_cached", stream);
@@ -238,9 +242,11 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   const Shape cache{shape.batch, capacity, shape.kv_heads * shape.head_width};
   checks.tensor({"k_cache", k_cache}, type, cache);
   checks.tensor({"v_cache", v_cache}, type, cache);
+  if (!lse_TH.empty())
+    checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
   forward(stream, scratch, shape, AttentionPart::whole(shape.sequence, past), q, k_cache,
-          v_cache, o, TensorView());
+          v_cache, o, lse_TH);
 }
 
 }  // namespace trireme::kernels

@@ -27,6 +27,9 @@ struct AttentionShape {
   // first row of the sequence's keys that each query may see. Queries see at least
   // themselves.
   TensorView first_T = {};
+  // Scores s become cap tanh(s / cap) before what a query does not see is hidden; 0: they
+  // stay as they are. Source: Gemma Team, "Gemma 2", 2024, section 2.
+  double cap = 0;
 };
 
 // o = softmax(scale q k^T, causal) v for each sequence and head.
@@ -90,6 +93,14 @@ enum class AttentionLibrary { automatic, own, cudnn };
 void set_attention_library(AttentionLibrary library);
 AttentionLibrary attention_library();
 
+// Which form backward of our own tensor-core kernels on a GPU has: one pass over keys
+// with five products, or two passes with seven. automatic: one pass where a block of the
+// GPU has the shared memory for it; one_pass where it has not throws Error(resources).
+// For tests and benchmarks; bits of dq differ. Holds for the process.
+enum class AttentionBackward : std::uint8_t { automatic, one_pass, two_passes };
+void set_attention_backward(AttentionBackward wanted);
+AttentionBackward attention_backward_form();
+
 // Merges one part into (o, lse), which hold the attention to the keys of earlier parts:
 // with o', lse' of this part and lse_sum = log(e^lse + e^lse'),
 //   o = e^(lse - lse_sum) o + e^(lse' - lse_sum) o', lse = lse_sum.
@@ -128,9 +139,10 @@ void window_starts(Stream& stream, const TensorView& positions_T, std::int64_t w
 // Attention of Q new positions per sequence on a cache of P earlier ones and themselves:
 // q_BQHK [B * Q, H * K] at positions [P, P + Q); k_cache, v_cache [B, C, G * K] hold
 // positions [0, P + Q), C >= P + Q. o as q. shape.sequence = Q;
-// shape.first_T are positions.
+// shape.first_T are positions. lse_TH as for attention(), or empty.
 void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shape,
                       std::int64_t past, const TensorView& q, const TensorView& k_cache,
-                      const TensorView& v_cache, const TensorView& o);
+                      const TensorView& v_cache, const TensorView& o,
+                      const TensorView& lse_TH = {});
 
 }  // namespace trireme::kernels

@@ -32,6 +32,18 @@ void check_pairs(const Checks& check, Argument argument, std::int64_t tokens) {
   check.dense(argument);
 }
 
+// The places of each token's rows, which may be left out where each token has its own.
+// Returns the shape of the pairs.
+Shape check_places(const Checks& check, const TensorView& row_TK, std::int64_t tokens,
+                   const TensorView& rows_ND) {
+  if (!row_TK.empty()) {
+    check_pairs(check, {"row", row_TK}, tokens);
+    return row_TK.shape();
+  }
+  check.tensor({"rows", rows_ND}, rows_ND.dtype(), {tokens, rows_ND.dim(1)});
+  return {tokens, 1};
+}
+
 // Two matrices of one width and type, and the index of the rows of `by_row`.
 void check_rows(const Checks& check, Argument x, Argument y, const TensorView& by_row,
                 const TensorView& index_R) {
@@ -111,9 +123,9 @@ void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& r
   const Checks check("combine_rows", stream);
   check.matrix({"rows", rows_ND});
   check.tensor({"y", y_TD}, rows_ND.dtype(), {y_TD.dim(0), rows_ND.dim(1)});
-  check_pairs(check, {"row", row_TK}, y_TD.dim(0));
+  const Shape pairs = check_places(check, row_TK, y_TD.dim(0), rows_ND);
   if (!weights_TK.empty())
-    check.tensor({"weights", weights_TK}, accumulator_of(y_TD.dtype()), row_TK.shape());
+    check.tensor({"weights", weights_TK}, accumulator_of(y_TD.dtype()), pairs);
   run_kernel<host::combine_rows, cuda::combine_rows>(family, stream, rows_ND, row_TK,
                                                      weights_TK, accumulate, y_TD);
 }
@@ -127,9 +139,9 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
   check.matrix({"dy", dy_TD});
   check.tensor({"rows", rows_ND}, dy_TD.dtype(), {rows_ND.dim(0), dy_TD.dim(1)});
   check.tensor({"drows", drows_ND}, dy_TD.dtype(), rows_ND.shape());
-  check_pairs(check, {"row", row_TK}, dy_TD.dim(0));
-  check.tensor({"weights", weights_TK}, wide, row_TK.shape());
-  check.tensor({"dweights", dweights_TK}, wide, row_TK.shape());
+  const Shape pairs = check_places(check, row_TK, dy_TD.dim(0), rows_ND);
+  check.tensor({"weights", weights_TK}, wide, pairs);
+  check.tensor({"dweights", dweights_TK}, wide, pairs);
   run_kernel<host::combine_rows_backward, cuda::combine_rows_backward>(
       family, stream, dy_TD, rows_ND, row_TK, weights_TK, drows_ND, dweights_TK);
 }

@@ -56,31 +56,32 @@ void check_backward(const Checks& check, const TensorView& dy_TD, const TensorVi
 
 }  // namespace
 
-void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
-              double eps, const TensorView& y_TD, const TensorView& rstd_T) {
-  check_forward(Checks("rms_norm", stream), x_TD, gain_D, y_TD, rstd_T);
+void rms_norm(Stream& stream, const TensorView& x_TD, const RmsGain& gain_D, double eps,
+              const TensorView& y_TD, const TensorView& rstd_T) {
+  check_forward(Checks("rms_norm", stream), x_TD, gain_D.stored_D, y_TD, rstd_T);
   run_kernel<host::rms_norm, cuda::rms_norm>(family, stream, x_TD, gain_D, eps, y_TD,
                                              rstd_T);
 }
 
 void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
-                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const RmsGain& gain_D, double eps, const TensorView& y_TD,
                   const TensorView& rstd_T) {
   const Checks check("add_rms_norm", stream);
   check_addends(check, addends, x_TD);
-  check_forward(check, x_TD, gain_D, y_TD, rstd_T);
+  check_forward(check, x_TD, gain_D.stored_D, y_TD, rstd_T);
   run_kernel<host::add_rms_norm, cuda::add_rms_norm>(family, stream, addends, x_TD,
                                                      gain_D, eps, y_TD, rstd_T);
 }
 
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
-                       const TensorView& gain_D, const TensorView& rstd_T,
+                       const RmsGain& gain_D, const TensorView& rstd_T,
                        const TensorView& residual_TD, const TensorView& dx_TD,
                        const TensorView& dgain_D) {
-  check_backward(Checks("rms_norm_backward", stream), dy_TD, x_TD, gain_D, rstd_T,
-                 residual_TD, dx_TD, dgain_D);
+  check_backward(Checks("rms_norm_backward", stream), dy_TD, x_TD, gain_D.stored_D,
+                 rstd_T, residual_TD, dx_TD, dgain_D);
   plan_working_memory(stream, [&] {
-    return cuda::norm_backward_workspace(false, dy_TD, x_TD, gain_D, residual_TD, dx_TD);
+    return cuda::norm_backward_workspace(false, dy_TD, x_TD, gain_D.stored_D, residual_TD,
+                                         dx_TD);
   });
   run_kernel<host::rms_norm_backward, cuda::rms_norm_backward>(
       family, stream, dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD, dgain_D);

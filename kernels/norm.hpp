@@ -9,10 +9,19 @@
 
 namespace trireme::kernels {
 
+// What an RMSNorm multiplies by: offset + stored, added in the accumulator dtype. Gemma
+// stores its gains less 1.
+struct RmsGain {
+  RmsGain(const TensorView& stored, double offset_of_all = 0)
+      : stored_D(stored), offset(offset_of_all) {}
+  TensorView stored_D;
+  double offset;
+};
+
 // y_TD = x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps). rstd_T is written for
 // backward. Source: Zhang and Sennrich, 2019, eq. 4.
-void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
-              double eps, const TensorView& y_TD, const TensorView& rstd_T);
+void rms_norm(Stream& stream, const TensorView& x_TD, const RmsGain& gain_D, double eps,
+              const TensorView& y_TD, const TensorView& rstd_T);
 
 // What the residual stream becomes before a norm: residual + branch (+ bias, which may be
 // empty).
@@ -23,7 +32,7 @@ struct Addends {
 // x_TD (written) = the addends' sum, with the bits of add_bias(); then as rms_norm(). One
 // pass over memory: a row is summed where it is normed. x_TD may be one of the addends.
 void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
-                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const RmsGain& gain_D, double eps, const TensorView& y_TD,
                   const TensorView& rstd_T);
 
 // dx_TD is written; dgain_D (accumulation dtype) is added to. With `residual_TD` (may be
@@ -32,7 +41,7 @@ void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD
 // an order that depends on T and D alone, not on threads; on a GPU also on whether rows
 // begin at multiples of 16 bytes.
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
-                       const TensorView& gain_D, const TensorView& rstd_T,
+                       const RmsGain& gain_D, const TensorView& rstd_T,
                        const TensorView& residual_TD, const TensorView& dx_TD,
                        const TensorView& dgain_D);
 

@@ -2,43 +2,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rope.hpp"
 
+#include <vector>
+
 #include "kernels/checks.hpp"
 #include "kernels/dispatch.hpp"
 
 namespace trireme::kernels {
 
 TRIREME_BACK_ENDS(rope);
-TRIREME_BACK_ENDS(rope_table);
+TRIREME_BACK_ENDS(rope_angles);
 
 namespace {
 ProfileFamily family("rope");
 }  // namespace
 
-void rope(Stream& stream, const TensorView& x, std::int64_t heads,
-          const TensorView& positions_T, const TensorView& cos_sin_PK,
+void rope(Stream& stream, const TensorView& x, const RotaryHeads& heads,
+          const TensorView& positions_T, const TensorView& cos_sin_PR,
           Direction direction) {
   const Checks check("rope", stream);
   check.matrix({"x", x});
-  check.matrix({"cos_sin", cos_sin_PK});
-  const auto K = cos_sin_PK.dim(1);
-  require(K % 2 == 0, "rope: the head width {} must be even", K);
-  check.tensor({"cos_sin", cos_sin_PK}, accumulator_of(x.dtype()), cos_sin_PK.shape());
-  check.tensor({"x", x}, x.dtype(), {x.dim(0), heads * K});
+  check.matrix({"cos_sin", cos_sin_PR});
+  const auto R = cos_sin_PR.dim(1);
+  require(R % 2 == 0, "rope: the width {} that turns must be even", R);
+  require(heads.heads > 0 && x.dim(1) % heads.heads == 0,
+          "rope: {} heads in rows of {} elements", heads.heads, x.dim(1));
+  const auto K = x.dim(1) / heads.heads;
+  require(heads.first >= 0 && heads.first + R <= K,
+          "rope: numbers [{}, {}) of heads of width {}", heads.first, heads.first + R, K);
+  check.tensor({"cos_sin", cos_sin_PR}, accumulator_of(x.dtype()), cos_sin_PR.shape());
   check.tensor({"positions", positions_T}, DType::i32, {x.dim(0)});
-  run_kernel<host::rope, cuda::rope>(family, stream, x, heads, positions_T, cos_sin_PK,
+  run_kernel<host::rope, cuda::rope>(family, stream, x, heads, positions_T, cos_sin_PR,
                                      direction);
 }
 
-void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PK,
-                const RopeScaling& scaling) {
-  Checks("rope_table", stream).matrix({"cos_sin", cos_sin_PK});
-  require(accumulator_of(cos_sin_PK.dtype()) == cos_sin_PK.dtype(),
+void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PR,
+                const RopeScaling& scaling, std::int64_t length) {
+  const auto half = static_cast<std::size_t>(cos_sin_PR.dim(1) / 2);
+  if (scaling.kind == RopeScalingKind::longrope)
+    require(scaling.short_divisors.size() == half && scaling.long_divisors.size() == half,
+            "rope_table: {} and {} divisors for {} pairs", scaling.short_divisors.size(),
+            scaling.long_divisors.size(), half);
+  std::vector<double> frequencies;
+  for (std::size_t pair = 0; pair < half; ++pair)
+    frequencies.push_back(math::rope_frequency(static_cast<std::int64_t>(pair),
+                                               static_cast<std::int64_t>(half), theta,
+                                               scaling, length));
+  rope_angles(stream, frequencies, scaling.attention_factor, cos_sin_PR);
+}
+
+void rope_angles(Stream& stream, std::span<const double> frequencies, double factor,
+                 const TensorView& cos_sin_PR) {
+  Checks("rope_table", stream).matrix({"cos_sin", cos_sin_PR});
+  require(accumulator_of(cos_sin_PR.dtype()) == cos_sin_PR.dtype(),
           "rope_table: the table is {}, but fp32 or fp64 was expected",
-          name_of(cos_sin_PK.dtype()));
-  require(cos_sin_PK.dim(1) % 2 == 0, "rope_table: the head width {} must be even",
-          cos_sin_PK.dim(1));
-  run_kernel<host::rope_table, cuda::rope_table>(family, stream, theta, cos_sin_PK,
-                                                 scaling);
+          name_of(cos_sin_PR.dtype()));
+  require(cos_sin_PR.dim(1) == 2 * static_cast<std::int64_t>(frequencies.size()),
+          "rope_table: the width {} must be twice the {} frequencies", cos_sin_PR.dim(1),
+          frequencies.size());
+  run_kernel<host::rope_angles, cuda::rope_angles>(family, stream, frequencies, factor,
+                                                   cos_sin_PR);
 }
 
 }  // namespace trireme::kernels

@@ -13,6 +13,7 @@ namespace trireme::kernels {
 TRIREME_BACK_ENDS(router_scores);
 TRIREME_BACK_ENDS(router_scores_backward);
 TRIREME_BACK_ENDS(choose_experts);
+TRIREME_BACK_ENDS(limit_to_groups);
 TRIREME_BACK_ENDS(router_weights);
 TRIREME_BACK_ENDS(router_weights_backward);
 TRIREME_BACK_ENDS(limit_choices);
@@ -101,6 +102,23 @@ void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorVie
     check.tensor({"bias", bias_E}, scores_TE.dtype(), {scores_TE.dim(1)});
   run_kernel<host::choose_experts, cuda::choose_experts>(family, stream, scores_TE,
                                                          bias_E, choice_TK);
+}
+
+void limit_to_groups(Stream& stream, const ExpertGroups& groups,
+                     const TensorView& scores_TE, const TensorView& bias_E,
+                     const TensorView& limited_TE) {
+  const Checks check("limit_to_groups", stream);
+  check_scores(check, {"scores", scores_TE});
+  check.tensor({"limited", limited_TE}, scores_TE.dtype(), scores_TE.shape());
+  if (!bias_E.empty())
+    check.tensor({"bias", bias_E}, scores_TE.dtype(), {scores_TE.dim(1)});
+  require(groups.groups >= 1 && groups.groups <= most_expert_groups &&
+              scores_TE.dim(1) % groups.groups == 0 && groups.used >= 1 &&
+              groups.used <= groups.groups && groups.counted >= 1,
+          "{} of {} groups cannot be made of {} experts", groups.used, groups.groups,
+          scores_TE.dim(1));
+  run_kernel<host::limit_to_groups, cuda::limit_to_groups>(family, stream, groups,
+                                                           scores_TE, bias_E, limited_TE);
 }
 
 void router_weights(Stream& stream, const RouterWeights& rule,

@@ -20,6 +20,15 @@ struct RouterWeights {
   double scaling = 1.0;
 };
 
+// Experts in groups of equal size, of which a token uses some: those whose `counted`
+// largest values have the largest sums, of equal ones the lower index first. At most 32
+// groups. Source: DeepSeek-AI, "DeepSeek-V3 technical report", arXiv 2412.19437, section
+// 2.1.2 (DeepSeek-V2 counts the largest value alone).
+struct ExpertGroups {
+  std::int64_t groups = 1, used = 1, counted = 2;
+};
+inline constexpr std::int64_t most_expert_groups = 32;
+
 // scores_TE (written) = softmax over the experts, or sigmoid, of logits_TE.
 void router_scores(Stream& stream, RouterScore kind, const TensorView& logits_TE,
                    const TensorView& scores_TE);
@@ -33,6 +42,12 @@ void router_scores_backward(Stream& stream, RouterScore kind, const TensorView& 
 // Source: DeepSeek-AI, "DeepSeek-V3 technical report", arXiv 2412.19437, eq. 16.
 void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorView& bias_E,
                     const TensorView& choice_TK);
+
+// limited_TE (written) = scores_TE + bias_E (which may be empty) in the groups that a
+// token uses, else -infinity: what choose_experts() then chooses from.
+void limit_to_groups(Stream& stream, const ExpertGroups& groups,
+                     const TensorView& scores_TE, const TensorView& bias_E,
+                     const TensorView& limited_TE);
 
 // weights_TK (written) of the chosen experts.
 void router_weights(Stream& stream, const RouterWeights& rule,

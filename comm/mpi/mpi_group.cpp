@@ -8,6 +8,7 @@
 #include "comm/device_group.hpp"
 #include "comm/mpi/split.hpp"
 #include "comm/mpi/staged_transport.hpp"
+#include "comm/recording.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -61,6 +62,9 @@ Handle MpiGroup::start(const Call& call, Stream&, const TensorView& from,
   }
   require(from.device().is_host() && to.device().is_host(),
           "{} on axis '{}' of a tensor on a GPU: its mesh was made for the host",
+          name_of(call.kind), name());
+  require(recorded_calls() == nullptr,
+          "{} on axis '{}' of tensors of the host cannot be recorded in a graph",
           name_of(call.kind), name());
   MpiOperation& operation = prepare(call, from, to);
   operation.post();

@@ -25,6 +25,12 @@
 //    ranks, a collective like others.
 // 4. Kernels that wait hold multiprocessors. Links get few blocks each (link_ctas), so
 //    that all links of a rank and its groups' kernels fit on a GPU together.
+//
+// While a graph is recorded (comm/recording.hpp) calls become part of it: events order
+// the streams there as they do outside, but are never asked, and a call is over for the
+// host at once. A launch of the graph is one flight: an event behind it ends the entries
+// that its calls have in the trace. NCCL wants all ranks of a communicator to record and
+// to launch alike, which engine/action_graphs.hpp sees to.
 #include "comm/nccl_transport.hpp"
 
 #include <cstdlib>
@@ -43,77 +49,16 @@
 #include "comm/mpi/mpi_group.hpp"
 #include "comm/nccl/communicator.hpp"
 #include "comm/nccl/communicators.hpp"
+#include "comm/nccl/issue.hpp"
+#include "comm/recording.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
 namespace {
 
-ncclDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return ncclFloat64;
-    case DType::f32: return ncclFloat32;
-    case DType::bf16: return ncclBfloat16;
-    case DType::f16: return ncclFloat16;
-    default: return ncclUint8;  // never reduced: Group has checked
-  }
-}
-
-// Part p of `from` to rank p, for all p at once.
-ncclResult_t all_to_all(const TensorView& from, const TensorView& to, int size,
-                        ncclComm_t comm, cudaStream_t queue) {
-  const std::size_t part = from.bytes() / static_cast<std::size_t>(size);
-  if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess) return code;
-  ncclResult_t worst = ncclSuccess;
-  const auto note = [&](ncclResult_t code) {
-    if (code != ncclSuccess && code != ncclInProgress) worst = code;
-  };
-  for (int p = 0; p < size; ++p) {
-    const std::size_t at = static_cast<std::size_t>(p) * part;
-    note(ncclSend(static_cast<const std::byte*>(from.raw()) + at, part, ncclUint8, p,
-                  comm, queue));
-    note(ncclRecv(static_cast<std::byte*>(to.raw()) + at, part, ncclUint8, p, comm,
-                  queue));
-  }
-  const ncclResult_t code = ncclGroupEnd();
-  return worst != ncclSuccess ? worst : code;
-}
-
-// peer: of a send or receive, in `comm`.
-ncclResult_t issue(const Group::Call& call, const TensorView& from, const TensorView& to,
-                   int size, int peer, ncclComm_t comm, cudaStream_t queue) {
-  const ncclDataType_t type = type_of(call.dtype);
-  const auto elements = static_cast<std::size_t>(to.elements());
-  switch (call.kind) {
-    case Collective::all_reduce:
-      return ncclAllReduce(from.raw(), to.raw(), elements, type,
-                           call.reduce == Reduce::max ? ncclMax : ncclSum, comm, queue);
-    case Collective::reduce_scatter:
-      return ncclReduceScatter(from.raw(), to.raw(), elements, type, ncclSum, comm,
-                               queue);
-    case Collective::all_gather:
-      return ncclAllGather(from.raw(), to.raw(), from.bytes(), ncclUint8, comm, queue);
-    case Collective::reduce:
-      return ncclReduce(from.raw(), to.raw(), elements, type,
-                        call.reduce == Reduce::max ? ncclMax : ncclSum, call.peer, comm,
-                        queue);
-    case Collective::broadcast:
-      return ncclBroadcast(from.raw(), to.raw(), to.bytes(), ncclUint8, call.peer, comm,
-                           queue);
-    case Collective::all_to_all: return all_to_all(from, to, size, comm, queue);
-    case Collective::send:
-      return ncclSend(from.raw(), from.bytes(), ncclUint8, peer, comm, queue);
-    case Collective::receive:
-      return ncclRecv(to.raw(), to.bytes(), ncclUint8, peer, comm, queue);
-  }
-  return ncclInvalidArgument;
-}
-
 // Blocks that a message holds on the GPU while it waits for its peer: few, because what
 // is posted ahead of need takes them from the products.
 constexpr int link_ctas = 4;
-
-// On a link the sender is rank 0.
-int peer_on_link(Collective kind) { return kind == Collective::send ? 1 : 0; }
 
 class NcclTransport;
 
@@ -135,9 +80,12 @@ class NcclOperation final : public Handle::Operation {
   Stream stream_;  // of the program
   Event done_;
   bool passed_ = false, waited_ = false;  // used again when both hold
+  std::vector<std::int64_t> launched_;    // of a graph: traces of its calls
 };
 
-class NcclTransport final : public DeviceTransport, public AsyncSource {
+class NcclTransport final : public DeviceTransport,
+                            public AsyncSource,
+                            public RecordedWork {
  public:
   NcclTransport(MpiGroup& group, Device device, Links links,
                 std::shared_ptr<NcclCommunicator> all);
@@ -148,6 +96,8 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   void begin_exchange() override;
   void end_exchange() noexcept override;
   std::size_t staging_bytes() const override { return 0; }
+  bool can_be_recorded() const override { return true; }
+  void launched(Stream& stream, std::vector<std::int64_t> traces) override;
   void look() override;
   void give_up() noexcept override;
 
@@ -161,6 +111,8 @@ class NcclTransport final : public DeviceTransport, public AsyncSource {
   NcclCommunicator& communicator_of(const Group::Call& call);
   void take_off(NcclOperation& operation);
   NcclOperation& take();
+  bool has_passed(NcclOperation& operation);
+  std::string error_of(const NcclOperation& operation) const;
 
   MpiGroup& group_;
   Device device_;
@@ -282,7 +234,8 @@ NcclOperation& NcclTransport::take() {
     const std::lock_guard lock(mutex_);
     return free_.empty();
   };
-  if (none_is_free()) look();  // nobody may have looked at what has passed
+  // Nobody may have looked at what has passed. A recording allows no look.
+  if (none_is_free() && recorded_calls() == nullptr) look();
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     operations_.push_back(std::make_unique<NcclOperation>(*this, device_));
@@ -300,7 +253,9 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
   operation.call_ = call;
   operation.communicator_ = &communicator;
   operation.stream_ = stream;
+  operation.launched_.clear();
   operation.passed_ = operation.waited_ = false;
+  if (RecordedCalls* const calls = recorded_calls()) calls->set_work(*this);
   if (!exchange_ || exchange_->empty()) {
     started_.record(stream);
     started_.hold(communicator.stream());
@@ -323,6 +278,21 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
 void NcclTransport::take_off(NcclOperation& operation) {
   operation.done_.record(operation.communicator_->stream());
   const std::lock_guard lock(mutex_);
+  if (recorded_calls() != nullptr)
+    operation.passed_ = true;
+  else
+    flying_.push_back(&operation);
+}
+
+void NcclTransport::launched(Stream& stream, std::vector<std::int64_t> traces) {
+  NcclOperation& operation = take();
+  operation.call_ = {};
+  operation.communicator_ = nullptr;
+  operation.launched_ = std::move(traces);
+  operation.passed_ = false;
+  operation.waited_ = true;  // the graph's own order is what waits
+  operation.done_.record(stream);
+  const std::lock_guard lock(mutex_);
   flying_.push_back(&operation);
 }
 
@@ -343,22 +313,39 @@ void NcclTransport::end_exchange() noexcept try {
   end_job(std::current_exception());
 }
 
+// Of its communicator; of a launched graph, of any.
+std::string NcclTransport::error_of(const NcclOperation& operation) const {
+  if (operation.communicator_ != nullptr) return operation.communicator_->error();
+  std::string error = all_ ? all_->error() : "";
+  for (const auto& [link, communicator] : links_)
+    if (error.empty()) error = communicator->error();
+  return error;
+}
+
+bool NcclTransport::has_passed(NcclOperation& operation) {
+  const std::string error = error_of(operation);
+  const bool is_graph = !operation.launched_.empty();
+  require(
+      error.empty(), Status::transport, "{} on axis '{}' failed: {}",
+      is_graph
+          ? "a launched graph"
+          : format("{} #{} {}", name_of(operation.call_.kind), operation.call_.sequence,
+                   tensor_text(operation.call_.dtype, operation.call_.plan.elements)),
+      group_.name(), error);
+  if (!operation.done_.passed()) return false;
+  if (!is_graph) trace().end(operation.call_.trace);
+  for (const std::int64_t entry : operation.launched_) trace().end(entry);
+  operation.passed_ = true;
+  if (operation.waited_) free_.push_back(&operation);
+  return true;
+}
+
 // The watchdog's thread looks, too: without this it would make a context on GPU 0.
 void NcclTransport::look() {
   use_device(device_);
   const std::lock_guard lock(mutex_);
-  std::erase_if(flying_, [&](NcclOperation* operation) {
-    const std::string error = operation->communicator_->error();
-    require(error.empty(), Status::transport, "{} #{} {} on axis '{}' failed: {}",
-            name_of(operation->call_.kind), operation->call_.sequence,
-            tensor_text(operation->call_.dtype, operation->call_.plan.elements),
-            group_.name(), error);
-    if (!operation->done_.passed()) return false;
-    trace().end(operation->call_.trace);
-    operation->passed_ = true;
-    if (operation->waited_) free_.push_back(operation);
-    return true;
-  });
+  std::erase_if(flying_,
+                [&](NcclOperation* operation) { return has_passed(*operation); });
 }
 
 void NcclTransport::give_up() noexcept {

@@ -32,10 +32,6 @@ cudaError_t destroy(Handle handle) {
   });
 }
 
-void run_nodes(const Nodes& nodes) {
-  for (const Node* node : running_order(nodes)) node->work();
-}
-
 }  // namespace
 
 std::int64_t graph_launches() {
@@ -117,8 +113,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
     // On a real device it becomes a part of the recording.
     if (stream->recorded.capture != nullptr) return cudaErrorNotSupported;
     ++launched;
-    return Streams::get().add(*stream,
-                              [nodes = executable->nodes] { run_nodes(*nodes); });
+    return Streams::get().add_spinning(
+        *stream,
+        [run = std::make_shared<GraphRun>(executable->nodes)] { return run->advance(); });
   });
 }
 

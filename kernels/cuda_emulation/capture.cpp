@@ -22,9 +22,16 @@ void reach_back(const Nodes& nodes, std::vector<bool>& reached) {
 
 cudaError_t Capture::add(CUstream_st& stream, std::function<void()> work) {
   if (!valid_) return cudaErrorStreamCaptureInvalidated;
-  nodes_.push_back({std::move(work), std::exchange(stream.recorded.last, {})});
+  nodes_.push_back({std::move(work), {}, std::exchange(stream.recorded.last, {})});
   stream.recorded.last = {nodes_.size() - 1};
   return cudaSuccess;
+}
+
+cudaError_t Capture::add_spinning(CUstream_st& stream,
+                                  std::function<std::function<bool()>()> make) {
+  const cudaError_t error = add(stream, {});
+  if (error == cudaSuccess) nodes_.back().spin = std::move(make);
+  return error;
 }
 
 cudaError_t Capture::invalidate(cudaError_t error) {
@@ -61,8 +68,8 @@ cudaError_t Capture::end(CUstream_st& stream, std::shared_ptr<const Nodes>& node
 
 // From the last node on, each behind all that it follows; a branch runs when the node
 // that joins it needs it.
-std::vector<const Node*> running_order(const Nodes& nodes) {
-  std::vector<const Node*> order;
+std::vector<std::size_t> running_order(const Nodes& nodes) {
+  std::vector<std::size_t> order;
   std::vector<bool> placed(nodes.size());
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -79,10 +86,35 @@ std::vector<const Node*> running_order(const Nodes& nodes) {
       }
       open.pop_back();
       placed[node] = true;
-      order.push_back(&nodes[node]);
+      order.push_back(node);
     }
   }
   return order;
+}
+
+GraphRun::GraphRun(std::shared_ptr<const Nodes> nodes)
+    : nodes_(std::move(nodes)),
+      order_(running_order(*nodes_)),
+      spinning_(nodes_->size()),
+      done_(nodes_->size()) {
+  for (std::size_t i = 0; i < nodes_->size(); ++i)
+    if ((*nodes_)[i].spin) spinning_[i] = (*nodes_)[i].spin();
+}
+
+bool GraphRun::may_run(std::size_t node) const {
+  const auto& after = (*nodes_)[node].after;
+  return !done_[node] && std::all_of(after.begin(), after.end(),
+                                     [&](std::size_t before) { return done_[before]; });
+}
+
+bool GraphRun::advance() {
+  for (const std::size_t node : order_) {
+    if (!may_run(node)) continue;
+    if (spinning_[node] && !spinning_[node]()) continue;
+    if (!spinning_[node]) (*nodes_)[node].work();
+    done_[node] = true;
+  }
+  return std::all_of(done_.begin(), done_.end(), [](bool yes) { return yes; });
 }
 
 }  // namespace trireme::cuda_emulation

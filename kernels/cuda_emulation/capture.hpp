@@ -12,9 +12,11 @@
 
 namespace trireme::cuda_emulation {
 
-// What runs after the nodes before it that it names, and after no others.
+// What runs after the nodes before it that it names, and after no others: work, or a
+// kernel that spins, which each launch of a graph makes anew.
 struct Node {
   std::function<void()> work;
+  std::function<std::function<bool()>()> spin;
   std::vector<std::size_t> after;
 };
 using Nodes = std::vector<Node>;
@@ -28,6 +30,8 @@ class Capture {
       : origin_(&origin), mode_(mode) {}
 
   cudaError_t add(CUstream_st& stream, std::function<void()> work);
+  cudaError_t add_spinning(CUstream_st& stream,
+                           std::function<std::function<bool()>()> make);
   cudaError_t invalidate(cudaError_t error);  // returns the error
   // Whether calls of this thread that might disturb a recording are errors now.
   bool is_guarded() const;
@@ -56,7 +60,23 @@ struct Recorded {
 
 // The nodes in an order that what they name allows, those that nothing waits for as late
 // as may be.
-std::vector<const Node*> running_order(const Nodes& nodes);
+std::vector<std::size_t> running_order(const Nodes& nodes);
+
+// One launch of a graph. Kernels that spin are issued with it, in the order in which
+// they were recorded; while one waits, what does not follow it goes on.
+class GraphRun {
+ public:
+  explicit GraphRun(std::shared_ptr<const Nodes> nodes);
+  bool advance();  // as far as it can come; true: all has ended
+
+ private:
+  bool may_run(std::size_t node) const;
+
+  std::shared_ptr<const Nodes> nodes_;
+  std::vector<std::size_t> order_;
+  std::vector<std::function<bool()>> spinning_;
+  std::vector<bool> done_;
+};
 
 }  // namespace trireme::cuda_emulation
 

@@ -53,6 +53,7 @@ class Backward {
       : operands_(operands),
         width_(operands.shape.head_width),
         stride_(padded(width_)),
+        cap_(static_cast<A>(operands.shape.cap * std::numbers::log2e)),
         pieces_{memory},
         queries_(pieces_, group_blocks(operands.part.queries), stride_),
         first_keys_(operands.shape, operands.part, pieces_) {
@@ -157,8 +158,13 @@ class Backward {
       simd::multiply<A, false>(s.keys, end - s.column, width_,
                                {values_ + key_row, stride_},
                                {queries_.do_t + matrix + s.column, block}, ds_t, {});
-      // 2. p = 2^(s' - lse), ds = p (dp - delta)
-      differentiate(s, end, offset, keys, diagonal);
+      // 2. p = 2^(s' - lse), ds = p (dp - delta), of capped scores times their slope
+      if (cap_ > 0) {
+        cap_scores(s, end, cap_, p_t_);
+        differentiate<true>(s, end, offset, keys, diagonal);
+      } else {
+        differentiate<false>(s, end, offset, keys, diagonal);
+      }
       // 3. dq^T += k^T ds^T
       simd::multiply<A, true>(width_, end - s.column, s.keys, {keys_ + key_row, stride_},
                               ds, {queries_.dq_t + matrix + s.column, block},
@@ -174,10 +180,12 @@ class Backward {
     });
   }
 
+  template <bool capped>
   void differentiate(const Stripe& s, std::int64_t end, std::int64_t offset,
                      const Range& keys, bool diagonal) {
     const std::int64_t i = offset / block;
     const bool hides = first_keys_.hides_some(i, keys);
+    const Vector<A> inverse_cap = simd::broadcast(capped ? 1 / cap_ : A(0));
     for (std::int64_t c = s.column; c < end; c += simd::lanes<A>) {
       const Vector<A> lse = simd::load_vector(queries_.lse + offset + c);
       const Vector<A> delta = simd::load_vector(queries_.delta + offset + c);
@@ -185,17 +193,24 @@ class Backward {
       for (std::int64_t j = s.key; j < s.key + s.keys; ++j) {
         A* p_at = p_t_ + j * block + c;
         A* ds_at = ds_t_ + j * block + c;
-        Vector<A> p = simd::exp2<A>(simd::load_vector(p_at) - lse);
+        const Vector<A> score = simd::load_vector(p_at);
+        Vector<A> p = simd::exp2<A>(score - lse);
         if (masked) p = hidden<A>(c, j) ? Vector<A>{} : p;
         if (hides) p = first_keys_.hidden(i, c, keys.begin + j) ? Vector<A>{} : p;
         simd::store_vector<A>(p_at, p);
-        simd::store_vector<A>(ds_at, p * (simd::load_vector(ds_at) - delta));
+        Vector<A> ds = p * (simd::load_vector(ds_at) - delta);
+        if constexpr (capped) {
+          const Vector<A> t = score * inverse_cap;
+          ds *= simd::broadcast(A(1)) - t * t;
+        }
+        simd::store_vector<A>(ds_at, ds);
       }
     }
   }
 
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
+  A cap_;  // in units of log 2
   Pieces<A> pieces_;
   QueryBlocks<A> queries_;
   FirstKeys<A> first_keys_;

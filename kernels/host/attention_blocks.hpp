@@ -266,6 +266,19 @@ class FirstKeys {
   std::array<std::int64_t, group> least_{}, most_{};
 };
 
+// Scores s' [keys of a stripe][columns s.column to end], in units of log 2, become
+// cap' tanh(s' / cap').
+template <class A>
+void cap_scores(const Stripe& s, std::int64_t end, A cap, A* scores_t) {
+  const A inverse = 1 / cap;
+  for (std::int64_t j = s.key; j < s.key + s.keys; ++j) {
+    A* row = scores_t + j * block;
+#pragma omp simd
+    for (std::int64_t c = s.column; c < end; ++c)
+      row[c] = cap * hyperbolic_tangent(row[c] * inverse);
+  }
+}
+
 // Workers that are of use for `tasks` tasks.
 inline std::int64_t workers_for(std::int64_t tasks, std::int64_t threads) {
   return std::clamp<std::int64_t>(tasks, 1, threads);

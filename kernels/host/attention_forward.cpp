@@ -40,6 +40,7 @@ class Forward {
       : operands_(operands),
         width_(operands.shape.head_width),
         stride_(padded(width_)),
+        cap_(static_cast<A>(operands.shape.cap * std::numbers::log2e)),
         pieces_{memory},
         first_keys_(operands.shape, operands.part, pieces_) {
     const std::int64_t blocks = group_blocks(operands.part.queries);
@@ -123,6 +124,7 @@ class Forward {
                                {keys_ + s.key * stride_, stride_},
                                {queries_t + s.column, block},
                                {scores_t_ + s.key * block + s.column, block}, {});
+      if (cap_ > 0) cap_scores(s, end, cap_, scores_t_);
       if (diagonal) hide(s);
       if (masked) hide_earlier(s, i, rows.begin, end);
     });
@@ -237,6 +239,7 @@ class Forward {
 
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
+  A cap_;  // in units of log 2
   Pieces<A> pieces_;
   FirstKeys<A> first_keys_;
   std::array<bool, group> fresh_{};  // query blocks that have no o^T yet

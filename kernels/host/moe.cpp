@@ -59,6 +59,15 @@ void scatter_rows(Stream& /*stream*/, const TensorView& x_RD, const TensorView& 
 }
 
 // Sums are kept in the accumulator type for a block of columns and rounded once.
+namespace {
+
+// Null where each token has a row of its own.
+const std::int32_t* places_of(const TensorView& row_TK) {
+  return row_TK.empty() ? nullptr : row_TK.data<std::int32_t>();
+}
+
+}  // namespace
+
 void combine_rows(Stream& /*stream*/, const TensorView& rows_ND, const TensorView& row_TK,
                   const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class T>(T) {
@@ -66,15 +75,15 @@ void combine_rows(Stream& /*stream*/, const TensorView& rows_ND, const TensorVie
     const auto rows = rows_of<const T>(rows_ND);
     const auto y = rows_of<T>(y_TD);
     const auto weights = rows_of<const A>(weights_TK);
-    const std::int32_t* const row = row_TK.data<std::int32_t>();
-    const std::int64_t D = y_TD.dim(1), K = row_TK.dim(1);
+    const std::int32_t* const row = places_of(row_TK);
+    const std::int64_t D = y_TD.dim(1), K = row != nullptr ? row_TK.dim(1) : 1;
     constexpr std::int64_t block = 256;
     const auto one = [&](std::int64_t t, std::int64_t first, std::int64_t count) {
       A sum[block];
       T* const to = y[t] + first;
       for (std::int64_t d = 0; d < count; ++d) sum[d] = accumulate ? load(to[d]) : A(0);
       for (std::int64_t k = 0; k < K; ++k) {
-        const std::int32_t r = row[t * K + k];
+        const std::int64_t r = row != nullptr ? row[t * K + k] : t;
         if (r < 0) continue;
         const T* from = rows[r] + first;
         const A w = weights.data ? weights[t][k] : A(1);
@@ -104,10 +113,10 @@ void combine_rows_backward(Stream& /*stream*/, const TensorView& dy_TD,
     const auto drows = rows_of<T>(drows_ND);
     const auto weights = rows_of<const A>(weights_TK);
     const auto dweights = rows_of<A>(dweights_TK);
-    const std::int32_t* const row = row_TK.data<std::int32_t>();
-    const std::int64_t D = dy_TD.dim(1), K = row_TK.dim(1);
+    const std::int32_t* const row = places_of(row_TK);
+    const std::int64_t D = dy_TD.dim(1), K = row != nullptr ? row_TK.dim(1) : 1;
     const auto one = [&](std::int64_t t, std::int64_t k) {
-      const std::int32_t r = row[t * K + k];
+      const std::int64_t r = row != nullptr ? row[t * K + k] : t;
       A dw = 0;
       if (r >= 0) {
         const T *from = dy[t], *x = rows[r];

@@ -43,6 +43,7 @@ struct Backward {
   const T* gain;
   const A *mean, *rstd;
   std::int64_t T_, D;
+  A offset = 0;  // of the gains of RMSNorm
 };
 
 // With n = (x - mean) rstd and g = dy * gain:
@@ -56,10 +57,14 @@ void backward_row(const Backward<T>& of, std::int64_t t, Accumulator<T>* dgain,
   const T *dy = of.dy[t], *x = of.x[t], *gain = of.gain;
   const A rstd = of.rstd[t];
   const A mean = centered ? of.mean[t] : A(0);
+  const A offset = of.offset;
+  const auto gain_at = [gain, offset](std::int64_t d) {
+    return centered ? load(gain[d]) : load(gain[d]) + offset;
+  };
   A sum_g = 0, sum_gn = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gn)
   for (std::int64_t d = 0; d < D; ++d) {
-    const A g = load(dy[d]) * load(gain[d]);
+    const A g = load(dy[d]) * gain_at(d);
     if constexpr (centered) sum_g += g;
     sum_gn += g * (load(x[d]) - mean);
   }
@@ -71,8 +76,7 @@ void backward_row(const Backward<T>& of, std::int64_t t, Accumulator<T>* dgain,
   for (std::int64_t d = 0; d < D; ++d) {
     const A dy_d = load(dy[d]);
     const A n = math::normalized(load(x[d]), mean, rstd);
-    A dx_d =
-        math::norm_input_gradient(dy_d * load(gain[d]), n, rstd, average_g, average_gn);
+    A dx_d = math::norm_input_gradient(dy_d * gain_at(d), n, rstd, average_g, average_gn);
     if constexpr (with_residual) dx_d += load(residual[d]);
     dgain[d] += dy_d * n;
     if constexpr (centered) dshift[d] += dy_d;
@@ -145,12 +149,13 @@ struct Sum {
 
 template <class T>
 void rms_norm_rows(const char* label, const Sum<T>& sum_before, const TensorView& x_TD,
-                   const TensorView& gain_D, double eps, const TensorView& y_TD,
+                   const RmsGain& gain_D, double eps, const TensorView& y_TD,
                    const TensorView& rstd_T) {
   using A = Accumulator<T>;
   const auto x = rows_of<const T>(x_TD);
   const auto y = rows_of<T>(y_TD);
-  const T* const gain = gain_D.data<T>();
+  const T* const gain = gain_D.stored_D.data<T>();
+  const A offset = static_cast<A>(gain_D.offset);
   A* const rstd = rstd_T.data<A>();
   const std::int64_t D = x_TD.dim(1);
   for_rows(label, x_TD.dim(0), D, [&](std::int64_t begin, std::int64_t end) {
@@ -163,7 +168,8 @@ void rms_norm_rows(const char* label, const Sum<T>& sum_before, const TensorView
       rstd[t] = r;
 #pragma omp simd
       for (std::int64_t d = 0; d < D; ++d)
-        y_D[d] = store<T>(math::normalized(load(x_D[d]), A(0), r) * load(gain[d]));
+        y_D[d] =
+            store<T>(math::normalized(load(x_D[d]), A(0), r) * (load(gain[d]) + offset));
     }
   });
 }
@@ -200,7 +206,7 @@ void layer_norm_rows(const char* label, const Sum<T>& sum_before, const TensorVi
 
 }  // namespace
 
-void rms_norm(Stream& /*stream*/, const TensorView& x_TD, const TensorView& gain_D,
+void rms_norm(Stream& /*stream*/, const TensorView& x_TD, const RmsGain& gain_D,
               double eps, const TensorView& y_TD, const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
     rms_norm_rows<T>("rms_norm", {}, x_TD, gain_D, eps, y_TD, rstd_T);
@@ -208,7 +214,7 @@ void rms_norm(Stream& /*stream*/, const TensorView& x_TD, const TensorView& gain
 }
 
 void add_rms_norm(Stream& /*stream*/, const Addends& addends, const TensorView& x_TD,
-                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const RmsGain& gain_D, double eps, const TensorView& y_TD,
                   const TensorView& rstd_T) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
     rms_norm_rows<T>("add_rms_norm", {addends, x_TD}, x_TD, gain_D, eps, y_TD, rstd_T);
@@ -216,12 +222,13 @@ void add_rms_norm(Stream& /*stream*/, const Addends& addends, const TensorView& 
 }
 
 void rms_norm_backward(Stream& /*stream*/, const TensorView& dy_TD,
-                       const TensorView& x_TD, const TensorView& gain_D,
+                       const TensorView& x_TD, const RmsGain& gain_D,
                        const TensorView& rstd_T, const TensorView& residual_TD,
                        const TensorView& dx_TD, const TensorView& dgain_D) {
   visit_floating(x_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const auto of = backward_of<T>(dy_TD, x_TD, gain_D, rstd_T, residual_TD, dx_TD);
+    auto of = backward_of<T>(dy_TD, x_TD, gain_D.stored_D, rstd_T, residual_TD, dx_TD);
+    of.offset = static_cast<A>(gain_D.offset);
     backward_with<false, T>("rms_norm_backward", of, dgain_D.data<A>(), nullptr);
   });
 }

@@ -4,7 +4,10 @@
 // T tokens, E experts, K experts of a token, B sequences.
 #include "kernels/router.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
@@ -129,6 +132,56 @@ void choose_experts(Stream& /*stream*/, const TensorView& scores_TE,
           if (!taken) best = e;
         }
         choice[k] = static_cast<std::int32_t>(best);
+      }
+    });
+  });
+}
+
+// The sum of the `counted` largest of n values, taken one after the other.
+template <class A, class F>
+A sum_of_largest(std::int64_t counted, std::int64_t n, const F& value) {
+  A sum = 0, last = std::numeric_limits<A>::infinity();
+  std::int64_t last_at = -1;  // of equal values those up to here have been taken
+  for (std::int64_t c = 0; c < std::min(counted, n); ++c) {
+    std::int64_t best = -1;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool taken = value(i) > last || (value(i) == last && i <= last_at);
+      if (!taken && (best < 0 || value(i) > value(best))) best = i;
+    }
+    if (best < 0) break;  // only NaN is left
+    last = value(best);
+    last_at = best;
+    sum += last;
+  }
+  return sum;
+}
+
+void limit_to_groups(Stream& /*stream*/, const ExpertGroups& of,
+                     const TensorView& scores_TE, const TensorView& bias_E,
+                     const TensorView& limited_TE) {
+  visit_floating(scores_TE.dtype(), [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const auto scores = rows_of<const A>(scores_TE);
+    const auto limited = rows_of<A>(limited_TE);
+    const A* const bias = bias_E.empty() ? nullptr : bias_E.data<A>();
+    const std::int64_t size = scores_TE.dim(1) / of.groups;
+    for_tokens("limit_to_groups", scores_TE, [&](std::int64_t t) {
+      const A* s = scores[t];
+      const auto value = [&](std::int64_t e) { return bias ? s[e] + bias[e] : s[e]; };
+      std::array<A, most_expert_groups> sums{};
+      for (std::int64_t g = 0; g < of.groups; ++g)
+        sums[static_cast<std::size_t>(g)] = sum_of_largest<A>(
+            of.counted, size, [&](std::int64_t i) { return value(g * size + i); });
+      for (std::int64_t g = 0; g < of.groups; ++g) {
+        const A mine = sums[static_cast<std::size_t>(g)];
+        std::int64_t before = 0;
+        for (std::int64_t other = 0; other < of.groups; ++other) {
+          const A theirs = sums[static_cast<std::size_t>(other)];
+          before += theirs > mine || (theirs == mine && other < g) ? 1 : 0;
+        }
+        for (std::int64_t e = g * size; e < (g + 1) * size; ++e)
+          limited[t][e] =
+              before < of.used ? value(e) : -std::numeric_limits<A>::infinity();
       }
     });
   });

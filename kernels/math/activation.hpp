@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
+
 #include "base/error.hpp"
 #include "base/host_device.hpp"
 #include "kernels/activation.hpp"
@@ -103,6 +105,42 @@ struct Relu2 {
   }
 };
 
+// gelu(gate) up.
+template <class M>
+struct Geglu {
+  static constexpr bool gated = true;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A gate, A up) {
+    return Gelu<M>::value(gate) * up;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
+    return {Gelu<M>::gradient(da * up, gate), da * Gelu<M>::value(gate)};
+  }
+};
+
+// x P(x), P(x) = erfc(-x / sqrt(2)) / 2, whose derivative is exp(-x^2 / 2) / sqrt(2 pi).
+template <class M>
+struct GeluErf {
+  static constexpr bool gated = false;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A distribution(A x) {
+    return A(0.5) * std::erfc(x * static_cast<A>(-0.7071067811865476));
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A x) {
+    return x * distribution(x);
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A gradient(A da, A x) {
+    const A density =
+        static_cast<A>(0.3989422804014327) * M::exp_of_nonpositive(A(-0.5) * x * x);
+    return da * (distribution(x) + x * density);
+  }
+};
+
 // Calls f(formula) with the formula of `kind`.
 template <class M, class F>
 void visit_activation(Activation kind, const F& f) {
@@ -110,6 +148,8 @@ void visit_activation(Activation kind, const F& f) {
     case Activation::swiglu: return f(Swiglu<M>());
     case Activation::gelu: return f(Gelu<M>());
     case Activation::relu2: return f(Relu2<M>());
+    case Activation::geglu: return f(Geglu<M>());
+    case Activation::gelu_erf: return f(GeluErf<M>());
   }
   fail(Status::internal, "no such activation");
 }

@@ -1,9 +1,11 @@
-// The formulas of rotary position embedding, the same on hosts and GPUs.
+// The formulas of rotary position embedding.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/host_device.hpp"
 
@@ -12,32 +14,34 @@ namespace trireme::kernels::math {
 
 // How the angles of a model are changed, so that it reads longer texts than it was
 // first trained on.
-enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
+enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn, longrope };
 
 struct RopeScaling {
   RopeScalingKind kind = RopeScalingKind::none;
   double factor = 1;            // how many times longer
   double low = 1, high = 4;     // llama3: turns within `original` positions
-  double original = 0;          // llama3, yarn: positions before the change
+  double original = 0;          // all but linear: positions before the change
   double fast = 32, slow = 1;   // yarn: turns within `original` positions
   bool whole_pairs = true;      // yarn: the range begins and ends at whole pairs
   double attention_factor = 1;  // of cosines and sines
+  // longrope: what the frequency of each pair is divided by, in texts of at most
+  // `original` positions, and in longer ones.
+  std::vector<double> short_divisors{}, long_divisors{};
 
   bool operator==(const RopeScaling&) const = default;
 };
 
 // The pair (a real number) that turns `turns` times within the first positions. Source:
 // Peng et al., "YaRN", 2023, section 3.2.
-TRIREME_HOST_DEVICE double yarn_pair(double turns, std::int64_t half, double theta,
-                                     double original) {
+inline double yarn_pair(double turns, std::int64_t half, double theta, double original) {
   const double full_turn = 2 * 3.14159265358979323846;
   return static_cast<double>(half) * std::log(original / (turns * full_turn)) /
          std::log(theta);
 }
 
 // The share of the pair's frequency that is divided by the factor.
-TRIREME_HOST_DEVICE double yarn_share(std::int64_t pair, std::int64_t half, double theta,
-                                      const RopeScaling& s) {
+inline double yarn_share(std::int64_t pair, std::int64_t half, double theta,
+                         const RopeScaling& s) {
   double begin = yarn_pair(s.fast, half, theta, s.original);
   double end = yarn_pair(s.slow, half, theta, s.original);
   if (s.whole_pairs) {
@@ -53,7 +57,7 @@ TRIREME_HOST_DEVICE double yarn_share(std::int64_t pair, std::int64_t half, doub
 }
 
 // The same for Llama 3.1: pairs of long waves are divided, of short ones are not.
-TRIREME_HOST_DEVICE double llama3_share(double frequency, const RopeScaling& s) {
+inline double llama3_share(double frequency, const RopeScaling& s) {
   const double turns = s.original * frequency / (2 * 3.14159265358979323846);
   if (turns < s.low) return 1;
   if (turns > s.high) return 0;
@@ -61,9 +65,10 @@ TRIREME_HOST_DEVICE double llama3_share(double frequency, const RopeScaling& s) 
 }
 
 // theta^(-pair / half), scaled: the angle by which pair `pair` of `half` turns at each
-// position.
-TRIREME_HOST_DEVICE double rope_frequency(std::int64_t pair, std::int64_t half,
-                                          double theta, const RopeScaling& s = {}) {
+// position of a text of `length` positions, which only longrope asks for. Source of that:
+// Ding et al., "LongRoPE", 2024, section 3.
+inline double rope_frequency(std::int64_t pair, std::int64_t half, double theta,
+                             const RopeScaling& s = {}, std::int64_t length = 0) {
   const double plain =
       std::pow(theta, -static_cast<double>(pair) / static_cast<double>(half));
   double share = 0;
@@ -72,6 +77,11 @@ TRIREME_HOST_DEVICE double rope_frequency(std::int64_t pair, std::int64_t half,
     case RopeScalingKind::linear: share = 1; break;
     case RopeScalingKind::llama3: share = llama3_share(plain, s); break;
     case RopeScalingKind::yarn: share = yarn_share(pair, half, theta, s); break;
+    case RopeScalingKind::longrope: {
+      const bool beyond = static_cast<double>(length) > s.original;
+      const auto& divisors = beyond ? s.long_divisors : s.short_divisors;
+      return plain / divisors.at(static_cast<std::size_t>(pair));
+    }
   }
   return plain / s.factor * share + plain * (1 - share);
 }
@@ -81,7 +91,7 @@ struct Pair {
   A first, second;
 };
 
-// (a, b) turned by the angle of this cosine and sine.
+// (a, b) turned by the angle of this cosine and sine: the same on hosts and GPUs.
 template <class A>
 TRIREME_HOST_DEVICE Pair<A> rotated(A a, A b, A cosine, A sine) {
   return {a * cosine - b * sine, b * cosine + a * sine};

@@ -14,14 +14,23 @@ double sigma(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 const double root = std::sqrt(2.0 / std::numbers::pi);
 double gelu_tanh(double x) { return std::tanh(root * (x + 0.044715 * x * x * x)); }
+double gelu(double x) { return 0.5 * x * (1.0 + gelu_tanh(x)); }
+double gelu_slope(double x) {
+  const double tanh = gelu_tanh(x);
+  return 0.5 * (1.0 + tanh) +
+         0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x);
+}
+double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
 }  // namespace
 
 double activation(Activation kind, double x, double up) {
   switch (kind) {
     case Activation::swiglu: return x * sigma(x) * up;
-    case Activation::gelu: return 0.5 * x * (1.0 + gelu_tanh(x));
+    case Activation::gelu: return gelu(x);
     case Activation::relu2: return x > 0 ? x * x : 0;
+    case Activation::geglu: return gelu(x) * up;
+    case Activation::gelu_erf: return x * normal_distribution(x);
   }
   fail(Status::internal, "no such activation");
 }
@@ -29,12 +38,12 @@ double activation(Activation kind, double x, double up) {
 double activation_slope(Activation kind, double x, double up) {
   switch (kind) {
     case Activation::swiglu: return (sigma(x) + x * sigma(x) * (1.0 - sigma(x))) * up;
-    case Activation::gelu: {
-      const double tanh = gelu_tanh(x);
-      return 0.5 * (1.0 + tanh) +
-             0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x);
-    }
+    case Activation::gelu: return gelu_slope(x);
     case Activation::relu2: return x > 0 ? 2 * x : 0;
+    case Activation::geglu: return gelu_slope(x) * up;
+    case Activation::gelu_erf:
+      return normal_distribution(x) +
+             x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
   }
   fail(Status::internal, "no such activation");
 }

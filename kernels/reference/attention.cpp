@@ -31,12 +31,18 @@ double dot(std::span<const double> a, std::size_t a_at, std::span<const double> 
   return sum;
 }
 
-// softmax over the keys of scale q k_j^T; returns the log of the sum.
-double softmax(double scale, std::span<const double> q, std::size_t q_at,
+double score(const AttentionShape& shape, std::span<const double> q, std::size_t q_at,
+             std::span<const double> k, std::size_t k_at, std::size_t width) {
+  const double s = shape.scale * dot(q, q_at, k, k_at, width);
+  return shape.cap > 0 ? shape.cap * std::tanh(s / shape.cap) : s;
+}
+
+// softmax over the keys of the scores scale q k_j^T, capped; returns the log of the sum.
+double softmax(const AttentionShape& shape, std::span<const double> q, std::size_t q_at,
                std::span<const double> k, const Head& keys, std::vector<double>& to) {
   if (to.empty()) return -std::numeric_limits<double>::infinity();
   for (std::size_t j = 0; j < to.size(); ++j)
-    to[j] = scale * dot(q, q_at, k, keys.at(j), keys.width);
+    to[j] = score(shape, q, q_at, k, keys.at(j), keys.width);
   const double maximum = *std::max_element(to.begin(), to.end());
   double sum = 0;
   for (double& x : to) sum += x = std::exp(x - maximum);
@@ -83,7 +89,7 @@ AttentionResult attention(const AttentionShape& shape, std::span<const Range> vi
   for_queries(shape, visible_T, k_TGK,
               [&](std::size_t row, std::size_t sum, const Head& keys, std::size_t seen) {
                 std::vector<double> p(seen);
-                result.lse_TH[sum] = softmax(shape.scale, q_THK, row, k_TGK, keys, p);
+                result.lse_TH[sum] = softmax(shape, q_THK, row, k_TGK, keys, p);
                 for (std::size_t j = 0; j < seen; ++j)
                   for (std::size_t c = 0; c < keys.width; ++c)
                     result.o_THK[row + c] += p[j] * v_TGK[keys.at(j) + c];
@@ -103,14 +109,19 @@ AttentionGradients attention_backward(const AttentionShape& shape,
   for_queries(shape, visible_T, k_TGK,
               [&](std::size_t row, std::size_t, const Head& keys, std::size_t seen) {
                 std::vector<double> p(seen), dp(seen);
-                softmax(shape.scale, q_THK, row, k_TGK, keys, p);
+                softmax(shape, q_THK, row, k_TGK, keys, p);
                 double mean = 0;
                 for (std::size_t j = 0; j < seen; ++j) {
                   dp[j] = dot(do_THK, row, v_TGK, keys.at(j), keys.width);
                   mean += p[j] * dp[j];
                 }
                 for (std::size_t j = 0; j < seen; ++j) {
-                  const double ds = shape.scale * p[j] * (dp[j] - mean);
+                  double ds = shape.scale * p[j] * (dp[j] - mean);
+                  if (shape.cap > 0) {
+                    const double s =
+                        score(shape, q_THK, row, k_TGK, keys.at(j), keys.width);
+                    ds *= 1 - s / shape.cap * (s / shape.cap);
+                  }
                   for (std::size_t c = 0; c < keys.width; ++c) {
                     d.dq_THK[row + c] += ds * k_TGK[keys.at(j) + c];
                     d.dk_TGK[keys.at(j) + c] += ds * q_THK[row + c];

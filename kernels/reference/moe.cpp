@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -75,7 +76,7 @@ double balance_of(const MoeLayer& layer, const MoeResult& r) {
       const Vector raw(&r.scores_TE[t * E], &r.scores_TE[t * E] + E);
       const double total = std::accumulate(raw.begin(), raw.end(), 0.0);
       for (std::size_t e = 0; e < E; ++e) p[e] += raw[e] / total / static_cast<double>(S);
-      for (const auto e : largest(raw, layer.top_k))
+      for (const auto e : largest(limited_to_groups(layer.groups, raw), layer.top_k))
         f[static_cast<std::size_t>(e)] +=
             static_cast<double>(E) / static_cast<double>(K * S);
     }
@@ -96,6 +97,24 @@ std::vector<std::int32_t> largest(const std::vector<double>& values, std::int64_
   return order;
 }
 
+std::vector<double> limited_to_groups(const ExpertGroups& of,
+                                      const std::vector<double>& values) {
+  const auto groups = static_cast<std::size_t>(of.groups), size = values.size() / groups;
+  Vector sums;
+  for (std::size_t g = 0; g < groups; ++g) {
+    Vector group(&values[g * size], &values[g * size] + size);
+    std::sort(group.rbegin(), group.rend());
+    group.resize(std::min(size, static_cast<std::size_t>(of.counted)));
+    sums.push_back(std::accumulate(group.begin(), group.end(), 0.0));
+  }
+  Vector limited(values.size(), -std::numeric_limits<double>::infinity());
+  for (const auto g : largest(sums, of.used)) {
+    const std::size_t first = static_cast<std::size_t>(g) * size;
+    std::copy_n(&values[first], size, &limited[first]);
+  }
+  return limited;
+}
+
 MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD) {
   const auto D = static_cast<std::size_t>(layer.hidden);
   MoeResult r;
@@ -111,7 +130,7 @@ MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD) {
     const Vector scores = scores_of(layer.score, logits);
     Vector biased = scores;
     for (std::size_t e = 0; e < layer.bias_E.size(); ++e) biased[e] += layer.bias_E[e];
-    const auto choice = largest(biased, layer.top_k);
+    const auto choice = largest(limited_to_groups(layer.groups, biased), layer.top_k);
     Vector weights = weights_of(layer.weights, scores, choice);
     double sum = 0;
     for (const double x : logits) sum += std::exp(x);
@@ -124,8 +143,12 @@ MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD) {
         weights[k] = 0;
       add_feed_forward(layer.activation, layer.experts[e], weights[k], x_D, y_D);
     }
-    if (!layer.shared.up_FD.empty())
-      add_feed_forward(layer.activation, layer.shared, 1.0, x_D, y_D);
+    if (!layer.shared.up_FD.empty()) {
+      const Vector& gate = layer.shared_gate_D;
+      const double weight =
+          gate.empty() ? 1.0 : 1 / (1 + std::exp(-product(gate, x_D).front()));
+      add_feed_forward(layer.activation, layer.shared, weight, x_D, y_D);
+    }
     append(r.logits_TE, logits);
     append(r.scores_TE, scores);
     append(r.weights_TK, weights);

@@ -22,10 +22,12 @@ struct MoeLayer {
   std::int64_t capacity = 0;  // of an expert, for one sequence; 0: none
   RouterScore score = RouterScore::softmax;
   RouterWeights weights;
-  std::vector<double> router_ED, bias_E;       // bias empty: none
+  std::vector<double> router_ED, bias_E;  // bias empty: none
+  ExpertGroups groups{};
   Activation activation = Activation::swiglu;  // of all experts
   std::vector<FeedForward> experts;
-  FeedForward shared;  // empty: none
+  FeedForward shared;                   // empty: none
+  std::vector<double> shared_gate_D{};  // the shared one times sigmoid of this with x
 
   std::int64_t expert_count() const { return static_cast<std::int64_t>(experts.size()); }
 };
@@ -37,8 +39,12 @@ struct MoeResult {
   double balance = 0, z = 0;   // sums over sequences and tokens, without factors
 };
 
-// y = sum over the chosen experts of w_e expert_e(x) + shared(x).
+// y = sum over the chosen experts of w_e expert_e(x) + [gate] shared(x).
 MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD);
+
+// `values`, but -infinity for experts outside the groups that a token uses.
+std::vector<double> limited_to_groups(const ExpertGroups& groups,
+                                      const std::vector<double>& values);
 
 // The K largest of values, falling; of equal ones the lower index first.
 std::vector<std::int32_t> largest(const std::vector<double>& values, std::int64_t K);

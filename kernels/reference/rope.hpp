@@ -6,10 +6,17 @@
 #include <span>
 #include <vector>
 
+#include "kernels/rope.hpp"
+
 namespace trireme::kernels::reference {
 
-// Heads of width K rotated by angles position / theta^(2 j / K), as complex numbers
-// x[j] + i x[j + K / 2]. sign = -1 rotates back.
+// `width` numbers of each head of width K, which `heads` chooses, rotated by angles
+// position / theta^(2 j / width), as complex numbers of pairs. sign = -1 rotates back.
+std::vector<double> rope(std::span<const double> x_THK, const RotaryHeads& heads,
+                         std::size_t K, std::size_t width,
+                         std::span<const int> positions_T, double theta, double sign);
+
+// The same of all numbers, with pairs x[j] + i x[j + K / 2].
 std::vector<double> rope(std::span<const double> x_THK, std::size_t heads, std::size_t K,
                          std::span<const int> positions_T, double theta, double sign);
 

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include "base/cuda_devices.hpp"
 #include "kernels/cuda/attention/attention.hpp"
+#include "kernels/cuda/attention/generic.cuh"
 #include "kernels/cuda/attention/library.hpp"
+#include "kernels/cuda/attention/one_pass.cuh"
 #include "kernels/cuda/attention/operands.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/workspace.hpp"
@@ -95,6 +98,41 @@ __global__ void starts_of_windows(const std::int32_t* positions, std::int64_t n,
   }
 }
 
+bool backward_on_tensor_cores(const AttentionShape& shape, const AttentionTensors& x) {
+  return shape.scale > 0 && shape.cap == 0 &&
+         attention_on_tensor_cores(shape.head_width,
+                                   std::array{x.q, x.k, x.v, x.d_o, x.dq, x.dk, x.dv});
+}
+
+// Heads that gain: of narrower ones the prediction leaves less than dq's traffic may cost
+// (docs/decisions/attention.md).
+constexpr std::int64_t least_width_in_one_pass = 96;
+
+bool in_one_pass(const AttentionShape& shape, const AttentionTensors& x,
+                 std::int64_t shared_bytes) {
+  const AttentionBackward wanted = attention_backward_form();
+  if (wanted == AttentionBackward::two_passes || !backward_on_tensor_cores(shape, x))
+    return false;
+  const bool fits = one_pass_fits(shape.head_width, shared_bytes);
+  if (wanted == AttentionBackward::automatic)
+    return fits && shape.head_width >= least_width_in_one_pass;
+  require(fits, Status::resources,
+          "attention backward of width {} in one pass needs more shared memory than the "
+          "{} bytes that a block of this GPU has; use AttentionBackward::automatic",
+          shape.head_width, shared_bytes);
+  return true;
+}
+
+// Of the sums over rows of do * o: a multiple of 256.
+std::int64_t delta_bytes(const AttentionShape& shape, const AttentionPart& part,
+                         DType sums) {
+  constexpr std::int64_t unit = 256;
+  return divide_up(shape.batch * part.queries.count() * shape.heads *
+                       static_cast<std::int64_t>(size_of(sums)),
+                   unit) *
+         unit;
+}
+
 }  // namespace
 
 bool attention_on_tensor_cores(std::int64_t width, std::span<const TensorView> tensors) {
@@ -124,7 +162,7 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
             name_of(o_THK.dtype()));
     if constexpr (is_half<T>) {
       // Maxima are taken of scores before the scale.
-      if (shape.scale > 0 &&
+      if (shape.scale > 0 && shape.cap == 0 &&
           attention_on_tensor_cores(shape.head_width,
                                     std::array{q_THK, k_TGK, v_TGK, o_THK}))
         return forward_tensor_core<T>(stream, shape.batch, x);
@@ -134,9 +172,15 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
 }
 
 std::int64_t attention_backward_workspace(const AttentionShape& shape,
-                                          const AttentionPart& part, DType sums) {
-  return shape.batch * part.queries.count() * shape.heads *
-         static_cast<std::int64_t>(size_of(sums));
+                                          const AttentionPart& part,
+                                          const AttentionTensors& tensors) {
+  constexpr std::int64_t today = 227 << 10;
+  const bool here = !cuda_devices().empty();
+  const bool once = in_one_pass(shape, tensors, here ? shared_limit(0) : today);
+  return delta_bytes(shape, part, tensors.lse.dtype()) +
+         (once ? one_pass_bytes(shape.batch, shape.heads, part.queries.count(),
+                                shape.head_width)
+               : 0);
 }
 
 void attention_backward(Stream& stream, const AttentionShape& shape,
@@ -146,10 +190,9 @@ void attention_backward(Stream& stream, const AttentionShape& shape,
                         const TensorView& lse_TH, const TensorView& dq_THK,
                         const TensorView& dk_TGK, const TensorView& dv_TGK) {
   if (shape.batch * part.queries.count() == 0) return;
-  if (attention_by_library(
-          stream, shape, part,
-          {q_THK, k_TGK, v_TGK, o_THK, lse_TH, do_THK, dq_THK, dk_TGK, dv_TGK}))
-    return;
+  const AttentionTensors tensors{q_THK,  k_TGK,  v_TGK,  o_THK, lse_TH,
+                                 do_THK, dq_THK, dk_TGK, dv_TGK};
+  if (attention_by_library(stream, shape, part, tensors)) return;
   const std::int64_t S = shape.sequence, Q = part.queries.count();
   const std::int64_t query = part.queries.begin, key = part.keys.begin;
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
@@ -165,17 +208,23 @@ void attention_backward(Stream& stream, const AttentionShape& shape,
     x.dq = target_of<T>(dq_THK, S, query, !part.new_queries);
     x.dk = target_of<T>(dk_TGK, S, key, !part.new_keys);
     x.dv = target_of<T>(dv_TGK, S, key, !part.new_keys);
+    const bool once = in_one_pass(shape, tensors, shared_limit(stream));
+    const std::int64_t of_delta = delta_bytes(shape, part, dtype_of<A>);
+    const std::int64_t of_sums =
+        once ? one_pass_bytes(shape.batch, shape.heads, Q, shape.head_width) : 0;
+    auto* const memory =
+        static_cast<std::byte*>(workspace(stream, DType::u8, {of_delta + of_sums}).raw());
     if (shape.heads > 0) {
-      x.delta = rows_of<A>(workspace(stream, dtype_of<A>, {shape.batch * Q, shape.heads}),
+      x.delta = rows_of<A>(TensorView(memory, dtype_of<A>, {shape.batch * Q, shape.heads},
+                                      stream.device()),
                            Q, 0);
       const bool packed = is_packed(do_THK) && is_packed(o_THK) &&
                           shape.head_width % pack_elements<DeviceType<T>> == 0;
       start_row_products<T>(stream, shape.batch, x, packed);
     }
     if constexpr (is_half<T>) {
-      if (shape.scale > 0 && attention_on_tensor_cores(
-                                 shape.head_width, std::array{do_THK, q_THK, k_TGK, v_TGK,
-                                                              dq_THK, dk_TGK, dv_TGK}))
+      if (once) return backward_one_pass<T>(stream, shape.batch, x, memory + of_delta);
+      if (backward_on_tensor_cores(shape, tensors))
         return backward_tensor_core<T>(stream, shape.batch, x);
     }
     backward_generic<T>(stream, shape.batch, x);

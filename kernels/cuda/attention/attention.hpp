@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/attention.hpp"
+#include "kernels/cuda/attention/cudnn.hpp"
 
 namespace trireme::kernels::cuda {
 
@@ -21,12 +22,14 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
                const TensorView& o_THK, const TensorView& lse_TH);
 
+// Bytes of workspace that our own kernels take in backward on a GPU of this node, or on
+// one of today where the node has none; the library says at its first use what it takes.
+std::int64_t attention_backward_workspace(const AttentionShape& shape,
+                                          const AttentionPart& part,
+                                          const AttentionTensors& tensors);
+
 // Backward of one part. dq, dk and dv have q's dtype where they are written, or the
 // accumulator dtype. Deterministic. Uses the device's workspace.
-// Bytes of workspace that our own kernels take in backward; the library says at its first
-// use what it takes.
-std::int64_t attention_backward_workspace(const AttentionShape& shape,
-                                          const AttentionPart& part, DType sums);
 
 void attention_backward(Stream& stream, const AttentionShape& shape,
                         const AttentionPart& part, const TensorView& do_THK,

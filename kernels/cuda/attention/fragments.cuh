@@ -35,9 +35,9 @@ __device__ inline int turn(int r) {
 // Starts to copy rows of a head to a tile of Count rows; rows from `valid` on are zero.
 // A thread copies the same pack of every Step-th row, whose turn() is the same. The loop
 // stays a loop: its addresses would take the registers that sums need.
-template <int K, int Count, class T>
+template <int K, int Count, int Threads = threads, class T>
 __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, T* to) {
-  constexpr int packs = K / 8, Step = threads / packs / 8 * 8;
+  constexpr int packs = K / 8, Step = Threads / packs / 8 * 8;
   static_assert(Step > 0 && Count % Step == 0);
   const int thread = thread_index();
   const int first = thread / packs, pack = thread % packs;
@@ -94,6 +94,12 @@ struct Lane {
                                   std::uint32_t (&b)[4]) const {
     ldmatrix_x4_trans(b, tile + row * K + left_row + place(left_pack, 2 * pair));
   }
+  // The same as the left operand: of its 16 rows, which are columns of the tile.
+  template <class T>
+  __device__ void load_left_rows(const T* tile, int row, int pair,
+                                 std::uint32_t (&a)[4]) const {
+    ldmatrix_x4_trans(a, tile + row * K + right_row + place(right_pack, 2 * pair));
+  }
 };
 
 // Two numbers rounded to T, the first in the lower half.
@@ -142,6 +148,29 @@ __device__ inline void multiply_rows(const T* left, int row, const T* right,
   }
 }
 
+// Sums of two neighbouring column tiles, rounded to T, as a left operand.
+template <class T>
+__device__ inline void pack_left(const float (&even)[4], const float (&odd)[4],
+                                 std::uint32_t (&a)[4]) {
+  a[0] = pack_pair<T>(even[0], even[1]);
+  a[1] = pack_pair<T>(even[2], even[3]);
+  a[2] = pack_pair<T>(odd[0], odd[1]);
+  a[3] = pack_pair<T>(odd[2], odd[3]);
+}
+
+// sums[m][c] += a[m] times rows [row, row + 16) of `right`.
+template <int K, int M, class T>
+__device__ inline void add_product(const Lane<K>& lane, const std::uint32_t (&a)[M][4],
+                                   const T* right, int row, float (&sums)[M][K / 8][4]) {
+#pragma unroll
+  for (int c = 0; c < K / 8; c += 2) {
+    std::uint32_t b[4];
+    lane.load_right_rows(right, row, c / 2, b);
+#pragma unroll
+    for (int m = 0; m < M; ++m) multiply_pair<T>(a[m], b, sums[m][c], sums[m][c + 1]);
+  }
+}
+
 // sums[m][c] += weights[m] (rounded to T) times the rows of `right`.
 template <int K, int M, int N, class T>
 __device__ inline void add_weighted(const float (&weights)[M][N][4], const T* right,
@@ -151,20 +180,8 @@ __device__ inline void add_weighted(const float (&weights)[M][N][4], const T* ri
   for (int n = 0; n < N; n += 2) {
     std::uint32_t a[M][4];
 #pragma unroll
-    for (int m = 0; m < M; ++m) {
-      const float(&even)[4] = weights[m][n], (&odd)[4] = weights[m][n + 1];
-      a[m][0] = pack_pair<T>(even[0], even[1]);
-      a[m][1] = pack_pair<T>(even[2], even[3]);
-      a[m][2] = pack_pair<T>(odd[0], odd[1]);
-      a[m][3] = pack_pair<T>(odd[2], odd[3]);
-    }
-#pragma unroll
-    for (int c = 0; c < K / 8; c += 2) {
-      std::uint32_t b[4];
-      lane.load_right_rows(right, 8 * n, c / 2, b);
-#pragma unroll
-      for (int m = 0; m < M; ++m) multiply_pair<T>(a[m], b, sums[m][c], sums[m][c + 1]);
-    }
+    for (int m = 0; m < M; ++m) pack_left<T>(weights[m][n], weights[m][n + 1], a[m]);
+    add_product(lane, a, right, 8 * n, sums);
   }
 }
 

@@ -41,7 +41,8 @@ struct QueryRows {
 
   // Scores become probabilities against the maximum so far; `shrink` is what earlier sums
   // are worth against the new one. Nothing is visible below a maximum of minus infinity.
-  __device__ void update(W factor, int first_key, int x, W (&s)[R][per_thread],
+  template <bool Capped>
+  __device__ void update(W factor, W cap, int first_key, int x, W (&s)[R][per_thread],
                          W (&shrink)[R]) {
     constexpr W never = -std::numeric_limits<W>::infinity();
 #pragma unroll
@@ -50,7 +51,8 @@ struct QueryRows {
 #pragma unroll
       for (int c = 0; c < per_thread; ++c) {
         const int key = first_key + x + side * c;
-        s[r][c] = key >= begin[r] && key < end[r] ? factor * s[r][c] : never;
+        s[r][c] = key >= begin[r] && key < end[r] ? capped<Capped>(factor * s[r][c], cap)
+                                                  : never;
         largest = s[r][c] > largest ? s[r][c] : largest;
       }
       largest = row_max(largest);
@@ -107,7 +109,7 @@ __device__ void finish(const ForwardOperands<T>& x, std::int64_t b, int h, int f
   }
 }
 
-template <class T, int R>
+template <class T, int R, bool Capped>
 __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
@@ -139,7 +141,8 @@ __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
     W s[R][per_thread], shrink[R];
     multiply<R>(q, Operand<T>{x.k.at(b, key, kv_column), x.k.row, keys}, part.width,
                 buffer, s);
-    rows.update(static_cast<W>(part.factor), key, lane, s, shrink);
+    rows.template update<Capped>(static_cast<W>(part.factor), static_cast<W>(part.cap),
+                                 key, lane, s, shrink);
     store<R>(s, p);
     accumulate<R>(p, Operand<T>{x.v.at(b, key, kv_column), x.v.row, keys}, part.width,
                   shrink, buffer, sums);
@@ -158,7 +161,8 @@ void forward_generic(Stream& stream, std::int64_t B,
         {extent(B * x.part.heads * divide_up(x.part.queries, R * side))},
         {threads},
         sizeof(Wide<D>) * static_cast<std::size_t>(shared_elements(R, x.part.width))};
-    launch(stream, grid, forward_tile<D, R>, x);
+    launch(stream, grid,
+           x.part.cap > 0 ? forward_tile<D, R, true> : forward_tile<D, R, false>, x);
   };
   with_rows<Wide<D>>(stream, "attention", x.part.width, shared_elements, start);
 }

@@ -10,13 +10,15 @@ namespace trireme::kernels::cuda {
 // Bytes of shared memory that a block may have; on every GPU of 8.0 or later at least
 // those of 8.6.
 inline constexpr std::int64_t least_shared_limit = 98 << 10;
-inline std::int64_t shared_limit(const Stream& stream) {
+inline std::int64_t shared_limit(int device) {
   int bytes = 0;
   trireme::cuda::check(
-      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                             stream.device().index),
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
       "cudaDeviceGetAttribute");
   return bytes - 1024;  // of which reductions over a block have some
+}
+inline std::int64_t shared_limit(const Stream& stream) {
+  return shared_limit(stream.device().index);
 }
 
 // Calls start<R>() with the largest R whose tile of 16 R rows fits, where

@@ -53,13 +53,19 @@ struct Query {
     lse = inside ? *x.lse.at(b, query, h) * static_cast<W>(log2_e) : W(0);
     delta = inside ? *x.delta.at(b, query, h) : W(0);
   }
-  // The probability of a key by its product with the query.
-  __device__ W p(W product, W factor, int key) const {
-    return key >= begin && key < end ? power_of_2(factor * product - lse) : W(0);
+  // The probability of a key by its score.
+  __device__ W p(W score, int key) const {
+    return key >= begin && key < end ? power_of_2(score - lse) : W(0);
   }
 };
 
-template <class T, int R>
+// What the gradient of a capped score is multiplied by.
+template <class W>
+__device__ W slope(W score, W cap) {
+  return 1 - score / cap * (score / cap);
+}
+
+template <class T, int R, bool Capped>
 __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
@@ -100,9 +106,12 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
     for (int r = 0; r < R; ++r) {
       const Query<W> query(x, b, h, first + y + side * r);
 #pragma unroll
-      for (int c = 0; c < per_thread; ++c)
-        s[r][c] = query.p(s[r][c], static_cast<W>(part.factor), key + lane + side * c) *
-                  (dp[r][c] - query.delta);
+      for (int c = 0; c < per_thread; ++c) {
+        const W score = capped<Capped>(static_cast<W>(part.factor) * s[r][c],
+                                       static_cast<W>(part.cap));
+        s[r][c] = query.p(score, key + lane + side * c) * (dp[r][c] - query.delta);
+        if constexpr (Capped) s[r][c] *= slope(score, static_cast<W>(part.cap));
+      }
     }
     store<R>(s, ds);
     accumulate<R>(ds, k, part.width, one, buffer, dq);
@@ -121,7 +130,7 @@ __device__ bool any_sees(const BackwardOperands<T>& x, std::int64_t b, int first
 }
 
 // A tile of keys takes the queries of all heads that share its key/value head, in order.
-template <class T, int R>
+template <class T, int R, bool Capped>
 __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
@@ -161,8 +170,11 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
         const Query<W> query(x, b, h, at + lane + side * c);
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          s[r][c] = query.p(s[r][c], static_cast<W>(part.factor), first + y + side * r);
+          const W score = capped<Capped>(static_cast<W>(part.factor) * s[r][c],
+                                         static_cast<W>(part.cap));
+          s[r][c] = query.p(score, first + y + side * r);
           dp[r][c] = s[r][c] * (dp[r][c] - query.delta);
+          if constexpr (Capped) dp[r][c] *= slope(score, static_cast<W>(part.cap));
         }
       }
       store<R>(s, p);
@@ -189,21 +201,24 @@ void backward_generic(Stream& stream, std::int64_t B,
   };
   const Geometry& part = x.part;
   if (part.heads > 0)
-    with_rows<Wide<D>>(stream, "attention_backward", part.width, query_elements,
-                       [&]<int R>() {
-                         launch(stream,
-                                grid(B * part.heads * divide_up(part.queries, R * side),
-                                     query_elements(R, part.width)),
-                                queries_backward<D, R>, x);
-                       });
+    with_rows<Wide<D>>(
+        stream, "attention_backward", part.width, query_elements, [&]<int R>() {
+          launch(
+              stream,
+              grid(B * part.heads * divide_up(part.queries, R * side),
+                   query_elements(R, part.width)),
+              part.cap > 0 ? queries_backward<D, R, true> : queries_backward<D, R, false>,
+              x);
+        });
   if (part.kv_heads > 0)
-    with_rows<Wide<D>>(stream, "attention_backward", part.width, key_elements,
-                       [&]<int R>() {
-                         launch(stream,
-                                grid(B * part.kv_heads * divide_up(part.keys, R * side),
-                                     key_elements(R, part.width)),
-                                keys_backward<D, R>, x);
-                       });
+    with_rows<Wide<D>>(
+        stream, "attention_backward", part.width, key_elements, [&]<int R>() {
+          launch(stream,
+                 grid(B * part.kv_heads * divide_up(part.keys, R * side),
+                      key_elements(R, part.width)),
+                 part.cap > 0 ? keys_backward<D, R, true> : keys_backward<D, R, false>,
+                 x);
+        });
 }
 
 template void backward_generic<double>(Stream&, std::int64_t,

@@ -55,6 +55,26 @@ struct Target {
     Pair& to = *reinterpret_cast<Pair*>(sums.at(b, t, column));
     to = added ? Pair{to.x + x, to.y + y} : Pair{x, y};
   }
+  // Eight neighbours of a row, where rows are aligned to 16 bytes and sums are fp32.
+  __device__ void put_pack(std::int64_t b, std::int64_t t, std::int64_t column,
+                           const W* x) const {
+    if (rounded.data != nullptr) {
+      Pack<T> pack;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) pack.x[i] = narrow<T>(x[i]);
+      store_pack(rounded.at(b, t, column), pack);
+      return;
+    }
+#pragma unroll
+    for (int half = 0; half < 8; half += 4) {
+      W* const to = sums.at(b, t, column + half);
+      Pack<W> pack = added ? load_pack(to) : Pack<W>{};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        pack.x[i] = added ? pack.x[i] + x[half + i] : x[half + i];
+      store_pack(to, pack);
+    }
+  }
   __device__ void put(std::int64_t b, std::int64_t t, std::int64_t column, W x) const {
     if (rounded.data != nullptr) {
       *rounded.at(b, t, column) = narrow<T>(x);
@@ -86,6 +106,7 @@ struct Geometry {
   int queries = 0, keys = 0, width = 0, heads = 0, kv_heads = 0;
   int past = 0;                         // query i sees keys [begin(i), i + past]
   double scale = 0, factor = 0;         // factor = scale log2 e: softmax in powers of two
+  double cap = 0;                       // of scores, times log2 e; 0: none
   const std::int32_t* first = nullptr;  // of query 0 of sequence 0
   std::int64_t first_sequence = 0;
   int first_key = 0;  // what entries of `first` count from
@@ -121,6 +142,7 @@ inline Geometry geometry_of(const AttentionShape& shape, const AttentionPart& pa
   g.past = static_cast<int>(part.causal ? keys - queries : keys);
   g.scale = shape.scale;
   g.factor = shape.scale * log2_e;
+  g.cap = shape.cap * log2_e;
   if (!shape.first_T.empty()) {
     g.first = shape.first_T.data<std::int32_t>() + part.queries.begin;
     g.first_sequence = shape.sequence;

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One kernel for dq, by tiles of queries, and one for dk and dv, by tiles of keys: 7
-// products where one kernel would need 5 (docs/decisions/attention.md), but every sum has
+// products where one pass needs 5 (one_pass_backward.cu), but every sum has
 // one owner and a fixed order, without atomics and without dq in fp32. Probabilities and
 // their gradients go from sums to operands in registers. Legend: B sequences, S
 // positions, H query heads, G key/value heads, K head width. Source: Dao,
 // "FlashAttention-2", 2023, algorithm 2.
-#include "kernels/cuda/attention/fragments.cuh"
 #include "kernels/cuda/attention/generic.cuh"
+#include "kernels/cuda/attention/query_tiles.cuh"
 #include "kernels/cuda/common/launch.cuh"
 
 namespace trireme::kernels::cuda {
@@ -26,25 +26,6 @@ constexpr int key_fragments = K > 64 ? 1 : 2;
 constexpr int other_rows = 32;  // of a tile of the other side
 constexpr int N = other_rows / 8;
 constexpr int stages = 3;  // such tiles in shared memory: one in use, two to come
-
-// lse in units of log 2; of a query that sees nothing any finite number, for all its
-// probabilities are made 0 before.
-__device__ inline float exponent_of(float lse) {
-  return lse == -std::numeric_limits<float>::infinity()
-             ? 0.0f
-             : lse * static_cast<float>(log2_e);
-}
-
-// Rows of sums of a warp, times `factor`, to rows from `first` to `end` of the target.
-template <int K, int M, class T>
-__device__ inline void put(const float (&sums)[M][K / 8][4], float factor,
-                           const Target<T>& target, int b, int first, int end,
-                           std::int64_t column) {
-  for_rows<M>(first, [&](int m, int i, int row) {
-    put_row<K>(target, b, row, row < end, column,
-               [&](int c, int j) { return sums[m][c][2 * i + j] * factor; });
-  });
-}
 
 template <int K, int M>
 constexpr std::size_t query_bytes() {
@@ -141,112 +122,9 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
             column);
 }
 
-// The tiles of queries that see one of Keys keys from `first_key` on: of each head that
-// uses a key/value head, in order. All lanes of a warp go along together. What follows
-// from `first_key` is computed when it is needed: registers are scarce while tiles are
-// summed.
-template <class T, int Keys>
-struct QueryTiles {
-  const BackwardOperands<T>& x;
-  int b, kv_head, first_key;
-  int h = -1, at = 0;
-
-  __device__ QueryTiles(const BackwardOperands<T>& operands, int sequence, int head,
-                        int first)
-      : x(operands), b(sequence), kv_head(head), first_key(first) {
-    at = x.part.queries;
-    next();
-  }
-  __device__ int first_query() const {
-    return max(0, recomputed(first_key) - x.part.past) / other_rows * other_rows;
-  }
-  __device__ bool valid() const { return h < x.part.heads; }
-  __device__ void next() {
-    do {
-      at += other_rows;
-      if (at < x.part.queries) continue;
-      at = first_query();
-      do {
-        ++h;
-      } while (valid() && x.part.kv_head[h] != kv_head);
-      if (at >= x.part.queries) h = x.part.heads;  // no query sees a key
-    } while (valid() && !any_sees());
-  }
-  __device__ bool any_sees() const {
-    if (x.part.first == nullptr) return true;
-    const int query = at + lane_index();
-    const int end = min(recomputed(first_key) + Keys, x.part.keys);
-    return __any_sync(all_lanes, query < x.part.queries && x.part.begin(b, query) < end);
-  }
-};
-
-// What is known of the queries of a tile, by stage.
-struct QueryNumbers {
-  float lse[stages][other_rows], delta[stages][other_rows];
-  int begin[stages][other_rows];
-  int at[stages];       // the first of the tile, or -1 if there is no tile
-  std::int64_t column;  // of the results, which no register keeps while tiles are summed
-};
-static_assert(other_rows == 32);  // a lane for each query
-
-// One query's numbers on their way to shared memory.
-struct QueryNumber {
-  float lse = 0, delta = 0;
-  int begin = 0;
-
-  template <class Tile>
-  __device__ void load(const Tile& tile) {
-    const int query = tile.at + lane_index();
-    const bool inside = query < tile.x.part.queries;
-    lse = inside ? exponent_of(*tile.x.lse.at(tile.b, query, tile.h)) : 0.0f;
-    delta = inside ? *tile.x.delta.at(tile.b, query, tile.h) : 0.0f;
-    begin = inside ? tile.x.part.begin(tile.b, query) : 0;
-  }
-  __device__ void store(QueryNumbers& to, int stage) const {
-    to.lse[stage][lane_index()] = lse;
-    to.delta[stage][lane_index()] = delta;
-    to.begin[stage][lane_index()] = begin;
-  }
-};
-
 template <int K>
 constexpr std::size_t key_bytes() {
   return std::size_t{4} * K * (warps * key_fragments<K> * rows + stages * other_rows);
-}
-
-// s^T becomes p^T and dp^T becomes ds^T, of keys from `key` on and queries from `at` on.
-template <int M>
-__device__ inline void differentiate(const Geometry& part, const QueryNumbers& numbers,
-                                     int stage, int key, int at, float (&s)[M][N][4],
-                                     float (&dp)[M][N][4]) {
-  const bool all = part.first == nullptr && key + M * rows <= part.end(at);
-  const float factor = static_cast<float>(part.factor);
-#pragma unroll
-  for (int n = 0; n < N; ++n)
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int column = 8 * n + lane_index() % 4 * 2 + j;
-      const float lse = numbers.lse[stage][column], delta = numbers.delta[stage][column];
-      const int begin = numbers.begin[stage][column], end = part.end(at + column);
-      for_rows<M>(key, [&](int m, int i, int row) {
-        const bool visible = all || (row >= begin && row < end);
-        float& p = s[m][n][2 * i + j];
-        float& ds = dp[m][n][2 * i + j];
-        p = visible ? exp2_approx(p * factor - lse) : 0.0f;
-        ds = p * (ds - delta);
-      });
-    }
-}
-
-// Starts copies of a tile's rows of q and do.
-template <int K, int Keys, class T>
-__device__ inline void load_queries(const QueryTiles<T, Keys>& tile, T* to) {
-  const BackwardOperands<T>& x = tile.x;
-  const std::int64_t column = std::int64_t{tile.h} * K;
-  const int queries = x.part.queries - tile.at, sequence = recomputed(tile.b);
-  load_rows<K, other_rows>(x.q.at(sequence, tile.at, column), x.q.row, queries, to);
-  load_rows<K, other_rows>(x.d_o.at(sequence, tile.at, column), x.d_o.row, queries,
-                           to + other_rows * K);
 }
 
 template <class T, int K>
@@ -263,16 +141,16 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
   T* const of_k = dynamic_shared<T>();
   T* const of_v = of_k + tile_keys * K;
   T* const of_queries = of_v + tile_keys * K;  // [stages][q, do][other_rows][K]
-  __shared__ QueryNumbers numbers;
+  __shared__ QueryNumbers<other_rows, stages> numbers;
   if (threadIdx.x == 0) numbers.column = kv_column;
   QueryNumber coming;  // of the latest tile that was started, in warp 0
   load_rows<K, tile_keys>(x.k.at(b, first, kv_column), x.k.row, keys, of_k);
   load_rows<K, tile_keys>(x.v.at(b, first, kv_column), x.v.row, keys, of_v);
-  QueryTiles<T, tile_keys> tile(x, b, kv_head, first);
+  QueryTiles<T, tile_keys, other_rows> tile(x, b, kv_head, first);
   const auto start_next = [&](int stage) {
     if (threadIdx.x == 0) numbers.at[stage] = tile.valid() ? tile.at : -1;
     if (tile.valid()) {
-      load_queries<K>(tile, of_queries + stage * 2 * other_rows * K);
+      load_queries<K, threads>(tile, of_queries + stage * 2 * other_rows * K);
       if (warp_index() == 0) coming.load(tile);
       tile.next();
     }
@@ -297,7 +175,7 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
       float s[M][N][4], dp[M][N][4];
       multiply_rows<K>(of_k, row_of_warp, of_q, s);
       multiply_rows<K>(of_v, row_of_warp, of_q + other_rows * K, dp);
-      differentiate<M>(part, numbers, stage, own, at, s, dp);
+      differentiate(part, numbers, stage, own, at, s, dp);
       add_weighted<K>(s, of_q + other_rows * K, dv);
       add_weighted<K>(dp, of_q, dk);
     }

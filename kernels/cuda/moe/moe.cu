@@ -84,7 +84,7 @@ __global__ void combine_kernel(Rows<T> rows, const std::int32_t* row_TK, std::in
       }
 #pragma unroll 4
       for (std::int64_t k = 0; k < K; ++k) {
-        const std::int32_t r = row_TK[t * K + k];
+        const std::int64_t r = row_TK != nullptr ? row_TK[t * K + k] : t;
         if (r < 0) continue;
         const Wide<T> w = weights.data != nullptr ? weights[t][k] : Wide<T>(1);
         const auto x = load_group<n>(rows[r] + g * n);
@@ -111,7 +111,7 @@ __global__ void combine_backward_kernel(Rows<T> dy, Rows<T> rows,
   for (std::int64_t i = std::int64_t{blockIdx.x} * warps + warp_of_thread();
        i < tokens * K; i += stride) {
     const std::int64_t t = i / K, k = i % K;
-    const std::int32_t r = row_TK[i];
+    const std::int64_t r = row_TK != nullptr ? row_TK[i] : t;
     Wide<T> dot = 0;
     if (r >= 0) {
       const Wide<T> w = weights[t][k];
@@ -131,6 +131,14 @@ __global__ void combine_backward_kernel(Rows<T> dy, Rows<T> rows,
     dot = warp_sum(dot);
     if (lane == 0) dweights[t][k] = dot;
   }
+}
+
+// Null where each token has a row of its own, and one choice.
+const std::int32_t* places_of(const TensorView& row_TK) {
+  return row_TK.empty() ? nullptr : row_TK.data<std::int32_t>();
+}
+std::int64_t choices_of_token(const TensorView& row_TK) {
+  return row_TK.empty() ? 1 : row_TK.dim(1);
 }
 
 // Calls f(std::integral_constant<int, n>{}) with the elements that one access moves.
@@ -163,7 +171,7 @@ void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& r
     with_pack<X>(is_packed(rows_ND) && is_packed(y_TD), [&](auto n) {
       const std::int64_t groups = D / n;
       launch(stream, grid_of_rows(stream, T, groups), combine_kernel<X, n>,
-             rows_of<Element>(rows_ND), row_TK.data<std::int32_t>(), row_TK.dim(1),
+             rows_of<Element>(rows_ND), places_of(row_TK), choices_of_token(row_TK),
              rows_of<Wide<X>>(weights_TK), accumulate, T, groups, rows_of<Element>(y_TD));
     });
   });
@@ -173,7 +181,7 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
                            const TensorView& rows_ND, const TensorView& row_TK,
                            const TensorView& weights_TK, const TensorView& drows_ND,
                            const TensorView& dweights_TK) {
-  const std::int64_t T = row_TK.dim(0), K = row_TK.dim(1), D = dy_TD.dim(1);
+  const std::int64_t T = dy_TD.dim(0), K = choices_of_token(row_TK), D = dy_TD.dim(1);
   if (T * K == 0) return;
   constexpr unsigned warps = 8;
   visit_floating(dy_TD.dtype(), [&]<class Element>(Element) {
@@ -183,7 +191,7 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
       const Grid grid{dim3(striding_blocks(stream, T * K, warps)),
                       dim3(warps * warp_size)};
       launch(stream, grid, combine_backward_kernel<X, n>, rows_of<Element>(dy_TD),
-             rows_of<Element>(rows_ND), row_TK.data<std::int32_t>(), T, K, D / n,
+             rows_of<Element>(rows_ND), places_of(row_TK), T, K, D / n,
              rows_of<Wide<X>>(weights_TK), rows_of<Element>(drows_ND),
              rows_of<Wide<X>>(dweights_TK));
     });

@@ -89,6 +89,56 @@ __global__ void choose_kernel(Rows<A> scores, const A* bias, std::int64_t T,
   });
 }
 
+// The sum of the `counted` largest of n values, taken one after the other.
+template <class A, class F>
+__device__ inline A sum_of_largest(std::int64_t counted, std::int64_t n, const F& value) {
+  A sum = 0, last = std::numeric_limits<A>::infinity();
+  std::int64_t last_at = -1;  // of equal values those up to here have been taken
+  for (std::int64_t c = 0; c < counted && c < n; ++c) {
+    A best = 0;
+    std::int64_t at = -1;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const A here = value(i);
+      const bool taken = here > last || (here == last && i <= last_at);
+      if (!taken && (at < 0 || here > best)) best = here, at = i;
+    }
+    if (at < 0) break;  // only NaN is left
+    last = best;
+    last_at = at;
+    sum += last;
+  }
+  return sum;
+}
+
+// Each lane has the sum of one group, and sees those of the others.
+template <class A>
+__global__ void limit_to_groups_kernel(ExpertGroups of, Rows<A> scores, const A* bias,
+                                       std::int64_t T, std::int64_t E, Rows<A> limited) {
+  const std::int64_t size = E / of.groups;
+  for_tokens(T, [&](std::int64_t t) {
+    const A* const s = scores[t];
+    const auto value = [&](std::int64_t e) {
+      return bias != nullptr ? s[e] + bias[e] : s[e];
+    };
+    const int lane = lane_of_thread();
+    A mine = 0;
+    if (lane < of.groups)
+      mine = sum_of_largest<A>(of.counted, size,
+                               [&](std::int64_t i) { return value(lane * size + i); });
+    int before = 0;
+    for (int other = 0; other < of.groups; ++other) {
+      const A theirs = __shfl_sync(all_lanes, mine, other);
+      before += theirs > mine || (theirs == mine && other < lane) ? 1 : 0;
+    }
+    const int used = lane < of.groups && before < of.used ? 1 : 0;
+    for (int g = 0; g < of.groups; ++g) {
+      const bool here = __shfl_sync(all_lanes, used, g) != 0;
+      for (std::int64_t e = g * size + lane; e < (g + 1) * size; e += warp_size)
+        limited[t][e] = here ? value(e) : -std::numeric_limits<A>::infinity();
+    }
+  });
+}
+
 // A block for each sequence: every warp counts the choices of its segment, the counts of
 // the segments before are summed, and every warp walks again from there.
 __global__ void limit_kernel(const std::int32_t* choice_TK, std::int64_t E,
@@ -144,6 +194,18 @@ void choose_experts(Stream& stream, const TensorView& scores_TE, const TensorVie
     launch(stream, token_grid(stream, T), choose_kernel<A>, rows_of<A>(scores_TE),
            bias_E.empty() ? nullptr : bias_E.data<A>(), T, E, choice_TK.dim(1),
            choice_TK.data<std::int32_t>());
+  });
+}
+
+void limit_to_groups(Stream& stream, const ExpertGroups& groups,
+                     const TensorView& scores_TE, const TensorView& bias_E,
+                     const TensorView& limited_TE) {
+  const std::int64_t T = scores_TE.dim(0), E = scores_TE.dim(1);
+  if (T == 0) return;
+  visit_scores(scores_TE.dtype(), [&]<class A>(A) {
+    launch(stream, token_grid(stream, T), limit_to_groups_kernel<A>, groups,
+           rows_of<A>(scores_TE), bias_E.empty() ? nullptr : bias_E.data<A>(), T, E,
+           rows_of<A>(limited_TE));
   });
 }
 

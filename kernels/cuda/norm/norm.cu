@@ -21,7 +21,7 @@ struct Forward {
   Rows<T> x, y;
   const T *gain, *shift;
   A *mean, *rstd;
-  A eps;
+  A eps, offset;  // of RMSNorm's gains
   std::int64_t rows, D;
   SumOfRows<T> sum;  // what x is made of, if the kernel makes it
 };
@@ -76,7 +76,9 @@ __global__ void __launch_bounds__(by_warp ? 256 : most_threads) norm_rows(Forwar
       if constexpr (centered) shift = load_group<W>(of.shift + c);
 #pragma unroll
       for (int i = 0; i < W; ++i) {
-        A y = math::normalized(widen(group.x[i]), mean, rstd) * widen(gain.x[i]);
+        A factor = widen(gain.x[i]);
+        if constexpr (!centered) factor += of.offset;
+        A y = math::normalized(widen(group.x[i]), mean, rstd) * factor;
         if constexpr (centered) y += widen(shift.x[i]);
         group.x[i] = narrow<T>(y);
       }
@@ -105,8 +107,9 @@ void launch_norm(Stream& stream, const Forward<T>& of) {
 
 template <bool centered, bool adds>
 void forward(Stream& stream, const Addends& addends, const TensorView& x_TD,
-             const TensorView& gain_D, const TensorView& shift_D, double eps,
+             const RmsGain& gain, const TensorView& shift_D, double eps,
              const TensorView& y_TD, const TensorView& mean_T, const TensorView& rstd_T) {
+  const TensorView& gain_D = gain.stored_D;
   if (x_TD.elements() == 0) return;
   visit_floating(x_TD.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
@@ -118,6 +121,7 @@ void forward(Stream& stream, const Addends& addends, const TensorView& x_TD,
                         elements_of<A>(mean_T),
                         elements_of<A>(rstd_T),
                         static_cast<A>(eps),
+                        static_cast<A>(gain.offset),
                         x_TD.dim(0),
                         x_TD.dim(1),
                         {rows_of<H>(addends.residual_TD), rows_of<H>(addends.branch_TD),
@@ -135,8 +139,8 @@ void forward(Stream& stream, const Addends& addends, const TensorView& x_TD,
 
 }  // namespace
 
-void rms_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D,
-              double eps, const TensorView& y_TD, const TensorView& rstd_T) {
+void rms_norm(Stream& stream, const TensorView& x_TD, const RmsGain& gain_D, double eps,
+              const TensorView& y_TD, const TensorView& rstd_T) {
   forward<false, false>(stream, {}, x_TD, gain_D, {}, eps, y_TD, {}, rstd_T);
 }
 
@@ -147,7 +151,7 @@ void layer_norm(Stream& stream, const TensorView& x_TD, const TensorView& gain_D
 }
 
 void add_rms_norm(Stream& stream, const Addends& addends, const TensorView& x_TD,
-                  const TensorView& gain_D, double eps, const TensorView& y_TD,
+                  const RmsGain& gain_D, double eps, const TensorView& y_TD,
                   const TensorView& rstd_T) {
   forward<false, true>(stream, addends, x_TD, gain_D, {}, eps, y_TD, {}, rstd_T);
 }

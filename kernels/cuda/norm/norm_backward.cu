@@ -28,7 +28,14 @@ struct Backward {
   const A *mean, *rstd;
   A *dgain_parts, *dshift_parts;  // a row for each block
   std::int64_t rows, D;
+  A offset;  // of RMSNorm's gains
 };
+
+// dy times a gain.
+template <bool centered, class A>
+__device__ A with_gain(A dy, A gain, A offset) {
+  return centered ? dy * gain : dy * (gain + offset);
+}
 
 // A thread's part of dgain and dshift: in registers, or if G is 0 in the block's partial
 // row, whose columns no other thread touches. Where that row lies costs registers, which
@@ -99,7 +106,8 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
       const auto x_c = x.at(c, g), dy_c = dy.at(c, g), gain = load_group<W>(of.gain + c);
 #pragma unroll
       for (int i = 0; i < W; ++i) {
-        const A product = widen(dy_c.x[i]) * widen(gain.x[i]);
+        const A product =
+            with_gain<centered>(widen(dy_c.x[i]), widen(gain.x[i]), of.offset);
         if constexpr (centered) sum_g += product;
         sum_gn += product * (widen(x_c.x[i]) - mean);
       }
@@ -115,8 +123,8 @@ __global__ void __launch_bounds__(by_warp ? warp_size* team_warps : most_threads
       for (int i = 0; i < W; ++i) {
         const A dy_i = widen(dy_c.x[i]);
         const A n = math::normalized(widen(x_c.x[i]), mean, rstd);
-        A dx_i = math::norm_input_gradient(dy_i * widen(gain.x[i]), n, rstd, average_g,
-                                           average_gn);
+        const A product = with_gain<centered>(dy_i, widen(gain.x[i]), of.offset);
+        A dx_i = math::norm_input_gradient(product, n, rstd, average_g, average_gn);
         if (adds) dx_i += widen(residual.x[i]);
         dgain.at(c, g, i) += dy_i * n;
         if constexpr (centered) dshift.at(c, g, i) += dy_i;
@@ -184,10 +192,10 @@ Shares shares_for(const TensorView& x_TD, bool packed) {
 
 template <bool centered>
 void backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
-              const TensorView& gain_D, const TensorView& mean_T,
-              const TensorView& rstd_T, const TensorView& residual_TD,
-              const TensorView& dx_TD, const TensorView& dgain_D,
-              const TensorView& dshift_D) {
+              const RmsGain& gain, const TensorView& mean_T, const TensorView& rstd_T,
+              const TensorView& residual_TD, const TensorView& dx_TD,
+              const TensorView& dgain_D, const TensorView& dshift_D) {
+  const TensorView& gain_D = gain.stored_D;
   if (x_TD.elements() == 0) return;
   visit_floating(x_TD.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
@@ -211,7 +219,8 @@ void backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
                          dgain_parts,
                          dshift_parts,
                          rows,
-                         D};
+                         D,
+                         static_cast<A>(gain.offset)};
     if (packed) {
       launch_backward<centered, W>(stream, shares, of);
     } else {
@@ -241,7 +250,7 @@ std::int64_t norm_backward_workspace(bool centered, const TensorView& dy_TD,
 }
 
 void rms_norm_backward(Stream& stream, const TensorView& dy_TD, const TensorView& x_TD,
-                       const TensorView& gain_D, const TensorView& rstd_T,
+                       const RmsGain& gain_D, const TensorView& rstd_T,
                        const TensorView& residual_TD, const TensorView& dx_TD,
                        const TensorView& dgain_D) {
   backward<false>(stream, dy_TD, x_TD, gain_D, {}, rstd_T, residual_TD, dx_TD, dgain_D,

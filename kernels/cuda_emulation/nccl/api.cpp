@@ -42,6 +42,16 @@ ncclResult_t alone(Body body) {
   return body();
 }
 
+// The same for calls that take memory or wait, which a recording does not allow.
+template <class Body>
+ncclResult_t outside_of_recordings(Body body) {
+  return alone([&] {
+    if (Streams::get().refusal() != cudaSuccess)
+      return refuse(ncclUnhandledCudaError, "a stream of this thread records");
+    return body();
+  });
+}
+
 ncclResult_t check(const Communicator& communicator) {
   if (communicator.error != ncclSuccess) return communicator.error;
   if (communicator.aborted || communicator.finalizing)
@@ -149,7 +159,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id,
                                     int rank, ncclConfig_t* config) {
-  return alone([&] {
+  return outside_of_recordings([&] {
     SegmentName name;
     std::memcpy(static_cast<void*>(&name), &id, sizeof name);
     if (comm == nullptr || !name.is_valid() || ranks < 1 || ranks > most_ranks ||
@@ -169,7 +179,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child,
                            ncclConfig_t* config) {
-  return alone([&] {
+  return outside_of_recordings([&] {
     if (comm == nullptr || child == nullptr)
       return refuse(ncclInvalidArgument, "no communicator to split");
     if (const ncclResult_t code = check(*comm->is)) return code;
@@ -213,7 +223,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return alone([&] {
+  return outside_of_recordings([&] {
     if (comm == nullptr) return ncclInvalidArgument;
     if (const ncclResult_t code = check(*comm->is)) return code;
     comm->is->finalizing = true;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/cuda_emulation/api_call.hpp"
+#include "kernels/cuda_emulation/fail.hpp"
 #include "kernels/cuda_emulation/nccl/places.hpp"
 #include "kernels/cuda_emulation/streams.hpp"
 
@@ -34,6 +35,11 @@ std::string describe_all() {
 }
 
 std::size_t to_size(int i) { return static_cast<std::size_t>(i); }
+
+bool is_recording(cudaStream_t handle) {
+  const CUstream_st* const stream = Streams::get().find(handle);
+  return stream != nullptr && stream->recorded.capture != nullptr;
+}
 
 }  // namespace
 
@@ -99,15 +105,29 @@ bool Communicator::run(const std::shared_ptr<Kernel>& kernel) {
   return true;
 }
 
-ncclResult_t Communicator::launch() {
+std::function<bool()> Communicator::issue(const std::vector<Call>& calls) {
+  if (finalizing) fail("NCCL: a graph is launched whose communicator was finalized");
   auto kernel = std::make_shared<Kernel>(
       Kernel{Operation(*segment, rank, size), places().next_number()});
-  for (const Call& call : pending->calls) kernel->operation.add(call);
+  for (const Call& call : calls) kernel->operation.add(call);
+  kernels.push_back(kernel);
+  return [self = shared_from_this(), kernel] { return self->run(kernel); };
+}
+
+// On a stream that records, each launch of the graph issues the kernel.
+ncclResult_t Communicator::launch() {
   CUstream_st* const stream = Streams::get().find(pending->stream);
   if (stream == nullptr) return ncclInvalidArgument;
-  kernels.push_back(kernel);
-  const cudaError_t code = Streams::get().add_spinning(
-      *stream, [self = shared_from_this(), kernel] { return self->run(kernel); });
+  cudaError_t code = cudaSuccess;
+  if (stream->recorded.capture != nullptr) {
+    for (Call& call : pending->calls) call.captured = true;
+    code = stream->recorded.capture->add_spinning(
+        *stream, [self = shared_from_this(), calls = pending->calls] {
+          return self->issue(calls);
+        });
+  } else {
+    code = Streams::get().add_spinning(*stream, issue(pending->calls));
+  }
   return code == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -168,7 +188,13 @@ ncclResult_t Communicator::advance() {
     finalized = true;
   }
   if (pending == nullptr) return ncclSuccess;
-  if (!pending->is_split && !connect(pending->calls)) return ncclInProgress;
+  if (!pending->is_split && !connect(pending->calls)) {
+    if (!is_recording(pending->stream)) return ncclInProgress;
+    // Connections are memory, which a recording may not take.
+    pending.reset();
+    return Streams::get().refusal() == cudaSuccess ? ncclInvalidUsage
+                                                   : ncclUnhandledCudaError;
+  }
   const ncclResult_t code = pending->is_split ? split() : launch();
   if (code == ncclInProgress) return code;
   pending.reset();

@@ -12,6 +12,10 @@
 // - A communicator without a limit of blocks may fill the device: one such kernel runs at
 //   a time, the oldest first of those that are ready. Ranks that use two communicators in
 //   different orders wait for each other for ever, as NCCL warns.
+// - Calls on a stream that records become part of the graph: each launch issues them
+//   anew. All ranks of a communicator launch a recorded call, or none does: else it is an
+//   error here, where NCCL may hang. Making, splitting and finalizing communicators, and
+//   connecting, is refused while a stream records.
 // - ncclCommAbort ends what runs; the results are undefined.
 #pragma once
 
@@ -19,6 +23,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,6 +82,7 @@ struct Communicator : std::enable_shared_from_this<Communicator> {
  private:
   bool all_have_come();
   bool connect(const std::vector<Call>& calls);
+  std::function<bool()> issue(const std::vector<Call>& calls);
   ncclResult_t launch();
   ncclResult_t split();
   bool run(const std::shared_ptr<Kernel>& kernel);

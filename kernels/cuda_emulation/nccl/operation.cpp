@@ -45,8 +45,8 @@ void reduce(ncclDataType_t type, char* to, const std::vector<const char*>& parts
 }
 
 std::string in_words(const Header& header) {
-  return std::string(name_of(header.kind)) + " of " + std::to_string(header.bytes) +
-         " bytes of type " + std::to_string(header.type);
+  return std::string(header.captured ? "recorded " : "") + name_of(header.kind) + " of " +
+         std::to_string(header.bytes) + " bytes of type " + std::to_string(header.type);
 }
 
 char* at(const void* data, std::size_t offset) {
@@ -84,11 +84,12 @@ std::size_t size_of(ncclDataType_t type) {
 }
 
 void Operation::send(const Call& call, const void* data, std::size_t bytes, int peer) {
-  messages_.push_back({.header = {call.kind, static_cast<std::uint32_t>(call.type),
-                                  static_cast<std::uint32_t>(call.reduction), bytes},
-                       .peer = peer,
-                       .sends = true,
-                       .data = at(data, 0)});
+  messages_.push_back(
+      {.header = {call.kind, static_cast<std::uint32_t>(call.type),
+                  static_cast<std::uint32_t>(call.reduction), bytes, call.captured},
+       .peer = peer,
+       .sends = true,
+       .data = at(data, 0)});
 }
 
 void Operation::receive(const Call& call, void* data, std::size_t bytes, int peer) {

@@ -30,6 +30,7 @@ struct Header {
   Kind kind = Kind::point_to_point;
   std::uint32_t type = 0, reduction = 0;
   std::uint64_t bytes = 0;
+  bool captured = false;  // launched by a graph: all ranks of a communicator or none
   bool operator==(const Header&) const = default;
 };
 
@@ -42,6 +43,7 @@ struct Call {
   ncclDataType_t type = ncclUint8;
   ncclRedOp_t reduction = ncclSum;
   int peer = 0;  // root, or the other rank
+  bool captured = false;
 };
 
 // Bytes of one element; 0 for a type that is not known.

@@ -45,9 +45,9 @@ std::vector<std::uint64_t> digests_of_all_kernels(DType dtype) {
   keep(y);
   layer_norm_backward(stream, dy, x, gain, mean, rstd, dy, y, dgain, dshift);
   keep(y), keep(dgain), keep(dshift);
-  rms_norm(stream, x, gain, 1e-5, y, rstd);
+  rms_norm(stream, x, {gain}, 1e-5, y, rstd);
   keep(y);
-  rms_norm_backward(stream, dy, x, gain, rstd, {}, y, dgain);
+  rms_norm_backward(stream, dy, x, {gain}, rstd, {}, y, dgain);
   keep(y), keep(dgain);
   activate(stream, Activation::gelu, x, y);
   keep(y);
@@ -68,7 +68,7 @@ std::vector<std::uint64_t> digests_of_all_kernels(DType dtype) {
   const Tensor angles(sums, {97, 2 * 13});
   rope_table(stream, 1e4, angles);
   keep(angles);
-  rope(stream, y.view().columns(0, 39 * 26), 39, index, angles, Direction::forward);
+  rope(stream, y.view().columns(0, 39 * 26), {39}, index, angles, Direction::forward);
   keep(y);
   const Tensor logits = Tensor::normal(sums, {T, V}, 6), stats(sums, {T, 3});
   cross_entropy_statistics(stream, logits, index, 0, stats);

@@ -150,6 +150,82 @@ TEST(Router, TiesAmongManyExpertsGoToTheLowerIndex) {
   EXPECT_EQ(choice.values(), expected);
 }
 
+// Many and few experts in a group, equal scores, a bias, groups judged by 1 to 3 scores.
+TEST_P(RouterTest, GroupsLimitTheChoice) {
+  const DType dtype = GetParam();
+  for (const std::int64_t E : {4, 12, 160})
+    for (const std::int64_t groups : {1, 2, 4})
+      for (const std::int64_t counted : {1, 2, 3})
+        for (const bool biased : {false, true}) {
+          const kernels::ExpertGroups rule{groups, (groups + 1) / 2, counted};
+          const std::int64_t T = 9;
+          const Tensor scores = Tensor::normal(dtype, {T, E}, 1);
+          const Tensor bias = Tensor::normal(dtype, {E}, 2);
+          const Tensor limited(dtype, {T, E});
+          kernels::limit_to_groups(stream_, rule, scores,
+                                   biased ? bias.view() : TensorView(), limited);
+          Vector expected;
+          const Vector raw = scores.values(), added = bias.values();
+          for (std::size_t t = 0; t < static_cast<std::size_t>(T); ++t) {
+            Vector row;
+            for (std::size_t e = 0; e < static_cast<std::size_t>(E); ++e)
+              row.push_back(raw[t * static_cast<std::size_t>(E) + e] +
+                            (biased ? added[e] : 0.0));
+            const Vector one = reference::limited_to_groups(rule, row);
+            expected.insert(expected.end(), one.begin(), one.end());
+          }
+          const Vector got = limited.values();
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            const double infinite = -std::numeric_limits<double>::infinity();
+            if (expected[i] == infinite)
+              EXPECT_EQ(got[i], infinite);
+            else
+              EXPECT_NEAR(got[i], expected[i], 8 * roundoff(dtype));
+          }
+        }
+}
+
+TEST(Router, OfEqualGroupsTheFirstIsUsed) {
+  Stream stream(test_device());
+  const double none = -std::numeric_limits<double>::infinity();
+  const Tensor scores(DType::f64, {2, 6}, Vector{1, 2, 2, 1, 3, 0, 5, 5, 5, 5, 9, 1});
+  const Tensor limited(DType::f64, {2, 6});
+  kernels::limit_to_groups(stream, {3, 1, 2}, scores, {}, limited);
+  EXPECT_EQ(limited.values(),
+            (Vector{1, 2, none, none, none, none, 5, 5, none, none, none, none}));
+  kernels::limit_to_groups(stream, {3, 1, 1}, scores, {}, limited);
+  EXPECT_EQ(limited.values(),
+            (Vector{none, none, none, none, 3, 0, none, none, none, none, 9, 1}));
+}
+
+// A gate of each token, as a row without a place of its own.
+TEST(ExpertRows, RowsOfTokensAreScaled) {
+  Stream stream(test_device());
+  const std::int64_t T = 5, D = 19;
+  for (const std::int64_t padding : {0, 3}) {
+    const Tensor x = Tensor::normal(DType::f64, {T, D}, 1, padding);
+    const Tensor dy = Tensor::normal(DType::f64, {T, D}, 2, padding);
+    const Tensor w = Tensor::normal(DType::f64, {T, 1}, 3);
+    const Tensor y(DType::f64, {T, D}, padding), dx(DType::f64, {T, D}, padding);
+    const Tensor dw(DType::f64, {T, 1});
+    kernels::combine_rows(stream, x, {}, w, false, y);
+    kernels::combine_rows_backward(stream, dy, x, {}, w, dx, dw);
+    const auto at = [&](const Tensor& of, std::int64_t t, std::int64_t d) {
+      return of.values()[static_cast<std::size_t>(t * D + d)];
+    };
+    for (std::int64_t t = 0; t < T; ++t) {
+      const double factor = w.values()[static_cast<std::size_t>(t)];
+      double dot = 0;
+      for (std::int64_t d = 0; d < D; ++d) {
+        EXPECT_EQ(at(y, t, d), factor * at(x, t, d));
+        EXPECT_EQ(at(dx, t, d), factor * at(dy, t, d));
+        dot += at(dy, t, d) * at(x, t, d);
+      }
+      EXPECT_NEAR(dw.values()[static_cast<std::size_t>(t)], dot, 1e-14 * D);
+    }
+  }
+}
+
 TEST(Router, NotANumberStillChoosesLegally) {
   Stream stream(test_device());
   const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -17,6 +17,7 @@ enum class Residual { none, separate, in_place };
 struct Norm {
   Norm(DType dtype, bool centered, std::int64_t T, std::int64_t D, std::int64_t padding)
       : centered(centered),
+        offset(!centered && padding > 0 ? 1 : 0),
         x(Tensor::normal(dtype, {T, D}, 1, padding)),
         gain(Tensor::normal(dtype, {D}, 2)),
         shift(Tensor::normal(dtype, {D}, 3)),
@@ -32,30 +33,38 @@ struct Norm {
     if (centered)
       kernels::layer_norm(stream, x, gain, shift, eps, y, mean, rstd);
     else
-      kernels::rms_norm(stream, x, gain, eps, y, rstd);
+      kernels::rms_norm(stream, x, {gain, offset}, eps, y, rstd);
   }
   void add_forward(const kernels::Addends& addends, const TensorView& sum) {
     if (centered)
       kernels::add_layer_norm(stream, addends, sum, gain, shift, eps, y, mean, rstd);
     else
-      kernels::add_rms_norm(stream, addends, sum, gain, eps, y, rstd);
+      kernels::add_rms_norm(stream, addends, sum, {gain, offset}, eps, y, rstd);
   }
   void backward(const TensorView& residual) {
     if (centered)
       kernels::layer_norm_backward(stream, dy, x, gain, mean, rstd, residual, dx, dgain,
                                    dshift);
     else
-      kernels::rms_norm_backward(stream, dy, x, gain, rstd, residual, dx, dgain);
+      kernels::rms_norm_backward(stream, dy, x, {gain, offset}, rstd, residual, dx,
+                                 dgain);
   }
   kernels::reference::Normalized reference() const {
-    return kernels::reference::norm(x.values(), gain.values(),
+    return kernels::reference::norm(x.values(), gains(),
                                     centered ? shift.values() : Vector{}, eps);
+  }
+  // What is multiplied by: with an offset where rows are padded.
+  Vector gains() const {
+    Vector all = gain.values();
+    for (double& each : all) each += offset;
+    return all;
   }
   bool padding_is_intact() const {
     return y.padding_is_intact() && dx.padding_is_intact() && x.padding_is_intact();
   }
 
   bool centered;
+  double offset;
   Stream stream{test_device()};
   Tensor x, gain, shift, dy, y, dx, mean, rstd, dgain, dshift;
 };
@@ -90,7 +99,7 @@ TEST_P(NormTest, ForwardMatchesReference) {
     const double error = error_of_normalized(GetParam(), norm, largest(expected.rstd_T));
     // x_hat is at most sqrt(D) and carries relative errors of rstd, gain and shift too.
     expect_close(GetParam(), norm.y.values(), expected.y_TD,
-                 error * 4 * (largest(norm.gain.values()) + 1), what);
+                 error * 4 * (largest(norm.gains()) + 1), what);
     const DType sums = accumulator_of(GetParam());
     expect_close(sums, norm.rstd.values(), expected.rstd_T,
                  error * 4 * largest(expected.rstd_T), what);
@@ -108,8 +117,8 @@ TEST_P(NormTest, BackwardMatchesReference) {
       Norm norm(GetParam(), centered, T, D, padding);
       norm.forward();
       const auto forward = norm.reference();
-      auto expected = kernels::reference::norm_backward(
-          norm.dy.values(), norm.x.values(), norm.gain.values(), eps, centered);
+      auto expected = kernels::reference::norm_backward(norm.dy.values(), norm.x.values(),
+                                                        norm.gains(), eps, centered);
       const Tensor other = Tensor::normal(GetParam(), {T, D}, 9, padding);
       const TensorView residual = residual_kind == Residual::none       ? TensorView()
                                   : residual_kind == Residual::separate ? other.view()
@@ -122,7 +131,7 @@ TEST_P(NormTest, BackwardMatchesReference) {
       norm.backward(residual);
       const double rstd = largest(forward.rstd_T), dy = largest(norm.dy.values());
       const double error = error_of_normalized(GetParam(), norm, rstd);
-      const double g = dy * largest(norm.gain.values());
+      const double g = dy * largest(norm.gains());
       const double n = 1 + std::min(std::sqrt(static_cast<double>(D)),
                                     largest(norm.x.values()) * 2 * rstd);
       expect_close(GetParam(), norm.dx.values(), expected.dx_TD, error * 8 * rstd * g * n,
@@ -159,11 +168,10 @@ TEST_P(NormTest, RowsOfEveryLengthMatchTheReference) {
     const auto forward = norm.reference();
     const double rstd = largest(forward.rstd_T), dy = largest(norm.dy.values());
     const double error = error_of_normalized(GetParam(), norm, rstd);
-    const double gain = largest(norm.gain.values()),
-                 n = largest(norm.x.values()) * 2 * rstd;
+    const double gain = largest(norm.gains()), n = largest(norm.x.values()) * 2 * rstd;
     expect_close(GetParam(), norm.y.values(), forward.y_TD, error * 4 * (gain + 1), what);
     auto expected = kernels::reference::norm_backward(norm.dy.values(), norm.x.values(),
-                                                      norm.gain.values(), eps, centered);
+                                                      norm.gains(), eps, centered);
     const Vector residual = Tensor::normal(GetParam(), {T, D}, 5).values();
     for (std::size_t i = 0; i < residual.size(); ++i) expected.dx_TD[i] += residual[i];
     expect_close(GetParam(), norm.dx.values(), expected.dx_TD,
@@ -263,16 +271,18 @@ TEST(Norm, LayerNormKeepsTheVarianceBesideALargeMean) {
   // after another. A variance from E[x^2] - mean^2 would err by 1000 times as much.
   const double steps = 4 + std::sqrt(257.0 / 3);
   expect_close(DType::f32, norm.y.values(), norm.reference().y_TD,
-               steps * roundoff(DType::f32) * 1004 * largest(norm.gain.values()), "y");
+               steps * roundoff(DType::f32) * 1004 * largest(norm.gains()), "y");
 }
 
 TEST(Norm, RefusesWrongShapesAndTypes) {
   Norm norm(DType::bf16, true, 3, 17, 0);
   const Tensor short_gain(DType::bf16, {16}), wrong_type(DType::bf16, {3});
-  EXPECT_THROW(kernels::rms_norm(norm.stream, norm.x, short_gain, eps, norm.y, norm.rstd),
-               Error);
-  EXPECT_THROW(kernels::rms_norm(norm.stream, norm.x, norm.gain, eps, norm.y, wrong_type),
-               Error);
+  EXPECT_THROW(
+      kernels::rms_norm(norm.stream, norm.x, {short_gain}, eps, norm.y, norm.rstd),
+      Error);
+  EXPECT_THROW(
+      kernels::rms_norm(norm.stream, norm.x, {norm.gain}, eps, norm.y, wrong_type),
+      Error);
   EXPECT_THROW(norm.add_forward({norm.x, norm.dy, short_gain}, norm.x), Error);
   EXPECT_THROW(norm.add_forward({norm.x, {}, {}}, norm.x), Error);
 }

@@ -17,17 +17,33 @@ namespace {
 using kernels::AttentionPart;
 using kernels::AttentionShape;
 
-template <class T>
+using kernels::AttentionBackward;
+
+// A type, and which of the GPU's forms does backward.
+template <class Type, AttentionBackward form>
+struct Form {
+  using T = Type;
+  static constexpr AttentionBackward backward = form;
+};
+
+template <class F>
 class AttentionHalf : public testing::Test {
  protected:
   void SetUp() override {
+    if (test_device().is_host() && F::backward != AttentionBackward::one_pass)
+      GTEST_SKIP() << "a host has one form";
     kernels::set_attention_library(kernels::AttentionLibrary::own);
+    kernels::set_attention_backward(F::backward);
   }
   void TearDown() override {
     kernels::set_attention_library(kernels::AttentionLibrary::automatic);
+    kernels::set_attention_backward(AttentionBackward::automatic);
   }
 };
-using Types = testing::Types<BFloat16, Float16>;
+using Types = testing::Types<Form<BFloat16, AttentionBackward::one_pass>,
+                             Form<Float16, AttentionBackward::one_pass>,
+                             Form<BFloat16, AttentionBackward::two_passes>,
+                             Form<Float16, AttentionBackward::two_passes>>;
 TYPED_TEST_SUITE(AttentionHalf, Types);
 
 constexpr std::int64_t aligned = 8;  // columns beside operands: 16 bytes
@@ -53,11 +69,13 @@ void expect_agreement(AttentionCase<T>& x) {
 
 TYPED_TEST(AttentionHalf, AgreesWithTheReference) {
   for (const std::int64_t S : {1, 17, 63, 64, 65, 130}) {
-    AttentionCase<TypeParam> x(attention_shape(2, S, 64, 2, {1, 0, 1}), 1, aligned);
+    AttentionCase<typename TypeParam::T> x(attention_shape(2, S, 64, 2, {1, 0, 1}), 1,
+                                           aligned);
     expect_agreement(x);
   }
   for (const std::int64_t K : {32, 96, 128}) {
-    AttentionCase<TypeParam> x(attention_shape(1, 140, K, 3, {0, 2, 2}), 1, aligned);
+    AttentionCase<typename TypeParam::T> x(attention_shape(1, 140, K, 3, {0, 2, 2}), 1,
+                                           aligned);
     expect_agreement(x);
   }
 }
@@ -65,28 +83,41 @@ TYPED_TEST(AttentionHalf, AgreesWithTheReference) {
 TYPED_TEST(AttentionHalf, DocumentsAgreeWithTheReference) {
   for (const auto& [K, longest] :
        {std::pair{64, 1}, std::pair{64, 20}, std::pair{128, 90}, std::pair{32, 400}}) {
-    AttentionCase<TypeParam> x(attention_shape(2, 300, K, 1, {0, 0}), 1, aligned);
+    AttentionCase<typename TypeParam::T> x(attention_shape(2, 300, K, 1, {0, 0}), 1,
+                                           aligned);
     x.cut_documents(longest);
+    expect_agreement(x);
+  }
+}
+
+// Windows that end within a tile of keys, and skip whole ones.
+TYPED_TEST(AttentionHalf, WindowsAgreeWithTheReference) {
+  for (const auto& [K, window] : {std::pair{64, 40}, std::pair{128, 170}}) {
+    AttentionCase<typename TypeParam::T> x(attention_shape(1, 410, K, 2, {1, 0, 1}), 1,
+                                           aligned);
+    x.see_window(window);
     expect_agreement(x);
   }
 }
 
 // An odd row length in elements: plain arithmetic takes over and agrees too.
 TYPED_TEST(AttentionHalf, UnalignedRowsAgree) {
-  AttentionCase<TypeParam> x(attention_shape(1, 70, 64, 1, {0, 0}), 1, 5);
+  AttentionCase<typename TypeParam::T> x(attention_shape(1, 70, 64, 1, {0, 0}), 1, 5);
   x.forward();
-  expect_within<TypeParam>(x.o(), x.expected().o_THK, bounds_of(x).o, x.describe());
+  expect_within<typename TypeParam::T>(x.o(), x.expected().o_THK, bounds_of(x).o,
+                                       x.describe());
 }
 
 // What parts add up to; o and the gradients are sums in fp32 of operands in T.
 TYPED_TEST(AttentionHalf, PartsMakeTheWhole) {
-  using T = TypeParam;
-  for (const std::int64_t K : {64, 128}) {
-    PartCase<T> x(attention_shape(2, 170, K, 2, {1, 0, 1}), aligned);
-    x.cut_documents(120);
-    const AttentionPart parts[] = {{{70, 170}, {0, 70}, false, true, true},
-                                   {{70, 170}, {70, 170}, true, false, true},
-                                   {{0, 70}, {0, 70}, true, true, false}};
+  using T = typename TypeParam::T;
+  for (const auto& [K, S, cut, longest] :
+       {std::tuple{64, 170, 70, 120}, {128, 170, 70, 120}, {32, 420, 290, 400}}) {
+    PartCase<T> x(attention_shape(2, S, K, 2, {1, 0, 1}), aligned);
+    x.cut_documents(longest);
+    const AttentionPart parts[] = {{{cut, S}, {0, cut}, false, true, true},
+                                   {{cut, S}, {cut, S}, true, false, true},
+                                   {{0, cut}, {0, cut}, true, true, false}};
     for (const AttentionPart& part : parts) x.forward(part);
     x.round();
     for (const AttentionPart& part : parts) x.backward(part);
@@ -111,7 +142,7 @@ TYPED_TEST(AttentionHalf, PartsMakeTheWhole) {
 }
 
 TYPED_TEST(AttentionHalf, AQueryMaySeeNothing) {
-  PartCase<TypeParam> x(attention_shape(1, 80, 64, 1, {0}), aligned);
+  PartCase<typename TypeParam::T> x(attention_shape(1, 80, 64, 1, {0}), aligned);
   x.first_keys = buffer(DType::i32, {80});
   for (std::int32_t& first : x.first_keys.view().template span<std::int32_t>())
     first = 80;
@@ -128,7 +159,7 @@ TYPED_TEST(AttentionHalf, AQueryMaySeeNothing) {
 // The same bits twice, whatever comes later, and however queries are cut at multiples of
 // 256.
 TYPED_TEST(AttentionHalf, BitsAreTheSame) {
-  using T = TypeParam;
+  using T = typename TypeParam::T;
   AttentionCase<T> x(attention_shape(1, 150, 64, 1, {0, 0}), 1, aligned);
   AttentionCase<T> y(x.shape, 1, aligned);
   for (AttentionCase<T>* c : {&x, &y}) {

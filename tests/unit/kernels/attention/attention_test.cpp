@@ -38,11 +38,39 @@ TYPED_TEST(Attention, AgreesWithTheReference) {
   }
 }
 
+// Capped scores, of which the largest are bent by half, in whole sequences and windows.
+TYPED_TEST(Attention, CappedScoresAgreeWithTheReference) {
+  using T = TypeParam;
+  for (AttentionShape shape : awkward_shapes()) {
+    if (shape.sequence > 320) continue;
+    shape.cap = 2;
+    for (const bool window : {false, true}) {
+      AttentionCase<T> x(shape);
+      if (window) x.see_window(19);
+      x.forward();
+      const auto expected = x.expected();
+      EXPECT_LT(distance(doubles<T>(x.o()), expected.o_THK),
+                x.accumulated() + epsilon<T>() / 2)
+          << x.describe();
+      AttentionCase<T> free(shape);
+      free.shape.cap = 0;
+      free.forward();
+      if (shape.sequence > 2 && !window) {
+        EXPECT_GT(distance(doubles<T>(free.o()), expected.o_THK), 1e-2) << x.describe();
+      }
+    }
+  }
+}
+
 // Agreement to 1e-13 is what parity of whole models in double stands on.
 TEST(AttentionDouble, AgreesToThirteenDigits) {
-  AttentionCase<double> x(attention_shape(2, 257, 64, 2, {0, 1, 1}));
-  x.forward();
-  EXPECT_LT(distance(doubles<double>(x.o()), x.expected().o_THK), 1e-13);
+  AttentionShape shape = attention_shape(2, 257, 64, 2, {0, 1, 1});
+  for (const double cap : {0.0, 1.0}) {
+    shape.cap = cap;
+    AttentionCase<double> x(shape);
+    x.forward();
+    EXPECT_LT(distance(doubles<double>(x.o()), x.expected().o_THK), 1e-13);
+  }
 }
 
 // Scores of 10,000: exponentials that are not shifted by the maximum overflow. An error
