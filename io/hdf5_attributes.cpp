@@ -68,6 +68,11 @@ void Hdf5File::write_attribute(const std::string& object, const std::string& key
   check_output(object);
 }
 
+bool Hdf5File::has_attribute(const std::string& object, const std::string& key) const {
+  const Hdf5Lock lock;
+  return H5Aexists_by_name(file_, object.c_str(), key.c_str(), H5P_DEFAULT) > 0;
+}
+
 std::string Hdf5File::text_attribute(const std::string& object,
                                      const std::string& key) const {
   const Hdf5Lock lock;

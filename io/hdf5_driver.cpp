@@ -31,7 +31,7 @@ std::mutex hdf5_mutex;
 struct Announced {
   std::string path;
   int descriptor = -1;  // of the file, when it is open already; else it is read
-  Hdf5Output* output = nullptr;
+  std::shared_ptr<Hdf5Output> output;
 };
 const Announced* announced = nullptr;
 
@@ -55,7 +55,7 @@ struct DriverFile {
   dev_t device{};
   ino_t inode{};
   bool written = false;
-  Hdf5Output* output = nullptr;
+  std::shared_ptr<Hdf5Output> output;
 };
 
 DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
@@ -63,7 +63,7 @@ const DriverFile& of(const H5FD_t* file) {
   return *reinterpret_cast<const DriverFile*>(file);
 }
 
-void note(Hdf5Output* output, const char* call, int error) {
+void note(const std::shared_ptr<Hdf5Output>& output, const char* call, int error) {
   if (output->error != 0) return;
   output->error = error;
   output->call = call;
@@ -86,7 +86,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
     refused_path = name;
     return nullptr;
   }
-  Hdf5Output* const output = announced->output;
+  const std::shared_ptr<Hdf5Output>& output = announced->output;
   const int descriptor = open_descriptor(name, flags);
   if (descriptor < 0) {
     note(output, "open", errno);
@@ -284,10 +284,11 @@ Hdf5Lock::Hdf5Lock() : lock_(hdf5_mutex) {
 // track of itself while it refused a damaged file.
 Hdf5Lock::~Hdf5Lock() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-hid_t open_hdf5(const std::string& path, Hdf5Output& output, int open_file) {
+hid_t open_hdf5(const std::string& path, const std::shared_ptr<Hdf5Output>& output,
+                int open_file) {
   require(environment_is_clear, "HDF5 is used before the program has begun");
   const hid_t access = file_access();
-  const Announced now{path, open_file, &output};
+  const Announced now{path, open_file, output};
   announced = &now;
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   announced = nullptr;
@@ -295,12 +296,13 @@ hid_t open_hdf5(const std::string& path, Hdf5Output& output, int open_file) {
   return file;
 }
 
-hid_t create_hdf5(const std::string& path, int descriptor, Hdf5Output& output) {
+hid_t create_hdf5(const std::string& path, int descriptor,
+                  const std::shared_ptr<Hdf5Output>& output) {
   require(environment_is_clear, "HDF5 is used before the program has begun");
   const hid_t access = file_access();
   const hid_t creation = H5Pcreate(H5P_FILE_CREATE);
   H5Pset_obj_track_times(creation, false);
-  const Announced now{path, descriptor, &output};
+  const Announced now{path, descriptor, output};
   announced = &now;
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
   announced = nullptr;

@@ -5,6 +5,7 @@
 #include <hdf5.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -37,15 +38,18 @@ struct Hdf5Output {
 };
 
 // Opens a file to read through the driver, with `output` taking the failures; the caller
-// holds the lock and keeps `output` alive until the file is closed. With `open_file` that
-// descriptor, which stays the caller's, is the file, and `path` only its name. Negative
-// on failure. This and create_hdf5() are the only ways to a file: whatever else HDF5
-// tries to open cannot be opened.
-hid_t open_hdf5(const std::string& path, Hdf5Output& output, int open_file = -1);
+// holds the lock. A file that is open already HDF5 opens by the driver's file and the
+// `output` of its first opening, which may outlive whoever opened it first. With
+// `open_file` that descriptor, which stays the caller's, is the file, and `path` only its
+// name. Negative on failure. This and create_hdf5() are the only ways to a file: whatever
+// else HDF5 tries to open cannot be opened.
+hid_t open_hdf5(const std::string& path, const std::shared_ptr<Hdf5Output>& output,
+                int open_file = -1);
 // The same of a new file, into the regular file `descriptor`, which the caller may close
 // then; `path` is for HDF5's messages. Data and directory entries carry no times, so that
 // equal contents give equal bytes.
-hid_t create_hdf5(const std::string& path, int descriptor, Hdf5Output& output);
+hid_t create_hdf5(const std::string& path, int descriptor,
+                  const std::shared_ptr<Hdf5Output>& output);
 
 // Why the first HDF5 call failed since the lock was taken, or since the last question:
 // the innermost message of the error stack, or the other file that it would have opened.

@@ -104,20 +104,20 @@ Descriptor open_output(const std::string& path) {
 }  // namespace
 
 Hdf5File::Hdf5File(const std::string& path, Mode mode)
-    : path_(path), own_(mode == Mode::create), output_(std::make_unique<Hdf5Output>()) {
+    : path_(path), own_(mode == Mode::create), output_(std::make_shared<Hdf5Output>()) {
   if (own_) {
     create_in(open_output(path));
     return;
   }
   const Hdf5Lock lock;
-  file_ = open_hdf5(path, *output_);
+  file_ = open_hdf5(path, output_);
   if (file_ < 0) refuse(false);
 }
 
 Hdf5File::Hdf5File(const PlainFile& file)
-    : path_(file.path()), output_(std::make_unique<Hdf5Output>()) {
+    : path_(file.path()), output_(std::make_shared<Hdf5Output>()) {
   const Hdf5Lock lock;
-  file_ = open_hdf5(path_, *output_, file.descriptor());
+  file_ = open_hdf5(path_, output_, file.descriptor());
   if (file_ < 0) refuse(false);
 }
 
@@ -133,13 +133,13 @@ void Hdf5File::refuse(bool create) const {
 }
 
 Hdf5File::Hdf5File(const Directory& folder, const std::string& name)
-    : path_(folder.path_of(name)), own_(true), output_(std::make_unique<Hdf5Output>()) {
+    : path_(folder.path_of(name)), own_(true), output_(std::make_shared<Hdf5Output>()) {
   create_in(folder.create(name));
 }
 
 void Hdf5File::create_in(Descriptor file) {
   const Hdf5Lock lock;
-  file_ = create_hdf5(path_, file.get(), *output_);
+  file_ = create_hdf5(path_, file.get(), output_);
   if (file_ < 0) refuse(true);
 }
 

@@ -62,6 +62,7 @@ class Hdf5File {
                        const std::string& value);
   void write_attribute(const std::string& object, const std::string& key,
                        std::int64_t value);
+  bool has_attribute(const std::string& object, const std::string& key) const;
   std::string text_attribute(const std::string& object, const std::string& key) const;
   std::int64_t integer_attribute(const std::string& object, const std::string& key) const;
 
@@ -103,7 +104,7 @@ class Hdf5File {
   bool own_ = false;
   mutable std::set<std::string> checked_;  // names of datasets that are what they must be
   std::int64_t file_ = -1;
-  std::unique_ptr<Hdf5Output> output_;
+  std::shared_ptr<Hdf5Output> output_;
 };
 
 // "1.10.8, parallel"

@@ -1,4 +1,4 @@
-// Regular files of one folder, opened without following links and without waiting.
+// Regular files of one folder, opened without waiting; links are followed on request.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/plain_file.hpp"
 
@@ -35,12 +35,15 @@ const char* kind_of(mode_t mode) {
 }
 
 [[noreturn]] void report(const Directory& folder, const std::string& name,
-                         const std::string& path, int error) {
+                         const std::string& path, Links links, int error) {
   struct stat status {};
-  if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-      !S_ISREG(status.st_mode))
-    refuse(path, status.st_mode);
   const std::string reason = system_reason(error);
+  if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+      !S_ISREG(status.st_mode)) {
+    require(!S_ISLNK(status.st_mode) || links == Links::refused, Status::bad_content,
+            "{}: is a link to a file that cannot be opened: {}", path, reason);
+    refuse(path, status.st_mode);
+  }
   if (error == ENOENT) fail(Status::bad_content, "{}: {}", path, reason);
   fail(error == EACCES || error == EPERM ? Status::missing_input : Status::io,
        "{}: cannot be opened: {}", path, reason);
@@ -53,16 +56,18 @@ bool is_plain_name(const std::string& name) {
          name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
 }
 
-PlainFile::PlainFile(const Directory& folder, const std::string& name)
+PlainFile::PlainFile(const Directory& folder, const std::string& name, Links links)
     : path_(folder.path() + "/" + name) {
   require(is_plain_name(name), Status::bad_content,
           "{}: '{}' is not the name of a file in this folder", folder.path(), name);
   // O_NONBLOCK: opening a named pipe would wait for a writer.
   file_ = Descriptor(uninterrupted([&] {
-    return ::openat(folder.descriptor(), name.c_str(),
-                    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    const int at = folder.descriptor();
+    return links == Links::refused ? ::openat(at, name.c_str(), flags | O_NOFOLLOW)
+                                   : ::openat(at, name.c_str(), flags);
   }));
-  if (!file_.is_open()) report(folder, name, path_, errno);
+  if (!file_.is_open()) report(folder, name, path_, links, errno);
   struct stat status {};
   const bool known = ::fstat(file_.get(), &status) == 0;
   const int error = errno;

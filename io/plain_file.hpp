@@ -1,4 +1,4 @@
-// Regular files of one folder, opened without following links and without waiting.
+// Regular files of one folder, opened without waiting; links are followed on request.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,6 +15,9 @@ namespace trireme::io {
 
 class Digest;
 
+// Whether a name may be a link to the file. Download caches make folders of links.
+enum class Links : bool { refused, followed };
+
 // Is it the name of an entry of a folder: no '/', no zero byte, neither "." nor ".."?
 bool is_plain_name(const std::string& name);
 
@@ -23,9 +26,11 @@ bool is_plain_name(const std::string& name);
 class PlainFile {
  public:
   // Throws Error(bad_content), naming the file, when `name` is no plain name or there is
-  // no such file, when it is a link, a named pipe or a device; Error(missing_input)
-  // without the right to read it; Error(io) when opening fails otherwise.
-  PlainFile(const Directory& folder, const std::string& name);
+  // no such file, when it is a named pipe or a device, or a link (unless those are
+  // followed, to a regular file); Error(missing_input) without the right to read it;
+  // Error(io) when opening fails otherwise.
+  PlainFile(const Directory& folder, const std::string& name,
+            Links links = Links::refused);
 
   const std::string& path() const { return path_; }
   int descriptor() const { return file_.get(); }

@@ -32,7 +32,8 @@ constexpr std::size_t longest_shown = 200;
 
 }  // namespace
 
-SafetensorsFolder::SafetensorsFolder(const std::string& path) : files_(path) {
+SafetensorsFolder::SafetensorsFolder(const std::string& path)
+    : files_(path, Links::followed) {
   if (files_.folder().has(safetensors_name)) {
     add(safetensors_name);
   } else if (files_.folder().has(safetensors_index_name)) {
@@ -59,7 +60,7 @@ void SafetensorsFolder::add(const std::string& file) {
 }
 
 void SafetensorsFolder::read_index() {
-  const PlainFile file(files_.folder(), safetensors_index_name);
+  const PlainFile file(files_.folder(), safetensors_index_name, Links::followed);
   const std::string text = file.text(most_index_bytes);
   std::set<std::string> shards;
   std::vector<std::pair<std::string, std::string>> named;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,12 @@ struct SamplePart {
   std::int64_t begin = 0;   // the first one's number in the file, which for bytes is its
                             // place in it
   std::int64_t tokens = 0;  // end of text included
+};
+
+// Sources that are blended: sample j of source d is sample begins[d] + j of the whole.
+struct Blend {
+  std::vector<double> weights;  // their sum is 1
+  std::vector<std::int64_t> samples, begins;
 };
 
 // Sample i of a source with sequence length S is S + 1 tokens: inputs [0, S), targets
@@ -35,15 +43,42 @@ class SampleSource {
   // for index == samples(): for evaluation of everything. A missing token is ignore_index
   // (-100): as it stands as a target, to be read as 0 as an input.
   virtual std::int64_t windows() const { return samples(); }
+  // The token that ends each document, where the data say it.
+  virtual std::optional<std::int32_t> end_token() const { return {}; }
+  // Of what it is a blend; null: of nothing, its samples are shuffled as one.
+  virtual const Blend* blend() const { return nullptr; }
   // Where the tokens of a window lie, in their order; nothing without files.
   virtual std::vector<SamplePart> parts(std::int64_t /*index*/) const { return {}; }
   // One line for the log: "bytes: 12 files, 1.2 MB, 4,711 samples of 256".
   virtual std::string describe() const = 0;
 };
 
+// How documents share a sample.
+enum class Packing : std::uint8_t {
+  none,         // a sample is one text, whatever it holds
+  concatenate,  // documents one after another, each on its own, cut where samples end
+};
+
 // See open_source(). name_of() gives the deck's word.
-enum class SourceKind : std::uint8_t { bytes, tokens, synthetic };
+enum class SourceKind : std::uint8_t {
+  bytes,
+  tokens,
+  megatron,
+  llmc,
+  text,
+  blend,
+  synthetic
+};
 std::string_view name_of(SourceKind kind);
+
+// A part of a blend, in the deck "0.7 tokens web/*.h5".
+struct BlendPart {
+  double weight = 0;
+  SourceKind kind = SourceKind::tokens;
+  std::string path;  // a file or glob
+};
+// Throws Error(bad_content) that says what is wrong and how to write it.
+BlendPart parse_blend_part(std::string_view text);
 
 struct SourceConfig {
   SourceKind kind = SourceKind::bytes;
@@ -53,6 +88,13 @@ struct SourceConfig {
   std::uint64_t seed = 0;  // synthetic only
   // What names the paths, for messages: "deck.toml:7:9: data.paths"; may be empty.
   std::string named_by = {};
+  std::vector<BlendPart> blend = {};  // blend only
+  std::string tokenizer = {};         // its file or folder; may be empty but for text
+  // Of the tokenizer's file; where it is given, token files that name another are
+  // refused.
+  std::string tokenizer_digest = {};
+  Packing packing = Packing::none;
+  std::int64_t end_token = -1;  // of documents, for packing; -1: what the data say
 };
 
 // A missing token. As a target it is not counted in the loss.
@@ -62,6 +104,12 @@ inline constexpr std::int32_t end_of_text = 256;
 
 // bytes: the files one after another, each followed by end_of_text; vocabulary >= 257.
 // tokens: the 1-D integer dataset "tokens" of HDF5 files, one after another.
+// megatron: pairs PREFIX.bin and PREFIX.idx of Megatron-LM, as one stream of tokens; a
+// path
+//   names either file or the prefix.
+// llmc: token files of llm.c, one after another.
+// text: documents of text files, tokenized when the source is opened and kept in memory.
+// blend: the samples of several sources by their weights; see train/sample_order.hpp.
 // synthetic: a Markov chain of order 1 on the whole vocabulary: from each token one of at
 //   most four successors with probabilities 1/2, 1/4, 1/8, 1/8 (fewer if the vocabulary
 //   has fewer), a function of (seed, token). Sample i is a function of (seed, i) and, of
@@ -72,7 +120,11 @@ inline constexpr std::int32_t end_of_text = 256;
 // Error(bad_content) for an empty file, a directory, too few tokens for one sample, a
 // token outside the vocabulary, a file of another kind (an HDF5 file given as bytes is
 // legal).
-std::unique_ptr<SampleSource> open_source(const SourceConfig& config);
+// `open_text` opens sources of text, for which this module lacks tokenizers; without it
+// they are Error(internal). text::open_source() hands it in.
+using OpenSource = std::function<std::unique_ptr<SampleSource>(const SourceConfig&)>;
+std::unique_ptr<SampleSource> open_source(const SourceConfig& config,
+                                          const OpenSource& open_text = {});
 
 // Entropy of the synthetic source's next token in nats: the loss no model can beat.
 double synthetic_entropy(const SourceConfig& config);

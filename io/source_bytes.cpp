@@ -17,6 +17,8 @@ class BytesSource final : public TokenStream {
     require_one_sample();
   }
 
+  std::optional<std::int32_t> end_token() const override { return end_of_text; }
+
  private:
   void read(std::size_t part, std::int64_t begin,
             std::span<std::int32_t> out) const override {

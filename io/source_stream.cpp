@@ -18,9 +18,6 @@
 namespace trireme::io {
 namespace {
 
-// Well below the usual limit of 1,024 descriptors, of which MPI needs its share.
-constexpr std::size_t most_open_files = 256;
-
 // A file may be opened for one read only: closes it whatever happens.
 class Descriptor {
  public:

@@ -1,6 +1,7 @@
 // TokenStream: samples cut from the tokens of several files, one after another.
 // SPDX-License-Identifier: Apache-2.0
-// DataFile is a file whose changes are noticed. Both are private to the io module.
+// DataFile is a file whose changes are noticed. Other modules may derive from
+// TokenStream.
 #pragma once
 
 #include <cstddef>
@@ -85,11 +86,19 @@ class TokenStream : public SampleSource {
   std::vector<std::int64_t> starts_{0};  // of each part, and the end of the last
 };
 
+// Well below the usual limit of 1,024 descriptors, of which MPI needs its share. Sources
+// of more files open them anew for each read.
+inline constexpr std::size_t most_open_files = 256;
+
 // Files of config.paths in order, opened. Few enough stay open.
 std::vector<DataFile> open_files(const SourceConfig& config);
 
 std::unique_ptr<SampleSource> open_bytes(const SourceConfig& config);
 std::unique_ptr<SampleSource> open_tokens(const SourceConfig& config);
+std::unique_ptr<SampleSource> open_megatron(const SourceConfig& config);
+std::unique_ptr<SampleSource> open_llmc(const SourceConfig& config);
+std::unique_ptr<SampleSource> open_blend(const SourceConfig& config,
+                                         const OpenSource& open);
 std::unique_ptr<SampleSource> open_synthetic(const SourceConfig& config);
 
 }  // namespace trireme::io

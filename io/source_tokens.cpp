@@ -22,7 +22,13 @@ class TokensSource final : public TokenStream {
       : TokenStream(std::string(name_of(config.kind)), config.sequence),
         vocabulary_(config.vocabulary),
         files_(open_files(config)) {
-    for (const auto& file : files_) add_part(open(file));
+    for (const auto& file : files_) {
+      auto h5 = std::make_unique<Hdf5File>(file.path(), Hdf5File::Mode::read);
+      add_part(tokens_of(*h5, file.path()));
+      note_end(*h5);
+      if (!config.tokenizer_digest.empty()) check_tokenizer(*h5, file.path(), config);
+      if (files_.size() <= most_open_files) data_.push_back(std::move(h5));
+    }
     require_one_sample();
     // A tokenizer larger than the model's vocabulary is usually noticed here, not in the
     // middle of a run.
@@ -31,29 +37,54 @@ class TokensSource final : public TokenStream {
     sample(samples() - 1, tokens);
   }
 
+  std::optional<std::int32_t> end_token() const override {
+    if (!ends_agree_ || end_ < 0) return {};
+    return static_cast<std::int32_t>(end_);
+  }
+
  private:
-  // Opens the dataset of `file`; its number of tokens.
-  std::int64_t open(const DataFile& file) {
-    const auto& path = file.path();
-    auto h5 = std::make_unique<Hdf5File>(path, Hdf5File::Mode::read);
-    require(h5->has(dataset), Status::bad_content, "{}: has no dataset \"{}\"", path,
+  // The number of tokens of a file whose dataset is as it must be.
+  static std::int64_t tokens_of(const Hdf5File& h5, const std::string& path) {
+    require(h5.has(dataset), Status::bad_content, "{}: has no dataset \"{}\"", path,
             dataset);
-    const auto [type, shape] = h5->describe(dataset);
+    const auto [type, shape] = h5.describe(dataset);
     require(is_integer(type) && shape.rank() == 1, Status::bad_content,
             "{}: the dataset \"{}\" must have one dim of integers, not {} of {}", path,
             dataset, shape, name_of(type));
     require(shape[0] > 0, Status::bad_content, "{}: the dataset \"{}\" is empty", path,
             dataset);
-    data_.push_back(std::move(h5));
     return shape[0];
+  }
+
+  void note_end(const Hdf5File& h5) {
+    const std::int64_t end = h5.has_attribute(dataset, "end_token")
+                                 ? h5.integer_attribute(dataset, "end_token")
+                                 : -1;
+    ends_agree_ = ends_agree_ && (end_ == -2 || end == end_);
+    end_ = end;
+  }
+
+  // Files of other programs need not say by which tokenizer they were made.
+  static void check_tokenizer(const Hdf5File& h5, const std::string& path,
+                              const SourceConfig& config) {
+    const char* key = "tokenizer_digest";
+    if (!h5.has_attribute(dataset, key)) return;
+    const std::string made_by = h5.text_attribute(dataset, key);
+    require(made_by == config.tokenizer_digest, Status::bad_content,
+            "{}: was made by the tokenizer with the digest {}, but data.tokenizer = "
+            "\"{}\" has {}: name the one it was made by, or make it again",
+            path, made_by, config.tokenizer, config.tokenizer_digest);
   }
 
   // Values that do not fit 32 bits are clamped by HDF5 and so refused here too.
   void read(std::size_t part, std::int64_t begin,
             std::span<std::int32_t> out) const override {
     files_[part].require_unchanged();
-    data_[part]->read(dataset, {begin},
-                      TensorView(out.data(), DType::i32, {std::ssize(out)}));
+    const TensorView view(out.data(), DType::i32, {std::ssize(out)});
+    if (data_.empty())
+      Hdf5File(files_[part].path(), Hdf5File::Mode::read).read(dataset, {begin}, view);
+    else
+      data_[part]->read(dataset, {begin}, view);
     const auto wrong = std::find_if(out.begin(), out.end(), [&](std::int32_t token) {
       return token < 0 || token >= vocabulary_;
     });
@@ -73,8 +104,10 @@ class TokensSource final : public TokenStream {
   }
 
   std::int64_t vocabulary_;
+  std::int64_t end_ = -2;  // the end token of the file read last; -1: it does not say
+  bool ends_agree_ = true;
   std::vector<DataFile> files_;
-  std::vector<std::unique_ptr<Hdf5File>> data_;
+  std::vector<std::unique_ptr<Hdf5File>> data_;  // empty: too many to stay open
 };
 
 }  // namespace

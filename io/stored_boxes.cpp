@@ -183,7 +183,7 @@ const PlainFile& PlainFiles::open(const std::string& name) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     if (entries_.size() >= most_open_files) entries_.pop_back();
-    entries_.emplace_front(folder_, name);
+    entries_.emplace_front(folder_, name, links_);
   }
   return entries_.front().file;
 }

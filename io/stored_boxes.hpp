@@ -29,7 +29,8 @@ std::string why_not_whole(const std::string& tensor, const Shape& whole,
 // at a time, for one thread.
 class PlainFiles {
  public:
-  explicit PlainFiles(const std::string& folder) : folder_(Directory::to_read(folder)) {}
+  explicit PlainFiles(const std::string& folder, Links links = Links::refused)
+      : folder_(Directory::to_read(folder)), links_(links) {}
 
   const std::string& path() const { return folder_.path(); }
   const Directory& folder() const { return folder_; }
@@ -38,11 +39,13 @@ class PlainFiles {
 
  private:
   struct Entry {
-    Entry(const Directory& folder, const std::string& n) : name(n), file(folder, n) {}
+    Entry(const Directory& folder, const std::string& n, Links links)
+        : name(n), file(folder, n, links) {}
     std::string name;
     PlainFile file;
   };
   Directory folder_;
+  Links links_;
   std::list<Entry> entries_;  // the one used last first
 };
 

@@ -79,6 +79,20 @@ AddedTokens::AddedTokens(const ConfigNode& node, const Model& model,
   normalized_.sort();
 }
 
+std::optional<std::string> AddedTokens::add(AddedToken token, bool is_found) {
+  if (token.content.empty()) return "is an empty token";
+  if (contents_.contains(token.content))
+    return "is a second token \"" + one_line(token.content) + "\"";
+  if (ids_.contains(token.id))
+    return trireme::format("gives \"{}\" the id {} of another token",
+                           one_line(token.content), token.id);
+  ids_[token.id] = all_.size();
+  contents_[token.content] = all_.size();
+  if (is_found) raw_.add(token.content, token);
+  all_.push_back(std::move(token));
+  return {};
+}
+
 const AddedToken* AddedTokens::by_id(std::int32_t id) const {
   const auto found = ids_.find(id);
   return found == ids_.end() ? nullptr : &all_[found->second];

@@ -36,6 +36,12 @@ class AddedTokens {
   // their order; throws Error(bad_content) where the file says another.
   AddedTokens(const ConfigNode& node, const Model& model, const Normalizer* normalizer);
 
+  // A token with the id that a file of another kind gives it: `is_found` in raw text, or
+  // one that no text becomes. finish() after the last one. The reason, where it cannot
+  // be.
+  std::optional<std::string> add(AddedToken token, bool is_found);
+  void finish() { raw_.sort(); }
+
   // Cuts a text at the tokens that are found in raw, or in normalized, text.
   std::vector<AddedPart> find_raw(std::string_view text) const { return raw_.find(text); }
   std::vector<AddedPart> find_normalized(std::string_view text) const {

@@ -34,7 +34,7 @@ bool has_inner_mark(std::string_view token) {
 }  // namespace
 
 Bpe::Bpe(BpeConfig config, const ConfigNode& node)
-    : config_(std::move(config)), merges_(config_.merges.size()) {
+    : config_(std::move(config)), merges_(config_.merges.size() + config_.ranked.size()) {
   bytes_ = config_.byte_level && config_.prefix.empty() && config_.suffix.empty();
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::string letter = utf8_of(letter_of(static_cast<unsigned char>(byte)));
@@ -66,7 +66,33 @@ void Bpe::add_merges(const ConfigNode& node) {
     merges_.add(*a, *b, {rank++, *merged});
     cuts_ = cuts_ && !has_inner_mark(both);
   }
+  for (const RankedMerge& known : config_.ranked) {
+    merges_.add(known.left, known.right, known.merge);
+    cuts_ = cuts_ && !has_inner_mark(*config_.vocabulary.token_of(known.merge.new_id));
+  }
   config_.merges = {};
+  config_.ranked = {};
+}
+
+std::vector<RankedMerge> merges_of_cuts(
+    const TokenTable& vocabulary,
+    const std::vector<std::pair<std::int32_t, std::int32_t>>& ranks,
+    const std::string& source) {
+  constexpr std::size_t most_bytes = 1024;  // the work is their square
+  std::vector<RankedMerge> merges;
+  for (const auto& [id, rank] : ranks) {
+    const std::string_view token = *vocabulary.token_of(id);
+    require(token.size() <= most_bytes, Status::bad_content,
+            "{}: token {} has {} bytes; {} are the most", source, id, token.size(),
+            most_bytes);
+    for (std::size_t cut = 1; cut < token.size(); ++cut) {
+      const auto left = vocabulary.id_of(token.substr(0, cut));
+      if (!left) continue;
+      const auto right = vocabulary.id_of(token.substr(cut));
+      if (right) merges.push_back({*left, *right, {rank, id}});
+    }
+  }
+  return merges;
 }
 
 void Bpe::encode(std::string_view piece, std::vector<Token>& out,
@@ -75,6 +101,11 @@ void Bpe::encode(std::string_view piece, std::vector<Token>& out,
     if (workspace.owner != nullptr) workspace.cache = PieceCache();
     workspace.owner = this;
   }
+  if (config_.whole.size() > 0)
+    if (const auto id = config_.whole.id_of(piece)) {
+      out.push_back({*id, static_cast<std::uint32_t>(piece.size())});
+      return;
+    }
   if (!cuts_) return encode_part(piece, out, workspace);
   if (config_.ignore_merges)
     if (const auto id = config_.vocabulary.id_of(piece)) {

@@ -11,10 +11,18 @@
 
 namespace trireme::text {
 
+// Two tokens that become one.
+struct RankedMerge {
+  std::int32_t left, right;
+  Merge merge;
+};
+
 // What a file says of a model.
 struct BpeConfig {
   TokenTable vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;
+  std::vector<RankedMerge> ranked;  // where merges follow from the vocabulary
+  TokenTable whole;                 // pieces that are one token as they stand
   std::optional<std::string> unknown;
   std::string prefix, suffix;  // of all but a word's first character; of its last
   bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
@@ -59,6 +67,15 @@ class Bpe final : public Model {
   std::array<std::int32_t, 256> byte_ids_{};      // of letters, where bytes_
   std::array<std::int32_t, 256> fallback_ids_{};  // of <0x00> to <0xFF>
 };
+
+// Formats without a list of merges let any two neighbours merge to what has a rank: all
+// cuts of each token in two that are in the vocabulary, each with the token's rank.
+// `ranks` holds ids and their ranks. Throws Error(bad_content) naming `source` for tokens
+// of more than 1,024 bytes.
+std::vector<RankedMerge> merges_of_cuts(
+    const TokenTable& vocabulary,
+    const std::vector<std::pair<std::int32_t, std::int32_t>>& ranks,
+    const std::string& source);
 
 std::unique_ptr<Model> make_bpe(const ConfigNode& node, bool byte_level);
 

@@ -11,32 +11,43 @@
 #include "base/error.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
-#include "text/added_tokens.hpp"
-#include "text/stages.hpp"
+#include "text/tokenizer_state.hpp"
 #include "text/utf8.hpp"
 #include "text/workspace.hpp"
 
 namespace trireme::text {
 
-struct TokenizerState {
-  std::string folder, digest;  // folder: where it was read from, or empty
-  std::unique_ptr<Normalizer> normalizer;
-  std::unique_ptr<PreTokenizer> pre_tokenizer;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<PostProcessor> post_processor;
-  std::unique_ptr<Decoder> decoder;
-  AddedTokens added;
-  bool joins_bytes = false;  // the decoder reads runs of <0x41> as a whole
-};
-
 namespace {
 
 constexpr std::int64_t most_file_bytes = std::int64_t{1} << 30;
 
-std::string file_at(const std::string& path) {
+bool is_folder(const std::string& path) {
   struct stat status {};
-  const bool folder = ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  return folder ? path + "/tokenizer.json" : path;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// The first kind of file that the folder holds; tokenizer.json for the message where it
+// holds none.
+std::string file_at(const std::string& path) {
+  if (!is_folder(path)) return path;
+  const Directory folder = Directory::to_read(path);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
+    if (folder.has(name)) return path + "/" + name;
+  return path + "/tokenizer.json";
+}
+
+TokenizerState state_of_file(const std::string& file) {
+  const std::string bytes = io::read_text(file, most_file_bytes);
+  const bool model = file.ends_with(".model");
+  if (file.ends_with(".tiktoken") || (model && is_tiktoken(bytes))) {
+    const std::string words = file + ".json";
+    const Directory folder = Directory::to_read(parent_of(file));
+    return state_of_tiktoken(bytes, file,
+                             folder.has(last_name_of(words))
+                                 ? io::read_text(words, most_file_bytes)
+                                 : std::string());
+  }
+  return model ? state_of_sentencepiece(bytes, file) : state_of_json(bytes, file);
 }
 
 // Whether the pre-tokenizer ends by turning bytes to letters, and does so nowhere else:
@@ -51,24 +62,38 @@ bool is_byte_level(const ConfigNode& node) {
   return !parts.empty();
 }
 
+// Special tokens that are added to every text are tokens.
+void check_post_processor(const TokenizerState& state, const std::string& source) {
+  if (!state.post_processor) return;
+  std::vector<std::int32_t> ids;
+  std::vector<Range> offsets;
+  state.post_processor->apply(ids, offsets);
+  for (const std::int32_t id : ids)
+    require(state.added.by_id(id) != nullptr || state.model->token_of(id) != nullptr,
+            Status::bad_content,
+            "{}: 'post_processor' adds the id {}, which no token has", source, id);
+}
+
 }  // namespace
 
-Tokenizer::Tokenizer(const std::string& path) : state_(new TokenizerState) {
+Tokenizer::Tokenizer(const std::string& path) {
   const std::string file = file_at(path);
-  read(io::read_text(file, most_file_bytes), file);
+  state_ = std::make_unique<TokenizerState>(state_of_file(file));
   state_->folder = parent_of(file);
 }
 
 Tokenizer::Tokenizer(std::string_view json, const std::string& source)
-    : state_(new TokenizerState) {
-  read(json, source);
-}
+    : state_(new TokenizerState(state_of_json(json, source))) {}
+
+Tokenizer::Tokenizer(TokenizerState state)
+    : state_(new TokenizerState(std::move(state))) {}
 
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
-void Tokenizer::read(std::string_view json, const std::string& source) {
+TokenizerState state_of_json(std::string_view json, const std::string& source) {
+  TokenizerState state;
   const Json file = parse_json(json, source);
   const ConfigNode root(file, source);
   if (!file.is_object() || !root.has("model"))
@@ -82,17 +107,18 @@ void Tokenizer::read(std::string_view json, const std::string& source) {
   const auto part = [&](const char* key) {
     return root.has(key) ? root.at(key) : ConfigNode(null, source, key);
   };
-  state_->digest = io::digest_of(json);
-  state_->normalizer = make_normalizer(part("normalizer"));
-  state_->model = make_model(part("model"), is_byte_level(part("pre_tokenizer")));
-  state_->pre_tokenizer =
-      make_pre_tokenizer(part("pre_tokenizer"), state_->model->takes_bytes());
-  state_->post_processor = make_post_processor(part("post_processor"));
-  state_->decoder = make_decoder(part("decoder"));
-  state_->joins_bytes =
+  state.digest = io::digest_of(json);
+  state.normalizer = make_normalizer(part("normalizer"));
+  state.model = make_model(part("model"), is_byte_level(part("pre_tokenizer")));
+  state.pre_tokenizer =
+      make_pre_tokenizer(part("pre_tokenizer"), state.model->takes_bytes());
+  state.post_processor = make_post_processor(part("post_processor"));
+  state.decoder = make_decoder(part("decoder"));
+  state.joins_bytes =
       part("decoder").value().dump().find("\"ByteFallback\"") != std::string::npos;
-  state_->added =
-      AddedTokens(part("added_tokens"), *state_->model, state_->normalizer.get());
+  state.added = AddedTokens(part("added_tokens"), *state.model, state.normalizer.get());
+  check_post_processor(state, source);
+  return state;
 }
 
 namespace {
@@ -284,9 +310,15 @@ std::string StreamDecoder::put(std::int32_t id) {
   std::string text = tokenizer_.decode(window_, skip_special_);
   if (text.size() <= prefix_.size() || text.ends_with("\uFFFD")) return "";
   std::string added = text.substr(prefix_.size());
+  const std::span<const std::int32_t> rest(window_);
+  std::string prefix = tokenizer_.decode(rest.subspan(given_), skip_special_);
+  if (prefix.empty()) {  // what follows would be read as the beginning of a text
+    prefix_ = std::move(text);
+    return added;
+  }
   window_.erase(window_.begin(), window_.begin() + static_cast<std::ptrdiff_t>(given_));
   given_ = window_.size();
-  prefix_ = tokenizer_.decode(window_, skip_special_);
+  prefix_ = std::move(prefix);
   return added;
 }
 

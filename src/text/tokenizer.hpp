@@ -30,12 +30,14 @@ class Tokenizer {
   // The most bytes of a text that is encoded at once.
   static constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
-  // A tokenizer.json, or a folder that holds one. What stands in the file and is not
-  // understood is an error. Throws Error(missing_input), Error(bad_content) naming file
-  // and place.
+  // A tokenizer.json, a SentencePiece .model, a .tiktoken file, or a folder that holds
+  // one of them (tokenizer.json before tokenizer.model before spiece.model). What stands
+  // in the file and is not understood is an error. Throws Error(missing_input),
+  // Error(bad_content) naming file and place.
   explicit Tokenizer(const std::string& path);
-  // `source` names the text in errors.
+  // Of a tokenizer.json's text; `source` names it in errors.
   Tokenizer(std::string_view json, const std::string& source);
+  explicit Tokenizer(TokenizerState state);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -58,7 +60,7 @@ class Tokenizer {
   bool is_special(std::int32_t id) const;
   // A byte of a run that is decoded as a whole: the next token may change its text.
   bool may_join(std::int32_t id) const;
-  // XXH3-128 of the file.
+  // XXH3-128 of the file; of a .tiktoken file, with the file beside it.
   const std::string& digest() const;
   // The token that ends a document: eos_token of tokenizer_config.json beside the file,
   // else the one special token with a name that is known for it. Nothing when neither
@@ -66,7 +68,6 @@ class Tokenizer {
   std::optional<std::int32_t> end_token() const;
 
  private:
-  void read(std::string_view json, const std::string& source);
   void encode_parts(std::string_view text, Encoding& out, bool tracks,
                     Workspace& workspace) const;
 

@@ -7,65 +7,12 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "text/piece_trie.hpp"
 #include "text/token_table.hpp"
 #include "text/utf8.hpp"
 
 namespace trireme::text {
 namespace {
-
-// All pieces by their bytes. A node's children stand next to each other, by byte.
-class Trie {
- public:
-  explicit Trie(const std::vector<std::pair<std::string, std::int32_t>>& sorted) {
-    nodes_.push_back({});
-    build(sorted, 0, sorted.size(), 0, 0);
-  }
-  // Calls take(bytes, id) for every piece that `text` begins with, short ones first.
-  template <class Take>
-  void for_each_prefix(std::string_view text, const Take& take) const {
-    std::uint32_t node = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(text[i]);
-      const Node& from = nodes_[node];
-      const auto begin = labels_.begin() + from.first, end = begin + from.count;
-      const auto found = std::lower_bound(begin, end, byte);
-      if (found == end || *found != byte) return;
-      node = from.child + static_cast<std::uint32_t>(found - begin);
-      if (nodes_[node].id >= 0) take(i + 1, nodes_[node].id);
-    }
-  }
-
- private:
-  struct Node {
-    std::uint32_t first = 0, child = 0;  // of its labels; the node of the first
-    std::uint32_t count = 0;
-    std::int32_t id = -1;
-  };
-  // The node of the pieces [begin, end), which agree in their first `depth` bytes.
-  void build(const std::vector<std::pair<std::string, std::int32_t>>& sorted,
-             std::size_t begin, std::size_t end, std::size_t depth, std::uint32_t node) {
-    for (; begin < end && sorted[begin].first.size() == depth; ++begin)
-      nodes_[node].id = sorted[begin].second;
-    std::vector<std::size_t> starts;
-    for (std::size_t i = begin; i < end; ++i)
-      if (i == begin || sorted[i].first[depth] != sorted[i - 1].first[depth])
-        starts.push_back(i);
-    const auto child = static_cast<std::uint32_t>(nodes_.size());
-    nodes_[node].first = static_cast<std::uint32_t>(labels_.size());
-    nodes_[node].child = child;
-    nodes_[node].count = static_cast<std::uint32_t>(starts.size());
-    for (const std::size_t start : starts) {
-      labels_.push_back(static_cast<unsigned char>(sorted[start].first[depth]));
-      nodes_.push_back({});
-    }
-    for (std::size_t i = 0; i < starts.size(); ++i)
-      build(sorted, starts[i], i + 1 < starts.size() ? starts[i + 1] : end, depth + 1,
-            child + static_cast<std::uint32_t>(i));
-  }
-
-  std::vector<Node> nodes_;
-  std::vector<unsigned char> labels_;
-};
 
 struct UnigramConfig {
   std::vector<std::pair<std::string, double>> pieces;
@@ -181,7 +128,7 @@ class Unigram final : public Model {
 
   UnigramConfig config_;
   TokenTable table_;
-  Trie trie_;
+  PieceTrie trie_;
   double lowest_ = 0;
 };
 

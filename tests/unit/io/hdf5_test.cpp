@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -64,6 +65,20 @@ void round_trip(Hdf5File& file, const std::string& name) {
   const auto [dtype, shape] = file.describe(name);
   EXPECT_EQ(dtype, dtype_of<T>) << name;
   EXPECT_EQ(shape, (Shape{2, 3})) << name;
+}
+
+// HDF5 has one file beneath both.
+TEST_F(Hdf5Test, AFileIsOpenTwiceAndClosedInEitherOrder) {
+  std::vector<std::int32_t> values = {1, 2, 3};
+  Hdf5File(path("a"), Hdf5File::Mode::create).write("x", view_of(values, {3}));
+  for (const bool first_goes_first : {true, false}) {
+    auto first = std::make_unique<Hdf5File>(path("a"), Hdf5File::Mode::read);
+    auto second = std::make_unique<Hdf5File>(path("a"), Hdf5File::Mode::read);
+    (first_goes_first ? first : second).reset();
+    std::vector<std::int32_t> read(3);
+    (first_goes_first ? second : first)->read_all("x", view_of(read, {3}));
+    EXPECT_EQ(read, values);
+  }
 }
 
 TEST_F(Hdf5Test, EveryTypeRoundTrips) {

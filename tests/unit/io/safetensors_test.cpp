@@ -153,10 +153,12 @@ TEST_F(Safetensors, EveryRuleIsChecked) {
   }
 }
 
-TEST_F(Safetensors, LinksAndPipesAreNotOpened) {
+TEST_F(Safetensors, LinksAreFollowedAndPipesAreNotOpened) {
   put("real", with_length("{}"));
   ASSERT_EQ(::symlink("real", (path_ + "/model.safetensors").c_str()), 0);
-  EXPECT_NE(message([&] { SafetensorsFolder folder(path_); }).find("symbolic link"),
+  EXPECT_NO_THROW(SafetensorsFolder folder(path_));
+  ASSERT_EQ(::unlink((path_ + "/real").c_str()), 0);
+  EXPECT_NE(message([&] { SafetensorsFolder folder(path_); }).find("link to a file"),
             std::string::npos);
   ASSERT_EQ(::unlink((path_ + "/model.safetensors").c_str()), 0);
   ASSERT_EQ(::mkfifo((path_ + "/model.safetensors").c_str(), 0600), 0);

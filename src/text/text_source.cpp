@@ -1,0 +1,94 @@
+// The "text" source: documents that are tokenized when it is opened.
+// SPDX-License-Identifier: Apache-2.0
+#include "text/text_source.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+#include "io/source_stream.hpp"
+#include "text/corpus.hpp"
+#include "text/parallel_encoder.hpp"
+#include "text/tokenizer.hpp"
+
+namespace trireme::text {
+namespace {
+
+class TextSource final : public io::TokenStream {
+ public:
+  TextSource(const io::SourceConfig& config, const Tokenizer& tokenizer,
+             std::int32_t end_token)
+      : TokenStream(std::string(name_of(config.kind)), config.sequence), end_(end_token) {
+    for (const std::string& name : corpus_files(config.paths)) {
+      require(name != "-", Status::bad_content,
+              "data.source = \"text\" reads files; name one instead of \"-\"");
+      File& file = files_.emplace_back(name);
+      // One thread: ranks that share a node do the same side by side.
+      ParallelEncoder encoder(tokenizer, 1, [&](const std::vector<std::int32_t>& ids) {
+        file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
+        file.tokens.push_back(end_token);
+      });
+      read_documents(name, {}, [&](std::string document) {
+        bytes_ += std::ssize(document);
+        encoder.add(std::move(document));
+      });
+      encoder.finish();
+      add_part(std::ssize(file.tokens));
+    }
+    require_one_sample();
+  }
+
+  std::optional<std::int32_t> end_token() const override { return end_; }
+
+ private:
+  struct File {
+    explicit File(std::string path) : path(std::move(path)) {}
+    std::string path;
+    std::vector<std::int32_t> tokens;
+  };
+
+  void read(std::size_t part, std::int64_t begin,
+            std::span<std::int32_t> out) const override {
+    const auto from = files_[part].tokens.begin() + begin;
+    std::copy(from, from + std::ssize(out), out.begin());
+  }
+  std::int64_t bytes() const override { return bytes_; }
+  const std::string& path_of(std::size_t part) const override {
+    return files_[part].path;
+  }
+
+  std::int32_t end_;
+  std::vector<File> files_;
+  std::int64_t bytes_ = 0;
+};
+
+std::unique_ptr<io::SampleSource> open_text(const io::SourceConfig& config,
+                                            const std::optional<Tokenizer>& tokenizer) {
+  require(tokenizer.has_value(), Status::bad_content,
+          "data.source = \"text\" needs data.tokenizer: a tokenizer.json or its folder");
+  const auto end = tokenizer->end_token();
+  require(end.has_value(), Status::bad_content,
+          "data.tokenizer {} does not say which token ends a document: make token files "
+          "by trireme tokenize --end-token",
+          config.tokenizer);
+  return std::make_unique<TextSource>(config, *tokenizer, *end);
+}
+
+}  // namespace
+
+std::unique_ptr<io::SampleSource> open_source(io::SourceConfig config) {
+  std::optional<Tokenizer> tokenizer;
+  if (!config.tokenizer.empty()) {
+    tokenizer.emplace(config.tokenizer);
+    config.tokenizer_digest = tokenizer->digest();
+    const std::int64_t size = tokenizer->vocabulary();
+    require(size <= config.vocabulary, Status::bad_content,
+            "data.tokenizer {} has {} tokens, but model.vocabulary = {}: set it to {} or "
+            "more",
+            config.tokenizer, size, config.vocabulary, size);
+  }
+  return io::open_source(
+      config, [&](const io::SourceConfig& part) { return open_text(part, tokenizer); });
+}
+
+}  // namespace trireme::text
