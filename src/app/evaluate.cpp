@@ -19,6 +19,7 @@
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/runtime/runtime.hpp"
+#include "text/text_source.hpp"
 
 namespace trireme::app {
 namespace {
@@ -31,7 +32,7 @@ std::unique_ptr<io::SampleSource> open_data(const config::RunConfig& config,
   if (source.kind == io::SourceKind::synthetic) source.kind = io::SourceKind::tokens;
   source.paths = {path};
   source.named_by.clear();
-  return io::open_source(source);
+  return text::open_source(source);
 }
 
 // Gathers logits over the tensor axis and writes them as one dataset [T, V] on rank 0.

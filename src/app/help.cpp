@@ -20,16 +20,21 @@ constexpr std::string_view overview_text =
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
            or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
-           [--prompt-tokens 1,2,3] [--device auto|cpu|cuda]
+           [--prompt-tokens 1,2,3] [--tokenizer F] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--sequence N] [--device auto|cpu|cuda]
   inspect  CHECKPOINT|FOLDER [--verify]     list tensors, or only verify digests; of a
                                             Hugging Face folder what it is, as a deck
+           DATA [--tokenizer F]             of a token file: documents, the first sample
+           [--sequence N]
   convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
            [--dtype T] [--shard-bytes N]
   tokenize FILES... --tokenizer F -o OUT.h5 text or JSON lines to a token file
-           [--field NAME] [--end-token TEXT] [--threads N]
-  encode   --tokenizer F                    lines of text to ids; F: tokenizer.json, its folder
+           [--format hdf5|megatron|llmc] [--field NAME] [--end-token TEXT] [--threads N]
+           --train SIZE -o tokenizer.json   make a tokenizer of that many tokens instead
+           [--min-frequency N]
+  encode   --tokenizer F                    lines of text to ids; F: tokenizer.json, its
+                                            folder, SentencePiece's .model, .tiktoken
            [--json] [--no-special-tokens]
   decode   --tokenizer F                    lines of ids, JSON arrays, to text
            [--json] [--skip-special-tokens]

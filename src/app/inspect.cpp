@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/app.hpp"
+#include "app/inspect_data.hpp"
 #include "base/log.hpp"
 #include "config/start_model.hpp"
 #include "convert/model_folder.hpp"
@@ -121,10 +122,25 @@ void describe_folder(const std::string& path) {
 int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    constexpr Option options[] = {{"--verify", false}};
-    arguments.parse("trireme inspect CHECKPOINT|FOLDER [--verify]", options, 1, 1);
+    constexpr Option options[] = {
+        {"--verify", false}, {"--tokenizer", true}, {"--sequence", true}};
+    arguments.parse(
+        "trireme inspect CHECKPOINT|FOLDER [--verify], or DATA [--tokenizer F] "
+        "[--sequence N]",
+        options, 1, 1);
   });
   const std::string& path = arguments.words().front();
+  bool data = false;
+  world.agree([&] {
+    data = is_token_file(path);
+    for (const char* option : {"--tokenizer", "--sequence"})
+      require(data || !arguments.has(option), Status::command_line,
+              "{} goes with a file of tokens, which {} is not", option, path);
+    require(!data || !arguments.has("--verify"), Status::command_line,
+            "--verify compares digests, and token files have none");
+    if (data && world.rank() == 0) inspect_data(path, arguments);
+  });
+  if (data) return 0;
   if (convert::is_model_folder(path)) {
     world.agree([&] {
       require(!arguments.has("--verify"), Status::command_line,

@@ -1,126 +1,45 @@
-// `trireme tokenize FILES... --tokenizer F -o OUT.h5`: text to a token file.
+// `trireme tokenize FILES... --tokenizer F -o OUT`: text to token files, on any ranks.
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <limits>
+#include <map>
 #include <optional>
 #include <thread>
 
 #include "app/app.hpp"
+#include "app/train_tokenizer.hpp"
 #include "base/log.hpp"
-#include "base/system_reason.hpp"
-#include "base/temporary_files.hpp"
-#include "io/hdf5_file.hpp"
+#include "io/token_writer.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
+#include "text/token_part.hpp"
+#include "text/tokenize_plan.hpp"
 #include "text/tokenizer.hpp"
 
 namespace trireme::app {
 namespace {
 
 constexpr std::string_view usage =
-    "trireme tokenize FILES... --tokenizer F -o OUT.h5 [--field NAME] [--end-token TEXT] "
-    "[--threads N]";
-constexpr Option options[] = {{"--tokenizer", true},
-                              {"-o", true},
-                              {"--field", true},
-                              {"--end-token", true},
-                              {"--threads", true}};
+    "trireme tokenize FILES... --tokenizer F -o OUT.h5 [--format hdf5|megatron|llmc] "
+    "[--field NAME] [--end-token TEXT] [--threads N]\n"
+    "       trireme tokenize FILES... --train SIZE -o tokenizer.json [--min-frequency N] "
+    "[--field NAME] [--end-token TEXT]";
+constexpr Option options[] = {{"--tokenizer", true}, {"-o", true},
+                              {"--field", true},     {"--end-token", true},
+                              {"--threads", true},   {"--format", true},
+                              {"--train", true},     {"--min-frequency", true}};
 
-// Tokens that wait in a file beside the result until their number is known, as HDF5 wants
-// it of a dataset that is not cut into chunks.
-class TokenFile {
- public:
-  TokenFile(const std::string& path, const text::Tokenizer& tokenizer, std::int32_t end)
-      : path_(path),
-        folder_(parent_of(path)),
-        spill_name_(format("{}.spill-{}", last_name_of(path), ::getpid())),
-        spill_(folder_.path_of(spill_name_)),
-        end_(end),
-        dtype_(tokenizer.vocabulary() <= 65536 ? DType::u16 : DType::i32) {
-    folder_.require_file(last_name_of(path));
-    file_ = folder_.create(spill_name_);
-  }
-
-  // A document's tokens, and the end token behind them.
-  void add(const std::vector<std::int32_t>& ids) {
-    for (const std::int32_t id : ids) put(id);
-    put(end_);
-    ends_.push_back(ends_.back() + std::ssize(ids) + 1);
-    if (block_.size() > block_bytes) flush();
-  }
-  std::int64_t tokens() const { return ends_.back(); }
-  std::int64_t documents() const { return std::ssize(ends_) - 1; }
-
-  void close(const text::Tokenizer& tokenizer) {
-    flush();
-    TemporaryFile unfinished(format("{}.tmp-{}", path_, ::getpid()));
-    io::Hdf5File out(unfinished.path(), io::Hdf5File::Mode::create);
-    out.create("tokens", dtype_, {tokens()});
-    copy_tokens(out);
-    out.write("documents", TensorView(ends_.data(), DType::i64, {std::ssize(ends_)}));
-    out.write_attribute("tokens", "tokenizer_digest", tokenizer.digest());
-    out.write_attribute("tokens", "vocabulary", tokenizer.vocabulary());
-    out.write_attribute("tokens", "end_token", static_cast<std::int64_t>(end_));
-    out.write_attribute("tokens", "documents", documents());
-    out.close();
-    unfinished.place([&] {
-      if (::rename(unfinished.path().c_str(), path_.c_str()) != 0)
-        fail(Status::cannot_create, "{}: cannot be replaced: {}", path_,
-             system_reason(errno));
-    });
-    folder_.sync();
-  }
-
- private:
-  static constexpr std::size_t block_bytes = std::size_t{4} << 20;
-
-  void put(std::int32_t id) {
-    block_.append(reinterpret_cast<const char*>(&id), size_of(dtype_));  // little-endian
-  }
-  void flush() {
-    require(write_all(file_.get(), block_), Status::io, "{}: write failed: {}",
-            spill_.path(), system_reason(errno));
-    block_.clear();
-  }
-  void copy_tokens(io::Hdf5File& out) {
-    require(file_.close(), Status::io, "{}: write failed: {}", spill_.path(),
-            system_reason(errno));
-    const Descriptor in = folder_.read_file(spill_name_);
-    require(in.is_open(), Status::io, "{}: cannot be read again: {}", spill_.path(),
-            system_reason(errno));
-    const auto width = static_cast<std::int64_t>(size_of(dtype_));
-    const auto most = static_cast<std::int64_t>(block_bytes) / width;
-    std::vector<std::byte> block(block_bytes);
-    for (std::int64_t at = 0; at < tokens();) {
-      const std::int64_t count = std::min(most, tokens() - at);
-      for (std::int64_t done = 0; done < count * width;) {
-        const ssize_t got = uninterrupted([&] {
-          return ::read(in.get(), block.data() + done,
-                        static_cast<std::size_t>(count * width - done));
-        });
-        require(got > 0, Status::io, "{}: cannot be read again: {}", spill_.path(),
-                system_reason(errno));
-        done += got;
-      }
-      out.write_rows("tokens", at, TensorView(block.data(), dtype_, {count}));
-      at += count;
-    }
-  }
-
-  std::string path_;
-  Directory folder_;
-  std::string spill_name_;
-  TemporaryFile spill_;
-  std::int32_t end_;
-  DType dtype_;
-  Descriptor file_;
-  std::string block_;
-  std::vector<std::int64_t> ends_ = {0};
-};
+io::TokenFormat format_of(const Arguments& arguments) {
+  const std::string name = arguments.text("--format", "hdf5");
+  static const std::map<std::string, io::TokenFormat> formats = {
+      {"hdf5", io::TokenFormat::hdf5},
+      {"megatron", io::TokenFormat::megatron},
+      {"llmc", io::TokenFormat::llmc}};
+  const auto found = formats.find(name);
+  require(found != formats.end(), Status::command_line,
+          "--format {}: must be hdf5, megatron or llmc", name);
+  return found->second;
+}
 
 std::int32_t end_token_of(const text::Tokenizer& tokenizer, const Arguments& arguments) {
   if (arguments.has("--end-token")) {
@@ -136,41 +55,186 @@ std::int32_t end_token_of(const text::Tokenizer& tokenizer, const Arguments& arg
   return *id;
 }
 
-void tokenize_files(const Arguments& arguments) {
-  const text::Tokenizer tokenizer(arguments.text("--tokenizer", ""));
-  const auto files = text::corpus_files(arguments.words());
-  TokenFile out(arguments.text("-o", ""), tokenizer, end_token_of(tokenizer, arguments));
-  std::optional<std::string> field;
-  if (arguments.has("--field")) field = arguments.text("--field", "");
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  text::ParallelEncoder encoder(
-      tokenizer,
-      static_cast<int>(
-          arguments.integer("--threads", std::max<std::int64_t>(cores, 1), 1, 1024)),
-      [&](const std::vector<std::int32_t>& ids) { out.add(ids); });
-  const auto start = std::chrono::steady_clock::now();
-  auto told = start;
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    text::read_documents(files[i], field, [&](std::string document) {
-      bytes += std::ssize(document);
-      encoder.add(std::move(document));
-      const auto now = std::chrono::steady_clock::now();
-      if (now - told < std::chrono::seconds(5)) return;
-      told = now;
-      log::info("{} of {} files, {} of text, {} tokens", i, files.size(),
-                human_bytes(static_cast<double>(bytes)),
-                human_count(static_cast<double>(out.tokens())));
-    });
+// What the command line says, and what it names.
+struct Job {
+  explicit Job(const Arguments& arguments)
+      : tokenizer(arguments.text("--tokenizer", "")),
+        path(arguments.text("-o", "")),
+        parts_name(last_name_of(path) + ".parts"),
+        format(format_of(arguments)),
+        info{tokenizer.digest(), tokenizer.vocabulary(),
+             end_token_of(tokenizer, arguments)},
+        dtype(io::token_dtype(format, info.vocabulary)) {
+    if (arguments.has("--field")) field = arguments.text("--field", "");
   }
+  // All but the files that decides which tokens a part holds.
+  std::string settings() const {
+    return trireme::format("1 {} {} {} {}", info.tokenizer_digest, info.end_token,
+                           name_of(dtype), field ? "field " + *field : "no field");
+  }
+
+  text::Tokenizer tokenizer;
+  std::string path, parts_name;
+  io::TokenFormat format;
+  io::TokenFileInfo info;
+  DType dtype;
+  std::optional<std::string> field;
+};
+
+// Tells every few seconds how far this rank is.
+class Progress {
+ public:
+  explicit Progress(std::size_t parts) : parts_(parts) {}
+  void add(std::int64_t text_bytes, std::int64_t tokens) {
+    bytes_ += text_bytes;
+    tokens_ += tokens;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ < std::chrono::seconds(5)) return;
+    told_ = now;
+    log::info("{} of {} parts, {} of text, {} tokens", done_, parts_,
+              human_bytes(static_cast<double>(bytes_)),
+              human_count(static_cast<double>(tokens_)));
+  }
+  void part_done() { ++done_; }
+
+ private:
+  std::size_t parts_, done_ = 0;
+  std::int64_t bytes_ = 0, tokens_ = 0;
+  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+};
+
+void make_part(const Job& job, const text::TokenizePart& part, const Directory& folder,
+               int threads, Progress& progress) {
+  text::PartWriter out(folder, part.name(), part.key, job.dtype, job.info.end_token);
+  std::vector<std::int64_t> sizes;  // of documents whose tokens are still to come
+  std::size_t next = 0;
+  text::ParallelEncoder encoder(job.tokenizer, threads,
+                                [&](const std::vector<std::int32_t>& ids) {
+                                  out.add(ids, sizes[next]);
+                                  progress.add(sizes[next++], std::ssize(ids) + 1);
+                                });
+  for (const std::string& file : part.files)
+    text::read_documents(file, job.field, [&](std::string document) {
+      sizes.push_back(std::ssize(document));
+      encoder.add(std::move(document));
+    });
   encoder.finish();
-  require(out.documents() > 0, Status::bad_content, "the files hold no text");
-  out.close(tokenizer);
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  log::info("{}: {} tokens of {} documents, {} of text in {} files, {}",
-            arguments.text("-o", ""), out.tokens(), out.documents(),
-            human_bytes(static_cast<double>(bytes)), files.size(),
-            human_seconds(time.count()));
+  out.close();
+}
+
+// This rank's parts. Those that an earlier job made are kept; how many those are.
+std::int64_t make_parts(const Job& job, const text::TokenizePlan& plan,
+                        const comm::World& world, int threads) {
+  const Directory folder = Directory(parent_of(job.path)).open(job.parts_name);
+  const std::vector<int> ranks = plan.ranks(world.size());
+  Progress progress(plan.parts.size());
+  std::int64_t kept = 0;
+  for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+    if (ranks[i] != world.rank()) continue;
+    const text::TokenizePart& part = plan.parts[i];
+    if (text::find_part(folder, part.name(), part.key, job.dtype))
+      ++kept;
+    else
+      make_part(job, part, folder, threads, progress);
+    progress.part_done();
+  }
+  return kept;
+}
+
+struct Totals {
+  std::int64_t tokens = 0, documents = 0, text_bytes = 0;
+};
+
+// Puts the parts together, in their order, and removes them.
+Totals assemble(const Job& job, const text::TokenizePlan& plan) {
+  const Directory above(parent_of(job.path));
+  Totals totals;
+  std::vector<std::int64_t> ends = {0};
+  {
+    const Directory folder = above.open(job.parts_name);
+    std::vector<text::PartInfo> parts;
+    for (const text::TokenizePart& part : plan.parts) {
+      const auto found = text::find_part(folder, part.name(), part.key, job.dtype);
+      require(found.has_value(), Status::io,
+              "{}: is not there, though a rank has written it: do all ranks see one file "
+              "system?",
+              folder.path_of(part.name()));
+      parts.push_back(*found);
+      totals.tokens += found->tokens;
+      totals.documents += found->documents;
+      totals.text_bytes += found->text_bytes;
+    }
+    require(totals.documents > 0, Status::bad_content, "the files hold no text");
+    const auto out = io::make_token_writer(job.format, job.path, job.info, totals.tokens);
+    ends.reserve(static_cast<std::size_t>(totals.documents) + 1);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::int64_t begin = ends.back();
+      for (const std::int64_t end :
+           text::read_part(folder, plan.parts[i].name(), parts[i], job.dtype,
+                           [&](const TensorView& tokens) { out->add(tokens); }))
+        ends.push_back(begin + end);
+    }
+    out->close(ends);
+  }
+  above.remove_tree(job.parts_name);
+  return totals;
+}
+
+// Left behind after an error only where a whole part is in it.
+void remove_if_empty(const Job& job) {
+  const Directory above(parent_of(job.path));
+  if (above.has(job.parts_name) && above.open(job.parts_name).names().empty())
+    above.remove_tree(job.parts_name);
+}
+
+void check_output(const Job& job) {
+  const Directory above(parent_of(job.path));
+  if (job.format == io::TokenFormat::megatron) {
+    above.require_file(last_name_of(job.path) + ".bin");
+    above.require_file(last_name_of(job.path) + ".idx");
+  } else {
+    above.require_file(last_name_of(job.path));
+  }
+  above.make(job.parts_name);
+}
+
+void tokenize_files(comm::World& world, const Arguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Job> job;
+  std::string plan_text;
+  int threads = 1;
+  world.agree([&] {
+    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    threads = static_cast<int>(arguments.integer(
+        "--threads", std::max<std::int64_t>(cores / world.ranks_on_node(), 1), 1, 1024));
+    job.emplace(arguments);
+    if (world.rank() != 0) return;
+    const auto files = text::corpus_files(arguments.words());
+    check_output(*job);
+    plan_text = text::plan_tokenize(files, job->settings()).text();
+  });
+  const text::TokenizePlan plan = text::TokenizePlan::of_text(world.broadcast(plan_text));
+  std::int64_t kept = 0;
+  try {
+    world.agree([&] { kept = make_parts(*job, plan, world, threads); });
+    const double all_kept = world.sum(static_cast<double>(kept));
+    if (all_kept > 0 && world.rank() == 0)
+      log::info("{} of {} parts were there already", fixed(all_kept, 0),
+                plan.parts.size());
+    Totals totals;
+    world.agree([&] {
+      if (world.rank() == 0) totals = assemble(*job, plan);
+    });
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    if (world.rank() == 0)
+      log::info("{}: {} tokens of {} documents, {} of text in {} files, {}", job->path,
+                totals.tokens, totals.documents,
+                human_bytes(static_cast<double>(totals.text_bytes)), plan.files,
+                human_seconds(time.count()));
+  } catch (const comm::Agreed&) {
+    if (world.rank() == 0) remove_if_empty(*job);
+    throw;
+  }
 }
 
 }  // namespace
@@ -179,15 +243,28 @@ int tokenize(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
     arguments.parse(usage, options, 1, std::numeric_limits<std::size_t>::max());
-    for (const char* needed : {"--tokenizer", "-o"})
-      require(arguments.has(needed), Status::command_line, "{} is missing\nusage: {}",
-              needed, usage);
-    require(world.size() == 1, Status::command_line,
-            "tokenize works on one rank with --threads, not on {} ranks: start one for "
-            "each part of the files, and name all token files in data.paths",
-            world.size());
-    tokenize_files(arguments);
+    require(arguments.has("-o"), Status::command_line, "-o is missing\nusage: {}", usage);
+    require(arguments.has("--tokenizer") != arguments.has("--train"),
+            Status::command_line,
+            "--tokenizer is missing, or stands beside --train: one of the two is needed\n"
+            "usage: {}",
+            usage);
+    for (const char* only : {"--threads", "--format"})
+      require(!arguments.has("--train") || !arguments.has(only), Status::command_line,
+              "{} has no meaning with --train\nusage: {}", only, usage);
+    require(arguments.has("--train") || !arguments.has("--min-frequency"),
+            Status::command_line, "--min-frequency wants --train\nusage: {}", usage);
+    const auto& words = arguments.words();
+    const bool reads_input = std::find(words.begin(), words.end(), "-") != words.end();
+    require(world.size() == 1 || !(reads_input || arguments.has("--train")),
+            Status::command_line,
+            "{} works on one rank, not on {}: start it without mpirun",
+            reads_input ? "standard input" : "--train", world.size());
   });
+  if (arguments.has("--train"))
+    world.agree([&] { train_tokenizer(arguments); });
+  else
+    tokenize_files(world, arguments);
   return 0;
 }
 

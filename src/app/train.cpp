@@ -18,6 +18,7 @@
 #include "launch/startup_report.hpp"
 #include "plan/plan.hpp"
 #include "selftest/pass_record.hpp"
+#include "text/text_source.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -41,8 +42,8 @@ std::vector<std::string> deck_words(const Arguments& arguments) {
 // Every problem that can be found without training: the deck's, then the data's.
 int check(comm::World& world, const LoadedDeck& deck) {
   world.agree([&] {
-    io::open_source(deck.config.data);
-    if (deck.config.metrics.validate_every > 0) io::open_source(deck.config.validation);
+    text::open_source(deck.config.data);
+    if (deck.config.metrics.validate_every > 0) text::open_source(deck.config.validation);
     if (!deck.config.start_from.empty())
       convert::open_tensors(deck.config.start_from, world.rank(), world.size());
   });

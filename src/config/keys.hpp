@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "config/keys_latent.hpp"
 #include "config/keys_model.hpp"
+#include "config/keys_moe.hpp"
 #include "config/keys_optimizer.hpp"
 #include "config/keys_output.hpp"
 #include "config/keys_parallel.hpp"
 #include "config/keys_precision.hpp"
+#include "config/keys_rope.hpp"
 #include "config/keys_run.hpp"
 
 namespace trireme::config {

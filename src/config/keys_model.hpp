@@ -6,10 +6,6 @@
 
 namespace trireme::config {
 
-// A setting of MoE layers.
-template <auto member>
-inline constexpr auto of_moe = sets<&RunConfig::model, &model::ModelConfig::moe, member>;
-
 // The words of model.architecture: the rows of the table of architectures.
 constexpr auto architecture_words() {
   std::array<io::Word<model::Architecture>, model::architectures.size()> words{};
@@ -91,8 +87,8 @@ struct ModelKeys : Section {
       "activation",
       "\"auto\"",
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
-      "Activation of feed-forwards and experts; swiglu has gates, the others have none "
-      "and no tensors for them; auto: the architecture's.",
+      "Activation of feed-forwards and experts; swiglu and geglu have gates, the others "
+      "have none and no tensors for them; auto: the architecture's.",
       sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
       *this,
@@ -123,12 +119,18 @@ struct ModelKeys : Section {
       "With a window: for each layer \"sliding_attention\" or \"full_attention\"; empty: "
       "all have the window.",
       sets<&RunConfig::model, &model::ModelConfig::layer_types>};
+  Boolean attention_bias{
+      *this, "attention_bias", "false",
+      "Biases on q, k, v and the output of attention, where the architecture leaves them "
+      "open (llama, qwen3, qwen3_moe, gemma, smollm3).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::bias>};
   Real rope_theta{*this,
                   "rope_theta",
                   "",
                   "10000.0",
                   above(0, 1e12),
-                  "Base of the rotary positions; llama only.",
+                  "Base of the rotary positions; not for gpt2.",
                   sets<&RunConfig::model, &model::ModelConfig::rope_theta>};
   Real norm_eps{*this,
                 "norm_eps",
@@ -148,6 +150,33 @@ struct ModelKeys : Section {
                          within(0, 10),
                          "Standard deviation of the initial weights.",
                          sets<&RunConfig::model, &model::ModelConfig::initializer_range>};
+  Real query_scalar{
+      *this,
+      "query_scalar",
+      "",
+      "0.0",
+      within(0, 1e9),
+      "Attention's scores are divided by its root (query_pre_attn_scalar of "
+      "Gemma); 0: the width of a head.",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::query_scalar>};
+  Real attention_cap{*this,
+                     "attention_cap",
+                     "",
+                     "0.0",
+                     within(0, 1e6),
+                     "Attention's scores x become cap tanh(x / cap), as in Gemma 2; 0: "
+                     "they stay as they "
+                     "are.",
+                     sets<&RunConfig::model, &model::ModelConfig::attention,
+                          &model::AttentionSettings::cap>};
+  Boolean qk_norm{*this, "qk_norm", "false",
+                  "RMSNorm of each head's q and k, for glm4_moe; qwen3 always has it.",
+                  sets<&RunConfig::model, &model::ModelConfig::attention,
+                       &model::AttentionSettings::qk_norm>};
+  Boolean mlp_bias{*this, "mlp_bias", "false",
+                   "Biases in a feed-forward with gates (gpt2's has biases always).",
+                   sets<&RunConfig::model, &model::ModelConfig::mlp_bias>};
   Real logit_cap{*this,
                  "logit_cap",
                  "",
@@ -174,182 +203,8 @@ struct ModelKeys : Section {
       sets<&RunConfig::start_from>};
 };
 
-// A setting of the scaling of rotary positions.
-template <auto member>
-inline constexpr auto of_rope =
-    sets<&RunConfig::model, &model::ModelConfig::rope_scaling, member>;
-
-struct RopeKeys : Section {
-  constexpr RopeKeys() : Section("model.rope") {}
-
-  Choice<kernels::RopeScalingKind> scaling{
-      *this,
-      "scaling",
-      "\"none\"",
-      {{"none", kernels::RopeScalingKind::none},
-       {"linear", kernels::RopeScalingKind::linear},
-       {"llama3", kernels::RopeScalingKind::llama3},
-       {"yarn", kernels::RopeScalingKind::yarn}},
-      "How rotary positions reach beyond the length that the model was first trained on.",
-      of_rope<&kernels::RopeScaling::kind>};
-  Real factor{*this,
-              "factor",
-              "",
-              "1.0",
-              above(0, 1e6),
-              "How many times longer.",
-              of_rope<&kernels::RopeScaling::factor>};
-  Real low_turns{*this,
-                 "low_turns",
-                 "",
-                 "1.0",
-                 above(0, 1e6),
-                 "llama3: pairs that turn less often within model.rope.original are "
-                 "divided by the factor (low_freq_factor).",
-                 of_rope<&kernels::RopeScaling::low>};
-  Real high_turns{
-      *this,
-      "high_turns",
-      "",
-      "4.0",
-      above(0, 1e6),
-      "llama3: pairs that turn more often stay as they are (high_freq_factor).",
-      of_rope<&kernels::RopeScaling::high>};
-  Real original{*this,
-                "original",
-                "tokens",
-                "0.0",
-                within(0, 1e9),
-                "llama3 and yarn: the length that the model was first trained on "
-                "(original_max_position_embeddings).",
-                of_rope<&kernels::RopeScaling::original>};
-  Real fast_turns{*this,
-                  "fast_turns",
-                  "",
-                  "32.0",
-                  above(0, 1e6),
-                  "yarn: pairs that turn more often stay as they are (beta_fast).",
-                  of_rope<&kernels::RopeScaling::fast>};
-  Real slow_turns{
-      *this,
-      "slow_turns",
-      "",
-      "1.0",
-      above(0, 1e6),
-      "yarn: pairs that turn less often are divided by the factor (beta_slow).",
-      of_rope<&kernels::RopeScaling::slow>};
-  Boolean whole_pairs{*this, "whole_pairs", "true",
-                      "yarn: the range between those begins and ends at whole pairs "
-                      "(truncate).",
-                      of_rope<&kernels::RopeScaling::whole_pairs>};
-  Real attention_factor{
-      *this,
-      "attention_factor",
-      "",
-      "1.0",
-      above(0, 1e3),
-      "Factor of cosines and sines; of yarn usually 0.1 ln(factor) + 1.",
-      of_rope<&kernels::RopeScaling::attention_factor>};
-};
-
-struct MoeKeys : Section {
-  constexpr MoeKeys() : Section("model.moe") {}
-
-  Integer experts{
-      *this,
-      "experts",
-      "",
-      "0",
-      within(0, 1 << 20),
-      "Experts of a layer; needed by mixtral, deepseek_moe and qwen3_moe, 0 for others.",
-      of_moe<&model::MoeSettings::experts>};
-  Integer top_k{*this,
-                "top_k",
-                "",
-                "2",
-                within(1, 1 << 20),
-                "Experts that a token uses.",
-                of_moe<&model::MoeSettings::top_k>};
-  Integer shared_experts{*this,
-                         "shared_experts",
-                         "",
-                         "0",
-                         within(0, 1 << 16),
-                         "Experts that every token uses besides; deepseek_moe only.",
-                         of_moe<&model::MoeSettings::shared_experts>};
-  Integer expert_feed_forward{*this,
-                              "expert_feed_forward",
-                              "",
-                              "0",
-                              within(0, 1 << 28),
-                              "Width inside one expert; 0: model.feed_forward.",
-                              of_moe<&model::MoeSettings::expert_feed_forward>};
-  Integer dense_layers{
-      *this,
-      "dense_layers",
-      "",
-      "0",
-      within(0, 1e5),
-      "First layers that have an ordinary MLP; deepseek_moe and qwen3_moe only.",
-      of_moe<&model::MoeSettings::dense_layers>};
-  Choice<kernels::RouterScore> router{
-      *this,
-      "router",
-      "\"softmax\"",
-      {{"softmax", kernels::RouterScore::softmax},
-       {"sigmoid", kernels::RouterScore::sigmoid}},
-      "How a router's logits become scores; sigmoid for deepseek_moe only.",
-      of_moe<&model::MoeSettings::router>};
-  Boolean normalise{*this, "normalise", "true",
-                    "Make the weights of a token's experts sum to model.moe.scaling.",
-                    of_moe<&model::MoeSettings::normalise>};
-  Real scaling{*this,
-               "scaling",
-               "",
-               "1.0",
-               above(0, 1e6),
-               "Factor of the weights of a token's experts.",
-               of_moe<&model::MoeSettings::scaling>};
-  Real capacity_factor{
-      *this,
-      "capacity_factor",
-      "",
-      "0.0",
-      within(0, 1e6),
-      "An expert takes at most this times its even share of a sequence's tokens, "
-      "later ones pass it by; 0: it takes all.",
-      of_moe<&model::MoeSettings::capacity_factor>};
-  Real aux_loss{*this,
-                "aux_loss",
-                "",
-                "0.0",
-                within(0, 1e3),
-                "Weight of the balance loss of each sequence.",
-                of_moe<&model::MoeSettings::aux_loss>};
-  Real z_loss{*this,
-              "z_loss",
-              "",
-              "0.0",
-              within(0, 1e3),
-              "Weight of the square of the routers' log-sum-exp.",
-              of_moe<&model::MoeSettings::z_loss>};
-  Boolean choice_bias{
-      *this, "choice_bias", "false",
-      "Add a bias to the scores when experts are chosen; deepseek_moe only.",
-      of_moe<&model::MoeSettings::choice_bias>};
-  Real bias_update_rate{*this,
-                        "bias_update_rate",
-                        "",
-                        "0.0",
-                        within(0, 1e3),
-                        "How much that bias moves towards an even load after each step.",
-                        of_moe<&model::MoeSettings::bias_update_rate>};
-};
-
 namespace key {
 inline constexpr ModelKeys model;
-inline constexpr RopeKeys rope;
-inline constexpr MoeKeys moe;
 }  // namespace key
 
 }  // namespace trireme::config

@@ -52,8 +52,9 @@ struct RunKeys : Section {
   Boolean cuda_graphs{
       *this, "cuda_graphs", "false",
       "Record the kernels of a microbatch once and launch them as CUDA graphs: "
-      "gains where kernels are short. On data and pipeline ranks; not with experts, "
-      "sharded gradients or weights, or histories of FP8 scales.",
+      "gains where kernels are short. Tensor and context ranks need comm.backend = "
+      "\"nccl\"; not with experts, sharded gradients or weights, or histories of FP8 "
+      "scales.",
       sets<&RunConfig::run, &RunSettings::cuda_graphs>};
   Boolean gemm_search{
       *this, "gemm_search", "false",
@@ -95,17 +96,58 @@ struct DataKeys : Section {
       "\"bytes\"",
       {{"bytes", io::SourceKind::bytes},
        {"tokens", io::SourceKind::tokens},
+       {"megatron", io::SourceKind::megatron},
+       {"llmc", io::SourceKind::llmc},
+       {"text", io::SourceKind::text},
+       {"blend", io::SourceKind::blend},
        {"synthetic", io::SourceKind::synthetic}},
-      "bytes: files as they are; tokens: HDF5 files with a dataset tokens; "
-      "synthetic: a Markov chain of known entropy."};
+      "bytes: files as they are; tokens: HDF5 files with a dataset tokens; megatron: "
+      "pairs "
+      ".bin and .idx of Megatron-LM; llmc: token files of llm.c; text: text files and "
+      "JSON lines, tokenized at the start; blend: those of data.blend; synthetic: a "
+      "Markov chain of known entropy."};
   Strings paths{
       *this, "paths", "[]",
       "Files to train on, or globs such as docs/*.md; relative ones are relative "
       "to the current directory; empty for synthetic."};
   Strings validation_paths{*this, "validation_paths", "[]",
                            "Files to validate on, as data.paths; empty for synthetic."};
-  String tokenizer{*this, "tokenizer", "\"\"", "",
-                   "Tokenizer of text files; not available yet: leave it empty."};
+  Strings blend{
+      *this, "blend", "[]",
+      "Parts of a blend, each a weight, a kind of source and a file or glob: "
+      "[\"0.7 tokens web/*.h5\", \"0.3 megatron code/*.bin\"]. Each part has epochs and "
+      "an order of its own; turns are those of Megatron-LM."};
+  Choice<std::optional<io::SourceKind>> validation_source{
+      *this,
+      "validation_source",
+      "\"auto\"",
+      {{"auto", std::nullopt},
+       {"bytes", io::SourceKind::bytes},
+       {"tokens", io::SourceKind::tokens},
+       {"megatron", io::SourceKind::megatron},
+       {"llmc", io::SourceKind::llmc},
+       {"text", io::SourceKind::text}},
+      "Kind of data.validation_paths; auto: as data.source, but tokens for a blend."};
+  Choice<io::Packing> packing{
+      *this,
+      "packing",
+      "\"none\"",
+      {{"none", io::Packing::none}, {"concatenate", io::Packing::concatenate}},
+      "none: a sample is one text, across the ends of documents; concatenate: each of "
+      "its "
+      "documents counts positions from 0, sees only itself, and ends without a target."};
+  Integer end_token{*this,
+                    "end_token",
+                    "",
+                    "-1",
+                    within(-1, 0x1p31 - 1),
+                    "The token that ends documents, for data.packing; -1: what token "
+                    "files, the tokenizer or bytes say."};
+  String tokenizer{
+      *this, "tokenizer", "\"\"", "",
+      "Tokenizer of text: a tokenizer.json, a SentencePiece .model, a .tiktoken file or "
+      "a "
+      "folder with one. With token files: they must have been made by it, if they say."};
 };
 
 struct AttentionKeys : Section {

@@ -37,6 +37,7 @@ class Rules : public RuleCheck {
 
   void run_rules();
   void data_rules();
+  void blend_rules();
   void batch_rules();
   void size_rules();
   void graph_rules();
@@ -44,9 +45,13 @@ class Rules : public RuleCheck {
   void model_rules();
   void head_rules();
   void rope_rules();
+  void rope_layer_rules();
+  void longrope_rules();
   void window_rules();
   void expert_rules();
   void expert_key_rules();
+  void expert_group_rules();
+  void latent_rules();
   void expert_mesh_rules();
   void tensor_rules();
   void tensor_chunk_rules();

@@ -70,12 +70,14 @@ void Rules::graph_rules() {
 void Rules::graph_mesh_rules() {
   const std::string graphs = show(key::run.cuda_graphs);
   const auto& mesh = config_.parallel.mesh;
+  const bool records = config_.run.backend == comm::Backend::nccl;
   const auto axis = [&](const io::DeckKey& key, int ranks) {
-    rule({key::run.cuda_graphs, key}, ranks == 1, graphs, " with ", key,
-         ", whose ranks send messages inside a microbatch, which are not "
-         "recorded",
-         [&] {
-           return advise({{key, {"1"}}, without()});
+    rule({key::run.cuda_graphs, key, key::comm.backend}, ranks == 1 || records, graphs,
+         " with ", key,
+         ", whose ranks send messages inside a microbatch, which only NCCL can record, "
+         "but ",
+         key::comm.backend, " may take MPI", [&] {
+           return advise({{key::comm.backend, {"\"nccl\""}}, {key, {"1"}}, without()});
          });
   };
   axis(key::parallel.tensor, mesh.tensor);

@@ -40,12 +40,69 @@ void Rules::head_rules() {
               ", whose heads share out model.hidden: remove it");
 }
 
+// Which heads turn, and how much of them.
+void Rules::rope_layer_rules() {
+  const auto& m = config_.model;
+  const bool learned = !m.rotary();
+  for (const io::DeckKey& each : {KeyRef(key::rope.width), KeyRef(key::rope.layers)})
+    meaningless(each, key::model.architecture, learned,
+                ", whose positions are learned: remove it");
+  rule(
+      {key::rope.width, key::model.head_width, key::model.hidden, key::model.heads},
+      [&] {
+        return m.rope_width == 0 || (m.own_head_width == 0 && m.hidden % m.heads != 0) ||
+               (m.rope_width % 2 == 0 && m.rope_width <= m.head_width());
+      },
+      key::rope.width,
+      [&] {
+        return format(
+            " must be even and at most the width of a head, {}: write an even "
+            "number, or 0 for all",
+            m.head_width());
+      });
+  rule(
+      {key::rope.layers, key::model.layers},
+      m.rope_layers.empty() || m.rope_layers.size() == static_cast<std::size_t>(m.layers),
+      key::rope.layers, " does not have as many numbers as there are layers, ",
+      key::model.layers, ": write 1 or 0 for each layer");
+  meaningless(key::rope.sliding_theta, key::model.window, m.window == 0,
+              ": remove it, or write how many positions the layers with a window see");
+}
+
+// Of longrope, which has a divisor for each pair.
+void Rules::longrope_rules() {
+  const auto& m = config_.model;
+  const auto& rope = m.rope_scaling;
+  const bool longrope = rope.kind == kernels::RopeScalingKind::longrope;
+  const auto lists = [&](const io::DeckKey& key, const std::vector<double>& divisors) {
+    meaningless(key, key::rope.scaling, !longrope, ", which does not use it: remove it");
+    rule(
+        {key, key::rope.scaling, key::rope.width, key::model.head_width,
+         key::model.hidden, key::model.heads},
+        [&] {
+          const bool sized = m.own_head_width > 0 || m.hidden % m.heads == 0;
+          return !longrope || !sized ||
+                 static_cast<std::int64_t>(divisors.size()) == m.rotary_width() / 2;
+        },
+        key,
+        [&] {
+          return format(
+              " has {} numbers, and {} pairs of each head turn: write one for "
+              "each pair",
+              divisors.size(), m.rotary_width() / 2);
+        });
+  };
+  lists(key::rope.short_divisors, rope.short_divisors);
+  lists(key::rope.long_divisors, rope.long_divisors);
+}
+
 void Rules::rope_rules() {
   using kernels::RopeScalingKind;
   const auto& m = config_.model;
   const auto& rope = m.rope_scaling;
   const bool llama3 = rope.kind == RopeScalingKind::llama3;
   const bool yarn = rope.kind == RopeScalingKind::yarn;
+  const bool bounded = llama3 || yarn || rope.kind == RopeScalingKind::longrope;
   meaningless(key::rope.scaling, key::model.architecture,
               m.row().positions != model::Positions::rotary,
               ", whose positions are learned: remove it");
@@ -60,14 +117,16 @@ void Rules::rope_rules() {
        {KeyRef(key::rope.fast_turns), KeyRef(key::rope.slow_turns),
         KeyRef(key::rope.whole_pairs)})
     meaningless(each, key::rope.scaling, !yarn, ", which does not use it: remove it");
-  meaningless(key::rope.original, key::rope.scaling, !llama3 && !yarn,
+  meaningless(key::rope.original, key::rope.scaling, !bounded,
               ", which does not use it: remove it");
-  rule({key::rope.scaling, key::rope.original}, !(llama3 || yarn) || rope.original > 0,
+  rule({key::rope.scaling, key::rope.original}, !bounded || rope.original > 0,
        key::rope.scaling, " with ", key::rope.original,
        ": write how many positions the model had before");
   rule({key::rope.low_turns, key::rope.high_turns}, !llama3 || rope.low < rope.high,
        key::rope.low_turns, " is not less than ", key::rope.high_turns,
        ": pairs between the two are divided in part; write a larger high_turns");
+  rope_layer_rules();
+  longrope_rules();
 }
 
 void Rules::window_rules() {
@@ -88,18 +147,58 @@ void Rules::window_rules() {
        " has another word than \"full_attention\" and \"sliding_attention\"");
 }
 
+void Rules::latent_rules() {
+  const auto& m = config_.model;
+  const auto& latent = m.attention.latent;
+  const bool has_latent = m.row().latent;
+  for (const io::DeckKey& each :
+       {KeyRef(key::latent.width), KeyRef(key::latent.query_width),
+        KeyRef(key::latent.value_width), KeyRef(key::latent.score_factor)})
+    meaningless(each, key::model.architecture, !has_latent,
+                ", which has no latent attention: remove it");
+  rule({key::latent.width, key::model.architecture}, !has_latent || latent.width > 0,
+       key::model.architecture, " with ", key::latent.width,
+       ": write the width of the vector that keys and values are made of");
+  rule({key::rope.width, key::model.head_width, key::model.architecture},
+       !has_latent || (m.rope_width > 0 && m.rope_width < m.head_width()),
+       key::rope.width, " with ", key::model.head_width,
+       ": write how many of a head's numbers turn, fewer than all");
+  rule({key::model.architecture, key::precision.compute},
+       !has_latent || !config_.precision.recipe.fp8(), key::model.architecture, " with ",
+       key::precision.compute,
+       ": latent attention has no products in FP8 yet; write precision.compute = "
+       "\"bf16\"");
+  rule({key::latent.value_width, key::model.head_width},
+       !has_latent || m.value_width() <= m.head_width(), key::latent.value_width,
+       " is more than ", key::model.head_width, ": values are no wider than keys");
+}
+
 void Rules::model_rules() {
   const auto& m = config_.model;
   const bool rotary = m.row().positions == model::Positions::rotary;
   head_rules();
   rope_rules();
   window_rules();
+  latent_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
+  meaningless(key::model.attention_bias, key::model.architecture,
+              !m.row().free_qkv_bias && !m.row().free_output_bias, ": remove it");
   rule({key::model.activation, key::model.architecture},
        !m.gated() || !m.row().names.gate.empty(), key::model.activation,
        " has a gate, and ", key::model.architecture,
        " has no tensor for it: write model.activation = \"auto\"");
+  for (const io::DeckKey& each :
+       {KeyRef(key::model.query_scalar), KeyRef(key::model.attention_cap)})
+    meaningless(each, key::model.architecture, m.row().latent,
+                ", whose latent attention has a scale of its own: remove it");
+  rule({key::model.attention_cap, key::attention.library},
+       m.attention.cap == 0 || config_.run.attention != AttentionChoice::cudnn,
+       key::attention.library, " has no caps here, but ", key::model.attention_cap,
+       ": write attention.library = \"auto\"");
+  meaningless(key::model.qk_norm, key::model.architecture, !m.row().free_qk_norm,
+              ": remove it");
+  meaningless(key::model.mlp_bias, key::model.activation, !m.gated(), ": remove it");
   rule({key::model.vocabulary, key::data.source},
        m.vocabulary > 0 || config_.data.kind == io::SourceKind::bytes,
        "model.vocabulary must be given with ", key::data.source,
@@ -131,6 +230,7 @@ void Rules::expert_rules() {
                         {key::moe.experts, {std::to_string(moe.top_k)}}});
        });
   expert_key_rules();
+  expert_group_rules();
   rule({key::moe.bias_update_rate, key::moe.choice_bias},
        moe.bias_update_rate == 0 || moe.choice_bias, key::moe.bias_update_rate,
        " moves a bias that ", key::moe.choice_bias,
@@ -147,6 +247,22 @@ void Rules::expert_rules() {
   expert_mesh_rules();
 }
 
+void Rules::expert_group_rules() {
+  const auto& moe = config_.model.moe;
+  const auto& groups = moe.groups;
+  divides({key::moe.groups, groups.groups}, {key::moe.experts, moe.experts}, Mend::part);
+  rule({key::moe.groups_used, key::moe.groups},
+       groups.groups == 1 || groups.used <= groups.groups, key::moe.groups_used,
+       " is more than ", key::moe.groups,
+       [&] { return format(": write model.moe.groups_used = {}", groups.groups); });
+  rule({key::moe.top_k, key::moe.groups_used, key::moe.groups},
+       groups.groups == 1 || moe.top_k <= groups.used * (moe.experts / groups.groups),
+       key::moe.top_k, " is more than the experts of ", key::moe.groups_used, " of ",
+       key::moe.groups, ": write a smaller top_k, or more groups_used");
+  meaningless(key::moe.groups_used, key::moe.groups, groups.groups == 1, ": remove it");
+  meaningless(key::moe.group_counts, key::moe.groups, groups.groups == 1, ": remove it");
+}
+
 // Keys that an architecture does not have must keep their defaults.
 void Rules::expert_key_rules() {
   const bool is_moe = config_.model.has_experts();
@@ -161,9 +277,16 @@ void Rules::expert_key_rules() {
     meaningless(key, key::model.architecture, !row.free_router, ": remove it");
   };
   of_moe(key::moe.top_k);
-  of_free_router(key::moe.shared_experts);
+  const auto of_shared = [&](const io::DeckKey& key) {
+    meaningless(key, key::model.architecture, row.names.shared.empty(), ": remove it");
+  };
+  of_shared(key::moe.shared_experts);
+  of_shared(key::moe.shared_feed_forward);
   of_moe(key::moe.expert_feed_forward);
   of_free(key::moe.dense_layers);
+  of_free(key::moe.mlp_layers);
+  of_free(key::moe.every);
+  of_free_router(key::moe.groups);
   of_free_router(key::moe.router);
   of_free(key::moe.normalise);
   of_free_router(key::moe.scaling);

@@ -157,6 +157,7 @@ void Rules::fp8_size_rules() {
         return must_be(show(key::model.feed_forward, m.feed_forward), of) +
                advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
+  if (m.row().latent) return;
   if (m.has_experts()) fp8_expert_rules(multiple);
   rule(
       {key::model.heads, key::model.kv_heads, key::model.hidden, key::parallel.tensor},
@@ -204,7 +205,7 @@ void Rules::fp8_expert_rules(std::int64_t multiple) {
        key::precision.compute},
       [&] {
         return splits(m.expert_width(), parts, multiple) &&
-               splits(m.moe.shared_experts * m.expert_width(), parts, multiple);
+               splits(m.shared_width(), parts, multiple);
       },
       [&] {
         return must_be(show(key::moe.expert_feed_forward, m.expert_width()),

@@ -53,20 +53,66 @@ void Rules::run_rules() {
 
 void Rules::data_rules() {
   const bool synthetic = config_.data.kind == io::SourceKind::synthetic;
+  const bool blend = config_.data.kind == io::SourceKind::blend;
   const bool files = !synthetic;
-  rule({key::data.paths, key::data.source}, !files || !config_.data.paths.empty(),
-       key::data.source,
+  rule({key::data.paths, key::data.source},
+       !files || blend || !config_.data.paths.empty(), key::data.source,
        " needs files: write data.paths = [\"FILE\"], or data.source = "
        "\"synthetic\"");
   for (const io::DeckKey& paths :
        {KeyRef(key::data.paths), KeyRef(key::data.validation_paths)})
     meaningless(paths, key::data.source, synthetic,
                 ": remove it, or write data.source = \"bytes\"");
+  meaningless(key::data.validation_source, key::data.source, synthetic,
+              ": remove it, or write data.source = \"bytes\"");
+  meaningless(key::data.paths, key::data.source, blend,
+              ", whose paths stand in data.blend: remove it");
+  meaningless(key::data.blend, key::data.source, !blend,
+              ": remove it, or write data.source = \"blend\"");
+  if (blend) blend_rules();
+  const bool packed = config_.data.packing != io::Packing::none;
+  meaningless(key::data.packing, key::data.source, synthetic,
+              ", which has no documents: remove it");
+  meaningless(key::data.end_token, key::data.packing, !packed, ": remove it");
+  rule({key::data.end_token, key::model.vocabulary},
+       config_.data.end_token < config_.model.vocabulary, key::data.end_token,
+       " lies outside ", key::model.vocabulary, ": write a token of the vocabulary");
+  rule({key::attention.library, key::data.packing},
+       !packed || config_.run.attention != AttentionChoice::cudnn, key::attention.library,
+       " has no documents here, but ", key::data.packing,
+       ": write attention.library = \"auto\"");
+  meaningless(key::data.tokenizer, key::data.source,
+              synthetic || config_.data.kind == io::SourceKind::bytes,
+              ", which has no words to cut: remove it");
+  bool text = config_.data.kind == io::SourceKind::text ||
+              (config_.validation.kind == io::SourceKind::text &&
+               !config_.validation.paths.empty());
+  for (const io::BlendPart& part : config_.data.blend)
+    text = text || (blend && part.kind == io::SourceKind::text);
+  rule({key::data.tokenizer, key::data.source}, !text || !config_.data.tokenizer.empty(),
+       key::data.source,
+       " with text needs a tokenizer: write data.tokenizer = \"tokenizer.json\"");
   rule({key::metrics.validate_every, key::data.validation_paths, key::data.source},
        config_.metrics.validate_every == 0 || !files || !config_.validation.paths.empty(),
        key::metrics.validate_every, " needs files, but ", key::data.validation_paths,
        ": write data.validation_paths = [\"FILE\"], or metrics.validate_every = "
        "0");
+}
+
+void Rules::blend_rules() {
+  const std::vector<std::string> parts = deck_[key::data.blend];
+  rule({key::data.blend, key::data.source}, !parts.empty(), key::data.source,
+       " needs its parts: write data.blend = [\"0.7 tokens a.h5\", \"0.3 tokens b.h5\"]");
+  if (quiet_) return;
+  for (const std::string& part : parts) {
+    std::string wrong;
+    try {
+      io::parse_blend_part(part);
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+    rule({key::data.blend}, wrong.empty(), "data.blend: ", wrong);
+  }
 }
 
 void Rules::batch_rules() {

@@ -35,6 +35,21 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
                              const Strings& paths) {
   io::SourceConfig source{deck[key::data.source], deck[paths], config.model.sequence,
                           config.model.vocabulary, config.run.seed};
+  if (&paths == &key::data.validation_paths) {
+    const bool blend = source.kind == io::SourceKind::blend;
+    source.kind = deck[key::data.validation_source].value_or(
+        blend ? io::SourceKind::tokens : source.kind);
+  } else {
+    for (const std::string& part : deck[key::data.blend]) {
+      try {
+        source.blend.push_back(io::parse_blend_part(part));
+      } catch (const Error&) {  // a rule says what is wrong with it
+      }
+    }
+  }
+  source.tokenizer = deck[key::data.tokenizer];
+  source.packing = deck[key::data.packing];
+  source.end_token = deck[key::data.end_token];
   if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
   return source;

@@ -36,7 +36,7 @@ class Section {
 
  private:
   std::string_view name_;
-  std::array<Row, 24> rows_{};
+  std::array<Row, 32> rows_{};
   std::size_t count_ = 0;
 };
 

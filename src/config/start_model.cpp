@@ -41,6 +41,12 @@ class Lines {
       list += format("{}\"{}\"", list.empty() ? "" : ", ", word);
     add(key, "[" + list + "]");
   }
+  void add(const io::DeckKey& key, const std::vector<std::int64_t>& numbers) {
+    std::string list;
+    for (const std::int64_t number : numbers)
+      list += format("{}{}", list.empty() ? "" : ", ", number);
+    add(key, "[" + list + "]");
+  }
   void add_flag(const io::DeckKey& key, bool value) {
     add(key, std::string(value ? "true" : "false"));
   }
@@ -50,7 +56,22 @@ class Lines {
   std::vector<std::string> all_;
 };
 
-void add_rope(const kernels::RopeScaling& rope, Lines& lines) {
+template <class T>
+std::string list_text(const std::vector<T>& values) {
+  std::string list;
+  for (const T value : values) {
+    if (!list.empty()) list += ", ";
+    if constexpr (std::is_floating_point_v<T>) {
+      list += io::toml_real(value);
+    } else {
+      list += std::to_string(value);
+    }
+  }
+  return "[" + list + "]";
+}
+
+void add_rope(const model::ModelConfig& m, Lines& lines) {
+  const kernels::RopeScaling& rope = m.rope_scaling;
   lines.add(key::rope.scaling, word_for(key::rope.scaling, rope.kind));
   lines.add(key::rope.factor, rope.factor);
   lines.add(key::rope.low_turns, rope.low);
@@ -60,6 +81,11 @@ void add_rope(const kernels::RopeScaling& rope, Lines& lines) {
   lines.add(key::rope.slow_turns, rope.slow);
   lines.add_flag(key::rope.whole_pairs, rope.whole_pairs);
   lines.add(key::rope.attention_factor, rope.attention_factor);
+  lines.add(key::rope.short_divisors, list_text(rope.short_divisors));
+  lines.add(key::rope.long_divisors, list_text(rope.long_divisors));
+  lines.add(key::rope.width, m.rope_width);
+  lines.add(key::rope.layers, list_text(m.rope_layers));
+  lines.add(key::rope.sliding_theta, m.sliding_rope_theta);
 }
 
 void add_experts(const model::MoeSettings& moe, Lines& lines) {
@@ -67,8 +93,14 @@ void add_experts(const model::MoeSettings& moe, Lines& lines) {
   lines.add(key::moe.top_k, moe.top_k);
   lines.add(key::moe.shared_experts, moe.shared_experts);
   lines.add(key::moe.expert_feed_forward, moe.expert_feed_forward);
+  lines.add(key::moe.shared_feed_forward, moe.shared_feed_forward);
   lines.add(key::moe.dense_layers, moe.dense_layers);
+  lines.add(key::moe.mlp_layers, moe.mlp_layers);
+  lines.add(key::moe.every, moe.every);
   lines.add(key::moe.router, word_for(key::moe.router, moe.router));
+  lines.add(key::moe.groups, moe.groups.groups);
+  lines.add(key::moe.groups_used, moe.groups.used);
+  lines.add(key::moe.group_counts, moe.groups.counted);
   lines.add_flag(key::moe.normalise, moe.normalise);
   lines.add(key::moe.scaling, moe.scaling);
   lines.add(key::moe.capacity_factor, moe.capacity_factor);
@@ -116,13 +148,22 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.sequence, m.sequence);
   lines.add(key::model.window, m.window);
   lines.add(key::model.layer_types, m.layer_types);
+  lines.add_flag(key::model.attention_bias, m.attention.bias);
   const bool rotary = m.row().positions == model::Positions::rotary;
   if (rotary) lines.add(key::model.rope_theta, m.rope_theta);
   lines.add(key::model.norm_eps, m.norm_eps);
   lines.add_flag(key::model.tie_embeddings, m.tie_embeddings);
   lines.add(key::model.initializer_range, m.initializer_range);
+  lines.add(key::model.query_scalar, m.attention.query_scalar);
+  lines.add(key::model.attention_cap, m.attention.cap);
+  lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
+  lines.add_flag(key::model.mlp_bias, m.mlp_bias);
   lines.add(key::model.logit_cap, m.logit_cap);
-  if (rotary) add_rope(m.rope_scaling, lines);
+  if (rotary) add_rope(m, lines);
+  lines.add(key::latent.width, m.attention.latent.width);
+  lines.add(key::latent.query_width, m.attention.latent.query_width);
+  lines.add(key::latent.value_width, m.attention.latent.value_width);
+  lines.add(key::latent.score_factor, m.attention.latent.score_factor);
   if (m.has_experts()) add_experts(m.moe, lines);
   return lines.take();
 }

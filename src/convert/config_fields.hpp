@@ -44,7 +44,7 @@ class ConfigFields {
     return number;
   }
   bool flag(std::string_view key, bool fallback) const {
-    if (!has(key)) return fallback;
+    if (key.empty() || !has(key)) return fallback;
     if (!value(key).is_boolean()) field(key).wrong("true or false");
     return value(key).get<bool>();
   }

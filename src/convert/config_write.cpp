@@ -3,7 +3,9 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "convert/expert_config.hpp"
 #include "convert/folder_config.hpp"
+#include "convert/latent_config.hpp"
 #include "convert/rope_config.hpp"
 #include "convert/window_config.hpp"
 #include "io/json_fields.hpp"
@@ -39,23 +41,40 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.positions, m.sequence);
   put(json, keys.norm_eps, m.norm_eps);
   put(json, keys.activation, std::string(row.activation));
-  if (m.has_experts()) {
-    // An own width of experts may be the class's only width.
-    if (keys.expert_feed_forward.empty())
-      put(json, keys.feed_forward, m.expert_width());
-    else
-      put(json, keys.expert_feed_forward, m.expert_width());
-    put(json, keys.normalise, m.moe.normalise);
-    json.erase(std::string(keys.experts_too));
-    put(json, keys.experts, m.moe.experts);
-    put(json, keys.top_k, m.moe.top_k);
-  }
+  put(json, keys.qk_norm, m.attention.qk_norm);
+  put(json, keys.mlp_bias, m.mlp_bias);
+  const auto put_cap = [&](std::string_view key, double cap) {
+    put(json, key, cap > 0 ? Json(cap) : Json());
+  };
+  put_cap(keys.logit_cap, m.logit_cap);
+  put_cap(keys.attention_cap, m.attention.cap);
+  put(json, keys.query_scalar,
+      m.attention.query_scalar > 0 ? m.attention.query_scalar
+                                   : static_cast<double>(m.head_width()));
+  if (m.row().latent) write_latent(m, row, json);
+  if (m.has_experts()) write_experts(m, row, json);
   json["vocab_size"] = m.vocabulary;
   json["initializer_range"] = m.initializer_range;
   json["tie_word_embeddings"] = m.tie_embeddings;
+  put(json, keys.attention_bias, m.attention.bias);
   write_window(m, row, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
+}
+
+// The keys of a model that not every class of its architecture has, for messages.
+std::string special_keys(const ModelConfig& m) {
+  std::string keys;
+  const auto add = [&](bool is_set, std::string_view key) {
+    if (is_set) keys += format("{} {}", keys.empty() ? " with" : " and", key);
+  };
+  add(m.window > 0, "model.window");
+  add(m.attention.bias, "model.attention_bias");
+  add(m.rope_width > 0, "model.rope.width");
+  add(!m.rope_layers.empty(), "model.rope.layers");
+  add(m.sliding_rope_theta > 0, "model.rope.sliding_theta");
+  add(m.rope_scaling.kind != kernels::RopeScalingKind::none, "model.rope.scaling");
+  return keys;
 }
 
 // What a family's class cannot say of a model.
@@ -64,41 +83,54 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
       row != nullptr, Status::bad_content,
       "model.architecture = \"{}\"{} has no class in transformers: it cannot be written "
       "as a Hugging Face folder",
-      m.row().name, m.window > 0 ? " with model.window" : "");
+      m.row().name, special_keys(m));
   require(
       m.activation() == m.row().activation, Status::bad_content,
       "model.activation = \"{}\" is not that of {}, whose class has {} only: the model "
       "cannot be written as a Hugging Face folder",
       kernels::row_of(m.activation()).name, m.row().name, row->activation);
-  require(row->keys.head_width.size() > 0 || m.own_head_width == 0 ||
+  require(m.row().latent || row->keys.head_width.size() > 0 || m.own_head_width == 0 ||
               m.own_head_width * m.heads == m.hidden,
           Status::bad_content, "model.head_width = {} cannot be written for {}",
           m.own_head_width, row->model_type);
-  require(m.logit_cap == 0, Status::bad_content,
+  const auto& keys = row->keys;
+  require((m.attention.cap == 0 || !keys.attention_cap.empty()) &&
+              (m.attention.query_scalar == 0 || !keys.query_scalar.empty()),
+          Status::bad_content,
+          "model.attention_cap = {} and model.query_scalar = {} are unknown to {}: the "
+          "model cannot be written as a Hugging Face folder",
+          m.attention.cap, m.attention.query_scalar, row->class_name);
+  require(m.logit_cap == 0 || !row->keys.logit_cap.empty(), Status::bad_content,
           "model.logit_cap = {} is unknown to {}: the model cannot be written as a "
           "Hugging Face folder",
           m.logit_cap, row->class_name);
-  require(m.moe.dense_layers == 0, Status::bad_content,
-          "model.moe.dense_layers = {} cannot be written for {}", m.moe.dense_layers,
-          row->model_type);
-  require(m.moe.capacity_factor == 0, Status::bad_content,
-          "model.moe.capacity_factor = {} drops tokens, which transformers does not",
-          m.moe.capacity_factor);
+  require(
+      !m.mlp_bias || !row->keys.mlp_bias.empty(), Status::bad_content,
+      "model.mlp_bias is unknown to {}: the model cannot be written as a Hugging Face "
+      "folder",
+      row->class_name);
+  require(m.attention.latent.score_factor == 1 || m.rope_scaling.factor > 1,
+          Status::bad_content,
+          "model.latent.score_factor = {} cannot be written without model.rope.factor",
+          m.attention.latent.score_factor);
+  if (m.has_experts()) require_expressible_experts(m, *row);
 }
 
 // Whether two models are the same function of tokens, however long their sequences.
 bool same_model(const ModelConfig& a, const ModelConfig& b) {
-  const bool same_experts =
-      !a.has_experts() ||
-      (a.moe.experts == b.moe.experts && a.moe.top_k == b.moe.top_k &&
-       a.moe.normalise == b.moe.normalise && a.expert_width() == b.expert_width());
   return a.architecture == b.architecture && a.layers == b.layers &&
          a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads &&
          a.head_width() == b.head_width() && a.feed_forward == b.feed_forward &&
          a.vocabulary == b.vocabulary && a.norm_eps == b.norm_eps &&
          a.tie_embeddings == b.tie_embeddings && a.logit_cap == b.logit_cap &&
          a.window == b.window && a.layer_types == b.layer_types &&
-         a.rope_theta == b.rope_theta && a.rope_scaling == b.rope_scaling && same_experts;
+         a.attention.bias == b.attention.bias && a.rope_theta == b.rope_theta &&
+         a.rope_scaling == b.rope_scaling && a.rope_width == b.rope_width &&
+         a.sliding_rope_theta == b.sliding_rope_theta && a.rope_layers == b.rope_layers &&
+         a.attention.cap == b.attention.cap &&
+         a.attention.query_scalar == b.attention.query_scalar &&
+         a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
+         same_latent(a, b) && same_experts(a, b);
 }
 
 }  // namespace
@@ -112,15 +144,15 @@ std::string folder_config_text(const ModelConfig& m, DType dtype,
   if (!kept.empty()) {
     const FolderConfig before = parse_folder_config(kept, "the kept config.json");
     json = Json::parse(kept);
-    if (before.model.architecture == m.architecture && can_say_window(*before.row, m))
-      row = before.row;
+    if (can_say(*before.row, m)) row = before.row;
     is_kept = same_model(before.model, m) && m.sequence <= before.model.sequence;
   }
   if (!is_kept) {
     json["architectures"] = {row->class_name};
     json["model_type"] = row->model_type;
     write_sizes(m, *row, json);
-    if (m.row().positions == model::Positions::rotary) write_rope(m, json);
+    if (m.rotary()) write_rope(m, *row, json);
+    if (m.row().latent) write_latent(m, *row, json);
   }
   const auto names_type = [&](const char* key) {
     return !json.contains(key) || json[key] == dtype_text(dtype);

@@ -6,6 +6,8 @@
 #include <array>
 
 #include "convert/config_fields.hpp"
+#include "convert/expert_config.hpp"
+#include "convert/latent_config.hpp"
 #include "convert/rope_config.hpp"
 #include "convert/window_config.hpp"
 #include "io/json_members.hpp"
@@ -93,6 +95,13 @@ std::optional<DType> read_dtype(const ConfigFields& fields) {
   fields.refuse(key, "is no type of weights that this program has");
 }
 
+// Null or 0: none.
+double read_cap(const ConfigFields& fields, std::string_view key, double fallback) {
+  if (key.empty() || (fields.is_given(key) && !fields.has(key))) return 0;
+  if (fields.has(key) && fields.value(key) == 0) return 0;
+  return fields.real(key, fallback, 0, 1e6);
+}
+
 void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfig& m) {
   const auto& keys = row.keys;
   const auto& d = row.defaults;
@@ -119,17 +128,12 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
       keys.feed_forward, d.feed_forward > 0 ? d.feed_forward : 4 * m.hidden, 1, 1 << 28);
   m.vocabulary = fields.integer("vocab_size", d.vocabulary, 1, INT32_MAX);
   m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
-  if (!m.has_experts()) return;
-  const std::string_view count =
-      fields.has(keys.experts) ? keys.experts : keys.experts_too;
-  m.moe.experts = fields.integer(count, d.experts, 1, 1 << 20);
-  m.moe.top_k = fields.integer(keys.top_k, d.top_k, 1, 1 << 20);
-  m.moe.expert_feed_forward =
-      fields.integer(keys.expert_feed_forward, d.expert_feed_forward, 1, 1 << 28);
-  m.moe.normalise = keys.normalise.empty() || fields.flag(keys.normalise, false);
-  require(m.moe.top_k <= m.moe.experts, Status::bad_content,
-          "{}: '{}' = {} is more than '{}' = {}", fields.source(), keys.top_k,
-          m.moe.top_k, count, m.moe.experts);
+  if (!keys.qk_norm.empty()) m.attention.qk_norm = fields.flag(keys.qk_norm, false);
+  if (!keys.mlp_bias.empty()) m.mlp_bias = fields.flag(keys.mlp_bias, false);
+  m.logit_cap = read_cap(fields, keys.logit_cap, d.logit_cap);
+  m.attention.cap = read_cap(fields, keys.attention_cap, d.attention_cap);
+  m.attention.query_scalar = fields.real(keys.query_scalar, d.query_scalar, 0, 1e9);
+  if (m.has_experts()) read_experts(fields, row, m);
 }
 
 }  // namespace
@@ -143,17 +147,19 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
   const HuggingFaceRow& row = *config.row;
   check_neutral(fields, row);
   ModelConfig& m = config.model;
-  m.architecture = row.architecture;
+  m.architecture = model::architecture_named(row.architecture);
   read_sizes(fields, row, m);
+  m.attention.bias = fields.flag(row.keys.attention_bias, false);
   m.norm_eps = fields.real(row.keys.norm_eps, row.defaults.norm_eps, 0, 1);
   m.initializer_range = fields.real("initializer_range", 0.02, 0, 10);
   m.tie_embeddings = fields.flag("tie_word_embeddings", row.defaults.tied);
   if (m.row().positions == model::Positions::rotary) {
-    require(m.head_width() % 2 == 0, Status::bad_content,
+    require(m.row().latent || m.head_width() % 2 == 0, Status::bad_content,
             "{}: heads have the width {}, and rotary positions need an even one", source,
             m.head_width());
-    read_rope(fields, m.sequence, row.defaults.rope_theta, m);
+    read_rope(fields, row, m);
   }
+  if (m.row().latent) read_latent(fields, row, m);
   read_window(fields, row, m);
   config.dtype = read_dtype(fields);
   return config;
@@ -163,13 +169,18 @@ FolderConfig read_folder_config(const std::string& folder) {
   const Directory at = Directory::to_read(folder);
   require(at.has(config_name), Status::missing_input,
           "{}: there is no {} here, which says what the model is", folder, config_name);
-  const io::PlainFile file(at, config_name);
+  const io::PlainFile file(at, config_name, io::Links::followed);
   return parse_folder_config(file.text(most_config_bytes), file.path());
+}
+
+bool can_say(const HuggingFaceRow& row, const ModelConfig& m) {
+  return row.architecture == m.row().name && can_say_window(row, m) &&
+         can_say_rope(row, m) && (!m.attention.bias || !row.keys.attention_bias.empty());
 }
 
 const HuggingFaceRow* row_for(const ModelConfig& m) {
   for (const HuggingFaceRow& row : model::hugging_face_rows)
-    if (row.architecture == m.architecture && can_say_window(row, m)) return &row;
+    if (can_say(row, m)) return &row;
   return nullptr;
 }
 

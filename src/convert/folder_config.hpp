@@ -34,8 +34,11 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
 std::string folder_config_text(const model::ModelConfig& model, DType dtype,
                                const std::string& kept);
 
-// The family that is written for a model, by architecture and window; null: there is
-// none.
+// Whether the family's class computes such a model: its architecture, windows, biases and
+// rotary positions.
+bool can_say(const model::HuggingFaceRow& row, const model::ModelConfig& model);
+
+// The family that is written for a model: the first that can say it; null: there is none.
 const model::HuggingFaceRow* row_for(const model::ModelConfig& model);
 
 }  // namespace trireme::convert

@@ -18,7 +18,7 @@ std::vector<KeptFile> kept_files(const std::string& path) {
   names.insert(names.begin(), config_name);
   std::vector<KeptFile> files;
   for (const auto& name : names) {
-    std::string bytes = io::PlainFile(folder, name).text(most_bytes);
+    std::string bytes = io::PlainFile(folder, name, io::Links::followed).text(most_bytes);
     if (!bytes.empty()) files.push_back({name, std::move(bytes)});
   }
   return files;

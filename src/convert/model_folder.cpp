@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <set>
 
+#include "base/log.hpp"
 #include "base/memory.hpp"
 #include "io/checkpoint.hpp"
 #include "io/element_convert.hpp"
@@ -51,6 +53,16 @@ std::string shape_text(const io::SafetensorsTensor& tensor) {
 bool ends_with_any(std::string_view name, std::span<const std::string_view> ends) {
   return std::any_of(ends.begin(), ends.end(),
                      [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// Whether this is a tensor of a layer that comes after the model's.
+bool is_beyond(const model::ModelConfig& m, std::string_view name) {
+  const std::string_view layers = m.row().names.layers;
+  if (!name.starts_with(layers)) return false;
+  std::int64_t layer = 0;
+  const char* const begin = name.data() + layers.size();
+  const auto read = std::from_chars(begin, name.data() + name.size(), layer);
+  return read.ec == std::errc() && layer >= m.layers;
 }
 
 }  // namespace
@@ -99,12 +111,22 @@ void ModelFolder::match() {
     tensors_.push_back(std::move(tensor));
   }
   const std::string head = std::string(config_.model.row().names.head) + ".weight";
+  std::size_t left_out = 0;
   for (const auto& stored : files_.tensors()) {
     const std::string& name = stored.entry.name;
     const bool tied_head = config_.model.tie_embeddings && name == head;
-    if (!used.contains(name) && !tied_head && !ends_with_any(name, config_.row->buffers))
+    if (config_.row->further_layers && is_beyond(config_.model, name))
+      ++left_out;
+    else if (!used.contains(name) && !tied_head &&
+             !ends_with_any(name, config_.row->buffers))
       wrong.push_back(format("'{}' is no tensor of this model", name));
   }
+  if (wrong.empty() && left_out > 0)
+    log::info(
+        "{}: {} tensors of layers beyond the {} of the model (multi-token prediction) "
+        "are "
+        "left out",
+        path(), left_out, config_.model.layers);
   if (wrong.empty()) return;
   std::string text;
   for (std::size_t i = 0; i < std::min(wrong.size(), most_listed); ++i)
@@ -174,7 +196,8 @@ std::vector<std::string> other_files(const Directory& folder) {
                       name.ends_with(".jinja") || name.ends_with(".model") ||
                       name.ends_with(".tiktoken");
     const bool weights = name.ends_with(".index.json") || name == config_name;
-    if (text && !weights && folder.is_file(name)) names.push_back(name);
+    const bool file = folder.is_file(name) || folder.is_link(name);
+    if (text && !weights && file) names.push_back(name);
   }
   return names;
 }

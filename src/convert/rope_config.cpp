@@ -11,17 +11,24 @@ namespace {
 
 using kernels::RopeScaling;
 using kernels::RopeScalingKind;
+using model::HuggingFaceRow;
+using model::ModelConfig;
 
 constexpr double most_theta = 1e12;
-constexpr std::array<std::string_view, 16> known = {
+constexpr auto original_key = "original_max_position_embeddings",
+               part_key = "partial_rotary_factor", newer_key = "rope_parameters",
+               older_key = "rope_scaling", layers_key = "no_rope_layers",
+               interval_key = "no_rope_layer_interval";
+constexpr std::array<std::string_view, 18> known = {
     "rope_type",        "type",
     "rope_theta",       "factor",
     "low_freq_factor",  "high_freq_factor",
     "beta_fast",        "beta_slow",
     "mscale",           "mscale_all_dim",
-    "truncate",         "original_max_position_embeddings",
-    "attention_factor", "partial_rotary_factor",
-    "finetuned",        "max_position_embeddings"};
+    "truncate",         original_key,
+    "attention_factor", part_key,
+    "finetuned",        "max_position_embeddings",
+    "short_factor",     "long_factor"};
 
 struct KindName {
   std::string_view name;
@@ -33,17 +40,23 @@ constexpr std::array kinds = {KindName{"default", RopeScalingKind::none},
                               KindName{"dynamic", RopeScalingKind::none},
                               KindName{"linear", RopeScalingKind::linear},
                               KindName{"llama3", RopeScalingKind::llama3},
-                              KindName{"yarn", RopeScalingKind::yarn}};
+                              KindName{"yarn", RopeScalingKind::yarn},
+                              KindName{"longrope", RopeScalingKind::longrope}};
 
-RopeScalingKind read_kind(const ConfigFields& fields) {
+RopeScalingKind read_kind(const ConfigFields& fields, const model::RopeRule& rule) {
   const std::string_view key = fields.has("rope_type") ? "rope_type" : "type";
   const std::string name = fields.text(key, "default");
+  if (rule.longrope_only && (name == "su" || name == "yarn"))
+    return RopeScalingKind::longrope;
   const auto* const found = std::find_if(
       kinds.begin(), kinds.end(), [&](const auto& each) { return each.name == name; });
   if (found == kinds.end())
     fields.refuse(key,
                   "is no scaling of rotary positions that this program computes: it has "
-                  "default, dynamic, linear, llama3 and yarn");
+                  "default, dynamic, linear, llama3, yarn and longrope");
+  if (rule.longrope_only && found->kind != RopeScalingKind::none &&
+      found->kind != RopeScalingKind::longrope)
+    fields.refuse(key, "is not what this class computes, which has longrope only");
   return found->kind;
 }
 
@@ -60,24 +73,54 @@ double yarn_attention(const ConfigFields& fields, double factor) {
   return of(1);
 }
 
+// The same of longrope. Source: Ding et al., "LongRoPE", 2024; Abdin et al., "Phi-3",
+// 2024.
+double longrope_attention(const ConfigFields& fields, const RopeScaling& scaling) {
+  if (fields.has("attention_factor")) return fields.real("attention_factor", 1, 0, 1e3);
+  if (scaling.factor <= 1) return 1;
+  return std::sqrt(1 + std::log(scaling.factor) / std::log(scaling.original));
+}
+
+std::vector<double> read_divisors(const ConfigFields& fields, const char* key,
+                                  std::int64_t pairs) {
+  require(fields.has(key), Status::bad_content,
+          "{}: '{}' is missing: what the frequency of each pair is divided by",
+          fields.source(), fields.place_of(key));
+  const io::Json& list = fields.value(key);
+  std::vector<double> divisors;
+  if (list.is_array())
+    for (const io::Json& each : list)
+      divisors.push_back(each.is_number() ? each.get<double>() : 0);
+  const bool sound = std::all_of(divisors.begin(), divisors.end(), [](double divisor) {
+    return divisor > 0 && divisor < 1e6;
+  });
+  if (!sound || divisors.size() != static_cast<std::size_t>(pairs))
+    fields.refuse(key, format("is no list of {} numbers above 0, one for each pair that "
+                              "turns",
+                              pairs));
+  return divisors;
+}
+
 RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
-                         std::int64_t positions) {
+                         const HuggingFaceRow& row, const ModelConfig& m) {
   for (const auto& [key, value] : fields.json().items())
     if (std::find(known.begin(), known.end(), key) == known.end() && !value.is_null())
       fields.refuse(key, "is no setting of rotary positions that this program knows");
   RopeScaling scaling;
-  scaling.kind = read_kind(fields);
+  scaling.kind = read_kind(fields, row.rope);
   if (scaling.kind == RopeScalingKind::none) return scaling;
-  constexpr auto original = "original_max_position_embeddings";
-  double before = static_cast<double>(positions);
-  before = fields.real(original, before, 0, 1e9);
-  before = all.real(original, before, 0, 1e9);
-  const bool implied = scaling.kind == RopeScalingKind::yarn && !fields.has("factor");
+  const auto positions = static_cast<double>(m.sequence);
+  double before =
+      row.rope.original > 0 ? static_cast<double>(row.rope.original) : positions;
+  before = fields.real(original_key, before, 0, 1e9);
+  before = all.real(original_key, before, 0, 1e9);
+  const bool longrope = scaling.kind == RopeScalingKind::longrope;
+  const bool implied =
+      (longrope || scaling.kind == RopeScalingKind::yarn) && !fields.has("factor");
   require(implied || fields.has("factor"), Status::bad_content,
           "{}: '{}' is missing: how many times longer the texts are", all.source(),
           fields.place_of("factor"));
-  scaling.factor = implied ? static_cast<double>(positions) / before
-                           : fields.real("factor", 1, 0, 1e6);
+  scaling.factor = implied ? positions / before : fields.real("factor", 1, 0, 1e6);
   if (scaling.kind == RopeScalingKind::linear) return scaling;
   scaling.original = before;
   if (scaling.kind == RopeScalingKind::llama3) {
@@ -87,6 +130,13 @@ RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
       fields.refuse("low_freq_factor", "is not less than high_freq_factor");
     return scaling;
   }
+  if (longrope) {
+    const std::int64_t pairs = m.rotary_width() / 2;
+    scaling.short_divisors = read_divisors(fields, "short_factor", pairs);
+    scaling.long_divisors = read_divisors(fields, "long_factor", pairs);
+    scaling.attention_factor = longrope_attention(fields, scaling);
+    return scaling;
+  }
   scaling.fast = fields.real("beta_fast", 32, 0, 1e6);
   scaling.slow = fields.real("beta_slow", 1, 0, 1e6);
   scaling.whole_pairs = fields.flag("truncate", true);
@@ -94,49 +144,124 @@ RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
   return scaling;
 }
 
-}  // namespace
-
-void read_rope(const ConfigFields& fields, std::int64_t positions, double fallback,
-               model::ModelConfig& model) {
-  if (fields.real("partial_rotary_factor", 1, 0, 1) != 1)
-    fields.refuse("partial_rotary_factor",
-                  "turns a part of each head, which this program "
-                  "does not compute");
-  const bool newer = fields.has("rope_parameters"), older = fields.has("rope_scaling");
-  double theta = fields.real("rope_theta", 0, 0, most_theta);
-  if (newer) {
-    const ConfigFields inner = fields.object("rope_parameters");
-    if (inner.real("partial_rotary_factor", 1, 0, 1) != 1)
-      inner.refuse("partial_rotary_factor",
-                   "turns a part of each head, which this program does not compute");
-    const double own = inner.real("rope_theta", theta, 0, most_theta);
-    if (theta > 0 && own != theta)
-      inner.refuse("rope_theta",
-                   format("differs from 'rope_theta' = {}: which one is it?", theta));
-    theta = own;
-  }
+// Numbers of each head that turn, 0 for all of them: as the classes round it.
+std::int64_t read_width(const ConfigFields& fields, const ConfigFields& inner,
+                        const HuggingFaceRow& row, const ModelConfig& m) {
+  const auto& rule = row.rope;
+  const bool inside = inner.has(part_key);
+  const ConfigFields& from = inside ? inner : fields;
+  const std::string_view key = inside || rule.part.empty() ? part_key : rule.part;
+  const double part = from.real(key, rule.default_part, 0, 1);
+  if (part == 1) return 0;
+  if (rule.part.empty())
+    from.refuse(key,
+                format("turns a part of each head, which {} does not", row.class_name));
+  const auto K = m.head_width();
+  const auto width = static_cast<std::int64_t>(static_cast<double>(K) * part);
   require(
-      theta > 0, Status::bad_content,
-      "{}: 'rope_theta' is missing, and no default is safe: write \"rope_theta\": {} "
-      "if the model was made with the class's default of transformers 5, or the value "
-      "that it was trained with",
-      fields.source(), fallback);
-  model.rope_theta = theta;
-  if (newer || older)
-    model.rope_scaling = read_scaling(
-        fields, fields.object(newer ? "rope_parameters" : "rope_scaling"), positions);
+      width > 0 && width % 2 == 0, Status::bad_content,
+      "{}: '{}' = {} turns {} numbers of each head of {}, which must be an even count",
+      from.source(), from.place_of(key), part, width, K);
+  return width == K ? 0 : width;
 }
 
-void write_rope(const model::ModelConfig& model, io::Json& json) {
-  const RopeScaling& scaling = model.rope_scaling;
+double read_theta(const ConfigFields& fields, const ConfigFields& inner,
+                  const HuggingFaceRow& row) {
+  const std::string_view key = row.rope.theta;
+  const double outer = fields.real(key, 0, 0, most_theta);
+  const double theta = inner.real("rope_theta", outer, 0, most_theta);
+  if (outer > 0 && theta != outer)
+    inner.refuse("rope_theta",
+                 format("differs from '{}' = {}: which one is it?", key, outer));
+  require(
+      theta > 0, Status::bad_content,
+      "{}: '{}' is missing, and no default is safe: write \"{}\": {} "
+      "if the model was made with the class's default of transformers 5, or the value "
+      "that it was trained with",
+      fields.source(), key, key, row.defaults.rope_theta);
+  return theta;
+}
+
+// Of each layer whether it turns; empty: all do.
+std::vector<std::int64_t> read_layers(const ConfigFields& fields, std::int64_t layers) {
+  std::vector<std::int64_t> turns;
+  const std::int64_t interval = fields.integer(interval_key, 4, 1, INT32_MAX);
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    turns.push_back((layer + 1) % interval != 0 ? 1 : 0);
+  if (fields.has(layers_key)) {
+    const io::Json& list = fields.value(layers_key);
+    const auto is_flag = [](const io::Json& each) { return each == 0 || each == 1; };
+    if (!list.is_array() || list.size() < turns.size() ||
+        !std::all_of(list.begin(), list.end(), is_flag))
+      fields.refuse(layers_key,
+                    format("is no list of 0 or 1 for each of {} layers", layers));
+    for (std::size_t layer = 0; layer < turns.size(); ++layer)
+      turns[layer] = list[layer].get<std::int64_t>();
+  }
+  const bool all = std::find(turns.begin(), turns.end(), 0) == turns.end();
+  return all ? std::vector<std::int64_t>{} : turns;
+}
+
+// The base of layers with a window; 0 where they turn as the others do.
+double read_sliding(const ConfigFields& fields, const ConfigFields& inner,
+                    const HuggingFaceRow& row, const ModelConfig& m) {
+  const auto& rule = row.rope;
+  if (read_kind(inner, rule) != RopeScalingKind::none)
+    inner.refuse("rope_type",
+                 "scales positions in layers with a window, which this "
+                 "program does not compute");
+  const double older =
+      fields.real(rule.sliding_theta, rule.default_sliding_theta, 0, most_theta);
+  const double theta = inner.real("rope_theta", older, 0, most_theta);
+  const bool same = theta == m.rope_theta && m.rope_scaling.kind == RopeScalingKind::none;
+  return same ? 0 : theta;
+}
+
+}  // namespace
+
+void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfig& m) {
+  const io::Json none = io::Json::object();
+  const ConfigFields nothing(none, fields.source());
+  const bool newer = fields.has(newer_key), older = fields.has(older_key);
+  const ConfigFields given = newer ? fields.object(newer_key) : nothing;
+  const auto of_kind = [&](std::string_view kind) {
+    return given.has(kind) ? given.object(kind) : nothing;
+  };
+  const bool split = row.rope.by_kind && newer;
+  const ConfigFields inner = split ? of_kind(model::full_attention) : given;
+  m.rope_theta = read_theta(fields, inner, row);
+  m.rope_width = read_width(fields, inner, row, m);
+  m.rope_scaling = {};
+  if (older && (row.rope.by_kind || !newer)) {
+    m.rope_scaling = read_scaling(fields, fields.object(older_key), row, m);
+  } else if (newer) {
+    m.rope_scaling = read_scaling(fields, inner, row, m);
+  }
+  if (row.rope.some_layers) m.rope_layers = read_layers(fields, m.layers);
+  if (row.rope.by_kind)
+    m.sliding_rope_theta =
+        read_sliding(fields, split ? of_kind(model::sliding_attention) : nothing, row, m);
+}
+
+bool can_say_rope(const HuggingFaceRow& row, const ModelConfig& m) {
+  const auto kind = m.rope_scaling.kind;
+  const bool scaled = kind != RopeScalingKind::none;
+  return (m.rope_width == 0 || !row.rope.part.empty() || m.row().latent) &&
+         (m.rope_layers.empty() || row.rope.some_layers) &&
+         (m.sliding_rope_theta == 0 || row.rope.by_kind) &&
+         (!scaled || !row.rope.longrope_only || kind == RopeScalingKind::longrope);
+}
+
+namespace {
+
+io::Json scaling_json(const RopeScaling& scaling) {
   io::Json rope;
   rope["rope_type"] = std::find_if(kinds.begin(), kinds.end(), [&](const KindName& each) {
                         return each.kind == scaling.kind;
                       })->name;
   if (scaling.kind != RopeScalingKind::none) rope["factor"] = scaling.factor;
   if (scaling.original > 0)
-    rope["original_max_position_embeddings"] =
-        static_cast<std::int64_t>(scaling.original);
+    rope[original_key] = static_cast<std::int64_t>(scaling.original);
   if (scaling.kind == RopeScalingKind::llama3) {
     rope["low_freq_factor"] = scaling.low;
     rope["high_freq_factor"] = scaling.high;
@@ -147,10 +272,50 @@ void write_rope(const model::ModelConfig& model, io::Json& json) {
     rope["truncate"] = scaling.whole_pairs;
     rope["attention_factor"] = scaling.attention_factor;
   }
-  json["rope_theta"] = model.rope_theta;
-  json["rope_scaling"] = scaling.kind == RopeScalingKind::none ? io::Json(nullptr) : rope;
-  rope["rope_theta"] = model.rope_theta;
-  json["rope_parameters"] = rope;
+  if (scaling.kind == RopeScalingKind::longrope) {
+    rope["short_factor"] = scaling.short_divisors;
+    rope["long_factor"] = scaling.long_divisors;
+    rope["attention_factor"] = scaling.attention_factor;
+  }
+  return rope;
+}
+
+// The part of each head that turns, from which the classes get back the same count.
+double part_of(const ModelConfig& m) {
+  const auto K = static_cast<double>(m.head_width());
+  double part = static_cast<double>(m.rotary_width()) / K;
+  while (static_cast<std::int64_t>(K * part) < m.rotary_width())
+    part = std::nextafter(part, 2.0);
+  return part;
+}
+
+}  // namespace
+
+void write_rope(const ModelConfig& m, const HuggingFaceRow& row, io::Json& json) {
+  const auto& rule = row.rope;
+  const RopeScaling& scaling = m.rope_scaling;
+  io::Json rope = scaling_json(scaling);
+  json[std::string(rule.theta)] = m.rope_theta;
+  json[older_key] = scaling.kind == RopeScalingKind::none ? io::Json(nullptr) : rope;
+  if (rule.original > 0 && scaling.original > 0) json[original_key] = rope[original_key];
+  if (!rule.part.empty()) {
+    json[std::string(rule.part)] = part_of(m);
+    rope[part_key] = part_of(m);
+  }
+  rope["rope_theta"] = m.rope_theta;
+  json[newer_key] = rope;
+  if (rule.some_layers) {
+    const auto layers = static_cast<std::size_t>(m.layers);
+    json[layers_key] =
+        m.rope_layers.empty() ? std::vector<std::int64_t>(layers, 1) : m.rope_layers;
+  }
+  if (!rule.by_kind) return;
+  const bool own = m.sliding_rope_theta > 0;
+  const double theta = own ? m.sliding_rope_theta : m.rope_theta;
+  if (!rule.sliding_theta.empty()) json[std::string(rule.sliding_theta)] = theta;
+  json[newer_key] = {{std::string(model::full_attention), rope},
+                     {std::string(model::sliding_attention),
+                      {{"rope_type", "default"}, {"rope_theta", theta}}}};
 }
 
 }  // namespace trireme::convert

@@ -28,18 +28,29 @@ void ActionGraphs::forget_what_moved() {
   moves_ = moves;
 }
 
+void ActionGraphs::begin_step(const std::function<bool(bool)>& any) {
+  together_ = true;
+  singly_ = any(kernels::working_memory_moves(device_) != moves_);
+  if (singly_) recordings_.clear();
+  moves_ = kernels::working_memory_moves(device_);
+}
+
 void ActionGraphs::run(Stream& stream, const Key& key, WeightAccess& weights,
                        const Work& work) {
-  forget_what_moved();
+  if (!together_) forget_what_moved();
   const auto [found, first] = recordings_.try_emplace(key);
-  if (first) return work(weights);
+  if (first || singly_) return work(weights);
+  require(kernels::working_memory_moves(device_) == moves_,
+          "the working memory of kernels moved in a step that launches graphs");
   Recording& recording = found->second;
   if (!recording.graph) {
     ReadyLog log(recording.ready);
+    const comm::RecordingScope scope(recording.calls);
     recording.graph = Graph::record(stream, [&] { work(log); });
     ++recorded_;
   }
   recording.graph->launch(stream);
+  recording.calls.replay(stream);
   ++launched_;
   for (Param* param : recording.ready) weights.ready(*param);
 }

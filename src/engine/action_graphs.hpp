@@ -12,6 +12,7 @@
 
 #include "base/graph.hpp"
 #include "base/weight_access.hpp"
+#include "comm/recording.hpp"
 #include "schedule/schedule.hpp"
 
 namespace trireme::engine {
@@ -45,6 +46,13 @@ class ActionGraphs {
   // Throws Error(transport) where it does what cannot be recorded (base/graph.hpp).
   void run(Stream& stream, const Key& key, WeightAccess& weights, const Work& work);
 
+  // Where graphs hold collectives all ranks of a group record and launch alike, or NCCL
+  // hangs; but the working memory of kernels moves on each rank for itself. So steps are
+  // alike: called before the first run() of each, with `any`, which says whether a fact
+  // is true on any rank. A step in which memory had moved on some rank since the last
+  // one, such as the first, launches kernels one by one.
+  void begin_step(const std::function<bool(bool)>& any);
+
   // So far.
   std::int64_t recorded() const { return recorded_; }
   std::int64_t launched() const { return launched_; }
@@ -53,14 +61,16 @@ class ActionGraphs {
   struct Recording {
     std::optional<Graph> graph;  // none yet: the next run is recorded
     std::vector<Param*> ready;   // whose gradients it contributes to, in order
+    comm::RecordedCalls calls;   // of groups
   };
 
   void forget_what_moved();
 
   Device device_;
   std::map<Key, Recording> recordings_;
-  std::int64_t moves_ = 0;  // of the kernels' working memory, when they were recorded
+  std::int64_t moves_ = -1;  // of the kernels' working memory, when they were recorded
   std::int64_t recorded_ = 0, launched_ = 0;
+  bool together_ = false, singly_ = false;  // see begin_step()
 };
 
 }  // namespace trireme::engine

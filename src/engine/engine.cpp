@@ -96,16 +96,19 @@ void Engine::measure() {
   Batch batch{.step = 1, .valid_tokens = 1};
   batch.inputs.assign(static_cast<std::size_t>(config_.microbatches()), ids_T);
   batch.targets = batch.inputs;
+  nn::Documents documents;
+  if (config_.data.packing != io::Packing::none) documents = {ids_T, ids_T, ids_T};
+  if (!documents.empty()) batch.documents.assign(batch.inputs.size(), documents);
   StepObserver nobody;
   const kernels::WorkingMemoryCount count;
   train_step(batch, nobody);
-  evaluate(ids_T, ids_T);
+  evaluate(ids_T, ids_T, {}, documents);
   executor_->note_demand(count.bytes());
 }
 
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                        const nn::Head::EachChunk& each) {
-  return executor_->evaluate(inputs_T, targets_T, each);
+                        const nn::Head::EachChunk& each, const nn::Documents& documents) {
+  return executor_->evaluate(inputs_T, targets_T, each, documents);
 }
 
 std::size_t Engine::workspace_bytes() const {

@@ -40,7 +40,8 @@ class Engine {
   // The sum of the losses of this rank's tokens of one microbatch, without gradients; 0
   // but on the last stage. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                  const nn::Head::EachChunk& each = {});
+                  const nn::Head::EachChunk& each = {},
+                  const nn::Documents& documents = {});
 
   optim::ParameterStore& store() { return *store_; }
   StepTotals& totals() { return totals_; }

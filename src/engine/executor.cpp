@@ -29,19 +29,25 @@ const char* range_name(schedule::ActionKind kind) {
 
 double Executor::train(const Batch& batch, double scale, double loss_scale,
                        nn::Fp8Report* report) {
-  return execute(schedule_, {.inputs = batch.inputs,
-                             .targets = batch.targets,
-                             .scale = scale,
-                             .loss_scale = loss_scale,
-                             .report = report});
+  return execute(schedule_,
+                 {.inputs = batch.inputs,
+                  .targets = batch.targets,
+                  .scale = scale,
+                  .loss_scale = loss_scale,
+                  .report = report,
+                  .documents = batch.documents.empty() ? nullptr : &batch.documents});
 }
 
 double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                          const nn::Head::EachChunk& each) {
+                          const nn::Head::EachChunk& each,
+                          const nn::Documents& documents) {
   const std::vector<TensorView> inputs = {inputs_T}, targets = {targets_T};
-  return execute(
-      forward_schedule_,
-      {.inputs = inputs, .targets = targets, .training = false, .each = &each});
+  const std::vector<nn::Documents> of_row = {documents};
+  return execute(forward_schedule_, {.inputs = inputs,
+                                     .targets = targets,
+                                     .training = false,
+                                     .each = &each,
+                                     .documents = documents.empty() ? nullptr : &of_row});
 }
 
 // The first launch of a kernel loads it, and may wait until the GPU is idle. A message
@@ -52,7 +58,9 @@ double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_
 // Graphs are made in a second run, which is treated alike, because that may take memory
 // of the GPU. A run that counts what FP8 loses launches each kernel by itself.
 double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
-  const int needed = graphs_ ? 2 : 1;
+  if (graphs_ && work.training && everyone_ != nullptr)
+    graphs_->begin_step([&](bool mine) { return is_true_on_any(mine); });
+  const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
   const bool warm = work.training ? warm_runs_ >= needed : has_evaluated_;
   if (warm) return run(schedule, work);
   if (!work.training) has_evaluated_ = true;
@@ -62,6 +70,14 @@ double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
   sends_block_ = false;
   pipeline_.send_through_host(false);
   return loss;
+}
+
+bool Executor::is_true_on_any(bool mine) const {
+  Stream host;
+  double any = mine ? 1.0 : 0.0;
+  everyone_->all_reduce(host, TensorView(&any, DType::f64, {1}), comm::Reduce::max)
+      .wait();
+  return any > 0;
 }
 
 // Reading the loss is where the host waits for a GPU.
@@ -105,6 +121,16 @@ Executor::Live& Executor::live(std::size_t chunk, std::int64_t microbatch) {
   return memory.live[to_size(memory.slots[to_size(microbatch)])];
 }
 
+// Chunks have slots of their own: each keeps what its backward reads again.
+nn::Documents Executor::fetch_documents(Stream& stream, const nn::Documents& on_host,
+                                        std::size_t chunk, std::int64_t slot) {
+  const std::int64_t row =
+      2 * (slot + static_cast<std::int64_t>(chunk) * document_slots_);
+  return {documents_.fetch(stream, on_host.positions_T, row, false),
+          documents_.fetch(stream, on_host.starts_T, row, true),
+          documents_.fetch(stream, on_host.window_starts_T, row + 1, false)};
+}
+
 // The memory of a microbatch, ready to be used anew.
 Executor::Live& Executor::claim(Stream& stream, std::size_t chunk,
                                 std::int64_t microbatch) {
@@ -134,8 +160,11 @@ nn::Pass Executor::pass(const Work& work, Stream& stream, Live& mine,
       *scratch_,
       gradients,
       model_.attention(),
-      {config_.batch.micro, static_cast<std::int64_t>(model_.sequence_positions().size()),
-       model_.positions_T()},
+      {.batch = config_.batch.micro,
+       .sequence = static_cast<std::int64_t>(model_.sequence_positions().size()),
+       .positions_T =
+           mine.documents.empty() ? model_.positions_T() : mine.documents.positions_T,
+       .documents = mine.documents},
       {loss_.view()}};
   pass.recomputed = &*recomputed_;
   pass.losses.loss_scale = work.loss_scale;
@@ -212,6 +241,9 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
   Live& mine = live(c, action.microbatch);
   const TensorView targets_T =
       chunk.last ? tokens_.fetch(stream, work.targets[m], slot, true) : TensorView();
+  mine.documents = {};
+  if (work.documents != nullptr)
+    mine.documents = fetch_documents(stream, (*work.documents)[m], c, slot);
   wait_for_peer(stream, mine.received);
   compute(action, work, stream, {}, [&](WeightAccess& weights) {
     // 2. the stage

@@ -42,7 +42,7 @@ class Executor {
                nn::Fp8Report* report);
   // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate.
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                  const nn::Head::EachChunk& each);
+                  const nn::Head::EachChunk& each, const nn::Documents& documents);
 
   const schedule::Schedule& schedule() const { return schedule_; }
   // Of the last run.
@@ -68,6 +68,7 @@ class Executor {
     model::Stage::Saved views;
     nn::DeferredGradients deferred;
     TensorView input, output;
+    nn::Documents documents;
     comm::Handle received, sent_output, sent_gradient;
   };
   struct GradientIn {
@@ -89,6 +90,7 @@ class Executor {
     double scale = 0, loss_scale = 1.0;         // in training
     nn::Fp8Report* report = nullptr;            // in training, if it is wanted
     const nn::Head::EachChunk* each = nullptr;  // in an evaluation
+    const std::vector<nn::Documents>* documents = nullptr;  // if there are any
   };
 
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -97,6 +99,7 @@ class Executor {
 
   double execute(const schedule::Schedule& schedule, const Work& work);
   double run(const schedule::Schedule& schedule, const Work& work);
+  bool is_true_on_any(bool mine) const;
   void perform(const schedule::Action& action, const Work& work, Stream& stream);
   void forward(const schedule::Action& action, const Work& work, Stream& stream);
   void backward(const schedule::Action& action, const Work& work, Stream& stream);
@@ -107,6 +110,8 @@ class Executor {
   nn::Pass pass(const Work& work, Stream& stream, Live& live,
                 nn::WeightGradients& gradients);
 
+  nn::Documents fetch_documents(Stream& stream, const nn::Documents& on_host,
+                                std::size_t chunk, std::int64_t slot);
   Live& live(std::size_t chunk, std::int64_t microbatch);
   Live& claim(Stream& stream, std::size_t chunk, std::int64_t microbatch);
   GradientIn& gradient_in(const schedule::Action& action);
@@ -116,15 +121,18 @@ class Executor {
   const config::RunConfig& config_;
   Device device_;
   comm::Group& pipeline_;
+  comm::Group* everyone_ = nullptr;  // where graphs hold collectives
   RankModel& model_;
   optim::ParameterStore& store_;
   schedule::Schedule schedule_, forward_schedule_;
   ActivationDemand demand_;
   std::vector<ChunkMemory> memory_;  // of each chunk of the model
   std::optional<Arena> scratch_, recomputed_;
-  TokenBuffers tokens_;  // on a GPU, of each slot of activations
-  Buffer scale_;         // f64 [1], with graphs: of the loss in the run in progress
-  Buffer loss_;          // f64 [1]
+  TokenBuffers tokens_;     // on a GPU, of each slot of activations
+  TokenBuffers documents_;  // the same of documents, two for each slot of each chunk
+  std::int64_t document_slots_ = 0;  // of each chunk
+  Buffer scale_;  // f64 [1], with graphs: of the loss in the run in progress
+  Buffer loss_;   // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
   int warm_runs_ = 0;  // of training, in which kernels and graphs are not all there yet

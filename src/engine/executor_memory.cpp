@@ -42,9 +42,15 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
   if (for_gpu(mesh, device)) {
     tokens_ = TokenBuffers(device, most_slots(schedule_, shape),
                            model.positions_T().elements());
+    document_slots_ = most_slots(schedule_, shape);
+    if (config.data.packing != io::Packing::none)
+      documents_ = TokenBuffers(device, 2 * document_slots_ * shape.chunks,
+                                model.positions_T().elements());
   }
   for (int c = 0; c < shape.chunks; ++c) allocate_chunk(c, device);
   if (config.run.cuda_graphs) prepare_graphs(for_gpu(mesh, device));
+  const comm::MeshShape& ranks = config.parallel.mesh;
+  if (graphs_ && ranks.tensor * ranks.context > 1) everyone_ = &mesh.everyone();
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
   recomputed_.emplace(device, demand_.recomputed, MemoryClass::activations,
                       "recomputed activations");
@@ -58,6 +64,7 @@ void Executor::allocate_chunk(int c, Device device) {
   for (std::int64_t i = 0; i < slots_of(schedule_, c); ++i) {
     memory.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
                            model_.chunks()[to_size(c)].stage->make_saved(),
+                           {},
                            {},
                            {},
                            {},
@@ -103,14 +110,15 @@ std::size_t Executor::activation_bytes() const {
 }
 
 std::size_t Executor::communication_bytes() const {
-  std::size_t sum = tokens_.pinned_bytes();
+  std::size_t sum = tokens_.pinned_bytes() + documents_.pinned_bytes();
   for (const ChunkMemory& memory : memory_)
     for (const GradientIn& gradient : memory.gradients_in) sum += gradient.memory.bytes();
   return sum;
 }
 
 std::size_t Executor::workspace_bytes() const {
-  return demand_.scratch + loss_.bytes() + tokens_.device_bytes() + scale_.bytes();
+  return demand_.scratch + loss_.bytes() + tokens_.device_bytes() +
+         documents_.device_bytes() + scale_.bytes();
 }
 
 }  // namespace trireme::engine

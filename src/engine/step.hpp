@@ -8,6 +8,7 @@
 
 #include "base/tensor_view.hpp"
 #include "engine/step_totals.hpp"
+#include "nn/pass.hpp"
 
 namespace trireme::engine {
 
@@ -18,6 +19,8 @@ struct Batch {
   std::vector<TensorView> inputs{};   // of each microbatch, [T] i32, on the host
   std::vector<TensorView> targets{};  // the same; below 0: not counted in the loss
   std::int64_t valid_tokens = 0;      // targets >= 0 of this data rank
+  // Of each microbatch, on the host; empty: without documents.
+  std::vector<nn::Documents> documents{};
 };
 
 // What became of a step, the same on every rank.

@@ -7,12 +7,15 @@
 namespace trireme::infer {
 
 CachedAttention::CachedAttention(std::int64_t layers, std::int64_t capacity,
-                                 std::int64_t row_width, DType dtype, Device device)
+                                 std::int64_t row_width, bool values_are_keys,
+                                 DType dtype, Device device)
     : capacity_(capacity) {
   const Shape shape = {1, capacity, row_width};
   for (std::int64_t i = 0; i < layers; ++i) {
-    layers_.push_back({Buffer(device, dtype, shape, MemoryClass::activations, "keys"),
-                       Buffer(device, dtype, shape, MemoryClass::activations, "values")});
+    const auto cache = [&](const char* label) {
+      return Buffer(device, dtype, shape, MemoryClass::activations, label);
+    };
+    layers_.push_back({cache("keys"), values_are_keys ? Buffer() : cache("values")});
   }
 }
 
@@ -27,14 +30,18 @@ void CachedAttention::forward(Stream& stream, Arena& scratch,
                               const kernels::AttentionShape& shape,
                               const TensorView& q_THK, const TensorView& k_TGK,
                               const TensorView& v_TGK, const TensorView& o_THK,
-                              const TensorView& /*lse_TH*/) {
+                              const TensorView& lse_TH) {
   if (stream.device().is_meta()) return;
   Layer& layer = layers_.at(next_layer_++);
-  const TensorView keys = layer.keys.view(), values = layer.values.view();
+  const bool values_are_keys = layer.values.view().empty();
+  const TensorView keys = layer.keys.view(),
+                   values = values_are_keys ? keys : layer.values.view();
   const Shape rows = {capacity_, keys.dim(2)};
   kernels::copy(stream, k_TGK, keys.reshape(rows).rows(past_, shape.sequence));
-  kernels::copy(stream, v_TGK, values.reshape(rows).rows(past_, shape.sequence));
-  kernels::attention_cached(stream, scratch, shape, past_, q_THK, keys, values, o_THK);
+  if (!values_are_keys)
+    kernels::copy(stream, v_TGK, values.reshape(rows).rows(past_, shape.sequence));
+  kernels::attention_cached(stream, scratch, shape, past_, q_THK, keys, values, o_THK,
+                            lse_TH);
 }
 
 void CachedAttention::backward(Stream&, Arena&, const kernels::AttentionShape&,

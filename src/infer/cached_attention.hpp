@@ -10,12 +10,15 @@
 namespace trireme::infer {
 
 // One cache a layer, [C, G * K] for keys and for values, one sequence. Layers call in
-// order: each forward of the model is one begin() and then one call a layer.
+// order: each forward of the model is one begin() and then one call a layer. Where values
+// are the keys themselves (latent attention), the layers have one cache for both.
 class CachedAttention final : public parallel::AttentionCore {
  public:
   // row_width: G * K on this rank. capacity: positions C.
   CachedAttention(std::int64_t layers, std::int64_t capacity, std::int64_t row_width,
-                  DType dtype, Device device);
+                  bool values_are_keys, DType dtype, Device device);
+
+  bool is_cached() const override { return true; }
 
   // The next forward brings positions [past, past + Q). Throws Error(internal) past the
   // capacity.
@@ -33,7 +36,7 @@ class CachedAttention final : public parallel::AttentionCore {
 
  private:
   struct Layer {
-    Buffer keys, values;
+    Buffer keys, values;  // no values where they are the keys
   };
   std::vector<Layer> layers_;
   std::size_t next_layer_ = 0;

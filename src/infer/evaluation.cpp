@@ -37,6 +37,7 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
   const TensorView meta_loss_1(nullptr, DType::f64, {1}, Device::meta());
   nn::Pass measured{meta_stream, meta_saved,     meta_scratch, none,
                     attention,   {1, S, meta_T}, {meta_loss_1}};
+  measured.microbatch.text_length = S;
   run_window(model, measured, meta_T, meta_T, {});
 
   const Device device = model.device();
@@ -53,6 +54,7 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
   copy_bytes(stream, host_T, positions_T);
   nn::Pass pass{stream,       saved, scratch, none, attention, {1, S, positions_T},
                 {loss.view()}};
+  pass.microbatch.text_length = S;
   std::vector<std::int32_t> window(static_cast<std::size_t>(S) + 1);
   Evaluation result;
   for (std::int64_t w = 0; w < source.windows(); ++w) {

@@ -12,9 +12,11 @@
 namespace trireme::infer {
 namespace {
 
-// Width of the key/value rows of this rank: every head that its query heads use.
+// Width of the key/value rows of this rank: every head that its query heads use, or the
+// small vector of latent attention.
 std::int64_t kv_row_width(const LoadedModel& model) {
   const auto& m = model.config();
+  if (m.row().latent) return m.attention.latent.width + m.rotary_width();
   const Range heads = model.region().part(m.heads);
   const std::int64_t queries = m.heads / m.kv_heads;
   return ((heads.end - 1) / queries + 1 - heads.begin / queries) * m.head_width();
@@ -48,8 +50,8 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
 Generator::Generator(const LoadedModel& model, std::int64_t capacity)
     : model_(model),
       capacity_(capacity),
-      attention_(model.config().layers, capacity, kv_row_width(model), model.dtype(),
-                 model.device()),
+      attention_(model.config().layers, capacity, kv_row_width(model),
+                 model.config().row().latent, model.dtype(), model.device()),
       ids_(model.device(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
       saved_(model.device(), measure(model, capacity, attention_).first,
              MemoryClass::activations, "activations"),
@@ -60,6 +62,9 @@ Generator::Generator(const LoadedModel& model, std::int64_t capacity)
 std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
                                            std::int64_t past) {
   const auto count = static_cast<std::int64_t>(tokens.size());
+  require(past == 0 || !changes_at(past, past + count),
+          "positions {} to {} turn otherwise than the {} in the cache", past,
+          past + count, past);
   attention_.begin(past, count);
   const TensorView tokens_T = ids_.view().rows(0, count);
   const TensorView positions_T = ids_.view().rows(capacity_, count);
@@ -75,6 +80,7 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   scratch_.reset();
   nn::Pass pass{stream, saved_, scratch_, none, attention_, {1, count, positions_T}};
   pass.microbatch.whole_sequences = false;
+  pass.microbatch.text_length = past + count;
   auto views = model_.stage().make_saved();
   const TensorView x_TD = model_.stage().forward(pass, tokens_T, views);
   return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));
@@ -106,6 +112,13 @@ std::span<const double> Generator::gather_logits(nn::Pass& pass,
   return logits_;
 }
 
+bool Generator::changes_at(std::int64_t past, std::int64_t length) const {
+  const auto& scaling = model_.config().rope_scaling;
+  const auto original = static_cast<std::int64_t>(scaling.original);
+  return scaling.kind == kernels::RopeScalingKind::longrope && past <= original &&
+         length > original;
+}
+
 void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t count,
                          const Sampler& sampler,
                          const std::function<bool(std::int32_t)>& emit) {
@@ -119,6 +132,7 @@ void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t coun
       begin += capacity_ / 2 + 1;
       past = 0;
     }
+    if (changes_at(past, length - begin)) past = 0;
     const std::span<const std::int32_t> fresh(text.begin() + begin + past, text.end());
     const auto logits = forward(fresh, past);
     past = length - begin;

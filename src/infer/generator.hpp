@@ -26,9 +26,14 @@ class Generator {
                 const Sampler& sampler, const std::function<bool(std::int32_t)>& emit);
 
   // Logits [V] of the position after `tokens` at positions [past, past + n); keeps their
-  // keys and values. The same however a text is cut into calls, but for rounding.
+  // keys and values. The same however a text is cut into calls, but for rounding. Throws
+  // Error(internal) where changes_at(past, past + n): what is kept is of no use then.
   std::span<const double> forward(std::span<const std::int32_t> tokens,
                                   std::int64_t past);
+
+  // Whether a text of `length` positions turns all of them otherwise than one of `past`
+  // (longrope): generate() then runs the whole text again, as transformers does.
+  bool changes_at(std::int64_t past, std::int64_t length) const;
 
  private:
   std::span<const double> gather_logits(nn::Pass& pass, const TensorView& logits_1V);

@@ -1,4 +1,4 @@
-// Architectures as rows: what each is made of, and what its tensors are called.
+// The table of architectures.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,12 +8,21 @@
 #include <string>
 #include <string_view>
 
-#include "nn/mlp.hpp"
-#include "nn/norm.hpp"
+#include "model/families/deepseek.hpp"
+#include "model/families/gemma.hpp"
+#include "model/families/glm.hpp"
+#include "model/families/gpt2.hpp"
+#include "model/families/gpt_neox.hpp"
+#include "model/families/llama.hpp"
+#include "model/families/mixtral.hpp"
+#include "model/families/olmo.hpp"
+#include "model/families/phi.hpp"
+#include "model/families/qwen.hpp"
+#include "model/families/smollm.hpp"
 
 namespace trireme::model {
 
-// In the order of the rows.
+// In the order of the table below.
 enum class Architecture : std::uint8_t {
   llama,
   gpt2,
@@ -21,183 +30,31 @@ enum class Architecture : std::uint8_t {
   deepseek_moe,
   qwen2,
   qwen3,
-  qwen3_moe
+  qwen3_moe,
+  qwen2_moe,
+  gemma,
+  phi3,
+  smollm3,
+  deepseek_v2,
+  deepseek_v3,
+  glm4_moe,
+  gemma2,
+  gemma3,
+  olmo2,
+  gpt_neox
 };
-
-enum class Positions : std::uint8_t { rotary, learned };
-
-// Names of tensors as Hugging Face has them, without ".weight" and ".bias". Those of a
-// layer stand behind `layers`, its number and a dot.
-struct TensorNames {
-  std::string_view tokens, positions, layers, final_norm, head;
-  std::string_view attention_norm, feed_forward_norm;
-  // Three tensors, or one fused tensor of all queries, keys and values, which q names.
-  std::string_view q, k, v, output, q_norm, k_norm;
-  std::string_view gate, up, down;  // gate is used by gated activations only
-  // Of an MoE layer: where its tensors lie, and an expert's in their folders.
-  std::string_view moe, expert_gate, expert_up, expert_down;
-};
-
-struct ArchitectureRow {
-  std::string_view name;  // in decks
-  std::string_view doc;   // what it is, for the deck reference
-  nn::NormKind norm;      // before each half of a block, and before the head
-  Positions positions;
-  bool grouped;                // several query heads may share a key/value head
-  bool qkv_bias, output_bias;  // of attention
-  bool qk_norm;                // of each head
-  nn::Activation activation;
-  bool feed_forward_bias;
-  bool experts;  // in place of feed-forwards
-  // Whether weights of a token's experts need not sum to 1, and first layers may have
-  // none.
-  bool free_experts = false;
-  bool free_router = false;  // and all else of model.moe (shared experts, sigmoid, bias)
-  TensorNames names;
-};
-
-namespace names {
-
-inline constexpr TensorNames llama = {.tokens = "model.embed_tokens",
-                                      .positions = "",
-                                      .layers = "model.layers.",
-                                      .final_norm = "model.norm",
-                                      .head = "lm_head",
-                                      .attention_norm = "input_layernorm",
-                                      .feed_forward_norm = "post_attention_layernorm",
-                                      .q = "self_attn.q_proj",
-                                      .k = "self_attn.k_proj",
-                                      .v = "self_attn.v_proj",
-                                      .output = "self_attn.o_proj",
-                                      .q_norm = "self_attn.q_norm",
-                                      .k_norm = "self_attn.k_norm",
-                                      .gate = "mlp.gate_proj",
-                                      .up = "mlp.up_proj",
-                                      .down = "mlp.down_proj",
-                                      .moe = "mlp",
-                                      .expert_gate = "gate_proj",
-                                      .expert_up = "up_proj",
-                                      .expert_down = "down_proj"};
-
-inline constexpr TensorNames gpt2 = {.tokens = "transformer.wte",
-                                     .positions = "transformer.wpe",
-                                     .layers = "transformer.h.",
-                                     .final_norm = "transformer.ln_f",
-                                     .head = "lm_head",
-                                     .attention_norm = "ln_1",
-                                     .feed_forward_norm = "ln_2",
-                                     .q = "attn.c_attn",
-                                     .k = "",
-                                     .v = "",
-                                     .output = "attn.c_proj",
-                                     .q_norm = "",
-                                     .k_norm = "",
-                                     .gate = "",
-                                     .up = "mlp.c_fc",
-                                     .down = "mlp.c_proj",
-                                     .moe = "",
-                                     .expert_gate = "",
-                                     .expert_up = "",
-                                     .expert_down = ""};
-
-constexpr TensorNames mixtral() {
-  TensorNames names = llama;
-  names.moe = "block_sparse_moe";
-  names.expert_gate = "w1";
-  names.expert_up = "w3";
-  names.expert_down = "w2";
-  return names;
-}
-
-}  // namespace names
-
-// Llama's (Touvron et al., 2023); what later ones change.
-inline constexpr ArchitectureRow llama_row = {
-    .name = "llama",
-    .doc = "RMSNorm, rotary positions, SwiGLU",
-    .norm = nn::NormKind::rms,
-    .positions = Positions::rotary,
-    .grouped = true,
-    .qkv_bias = false,
-    .output_bias = false,
-    .qk_norm = false,
-    .activation = nn::Activation::swiglu,
-    .feed_forward_bias = false,
-    .experts = false,
-    .names = names::llama,
-};
-
-// Radford et al., 2019.
-inline constexpr ArchitectureRow gpt2_row = {
-    .name = "gpt2",
-    .doc = "LayerNorm, learned positions, biases, GELU",
-    .norm = nn::NormKind::layer,
-    .positions = Positions::learned,
-    .grouped = false,
-    .qkv_bias = true,
-    .output_bias = true,
-    .qk_norm = false,
-    .activation = nn::Activation::gelu,
-    .feed_forward_bias = true,
-    .experts = false,
-    .names = names::gpt2,
-};
-
-// Jiang et al., 2024.
-constexpr ArchitectureRow mixtral_row() {
-  ArchitectureRow row = llama_row;
-  row.name = "mixtral";
-  row.doc = "llama with experts (model.moe)";
-  row.experts = true;
-  row.names = names::mixtral();
-  return row;
-}
-
-// DeepSeek-AI, 2024.
-constexpr ArchitectureRow deepseek_moe_row() {
-  ArchitectureRow row = llama_row;
-  row.name = "deepseek_moe";
-  row.doc = "as mixtral, and shared experts";
-  row.experts = true;
-  row.free_experts = row.free_router = true;
-  return row;
-}
-
-// Qwen Team, 2024.
-constexpr ArchitectureRow qwen2_row() {
-  ArchitectureRow row = llama_row;
-  row.name = "qwen2";
-  row.doc = "llama with biases on q, k and v";
-  row.qkv_bias = true;
-  return row;
-}
-
-// Qwen Team, 2025.
-constexpr ArchitectureRow qwen3_row() {
-  ArchitectureRow row = llama_row;
-  row.name = "qwen3";
-  row.doc = "llama with an RMSNorm of each head's q and k";
-  row.qk_norm = true;
-  return row;
-}
-
-// The same.
-constexpr ArchitectureRow qwen3_moe_row() {
-  ArchitectureRow row = qwen3_row();
-  row.name = "qwen3_moe";
-  row.doc = "qwen3 with experts (model.moe)";
-  row.experts = row.free_experts = true;
-  return row;
-}
 
 inline constexpr std::array architectures = {
-    llama_row,   gpt2_row,    mixtral_row(),  deepseek_moe_row(),
-    qwen2_row(), qwen3_row(), qwen3_moe_row()};
+    llama_row,     gpt2_row,          mixtral_row(),     deepseek_moe_row(), qwen2_row(),
+    qwen3_row(),   qwen3_moe_row(),   qwen2_moe_row(),   gemma_row(),        phi3_row(),
+    smollm3_row(), deepseek_v2_row(), deepseek_v3_row(), glm4_moe_row(),     gemma2_row(),
+    gemma3_row(),  olmo2_row(),       gpt_neox_row()};
 
 constexpr const ArchitectureRow& row_of(Architecture architecture) {
   return architectures[static_cast<std::size_t>(architecture)];
 }
 static_assert(row_of(Architecture::deepseek_moe).name == "deepseek_moe");
+static_assert(row_of(Architecture::gpt_neox).name == "gpt_neox");
 
 // The row of this name; throws Error(internal) if there is none.
 Architecture architecture_named(std::string_view name);

@@ -29,7 +29,14 @@ class LayerNames {
 };
 
 nn::NormConfig norm(const ModelConfig& m, const std::string& name) {
-  return {m.row().norm, m.hidden, m.norm_eps, name};
+  return {m.row().norm, m.hidden, m.norm_eps, m.row().gain_offset, name};
+}
+
+// None where it has no name.
+std::optional<nn::NormConfig> optional_norm(const ModelConfig& m,
+                                            const std::string& name) {
+  if (name.empty()) return {};
+  return norm(m, name);
 }
 
 nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
@@ -39,12 +46,18 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .heads = m.heads,
           .kv_heads = row.grouped ? m.kv_heads : m.heads,
           .head_width = m.head_width(),
-          .rotary = row.positions == Positions::rotary,
+          .rotary = m.turns(layer),
+          .neighbours = row.neighbours,
           .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
-          .qkv_bias = row.qkv_bias,
-          .output_bias = row.output_bias,
-          .qk_norm = row.qk_norm,
+          .qkv_bias = row.qkv_bias || (m.attention.bias && row.free_qkv_bias),
+          .output_bias = row.output_bias || (m.attention.bias && row.free_output_bias),
+          .scale = m.attention.query_scalar > 0
+                       ? 1.0 / std::sqrt(m.attention.query_scalar)
+                       : 0.0,
+          .cap = m.attention.cap,
+          .qk_norm = m.attention.qk_norm ? nn::QkNorm::heads : row.qk_norm,
           .norm_eps = m.norm_eps,
+          .norm_offset = row.gain_offset,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .q = at(row.names.q),
@@ -52,7 +65,34 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .v = at(row.names.v),
           .output = at(row.names.output),
           .q_norm = at(row.names.q_norm),
-          .k_norm = at(row.names.k_norm)};
+          .k_norm = at(row.names.k_norm),
+          .fused_by_head = row.fused_by_head};
+}
+
+nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t layer,
+                                           const LayerNames& at) {
+  const TensorNames& names = m.row().names;
+  const bool small = m.attention.latent.query_width > 0;
+  return {.hidden = m.hidden,
+          .heads = m.heads,
+          .query_rank = m.attention.latent.query_width,
+          .latent = m.attention.latent.width,
+          .head_width = m.head_width(),
+          .rotary_width = m.rotary_width(),
+          .value_width = m.value_width(),
+          .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
+          .scale = m.attention.latent.score_factor /
+                   std::sqrt(static_cast<double>(m.head_width())),
+          .neighbours = m.row().neighbours,
+          .deviation = m.initializer_range,
+          .output_deviation = output_deviation(m),
+          .q_down = at(names.latent.q_down),
+          .q_norm = at(names.q_norm),
+          .q = at(small ? names.latent.q_up : names.q),
+          .latent_down = at(names.latent.down),
+          .latent_norm = at(names.latent.norm),
+          .latent_up = at(names.latent.up),
+          .output = at(names.output)};
 }
 
 nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
@@ -60,7 +100,7 @@ nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
   return {.hidden = m.hidden,
           .feed_forward = m.feed_forward,
           .activation = m.activation(),
-          .bias = row.feed_forward_bias,
+          .bias = row.feed_forward_bias || m.mlp_bias,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .gate = at(row.names.gate),
@@ -76,11 +116,12 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .feed_forward = m.expert_width(),
           .experts = s.experts,
           .top_k = s.top_k,
-          .shared_feed_forward = s.shared_experts * m.expert_width(),
+          .shared_feed_forward = m.shared_width(),
           .activation = m.activation(),
           .router = s.router,
           .normalise = s.normalise,
           .scaling = s.scaling,
+          .groups = s.groups,
           .capacity_factor = s.capacity_factor,
           .aux_loss = s.aux_loss,
           .z_loss = s.z_loss,
@@ -90,7 +131,10 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .output_deviation = output_deviation(m),
           .router_name = where + ".gate",
           .expert_name = where + ".experts",
-          .shared_name = where + ".shared_experts",
+          .shared_name = where + "." + std::string(names.shared),
+          .shared_gate = names.shared_gate.empty()
+                             ? std::string()
+                             : where + "." + std::string(names.shared_gate),
           .expert_names = {std::string(names.expert_gate), std::string(names.expert_up),
                            std::string(names.expert_down)},
           .shared_names = {"gate_proj", "up_proj", "down_proj"}};
@@ -115,21 +159,29 @@ std::string architectures_with_experts() {
 
 nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
   const TensorNames& names = m.row().names;
-  return {.vocabulary = m.vocabulary,
-          .hidden = m.hidden,
-          .positions = m.row().positions == Positions::learned ? m.sequence : 0,
-          .deviation = m.initializer_range,
-          .tokens = std::string(names.tokens),
-          .position = std::string(names.positions)};
+  return {
+      .vocabulary = m.vocabulary,
+      .hidden = m.hidden,
+      .positions = m.row().positions == Positions::learned ? m.sequence : 0,
+      .deviation = m.initializer_range,
+      .scale = m.row().scaled_embedding ? std::sqrt(static_cast<double>(m.hidden)) : 1.0,
+      .tokens = std::string(names.tokens),
+      .position = std::string(names.positions)};
 }
 
 nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   const TensorNames& names = m.row().names;
   const LayerNames at(names, layer);
   nn::BlockConfig block;
-  block.norm1 = norm(m, at(names.attention_norm));
-  block.norm2 = norm(m, at(names.feed_forward_norm));
-  block.attention = attention(m, layer, at);
+  block.norm1 = optional_norm(m, at(names.attention_norm));
+  block.norm2 = optional_norm(m, at(names.feed_forward_norm));
+  block.output_norm1 = optional_norm(m, at(names.attention_output_norm));
+  block.output_norm2 = optional_norm(m, at(names.feed_forward_output_norm));
+  block.parallel = m.row().parallel_halves;
+  if (m.row().latent)
+    block.latent = latent_attention(m, layer, at);
+  else
+    block.attention = attention(m, layer, at);
   block.mlp = feed_forward(m, at);
   if (m.is_moe(layer)) block.moe = moe_config(m, at);
   return block;

@@ -94,7 +94,9 @@ FlopsPerToken flops_per_token(const ModelConfig& m) {
   const auto N = static_cast<double>(active_matrix_parameter_count(m));
   double seen = 0;
   for (std::int64_t layer = 0; layer < m.layers; ++layer) seen += seen_twice(m, layer);
-  const double attention = static_cast<double>(m.heads * m.head_width()) * seen;
+  // The mean width of a head's two products: of queries by keys, of scores by values.
+  const double width = static_cast<double>(m.head_width() + m.value_width()) / 2;
+  const double attention = static_cast<double>(m.heads) * width * seen;
   return {6.0 * N + 12.0 * attention, 6.0 * N + 6.0 * attention};
 }
 

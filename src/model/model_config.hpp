@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,9 +19,15 @@ namespace trireme::model {
 struct MoeSettings {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;                // experts of a token
-  std::int64_t shared_experts = 0;       // that every token uses; deepseek_moe only
+  std::int64_t shared_experts = 0;       // that every token uses besides
+  std::int64_t shared_feed_forward = 0;  // of all of those; 0: as wide as so many experts
   std::int64_t expert_feed_forward = 0;  // of one expert; 0: model.feed_forward
-  std::int64_t dense_layers = 0;         // first layers with an ordinary feed-forward
+  // Layers with an ordinary feed-forward: the first, further ones by their numbers, and
+  // all but every so many-th.
+  std::int64_t dense_layers = 0;
+  std::vector<std::int64_t> mlp_layers{};
+  std::int64_t every = 1;
+  kernels::ExpertGroups groups{};  // of which a token uses some
   kernels::RouterScore router = kernels::RouterScore::softmax;
   bool normalise = true;  // weights of a token's experts sum to `scaling`
   double scaling = 1.0;
@@ -29,6 +36,25 @@ struct MoeSettings {
   double z_loss = 0;            // factor of the router's z-loss
   bool choice_bias = false;     // the choice adds a bias (DeepSeek-V3), ...
   double bias_update_rate = 0;  // ... moved by this much after each step
+};
+
+// Keys and values made of a small vector a token (nn::LatentAttention): what a deck's
+// [model.latent] section says. The last rope_width numbers of a head turn.
+struct LatentSettings {
+  std::int64_t width = 0;        // of that vector
+  std::int64_t query_width = 0;  // of the small query; 0: queries are made at once
+  std::int64_t value_width = 0;  // of a head
+  double score_factor = 1;       // scores are this times q k / sqrt(K)
+};
+
+// What attention adds to scores and projections where the architecture leaves it open.
+struct AttentionSettings {
+  LatentSettings latent{};  // of architectures with latent attention
+  bool bias = false;        // of q, k, v and what else the architecture's row says
+  bool qk_norm = false;     // RMSNorm of each head's q and k
+  double query_scalar =
+      0;           // scores are q k over its root; 0: over that of a head's width
+  double cap = 0;  // scores x are cap tanh(x / cap); 0: as they are
 };
 
 // The words of ModelConfig::layer_types, as in transformers.
@@ -48,13 +74,21 @@ struct ModelConfig {
   std::int64_t window = 0;  // positions that attention sees, itself the last; 0: all
   // Of each layer, which kind of attention it has; empty: all have the window.
   std::vector<std::string> layer_types{};
+  AttentionSettings attention{};
   double rope_theta = 10000.0;
   kernels::RopeScaling rope_scaling{};
+  std::int64_t rope_width = 0;    // numbers of each head that turn; 0: all
+  double sliding_rope_theta = 0;  // of layers with a window, without scaling; 0: as all
+  // Of each layer, whether its heads turn: 1 or 0; empty: all do.
+  std::vector<std::int64_t> rope_layers{};
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
-  double logit_cap = 0;             // logits x are cap tanh(x / cap); 0: as they are
-  MoeSettings moe{};                // of architectures with experts
+  double query_scalar =
+      0;                  // scores are q k over its root; 0: over that of a head's width
+  bool mlp_bias = false;  // of a feed-forward with gates
+  double logit_cap = 0;   // logits x are cap tanh(x / cap); 0: as they are
+  MoeSettings moe{};      // of architectures with experts
   // Of feed-forwards and experts; without one the architecture's.
   std::optional<nn::Activation> own_activation{};
 
@@ -64,7 +98,14 @@ struct ModelConfig {
   bool gated() const { return kernels::row_of(activation()).gated; }
   // Whether this layer's feed-forward is an MoE layer.
   bool is_moe(std::int64_t layer) const {
-    return has_experts() && layer >= moe.dense_layers;
+    const auto& dense = moe.mlp_layers;
+    return has_experts() && layer >= moe.dense_layers && (layer + 1) % moe.every == 0 &&
+           std::find(dense.begin(), dense.end(), layer) == dense.end();
+  }
+  // Of the expert that all tokens use; 0: there is none.
+  std::int64_t shared_width() const {
+    return moe.shared_feed_forward > 0 ? moe.shared_feed_forward
+                                       : moe.shared_experts * expert_width();
   }
   std::int64_t expert_width() const {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
@@ -77,8 +118,25 @@ struct ModelConfig {
                                                                                 : 0;
   }
 
+  // Of a head's values; of architectures with latent attention.
+  std::int64_t value_width() const {
+    return attention.latent.value_width > 0 ? attention.latent.value_width : head_width();
+  }
   std::int64_t head_width() const {
     return own_head_width > 0 ? own_head_width : hidden / heads;
+  }
+
+  bool rotary() const { return row().positions == Positions::rotary; }
+  std::int64_t rotary_width() const { return rope_width > 0 ? rope_width : head_width(); }
+  // Whether the heads of this layer turn.
+  bool turns(std::int64_t layer) const {
+    return rotary() &&
+           (rope_layers.empty() || rope_layers.at(static_cast<std::size_t>(layer)) != 0);
+  }
+  // Whether this layer turns as layers with a window do, where these have a way of their
+  // own.
+  bool turns_as_sliding(std::int64_t layer) const {
+    return sliding_rope_theta > 0 && window_of(layer) > 0;
   }
 };
 

@@ -5,25 +5,24 @@
 #include <array>
 
 #include "kernels/elementwise.hpp"
-#include "kernels/rope.hpp"
 #include "model/blocks.hpp"
 
 namespace trireme::model {
+namespace {
+
+TextLengths text_lengths(const StageConfig& config) {
+  const bool any = config.positions > 0;
+  return {any ? config.positions : config.model.sequence, any};
+}
+
+}  // namespace
 
 Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
              Device device, const parallel::ExpertAxes& axes, Param* table)
-    : config_(config), region_(region) {
+    : config_(config),
+      region_(region),
+      rotary_(config.model, config.blocks, text_lengths(config), config.dtype, device) {
   const ModelConfig& m = config.model;
-  TensorView cos_sin;
-  if (m.row().positions == Positions::rotary) {
-    const DType dtype = config.dtype == DType::f64 ? DType::f64 : DType::f32;
-    const std::int64_t positions = config.positions > 0 ? config.positions : m.sequence;
-    cos_sin_ = Buffer(device, dtype, {positions, m.head_width()}, MemoryClass::workspace,
-                      "rotary table");
-    cos_sin = cos_sin_.view();
-    Stream stream(device);
-    kernels::rope_table(stream, m.rope_theta, cos_sin, m.rope_scaling);
-  }
   if (config.first) {
     auto embedding = embedding_config(m);
     embedding.table_uses = m.tie_embeddings && config.ends_together ? 2 : 1;
@@ -38,8 +37,8 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
       block.attention.products = block.mlp.products = config.products;
       if (block.moe) block.moe->products = config.products;
     }
-    blocks_.push_back(
-        std::make_unique<nn::Block>(block, region, cos_sin, axes, config.dtype, device));
+    blocks_.push_back(std::make_unique<nn::Block>(block, region, rotary_.of(m, layer),
+                                                  axes, config.dtype, device));
     if (block.attention.products.one_scale()) blocks_.back()->collect(layers);
     if (block.attention.products.fp8()) blocks_.back()->collect(coded);
   }
@@ -248,7 +247,7 @@ std::vector<nn::Moe*> Stage::moe_layers() {
 }
 
 std::size_t Stage::table_bytes() const {
-  std::size_t bytes = cos_sin_.bytes();
+  std::size_t bytes = rotary_.bytes();
   if (scales_) bytes += scales_->bytes();
   if (codes_) bytes += codes_->bytes();
   for (const auto& block : blocks_)

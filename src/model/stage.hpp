@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/model_config.hpp"
+#include "model/rotary_tables.hpp"
 #include "nn/block.hpp"
 #include "nn/embedding.hpp"
 #include "nn/fp8_state.hpp"
@@ -25,9 +26,11 @@ struct StageConfig {
   DType dtype = DType::f32;
   double z_loss = 0;
   nn::HeadChunks head_chunks{};
-  std::int64_t positions = 0;  // rows of the rotary table; 0: model.sequence
-  int first_module = 0;        // number of its first module (see WeightAccess)
-  nn::Recompute recompute{};   // of the blocks below recompute_layers
+  // Rows of the rotary tables, for texts of any length up to it (generation); 0: those of
+  // model.sequence, for whole ones.
+  std::int64_t positions = 0;
+  int first_module = 0;       // number of its first module (see WeightAccess)
+  nn::Recompute recompute{};  // of the blocks below recompute_layers
   std::int64_t recompute_layers = 0;
   nn::LinearPrecision products{};  // of the blocks in fp8_blocks
   Range fp8_blocks{};
@@ -110,7 +113,7 @@ class Stage {
   const parallel::TensorRegion& region_;
   WeightAccess in_place_;
   WeightAccess* weights_ = &in_place_;
-  Buffer cos_sin_;
+  RotaryTables rotary_;
   std::optional<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;
   std::optional<nn::Head> head_;

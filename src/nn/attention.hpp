@@ -3,32 +3,16 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "nn/attention_weights.hpp"
 #include "nn/linear.hpp"
 #include "nn/residual.hpp"
+#include "nn/rotary_table.hpp"
+#include "nn/wide_norm.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
-
-struct AttentionConfig {
-  std::int64_t hidden = 0;      // D
-  std::int64_t heads = 0;       // H
-  std::int64_t kv_heads = 0;    // G, divides H
-  std::int64_t head_width = 0;  // K
-  bool rotary = false;
-  std::int64_t window = 0;  // positions that a query sees, itself the last; 0: all
-  bool qkv_bias = false, output_bias = false;
-  bool qk_norm = false;  // RMSNorm of each head's query and key before they are rotated
-  double norm_eps = 1e-5;
-  double deviation = 0.02;         // initial standard deviation of q, k, v
-  double output_deviation = 0.02;  // of the output projection
-  // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
-  // one fused tensor [3 H K, D] of all queries, keys, values, and k and v are empty.
-  std::string q, k, v, output, q_norm, k_norm;
-  LinearPrecision products{};  // of the projections
-};
 
 // Query heads are split over the tensor axis. A rank holds every key/value head that its
 // query heads use: heads that two ranks share are replicated, and their gradients summed.
@@ -39,15 +23,15 @@ class Attention {
     TensorView x_TD;             // input, all tokens
     TensorView qkv_TE;           // after norms and rotation; E = (H + 2 G) K on this rank
     Norm::Saved q_norm, k_norm;  // with the heads before their norms, a row each
-    TensorView o_TE;             // [T, H K], before the output projection
+    WideNorm::Saved q_wide, k_wide;
+    TensorView o_TE;  // [T, H K], before the output projection
     TensorView lse_TH;
     Linear::Saved qkv, output;
   };
 
-  // cos_sin: the rotary table (kernels/rope.hpp), which outlives this; empty if not
-  // rotary.
+  // rotary: its tables outlive this; empty if not rotary.
   Attention(const AttentionConfig& config, const parallel::TensorRegion& region,
-            const TensorView& cos_sin);
+            const RotaryTable& rotary);
 
   // attention(x_TD) joins the residual stream, all outside the region. A view of x_TD is
   // kept unless entering the region gathers it.
@@ -65,25 +49,29 @@ class Attention {
   Columns columns(const TensorView& fused_TE) const;
   // With the first positions of windows, if any, in pass.scratch.
   kernels::AttentionShape shape(Pass& pass) const;
+  // Turns q and k, or their gradients back.
+  void rotate(Pass& pass, const TensorView& qkv_TE, Direction direction) const;
   // qkv -> o, lse, which are taken from `arena`.
   void attend(Pass& pass, Arena& arena, Saved& saved) const;
   // The norms of heads, in place in the columns of q and k.
   void norm_heads(Pass& pass, Saved& saved) const;
   void norm_heads_backward(Pass& pass, const TensorView& dqkv_TE, const Saved& saved);
+  // The gradients of the sinks, from those of o.
+  void sinks_backward(Pass& pass, const TensorView& do_TE, const Saved& saved);
   // The parts of dk and dv that ranks with one key/value head have, summed at its owner
   // and 0 at the others: what is quantized is then the same on any mesh.
   void sum_shared_heads(Pass& pass, const TensorView& dqkv_TE) const;
 
   AttentionConfig config_;
   const parallel::TensorRegion& region_;
-  TensorView cos_sin_;
+  RotaryTable rotary_;
   std::int64_t head_width_;            // K
-  Range heads_, kv_heads_;             // of this rank
-  bool shared_kv_heads_ = false;       // one of them, on any rank, lies on several
+  AttentionHeads heads_;               // of this rank
   std::vector<std::int32_t> kv_head_;  // local key/value head of each local query head
   Linear qkv_, output_;
-  std::optional<Norm> q_norm_, k_norm_;
-  Param qkv_bias_, output_bias_;
+  std::optional<Norm> q_norm_, k_norm_;      // of each head, or ...
+  std::optional<WideNorm> q_wide_, k_wide_;  // ... of all at once
+  Param qkv_bias_, output_bias_, sinks_;
 };
 
 }  // namespace trireme::nn

@@ -1,13 +1,16 @@
-// Block: one pre-norm transformer block.
+// Block: one transformer block, attention and a feed-forward half.
 // SPDX-License-Identifier: Apache-2.0
-// It computes x1 = x + attention(norm1(x)) and y = x1 + mlp(norm2(x1)),
-// where the feed-forward half may be an MoE layer.
+// It computes x1 = x + attention(norm1(x)) and y = x1 + mlp(norm2(x1)), where the
+// feed-forward half may be an MoE layer. Each half may have a norm of its output, too, or
+// in place of that of its input: x1 = x + output_norm1(attention(x)). With `parallel`
+// both halves read the block's input: y = x + attention(norm1(x)) + mlp(norm2(x)).
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "nn/attention.hpp"
+#include "nn/latent_attention.hpp"
 #include "nn/mlp.hpp"
 #include "nn/moe.hpp"
 #include "nn/norm.hpp"
@@ -15,8 +18,10 @@
 namespace trireme::nn {
 
 struct BlockConfig {
-  NormConfig norm1, norm2;
+  std::optional<NormConfig> norm1, norm2, output_norm1, output_norm2;
+  bool parallel = false;
   AttentionConfig attention;
+  std::optional<LatentAttentionConfig> latent;  // in place of the attention
   MlpConfig mlp;
   std::optional<MoeConfig> moe;  // in place of the mlp
 };
@@ -24,15 +29,17 @@ struct BlockConfig {
 class Block {
  public:
   struct Saved {
-    Norm::Saved norm1, norm2;
+    TensorView x_TD, x1_TD;
+    Norm::Saved norm1, norm2, output_norm1, output_norm2;
     Attention::Saved attention;
+    LatentAttention::Saved latent;
     Mlp::Saved mlp;
     Moe::Saved moe;
   };
 
   // axes, dtype and device: see Moe; unused without experts.
   Block(const BlockConfig& config, const parallel::TensorRegion& region,
-        const TensorView& cos_sin, const parallel::ExpertAxes& axes = {},
+        const RotaryTable& rotary, const parallel::ExpertAxes& axes = {},
         DType dtype = DType::f32, Device device = Device::host());
 
   // y_TD (written) from x_TD, both outside the region. x_TD lives as long as what is
@@ -54,12 +61,36 @@ class Block {
   // Where a norm's output goes: it is kept for backward unless the region gathers it, or
   // it is computed again.
   Arena& normed_arena(Pass& pass) const;
-  // The norm's output once more, inside the region.
-  TensorView normed_again(Pass& pass, const Norm& norm, const Norm::Saved& saved) const;
+  // norm(x), or x where there is no norm.
+  TensorView normed(Pass& pass, const std::optional<Norm>& norm, const TensorView& x_TD,
+                    Norm::Saved& saved) const;
+  // The same once more, inside the region.
+  TensorView normed_again(Pass& pass, const std::optional<Norm>& norm,
+                          const TensorView& x_TD, const Norm::Saved& saved) const;
+  // Back through the norm of a half's output: dy_TD itself where there is none, else in
+  // pass.kept().
+  static TensorView output_gradient(Pass& pass, std::optional<Norm>& norm,
+                                    const TensorView& dy_TD, const Norm::Saved& saved);
+  // dx_TD (written) = residual_TD + the gradient over the norm of a half's input.
+  static void input_gradient(Pass& pass, std::optional<Norm>& norm,
+                             const TensorView& dh_TD, const Norm::Saved& saved,
+                             const TensorView& residual_TD, const TensorView& dx_TD);
+  void attention_forward(Pass& pass, const TensorView& h_TD, const Residual& residual,
+                         Saved& saved) const;
+  // What attention read in forward, from what it saved or once more.
+  TensorView attention_input(Pass& pass, const TensorView& saved_TD,
+                             const Saved& saved) const;
+  // The attention half: dh1_TD, in pass.scratch.
+  TensorView attention_backward(Pass& pass, const TensorView& dy_TD, const Saved& saved);
+  // The feed-forward half: dh2_TD, in pass.scratch.
+  TensorView feed_forward_backward(Pass& pass, const TensorView& dy_TD,
+                                   const Saved& saved);
 
   const parallel::TensorRegion& region_;
-  Norm norm1_, norm2_;
-  Attention attention_;
+  bool parallel_;
+  std::optional<Norm> norm1_, norm2_, output_norm1_, output_norm2_;
+  std::optional<Attention> attention_;  // or
+  std::optional<LatentAttention> latent_;
   std::optional<Mlp> mlp_;  // or
   std::optional<Moe> moe_;
 };

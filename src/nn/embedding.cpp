@@ -8,6 +8,16 @@
 #include "nn/linear.hpp"
 
 namespace trireme::nn {
+namespace {
+
+double rounded(double value, DType dtype) {
+  return visit_floating(dtype, [&]<class T>(T) {
+    return static_cast<double>(
+        static_cast<Accumulator<T>>(T(static_cast<Accumulator<T>>(value))));
+  });
+}
+
+}  // namespace
 
 Embedding::Embedding(const EmbeddingConfig& config, const parallel::TensorRegion& region)
     : config_(config), region_(region), rows_(region.part(config.vocabulary)) {
@@ -39,6 +49,8 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
   // 2. leave the region
   const TensorView sum_TD = region_.leave(pass.stream, pass.scratch, partial_TD).wait();
   kernels::copy(pass.stream, sum_TD, x_TD);
+  if (config_.scale != 1)
+    kernels::scale(pass.stream, x_TD, rounded(config_.scale, x_TD.dtype()));
   // 3. positions
   if (config_.positions > 0) {
     kernels::embedding(pass.stream,
@@ -60,8 +72,14 @@ void Embedding::backward(Pass& pass, const TensorView& dx_TD, const Saved& saved
         });
   }
   // 2. leave
+  TensorView dtokens_TD = dx_TD;
+  if (config_.scale != 1) {
+    dtokens_TD = pass.kept().take(dx_TD.dtype(), dx_TD.shape(), "embedding.dx");
+    kernels::copy(pass.stream, dx_TD, dtokens_TD);
+    kernels::scale(pass.stream, dtokens_TD, rounded(config_.scale, dx_TD.dtype()));
+  }
   const TensorView dx_all_TD =
-      region_.leave_backward(pass.stream, pass.kept(), dx_TD).wait();
+      region_.leave_backward(pass.stream, pass.kept(), dtokens_TD).wait();
   // 1. table
   pass.weight_gradients.post(pass.stream, table_,
                              [this, dx_all_TD, tokens_T = saved.tokens_T](Stream& on) {

@@ -16,6 +16,8 @@ struct EmbeddingConfig {
   std::int64_t hidden = 0;      // D
   std::int64_t positions = 0;   // learned positions; 0: none
   double deviation = 0.02;
+  // Of the tokens' rows, rounded to the type of activations as transformers does.
+  double scale = 1;
   std::string tokens, position;     // names of the tensors without ".weight"
   int table_uses = 1;               // 2: the output head of this rank uses the table too
   bool in_embedding_group = false;  // the head of another rank has a copy of the table

@@ -16,8 +16,10 @@
 
 namespace trireme::nn {
 
-// Rows `units` of the up projection's matrix [F, D], and those of the gate's above them
-// where the activation is gated: one product makes both. Names are without ".weight".
+// Rows `units` of the up projection's matrix [F, D] or of its bias [F], and those of the
+// gate's above them where the activation is gated: one product makes both. Names are
+// without ".weight" and ".bias"; one name for both is that of one tensor [2 F, D], the
+// gate's rows first.
 Param up_param(Activation activation, const std::string& gate, const std::string& up,
                const Shape& whole, Range units, Initializer initializer);
 

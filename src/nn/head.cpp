@@ -8,6 +8,7 @@
 #include "kernels/elementwise.hpp"
 #include "nn/layout.hpp"
 #include "nn/linear.hpp"
+#include "nn/vocabulary_products.hpp"
 
 namespace trireme::nn {
 namespace {
@@ -42,7 +43,7 @@ Head::Head(const HeadConfig& config, const parallel::TensorRegion& region, Param
 
 void Head::project(Stream& stream, const TensorView& h_RD, const TensorView& weight_VD,
                    const TensorView& logits_RV) const {
-  linear(stream, h_RD, weight_VD, {}, logits_RV);
+  vocabulary_logits(stream, h_RD, weight_VD, logits_RV);
   if (config_.logit_cap > 0) kernels::soft_cap(stream, logits_RV, config_.logit_cap);
 }
 
@@ -115,11 +116,11 @@ parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
                                     columns_.begin, scale, config_.z_loss, dlogits_CV);
     if (capped)
       kernels::soft_cap_backward(stream, logits_CV, config_.logit_cap, dlogits_CV);
-    linear_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
+    vocabulary_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
     const bool last = first + rows == T;
     if (last) dh = region_.enter_backward(stream, pass.scratch, dh_TD);
     if (!projection.frozen)
-      linear_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
+      vocabulary_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
     if (!last) pass.scratch.release(mark);
   }
   // What came out of the region lies above the last chunk, which stays with it.

@@ -20,9 +20,8 @@ Mlp::Mlp(const MlpConfig& config, const parallel::TensorRegion& region)
       column_split_param(config.down + ".weight", {config.hidden, config.feed_forward},
                          units, {Initializer::Kind::normal, config.output_deviation});
   if (config.bias) {
-    require(!feed_.gated(), "a gated activation has no biases");
-    feed_.up_bias =
-        row_split_param(config.up + ".bias", {config.feed_forward}, units, {});
+    feed_.up_bias = up_param(config.activation, config.gate, config.up,
+                             {config.feed_forward}, units, {});
     down_bias_ = unsplit_param(region, config.down + ".bias", {config.hidden}, {});
   }
 }

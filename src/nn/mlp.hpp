@@ -17,7 +17,8 @@ struct MlpConfig {
   Activation activation = Activation::swiglu;
   bool bias = false;
   double deviation = 0.02, output_deviation = 0.02;  // of the initial weights
-  // Names of the tensors without ".weight"; gate is used by gated activations.
+  // Names of the tensors without ".weight"; gate is used by gated activations, and may be
+  // up's: see up_param().
   std::string gate, up, down;
   LinearPrecision products{};  // of the projections
 };

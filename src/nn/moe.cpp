@@ -77,6 +77,9 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
         column_split_param(tensor_name(config.shared_name, names.down) + ".weight",
                            {D, whole[0]}, mine, output);
   }
+  if (has_gate())
+    shared_gate_ =
+        unsplit_inner_param(region, config.shared_gate + ".weight", {1, D}, normal);
   if (config.choice_bias) {
     bias_ = Buffer(device, accumulator_of(dtype), {config.experts},
                    MemoryClass::workspace, "expert bias");
@@ -84,13 +87,6 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
         region, config.router_name + ".e_score_correction_bias", {config.experts}, {});
     bias_state_ = {like.boxes.front(), bias_.view()};
   }
-}
-
-std::int64_t Moe::capacity(const Pass& pass) const {
-  if (config_.capacity_factor <= 0 || !pass.microbatch.whole_sequences) return 0;
-  const double even = static_cast<double>(pass.microbatch.sequence * config_.top_k) /
-                      static_cast<double>(config_.experts);
-  return static_cast<std::int64_t>(std::ceil(config_.capacity_factor * even));
 }
 
 void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
@@ -105,11 +101,7 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   // 2. router: who goes where, with what weight
   route(pass, saved);
   // 3. shared expert, 4. experts: a partial sum
-  if (has_shared()) {
-    shared_.take(pass, x_TD.dtype(), pass.tokens(), saved.shared);
-    shared_.forward(pass, saved.x_TD, saved.shared);
-    shared_.down.forward(pass, saved.shared.a_NF, {}, partial_TD, saved.shared.down);
-  }
+  if (has_shared()) shared_forward(pass, partial_TD, saved);
   experts_forward(pass, partial_TD, saved);
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
@@ -142,13 +134,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
                                    dx_all_TD);
   // 3. shared expert
   Linear::Gradient dshared;
-  if (has_shared()) {
-    const TensorView da_TF =
-        shared_.arena_of_da(pass).take(dtype, saved.shared.a_NF.shape(), "moe.shared_da");
-    dshared = shared_.up.output_gradient(
-        pass, shared_.backward(pass, dy_all_TD, saved.shared, da_TF));
-    shared_.up.input_gradient(pass, dshared, dx_all_TD, kernels::Accumulate::yes);
-  }
+  if (has_shared()) dshared = shared_backward(pass, dy_all_TD, saved, dx_all_TD);
   // 2. router
   const TensorView dlogits_TE = router_backward(pass, dweights_TK, saved);
   kernels::gemm(stream, dx_all_TD, dlogits_TE, kernels::Transpose::no,
@@ -167,97 +153,58 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   return dx.wait();
 }
 
-void Moe::route(Pass& pass, Saved& saved) const {
-  const ArenaScope scope(pass.scratch);
-  Stream& stream = pass.stream;
-  const DType accumulator = accumulator_of(saved.x_TD.dtype());
-  const std::int64_t T = pass.tokens(), E = config_.experts, K = config_.top_k;
-  // 1. scores
-  saved.logits_TE = pass.saved.take(accumulator, {T, E}, "moe.logits");
-  const TensorView scores_TE = pass.scratch.take(accumulator, {T, E}, "moe.scores");
-  linear(stream, saved.x_TD, in_type(pass, router_.value, saved.x_TD.dtype()), {},
-         saved.logits_TE);
-  kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
-  // 2. choice and weights
-  saved.choice_TK = pass.saved.take(DType::i32, {T, K}, "moe.choice");
-  saved.weights_TK = pass.saved.take(accumulator, {T, K}, "moe.weights");
-  kernels::choose_experts(stream, scores_TE, bias_.view(), saved.choice_TK);
-  kernels::router_weights(stream, {config_.normalise, config_.scaling}, scores_TE,
-                          saved.choice_TK, saved.weights_TK);
-  balance_sums(pass, scores_TE, saved);
-  // 3. capacity
-  TensorView kept_TK = saved.choice_TK;
-  std::int64_t most = T;
-  if (const std::int64_t limit = capacity(pass); limit > 0) {
-    kept_TK = pass.scratch.take(DType::i32, {T, K}, "moe.kept");
-    kernels::limit_choices(stream, saved.choice_TK, E, pass.microbatch.sequence, limit,
-                           kept_TK);
-    most = std::min(T, pass.microbatch.batch * limit);
+void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
+  const DType dtype = saved.x_TD.dtype();
+  shared_.take(pass, dtype, pass.tokens(), saved.shared);
+  shared_.forward(pass, saved.x_TD, saved.shared);
+  if (!has_gate()) {
+    shared_.down.forward(pass, saved.shared.a_NF, {}, y_TD, saved.shared.down);
+    return;
   }
-  // 4. who gets what
-  saved.route = axes_.dispatch.route(stream, pass.saved, kept_TK, E, most);
+  const ArenaScope scope(pass.scratch);
+  saved.shared_TD = pass.saved.take(dtype, y_TD.shape(), "moe.shared");
+  saved.gate_T1 =
+      pass.saved.take(accumulator_of(dtype), {pass.tokens(), 1}, "moe.shared_gate");
+  shared_.down.forward(pass, saved.shared.a_NF, {}, saved.shared_TD, saved.shared.down);
+  linear(pass.stream, saved.x_TD, in_type(pass, shared_gate_.value, dtype), {},
+         saved.gate_T1);
+  kernels::router_scores(pass.stream, kernels::RouterScore::sigmoid, saved.gate_T1,
+                         saved.gate_T1);
+  kernels::combine_rows(pass.stream, saved.shared_TD, {}, saved.gate_T1, false, y_TD);
 }
 
-// Steps as in route(). The gradient with respect to the logits, in the compute dtype, and
-// the step's losses. Their gradients count once over the tensor axis, whose ranks all see
-// the same scores. A sequence's balance loss is known to every rank that has a part of
-// it.
-TensorView Moe::router_backward(Pass& pass, const TensorView& dweights_TK,
-                                const Saved& saved) {
+// The gradient of the gate is that of this rank's part of the expert's output.
+Linear::Gradient Moe::shared_backward(Pass& pass, const TensorView& dy_TD,
+                                      const Saved& saved, const TensorView& dx_TD) {
   Stream& stream = pass.stream;
-  const DType dtype = saved.x_TD.dtype(), accumulator = saved.logits_TE.dtype();
-  const Shape& shape = saved.logits_TE.shape();
-  const TensorView dlogits_TE = pass.kept().take(dtype, shape, "moe.dlogits");
-  const ArenaScope scope(pass.scratch);
-  const TensorView scores_TE = pass.scratch.take(accumulator, shape, "moe.scores");
-  const TensorView dscores_TE = pass.scratch.take(accumulator, shape, "moe.dscores");
-  kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
-  // 2. weights, and the loss that balances the choice
-  kernels::router_weights_backward(stream, {config_.normalise, config_.scaling},
-                                   scores_TE, saved.choice_TK, dweights_TK, dscores_TE);
-  const bool first = region_.counts_here();
-  if (config_.aux_loss > 0) {
-    const double factor = config_.aux_loss * pass.losses.aux_scale;
-    kernels::add_balance_loss(stream, saved.sums_B2E, config_.top_k, whole_sequence(pass),
-                              axes_.sequence_sum.share(factor),
-                              losses_.view().rows(0, 1));
-    if (first) {
-      kernels::balance_loss_backward(stream, config_.router, scores_TE, saved.sums_B2E,
-                                     config_.top_k, whole_sequence(pass),
-                                     factor * pass.losses.loss_scale, dscores_TE);
-    }
+  const DType dtype = dy_TD.dtype();
+  TensorView dshared_TD = dy_TD;
+  if (has_gate()) {
+    dshared_TD = pass.kept().take(dtype, dy_TD.shape(), "moe.dshared");
+    const TensorView dlogit_T1 =
+        pass.kept().take(dtype, saved.gate_T1.shape(), "moe.dgate");
+    const ArenaScope scope(pass.scratch);
+    const TensorView dgate_T1 =
+        pass.scratch.take(saved.gate_T1.dtype(), saved.gate_T1.shape(), "moe.dgate");
+    kernels::combine_rows_backward(stream, dy_TD, saved.shared_TD, {}, saved.gate_T1,
+                                   dshared_TD, dgate_T1);
+    kernels::router_scores_backward(stream, kernels::RouterScore::sigmoid, saved.gate_T1,
+                                    dgate_T1, dgate_T1);
+    kernels::copy(stream, dgate_T1, dlogit_T1);
+    kernels::gemm(stream, dx_TD, dlogit_T1, kernels::Transpose::no,
+                  in_type(pass, shared_gate_.value, dtype), kernels::Transpose::no,
+                  kernels::Accumulate::yes);
+    pass.weight_gradients.post(
+        stream, shared_gate_, [this, dlogit_T1, x_TD = saved.x_TD](Stream& on) {
+          linear_weight_gradient(on, dlogit_T1, x_TD, shared_gate_.gradient);
+        });
   }
-  // 1. scores, and the loss of the logits
-  kernels::router_scores_backward(stream, config_.router, scores_TE, dscores_TE,
-                                  dscores_TE);
-  if (config_.z_loss > 0) {
-    const double factor = config_.z_loss * pass.losses.token_scale;
-    const TensorView lse_T = pass.scratch.take(accumulator, {pass.tokens()}, "moe.lse");
-    kernels::add_router_z_loss(stream, saved.logits_TE, lse_T, factor,
-                               losses_.view().rows(1, 1));
-    if (first) {
-      kernels::router_z_loss_backward(stream, saved.logits_TE, lse_T,
-                                      factor * pass.losses.loss_scale, dscores_TE);
-    }
-  }
-  kernels::copy(stream, dscores_TE, dlogits_TE);
-  return dlogits_TE;
-}
-
-void Moe::balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const {
-  if (config_.aux_loss <= 0) return;
-  Stream& stream = pass.stream;
-  const ArenaScope scope(pass.scratch);
-  saved.sums_B2E = pass.saved.take(
-      scores_TE.dtype(), {pass.microbatch.batch, 2, config_.experts}, "moe.balance");
-  // The loss counts the experts of largest score, without the bias.
-  TensorView choice_TK = saved.choice_TK;
-  if (config_.choice_bias) {
-    choice_TK = pass.scratch.take(DType::i32, choice_TK.shape(), "moe.unbiased");
-    kernels::choose_experts(stream, scores_TE, {}, choice_TK);
-  }
-  kernels::balance_sums(stream, config_.router, scores_TE, choice_TK, saved.sums_B2E);
-  axes_.sequence_sum.sum(stream, saved.sums_B2E);
+  const TensorView da_TF =
+      shared_.arena_of_da(pass).take(dtype, saved.shared.a_NF.shape(), "moe.shared_da");
+  const Linear::Gradient du = shared_.up.output_gradient(
+      pass, shared_.backward(pass, dshared_TD, saved.shared, da_TF));
+  shared_.up.input_gradient(pass, du, dx_TD, kernels::Accumulate::yes);
+  return du;
 }
 
 void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
@@ -329,6 +276,7 @@ void Moe::collect(std::vector<Param*>& params) {
   params.push_back(&router_);
   feed_.collect(params);
   if (has_shared()) shared_.collect(params);
+  if (has_gate()) params.push_back(&shared_gate_);
 }
 
 void Moe::collect(std::vector<Fp8Operands*>& layers) {

@@ -32,6 +32,7 @@ struct MoeConfig {
   kernels::RouterScore router = kernels::RouterScore::softmax;
   bool normalise = true;  // the weights of the chosen experts sum to `scaling`
   double scaling = 1.0;
+  kernels::ExpertGroups groups{};  // of which a token uses some
   // An expert takes at most ceil(capacity_factor S K / E) tokens of a sequence; those at
   // later positions pass it by. 0: all. Needs whole sequences: no context parallelism,
   // and generation has none (Microbatch::whole_sequences).
@@ -49,6 +50,9 @@ struct MoeConfig {
                             // router_name.e_score_correction_bias
   std::string expert_name;  // experts are expert_name.<index>.<name>.weight
   std::string shared_name;  // shared_name.<name>.weight
+  // The shared expert's output is multiplied by sigmoid(x . w); w is shared_gate.weight
+  // [1, D]. Empty: it is not.
+  std::string shared_gate;
   Names expert_names, shared_names;
 };
 
@@ -74,6 +78,8 @@ class Moe {
     TensorView rows_RD, returned_ND;  // returned: what the experts made
     FeedForward<ExpertLinear>::Saved hidden;
     FeedForward<Linear>::Saved shared;
+    // Of a shared expert with a gate: what it made, and sigmoid(x . w).
+    TensorView shared_TD, gate_T1;
   };
 
   // dtype: of activations. The group behind `axes` and `region` outlive this.
@@ -113,6 +119,15 @@ class Moe {
 
  private:
   bool has_shared() const { return config_.shared_feed_forward > 0; }
+  bool has_gate() const { return has_shared() && !config_.shared_gate.empty(); }
+  // The choice of experts by scores and a bias, which may be empty.
+  void choose(Pass& pass, const TensorView& scores_TE, const TensorView& bias_E,
+              const TensorView& choice_TK) const;
+  // y_TD (written) of the shared expert.
+  void shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  // Adds to dx_TD; the gradient of the up projection is returned for later.
+  Linear::Gradient shared_backward(Pass& pass, const TensorView& dy_TD,
+                                   const Saved& saved, const TensorView& dx_TD);
   std::int64_t capacity(const Pass& pass) const;  // 0: none
   std::int64_t whole_sequence(const Pass& pass) const {
     return axes_.sequence_sum.whole(pass.microbatch.sequence);
@@ -133,6 +148,7 @@ class Moe {
   Param router_;
   FeedForward<ExpertLinear> feed_;  // of experts, one below the other
   FeedForward<Linear> shared_;
+  Param shared_gate_;
   Buffer bias_, load_, losses_;
   StateTensor bias_state_;
 };

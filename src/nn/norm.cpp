@@ -11,7 +11,11 @@ Norm::Norm(const NormConfig& config, const parallel::TensorRegion& region)
     : config_(config) {
   const auto param = config.inner ? unsplit_inner_param : unsplit_param;
   const Shape shape = {config.hidden};
-  gain_ = param(region, config.name + ".weight", shape, {Initializer::Kind::ones});
+  require(config.gain_offset == 0 || config.kind == NormKind::rms,
+          "gains of LayerNorm have no offset");
+  const bool from_zero = config.gain_offset != 0;
+  gain_ = param(region, config.name + ".weight", shape,
+                from_zero ? Initializer{} : Initializer{Initializer::Kind::ones});
   if (config.kind == NormKind::layer)
     shift_ = param(region, config.name + ".bias", shape, {});
 }
@@ -36,8 +40,8 @@ void Norm::forward(Pass& pass, const kernels::Addends& addends, const TensorView
   const ArenaScope scope(pass.scratch);
   const TensorView gain_D = in_type(pass, gain_.value, x_TD.dtype());
   if (config_.kind == NormKind::rms) {
-    kernels::add_rms_norm(pass.stream, addends, x_TD, gain_D, config_.eps, y_TD,
-                          saved.rstd_T);
+    kernels::add_rms_norm(pass.stream, addends, x_TD, {gain_D, config_.gain_offset},
+                          config_.eps, y_TD, saved.rstd_T);
   } else {
     kernels::add_layer_norm(pass.stream, addends, x_TD, gain_D,
                             in_type(pass, shift_.value, x_TD.dtype()), config_.eps, y_TD,
@@ -50,7 +54,8 @@ void Norm::again(Pass& pass, const Saved& saved, const TensorView& y_TD) const {
   const DType type = saved.x_TD.dtype();
   const TensorView gain_D = in_type(pass, gain_.value, type);
   if (config_.kind == NormKind::rms) {
-    kernels::rms_norm(pass.stream, saved.x_TD, gain_D, config_.eps, y_TD, saved.rstd_T);
+    kernels::rms_norm(pass.stream, saved.x_TD, {gain_D, config_.gain_offset}, config_.eps,
+                      y_TD, saved.rstd_T);
   } else {
     kernels::layer_norm(pass.stream, saved.x_TD, gain_D,
                         in_type(pass, shift_.value, type), config_.eps, y_TD,
@@ -64,8 +69,9 @@ void Norm::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
   const TensorView dgain_D = pass.fused_target(gain_, accumulator);
   const TensorView gain_D = in_type(pass, gain_.value, dy_TD.dtype());
   if (config_.kind == NormKind::rms) {
-    kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD, gain_D, saved.rstd_T,
-                               residual_TD, dx_TD, dgain_D);
+    kernels::rms_norm_backward(pass.stream, dy_TD, saved.x_TD,
+                               {gain_D, config_.gain_offset}, saved.rstd_T, residual_TD,
+                               dx_TD, dgain_D);
     pass.add_fused(gain_, dgain_D);
     return;
   }

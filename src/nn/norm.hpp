@@ -17,7 +17,8 @@ struct NormConfig {
   NormKind kind = NormKind::rms;
   std::int64_t hidden = 0;  // D
   double eps = 1e-5;
-  std::string name;  // tensors: name.weight and, for LayerNorm, name.bias
+  double gain_offset = 0;  // RMSNorm multiplies by this + weight (Gemma: 1)
+  std::string name;        // tensors: name.weight and, for LayerNorm, name.bias
   // Rows are this rank's alone (its heads), inside the tensor region; else they are those
   // of the residual stream, outside.
   bool inner = false;

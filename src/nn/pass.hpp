@@ -83,6 +83,15 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
+// The documents that share the sequences of a microbatch: each counts its own positions
+// and sees itself only. i32 [T] each; empty: a sequence is one text.
+struct Documents {
+  TensorView positions_T{};      // of each token in its document
+  TensorView starts_T{};         // where its document begins in the whole sequence
+  TensorView window_starts_T{};  // the first position that it sees with model.window
+  bool empty() const { return starts_T.empty(); }
+};
+
 // B sequences of S positions each on this rank.
 struct Microbatch {
   std::int64_t batch = 0;     // B
@@ -91,6 +100,10 @@ struct Microbatch {
   // false: pieces of one, as generation makes it. No expert then has a capacity: whom it
   // passes by would depend on where the pieces begin.
   bool whole_sequences = true;
+  // Positions of the text so far, where the model meets texts of any length (generation);
+  // in training and evaluation all have those of the model, for which its tables are.
+  std::int64_t text_length = 0;
+  Documents documents{};  // then positions_T are theirs
 };
 
 // Where losses are added, and what their gradients are multiplied by.

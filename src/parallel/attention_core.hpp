@@ -12,6 +12,8 @@ namespace trireme::parallel {
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;
+  // Whether keys and values of earlier positions are kept, as in generation.
+  virtual bool is_cached() const { return false; }
   virtual void forward(Stream& stream, Arena& scratch,
                        const kernels::AttentionShape& shape, const TensorView& q_THK,
                        const TensorView& k_TGK, const TensorView& v_TGK,

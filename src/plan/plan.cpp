@@ -27,6 +27,8 @@ void run_step(engine::Engine& engine, const config::RunConfig& config) {
   engine::Batch batch{.step = 1, .valid_tokens = 1};
   batch.inputs.assign(static_cast<std::size_t>(config.microbatches()), ids_T);
   batch.targets = batch.inputs;
+  if (config.data.packing != io::Packing::none)
+    batch.documents.assign(batch.inputs.size(), {ids_T, ids_T, ids_T});
   engine::StepObserver nobody;
   engine.train_step(batch, nobody);
 }

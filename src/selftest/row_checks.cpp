@@ -37,8 +37,8 @@ void check_norm(Probe& probe, DType dtype, bool centered, std::int64_t T,
     kernels::layer_norm_backward(stream, dy, x, gain, mean, rstd, residual, dx, dgain,
                                  dshift);
   } else {
-    kernels::rms_norm(stream, x, gain, eps, y, rstd);
-    kernels::rms_norm_backward(stream, dy, x, gain, rstd, residual, dx, dgain);
+    kernels::rms_norm(stream, x, {gain}, eps, y, rstd);
+    kernels::rms_norm_backward(stream, dy, x, {gain}, rstd, residual, dx, dgain);
   }
   const auto forward = reference::norm(x.values(), gain.values(),
                                        centered ? shift.values() : Vector{}, eps);
@@ -97,7 +97,7 @@ void check_rope(Probe& probe, DType dtype) {
     const Integers at = probe.integers({T}, positions);
     for (const double sign : {1.0, -1.0}) {
       const Vector before = x.values();
-      kernels::rope(probe.stream(), x, heads, at, table,
+      kernels::rope(probe.stream(), x, {heads}, at, table,
                     sign > 0 ? Direction::forward : Direction::backward);
       probe.close(dtype, x.values(),
                   reference::rope(before, static_cast<std::size_t>(heads),

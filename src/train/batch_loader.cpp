@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/thread_signals.hpp"
-#include "train/sample_order.hpp"
 
 namespace trireme::train {
 namespace {
@@ -40,20 +39,24 @@ std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatc
 BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig& config)
     : source_(source),
       config_(checked(config)),
+      order_(source, config.seed),
       memory_(Device::host(), DType::i32,
-              {ring_size, 2, config.microbatches,
+              {ring_size, config.documents ? 5 : 2, config.microbatches,
                config.micro * static_cast<std::int64_t>(config_.positions.size())},
               MemoryClass::data, "batches"),
       sample_(Device::host(), DType::i32, {config.sequence + 1}, MemoryClass::data,
               "sample") {
   const std::int64_t tokens_T = memory_.view().dim(3);
   const auto rows =
-      memory_.view().reshape({ring_size * 2 * config.microbatches, tokens_T});
+      memory_.view().reshape({memory_.view().elements() / tokens_T, tokens_T});
   std::int64_t row = 0;
-  for (auto& batch : ring_)
+  const auto next = [&] { return rows.rows(row++, 1).reshape({tokens_T}); };
+  for (auto& batch : ring_) {
     for (auto* views : {&batch.inputs, &batch.targets})
-      for (std::int64_t m = 0; m < config.microbatches; ++m)
-        views->push_back(rows.rows(row++, 1).reshape({tokens_T}));
+      for (std::int64_t m = 0; m < config.microbatches; ++m) views->push_back(next());
+    for (std::int64_t m = 0; config.documents && m < config.microbatches; ++m)
+      batch.documents.push_back({next(), next(), next()});
+  }
   thread_ = std::thread([this] {
     use_signal_stack();
     work();
@@ -119,14 +122,22 @@ void BatchLoader::fill(engine::Batch& batch) {
         batch.targets[static_cast<std::size_t>(m)].span<std::int32_t>();
     for (std::int64_t row = 0; row < config_.micro; ++row) {
       const std::int64_t index = step_begin + sequence_of(config_, m, row);
-      source_.sample(sample_at(config_.seed, index, source_.samples()), tokens);
+      source_.sample(order_.at(index).sample, tokens);
+      std::vector<std::int64_t> starts;
+      if (config_.documents)
+        starts = engine::document_starts(tokens, config_.documents->end_token);
       auto at = static_cast<std::size_t>(row) * positions.size();
       for (const std::int64_t position : positions) {
         const auto p = static_cast<std::size_t>(position);
         // A missing token is negative, which no embedding has.
         inputs_T[at] = std::max(tokens[p], 0);
         targets_T[at] = tokens[p + 1];
-        batch.valid_tokens += tokens[p + 1] >= 0;
+        if (config_.documents) {
+          if (tokens[p] == config_.documents->end_token) targets_T[at] = io::ignore_index;
+          engine::put_document(batch.documents[static_cast<std::size_t>(m)], at, position,
+                               starts, config_.documents->window);
+        }
+        batch.valid_tokens += targets_T[at] >= 0;
         ++at;
       }
     }

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "engine/documents.hpp"
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
+#include "train/sample_turns.hpp"
 
 namespace trireme::train {
 
@@ -27,6 +29,7 @@ struct BatchLoaderConfig {
   // Of those S, in this order, the positions that this rank holds; empty: all.
   std::vector<std::int64_t> positions;
   std::int64_t first_step = 1;  // steps count from 1
+  std::optional<engine::DocumentRule> documents = {};
 };
 
 // Number in the step, in [0, global), of row `row` of microbatch `microbatch` of this
@@ -35,9 +38,9 @@ struct BatchLoaderConfig {
 std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatch,
                          std::int64_t row);
 
-// Sequence s of step k (from 1) is the sample sample_at(seed, (k - 1) * global + s, ...).
-// The thread works ahead by up to the batches of the ring that the trainer does not hold.
-// Nothing is allocated after construction.
+// Sequence s of step k (from 1) is the sample at place (k - 1) * global + s of
+// SampleOrder. The thread works ahead by up to the batches of the ring that the trainer
+// does not hold. Nothing is allocated after construction.
 class BatchLoader {
  public:
   // `source` must outlive the loader and have the sequence length of `config`. Throws
@@ -65,8 +68,9 @@ class BatchLoader {
 
   const io::SampleSource& source_;
   const BatchLoaderConfig config_;
-  Buffer memory_;  // [ring, inputs and targets, microbatches, T]
-  Buffer sample_;  // [S + 1], of the thread
+  SampleOrder order_;  // of the thread
+  Buffer memory_;      // [ring, 2 views, 5 with documents, microbatches, T]
+  Buffer sample_;      // [S + 1], of the thread
   std::array<engine::Batch, ring_size> ring_;
   double seconds_waited_ = 0;
 

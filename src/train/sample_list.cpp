@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "io/metrics.hpp"
 #include "train/batch_loader.hpp"
-#include "train/sample_order.hpp"
+#include "train/sample_turns.hpp"
 
 namespace trireme::train {
 namespace {
@@ -24,6 +24,10 @@ io::Record record_of(const io::SamplePart& part) {
 std::string list_samples(const config::RunConfig& config, const io::SampleSource& source,
                          std::int64_t step) {
   require(step >= 1, "there is no step {}", step);
+  SampleOrder order(source, config.run.seed);
+  std::vector<SamplePlace> places;  // of the step, in ascending order
+  for (std::int64_t i = 0; i < config.batch.global; ++i)
+    places.push_back(order.at((step - 1) * config.batch.global + i));
   std::map<std::int64_t, io::Record> lines;  // by number in the step
   BatchLoaderConfig of_rank{.global = config.batch.global,
                             .micro = config.batch.micro,
@@ -36,7 +40,7 @@ std::string list_samples(const config::RunConfig& config, const io::SampleSource
       for (std::int64_t row = 0; row < of_rank.micro; ++row) {
         const std::int64_t sequence = sequence_of(of_rank, m, row);
         const std::int64_t index = (step - 1) * of_rank.global + sequence;
-        const std::int64_t sample = sample_at(config.run.seed, index, source.samples());
+        const SamplePlace& place = places[static_cast<std::size_t>(sequence)];
         io::Record& line = lines[sequence];
         line.set("step", step)
             .set("sequence", sequence)
@@ -44,10 +48,12 @@ std::string list_samples(const config::RunConfig& config, const io::SampleSource
             .set("microbatch", m)
             .set("row", row)
             .set("index", index)
-            .set("epoch", index / source.samples())
-            .set("sample", sample);
+            .set("epoch", place.epoch)
+            .set("sample", place.sample);
+        if (source.blend() != nullptr)
+          line.set("source", static_cast<std::int64_t>(place.source));
         std::vector<io::Record> parts;
-        for (const io::SamplePart& part : source.parts(sample))
+        for (const io::SamplePart& part : source.parts(place.sample))
           parts.push_back(record_of(part));
         if (!parts.empty()) line.set("parts", parts);
       }

@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "comm/one_time.hpp"
 #include "io/files.hpp"
+#include "text/text_source.hpp"
 
 namespace trireme::train {
 namespace {
@@ -48,13 +49,17 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
                                     .data_ranks = config_.parallel.mesh.data,
                                     .sequence = config_.model.sequence,
                                     .positions = engine_->positions(),
-                                    .first_step = progress_.step + 1});
+                                    .first_step = progress_.step + 1,
+                                    .documents = engine::document_rule(
+                                        config_.data, *source_, config_.model.window)});
   announce();
 }
 
 void Trainer::open_data() {
   world_.agree([&] {
-    source_ = io::open_source(config_.data);
+    source_ = text::open_source(config_.data);
+    engine::document_rule(config_.data, *source_,
+                          0);  // complains here, on all ranks alike
     validation_.emplace(config_);
   });
 }

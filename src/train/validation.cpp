@@ -5,15 +5,20 @@
 #include <algorithm>
 #include <chrono>
 
+#include "text/text_source.hpp"
+
 namespace trireme::train {
 
 Validation::Validation(const config::RunConfig& config) : config_(config) {
   if (config.metrics.validate_every == 0) return;
-  source_ = io::open_source(config.validation);
+  source_ = text::open_source(config.validation);
+  documents_ = engine::document_rule(config.validation, *source_, config.model.window);
   const std::int64_t S = config.model.sequence;
-  batch_ = Buffer(Device::host(), DType::i32,
-                  {2 * config.batch.micro * S / config.parallel.mesh.context + S + 1},
-                  MemoryClass::data, "validation batch");
+  batch_ = Buffer(
+      Device::host(), DType::i32,
+      {(documents_ ? 5 : 2) * config.batch.micro * S / config.parallel.mesh.context + S +
+       1},
+      MemoryClass::data, "validation batch");
 }
 
 bool Validation::due(std::int64_t step) const {
@@ -26,6 +31,13 @@ std::int64_t Validation::sequences() const {
   return limit > 0 ? std::min(limit, all) : all;
 }
 
+// Where rows that are left over stand, all is one text.
+nn::Documents Validation::documents_of(std::int64_t T) const {
+  if (!documents_) return {};
+  const TensorView all = batch_.view();
+  return {all.rows(2 * T, T), all.rows(3 * T, T), all.rows(4 * T, T)};
+}
+
 // Inputs and targets of the B sequences from `first` on; returns the targets that count.
 // Rows that are left over in the last round are ignored.
 double Validation::fill(std::int64_t first, const std::vector<std::int64_t>& positions) {
@@ -34,16 +46,27 @@ double Validation::fill(std::int64_t first, const std::vector<std::int64_t>& pos
   const TensorView all = batch_.view();
   auto inputs = all.rows(0, T).span<std::int32_t>();
   auto targets = all.rows(T, T).span<std::int32_t>();
-  auto sample = all.rows(2 * T, config_.model.sequence + 1).span<std::int32_t>();
+  const std::int64_t S = config_.model.sequence;
+  auto sample = all.rows(all.dim(0) - S - 1, S + 1).span<std::int32_t>();
+  const nn::Documents documents = documents_of(T);
   std::fill(inputs.begin(), inputs.end(), 0);
   std::fill(targets.begin(), targets.end(), -100);
+  for (const TensorView& view :
+       {documents.positions_T, documents.starts_T, documents.window_starts_T})
+    if (documents_) std::ranges::fill(view.span<std::int32_t>(), 0);
   for (std::int64_t row = 0; row < B && first + row < sequences(); ++row) {
     source_->sample(first + row, sample);
+    std::vector<std::int64_t> starts;
+    if (documents_) starts = engine::document_starts(sample, documents_->end_token);
     for (std::int64_t i = 0; i < P; ++i) {
       const auto p = static_cast<std::size_t>(positions[static_cast<std::size_t>(i)]);
       const auto at = static_cast<std::size_t>(row * P + i);
       inputs[at] = std::max(sample[p], 0);
       targets[at] = sample[p + 1];
+      if (!documents_) continue;
+      if (sample[p] == documents_->end_token) targets[at] = io::ignore_index;
+      engine::put_document(documents, at, positions[static_cast<std::size_t>(i)], starts,
+                           documents_->window);
     }
   }
   return static_cast<double>(
@@ -63,7 +86,8 @@ Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
   for (std::int64_t round = 0; round * ranks * B < sequences(); ++round) {
     beat();
     valid += fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions);
-    loss += engine.evaluate(batch_.view().rows(0, T), batch_.view().rows(T, T));
+    loss += engine.evaluate(batch_.view().rows(0, T), batch_.view().rows(T, T), {},
+                            documents_of(T));
   }
   engine.totals().sum_validation(loss, valid);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;

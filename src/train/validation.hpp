@@ -8,6 +8,7 @@
 
 #include "comm/mesh.hpp"
 #include "config/run_config.hpp"
+#include "engine/documents.hpp"
 #include "engine/engine.hpp"
 #include "io/sample_source.hpp"
 
@@ -32,11 +33,13 @@ class Validation {
   Loss run(engine::Engine& engine, comm::Mesh& mesh, const std::function<void()>& beat);
 
  private:
+  nn::Documents documents_of(std::int64_t T) const;
   double fill(std::int64_t first, const std::vector<std::int64_t>& positions);
   std::int64_t sequences() const;
 
   const config::RunConfig& config_;
   std::unique_ptr<io::SampleSource> source_;
+  std::optional<engine::DocumentRule> documents_;
   Buffer batch_;  // i32: inputs [T], targets [T], a sample [S + 1]
 };
 

@@ -1,6 +1,6 @@
 # Makes the tiny Hugging Face folders of tests/reference/folders. See README.md.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: python make_folders.py [FOLDER]. Writes FOLDER/<case>/, its logits in
+"""Usage: python make_folders.py [FOLDER [CASE...]]. Writes FOLDER/<case>/, its logits in
 FOLDER/<case>.h5 and the tokens that all cases share in FOLDER/tokens.h5."""
 
 import json
@@ -25,8 +25,9 @@ def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settin
             n_positions=SEQUENCE, n_layer=2, n_embd=24, n_head=4, vocab_size=VOCABULARY,
             bos_token_id=0, eos_token_id=1, **settings)
         return transformers.GPT2LMHeadModel, config, shards, dtype
-    rope = {"rope_type": "default", **(rope or {}), "rope_theta": theta}
-    config = getattr(transformers, kind + "Config")(
+    if not rope or "full_attention" not in rope:
+        rope = {"rope_type": "default", **(rope or {}), "rope_theta": theta}
+    config = getattr(transformers, {"Gemma3": "Gemma3Text"}.get(kind, kind) + "Config")(
         **{**COMMON, "rope_parameters": rope, **settings})
     return getattr(transformers, kind + "ForCausalLM"), config, shards, dtype
 
@@ -51,12 +52,57 @@ CASES = {
                          max_window_layers=1),
     "qwen3_moe": case("Qwen3Moe", head_dim=8, num_experts=5, num_experts_per_tok=2,
                       moe_intermediate_size=12, norm_topk_prob=True, shards=2),
+    "qwen2_moe": case("Qwen2Moe", num_experts=4, num_experts_per_tok=2,
+                      num_hidden_layers=3, moe_intermediate_size=12,
+                      shared_expert_intermediate_size=14, decoder_sparse_step=2),
+    "gemma": case("Gemma", head_dim=10),
+    "deepseek_v2": case(
+        "DeepseekV2", num_key_value_heads=4, moe_intermediate_size=12, n_routed_experts=6,
+        num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=1,
+        topk_method="group_limited_greedy", n_group=3, topk_group=2, q_lora_rank=None,
+        kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8, shards=2),
+    "deepseek_v3": case(
+        "DeepseekV3", num_key_value_heads=4, moe_intermediate_size=12, n_routed_experts=6,
+        num_experts_per_tok=2, n_shared_experts=2, first_k_dense_replace=1, n_group=2,
+        topk_group=1, q_lora_rank=14, kv_lora_rank=10, qk_nope_head_dim=6,
+        qk_rope_head_dim=4, v_head_dim=5, rope={
+            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4,
+            "mscale": 0.7, "mscale_all_dim": 0.9}),
+    "glm4_moe": case(
+        "Glm4Moe", attention_bias=True, head_dim=8, moe_intermediate_size=12,
+        n_routed_experts=6, num_experts_per_tok=2, first_k_dense_replace=1, n_group=2,
+        topk_group=1, use_qk_norm=True, routed_scaling_factor=1.3),
+    "gemma2": case("Gemma2", head_dim=10, sliding_window=6, query_pre_attn_scalar=7,
+                   attn_logit_softcapping=3.0, final_logit_softcapping=4.0),
+    "gemma3": case("Gemma3", head_dim=10, sliding_window=6, num_hidden_layers=7,
+                   query_pre_attn_scalar=12, rope={
+                       "full_attention": {"rope_type": "linear", "factor": 2.0,
+                                          "rope_theta": 1e6},
+                       "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}),
+    "olmo2": case("Olmo2", shards=2),
+    "olmo3": case("Olmo3", num_hidden_layers=4, sliding_window=6, rope={
+        "full_attention": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 5e5,
+                           "original_max_position_embeddings": 8},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 5e5}}),
+    "gpt_neox": case("GPTNeoX", rope={"partial_rotary_factor": 0.34}),
+    "llama_bias": case("Llama", attention_bias=True, mlp_bias=True),
+    "phi3": case("Phi3", pad_token_id=None, sliding_window=5, tie_word_embeddings=True, shards=2, rope={
+        "partial_rotary_factor": 0.7}),
+    "phi3_long": case("Phi3", pad_token_id=None, original_max_position_embeddings=8, rope={
+        "rope_type": "longrope", "partial_rotary_factor": 1.0,
+        "short_factor": [1.0, 1.5, 1.5], "long_factor": [2.0, 2.5, 4.0]}),
+    "smollm3": case("SmolLM3", pad_token_id=None, theta=2e6, num_hidden_layers=4, head_dim=8,
+                    use_sliding_window=True, sliding_window=6, no_rope_layers=[1, 1, 0, 1],
+                    attention_bias=True),
     "gpt2": case("GPT2", tie_word_embeddings=True),
     "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
 }
 
 
 def randomise(model, rng):
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer.copy_(torch.from_numpy(0.1 * rng.standard_normal(tuple(buffer.shape))))
     for name, parameter in model.named_parameters():
         normal = rng.standard_normal(tuple(parameter.shape))
         values = 0.15 * normal if parameter.dim() > 1 else 0.1 * normal
@@ -100,8 +146,8 @@ def main():
     tokens[:2] = 0, VOCABULARY - 1
     with h5py.File(os.path.join(folder, "tokens.h5"), "w") as target:
         target["tokens"] = tokens.astype(np.int32)
-    for name, (kind, config, shards, dtype) in CASES.items():
-        write(folder, name, tokens, kind, config, shards, dtype)
+    for name in sys.argv[2:] or CASES:
+        write(folder, name, tokens, *CASES[name])
 
 
 if __name__ == "__main__":

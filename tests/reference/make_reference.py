@@ -10,6 +10,7 @@ spoil, checks that it did.
 
 import contextlib
 import copy
+import importlib
 import os
 import sys
 
@@ -21,13 +22,18 @@ from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
 from transformers.models.mixtral import modeling_mixtral
 
-try:  # not in the versions that made the older files
-    from transformers.models.qwen2 import modeling_qwen2
-    from transformers.models.qwen3 import modeling_qwen3
-    from transformers.models.qwen3_moe import modeling_qwen3_moe
-    QWEN = (modeling_qwen2, modeling_qwen3, modeling_qwen3_moe)
-except ImportError:
-    QWEN = ()
+# Models of later versions than the one that made the older files.
+NEWER = {}
+
+
+def has_newer(model_type):
+    """Whether this version of transformers has the model; its module goes to NEWER."""
+    try:
+        NEWER[model_type] = importlib.import_module(
+            f"transformers.models.{model_type}.modeling_{model_type}")
+    except ImportError:
+        return False
+    return True
 
 BATCH, SEQUENCE, STEPS = 2, 16, 10
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
@@ -54,17 +60,27 @@ def gpt2(seed, **settings):
         bos_token_id=0, eos_token_id=0, **settings)
 
 
-def qwen(version, seed, rope_theta, **settings):
-    if not QWEN:
+def newer(model_type, name, seed, rope_theta, **settings):
+    """By model_type and the name of the classes: Qwen3 of Qwen3Config."""
+    if not has_newer(model_type):
         return None
-    kind = getattr(transformers, f"Qwen{version}ForCausalLM")
-    config = getattr(transformers, f"Qwen{version}Config")
+    kind = getattr(transformers, f"{name}ForCausalLM")
+    config = getattr(transformers, f"{name}Config")
     return seed, kind, config(**{
         "max_position_embeddings": SEQUENCE, "rms_norm_eps": 1e-6, "attention_dropout": 0.0,
-        "use_sliding_window": False, "attn_implementation": "eager",
-        "experts_implementation": "eager",
+        "attn_implementation": "eager", "experts_implementation": "eager",
+        "pad_token_id": None,  # its embedding would have no gradient
         "rope_parameters": {"rope_type": "default", "rope_theta": rope_theta}, **settings})
 
+
+def qwen(version, seed, rope_theta, **settings):
+    model_type = "qwen" + version.replace("Moe", "_moe")
+    return newer(model_type, "Qwen" + version, seed, rope_theta,
+                 **{"use_sliding_window": False, **settings})
+
+
+SMALL = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "intermediate_size": 12, "vocab_size": 43, "bos_token_id": 0, "eos_token_id": 1}
 
 CASES = {
     "llama_tied": llama(
@@ -85,15 +101,15 @@ CASES = {
         num_key_value_heads=2, intermediate_size=20, vocab_size=67, rope_theta=10000.0,
         num_local_experts=5, num_experts_per_tok=2, tie_word_embeddings=False),
     "qwen2": qwen(
-        2, 6, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        "2", 6, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
         num_key_value_heads=2, intermediate_size=20, vocab_size=67, rope_theta=1e6,
         tie_word_embeddings=True),
     "qwen3": qwen(
-        3, 7, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
+        "3", 7, num_hidden_layers=2, hidden_size=24, num_attention_heads=4,
         num_key_value_heads=1, head_dim=10, intermediate_size=20, vocab_size=67,
         rope_theta=1e6, tie_word_embeddings=False),
     "qwen3_window": qwen(
-        3, 8, num_hidden_layers=3, hidden_size=24, num_attention_heads=4,
+        "3", 8, num_hidden_layers=3, hidden_size=24, num_attention_heads=4,
         num_key_value_heads=2, head_dim=6, intermediate_size=20, vocab_size=67,
         rope_theta=1e4, tie_word_embeddings=True, use_sliding_window=True, sliding_window=5,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
@@ -103,6 +119,74 @@ CASES = {
         num_experts=6, num_experts_per_tok=2, norm_topk_prob=False, vocab_size=67,
         rope_theta=1e4, tie_word_embeddings=False, use_sliding_window=True,
         sliding_window=7),
+    "qwen2_moe": qwen(
+        "2Moe", 10, num_hidden_layers=3, hidden_size=16, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=20, moe_intermediate_size=6,
+        shared_expert_intermediate_size=10, num_experts=5, num_experts_per_tok=2,
+        norm_topk_prob=False, vocab_size=41, rope_theta=1e4, tie_word_embeddings=False,
+        use_sliding_window=True, sliding_window=7, mlp_only_layers=[1]),
+    "gemma": newer(
+        "gemma", "Gemma", 11, 1e4, num_hidden_layers=2, hidden_size=18,
+        num_attention_heads=3, num_key_value_heads=1, head_dim=8, intermediate_size=20,
+        vocab_size=41, tie_word_embeddings=True),
+    "deepseek_v2": newer(
+        "deepseek_v2", "DeepseekV2", 12, 1e4, num_hidden_layers=2, hidden_size=16,
+        num_attention_heads=4, num_key_value_heads=4, intermediate_size=20,
+        moe_intermediate_size=6,
+        n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=2,
+        first_k_dense_replace=1, topk_method="greedy", n_group=None, topk_group=None,
+        routed_scaling_factor=1.5, q_lora_rank=None, kv_lora_rank=10, qk_nope_head_dim=6,
+        qk_rope_head_dim=4, v_head_dim=8, vocab_size=41, tie_word_embeddings=False),
+    "deepseek_v3": newer(
+        "deepseek_v3", "DeepseekV3", 13, 1e4, num_hidden_layers=2, hidden_size=16,
+        num_attention_heads=4, num_key_value_heads=4, intermediate_size=20,
+        moe_intermediate_size=6,
+        n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, n_group=3,
+        topk_group=2, first_k_dense_replace=0, routed_scaling_factor=1.5, q_lora_rank=12,
+        kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=10,
+        vocab_size=41, tie_word_embeddings=False),
+    "glm4_moe": newer(
+        "glm4_moe", "Glm4Moe", 14, 1e4, num_hidden_layers=2, hidden_size=16,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, attention_bias=True,
+        use_qk_norm=True, intermediate_size=20, moe_intermediate_size=6,
+        n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, n_group=1,
+        topk_group=1, first_k_dense_replace=1, vocab_size=41, tie_word_embeddings=False),
+    "gemma2": newer(
+        "gemma2", "Gemma2", 15, 1e4, num_hidden_layers=2, hidden_size=18,
+        num_attention_heads=3, num_key_value_heads=1, head_dim=8, intermediate_size=20,
+        query_pre_attn_scalar=5, sliding_window=5, attn_logit_softcapping=1.5,
+        final_logit_softcapping=2.0, vocab_size=41, tie_word_embeddings=True),
+    "olmo2": newer(
+        "olmo2", "Olmo2", 17, 1e4, num_hidden_layers=2, hidden_size=16,
+        num_attention_heads=4, num_key_value_heads=2, intermediate_size=20, vocab_size=41,
+        tie_word_embeddings=False),
+    "olmo3": newer(
+        "olmo3", "Olmo3", 18, None, num_hidden_layers=4, hidden_size=16,
+        num_attention_heads=4, num_key_value_heads=2, intermediate_size=20, vocab_size=41,
+        tie_word_embeddings=False, sliding_window=5, rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}),
+    "gpt_neox": newer(
+        "gpt_neox", "GPTNeoX", 19, None, num_hidden_layers=2, hidden_size=24,
+        num_attention_heads=3, intermediate_size=20, vocab_size=41,
+        tie_word_embeddings=False, rope_parameters={
+            "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+    "llama_bias": newer(
+        "llama", "Llama", 10, 1e4, num_hidden_layers=2, attention_bias=True,
+        rms_norm_eps=1e-5, **SMALL),
+    # Fused tensors; a part of each head turns, by the divisors of long texts.
+    "phi3": newer(
+        "phi3", "Phi3", 11, 1e4, **{
+            **SMALL, "num_hidden_layers": 2, "hidden_size": 24, "sliding_window": 6,
+            "rms_norm_eps": 1e-5, "original_max_position_embeddings": 8,
+            "rope_parameters": {
+                "rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.7,
+                "short_factor": [1.0, 1.25], "long_factor": [1.5, 3.0]}}),
+    # The second layer has no positions, the third a window instead.
+    "smollm3": newer(
+        "smollm3", "SmolLM3", 12, 2e4, num_hidden_layers=3, no_rope_layers=[1, 0, 0],
+        use_sliding_window=True, sliding_window=5, tie_word_embeddings=True,
+        layer_types=["full_attention", "full_attention", "sliding_attention"], **SMALL),
 }
 
 
@@ -116,7 +200,8 @@ class Torch64:
 
 @contextlib.contextmanager
 def in_double():
-    modules = (modeling_llama, modeling_gpt2, modeling_mixtral, *QWEN)
+    modules = (modeling_llama, modeling_gpt2, modeling_mixtral, *NEWER.values(),
+               transformers.modeling_rope_utils)
     to_float = torch.Tensor.float
     for module in modules:
         module.torch = Torch64()
@@ -170,8 +255,12 @@ def evaluate(model, inputs, targets):
 
 
 def unpacked(tensors):
-    """From version 5 on a layer's experts are two tensors; folders have three for each."""
+    """From version 5 on a layer's experts are two tensors; folders have three for each.
+    GPT-NeoX's head has another name in folders."""
+    neox = any(name.startswith("gpt_neox.") for name in tensors)
     for name, tensor in tensors.items():
+        if neox and name == "lm_head.weight":
+            name = "embed_out.weight"
         if name.endswith("experts.gate_up_proj"):
             for i, (gate, up) in enumerate(t.chunk(2) for t in tensor):
                 at = name.removesuffix("gate_up_proj") + f"{i}."
@@ -241,7 +330,7 @@ def train_adamw(model, inputs, targets):
 
 def theta_of(config):
     parameters = getattr(config, "rope_parameters", None)  # from version 5 on
-    return parameters["rope_theta"] if parameters else config.rope_theta
+    return parameters.get("rope_theta", 0.0) if parameters else config.rope_theta
 
 
 def config_of(config):
@@ -249,7 +338,7 @@ def config_of(config):
     hidden, heads = config.hidden_size, config.num_attention_heads
     integers = {
         "layers": config.num_hidden_layers, "hidden": hidden, "heads": heads,
-        "kv_heads": config.num_key_value_heads if is_llama else heads,
+        "kv_heads": getattr(config, "num_key_value_heads", heads) if is_llama else heads,
         "feed_forward": config.intermediate_size if is_llama
         else config.n_inner or 4 * hidden,
         "vocabulary": config.vocab_size, "sequence": SEQUENCE, "batch": BATCH,
@@ -261,7 +350,8 @@ def config_of(config):
                      "top_k": config.num_experts_per_tok}
     reals = {
         "rope_theta": theta_of(config) if is_llama else 0.0,
-        "norm_eps": config.rms_norm_eps if is_llama else config.layer_norm_epsilon,
+        "norm_eps": getattr(config, "rms_norm_eps", 1e-5) if is_llama
+        else config.layer_norm_epsilon,
         "learning_rate": ADAMW["lr"], "beta1": ADAMW["betas"][0],
         "beta2": ADAMW["betas"][1], "eps": ADAMW["eps"],
         "weight_decay": ADAMW["weight_decay"], "clip": CLIP,
@@ -282,7 +372,8 @@ def write_config(file, config):
         file[f"config/{key}"] = np.array([value])
     for key, value in texts.items():
         file.attrs[key] = np.bytes_(value)
-    if config.model_type in ("qwen3", "qwen3_moe"):
+    older = config.model_type in ("llama", "gpt2", "mixtral", "qwen2")
+    if not older or getattr(config, "attention_bias", False):
         file["config.json"] = np.frombuffer(config.to_json_string().encode(), np.uint8)
 
 

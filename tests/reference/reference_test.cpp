@@ -180,7 +180,7 @@ class Model {
     m.hidden = integer("hidden");
     m.heads = integer("heads");
     m.kv_heads = integer("kv_heads");
-    if (m.row().qk_norm) m.own_head_width = integer("head_width");
+    if (m.row().qk_norm != nn::QkNorm::none) m.own_head_width = integer("head_width");
     m.feed_forward = integer("feed_forward");
     m.vocabulary = integer("vocabulary");
     m.sequence = integer("sequence");
@@ -321,8 +321,12 @@ TEST_P(Reference, TenAdamWSteps) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* name : {"llama_tied", "llama_untied", "gpt2_tied", "gpt2_untied",
-                           "mixtral", "qwen2", "qwen3", "qwen3_window", "qwen3_moe"})
+  for (const char* name :
+       {"llama_tied",  "llama_untied", "gpt2_tied",    "gpt2_untied", "mixtral",
+        "qwen2",       "qwen3",        "qwen3_window", "qwen3_moe",   "qwen2_moe",
+        "gemma",       "llama_bias",   "phi3",         "smollm3",     "deepseek_v2",
+        "deepseek_v3", "glm4_moe",     "gemma2",       "olmo2",       "olmo3",
+        "gpt_neox"})
     for (const auto dtype : {DType::f64, DType::f32})
       for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
         cases.push_back({name, dtype, axis});

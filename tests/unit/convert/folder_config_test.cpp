@@ -27,6 +27,14 @@ std::string llama(const std::string& more = "", const std::string& type = "llama
 
 FolderConfig parse(const std::string& text) { return parse_folder_config(text, "c"); }
 
+// A deck of one step of it.
+std::vector<std::string> deck_lines(const model::ModelConfig& model) {
+  std::vector<std::string> all = config::model_lines(model);
+  all.insert(all.end(), {"run.steps=1", "batch.global=1", "batch.micro=1",
+                         "data.source=\"synthetic\""});
+  return all;
+}
+
 TEST(FolderConfig, ReadsOlderAndNewerKeysOfPositions) {
   const auto older = parse(llama(R"("rope_scaling":{"type":"linear","factor":4.0})"));
   const auto newer = parse(llama(
@@ -82,13 +90,28 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama("", "llama", R"("rope_theta":NaN,)"), "is no JSON"},
       Case{llama("", "llama", R"("rope_theta":1e999,)"), "is no JSON"},
       Case{llama("", "llama", R"("rope_theta":-1,)"), "'rope_theta'"},
-      Case{llama(R"("rope_scaling":{"type":"longrope","factor":2})"), "\"longrope\""},
+      Case{llama(R"("rope_scaling":{"type":"longrope","factor":2})"),
+           "'rope_scaling.short_factor' is missing"},
+      Case{llama(R"("rope_scaling":{"type":"longrope","short_factor":[1,1,0],)"
+                 R"("long_factor":[1,1,1]})"),
+           "'rope_scaling.short_factor' = [1,1,0] is no list of 3 numbers"},
+      Case{llama(R"("rope_scaling":{"type":"longrope","short_factor":[1,1,1],)"
+                 R"("long_factor":[1,1]})"),
+           "'rope_scaling.long_factor' = [1,1] is no list of 3 numbers"},
+      Case{llama(R"("rope_scaling":{"type":"wide","factor":2})"), "\"wide\""},
+      Case{llama(R"("rope_scaling":{"type":"linear","factor":2})", "phi3"),
+           "has longrope only"},
+      Case{llama(R"("partial_rotary_factor":0.5)", "phi3"),
+           "turns 3 numbers of each head of 6"},
+      Case{llama(R"("no_rope_layers":[1])", "smollm3"), "'no_rope_layers' = [1]"},
+      Case{llama(R"("no_rope_layers":[1,2])", "smollm3"), "'no_rope_layers' = [1,2]"},
       Case{llama(R"("rope_scaling":{"type":"linear"})"), "'rope_scaling.factor'"},
       Case{llama(R"("rope_scaling":{"type":"linear","factor":2,"wavy":1})"), "wavy"},
       Case{llama(R"("rope_parameters":{"rope_theta":5.0})"), "differs from"},
       Case{llama(R"("partial_rotary_factor":0.5)"), "'partial_rotary_factor' = 0.5"},
-      Case{llama(R"("attention_bias":true)"), "'attention_bias' = true"},
-      Case{llama(R"("mlp_bias":true)"), "'mlp_bias' = true"},
+      Case{llama(R"("attention_bias":true)", "mistral"), "'attention_bias' = true"},
+      Case{llama(R"("attention_bias":1)"), "'attention_bias'"},
+      Case{llama(R"("mlp_bias":true)", "mistral"), "'mlp_bias' = true"},
       Case{llama(R"("hidden_act":"relu")"), "'hidden_act' = \"relu\""},
       Case{llama(R"("quantization_config":{"quant_method":"gptq"})"), "quantized"},
       Case{llama(R"("head_dim":7)"), "width 7"},
@@ -159,6 +182,53 @@ TEST(FolderConfig, WindowsAreThoseOfTheClass) {
       Error);
 }
 
+// A model of each way to turn heads: as text, again from what is written, and as a deck.
+TEST(FolderConfig, RotaryPositionsAreThoseOfTheClass) {
+  const auto again = [](const model::ModelConfig& m) {
+    return parse(folder_config_text(m, DType::f32, "")).model;
+  };
+  const std::string longrope =
+      R"("rope_scaling":{"type":"su","short_factor":[1,1.5],"long_factor":[2,3]},)";
+  const auto phi3 = parse(llama(longrope + R"("partial_rotary_factor":0.7)", "phi3"));
+  EXPECT_EQ(phi3.model.rope_width, 4) << "int(6 * 0.7)";
+  EXPECT_EQ(phi3.model.rope_scaling.kind, kernels::RopeScalingKind::longrope);
+  EXPECT_EQ(phi3.model.rope_scaling.original, 4096) << "the class's default";
+  EXPECT_EQ(phi3.model.rope_scaling.attention_factor, 1) << "64 positions are fewer";
+  const auto beyond = parse(llama(
+      longrope + R"("partial_rotary_factor":0.7,"original_max_position_embeddings":16)",
+      "phi3"));
+  EXPECT_DOUBLE_EQ(beyond.model.rope_scaling.attention_factor,
+                   std::sqrt(1 + std::log(4.0) / std::log(16.0)));
+  const auto smollm3 =
+      parse(llama(R"("no_rope_layers":[0,1,1],"attention_bias":true)", "smollm3"));
+  EXPECT_EQ(smollm3.model.rope_layers, (std::vector<std::int64_t>{0, 1}));
+  EXPECT_FALSE(smollm3.model.turns(0));
+  EXPECT_TRUE(smollm3.model.attention.bias);
+  const auto hybrid = parse(
+      llama(R"("no_rope_layer_interval":2,"use_sliding_window":true,"sliding_window":5)",
+            "smollm3"));
+  EXPECT_TRUE(hybrid.model.turns(0));
+  EXPECT_FALSE(hybrid.model.turns(1));
+  EXPECT_EQ(hybrid.model.window_of(0), 0);
+  EXPECT_EQ(hybrid.model.window_of(1), 5);
+  EXPECT_TRUE(parse(llama("", "smollm3")).model.rope_layers.empty()) << "the fourth";
+  for (const auto* each : {&phi3, &beyond, &smollm3, &hybrid}) {
+    const auto& m = each->model;
+    EXPECT_EQ(config::model_lines(again(m)), config::model_lines(m));
+    const auto deck = io::Deck::parse("", "deck", deck_lines(m), config::deck_table());
+    EXPECT_EQ(config::model_lines(config::make_run_config(deck, 1).model),
+              config::model_lines(m));
+  }
+  // A class that has no such key.
+  model::ModelConfig wide = phi3.model;
+  wide.architecture = model::Architecture::llama;
+  EXPECT_THROW(folder_config_text(wide, DType::f32, ""), Error);
+  model::ModelConfig biased = parse(llama("", "mistral")).model;
+  EXPECT_GT(biased.window, 0);
+  biased.attention.bias = true;
+  EXPECT_THROW(folder_config_text(biased, DType::f32, ""), Error);
+}
+
 TEST(FolderConfig, UnknownKeysSurvive) {
   const std::string text = llama(R"("my_key":{"a":[1,2]},"eos_token_id":[2,3])");
   const auto config = parse(text);
@@ -177,18 +247,26 @@ TEST(FolderConfig, UnknownKeysSurvive) {
 TEST(FolderConfig, EveryModelComesBack) {
   for (const auto& row : model::hugging_face_rows) {
     const bool gpt2 = row.model_type == "gpt2";
+    const std::string scaling =
+        row.rope.longrope_only ? ""
+                               : R"("rope_scaling":{"rope_type":"yarn","factor":2.5},)";
+    std::string of_llama = llama(scaling + R"("head_dim":10,"sliding_window":null)",
+                                 std::string(row.model_type));
+    of_llama.replace(of_llama.find("rope_theta"), 10, row.rope.theta);
+    if (row.rope.by_kind) of_llama.replace(of_llama.find("null"), 4, "5");
+    if (!row.rope.part.empty())  // by default an odd number of these heads' numbers
+      of_llama.insert(1, format("\"{}\":0.4,", row.rope.part));
+    if (!row.keys.latent.empty())  // has as many keys as queries, and no default of top_k
+      of_llama.replace(of_llama.find(R"("num_key_value_heads":2)"), 23,
+                       R"("num_experts_per_tok":3)");
     auto before =
         gpt2 ? parse(R"({"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3})")
-             : parse(llama(R"("rope_scaling":{"rope_type":"yarn","factor":2.5},)"
-                           R"("head_dim":10,"sliding_window":null)",
-                           std::string(row.model_type)));
+             : parse(of_llama);
     const std::string text = folder_config_text(before.model, DType::f32, "");
     const auto lines = config::model_lines(before.model);
     EXPECT_EQ(config::model_lines(parse(text).model), lines) << text;
-    std::vector<std::string> all = lines;
-    all.insert(all.end(), {"run.steps=1", "batch.global=1", "batch.micro=1",
-                           "data.source=\"synthetic\""});
-    const auto deck = io::Deck::parse("", "deck", all, config::deck_table());
+    const auto deck =
+        io::Deck::parse("", "deck", deck_lines(before.model), config::deck_table());
     EXPECT_EQ(config::model_lines(config::make_run_config(deck, 1).model), lines);
   }
 }

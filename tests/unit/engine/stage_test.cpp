@@ -95,6 +95,28 @@ TEST(Stage, Qwen3Gradients) {
   check_gradients(config);
 }
 
+// Fused tensors, a part of each head that turns, and divisors of long texts.
+TEST(Stage, Phi3Gradients) {
+  auto config = tiny(model::Architecture::phi3, false);
+  config.model.rope_width = 4;
+  config.model.rope_scaling.kind = kernels::RopeScalingKind::longrope;
+  config.model.rope_scaling.original = 4;
+  config.model.rope_scaling.short_divisors = {1, 1};
+  config.model.rope_scaling.long_divisors = {1.25, 3};
+  check_gradients(config);
+}
+
+// A layer without positions, another with a window and a base of its own, and biases.
+TEST(Stage, SmolLm3Gradients) {
+  auto config = tiny(model::Architecture::smollm3, false);
+  config.model.rope_layers = {1, 0};
+  config.model.window = 3;
+  config.model.layer_types = {"sliding_attention", "full_attention"};
+  config.model.sliding_rope_theta = 50;
+  config.model.attention.bias = true;
+  check_gradients(config);
+}
+
 // Of a cap that bends the logits by a few percent: third derivatives grow as 1 / cap^2,
 // and with them the error of a difference.
 TEST(Stage, CappedLogitsGradients) {
@@ -143,7 +165,8 @@ TEST(Stage, CountsItsParameters) {
   for (const bool tied : {false, true}) {
     for (const auto architecture :
          {model::Architecture::llama, model::Architecture::gpt2,
-          model::Architecture::qwen2, model::Architecture::qwen3}) {
+          model::Architecture::qwen2, model::Architecture::qwen3,
+          model::Architecture::phi3}) {
       auto config = tiny(architecture, tied);
       Model model(config);
       EXPECT_EQ(model.engine().store().local_elements(),

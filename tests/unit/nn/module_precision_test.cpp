@@ -236,7 +236,8 @@ Results gelu_experts(const Types& types) { return experts(types, Activation::gel
 
 Results norm(const Types& types) {
   Bench bench(types);
-  Norm module({NormKind::layer, D, 1e-5, "norm"}, bench.region);
+  Norm module({.kind = NormKind::layer, .hidden = D, .eps = 1e-5, .name = "norm"},
+              bench.region);
   bench.bind(module);
   const Tensor x = bench.input(1), dy = bench.input(2), y = bench.tensor(D),
                dx = bench.tensor(D);
@@ -282,7 +283,7 @@ Results head_with(const Types& types, bool in_compute_type) {
   Bench bench(types);
   HeadConfig config;
   config.chunks.in_compute_type = in_compute_type;
-  config.norm = {NormKind::rms, D, 1e-5, "norm"};
+  config.norm = {.kind = NormKind::rms, .hidden = D, .eps = 1e-5, .name = "norm"};
   config.vocabulary = V;
   config.hidden = D;
   config.name = "head";

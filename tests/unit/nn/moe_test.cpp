@@ -39,7 +39,13 @@ std::vector<nn::MoeConfig> configs() {
   raw.normalise = false;
   raw.aux_loss = 0.3;
   raw.capacity_factor = 0.7;
-  std::vector<nn::MoeConfig> all = {mixtral, full, raw};
+  auto gated = moe_config(6, 2);
+  gated.shared_feed_forward = 5;
+  gated.shared_gate = "moe.shared_gate";
+  gated.groups = {3, 2, 2};
+  gated.choice_bias = true;
+  gated.aux_loss = 0.2;
+  std::vector<nn::MoeConfig> all = {mixtral, full, raw, gated};
   for (std::size_t i = 0; i < kernels::activations.size(); ++i) {
     auto& other = all.emplace_back(moe_config(5, 2));
     other.activation = static_cast<kernels::Activation>(i);
@@ -87,6 +93,8 @@ kernels::reference::MoeLayer layer_of(OneRank& one) {
     layer.shared = {gate_of("moe.shared.gate_proj.weight"),
                     w.at("moe.shared.up_proj.weight"),
                     w.at("moe.shared.down_proj.weight")};
+  if (!c.shared_gate.empty()) layer.shared_gate_D = w.at("moe.shared_gate.weight");
+  layer.groups = c.groups;
   std::vector<StateTensor*> states;
   one.moe.collect(states);
   for (StateTensor* state : states) layer.bias_E = MoeCase::values(state->value);

@@ -77,6 +77,48 @@ TEST(BatchLoader, EveryMeshTrainsOnTheSameSequencesInEachStep) {
     }
 }
 
+// Documents end with token 1000 i + 2: positions restart behind it, and it has no target.
+class TwoDocuments : public CountingSource {
+ public:
+  void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
+    CountingSource::sample(index, tokens);
+    tokens[2] = 7;
+  }
+};
+
+TEST(BatchLoader, DocumentsHaveTheirOwnPositionsAndNoTargetAtTheirEnds) {
+  const TwoDocuments source;
+  auto config = config_of(4, 2, 0, 1);
+  config.positions = {0, 1, 3, 4};  // as a context rank holds some of them
+  config.documents = engine::DocumentRule{.end_token = 7, .window = 2};
+  BatchLoader loader(source, config);
+  for (int step = 0; step < 4; ++step) {
+    const engine::Batch& batch = loader.next();
+    EXPECT_EQ(batch.valid_tokens, 4 * 4);
+    ASSERT_EQ(batch.documents.size(), 2u);
+    for (const nn::Documents& documents : batch.documents) {
+      const auto values = [](const TensorView& view) {
+        const auto span = view.span<std::int32_t>();
+        return std::vector<std::int32_t>(span.begin(), span.end());
+      };
+      EXPECT_EQ(values(documents.positions_T),
+                (std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+      EXPECT_EQ(values(documents.starts_T),
+                (std::vector<std::int32_t>{0, 0, 3, 3, 0, 0, 3, 3}));
+      EXPECT_EQ(values(documents.window_starts_T),
+                (std::vector<std::int32_t>{0, 0, 3, 3, 0, 0, 3, 3}));
+    }
+  }
+  config.positions = {1, 2, 3, 4};
+  BatchLoader with_end(source, config);
+  const engine::Batch& batch = with_end.next();
+  EXPECT_EQ(batch.valid_tokens, 4 * 3);
+  for (const TensorView& targets : batch.targets) {
+    EXPECT_EQ(targets.span<std::int32_t>()[1], io::ignore_index);
+    EXPECT_EQ(targets.span<std::int32_t>()[5], io::ignore_index);
+  }
+}
+
 TEST(BatchLoader, MicrobatchesAreDealtOutInTurn) {
   const CountingSource source;
   const auto config = config_of(12, 2, 1, 3, 4);

@@ -59,6 +59,11 @@ const std::vector<Case> cases = {
     {{"model.window=5", "run.device=cuda", "attention.library=cudnn"},
      1,
      {"attention.library = \"cudnn\" has no windows here, but model.window = 5"}},
+    {{"run.device=cuda", "run.cuda_graphs=true", "parallel.tensor=2"},
+     2,
+     {"run.cuda_graphs = true with parallel.tensor = 2, whose ranks send messages inside "
+      "a microbatch, which only NCCL can record, but comm.backend",
+      "write comm.backend = \"nccl\""}},
     {{"model.rope.factor=2"},
      1,
      {"model.rope.factor = 2.0 has no meaning with model.rope.scaling = \"none\""}},
@@ -77,6 +82,29 @@ const std::vector<Case> cases = {
     {{"model.rope.scaling=llama3", "model.rope.original=8", "model.rope.low_turns=4"},
      1,
      {"model.rope.low_turns = 4.0 is not less than model.rope.high_turns = 4.0"}},
+    {{"model.rope.width=3"},
+     1,
+     {"model.rope.width = 3 must be even and at most the width of a head", "write"}},
+    {{"model.rope.width=4096"}, 1, {"model.rope.width = 4096 must be even"}},
+    {{"model.architecture=gpt2", "model.rope.width=2"},
+     1,
+     {"model.rope.width = 2 has no meaning with model.architecture = \"gpt2\""}},
+    {{"model.rope.layers=[1]"},
+     1,
+     {"does not have as many numbers as there are layers, model.layers = 2"}},
+    {{"model.rope.sliding_theta=100"},
+     1,
+     {"model.rope.sliding_theta = 100.0 has no meaning with model.window = 0"}},
+    {{"model.rope.short_divisors=[1]"},
+     1,
+     {"model.rope.short_divisors = [1.0] has no meaning with model.rope.scaling"}},
+    {{"model.rope.scaling=longrope", "model.rope.original=8", "model.rope.width=4",
+      "model.rope.short_divisors=[1,2]", "model.rope.long_divisors=[1]"},
+     1,
+     {"model.rope.long_divisors = [1.0] has 1 numbers, and 2 pairs of each head turn"}},
+    {{"model.architecture=qwen2", "model.attention_bias=true"},
+     1,
+     {"model.attention_bias = true has no meaning with model.architecture = \"qwen2\""}},
     {{"data.source=tokens"},
      1,
      {"model.vocabulary must be given with data.source = \"tokens\""}},
@@ -356,7 +384,7 @@ TEST(RunConfigRules, MalformedFaults) {
 // Everything that is known but cannot be done yet names what to write instead.
 TEST(RunConfigRules, NotAvailableYet) {
   const std::vector<std::array<std::string, 3>> wishes = {
-      {"data.tokenizer", "tokenizer.json", "\"\""},
+      {"attention.deterministic", "false", "true"},
       {"comm.deterministic", "false", "true"},
   };
   for (const auto& [key, value, instead] : wishes)
@@ -370,8 +398,7 @@ TEST(RunConfigRules, NotAvailableYet) {
 // message lists those that are.
 TEST(RunConfigRules, WordsThatNothingIsBehind) {
   const std::vector<std::array<std::string, 3>> wishes = {
-      {"data.source", "megatron", "\"bytes\", \"tokens\", \"synthetic\""},
-      {"data.source", "llmc", "\"bytes\""},
+      {"data.source", "parquet", "\"bytes\", \"tokens\", \"megatron\""},
       {"parallel.offload", "activations", "\"none\", \"optimizer\", \"weights\""},
       {"optimizer.name", "adafactor", "\"adamw\", \"sgd\""},
   };
@@ -382,14 +409,48 @@ TEST(RunConfigRules, WordsThatNothingIsBehind) {
                         Status::command_line});
 }
 
+TEST(RunConfigRules, DataSources) {
+  const std::string blend = "data.source=blend";
+  expect_one_problem({{"data.source=text", "model.vocabulary=300"},
+                      2,
+                      {"data.source = \"text\"", "data.tokenizer = \"tokenizer.json\""}});
+  expect_one_problem({{"data.tokenizer=mine.json"}, 2, {"which has no words to cut"}});
+  expect_one_problem(
+      {{"data.blend=[\"1 bytes a\"]"}, 2, {"write data.source = \"blend\""}});
+  expect_one_problem({{blend, "data.paths=[]", "model.vocabulary=300"},
+                      2,
+                      {"needs its parts: write data.blend"}});
+  expect_one_problem({{blend, "data.paths=[]", "model.vocabulary=300",
+                       "data.blend=[\"1 tokens a\", \"one tokens b\"]"},
+                      2,
+                      {"\"one tokens b\"", "weight above 0"}});
+  expect_one_problem({{blend, "data.paths=[\"a\"]", "model.vocabulary=300",
+                       "data.blend=[\"1 tokens a\"]"},
+                      2,
+                      {"whose paths stand in data.blend"}});
+}
+
+TEST(RunConfigRules, Packing) {
+  const std::string packed = "data.packing=concatenate";
+  expect_one_problem(
+      {{packed, "data.source=synthetic", "data.paths=[]", "model.vocabulary=300"},
+       2,
+       {"which has no documents"}});
+  expect_one_problem({{"data.end_token=7"}, 2, {"data.packing = \"none\"", "remove it"}});
+  expect_one_problem({{packed, "data.end_token=257"},
+                      2,
+                      {"data.end_token = 257 lies outside model.vocabulary"}});
+}
+
 TEST(RunConfigRules, AllBrokenRulesTogether) {
   const auto [message, status] = error_of([&] {
     config::make_run_config(
-        parse_sample({"parallel.tensor=3", "batch.micro=3", "data.tokenizer=mine"}), 4);
+        parse_sample({"parallel.tensor=3", "batch.micro=3", "comm.deterministic=false"}),
+        4);
   });
   EXPECT_EQ(status, Status::bad_content);
   EXPECT_EQ(count_lines(message), 4) << message;
-  expect_contains(message, "tokenizers are not available yet");
+  expect_contains(message, "summing in any order is not available yet");
   expect_contains(message, "must divide the number of ranks");
 }
 

@@ -1,0 +1,62 @@
+// `trireme tokenize FILES --train SIZE -o tokenizer.json`: a byte-level BPE from text.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/train_tokenizer.hpp"
+
+#include <chrono>
+#include <optional>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "io/files.hpp"
+#include "text/bpe_trainer.hpp"
+#include "text/corpus.hpp"
+#include "text/tokenizer.hpp"
+
+namespace trireme::app {
+namespace {
+
+// The end token and 256 bytes are there before anything is learnt.
+constexpr std::int64_t least_size = 257, most_size = 1 << 24;
+
+}  // namespace
+
+void train_tokenizer(const Arguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string path = arguments.text("-o", "");
+  text::BpeTraining training;
+  training.size = arguments.integer("--train", 0, least_size, most_size);
+  training.min_frequency = arguments.integer("--min-frequency", 0, 0, INT64_C(1) << 40);
+  training.end_token = arguments.text("--end-token", "<|endoftext|>");
+  std::optional<std::string> field;
+  if (arguments.has("--field")) field = arguments.text("--field", "");
+  Directory(parent_of(path)).require_file(last_name_of(path));
+  const auto files = text::corpus_files(arguments.words());
+  text::BpeTrainer trainer;
+  std::int64_t bytes = 0;
+  auto told = start;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    text::read_documents(files[i], field, [&](const std::string& document) {
+      bytes += std::ssize(document);
+      trainer.add(document);
+      const auto now = std::chrono::steady_clock::now();
+      if (now - told < std::chrono::seconds(5)) return;
+      told = now;
+      log::info("{} of {} files, {} of text, {} words", i, files.size(),
+                human_bytes(static_cast<double>(bytes)),
+                human_count(static_cast<double>(trainer.words())));
+    });
+  require(trainer.words() > 0, Status::bad_content, "the files hold no text");
+  const std::string json = trainer.train(training);
+  const text::Tokenizer made(json, path);  // what was written can be read
+  io::write_text_atomically(path, json);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  log::info("{}: {} tokens from {} of text with {} words, {}", path, made.vocabulary(),
+            human_bytes(static_cast<double>(bytes)), trainer.words(),
+            human_seconds(time.count()));
+  if (made.vocabulary() < training.size)
+    log::info("the text holds no more pairs to merge: {} tokens instead of {}",
+              made.vocabulary(), training.size);
+}
+
+}  // namespace trireme::app

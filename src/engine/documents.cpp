@@ -1,0 +1,44 @@
+// Documents within samples: where each begins.
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/documents.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace trireme::engine {
+
+std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
+                                          const io::SampleSource& source,
+                                          std::int64_t window) {
+  if (config.packing == io::Packing::none) return {};
+  const auto said = source.end_token();
+  require(config.end_token >= 0 || said.has_value(), Status::bad_content,
+          "data.packing: the data do not say which token ends a document, or not all the "
+          "same: set data.end_token");
+  return DocumentRule{
+      config.end_token >= 0 ? static_cast<std::int32_t>(config.end_token) : *said,
+      window};
+}
+
+std::vector<std::int64_t> document_starts(std::span<const std::int32_t> tokens,
+                                          std::int32_t end_token) {
+  std::vector<std::int64_t> starts(tokens.size() - 1);
+  for (std::size_t p = 1; p < starts.size(); ++p)
+    starts[p] = tokens[p - 1] == end_token ? static_cast<std::int64_t>(p) : starts[p - 1];
+  return starts;
+}
+
+void put_document(const nn::Documents& documents, std::size_t at, std::int64_t position,
+                  const std::vector<std::int64_t>& starts, std::int64_t window) {
+  const std::int64_t start = starts[static_cast<std::size_t>(position)];
+  const std::int64_t seen = window > 0 ? std::max(start, position - window + 1) : start;
+  const auto put = [&](const TensorView& view_T, std::int64_t value) {
+    view_T.span<std::int32_t>()[at] = static_cast<std::int32_t>(value);
+  };
+  put(documents.positions_T, position - start);
+  put(documents.starts_T, start);
+  put(documents.window_starts_T, seen);
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,37 @@
+// Documents within samples: where each begins, and which targets cross a border.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "io/sample_source.hpp"
+#include "nn/pass.hpp"
+
+namespace trireme::engine {
+
+// How a run's samples are cut into documents.
+struct DocumentRule {
+  std::int32_t end_token = 0;  // the last token of each document
+  std::int64_t window = 0;     // of attention; 0: none
+};
+
+// What data.packing asks for; nothing without it. Throws Error(bad_content) where nobody
+// says which token ends a document.
+std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
+                                          const io::SampleSource& source,
+                                          std::int64_t window);
+
+// For each of the S inputs of a sample of S + 1 tokens where its document begins: at the
+// sample's beginning, or behind an end token.
+std::vector<std::int64_t> document_starts(std::span<const std::int32_t> tokens,
+                                          std::int32_t end_token);
+
+// Writes a token into place `at` of a microbatch's views: position `position` of a sample
+// whose documents begin at `starts`.
+void put_document(const nn::Documents& documents, std::size_t at, std::int64_t position,
+                  const std::vector<std::int64_t>& starts, std::int64_t window);
+
+}  // namespace trireme::engine

@@ -1,0 +1,71 @@
+// What an architecture is made of, and what its tensors are called.
+// SPDX-License-Identifier: Apache-2.0
+// The rows are in families/; architectures.hpp has the table of them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "nn/attention_config.hpp"
+#include "nn/mlp.hpp"
+#include "nn/norm.hpp"
+
+namespace trireme::model {
+
+enum class Positions : std::uint8_t { rotary, learned };
+
+// Names of the tensors of latent attention: of the small query, of the small vector of
+// keys and values, of its norm, and of what makes keys and values of it. The norm of the
+// small query is TensorNames::q_norm.
+struct LatentNames {
+  std::string_view q_down{}, q_up{}, down{}, norm{}, up{};
+};
+
+// Names of tensors as Hugging Face has them, without ".weight" and ".bias". Those of a
+// layer stand behind `layers`, its number and a dot.
+struct TensorNames {
+  std::string_view tokens, positions, layers, final_norm, head;
+  // Norms of both halves of a block: of their inputs, and of their outputs before they
+  // join the residual stream. Empty: there is none.
+  std::string_view attention_norm, feed_forward_norm;
+  std::string_view attention_output_norm{}, feed_forward_output_norm{};
+  // Three tensors, or one fused tensor of all queries, keys and values, which q names.
+  std::string_view q, k, v, output, q_norm, k_norm;
+  LatentNames latent{};
+  // gate is used by gated activations only; the name of up: one tensor, gate's rows
+  // first.
+  std::string_view gate, up, down;
+  // Of an MoE layer: where its tensors lie, and an expert's in their folders.
+  std::string_view moe, expert_gate, expert_up, expert_down;
+  // The expert that all tokens use, and what decides how much of it; empty: none.
+  std::string_view shared{}, shared_gate{};
+};
+
+struct ArchitectureRow {
+  std::string_view name;  // in decks
+  std::string_view doc;   // what it is, for the deck reference
+  nn::NormKind norm;      // of blocks, and before the head
+  Positions positions;
+  bool grouped;                // several query heads may share a key/value head
+  bool qkv_bias, output_bias;  // of attention, always
+  nn::QkNorm qk_norm;          // always
+  nn::Activation activation;
+  bool feed_forward_bias;
+  bool experts;  // in place of feed-forwards
+  // Whether weights of a token's experts need not sum to 1, and first layers may have
+  // none.
+  bool free_experts = false;
+  bool free_router = false;  // and all else of model.moe (shared experts, sigmoid, bias)
+  // Which biases of attention model.attention_bias adds.
+  bool free_qkv_bias = false, free_output_bias = false;
+  bool neighbours = false;        // turn as pairs of neighbours (kernels::RotaryHeads)
+  bool free_qk_norm = false;      // only with model.qk_norm
+  bool fused_by_head = false;     // query, key and value of a head after another's
+  bool latent = false;            // attention is nn::LatentAttention
+  bool parallel_halves = false;   // attention and feed-forward both read a block's input
+  double gain_offset = 0;         // norms multiply by this + weight
+  bool scaled_embedding = false;  // by the root of the width
+  TensorNames names;
+};
+
+}  // namespace trireme::model

@@ -1,0 +1,128 @@
+// Qwen 2 and 3, and Qwen 3 with experts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "model/families/llama.hpp"
+
+namespace trireme::model {
+
+// Qwen Team, 2024.
+constexpr ArchitectureRow qwen2_row() {
+  ArchitectureRow row = without_free_biases(llama_row);
+  row.name = "qwen2";
+  row.doc = "llama with biases on q, k and v";
+  row.qkv_bias = true;
+  return row;
+}
+
+// Qwen Team, 2025.
+constexpr ArchitectureRow qwen3_row() {
+  ArchitectureRow row = llama_row;
+  row.name = "qwen3";
+  row.doc = "llama with an RMSNorm of each head's q and k";
+  row.qk_norm = nn::QkNorm::heads;
+  return row;
+}
+
+// The same.
+constexpr ArchitectureRow qwen3_moe_row() {
+  ArchitectureRow row = qwen3_row();
+  row.name = "qwen3_moe";
+  row.doc = "qwen3 with experts (model.moe)";
+  row.experts = row.free_experts = true;
+  return row;
+}
+
+namespace names {
+
+constexpr TensorNames qwen2_moe() {
+  TensorNames names = llama;
+  names.shared = "shared_expert";
+  names.shared_gate = "shared_expert_gate";
+  return names;
+}
+
+}  // namespace names
+
+// Qwen Team, 2024: Qwen1.5-MoE.
+constexpr ArchitectureRow qwen2_moe_row() {
+  ArchitectureRow row = qwen2_row();
+  row.name = "qwen2_moe";
+  row.doc = "qwen2 with experts, and a shared one with a gate (model.moe)";
+  row.experts = row.free_experts = true;
+  row.names = names::qwen2_moe();
+  return row;
+}
+
+namespace hugging_face {
+
+constexpr ConfigDefaults qwen_defaults(std::int64_t head_width) {
+  ConfigDefaults d = llama_defaults;
+  d.vocabulary = 151936;
+  d.kv_heads = 32;
+  d.head_width = head_width;
+  d.feed_forward = 22016;
+  d.positions = 32768;
+  d.window = 4096;
+  return d;
+}
+
+inline constexpr HuggingFaceRow qwen2 =
+    like_llama("qwen2", "Qwen2ForCausalLM", "qwen2", qwen_defaults(0), window_from_layer);
+inline constexpr HuggingFaceRow qwen3 = with_attention_bias(like_llama(
+    "qwen3", "Qwen3ForCausalLM", "qwen3", qwen_defaults(128), window_from_layer));
+
+inline constexpr std::array qkv_bias_neutral = {NeutralKey{"qkv_bias", "true"}};
+
+constexpr HuggingFaceRow qwen_moe(std::string_view type, std::string_view class_name,
+                                  std::string_view architecture,
+                                  const ConfigDefaults& defaults,
+                                  const WindowRule& window) {
+  HuggingFaceRow row = like_llama(type, class_name, architecture, defaults, window);
+  row.keys.moe.experts = "num_experts";
+  row.keys.moe.experts_too = "num_local_experts";
+  row.keys.moe.top_k = "num_experts_per_tok";
+  row.keys.moe.feed_forward = "moe_intermediate_size";
+  row.keys.moe.normalise = "norm_topk_prob";
+  row.keys.moe.mlp_layers = "mlp_only_layers";
+  row.keys.moe.every = "decoder_sparse_step";
+  return row;
+}
+
+constexpr HuggingFaceRow qwen3_moe() {
+  ConfigDefaults d = qwen_defaults(0);
+  d.layers = 24;
+  d.hidden = 2048;
+  d.kv_heads = 4;
+  d.feed_forward = 6144;
+  d.moe.experts = 128;
+  d.moe.top_k = 8;
+  d.moe.feed_forward = 768;
+  HuggingFaceRow row =
+      qwen_moe("qwen3_moe", "Qwen3MoeForCausalLM", "qwen3_moe", d, window_by_flag);
+  row.keys.attention_bias = "attention_bias";
+  row.neutral = {};
+  return row;
+}
+
+constexpr HuggingFaceRow qwen2_moe() {
+  ConfigDefaults d = qwen_defaults(0);
+  d.layers = 24;
+  d.hidden = 2048;
+  d.heads = d.kv_heads = 16;
+  d.feed_forward = 5632;
+  d.moe.experts = 60;
+  d.moe.top_k = 4;
+  d.moe.feed_forward = 1408;
+  d.moe.shared_feed_forward = 5632;
+  HuggingFaceRow row =
+      qwen_moe("qwen2_moe", "Qwen2MoeForCausalLM", "qwen2_moe", d, window_alternating);
+  row.keys.moe.shared_feed_forward = "shared_expert_intermediate_size";
+  row.neutral = qkv_bias_neutral;
+  return row;
+}
+
+}  // namespace hugging_face
+}  // namespace trireme::model

@@ -1,0 +1,150 @@
+// What a Hugging Face folder of one class of transformers is.
+// SPDX-License-Identifier: Apache-2.0
+// Its keys, their defaults, and how tensors lie in it.
+//
+// The names of tensors are those of the architecture's row (architecture_row.hpp). What
+// else import, export and `inspect` know of a class is its row here, in the header of its
+// family. Defaults are those of the classes of transformers 5.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kernels/router.hpp"
+#include "model/architecture_row.hpp"
+
+namespace trireme::model {
+
+// How a tensor in a folder becomes the model's: each its own inverse.
+enum class Transform : std::uint8_t { copy, transpose };
+
+// Keys of config.json about experts; "": the class has none.
+struct ExpertKeys {
+  std::string_view experts{}, top_k{};
+  std::string_view experts_too{};  // another name of `experts`, which some versions write
+  // Width of an expert, where it is not that of feed-forwards; whether the weights of a
+  // token's experts are made to sum to 1, and their factor.
+  std::string_view feed_forward{}, normalise{}, scaling{};
+  // How many experts all tokens use, or their width; groups of experts, and how many of
+  // them a token uses.
+  std::string_view shared_experts{}, shared_feed_forward{}, groups{}, groups_used{};
+  std::string_view group_method{};  // "greedy" there: groups have no meaning
+  // Layers without experts: the first, by their numbers, all but every so many-th.
+  std::string_view dense_layers{}, mlp_layers{}, every{};
+};
+
+// Keys of config.json; "": the class has none.
+struct ConfigKeys {
+  std::string_view layers, hidden, heads, kv_heads, head_width, feed_forward, positions;
+  std::string_view norm_eps, activation;
+  std::string_view attention_bias{};
+  std::string_view mlp_bias{}, qk_norm{}, logit_cap{}, attention_cap{}, query_scalar{};
+  ExpertKeys moe{};
+  // Of latent attention.
+  std::string_view latent{}, query_latent{}, unturned_width{}, rotary_width{};
+  std::string_view value_width{}, neighbours{};
+};
+
+// What an absent key of experts means.
+struct ExpertDefaults {
+  std::int64_t experts = 8, top_k = 2, feed_forward = 0;
+  std::int64_t shared_experts = 0, shared_feed_forward = 0, groups = 1, groups_used = 1;
+  std::int64_t dense_layers = 0;
+  double scaling = 1.0;
+  bool normalise = false;
+};
+
+// What an absent key means. 0 of kv_heads: as many as heads; of head_width: hidden /
+// heads; of feed_forward: 4 hidden.
+struct ConfigDefaults {
+  std::int64_t vocabulary, layers, hidden, heads, kv_heads, head_width, feed_forward;
+  std::int64_t positions, window;
+  double norm_eps, rope_theta;
+  bool tied;
+  ExpertDefaults moe{};
+  std::int64_t latent = 0, query_latent = 0, unturned_width = 0, rotary_width = 0;
+  std::int64_t value_width = 0;
+  double logit_cap = 0, attention_cap = 0, query_scalar = 0;
+};
+
+// How a window over the last positions is asked for: by sliding_window, and ...
+struct WindowRule {
+  bool exists = false;
+  bool by_flag = false;     // only with use_sliding_window
+  bool by_layer = false;    // in the layers that layer_types names, else in all, ...
+  bool from_layer = false;  // ... or in those from max_window_layers on, ...
+  bool unturned = false;    // ... or in those without rotary positions, ...
+  // ... or in all but every so many-th, and with until_layer in those of them that are
+  // before max_window_layers.
+  std::int64_t full_every = 0;
+  bool until_layer = false;
+};
+
+// How rotary positions are asked for: by rope_theta and rope_scaling, or in newer files
+// by rope_parameters, and ...
+struct RopeRule {
+  std::string_view theta = "rope_theta";  // the older key
+  // The older key of the part of each head that turns, and that part without one; "":
+  // heads turn whole.
+  std::string_view part{};
+  double default_part = 1;
+  // no_rope_layers or no_rope_layer_interval name layers that do not turn.
+  bool some_layers = false;
+  // Layers with a window turn in a way of their own: rope_parameters has two objects, and
+  // rope_scaling is of the other layers. The older key of their base, and that base
+  // without one.
+  bool by_kind = false;
+  std::string_view sliding_theta{};
+  double default_sliding_theta = 0;
+  bool longrope_only = false;  // "su" and "yarn" mean longrope; there is no other scaling
+  // original_max_position_embeddings without that key; 0: max_position_embeddings.
+  std::int64_t original = 0;
+};
+
+// A key that changes the model when it has another value than this JSON text.
+struct NeutralKey {
+  std::string_view key, value;
+};
+
+struct HuggingFaceRow {
+  std::string_view model_type, class_name;
+  std::string_view architecture;     // the name of its row
+  std::string_view base;             // the prefix of all tensors but the head's
+  std::string_view activation;       // the name that is written, ...
+  std::string_view same_activation;  // ... and another of the same function
+  ConfigKeys keys;
+  ConfigDefaults defaults;
+  WindowRule window;
+  std::span<const NeutralKey> neutral;
+  std::span<const std::string_view> transposed;  // ends of names of [in, out] tensors
+  std::span<const std::string_view> buffers;     // ends of names that hold no weights
+  RopeRule rope{};
+  // Layers after the model's predict further tokens, and are left out.
+  bool further_layers = false;
+  // How experts are chosen, where the class has one way.
+  kernels::RouterScore router = kernels::RouterScore::softmax;
+  bool choice_bias = false;
+  std::int64_t group_counts = 2;
+};
+
+namespace hugging_face {
+
+inline constexpr WindowRule no_window = {};
+inline constexpr WindowRule window_in_all = {.exists = true};
+inline constexpr WindowRule window_by_flag = {.exists = true, .by_flag = true};
+inline constexpr WindowRule window_by_layer = {.exists = true, .by_layer = true};
+inline constexpr WindowRule window_from_layer = {
+    .exists = true, .by_flag = true, .by_layer = true, .from_layer = true};
+inline constexpr WindowRule window_but_every(std::int64_t layers) {
+  return {.exists = true, .by_layer = true, .full_every = layers};
+}
+inline constexpr WindowRule window_alternating = {.exists = true,
+                                                  .by_flag = true,
+                                                  .by_layer = true,
+                                                  .full_every = 2,
+                                                  .until_layer = true};
+
+}  // namespace hugging_face
+}  // namespace trireme::model
