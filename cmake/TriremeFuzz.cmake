@@ -39,6 +39,10 @@ trireme_module(config SOURCES src/config/deck_table.cpp USES io)
 trireme_module(launch SOURCES src/launch/batch_job.cpp USES io)
 trireme_module(app SOURCES src/app/arguments.cpp src/app/markup.cpp src/app/plot.cpp
                src/app/sweep_manifest.cpp src/app/sweep_points.cpp USES config launch)
+file(GLOB_RECURSE text_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/text/*.cpp)
+trireme_module(text SOURCES ${text_sources} USES base io
+               LIBRARIES nlohmann_json::nlohmann_json PCRE2::8BIT ZLIB::ZLIB zstd::zstd
+                         Threads::Threads)
 add_subdirectory(src/base)
 add_subdirectory(io)
 add_subdirectory(tests/fuzz)

@@ -486,6 +486,8 @@ attention_claims() {
     for kind in "" " backward"; do
       name="attention$kind width $width S $sequence causal, $heads heads"
       claim "attention.md" "$name: own kernels" "$(rate kernels.log "$name, own")"
+      [ -z "$kind" ] || claim "" "  own kernels in two passes" "$(rate kernels.log \
+        "attention backward 2 passes, width $width S $sequence, $heads heads")"
       claim "" "  cuDNN" "$(rate kernels.log "$name, cuDNN")"
       claim "" "  PyTorch's best" "$(rate torch.log "$name (")"
     done

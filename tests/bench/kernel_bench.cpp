@@ -8,6 +8,7 @@
 
 #include "base/cuda_devices.hpp"
 #include "base/format.hpp"
+#include "bench/attention_scratch.hpp"
 #include "bench/bench.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
@@ -112,6 +113,9 @@ class KernelBench {
   void loss(const Model& m);
   void optimizer(const Model& m);
   void attention(const Model& m, std::int64_t S, Library library);
+  void attention_backward(const kernels::AttentionShape& attention,
+                          const std::string& name, Library library,
+                          kernels::AttentionBackward form);
 
   Settings s;
   Table table;
@@ -168,7 +172,9 @@ void KernelBench::products(const Model& m) {
 void KernelBench::head(const Model& m) {
   if (m.gated) return;
   const std::int64_t C = m.C, D = m.D;
-  for (const std::int64_t V : {m.V, m.V - 47}) {
+  // As it is, with an odd extent, and what the head makes of that one: the first of two
+  // products (src/nn/vocabulary_products.hpp).
+  for (const std::int64_t V : {m.V, m.V - 47, (m.V - 47) / 64 * 64}) {
     const double flops = 2.0 * double(C) * double(V) * double(D);
     const std::string shape = format(" {} x {} x {}", C, V, D);
     const auto logits = [V](const Tensor& all) { return all.view().columns(0, V); };
@@ -326,20 +332,20 @@ void KernelBench::norms(const Model& m) {
     table.add("rms_norm " + m.name, {2 * unit}, [&]() -> Call {
       return [x = normal(shape), gain = normal(row), y = normal(shape),
               rstd = wide(column)](Stream& stream) {
-        kernels::rms_norm(stream, x, gain, 1e-5, y, rstd);
+        kernels::rms_norm(stream, x, {gain}, 1e-5, y, rstd);
       };
     });
     table.add("residual + rms_norm " + m.name, {4 * unit}, [&]() -> Call {
       return [a = normal(shape), b = normal(shape), x = normal(shape), gain = normal(row),
               y = normal(shape), rstd = wide(column)](Stream& stream) {
-        kernels::add_rms_norm(stream, {a, b, {}}, x, gain, 1e-5, y, rstd);
+        kernels::add_rms_norm(stream, {a, b, {}}, x, {gain}, 1e-5, y, rstd);
       };
     });
     table.add("rms_norm backward " + m.name, {4 * unit}, [&]() -> Call {
       return [dy = normal(shape), x = normal(shape), gain = normal(row),
               rstd = Tensor::positive(s, DType::f32, column), skip = normal(shape),
               dx = normal(shape), dgain = wide(row)](Stream& stream) {
-        kernels::rms_norm_backward(stream, dy, x, gain, rstd, skip, dx, dgain);
+        kernels::rms_norm_backward(stream, dy, x, {gain}, rstd, skip, dx, dgain);
       };
     });
     return;
@@ -408,7 +414,7 @@ void KernelBench::rows(const Model& m) {
       kernels::rope_table(filling, 10000.0, cos_sin);
       return [=, this, heads = 2 * m.H, x = normal({m.T, 2 * m.D}),
               at = Tensor::positions(s, m.T, S)](Stream& stream) {
-        kernels::rope(stream, x, heads, at, cos_sin, Direction::forward);
+        kernels::rope(stream, x, {heads}, at, cos_sin, Direction::forward);
       };
     });
   }
@@ -487,23 +493,6 @@ void KernelBench::optimizer(const Model& m) {
   });
 }
 
-// The scratch that attention takes is measured on meta.
-Arena scratch_for(const Settings& s, const kernels::AttentionShape& shape,
-                  bool backward) {
-  const Device meta = Device::meta();
-  const std::int64_t T = shape.batch * shape.sequence;
-  const TensorView x(nullptr, s.type, {T, shape.heads * shape.head_width}, meta);
-  const TensorView lse(nullptr, DType::f32, {T, shape.heads}, meta);
-  Arena arena(meta, 0, MemoryClass::workspace, "attention");
-  Stream stream(meta);
-  if (backward) {
-    kernels::attention_backward(stream, arena, shape, x, x, x, x, x, lse, x, x, x);
-  } else {
-    kernels::attention(stream, arena, shape, x, x, x, x, lse);
-  }
-  return Arena(s.device, arena.peak_bytes() + 64, MemoryClass::workspace, "attention");
-}
-
 // By our own kernels, or by cuDNN.
 void KernelBench::attention(const Model& m, std::int64_t S, Library library) {
   const std::int64_t T = std::max(S, s.quick ? 64 : s.device.is_cuda() ? 16384L : 1024L);
@@ -533,33 +522,49 @@ void KernelBench::attention(const Model& m, std::int64_t S, Library library) {
       [&]() -> Call {
         return [=, q = normal(shape), k = normal(shape), v = normal(shape),
                 o = normal(shape), lse = wide({T, m.H}),
-                scratch = std::make_shared<Arena>(scratch_for(s, attention, false))](
-                   Stream& stream) {
+                scratch = std::make_shared<Arena>(
+                    scratch_for(s.type, s.device, attention, false))](Stream& stream) {
           kernels::set_attention_library(library);
           kernels::attention(stream, *scratch, attention, q, k, v, o, lse);
         };
       },
       4 * unit);
+  using Form = kernels::AttentionBackward;
+  attention_backward(attention, name, library, Form::automatic);
+  if (s.device.is_cuda() && library == Library::own)
+    attention_backward(attention,
+                       format("2 passes, width {} S {}, {} heads", m.K, S, m.H), library,
+                       Form::two_passes);
+}
+
+void KernelBench::attention_backward(const kernels::AttentionShape& attention,
+                                     const std::string& name, Library library,
+                                     kernels::AttentionBackward form) {
+  const std::int64_t T = attention.batch * attention.sequence, H = attention.heads,
+                     K = attention.head_width;
+  const Shape shape{T, H * K};
+  const double pairs = 0.5 * double(T) * double(attention.sequence + 1) * double(H);
   table.add(
-      "attention backward " + name, {0, 10 * pairs * double(m.K)},
-      [&]() -> Call {
+      "attention backward " + name, {0, 10 * pairs * double(K)},
+      [=, this]() -> Call {
         const Tensor q = normal(shape), k = normal(shape), v = normal(shape),
-                     o = normal(shape), lse = wide({T, m.H});
+                     o = normal(shape), lse = wide({T, H});
         kernels::set_attention_library(library);
         Stream forward(s.device);
-        Arena space = scratch_for(s, attention, false);
+        Arena space = scratch_for(s.type, s.device, attention, false);
         kernels::attention(forward, space, attention, q, k, v, o, lse);
         forward.synchronize();
         return [=, dy = normal(shape), dq = normal(shape), dk = normal(shape),
                 dv = normal(shape),
-                scratch = std::make_shared<Arena>(scratch_for(s, attention, true))](
-                   Stream& stream) {
+                scratch = std::make_shared<Arena>(
+                    scratch_for(s.type, s.device, attention, true))](Stream& stream) {
           kernels::set_attention_library(library);
+          kernels::set_attention_backward(form);
           kernels::attention_backward(stream, *scratch, attention, dy, q, k, v, o, lse,
                                       dq, dk, dv);
         };
       },
-      8 * unit);
+      8 * bytes_of(T * H * K));
 }
 
 int run(int argc, char** argv) {

@@ -28,7 +28,8 @@ fi
 
 # Of kernels/cuda, those whose kernels kernels.txt names.
 units=(
-  attention/tensor_core_forward attention/tensor_core_backward norm/norm norm/norm_backward
+  attention/tensor_core_forward attention/tensor_core_backward attention/one_pass_backward
+  norm/norm norm/norm_backward
   loss/cross_entropy low_precision/transpose low_precision/quantize optimizer/optimizer
   elementwise/activation elementwise/many_squares elementwise/elementwise
   elementwise/reductions elementwise/rope embedding/embedding

@@ -19,10 +19,10 @@
 namespace trireme::test {
 namespace {
 
-constexpr std::int64_t S = 70, H = 1;  // more than a tile of queries with one fragment
+constexpr std::int64_t H = 1;
 
-// What forward and backward of fixed numbers write, as bits.
-std::vector<std::byte> attend(DType dtype, std::int64_t width) {
+// What forward and backward of fixed numbers write, as bits: o, dk, dv, dq.
+std::vector<std::byte> attend(DType dtype, std::int64_t width, std::int64_t S = 70) {
   const Device device = test_device();
   Stream stream(device);
   Arena scratch(device, 0, MemoryClass::workspace, "scratch");
@@ -54,7 +54,7 @@ std::vector<std::byte> attend(DType dtype, std::int64_t width) {
                               v.view(), o.view(), lse.view(), dq.view(), dk.view(),
                               dv.view());
   std::vector<std::byte> bits;
-  for (const Buffer* x : {&o, &dq, &dk, &dv}) {
+  for (const Buffer* x : {&o, &dk, &dv, &dq}) {
     const Buffer host(Device::host(), dtype, rows, MemoryClass::workspace, "x");
     copy_bytes(stream, x->view(), host.view());
     const auto* first = static_cast<const std::byte*>(host.view().raw());
@@ -63,6 +63,8 @@ std::vector<std::byte> attend(DType dtype, std::int64_t width) {
   return bits;
 }
 
+// 70 positions are more than a tile of queries with one fragment, and one tile of keys:
+// sums of both forms of backward then have one order.
 TEST(AttentionLimits, EveryInstanceRunsOnEveryDevice) {
   struct Capability {
     int major, minor;
@@ -81,6 +83,50 @@ TEST(AttentionLimits, EveryInstanceRunsOnEveryDevice) {
       }
     }
   }
+  cuda_emulation::set_capability(9, 0);
+}
+
+// Blocks run in any order on a device, and what waits for others is part of no sum.
+TEST(AttentionOrder, NoOrderOfBlocksChangesBits) {
+  using cuda_emulation::Order;
+  const Order before = cuda_emulation::order();
+  kernels::set_attention_backward(kernels::AttentionBackward::one_pass);
+  for (const std::int64_t width : {64, 128}) {
+    cuda_emulation::set_order({Order::Kind::forward, 0});
+    const auto expected = attend(DType::bf16, width, 400);
+    for (const Order& order : {Order{Order::Kind::reverse, 0},
+                               {Order::Kind::shuffle, 1},
+                               {Order::Kind::shuffle, 2}}) {
+      cuda_emulation::set_order(order);
+      EXPECT_EQ(attend(DType::bf16, width, 400), expected) << width;
+    }
+  }
+  cuda_emulation::set_order(before);
+  kernels::set_attention_backward(kernels::AttentionBackward::automatic);
+}
+
+// dk and dv have one order of sums in both forms of backward, dq has two.
+TEST(AttentionForms, DifferInTheOrderOfOneSum) {
+  using kernels::AttentionBackward;
+  const auto of_form = [](AttentionBackward form) {
+    kernels::set_attention_backward(form);
+    auto bits = attend(DType::bf16, 64, 400);
+    kernels::set_attention_backward(AttentionBackward::automatic);
+    return bits;
+  };
+  const auto once = of_form(AttentionBackward::one_pass),
+             twice = of_form(AttentionBackward::two_passes);
+  const std::size_t others = once.size() / 4 * 3;
+  EXPECT_EQ(std::memcmp(once.data(), twice.data(), others), 0);
+  EXPECT_NE(std::memcmp(once.data(), twice.data(), once.size()), 0);
+}
+
+TEST(AttentionForms, OnePassThatDoesNotFitIsRefused) {
+  using kernels::AttentionBackward;
+  cuda_emulation::set_capability(8, 6);
+  kernels::set_attention_backward(AttentionBackward::one_pass);
+  EXPECT_THROW(attend(DType::bf16, 128), Error);
+  kernels::set_attention_backward(AttentionBackward::automatic);
   cuda_emulation::set_capability(9, 0);
 }
 

@@ -6,11 +6,14 @@
 #include <cuda_emulation/control.hpp>
 #include <string>
 
+#include "base/device_memory.hpp"
+#include "base/graph.hpp"
 #include "base/memory.hpp"
 #include "comm/group.hpp"
 #include "comm/mesh.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/nccl/call_watch.hpp"
+#include "comm/recording.hpp"
 #include "comm/world.hpp"
 #include "kernels/elementwise.hpp"
 
@@ -92,6 +95,51 @@ class Faults {
     stream_.synchronize();
   }
 
+  // Two ranks sum thrice by one recording: each launch sums and is counted. Where `mixed`
+  // rank 1 calls where rank 0 launches.
+  void recorded(bool mixed) {
+    const Mesh mesh(world_, {.data = 2}, {}, Device::cuda(0), Transport::nccl);
+    Group& group = mesh.everyone();
+    kernels::fill(stream_, x_.view(), 1.0);
+    RecordedCalls calls;
+    const auto sum = [&] { group.all_reduce(stream_, x_.view()).wait(); };
+    const Graph graph = Graph::record(stream_, [&] {
+      const RecordingScope scope(calls);
+      sum();
+    });
+    require(group.collectives() == 0, "a recording is counted");
+    for (int launch = 0; launch < 3; ++launch) {
+      if (mixed && world_.rank() == 1) {
+        sum();
+      } else {
+        graph.launch(stream_);
+        calls.replay(stream_);
+      }
+    }
+    float first = 0;
+    copy_bytes(stream_, x_.view().rows(0, 1), TensorView(&first, DType::f32, {1}));
+    require(first == 8 && group.collectives() == 3, "{} after {} sums", first,
+            group.collectives());
+  }
+
+  // What a recording does not allow: to make communicators, and messages of the host.
+  void unrecordable(const std::string& what) {
+    const Mesh mesh(world_, {.data = 2}, {}, Device::cuda(0),
+                    what == "recorded_mpi" ? Transport::mpi : Transport::nccl);
+    RecordedCalls calls;
+    Graph::record(stream_, [&] {
+      const RecordingScope scope(calls);
+      if (what == "recorded_mesh")
+        const Mesh more(world_, {.pipeline = 2}, {}, Device::cuda(0), Transport::nccl);
+      float one = 1;
+      Stream host;
+      if (what == "recorded_host")
+        mesh.everyone().all_reduce(host, TensorView(&one, DType::f32, {1})).wait();
+      else
+        mesh.everyone().all_reduce(stream_, x_.view()).wait();
+    });
+  }
+
   // A call of NCCL that waits for what never comes.
   void stuck() {
     world_.set_timeout(1);
@@ -111,6 +159,10 @@ class Faults {
     if (fault == "two_orders") orders(true);
     if (fault == "sizes") sizes();
     if (fault == "stuck") stuck();
+    if (fault == "recorded") recorded(false);
+    if (fault == "recorded_mixed") recorded(true);
+    if (fault == "recorded_mesh" || fault == "recorded_mpi" || fault == "recorded_host")
+      unrecordable(fault);
     return 0;
   }
 

@@ -38,4 +38,9 @@ expect two_orders 4 'deadlock: every process waits'
 expect sizes 2 'ranks of a communicator do not agree: .* all-reduce of 400 bytes'
 expect late 2 "wait for this rank's GPU .* late: rank 1 .* never entered it" 82
 expect stuck 2 "ncclCommSplit on axis 'data' waited 1.* s (comm.timeout_seconds = 1); NCCL" 82
+expect recorded 2 ''
+expect recorded_mixed 2 'ranks of a communicator do not agree: .* recorded all-reduce'
+expect recorded_mesh 2 'a stream of this thread records'
+expect recorded_mpi 2 "cannot be recorded in a graph: it does not go by NCCL"
+expect recorded_host 2 "tensors of the host cannot be recorded"
 exit $failures

@@ -7,6 +7,7 @@
 
 #include "comm/async_errors.hpp"
 #include "comm/nccl_memory.hpp"
+#include "comm/trace.hpp"
 #include "engine/group_use.hpp"
 #include "kernels/cuda_emulation/nccl/counts.hpp"
 #include "ranks/comm_tensors.hpp"
@@ -157,6 +158,70 @@ TEST(Nccl, PipelinesTrainWithGraphs) {
       equality_config("llama", "fp32", words + Words{"run.cuda_graphs=true"});
   expect_same_bits(train_by(graphs, Transport::nccl, 4),
                    train_by(singly, Transport::mpi, 4));
+}
+
+// What groups of a mesh have done: calls and bytes of each kind on each axis.
+struct GraphRun {
+  Outcome outcome;
+  std::vector<std::int64_t> calls, bytes;
+  std::int64_t flying = 0;    // entries of the trace that have not ended
+  std::int64_t launches = 0;  // of graphs
+};
+
+GraphRun train_counted(const config::RunConfig& config, int steps) {
+  GraphRun run;
+  Mesh mesh(world(), config.parallel.mesh, config.parallel.folding,
+            Device::cuda(world().rank()), Transport::nccl, engine::group_use(config));
+  const std::int64_t before = cuda_emulation::graph_launches();
+  run.outcome = train_steps(config, mesh, steps);
+  run.launches = cuda_emulation::graph_launches() - before;
+  comm::async_errors().look();
+  for (const comm::Axis axis : {comm::Axis::tensor, comm::Axis::context})
+    for (const comm::Traffic& traffic : mesh.group(axis).traffic()) {
+      run.calls.push_back(traffic.calls);
+      run.bytes.push_back(traffic.bytes);
+    }
+  for (std::int64_t i =
+           std::max<std::int64_t>(0, comm::trace().count() - comm::Trace::capacity);
+       i < comm::trace().count(); ++i)
+    run.flying += comm::trace().entry(i).end_seconds < 0 ? 1 : 0;
+  return run;
+}
+
+// Collectives inside of graphs: bits, and what is counted and traced of each launch, are
+// those of kernels that are launched one by one.
+TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
+  const std::string ranks = std::to_string(world().size());
+  struct Way {
+    const char* model;
+    Words words;
+  };
+  std::vector<Way> ways = {
+      {"llama", {"parallel.tensor=" + ranks}},
+      {"gpt2-tied", {"parallel.tensor=" + ranks, "parallel.sequence=true"}},
+      {"llama", {"parallel.context=" + ranks}}};
+  if (world().size() == 4)
+    ways = {{"llama", {"parallel.tensor=2", "parallel.pipeline=2"}},
+            {"llama", {"parallel.tensor=2", "parallel.context=2"}}};
+  for (const Way& way : ways) {
+    SCOPED_TRACE(testing::PrintToString(way.words));
+    const Words words =
+        Words{"run.device=cuda", "comm.backend=nccl", "batch.micro=1", "batch.global=4"} +
+        way.words;
+    const auto singly = equality_config(way.model, "fp32", words);
+    const auto graphs =
+        equality_config(way.model, "fp32", words + Words{"run.cuda_graphs=true"});
+    const GraphRun recorded = train_counted(graphs, 3), plain = train_counted(singly, 3);
+    expect_same_bits(recorded.outcome, plain.outcome);
+    EXPECT_EQ(recorded.calls, plain.calls);
+    EXPECT_EQ(recorded.bytes, plain.bytes);
+    EXPECT_EQ(recorded.flying, 0);
+    // All but the first step, in which memory takes its size, and with replicas but the
+    // last microbatch of each.
+    const int of_step = graphs.parallel.mesh.context > 1 ? 3 : 4;
+    EXPECT_EQ(recorded.launches, 2 * 2 * of_step);
+    EXPECT_EQ(plain.launches, 0);
+  }
 }
 
 }  // namespace

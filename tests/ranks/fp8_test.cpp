@@ -143,8 +143,9 @@ TEST(Fp8Meshes, Experts) {
   // Blocks of an expert's tokens begin anew with each rank that they come from.
   expect_mesh_parity("mixtral", "mxfp8", block_sizes(32) + experts,
                      {split.begin(), split.end() - 1});
-  expect_mesh_parity("deepseek", "te_delayed",
-                     size + Words{"model.moe.expert_feed_forward=64"}, split);
+  expect_mesh_parity(
+      "deepseek", "te_delayed",
+      size + Words{"model.moe.expert_feed_forward=64", "model.moe.groups=2"}, split);
 }
 
 // Blocks are those of a rank's part: where its extents are whole blocks, these are the

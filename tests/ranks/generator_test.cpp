@@ -148,6 +148,76 @@ TEST(Generator, WindowsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(window, window);
 }
 
+// The cache holds small vectors, to which queries are taken; trained are whole keys.
+TEST(Generator, LatentLogitsAreThoseOfTheWholeSequence) {
+  model::ModelConfig latent = test::tiny_mixture(model::Architecture::deepseek_v2, 12);
+  latent.kv_heads = latent.heads;
+  latent.own_head_width = 10;
+  latent.rope_width = 4;
+  latent.attention.latent = {.width = 9, .query_width = 7, .value_width = 6};
+  compare_with_whole_sequence(latent, latent);
+  latent.attention.latent.query_width = 0;
+  latent.attention.latent.value_width = 10;
+  compare_with_whole_sequence(latent, latent);
+}
+
+model::ModelConfig tiny_longrope() {
+  model::ModelConfig phi3 = tiny(model::Architecture::phi3);
+  phi3.rope_width = 4;
+  phi3.rope_scaling.kind = kernels::RopeScalingKind::longrope;
+  phi3.rope_scaling.original = 12;  // beyond the text: its short divisors
+  phi3.rope_scaling.short_divisors = {1, 1.5};
+  phi3.rope_scaling.long_divisors = {2, 9};
+  return phi3;
+}
+
+TEST(Generator, LayersWithoutPositionsAreThoseOfTheWholeSequence) {
+  model::ModelConfig smollm3 = tiny(model::Architecture::smollm3);
+  smollm3.rope_layers = {0, 1};
+  smollm3.attention.bias = true;
+  smollm3.window = 3;
+  smollm3.layer_types = {"full_attention", "sliding_attention"};
+  smollm3.sliding_rope_theta = 50;
+  compare_with_whole_sequence(smollm3, smollm3);
+  compare_with_whole_sequence(tiny_longrope(), tiny_longrope());
+}
+
+// Where a text outgrows the original length, all of it turns by other angles: each next
+// token is what the model chooses for the text so far on its own.
+TEST(Generator, LongropeRunsTheTextAgainWhereItChanges) {
+  comm::World& world = test::world();
+  model::ModelConfig config = tiny_longrope();
+  config.rope_scaling.original = 5;
+  const std::string directory = model_directory(world);
+  write_model(world, config, directory);
+  const io::CheckpointReader reader(directory);
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                 config.sequence, reader);
+  const infer::Sampler greedy({.temperature = 0});
+  infer::Generator generator(model, config.sequence), fresh(model, config.sequence);
+  std::vector<std::int32_t> text = {1, 7, 3};
+  std::vector<std::int32_t> alone = text;
+  generator.generate(text, 8, greedy, [&](std::int32_t token) {
+    text.push_back(token);
+    return true;
+  });
+  while (alone.size() < text.size()) {
+    const auto length = static_cast<std::int64_t>(alone.size());
+    alone.push_back(greedy.choose(fresh.forward(alone, 0), length));
+  }
+  EXPECT_EQ(text, alone);
+  // A cache cannot pass from one length to the other.
+  fresh.forward({text.data(), 5}, 0);
+  EXPECT_TRUE(fresh.changes_at(5, 6));
+  EXPECT_THROW(fresh.forward({text.data() + 5, 1}, 5), Error);
+  fresh.forward({text.data(), 6}, 0);
+  EXPECT_FALSE(fresh.changes_at(6, 7));
+  EXPECT_NO_THROW(fresh.forward({text.data() + 6, 1}, 6));
+  world.barrier();
+  if (world.rank() == 0) std::filesystem::remove_all(directory);
+}
+
 // Experts of a capacity below their share pass tokens by in training. In generation they
 // take all: which ones would depend on how the text is cut into pieces.
 TEST(Generator, ExpertsTakeAllTokens) {

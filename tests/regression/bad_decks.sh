@@ -148,10 +148,10 @@ add bad_case 'did you mean "NO_SHARD"' 'parallel.sharding_strategy = "no_shard"'
 add control 'control characters' 'run.name = "a\u0007"'
 
 # 6. Known, but not available yet; and words of other programs.
-add tokenizer 'not available yet; write data.tokenizer' 'data.tokenizer = "mine.json"'
+add tokenizer 'has no words to cut' 'data.tokenizer = "mine.json"'
 add activations 'must be one of "none", "optimizer", "weights"' 'parallel.offload = "activations"'
 add adafactor 'must be one of "adamw", "sgd", "lion", "muon"' 'optimizer.name = "adafactor"'
-add megatron 'must be one of "bytes", "tokens", "synthetic"' 'data.source = "megatron"'
+add parquet 'must be one of "bytes", "tokens", "megatron"' 'data.source = "parquet"'
 
 # 7. The command line.
 rule no_equals 64 1 'command line: parallel.tensor: expected section.key=value' parallel.tensor
@@ -173,9 +173,9 @@ rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \
   run.cuda_graphs=true
 graphs=(run.cuda_graphs=true run.device=cuda)
-rule graphs_tensor 65 2 'run.cuda_graphs = true|parallel.tensor = 2|write parallel.tensor = 1' \
+rule graphs_tensor 65 2 'run.cuda_graphs = true|parallel.tensor = 2|parallel.tensor = 1' \
   "${graphs[@]}" parallel.tensor=2
-rule graphs_context 65 2 'parallel.context = 2|write parallel.context = 1' \
+rule graphs_context 65 2 'parallel.context = 2|parallel.context = 1' \
   "${graphs[@]}" parallel.context=2
 rule graphs_pipeline 65 2 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
   "${graphs[@]}" parallel.pipeline=2 parallel.schedule=zb_h1

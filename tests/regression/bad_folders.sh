@@ -17,8 +17,10 @@ bad() {
   check "$words: nothing is written" test ! -e "$work/to"
 }
 edit() { sed -i "$1" "$2"; }                     # a text file
-link() { mv "$1" "$1.real" && ln -s "$1.real" "$1"; }
+folder_for() { rm "$1" && mkdir "$1"; }
+dangle() { mv "$1" "$1.real" && ln -s nowhere "$1"; }
 pipe() { rm "$1" && mkfifo "$1"; }
+nested() { printf '{"a": %s' "$(printf '[%.0s' {1..5000})" >"$1"; }
 # length FILE BYTES: the first eight bytes of a file.
 length() { printf "$2" | dd of="$1" conv=notrunc status=none; }
 pickle() { rm model*.safetensors && touch pytorch_model.bin; }
@@ -35,13 +37,17 @@ bad 65 "'head_dim'" llama edit 's/"head_dim": 6/"head_dim": "x"/' config.json
 bad 65 "'hidden_size'" llama edit 's/"hidden_size": 24/"hidden_size": -24/' config.json
 bad 65 "'model_type' = \"bert\"" llama edit 's/"model_type": "llama"/"model_type": "bert"/' config.json
 bad 65 "'architectures'" llama edit 's/LlamaForCausalLM/LlamaForTokenClassification/' config.json
-bad 65 '"longrope"' llama edit 's/"llama3"/"longrope"/' config.json
+bad 65 "short_factor' is missing" llama edit 's/"llama3"/"longrope"/' config.json
 bad 65 "'rope_theta' is missing" llama edit '/"rope_theta"/d;s/"original_max_position_embeddings": 8,/"original_max_position_embeddings": 8,/' config.json
-bad 65 "'attention_bias' = true" llama edit 's/"attention_bias": false/"attention_bias": true/' config.json
+bad 65 "q_proj.bias' of \[24\] is missing" llama edit 's/"attention_bias": false/"attention_bias": true/' config.json
 bad 65 "'hidden_act'" llama edit 's/"silu"/"gelu"/' config.json
 bad 65 "'sliding_window'" mistral edit 's/"sliding_window": null/"sliding_window": -5/' config.json
 bad 65 "'layer_types'.* is no list of 3 layers" ministral edit '0,/"full_attention",/s///' config.json
-bad 65 "'decoder_sparse_step' = 2" qwen3_moe edit 's/"decoder_sparse_step": 1/"decoder_sparse_step": 2/' config.json
+bad 65 "'decoder_sparse_step' must be" qwen3_moe edit 's/"decoder_sparse_step": 1/"decoder_sparse_step": 0/' config.json
+bad 65 "'mlp_only_layers'.* none of 2 layers" qwen3_moe edit 's/"mlp_only_layers": \[\]/"mlp_only_layers": [7]/' config.json
+bad 65 "'shared_expert_intermediate_size'" qwen2_moe edit 's/"shared_expert_intermediate_size": 14/"shared_expert_intermediate_size": -1/' config.json
+bad 65 'shared_expert_gate.weight.* is missing' qwen2_moe rename $f shared_expert_gate shared_expert_gata
+bad 65 'mlp.gate_proj.bias.* is missing' llama_bias rename $f gate_proj.bias gate_proj.bios
 bad 65 "layer_types" qwen2 edit 's/full_attention/linear_attention/' config.json
 bad 65 "'num_key_value_heads' = 3 must divide" llama edit 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' config.json
 bad 65 'model.layers.2.input_layernorm.weight.* is missing' llama edit 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' config.json
@@ -55,19 +61,41 @@ bad 65 'InvalidHeaderDeserialization' llama length $f '\020\000\000\000\000\000\
 bad 65 'MetadataIncompleteBuffer' llama truncate -s -4 $f
 bad 65 'HeaderTooSmall' llama truncate -s 7 $f
 bad 65 'data_offsets\|InvalidOffset\|TensorInvalidInfo' llama rename $f 'offsets":\[0' 'offsets":[4'
-bad 65 'symbolic link' llama link $f
+bad 65 'link to a file that cannot be opened' llama dangle $f
 bad 65 'named pipe' llama pipe $f
-bad 65 'symbolic link' llama link config.json
+bad 65 'link to a file that cannot be opened' llama dangle config.json
+bad 65 'directory' llama folder_for config.json
 bad 65 'named pipe' llama pipe config.json
 bad 65 'is missing' qwen3 rm model-00002-of-00003.safetensors
 bad 65 'no file of this folder' qwen3 edit 's/model-00002/..\/model-00002/' $index
 bad 65 'is not in' qwen3 edit 's/"model.norm.weight"/"model.norn.weight"/' $index
 bad 65 'weight_map' qwen3 edit 's/weight_map/weight_nap/' $index
 bad 65 'is no JSON' qwen3 truncate -s 100 $index
+bad 65 'is no JSON' llama truncate -s 0 config.json
+bad 65 'config.json' llama edit '1,$d;$a []' config.json
+bad 65 'is no JSON' llama nested config.json
+bad 65 'twice' llama edit 's/"vocab_size": 67/"vocab_size": 67, "vocab_size": 68/' config.json
+bad 65 "'hidden_size' must be" llama edit 's/"hidden_size": 24/"hidden_size": 24.5/' config.json
+bad 65 "'vocab_size' must be" llama edit 's/"vocab_size": 67/"vocab_size": 0/' config.json
+bad 65 "'num_hidden_layers' must be" llama edit 's/"num_hidden_layers": 2/"num_hidden_layers": 1000000000/' config.json
+bad 65 "'rms_norm_eps' must be" llama edit 's/"rms_norm_eps": 1e-06/"rms_norm_eps": -1e-06/' config.json
+bad 65 "'num_key_value_heads' must be" llama edit 's/"num_key_value_heads": 2/"num_key_value_heads": 0/' config.json
+bad 65 "'tie_word_embeddings' must be" llama edit 's/"tie_word_embeddings": false/"tie_word_embeddings": "no"/' config.json
+bad 65 "'dtype'" llama edit 's/"float32"/"int4"/' config.json
+bad 65 'factor' llama edit 's/"factor": 4.0/"factor": 0/' config.json
+bad 65 'wavy' llama edit 's/"llama3"/"wavy"/' config.json
+bad 65 'quantized' llama edit '1s/$/"quantization_config": {"quant_method": "gptq"},/' config.json
+bad 65 "'num_experts_per_tok' = 9 is more than" mixtral edit 's/"num_experts_per_tok": 2/"num_experts_per_tok": 9/' config.json
+bad 65 "'sliding_window' must be" mistral_window edit 's/"sliding_window": 5/"sliding_window": 2.5/' config.json
+bad 65 "groups cannot give" deepseek_v3 edit 's/"n_group": 2/"n_group": 5/' config.json
+bad 65 "'v_head_dim' = 50 is more than" deepseek_v3 edit 's/"v_head_dim": 5/"v_head_dim": 50/' config.json
+bad 65 "'qk_rope_head_dim' = 5 must be even" deepseek_v3 edit 's/"qk_rope_head_dim": 4/"qk_rope_head_dim": 5/' config.json
+bad 65 "'q_lora_rank' must be" deepseek_v3 edit 's/"q_lora_rank": 14/"q_lora_rank": -14/' config.json
+bad 65 'directory' llama folder_for $f
 run 1 convert "$work/absent" "$work/to"
 check "an absent folder" expect 66 'there is no checkpoint here'
 run 1 convert llama "$work/to" --dtype int4
 check "an unknown type" expect 64 "none of fp32"
 run 1 generate "$work/bad" --prompt-tokens 1
-check "generate refuses it too" expect 65 'is no JSON'
+check "generate refuses it too" expect 65 'is a directory'
 finish

@@ -15,11 +15,11 @@ foreach(script numbers parity steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script accounts environment folders installed resume text use)
+foreach(script environment folders installed resume text use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script bad_folders checkpoint_kill faults health interruptions job_scripts latest links mesh_faults outputs
+foreach(script accounts bad_folders checkpoint_kill faults folder_families health interruptions job_scripts latest links mesh_faults outputs
         report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)

@@ -15,6 +15,7 @@ pipe() {
 }
 same() { cmp "$1" "$2"; }
 done_well() { [ "$status" = 0 ]; }
+says() { done_well && grep -q -- "$1" "$work/out"; }
 
 pipe "$work/text" encode --tokenizer "$tokenizer"
 check "encode" done_well
@@ -78,6 +79,78 @@ run 1 tokenize "$work/text" --tokenizer "$tokenizer" -o "$work/none/x.h5" --end-
 check "a folder that is not there" expect 73 "none"
 check "what failed left no file" [ "$(ls "$work" | grep -c '^x.h5')" = 0 ]
 
+# Several ranks, and a job that goes on: parts of 64 kB are kept when they are whole.
+mkdir "$work/many"
+for i in 0 1 2 3 4; do
+  for line in $(seq 700); do
+    echo "{\"text\":\"Line $line of file $i, which says one thing or another to fill its place.\"}"
+  done >"$work/many/$i.jsonl"
+done
+tokenize_many() { # RANKS OUT [OPTION ...]
+  local ranks=$1 out=$2
+  shift 2
+  run "$ranks" tokenize "$work/many" --tokenizer "$tokenizer" -o "$out" --end-token '<|end|>' \
+    --threads 1 "$@"
+}
+tokenize_many 1 "$work/one.h5"
+check "many files" done_well
+tokenize_many 3 "$work/three.h5"
+check "three ranks write the same bytes" same "$work/one.h5" "$work/three.h5"
+cp "$work/many/4.jsonl" "$work/whole"
+echo '{"text":' >>"$work/many/4.jsonl"
+tokenize_many 2 "$work/parts.h5"
+check "a broken line in the last file" expect 65 "4.jsonl:701"
+check "nothing has the name" [ ! -e "$work/parts.h5" ]
+check "whole parts are left" [ "$(ls "$work/parts.h5.parts" | wc -l)" -ge 1 ]
+kept=$(ls "$work/parts.h5.parts" | wc -l)
+cp "$work/whole" "$work/many/4.jsonl"
+tokenize_many 3 "$work/parts.h5"
+check "the job goes on" says "$kept of "
+check "its bytes are the same" same "$work/one.h5" "$work/parts.h5"
+check "parts are removed" [ ! -e "$work/parts.h5.parts" ]
+echo '{"text":' >>"$work/many/4.jsonl"
+tokenize_many 1 "$work/parts.h5"
+for part in "$work"/parts.h5.parts/*; do printf x | dd of="$part" bs=1 seek=99 conv=notrunc; done 2>/dev/null
+cp "$work/whole" "$work/many/4.jsonl"
+tokenize_many 1 "$work/parts.h5"
+check "damaged parts are made again" same "$work/one.h5" "$work/parts.h5"
+refuses_parts() { [ "$(grep -c 'already' "$work/out")" = 0 ]; }
+check "and not kept" refuses_parts
+
+# Other formats, read in place.
+tokenize_many 2 "$work/pair" --format megatron
+check "Megatron's format" [ -s "$work/pair.bin" -a -s "$work/pair.idx" ]
+tokenize_many 2 "$work/llmc.bin" --format llmc
+tail -c +1025 "$work/llmc.bin" >"$work/ids"
+check "both hold the same tokens" same "$work/pair.bin" "$work/ids"
+tokenize_many 1 "$work/x.h5" --format parquet
+check "an unknown format" expect 64 "must be hdf5, megatron or llmc"
+run 2 tokenize - --tokenizer "$tokenizer" -o "$work/x.h5" --end-token '<|end|>'
+check "standard input on two ranks" expect 64 "works on one rank"
+
+# Looking at them.
+run 1 inspect "$work/one.h5" --tokenizer "$tokenizer" --sequence 64
+check "inspect a token file" says "3500 documents by the end token"
+check "its first sample" says "Line 1 of file 0"
+run 1 inspect "$work/pair.idx"
+check "without an end token" says "nothing says which token ends documents"
+run 1 inspect "$work/one.h5" --verify
+check "digests of a token file" expect 64 "token files have none"
+
+# A tokenizer from text.
+run 1 tokenize "$work/many" --train 300 -o "$work/made.json"
+check "--train" says "300 tokens"
+pipe "$work/text" encode --tokenizer "$work/made.json"
+cp "$work/out" "$work/ids"
+pipe "$work/ids" decode --tokenizer "$work/made.json"
+check "it gives the text again" same "$work/out" "$work/text"
+run 1 tokenize "$work/many" --train 256 -o "$work/x.json"
+check "too few tokens" expect 64 "--train"
+run 1 tokenize "$work/many" --train 300 --tokenizer "$tokenizer" -o "$work/x.json"
+check "--train beside --tokenizer" expect 64 "one of the two"
+run 2 tokenize "$work/many" --train 300 -o "$work/x.json"
+check "--train on two ranks" expect 64 "works on one rank"
+
 # A model learns from the token file.
 cat >"$work/deck.toml" <<EOF
 [run]
@@ -98,6 +171,49 @@ global = 2
 EOF
 run 1 train "$work/deck.toml"
 check "train on it" done_well
+run 1 generate "$work/run" --tokenizer "$tokenizer" --prompt "Hello world" --tokens 3
+check "generate goes on with a text" says "Hello world"
+run 1 generate "$work/run" --prompt "Hello world"
+check "words need a tokenizer" expect 64 "give --tokenizer"
+
+# A blend of all kinds, on the fly and in place, with the tokenizer's digest compared.
+learn() { # OPTION ...
+  run 2 train "$work/deck.toml" run.directory="$work/blend" data.paths=[] model.vocabulary=900 \
+    checkpoint.resume=never "$@"
+}
+parts="[\"3 tokens $work/one.h5\", \"2 megatron $work/pair\", \"1 llmc $work/llmc.bin\""
+learn data.source=blend "data.blend=$parts, \"1 text $work/many/*.jsonl\"]" \
+  data.tokenizer="$work/end"
+check "a tokenizer that is not there" expect 66 "end"
+learn data.source=blend "data.blend=$parts, \"1 text $work/many/*.jsonl\"]" \
+  data.tokenizer="$work/made.json"
+check "token files of another tokenizer" expect 65 "made by the tokenizer with the digest"
+parts="[\"2 megatron $work/pair\", \"1 llmc $work/llmc.bin\""
+learn data.source=blend "data.blend=$parts, \"1 text $work/many/*.jsonl\"]" \
+  data.tokenizer="$work/made.json"
+check "train on a blend" done_well
+rm -r "$work/blend"
+packed="data.packing=concatenate parallel.context=2 metrics.validate_every=1"
+packed="$packed data.validation_source=tokens data.validation_paths=[\"$work/one.h5\"]"
+packed="$packed model.layers=2 model.sequence=64"
+learn data.source=tokens "data.paths=[\"$work/one.h5\"]" metrics.validate_sequences=9 $packed
+check "documents of their own on two context ranks" done_well
+field "$work/blend/metrics.jsonl" loss >"$work/losses"
+cp "$work/blend/metrics.jsonl" "$work/two.jsonl"
+rm -r "$work/blend"
+packed="${packed/context=2/pipeline=2}"
+learn data.source=tokens "data.paths=[\"$work/one.h5\"]" metrics.validate_sequences=9 $packed
+field "$work/blend/metrics.jsonl" loss >"$work/others"
+check "and on two stages the losses are the same" close_values "$work/losses" "$work/others" 1e-5
+field "$work/two.jsonl" validation_loss >"$work/losses"
+field "$work/blend/metrics.jsonl" validation_loss >"$work/others"
+check "so are those of the validation" close_values "$work/losses" "$work/others" 1e-5
+rm -r "$work/blend"
+learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=concatenate
+check "an end token that nobody says" expect 65 "set data.end_token"
+learn data.source=text "data.paths=[\"$work/many/0.jsonl\"]" data.tokenizer="$work/made.json" \
+  model.vocabulary=299
+check "a tokenizer that is too large" expect 65 "more"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

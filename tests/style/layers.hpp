@@ -30,9 +30,10 @@ inline constexpr std::array layers = {
           "base kernels comm io parallel nn model optim schedule config"},
     Layer{"launch", "src/launch", "base comm kernels io config"},
     Layer{"plan", "src/plan", "base kernels comm io model optim schedule config engine"},
-    Layer{"train", "src/train",
-          "base kernels comm io parallel nn model optim schedule config engine launch "
-          "convert"},
+    Layer{
+        "train", "src/train",
+        "base kernels comm io text parallel nn model optim schedule config engine launch "
+        "convert"},
     Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
     Layer{"selftest", "src/selftest", "base kernels comm io optim config engine launch"},
     Layer{"app", "src/app",

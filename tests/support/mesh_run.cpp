@@ -9,6 +9,7 @@
 
 #include "base/cuda_devices.hpp"
 #include "base/philox.hpp"
+#include "engine/documents.hpp"
 #include "engine/whole_tensors.hpp"
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
@@ -39,6 +40,42 @@ struct OwnedBatch {
   engine::Batch batch;
 };
 
+// With packing: documents of some tokens, which differ from row to row.
+std::vector<std::int64_t> starts_of(const config::RunConfig& config,
+                                    std::int64_t sequence) {
+  std::vector<std::int64_t> starts(static_cast<std::size_t>(config.model.sequence));
+  for (std::size_t t = 1; t < starts.size(); ++t)
+    starts[t] = token(config, sequence, static_cast<std::int64_t>(t)) % 5 == 0
+                    ? static_cast<std::int64_t>(t)
+                    : starts[t - 1];
+  return starts;
+}
+
+void add_documents(const config::RunConfig& config, int data_rank,
+                   const std::vector<std::int64_t>& positions, OwnedBatch& owned) {
+  const auto P = static_cast<std::int64_t>(positions.size());
+  for (std::int64_t m = 0; m < config.microbatches(); ++m) {
+    const TensorView ids =
+        owned.memory
+            .emplace_back(Device::host(), DType::i32, Shape{3, config.batch.micro * P},
+                          MemoryClass::data, "documents")
+            .view();
+    const auto view = [&](std::int64_t i) {
+      return ids.rows(i, 1).reshape({config.batch.micro * P});
+    };
+    owned.batch.documents.push_back({view(0), view(1), view(2)});
+    for (std::int64_t row = 0; row < config.batch.micro; ++row) {
+      const std::int64_t s =
+          (m * config.parallel.mesh.data + data_rank) * config.batch.micro + row;
+      const auto starts = starts_of(config, s);
+      for (std::int64_t i = 0; i < P; ++i)
+        engine::put_document(
+            owned.batch.documents.back(), static_cast<std::size_t>(row * P + i),
+            positions[static_cast<std::size_t>(i)], starts, config.model.window);
+    }
+  }
+}
+
 OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
                       const std::vector<std::int64_t>& positions) {
   OwnedBatch owned;
@@ -65,6 +102,8 @@ OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
                                             [](std::int32_t id) { return id >= 0; });
     }
   }
+  if (config.data.packing != io::Packing::none)
+    add_documents(config, data_rank, positions, owned);
   return owned;
 }
 

@@ -92,13 +92,36 @@ precision.compute = "fp64"
     set("model.kv_heads", "2");
     set("model.head_width", model == "qwen3" ? "6" : "32");
     if (model == "qwen3-wide") set("model.logit_cap", "0.2");
-  } else if (model == "window") {  // shorter than a context rank's part, and longer
+    if (model == "qwen3") set("model.attention_bias", "true");
+  } else if (model == "window" ||
+             model == "packed") {  // shorter than a context rank's part, and longer
     set("model.kv_heads", "4");
     set("model.window", "5");
     set("model.layer_types",
         R"(["sliding_attention", "full_attention", "sliding_attention",
             "sliding_attention", "full_attention", "sliding_attention",
             "sliding_attention"])");
+  } else if (model == "phi3") {
+    set("model.architecture", "\"phi3\"");
+    set("model.kv_heads", "4");
+    set("model.window", "11");
+    set("model.head_width", "6");
+    set("model.rope.width", "4");
+    set("model.rope.scaling", "\"longrope\"");
+    set("model.rope.original", "8.0");
+    set("model.rope.attention_factor", "1.19");
+    set("model.rope.short_divisors", "[1.0, 1.0]");
+    set("model.rope.long_divisors", "[1.5, 7.0]");
+  } else if (model == "smollm3") {
+    set("model.architecture", "\"smollm3\"");
+    set("model.kv_heads", "2");
+    set("model.rope.layers", "[1, 0, 1, 1, 0, 1, 1]");
+    set("model.rope.sliding_theta", "100.0");
+    set("model.window", "7");
+    set("model.layer_types",
+        R"(["full_attention", "sliding_attention", "sliding_attention",
+            "full_attention", "full_attention", "sliding_attention",
+            "full_attention"])");
   } else if (model == "groups") {
     set("optimizer.groups",
         "[\"model.embed_tokens.weight frozen\", \"*.mlp.* learning_rate=0.0001 "
@@ -111,6 +134,62 @@ precision.compute = "fp64"
     set("model.moe.normalise", "false");
     set("model.moe.expert_feed_forward", "19");
     set("model.moe.dense_layers", "1");
+  } else if (model == "qwen2_moe") {
+    set("model.architecture", "\"qwen2_moe\"");
+    set("model.kv_heads", "2");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.expert_feed_forward", "19");
+    set("model.moe.shared_feed_forward", "29");
+    set("model.moe.mlp_layers", "[4]");
+    set("model.moe.every", "2");
+  } else if (model == "latent") {
+    set("model.architecture", "\"deepseek_v3\"");
+    set("model.kv_heads", "12");
+    set("model.head_width", "10");
+    set("model.latent.width", "14");
+    set("model.latent.query_width", "18");
+    set("model.rope.width", "4");
+    set("model.latent.value_width", "8");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.expert_feed_forward", "19");
+    set("model.moe.shared_experts", "1");
+    set("model.moe.dense_layers", "5");
+    set("model.moe.router", "\"sigmoid\"");
+    set("model.moe.groups", "3");
+    set("model.moe.groups_used", "2");
+  } else if (model == "gemma2") {
+    set("model.architecture", "\"gemma2\"");
+    set("model.tie_embeddings", "true");
+    set("model.kv_heads", "4");
+    set("model.head_width", "6");
+    set("model.query_scalar", "5.0");
+    set("model.attention_cap", "1.5");
+    set("model.logit_cap", "3.0");
+    set("model.window", "5");
+    set("model.layer_types",
+        R"(["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+            "sliding_attention", "full_attention", "sliding_attention"])");
+  } else if (model == "gemma3" || model == "olmo3") {
+    set("model.architecture", model == "gemma3" ? "\"gemma3\"" : "\"olmo2\"");
+    set("model.kv_heads", "4");
+    set("model.head_width", "6");
+    set("model.rope_theta", "1e4");
+    set("model.rope.sliding_theta", "100.0");
+    set("model.window", "7");
+    set("model.layer_types",
+        R"(["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+            "sliding_attention", "full_attention", "sliding_attention"])");
+  } else if (model == "gpt_neox") {
+    set("model.architecture", "\"gpt_neox\"");
+    set("model.kv_heads", "12");
+    set("model.rope.width", "2");
+  } else if (model == "gemma") {
+    set("model.architecture", "\"gemma\"");
+    set("model.tie_embeddings", "true");
+    set("model.head_width", "6");
+    set("model.mlp_bias", "true");
   } else if (model == "mixtral" || model == "deepseek") {
     set("model.architecture", model == "mixtral" ? "\"mixtral\"" : "\"deepseek_moe\"");
     set("model.moe.experts", "12");
@@ -124,6 +203,8 @@ precision.compute = "fp64"
       set("model.moe.router", "\"sigmoid\"");
       set("model.moe.scaling", "1.5");
       set("model.moe.choice_bias", "true");
+      set("model.moe.groups", "4");
+      set("model.moe.groups_used", "2");
       set("model.moe.bias_update_rate", "0.01");
     }
   } else {
@@ -137,7 +218,11 @@ inline config::RunConfig mesh_config(const MeshLine& line, const std::string& co
   overrides.push_back("precision.compute=" + compute);
   const auto deck =
       io::Deck::parse(mesh_deck(line.model), line.text, overrides, config::deck_table());
-  return config::make_run_config(deck, line.ranks);
+  config::RunConfig config = config::make_run_config(deck, line.ranks);
+  // Rules tie packing to data that have documents; here the rows are made by
+  // mesh_run.cpp.
+  if (line.model == "packed") config.data.packing = io::Packing::concatenate;
+  return config;
 }
 
 }  // namespace trireme::test

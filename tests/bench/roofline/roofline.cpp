@@ -122,10 +122,11 @@ class Report {
                                               fixed(model.K(), 0), rest)});
       return found == rates_.end() ? 0.0 : found->second;
     };
-    const AttentionRates attention{rate("forward_tile", ""),
-                                   rate("queries_backward", ", 2"),
-                                   rate("keys_backward", "")};
-    if (attention.forward * attention.queries * attention.keys == 0) return;
+    const AttentionRates attention{
+        rate("forward_tile", ""), rate("queries_backward", ", 2"),
+        rate("keys_backward", ""), rate("one_pass_backward", "")};
+    if (attention.forward * attention.queries * attention.keys * attention.once == 0)
+      return;
     print(format("\npredicted step of {} on {}: {} sequences of {} tokens", model.deck,
                  gpu.name, model.B, model.S));
     double sum = 0;

@@ -4,6 +4,7 @@
 // waiting, the host, and what does not fit the tiles of a product.
 #include "bench/roofline/step.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -106,12 +107,16 @@ std::vector<StepPart> predict(const StepModel& m, const GpuRates& gpu,
   parts.push_back(
       {"products of the blocks", 6 * m.block_parameters() * T / product_rate});
   // Scores of visible pairs, half of all; a product of them costs 2 K FLOP a pair: two
-  // forward, three for dq, four for dk and dv.
+  // forward, five backward, or three for dq and four for dk and dv. The faster form
+  // counts.
   const double pairs = m.layers * m.B * m.H * m.S * (m.S + 1) / 2;
   const double product = 2 * m.K() * pairs;
   parts.push_back({"attention forward, own", 2 * product / attention.forward});
-  parts.push_back({"attention backward, own",
-                   3 * product / attention.queries + 4 * product / attention.keys});
+  const double once = 5 * product / attention.once;
+  const double twice = 3 * product / attention.queries + 4 * product / attention.keys;
+  parts.push_back({once < twice ? "attention backward, own, one pass"
+                                : "attention backward, own, two passes",
+                   std::min(once, twice)});
   parts.push_back({"products of the head", 6 * m.V * m.D * T / product_rate});
   // bf16 logits are read for statistics and for the gradient, which is written over them.
   parts.push_back({"loss", (2 + 2 + 2) * m.V * T / memory_rate});

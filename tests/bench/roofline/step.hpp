@@ -28,7 +28,9 @@ struct StepModel {
 
 // FLOP a second of attention's own kernels, by name and head width, from their bounds.
 struct AttentionRates {
-  double forward = 0, queries = 0, keys = 0;
+  double forward = 0;
+  double queries = 0, keys = 0;  // backward in two passes
+  double once = 0;               // in one, without the traffic of dq's partial sums
 };
 
 // A part of a step.
