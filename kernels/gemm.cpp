@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/dispatch.hpp"
+#include "kernels/gemm/bf16_product.hpp"
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"
 #include "kernels/gemm/converted.hpp"
@@ -72,14 +73,13 @@ void gemm_f32(Product product, const TensorView& c, const TensorView& a,
   multiply_f32(product, a.data<float>(), b.data<float>(), c.data<float>());
 }
 
-enum class Path { f64, primitive, sgemm, converted };
+enum class Path { f64, bf16, primitive, sgemm, converted };
 
 // By rule, never by timing: the same call must give the same bits in every run. The
 // numbers behind it are in docs/decisions/gemm.md.
 Path choose_path(const Product& p) {
   if (p.operands == DType::f64) return Path::f64;
-  if (p.operands == DType::bf16 && has_native_bf16() && is_fast(p))
-    return Path::primitive;
+  if (p.operands == DType::bf16 && has_bf16_products()) return Path::bf16;
   if (p.operands != DType::f32) return Path::converted;
   constexpr std::int64_t few_rows = 64;
   const bool few = p.m > 1 && p.m <= few_rows;
@@ -117,6 +117,8 @@ void gemm_on_host(Stream& /*stream*/, const TensorView& c, const TensorView& a,
       direct_product(c, a, transpose_a, b, transpose_b, accumulate, bias);
   switch (choose_path(product)) {
     case Path::f64: return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case Path::bf16:
+      return gemm_bf16(c, a, transpose_a, b, transpose_b, accumulate, bias);
     case Path::primitive: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
     case Path::sgemm: return gemm_f32(product, c, a, b, bias);
     case Path::converted:
