@@ -11,6 +11,7 @@
 #include "kernels/gemm/convert.hpp"
 #include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/extents.hpp"
+#include "kernels/gemm/few_rows.hpp"
 #include "kernels/gemm/onednn.hpp"
 #include "kernels/runtime/product_counts.hpp"
 #include "kernels/runtime/profile.hpp"
@@ -73,17 +74,20 @@ void gemm_f32(Product product, const TensorView& c, const TensorView& a,
   multiply_f32(product, a.data<float>(), b.data<float>(), c.data<float>());
 }
 
-enum class Path { f64, bf16, primitive, sgemm, converted };
+enum class Path { f64, few_rows, bf16, primitive, sgemm, converted };
 
 // By rule, never by timing: the same call must give the same bits in every run. The
 // numbers behind it are in docs/decisions/gemm.md.
 Path choose_path(const Product& p) {
   if (p.operands == DType::f64) return Path::f64;
+  const bool as_stored = !p.transposed_left && p.transposed_right;
+  if (as_stored && p.m <= most_few_rows && p.operands != DType::f16)
+    return Path::few_rows;
   if (p.operands == DType::bf16 && has_bf16_products()) return Path::bf16;
   if (p.operands != DType::f32) return Path::converted;
   constexpr std::int64_t few_rows = 64;
-  const bool few = p.m > 1 && p.m <= few_rows;
-  if (few && !p.transposed_left && is_fast(p)) return Path::primitive;
+  if (p.m > 1 && p.m <= few_rows && !p.transposed_left && is_fast(p))
+    return Path::primitive;
   return Path::sgemm;
 }
 
@@ -117,6 +121,7 @@ void gemm_on_host(Stream& /*stream*/, const TensorView& c, const TensorView& a,
       direct_product(c, a, transpose_a, b, transpose_b, accumulate, bias);
   switch (choose_path(product)) {
     case Path::f64: return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case Path::few_rows: return gemm_few_rows(c, a, b, accumulate, bias);
     case Path::bf16:
       return gemm_bf16(c, a, transpose_a, b, transpose_b, accumulate, bias);
     case Path::primitive: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());

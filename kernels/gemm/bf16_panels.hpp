@@ -26,8 +26,8 @@ struct PanelSource {
   }
 };
 
-// Where a group of lines is packed: its first eight at `low`, the others at `high`, `step`
-// 32-bit numbers further for each pair.
+// Where a group of lines is packed: its first eight at `low`, the others at `high`,
+// `step` 32-bit numbers further for each pair.
 struct PanelPlace {
   std::uint32_t* low = nullptr;
   std::uint32_t* high = nullptr;

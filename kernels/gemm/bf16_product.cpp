@@ -48,9 +48,10 @@ struct Packed {
   const std::uint16_t* bias;
   bool accumulate;
   std::int64_t m, n, k;
-  std::int64_t m_part = 0, k_part = 0, columns = 0;  // columns of B that are packed at once
-  std::int64_t column_parts = 0, row_parts = 0;      // of the threads' shares
-  float* sums = nullptr;                             // [m_part, n] of earlier parts of K
+  std::int64_t m_part = 0, k_part = 0,
+               columns = 0;                      // columns of B that are packed at once
+  std::int64_t column_parts = 0, row_parts = 0;  // of the threads' shares
+  float* sums = nullptr;                         // [m_part, n] of earlier parts of K
   std::uint32_t* left = nullptr;
   std::uint32_t* right = nullptr;
 
@@ -78,13 +79,12 @@ void Packed::choose_parts() {
   const std::int64_t pairs = divide_up(k_part, 2);
   left = take_pairs(WorkspaceUse::left,
                     divide_up(m_part, panel_group) * panel_group * pairs);
-  right = take_pairs(WorkspaceUse::right, column_parts * row_parts *
-                                              divide_up(columns, tile_columns) *
-                                              tile_columns * pairs);
+  right = take_pairs(
+      WorkspaceUse::right,
+      column_parts * row_parts * divide_up(columns, tile_columns) * tile_columns * pairs);
   if (sums_are_kept())
-    sums = static_cast<float*>(
-        workspace(WorkspaceUse::result,
-                  static_cast<std::size_t>(m_part * n) * sizeof(float)));
+    sums = static_cast<float*>(workspace(
+        WorkspaceUse::result, static_cast<std::size_t>(m_part * n) * sizeof(float)));
 }
 
 // Packs `from`, groups of lines at the places that `place(line)` gives. Where lines lie
@@ -145,8 +145,8 @@ TileResult Packed::result(std::int64_t row, std::int64_t row_of_block,
       to.add_stride = n;
     }
   }
-  to.c = static_cast<char*>(c.raw()) +
-         static_cast<std::size_t>(offset) * size_of(c.dtype());
+  to.c =
+      static_cast<char*>(c.raw()) + static_cast<std::size_t>(offset) * size_of(c.dtype());
   to.dtype = c.dtype();
   to.stride = c.stride(0);
   to.bias = bias != nullptr && (sums != nullptr ? last : first) ? bias + column : nullptr;

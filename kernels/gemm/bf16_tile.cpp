@@ -30,8 +30,7 @@ TRIREME_BF16_TARGET inline void finish(__m512 sum, const TileResult& to, std::in
     return;
   }
   std::uint16_t* c = static_cast<std::uint16_t*>(to.c) + row * to.stride + column;
-  if (to.accumulate)
-    sum = _mm512_add_ps(sum, widen(_mm256_maskz_loadu_epi16(mask, c)));
+  if (to.accumulate) sum = _mm512_add_ps(sum, widen(_mm256_maskz_loadu_epi16(mask, c)));
   const __m256bh rounded = _mm512_cvtneps_pbh(sum);
   __m256i bits;
   __builtin_memcpy(&bits, &rounded, sizeof bits);
