@@ -48,7 +48,12 @@ struct FewRows {
     for (std::int64_t i = 0; i < whole; i += step) {
       TwoRegisters right[columns];
 #pragma GCC unroll 4
-      for (int j = 0; j < columns; ++j) right[j] = load_two(from + j * b_stride + i);
+      for (int j = 0; j < columns; ++j) {
+        // What the next columns read is on its way meanwhile: rows of B are too short for
+        // the processor to see where this goes.
+        __builtin_prefetch(from + (j + 2 * columns) * b_stride + i);
+        right[j] = load_two(from + j * b_stride + i);
+      }
 #pragma GCC unroll 4
       for (int row = 0; row < rows; ++row) {
         const TwoRegisters left = load_two(a + row * a_stride + i);
