@@ -6,8 +6,8 @@
 
 #include "base/split.hpp"
 #include "kernels/gemm/bf16_panels.hpp"
+#include "kernels/gemm/bf16_target.hpp"
 #include "kernels/gemm/bf16_tile.hpp"
-#include "kernels/gemm/onednn.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -203,7 +203,17 @@ void Packed::run() {
 
 }  // namespace
 
-bool has_bf16_products() { return has_native_bf16(); }
+bool has_bf16_products() {
+#if TRIREME_HAS_BF16_TARGET
+  static const bool has =
+      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq");
+  return has;
+#else
+  return false;
+#endif
+}
 
 void gemm_bf16(const TensorView& c, const TensorView& a, Transpose transpose_a,
                const TensorView& b, Transpose transpose_b, Accumulate accumulate,

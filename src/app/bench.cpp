@@ -9,6 +9,7 @@
 #include <span>
 
 #include "app/app.hpp"
+#include "app/bench_products.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
 #include "base/philox.hpp"
@@ -200,10 +201,25 @@ void report_mfu(comm::World& world, const config::RunConfig& config,
       name_of(config.precision.compute), giga(peak));
 }
 
+// What multiplies in a step, and how fast it could: on rank 0, while the others wait.
+void report_products(comm::World& world, BenchedStep& step, std::int64_t steps,
+                     const launch::ComputeDevice& on, bool quick) {
+  require(on.device.is_host(), Status::command_line,
+          "--products tells the paths of products on CPUs: give run.device=cpu too");
+  kernels::start_product_log();
+  for (std::int64_t i = 0; i < steps; ++i) step.run();
+  const std::vector<kernels::LoggedProduct> products = kernels::product_log();
+  kernels::stop_product_log();
+  if (world.rank() == 0)
+    log::info("products of rank 0, alone beside idle ranks:\n{}",
+              table_of_products(products, steps, quick ? 0.001 : 0.2));
+  world.barrier();
+}
+
 // Clocks change under load and with the neighbours: so the GEMM rate is taken right
 // before and right after each step, and a step is compared with the mean of the two.
 void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_t steps,
-                const launch::ComputeDevice& on, bool quick) {
+                const launch::ComputeDevice& on, bool products, bool quick) {
   const DType dtype = config.precision.compute;
   const auto [m, n, k] = bench_gemm(world, dtype, on.device, quick);
   const auto rate_now = [&, m = m, n = n, k = k] {
@@ -214,6 +230,7 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   BenchedStep step(world, config, on);
   step.run();
   step.run();
+  if (products) report_products(world, step, steps, on, quick);
   std::map<std::string, double> kernel_seconds;
   const double flops = model::flops_per_token(config.model).causal * step.tokens();
   std::vector<double> seconds, shares;
@@ -265,11 +282,15 @@ int bench(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::int64_t steps = 0;
   world.agree([&] {
-    constexpr Option options[] = {{"--steps", true}, {"--quick", false}};
-    arguments.parse("trireme bench [DECK [section.key=value ...]] [--steps N] [--quick]",
-                    options, 0, 10000);
+    constexpr Option options[] = {
+        {"--steps", true}, {"--products", false}, {"--quick", false}};
+    arguments.parse(
+        "trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]",
+        options, 0, 10000);
     steps = arguments.integer("--steps", 5, 1, 100000);
     if (!arguments.words().empty()) deck = load_deck(arguments.words(), world.size());
+    require(!arguments.has("--products") || !arguments.words().empty(), Status::command_line,
+            "--products tells the products of a deck's step: name a deck");
   });
   const bool with_deck = !arguments.words().empty(), quick = arguments.has("--quick");
   const kernels::Runtime runtime(with_deck ? deck.config.run.threads : 0,
@@ -280,7 +301,7 @@ int bench(comm::World& world, const Arguments& given) {
     const config::RunSettings& run = deck.config.run;
     bench_deck(world, deck.config, steps,
                launch::choose_device(world, run.device, run.backend, run.share_gpus),
-               quick);
+               arguments.has("--products"), quick);
     return 0;
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
