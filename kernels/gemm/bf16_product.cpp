@@ -28,6 +28,11 @@ std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit)
   return std::min(total, divide_up(divide_up(total, parts), unit) * unit);
 }
 
+// Rows of A as they are packed: in whole groups.
+std::int64_t padded(std::int64_t rows) {
+  return divide_up(rows, panel_group) * panel_group;
+}
+
 PanelSource source_of(const TensorView& operand, bool lines_apart, std::int64_t lines,
                       std::int64_t depth) {
   return {static_cast<const std::uint16_t*>(operand.raw()), operand.stride(0),
@@ -39,17 +44,17 @@ std::uint32_t* take_pairs(WorkspaceUse use, std::int64_t pairs) {
       workspace(use, static_cast<std::size_t>(pairs) * sizeof(std::uint32_t)));
 }
 
-// One product: parts of K outside of nothing but parts of M, so that a packed block of A
-// serves all columns; threads share the columns (and the rows, where columns are few) and
-// pack their own of B.
+// One product: a packed block of A, of some rows and some parts of K, serves all columns;
+// threads share the columns (and the rows, where columns are few) and pack their own of
+// B.
 struct Packed {
   TensorView c;
   PanelSource a, b;
   const std::uint16_t* bias;
   bool accumulate;
   std::int64_t m, n, k;
-  std::int64_t m_part = 0, k_part = 0,
-               columns = 0;                      // columns of B that are packed at once
+  std::int64_t m_part = 0, k_part = 0, k_block = 0;
+  std::int64_t columns = 0;                      // of B, packed at once
   std::int64_t column_parts = 0, row_parts = 0;  // of the threads' shares
   float* sums = nullptr;                         // [m_part, n] of earlier parts of K
   std::uint32_t* left = nullptr;
@@ -57,11 +62,11 @@ struct Packed {
 
   void choose_parts();
   void run();
-  void run_block(Range rows, Range depth);
-  void pack_left(Range rows, Range depth) const;
+  void run_block(Range rows, Range depths);
+  void pack_left(Range rows, Range depths) const;
   void pack_right(Range columns, Range depth, std::uint32_t* to) const;
   void multiply(Range rows, Range block_rows, Range depth, Range columns,
-                const std::uint32_t* right) const;
+                const std::uint32_t* packed_left, const std::uint32_t* packed) const;
   TileResult result(std::int64_t row, std::int64_t row_of_block, std::int64_t column,
                     Range depth) const;
   bool sums_are_kept() const { return c.dtype() != DType::f32 && k_part < k; }
@@ -77,8 +82,10 @@ void Packed::choose_parts() {
   column_parts = std::min<std::int64_t>(panels, threads());
   row_parts = std::min(divide_up(m_part, panel_group), threads() / column_parts);
   const std::int64_t pairs = divide_up(k_part, 2);
+  // As many parts of K are packed at once as there is room for: threads meet less often.
+  k_block = std::max<std::int64_t>(1, left_elements / (padded(m_part) * k_part)) * k_part;
   left = take_pairs(WorkspaceUse::left,
-                    divide_up(m_part, panel_group) * panel_group * pairs);
+                    padded(m_part) * divide_up(std::min(k_block, k), k_part) * pairs);
   right = take_pairs(
       WorkspaceUse::right,
       column_parts * row_parts * divide_up(columns, tile_columns) * tile_columns * pairs);
@@ -103,20 +110,25 @@ void pack(const PanelSource& from, const F& place) {
     }
 }
 
-void Packed::pack_left(Range rows, Range depth) const {
+// A part of K of a packed block of A begins at depth * padded rows / 2.
+void Packed::pack_left(Range rows, Range depths) const {
   constexpr std::int64_t lines = 4 * panel_group;  // two cache lines
-  const std::int64_t pairs = divide_up(depth.count(), 2);
-  for_ranges("gemm.pack", divide_up(rows.count(), lines), 1, threads(),
-             [&](auto begin, auto end) {
-               const Range mine{begin * lines, std::min(end * lines, rows.count())};
-               for (auto line = mine.begin; line < mine.end; line += lines)
-                 pack(a.part(rows.begin + line, std::min(lines, mine.end - line),
-                             depth.begin, depth.count()),
-                      [&](std::int64_t of_part) -> PanelPlace {
-                        std::uint32_t* low = left + (line + of_part) * pairs;
-                        return {low, low + tile_rows * pairs, tile_rows};
-                      });
-             });
+  const std::int64_t clusters = divide_up(rows.count(), lines);
+  const std::int64_t parts = divide_up(depths.count(), k_part);
+  for_ranges("gemm.pack", clusters * parts, 1, threads(), [&](auto begin, auto end) {
+    for (auto i = begin; i < end; ++i) {
+      const std::int64_t line = i / parts * lines, at = i % parts * k_part;
+      const std::int64_t depth = std::min(k_part, depths.count() - at);
+      const std::int64_t pairs = divide_up(depth, 2);
+      std::uint32_t* const to = left + padded(rows.count()) * (at / 2) + line * pairs;
+      pack(a.part(rows.begin + line, std::min(lines, rows.count() - line),
+                  depths.begin + at, depth),
+           [&](std::int64_t of_part) -> PanelPlace {
+             std::uint32_t* low = to + of_part * pairs;
+             return {low, low + tile_rows * pairs, tile_rows};
+           });
+    }
+  });
 }
 
 void Packed::pack_right(Range block, Range depth, std::uint32_t* to) const {
@@ -155,6 +167,7 @@ TileResult Packed::result(std::int64_t row, std::int64_t row_of_block,
 }
 
 void Packed::multiply(Range rows, Range block_rows, Range depth, Range block,
+                      const std::uint32_t* packed_left,
                       const std::uint32_t* packed) const {
   const std::int64_t pairs = divide_up(depth.count(), 2);
   for (std::int64_t row = rows.begin; row < rows.end; row += tile_rows) {
@@ -162,7 +175,7 @@ void Packed::multiply(Range rows, Range block_rows, Range depth, Range block,
     const std::uint32_t* from = packed;
     for (std::int64_t at = block.begin; at < block.end; at += tile_columns) {
       const std::int64_t width = std::min(tile_columns, block.end - at);
-      multiply_tile(left + of_block * pairs, from, pairs,
+      multiply_tile(packed_left + of_block * pairs, from, pairs,
                     std::min(tile_rows, rows.end - row), width,
                     result(row, of_block, at, depth));
       from += divide_up(width, panel_group) * panel_group * pairs;
@@ -170,25 +183,31 @@ void Packed::multiply(Range rows, Range block_rows, Range depth, Range block,
   }
 }
 
-void Packed::run_block(Range rows, Range depth) {
-  pack_left(rows, depth);
+void Packed::run_block(Range rows, Range depths) {
+  pack_left(rows, depths);
   const std::int64_t panels = divide_up(n, tile_columns);
   const std::int64_t groups = divide_up(rows.count(), panel_group);
-  const std::int64_t pairs = divide_up(k_part, 2);
+  const std::int64_t room =
+      divide_up(columns, tile_columns) * tile_columns * divide_up(k_part, 2);
   const auto share = [&](std::int64_t part) {
     const Range columns_of = split_range(panels, column_parts, part / row_parts);
     const Range groups_of = split_range(groups, row_parts, part % row_parts);
     const Range mine{rows.begin + groups_of.begin * panel_group,
                      std::min(rows.end, rows.begin + groups_of.end * panel_group)};
-    std::uint32_t* packed =
-        right + part * divide_up(columns, tile_columns) * tile_columns * pairs;
+    if (mine.count() <= 0) return;
+    std::uint32_t* const packed = right + part * room;
     const std::int64_t end = std::min(n, columns_of.end * tile_columns);
     const std::int64_t begin = columns_of.begin * tile_columns;
     const std::int64_t step = even_part(end - begin, columns, tile_columns);
-    for (std::int64_t at = begin; at < end && mine.count() > 0; at += step) {
-      const Range block{at, std::min(end, at + step)};
-      pack_right(block, depth, packed);
-      multiply(mine, rows, depth, block, packed);
+    for (std::int64_t k_at = depths.begin; k_at < depths.end; k_at += k_part) {
+      const Range depth{k_at, std::min(depths.end, k_at + k_part)};
+      const std::uint32_t* const packed_left =
+          left + padded(rows.count()) * ((k_at - depths.begin) / 2);
+      for (std::int64_t at = begin; at < end; at += step) {
+        const Range block{at, std::min(end, at + step)};
+        pack_right(block, depth, packed);
+        multiply(mine, rows, depth, block, packed_left, packed);
+      }
     }
   };
   run_chunks("gemm.bf16", column_parts * row_parts, ChunkBody(share));
@@ -197,8 +216,8 @@ void Packed::run_block(Range rows, Range depth) {
 void Packed::run() {
   choose_parts();
   for (std::int64_t row = 0; row < m; row += m_part)
-    for (std::int64_t at = 0; at < k; at += k_part)
-      run_block({row, std::min(m, row + m_part)}, {at, std::min(k, at + k_part)});
+    for (std::int64_t at = 0; at < k; at += k_block)
+      run_block({row, std::min(m, row + m_part)}, {at, std::min(k, at + k_block)});
 }
 
 }  // namespace

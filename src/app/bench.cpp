@@ -130,8 +130,32 @@ config::RunConfig without_packing(config::RunConfig config) {
   return config;
 }
 
-void add_profile(std::map<std::string, double>& seconds) {
-  for (const auto& entry : kernels::profile()) seconds[entry.name] += entry.seconds;
+struct FamilyTotal {
+  double seconds = 0, bytes = 0;
+};
+using KernelTotals = std::map<std::string, FamilyTotal>;
+
+void add_profile(KernelTotals& totals) {
+  for (const auto& entry : kernels::profile()) {
+    totals[entry.name].seconds += entry.seconds;
+    totals[entry.name].bytes += entry.bytes;
+  }
+}
+
+// A line for each family, and for what sweeps memory its rate beside that of a sweep.
+void report_kernels(const KernelTotals& totals, double steps, bool on_host, bool quick) {
+  for (const auto& [name, total] : totals) {
+    const std::string line = format("kernel  {} ms a step  {} (rank 0)",
+                                    fixed(total.seconds * 1e3 / steps, 2), name);
+    if (total.bytes == 0) {
+      log::info("{}", line);
+      continue;
+    }
+    const double triad =
+        on_host ? kernels::triad_bandwidth(quick ? 1 << 16 : 32 << 20, 5) : 0;
+    log::info("{}  {} GB/s{}", line, giga(total.bytes / total.seconds),
+              on_host ? format(" beside a triad's {} on this rank", giga(triad)) : "");
+  }
 }
 
 // A training step without a data loader or a file.
@@ -231,14 +255,14 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   step.run();
   step.run();
   if (products) report_products(world, step, steps, on, quick);
-  std::map<std::string, double> kernel_seconds;
+  KernelTotals totals;
   const double flops = model::flops_per_token(config.model).causal * step.tokens();
   std::vector<double> seconds, shares;
   double before = rate_now();
   for (std::int64_t i = 0; i < steps; ++i) {
     kernels::reset_profile();
     seconds.push_back(step.run());
-    add_profile(kernel_seconds);
+    add_profile(totals);
     const double after = rate_now();
     shares.push_back(flops / seconds.back() / (0.5 * (before + after)));
     log::info("step {}  {} ms  {} tok/s  {} GFLOP/s  gemm {} GFLOP/s  share {} %", i + 1,
@@ -256,23 +280,20 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   report_mfu(world, config, on, step.tokens() / median(seconds));
   double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (on.device.is_cuda()) {  // one more step, which waits for every kernel
-    kernel_seconds.clear();
+    totals.clear();
     step.drop_graphs();  // they show no kernels
     kernels::profile_device(on.device);
     kernels::reset_profile();
     all = step.run();
-    add_profile(kernel_seconds);
+    add_profile(totals);
     kernels::profile_device(Device::host());
     steps = 1;
     log::info("a step of {} ms that waits for each kernel:", fixed(all * 1e3, 1));
   }
   double outside = all;
-  for (const auto& [name, sum] : kernel_seconds) outside -= sum;
-  kernel_seconds["outside kernels (communication, waiting)"] = outside;
-  for (const auto& [name, sum] : kernel_seconds) {
-    log::info("kernel  {} ms a step  {} (rank 0)",
-              fixed(sum * 1e3 / static_cast<double>(steps), 2), name);
-  }
+  for (const auto& [name, total] : totals) outside -= total.seconds;
+  totals["outside kernels (communication, waiting)"].seconds = outside;
+  report_kernels(totals, static_cast<double>(steps), on.device.is_host(), quick);
 }
 
 }  // namespace
@@ -289,7 +310,8 @@ int bench(comm::World& world, const Arguments& given) {
         options, 0, 10000);
     steps = arguments.integer("--steps", 5, 1, 100000);
     if (!arguments.words().empty()) deck = load_deck(arguments.words(), world.size());
-    require(!arguments.has("--products") || !arguments.words().empty(), Status::command_line,
+    require(!arguments.has("--products") || !arguments.words().empty(),
+            Status::command_line,
             "--products tells the products of a deck's step: name a deck");
   });
   const bool with_deck = !arguments.words().empty(), quick = arguments.has("--quick");
