@@ -6,11 +6,8 @@
 
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "kernels/dispatch.hpp"
-#include "kernels/gemm/blas.hpp"
-#include "kernels/gemm/convert.hpp"
-#include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/extents.hpp"
-#include "kernels/gemm/onednn.hpp"
+#include "kernels/gemm/product_log.hpp"
 #include "kernels/runtime/product_counts.hpp"
 #include "kernels/runtime/profile.hpp"
 
@@ -42,51 +39,6 @@ void write_empty_sums(const TensorView& c, const TensorView& bias) {
   });
 }
 
-// The product of the operands as they lie.
-Product direct_product(const TensorView& c, const TensorView& a, Transpose transpose_a,
-                       const TensorView& b, Transpose transpose_b, Accumulate accumulate,
-                       const TensorView& bias) {
-  Product p;
-  p.m = c.dim(0);
-  p.n = c.dim(1);
-  p.k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
-  p.a_stride = a.stride(0);
-  p.b_stride = b.stride(0);
-  p.c_stride = c.stride(0);
-  p.operands = a.dtype();
-  p.result = c.dtype();
-  p.transposed_left = transpose_a == Transpose::yes;
-  p.transposed_right = transpose_b == Transpose::yes;
-  p.accumulate = accumulate == Accumulate::yes;
-  p.bias = !bias.empty();
-  return p;
-}
-
-void gemm_f32(Product product, const TensorView& c, const TensorView& a,
-              const TensorView& b, const TensorView& bias) {
-  if (!bias.empty()) {
-    fill_rows(bias.data<float>(), part(c, 0, 0, product.m, product.n));
-    product.accumulate = true;
-    product.bias = false;
-  }
-  multiply_f32(product, a.data<float>(), b.data<float>(), c.data<float>());
-}
-
-enum class Path { f64, primitive, sgemm, converted };
-
-// By rule, never by timing: the same call must give the same bits in every run. The
-// numbers behind it are in docs/decisions/gemm.md.
-Path choose_path(const Product& p) {
-  if (p.operands == DType::f64) return Path::f64;
-  if (p.operands == DType::bf16 && has_native_bf16() && is_fast(p))
-    return Path::primitive;
-  if (p.operands != DType::f32) return Path::converted;
-  constexpr std::int64_t few_rows = 64;
-  const bool few = p.m > 1 && p.m <= few_rows;
-  if (few && !p.transposed_left && is_fast(p)) return Path::primitive;
-  return Path::sgemm;
-}
-
 // The three products of a linear layer are told apart by what they transpose.
 ProfileFamily& profile_family(Transpose a, Transpose b) {
   static ProfileFamily forward("gemm, forward"), input("gemm, input gradient"),
@@ -113,15 +65,7 @@ void gemm_on_gpu(Stream& stream, const TensorView& c, const TensorView& a,
 void gemm_on_host(Stream& /*stream*/, const TensorView& c, const TensorView& a,
                   Transpose transpose_a, const TensorView& b, Transpose transpose_b,
                   Accumulate accumulate, const TensorView& bias) {
-  const Product product =
-      direct_product(c, a, transpose_a, b, transpose_b, accumulate, bias);
-  switch (choose_path(product)) {
-    case Path::f64: return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
-    case Path::primitive: return multiply(product, a.raw(), b.raw(), c.raw(), bias.raw());
-    case Path::sgemm: return gemm_f32(product, c, a, b, bias);
-    case Path::converted:
-      return gemm_converted(c, a, transpose_a, b, transpose_b, accumulate, bias);
-  }
+  multiply_logged(c, a, transpose_a, b, transpose_b, accumulate, bias);
 }
 
 bool tf32_enabled = false, search_enabled = false;

@@ -42,6 +42,14 @@ void check_weights(const Stream& stream, const TensorView& master,
   check_place(stream, weight, "the weights");
 }
 
+// Master weights, gradients and states are read and written, weights are written.
+double bytes_of(const Update& update, const TensorView& master,
+                const TensorView& weight) {
+  const int swept = 2 + states_of(update.formula);
+  return static_cast<double>(2 * swept) * static_cast<double>(master.bytes()) +
+         (weight.empty() ? 0.0 : static_cast<double>(weight.bytes()));
+}
+
 void check_update(const Stream& stream, const Update& update, const TensorView& master,
                   const TensorView& gradient, const UpdateStates& states,
                   const TensorView& weight) {
@@ -60,6 +68,7 @@ void update(Stream& stream, const Update& update, const TensorView& master,
             const TensorView& gradient, const UpdateStates& states,
             const TensorView& weight) {
   check_update(stream, update, master, gradient, states, weight);
+  if (!stream.device().is_meta()) family.add_bytes(bytes_of(update, master, weight));
   run_kernel<host::update, cuda::update>(family, stream, update, master, gradient, states,
                                          weight);
 }
@@ -71,6 +80,8 @@ void update_all(Stream& stream, std::span<const Update> updates,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const UpdateTensors& x = tensors[i];
     check_update(stream, updates[i], x.master, x.gradient, x.states, x.weight);
+    if (!stream.device().is_meta())
+      family.add_bytes(bytes_of(updates[i], x.master, x.weight));
     require(updates[i].formula == updates[0].formula &&
                 x.master.dtype() == tensors[0].master.dtype() &&
                 x.weight.empty() == tensors[0].weight.empty() &&

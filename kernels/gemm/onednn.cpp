@@ -28,35 +28,23 @@ Library& library() {
 // A primitive with memory objects whose pointers are set before each run.
 struct Entry {
   dnnl::matmul primitive;
-  memory a, b, c, bias, scratch;
+  memory a, b, c, scratch;
   std::size_t scratch_bytes = 0;
   bool fast = false;
 };
 
-memory::data_type type_of(DType type) {
-  switch (type) {
-    case DType::f32: return memory::data_type::f32;
-    case DType::bf16: return memory::data_type::bf16;
-    case DType::f16: return memory::data_type::f16;
-    default: fail(Status::internal, "oneDNN does not multiply {}", name_of(type));
-  }
-}
-
 // A matrix [rows, columns] whose rows (columns when `transposed`) are `stride` apart.
-memory::desc describe(std::int64_t rows, std::int64_t columns, DType type,
-                      bool transposed, std::int64_t stride) {
+memory::desc describe(std::int64_t rows, std::int64_t columns, bool transposed,
+                      std::int64_t stride) {
   const memory::dims strides =
       transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
-  return memory::desc({rows, columns}, type_of(type), strides);
+  return memory::desc({rows, columns}, memory::data_type::f32, strides);
 }
 
 dnnl::matmul::primitive_desc make_description(const Product& p) {
-  const auto a = describe(p.m, p.k, p.operands, p.transposed_left, p.a_stride);
-  const auto b = describe(p.k, p.n, p.operands, p.transposed_right, p.b_stride);
-  const auto c = describe(p.m, p.n, p.result, false, p.c_stride);
-  const auto bias =
-      p.bias ? memory::desc({1, p.n}, type_of(p.operands), memory::dims{p.n, 1})
-             : memory::desc();
+  const auto a = describe(p.m, p.k, p.transposed_left, p.a_stride);
+  const auto b = describe(p.k, p.n, p.transposed_right, p.b_stride);
+  const auto c = describe(p.m, p.n, false, p.c_stride);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (p.accumulate) {
@@ -65,13 +53,10 @@ dnnl::matmul::primitive_desc make_description(const Product& p) {
     attributes.set_post_ops(sum);
   }
 #if DNNL_VERSION_MAJOR >= 3  // operation descriptors are gone
-  return p.bias
-             ? dnnl::matmul::primitive_desc(library().engine, a, b, bias, c, attributes)
-             : dnnl::matmul::primitive_desc(library().engine, a, b, c, attributes);
+  return dnnl::matmul::primitive_desc(library().engine, a, b, c, attributes);
 #else
-  const auto operation =
-      p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-  return dnnl::matmul::primitive_desc(operation, attributes, library().engine);
+  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attributes,
+                                      library().engine);
 #endif
 }
 
@@ -84,7 +69,6 @@ Entry make_entry(const Product& p) {
   entry.a = unset(description.src_desc());
   entry.b = unset(description.weights_desc());
   entry.c = unset(description.dst_desc());
-  if (p.bias) entry.bias = unset(description.bias_desc());
   entry.scratch = unset(description.scratchpad_desc());
   entry.scratch_bytes = description.scratchpad_desc().get_size();
   entry.fast =
@@ -98,10 +82,8 @@ struct Hash {
     const auto mix = [&](std::uint64_t value) { h = (h ^ value) * 1099511628211u; };
     for (const auto value : {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride})
       mix(static_cast<std::uint64_t>(value));
-    mix(static_cast<std::uint64_t>(p.operands) << 8 |
-        static_cast<std::uint64_t>(p.result));
-    mix((p.transposed_left ? 8u : 0u) | (p.transposed_right ? 4u : 0u) |
-        (p.accumulate ? 2u : 0u) | (p.bias ? 1u : 0u));
+    mix((p.transposed_left ? 4u : 0u) | (p.transposed_right ? 2u : 0u) |
+        (p.accumulate ? 1u : 0u));
     return h ^ (h >> 29);
   }
 };
@@ -115,9 +97,8 @@ Entry& find(const Product& product) {
   try {
     return entries.emplace(product, make_entry(product)).first->second;
   } catch (const dnnl::error& error) {
-    fail(Status::transport, "oneDNN has no product [{}, {}] x [{}, {}] of {}: {}",
-         product.m, product.k, product.k, product.n, name_of(product.operands),
-         error.what());
+    fail(Status::transport, "oneDNN has no product [{}, {}] x [{}, {}]: {}", product.m,
+         product.k, product.k, product.n, error.what());
   }
 }
 
@@ -128,13 +109,13 @@ void* handle(const void* data) { return const_cast<void*>(data); }
 
 bool is_fast(const Product& product) { return find(product).fast; }
 
-void multiply(const Product& product, const void* a, const void* b, void* c,
-              const void* bias) {
+void multiply_by_primitive(const Product& product, const float* a, const float* b,
+                           float* c) {
   Entry& entry = find(product);
   entry.a.set_data_handle(handle(a));
   entry.b.set_data_handle(handle(b));
   entry.c.set_data_handle(c);
-  std::array<dnnl_exec_arg_t, 5> arguments = {{{DNNL_ARG_SRC, entry.a.get()},
+  std::array<dnnl_exec_arg_t, 4> arguments = {{{DNNL_ARG_SRC, entry.a.get()},
                                                {DNNL_ARG_WEIGHTS, entry.b.get()},
                                                {DNNL_ARG_DST, entry.c.get()}}};
   int count = 3;
@@ -142,7 +123,6 @@ void multiply(const Product& product, const void* a, const void* b, void* c,
     m.set_data_handle(data);
     arguments[static_cast<std::size_t>(count++)] = {argument, m.get()};
   };
-  if (product.bias) add(DNNL_ARG_BIAS, entry.bias, handle(bias));
   if (entry.scratch_bytes > 0)
     add(DNNL_ARG_SCRATCHPAD, entry.scratch,
         workspace(WorkspaceUse::scratch, entry.scratch_bytes));
@@ -161,15 +141,6 @@ void multiply_f32(const Product& p, const float* a, const float* b, float* c) {
   require(status == dnnl_success, Status::transport,
           "oneDNN's sgemm failed with status {} for [{}, {}] x [{}, {}]",
           static_cast<int>(status), p.m, p.k, p.k, p.n);
-}
-
-bool has_native_bf16() {
-  static const bool native = [] {
-    const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-    const auto bf16 = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
-    return (isa & bf16) == bf16;
-  }();
-  return native;
 }
 
 }  // namespace trireme::kernels

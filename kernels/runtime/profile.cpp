@@ -27,7 +27,8 @@ std::vector<ProfileEntry> profile() {
   std::vector<ProfileEntry> entries;
   for (const ProfileFamily* family : families()) {
     if (family->calls_ > 0) {
-      entries.push_back({family->name_, family->seconds_, family->calls_});
+      entries.push_back(
+          {family->name_, family->seconds_, family->calls_, family->bytes_});
     }
   }
   std::sort(entries.begin(), entries.end(),
@@ -39,6 +40,7 @@ void reset_profile() {
   for (ProfileFamily* family : families()) {
     family->seconds_ = 0;
     family->calls_ = 0;
+    family->bytes_ = 0;
   }
 }
 

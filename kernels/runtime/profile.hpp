@@ -16,6 +16,7 @@ struct ProfileEntry {
   std::string name;
   double seconds = 0;
   std::int64_t calls = 0;
+  double bytes = 0;  // read and written, of families that count them
 };
 
 // Families by falling time, since start or the last reset. On a GPU kernels are only
@@ -37,6 +38,7 @@ class ProfileFamily {
     seconds_ += seconds;
     ++calls_;
   }
+  void add_bytes(double bytes) { bytes_ += bytes; }
 
  private:
   friend std::vector<ProfileEntry> profile();
@@ -45,6 +47,7 @@ class ProfileFamily {
   const char* name_;
   double seconds_ = 0;
   std::int64_t calls_ = 0;
+  double bytes_ = 0;
 };
 
 // Times its own life and names it in a profiler's timeline. About 50 ns.

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "app/app.hpp"
+#include "app/bench_products.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
 #include "base/philox.hpp"
@@ -129,8 +130,32 @@ config::RunConfig without_packing(config::RunConfig config) {
   return config;
 }
 
-void add_profile(std::map<std::string, double>& seconds) {
-  for (const auto& entry : kernels::profile()) seconds[entry.name] += entry.seconds;
+struct FamilyTotal {
+  double seconds = 0, bytes = 0;
+};
+using KernelTotals = std::map<std::string, FamilyTotal>;
+
+void add_profile(KernelTotals& totals) {
+  for (const auto& entry : kernels::profile()) {
+    totals[entry.name].seconds += entry.seconds;
+    totals[entry.name].bytes += entry.bytes;
+  }
+}
+
+// A line for each family, and for what sweeps memory its rate beside that of a sweep.
+void report_kernels(const KernelTotals& totals, double steps, bool on_host, bool quick) {
+  for (const auto& [name, total] : totals) {
+    const std::string line = format("kernel  {} ms a step  {} (rank 0)",
+                                    fixed(total.seconds * 1e3 / steps, 2), name);
+    if (total.bytes == 0) {
+      log::info("{}", line);
+      continue;
+    }
+    const double triad =
+        on_host ? kernels::triad_bandwidth(quick ? 1 << 16 : 32 << 20, 5) : 0;
+    log::info("{}  {} GB/s{}", line, giga(total.bytes / total.seconds),
+              on_host ? format(" beside a triad's {} on this rank", giga(triad)) : "");
+  }
 }
 
 // A training step without a data loader or a file.
@@ -200,10 +225,25 @@ void report_mfu(comm::World& world, const config::RunConfig& config,
       name_of(config.precision.compute), giga(peak));
 }
 
+// What multiplies in a step, and how fast it could: on rank 0, while the others wait.
+void report_products(comm::World& world, BenchedStep& step, std::int64_t steps,
+                     const launch::ComputeDevice& on, bool quick) {
+  require(on.device.is_host(), Status::command_line,
+          "--products tells the paths of products on CPUs: give run.device=cpu too");
+  kernels::start_product_log();
+  for (std::int64_t i = 0; i < steps; ++i) step.run();
+  const std::vector<kernels::LoggedProduct> products = kernels::product_log();
+  kernels::stop_product_log();
+  if (world.rank() == 0)
+    log::info("products of rank 0, alone beside idle ranks:\n{}",
+              table_of_products(products, steps, quick ? 0.001 : 0.2));
+  world.barrier();
+}
+
 // Clocks change under load and with the neighbours: so the GEMM rate is taken right
 // before and right after each step, and a step is compared with the mean of the two.
 void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_t steps,
-                const launch::ComputeDevice& on, bool quick) {
+                const launch::ComputeDevice& on, bool products, bool quick) {
   const DType dtype = config.precision.compute;
   const auto [m, n, k] = bench_gemm(world, dtype, on.device, quick);
   const auto rate_now = [&, m = m, n = n, k = k] {
@@ -214,14 +254,15 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   BenchedStep step(world, config, on);
   step.run();
   step.run();
-  std::map<std::string, double> kernel_seconds;
+  if (products) report_products(world, step, steps, on, quick);
+  KernelTotals totals;
   const double flops = model::flops_per_token(config.model).causal * step.tokens();
   std::vector<double> seconds, shares;
   double before = rate_now();
   for (std::int64_t i = 0; i < steps; ++i) {
     kernels::reset_profile();
     seconds.push_back(step.run());
-    add_profile(kernel_seconds);
+    add_profile(totals);
     const double after = rate_now();
     shares.push_back(flops / seconds.back() / (0.5 * (before + after)));
     log::info("step {}  {} ms  {} tok/s  {} GFLOP/s  gemm {} GFLOP/s  share {} %", i + 1,
@@ -239,23 +280,20 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   report_mfu(world, config, on, step.tokens() / median(seconds));
   double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (on.device.is_cuda()) {  // one more step, which waits for every kernel
-    kernel_seconds.clear();
+    totals.clear();
     step.drop_graphs();  // they show no kernels
     kernels::profile_device(on.device);
     kernels::reset_profile();
     all = step.run();
-    add_profile(kernel_seconds);
+    add_profile(totals);
     kernels::profile_device(Device::host());
     steps = 1;
     log::info("a step of {} ms that waits for each kernel:", fixed(all * 1e3, 1));
   }
   double outside = all;
-  for (const auto& [name, sum] : kernel_seconds) outside -= sum;
-  kernel_seconds["outside kernels (communication, waiting)"] = outside;
-  for (const auto& [name, sum] : kernel_seconds) {
-    log::info("kernel  {} ms a step  {} (rank 0)",
-              fixed(sum * 1e3 / static_cast<double>(steps), 2), name);
-  }
+  for (const auto& [name, total] : totals) outside -= total.seconds;
+  totals["outside kernels (communication, waiting)"].seconds = outside;
+  report_kernels(totals, static_cast<double>(steps), on.device.is_host(), quick);
 }
 
 }  // namespace
@@ -265,11 +303,16 @@ int bench(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::int64_t steps = 0;
   world.agree([&] {
-    constexpr Option options[] = {{"--steps", true}, {"--quick", false}};
-    arguments.parse("trireme bench [DECK [section.key=value ...]] [--steps N] [--quick]",
-                    options, 0, 10000);
+    constexpr Option options[] = {
+        {"--steps", true}, {"--products", false}, {"--quick", false}};
+    arguments.parse(
+        "trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]",
+        options, 0, 10000);
     steps = arguments.integer("--steps", 5, 1, 100000);
     if (!arguments.words().empty()) deck = load_deck(arguments.words(), world.size());
+    require(!arguments.has("--products") || !arguments.words().empty(),
+            Status::command_line,
+            "--products tells the products of a deck's step: name a deck");
   });
   const bool with_deck = !arguments.words().empty(), quick = arguments.has("--quick");
   const kernels::Runtime runtime(with_deck ? deck.config.run.threads : 0,
@@ -280,7 +323,7 @@ int bench(comm::World& world, const Arguments& given) {
     const config::RunSettings& run = deck.config.run;
     bench_deck(world, deck.config, steps,
                launch::choose_device(world, run.device, run.backend, run.share_gpus),
-               quick);
+               arguments.has("--products"), quick);
     return 0;
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})

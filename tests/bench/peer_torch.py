@@ -3,9 +3,10 @@
 """Times PyTorch at these sizes.
 
     python3 peer_torch.py gemm|attention|gpt2|gpt2-xl|llama [--device cuda|cpu] [--quick]
-                          [--engine]
+                          [--engine] [--fp32] [--eager] [--batch N] [--sequence N]
 
 --engine: the linear layers are Transformer Engine's, in FP8, and nothing is compiled.
+--fp32: training steps without autocast. --eager: nothing is compiled.
 Prints lines of the form: name, GFLOP, microseconds, TFLOP/s. Random data.
 """
 import argparse
@@ -233,8 +234,10 @@ def with_engine(model):
     return model, engine.fp8_autocast
 
 
-def step(name, device, quick, batch, sequence, engine=False, **shape):
+def step(name, given, batch, sequence, **shape):
     """Time of a whole training step: forward, backward, clipping, fused AdamW."""
+    device, quick, engine = given.device, given.quick, given.engine
+    batch, sequence = given.batch or batch, given.sequence or sequence
     torch.manual_seed(1)
     if quick:
         shape.update(layers=2, hidden=128, heads=2, feed_forward=256, vocabulary=512)
@@ -245,13 +248,13 @@ def step(name, device, quick, batch, sequence, engine=False, **shape):
         name += ", FP8 by Transformer Engine"
     model = model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1,
-                                  fused=device != "cpu")
-    plain = engine or quick and device == "cpu"
+                                  fused=True)
+    plain = engine or given.eager or quick and device == "cpu"
     compiled = model if plain else torch.compile(model)
     ids = torch.randint(shape["vocabulary"], (batch, sequence + 1), device=device)
 
     def call():
-        with torch.autocast(device, dtype=torch.bfloat16), in_fp8():
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=not given.fp32), in_fp8():
             loss = compiled(ids[:, :-1], ids[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -266,6 +269,7 @@ def step(name, device, quick, batch, sequence, engine=False, **shape):
         weights -= model.tokens.weight.numel()
     tokens = batch * sequence
     flops = tokens * (6.0 * weights + 6.0 * shape["layers"] * shape["hidden"] * sequence)
+    name += ", fp32" if given.fp32 else ""
     line(f"step of {name}, batch {batch} x {sequence}", flops, seconds)
     print(f"  {tokens / seconds:.0f} tokens/s; 6 N + causal attention", flush=True)
     if device != "cpu":
@@ -277,7 +281,10 @@ def main():
     parser.add_argument("what", choices=("gemm", "attention", "gpt2", "gpt2-xl", "llama"))
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--engine", action="store_true")
+    for switch in ("--engine", "--fp32", "--eager"):
+        parser.add_argument(switch, action="store_true")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--sequence", type=int)
     given = parser.parse_args()
     print(f"PyTorch {torch.__version__}"
           + (f", {torch.cuda.get_device_name()}" if given.device == "cuda" else ""))
@@ -286,13 +293,13 @@ def main():
     elif given.what == "attention":
         attention(given.device, given.quick)
     elif given.what == "gpt2":
-        step("GPT-2 124M", given.device, given.quick, 8, 1024, given.engine,
+        step("GPT-2 124M", given, 8, 1024,
              layers=12, hidden=768, heads=12, feed_forward=3072, vocabulary=50304, llama=False)
     elif given.what == "gpt2-xl":
-        step("GPT-2 1.5B", given.device, given.quick, 8, 1024, given.engine,
+        step("GPT-2 1.5B", given, 8, 1024,
              layers=48, hidden=1600, heads=25, feed_forward=6400, vocabulary=50304, llama=False)
     else:
-        step("a Llama of 1.3 billion", given.device, given.quick, 4, 4096, given.engine,
+        step("a Llama of 1.3 billion", given, 4, 4096,
              layers=24, hidden=2048, heads=16, feed_forward=5504, vocabulary=32000,
              llama=True)
 

@@ -7,7 +7,7 @@
 
 #include "attention_case.hpp"
 #include "kernels/host/attention.hpp"
-#include "kernels/host/attention_simd.hpp"
+#include "kernels/host/simd.hpp"
 
 namespace trireme::test {
 namespace {

@@ -1,4 +1,4 @@
-// What attention's inner loops are made of.
+// What the inner loops of attention and of products of few rows are made of.
 // SPDX-License-Identifier: Apache-2.0
 // Vectors fill a register; 2^x, transposition and small packed products use them.
 #pragma once

@@ -1,0 +1,104 @@
+// Packing of bf16 operands: pairs along K, by transposing or by interleaving.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm/bf16_panels.hpp"
+
+#include <algorithm>
+
+#include "kernels/gemm/bf16_target.hpp"
+
+namespace trireme::kernels {
+
+#if TRIREME_HAS_BF16_TARGET
+namespace {
+
+constexpr std::int64_t pairs_at_once = 16;
+
+// The first `count` of 32 16-bit elements are read.
+TRIREME_BF16_TARGET inline __mmask32 first_elements(std::int64_t count) {
+  return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+}
+
+// Columns of a 16 x 16 matrix of 32-bit numbers become its rows.
+TRIREME_BF16_TARGET inline void transpose(__m512i (&r)[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  // r[4 g + i] holds, in its quarter q, column 4 q + i of the rows 4 g to 4 g + 3.
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    r[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
+    r[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
+  }
+}
+
+TRIREME_BF16_TARGET inline void store_pair(__m512i of_16_lines, PanelPlace& to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.low),
+                      _mm512_castsi512_si256(of_16_lines));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.high),
+                      _mm512_extracti64x4_epi64(of_16_lines, 1));
+  to.low += to.step;
+  to.high += to.step;
+}
+
+// K lies along memory: 16 lines of 16 pairs are a matrix to transpose.
+TRIREME_BF16_TARGET void pack_lines(const PanelSource& from, PanelPlace to) {
+  for (std::int64_t k = 0; k < from.depth; k += 2 * pairs_at_once) {
+    const std::int64_t left = from.depth - k;
+    const __mmask32 mask = first_elements(left);
+    __m512i rows[16];
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; ++j)
+      rows[j] = j < from.lines
+                    ? _mm512_maskz_loadu_epi16(mask, from.data + j * from.stride + k)
+                    : _mm512_setzero_si512();
+    transpose(rows);
+    const std::int64_t pairs = std::min(pairs_at_once, (left + 1) / 2);
+    for (std::int64_t p = 0; p < pairs; ++p) store_pair(rows[p], to);
+  }
+}
+
+// Lines lie along memory: two rows are interleaved.
+TRIREME_BF16_TARGET void pack_rows(const PanelSource& from, PanelPlace to) {
+  const auto mask = static_cast<__mmask16>(first_elements(from.lines));
+  for (std::int64_t k = 0; k < from.depth; k += 2) {
+    const std::uint16_t* row = from.data + k * from.stride;
+    const __m256i first = _mm256_maskz_loadu_epi16(mask, row);
+    const __m256i second = k + 1 < from.depth
+                               ? _mm256_maskz_loadu_epi16(mask, row + from.stride)
+                               : _mm256_setzero_si256();
+    store_pair(_mm512_or_si512(_mm512_cvtepu16_epi32(first),
+                               _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16)),
+               to);
+  }
+}
+
+}  // namespace
+
+void pack_group(const PanelSource& from, PanelPlace to) {
+  from.lines_apart ? pack_lines(from, to) : pack_rows(from, to);
+}
+
+#else
+void pack_group(const PanelSource&, PanelPlace) {}
+#endif
+
+}  // namespace trireme::kernels

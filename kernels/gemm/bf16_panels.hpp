@@ -1,0 +1,41 @@
+// Operands of a bf16 product, packed as the processor's instruction reads them.
+// SPDX-License-Identifier: Apache-2.0
+// A *panel* holds `width` rows of op(A), or columns of op(B), and a depth of K: element
+// pair (2 k, 2 k + 1) of line j is the 32-bit number at [k][j]. Lines and the second
+// element of a pair that do not exist are 0.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::kernels {
+
+constexpr std::int64_t panel_group = 16;  // lines that are packed at once: a register
+
+// Lines of an operand as they are stored.
+struct PanelSource {
+  const std::uint16_t* data = nullptr;
+  std::int64_t stride = 0;   // elements from row to row
+  bool lines_apart = false;  // a row is a line (K along memory), or else a k
+  std::int64_t lines = 0, depth = 0;
+
+  PanelSource part(std::int64_t line, std::int64_t count, std::int64_t first_k,
+                   std::int64_t depth) const {
+    const std::int64_t offset =
+        lines_apart ? line * stride + first_k : first_k * stride + line;
+    return {data + offset, stride, lines_apart, count, depth};
+  }
+};
+
+// Where a group of lines is packed: its first eight at `low`, the others at `high`,
+// `step` 32-bit numbers further for each pair.
+struct PanelPlace {
+  std::uint32_t* low = nullptr;
+  std::uint32_t* high = nullptr;
+  std::int64_t step = 0;
+};
+
+// Packs up to panel_group lines of `from`: divide_up(depth, 2) pairs. Only on a processor
+// for which has_bf16_products().
+void pack_group(const PanelSource& from, PanelPlace to);
+
+}  // namespace trireme::kernels

@@ -1,0 +1,20 @@
+// Products of bf16 by the processor's own instruction, on packed operands.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/gemm.hpp"
+
+namespace trireme::kernels {
+
+// True if the processor multiplies bf16 (AVX512_BF16).
+bool has_bf16_products();
+
+// As gemm() for bf16, with M, N and K above 0, where has_bf16_products(). Any transposes,
+// strides and extents take the same path. Sums are those of whole rows of K (of parts of
+// 4096 where K is longer), whatever the number of threads. Subnormal numbers count as 0,
+// for the instruction takes them so.
+void gemm_bf16(const TensorView& c, const TensorView& a, Transpose transpose_a,
+               const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+               const TensorView& bias);
+
+}  // namespace trireme::kernels
