@@ -27,6 +27,17 @@ struct Blend {
   std::vector<std::int64_t> samples, begins;
 };
 
+// What a sample says of its S + 1 tokens besides their numbers. A list is empty or has an
+// entry for each token.
+struct SampleMarks {
+  // Where the document of each token begins in the sample. A document's first token is no
+  // target. Empty: end tokens say where documents end.
+  std::vector<std::int64_t> starts;
+  // Not 0: the token is read, but is no target: it takes no part in the loss. Empty: all
+  // are targets.
+  std::vector<std::uint8_t> no_target;
+};
+
 // Sample i of a source with sequence length S is S + 1 tokens: inputs [0, S), targets
 // [1, S + 1). Read-only and safe to call from any thread.
 class SampleSource {
@@ -37,6 +48,8 @@ class SampleSource {
   // Fills tokens [S + 1]. 0 <= index < windows(). Throws Error(io) when reading fails or
   // the file changed, Error(bad_content) when a token is not below the vocabulary.
   virtual void sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
+  // Of the same sample; nothing where its tokens say all. Throws as sample() does.
+  virtual SampleMarks marks(std::int64_t /*index*/) const { return {}; }
   // Tokens of the source, for reports; 0 when unbounded.
   virtual std::int64_t tokens() const = 0;
   // Samples and, if tokens are left over, the shorter last window, which sample() gives
@@ -57,6 +70,7 @@ class SampleSource {
 enum class Packing : std::uint8_t {
   none,         // a sample is one text, whatever it holds
   concatenate,  // documents one after another, each on its own, cut where samples end
+  best_fit,     // whole documents, each on its own, where they fit best; see DocumentRows
 };
 
 // See open_source(). name_of() gives the deck's word.
@@ -85,7 +99,7 @@ struct SourceConfig {
   std::vector<std::string> paths;  // files or globs, expanded in sorted order
   std::int64_t sequence = 0;       // S
   std::int64_t vocabulary = 0;
-  std::uint64_t seed = 0;  // synthetic only
+  std::uint64_t seed = 0;  // of synthetic data, and of documents of one length in rows
   // What names the paths, for messages: "deck.toml:7:9: data.paths"; may be empty.
   std::string named_by = {};
   std::vector<BlendPart> blend = {};  // blend only

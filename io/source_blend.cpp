@@ -34,6 +34,10 @@ class BlendSource final : public SampleSource {
     const std::size_t at = source_of(index);
     sources_[at]->sample(index - blend_.begins[at], tokens);
   }
+  SampleMarks marks(std::int64_t index) const override {
+    const std::size_t at = source_of(index);
+    return sources_[at]->marks(index - blend_.begins[at]);
+  }
   std::vector<SamplePart> parts(std::int64_t index) const override {
     const std::size_t at = source_of(index);
     return sources_[at]->parts(index - blend_.begins[at]);

@@ -132,10 +132,13 @@ struct DataKeys : Section {
       *this,
       "packing",
       "\"none\"",
-      {{"none", io::Packing::none}, {"concatenate", io::Packing::concatenate}},
+      {{"none", io::Packing::none},
+       {"concatenate", io::Packing::concatenate},
+       {"best_fit", io::Packing::best_fit}},
       "none: a sample is one text, across the ends of documents; concatenate: each of "
-      "its "
-      "documents counts positions from 0, sees only itself, and ends without a target."};
+      "its documents counts positions from 0, sees only itself, and ends without a "
+      "target; best_fit: the same with documents that are whole unless they are longer "
+      "than a row, whose end is padded."};
   Integer end_token{*this,
                     "end_token",
                     "",

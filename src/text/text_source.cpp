@@ -27,6 +27,7 @@ class TextSource final : public io::TokenStream {
       ParallelEncoder encoder(tokenizer, 1, [&](const std::vector<std::int32_t>& ids) {
         file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
         file.tokens.push_back(end_token);
+        file.ends.push_back(std::ssize(file.tokens));
       });
       read_documents(name, {}, [&](std::string document) {
         bytes_ += std::ssize(document);
@@ -35,7 +36,7 @@ class TextSource final : public io::TokenStream {
       encoder.finish();
       add_part(std::ssize(file.tokens));
     }
-    require_one_sample();
+    cut_samples(config);
   }
 
   std::optional<std::int32_t> end_token() const override { return end_; }
@@ -45,12 +46,17 @@ class TextSource final : public io::TokenStream {
     explicit File(std::string path) : path(std::move(path)) {}
     std::string path;
     std::vector<std::int32_t> tokens;
+    std::vector<std::int64_t> ends;  // of documents
   };
 
   void read(std::size_t part, std::int64_t begin,
             std::span<std::int32_t> out) const override {
     const auto from = files_[part].tokens.begin() + begin;
     std::copy(from, from + std::ssize(out), out.begin());
+  }
+  std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t part) const override {
+    return files_[part].ends;
   }
   std::int64_t bytes() const override { return bytes_; }
   const std::string& path_of(std::size_t part) const override {
