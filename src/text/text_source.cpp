@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "io/source_stream.hpp"
+#include "text/chat_source.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
 #include "text/tokenizer.hpp"
@@ -71,12 +72,14 @@ class TextSource final : public io::TokenStream {
 std::unique_ptr<io::SampleSource> open_text(const io::SourceConfig& config,
                                             const std::optional<Tokenizer>& tokenizer) {
   require(tokenizer.has_value(), Status::bad_content,
-          "data.source = \"text\" needs data.tokenizer: a tokenizer.json or its folder");
+          "data.source = \"{}\" needs data.tokenizer: a tokenizer.json or its folder",
+          name_of(config.kind));
   const auto end = tokenizer->end_token();
   require(end.has_value(), Status::bad_content,
           "data.tokenizer {} does not say which token ends a document: make token files "
           "by trireme tokenize --end-token",
           config.tokenizer);
+  if (config.kind == io::SourceKind::chat) return open_chat(config, *tokenizer, *end);
   return std::make_unique<TextSource>(config, *tokenizer, *end);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "text/chat_encoder.hpp"
 #include "text/chat_template.hpp"
 
 namespace trireme::text {
@@ -95,6 +96,69 @@ TEST(ChatTemplates, EachConstructIsJinjas) {
     expect_same(rendered(snippet[0].get<std::string>(), conversation, true), snippet[1]);
   }
 }
+
+// Lengths of runs of tokens without and with loss, in turn; empty: refused.
+std::vector<std::size_t> runs_of(const ChatEncoder& encoder, const ChatLine& line) {
+  std::vector<std::size_t> runs;
+  EncodedChat chat;
+  try {
+    chat = encoder.encode(line, "place");
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("place: ")) << error.what();
+    return {};
+  }
+  std::uint8_t last = 0;
+  for (const std::uint8_t learned : chat.learned) {
+    if (runs.empty() || learned != last) runs.push_back(0);
+    if (runs.size() == 1 && learned == 1 && runs[0] == 0) runs.push_back(0);
+    last = learned;
+    ++runs.back();
+  }
+  return runs;
+}
+
+class LossMasks : public testing::TestWithParam<const char*> {
+ protected:
+  void compare(const std::string& prefix, const std::string& chat_template,
+               io::LossOn loss_on, bool last_is_completion) {
+    const std::string name = GetParam();
+    const Tokenizer tokenizer(folder() + "../tokenizers/" + name + ".json");
+    const ChatTemplate chat(text_of(chat_template), as_the_reference(chat_template));
+    const ChatEncoder encoder(tokenizer, &chat, loss_on, 0);
+    const auto conversations = lines_of("masks.messages.txt");
+    const auto wanted = lines_of(prefix + "." + name + ".txt");
+    ASSERT_EQ(conversations.size(), 40u);
+    ASSERT_EQ(wanted.size(), conversations.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      SCOPED_TRACE(conversations[i].dump());
+      const Json& messages = conversations[i];
+      if (last_is_completion && messages.back()["role"] != "assistant") continue;
+      ChatLine line;
+      line.is_conversation = true;
+      line.messages = messages;
+      line.has_completion = last_is_completion;
+      line.prompt_messages = last_is_completion ? messages.size() - 1 : 0;
+      EXPECT_EQ(runs_of(encoder, line), wanted[i].get<std::vector<std::size_t>>());
+    }
+  }
+};
+
+TEST_P(LossMasks, AreThoseOfTransformersByGenerationMarks) {
+  compare("masks", "chatml_generation.jinja", io::LossOn::assistant, false);
+}
+
+// Where a token crosses the border of a turn, both refuse.
+TEST_P(LossMasks, AreThoseByPrefixesOfTokens) {
+  compare("prefixes", "chatml.jinja", io::LossOn::assistant, false);
+}
+
+TEST_P(LossMasks, AreThoseOfCompletions) {
+  compare("completions", "chatml.jinja", io::LossOn::automatic, true);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LossMasks,
+                         testing::Values("qwen", "llama3", "llama2", "gpt2", "deepseek"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace trireme::text

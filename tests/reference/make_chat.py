@@ -236,6 +236,37 @@ def runs(mask):
     return out
 
 
+def ids_of(tokenizer, template, messages, prompt):
+    return tokenizer.apply_chat_template(messages, chat_template=template, tokenize=True,
+                                         add_generation_prompt=prompt, return_dict=False)
+
+
+# A turn's tokens are those that it adds to the turns before it and the beginning of an answer.
+def prefix_mask(tokenizer, template, messages):
+    whole = ids_of(tokenizer, template, messages, False)
+    mask = [0] * len(whole)
+    for i, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = ids_of(tokenizer, template, messages[:i], True)
+        behind = ids_of(tokenizer, template, messages[:i + 1], False)
+        if whole[:len(before)] != before or whole[:len(behind)] != behind:
+            return []
+        mask[len(before):len(behind)] = [1] * (len(behind) - len(before))
+    return mask
+
+
+# TRL's: all but the last message are the prompt.
+def completion_mask(tokenizer, template, messages):
+    if len(messages) < 2 or messages[-1]["role"] != "assistant":
+        return []
+    whole = ids_of(tokenizer, template, messages, False)
+    prompt = ids_of(tokenizer, template, messages[:-1], True)
+    if whole[:len(prompt)] != prompt:
+        return []
+    return [0] * len(prompt) + [1] * (len(whole) - len(prompt))
+
+
 # Lengths of runs of tokens without and with loss, in turn, by transformers' own mask.
 def make_masks():
     template = (FOLDER / "chatml_generation.jinja").read_text(encoding="utf-8")
@@ -243,11 +274,16 @@ def make_masks():
     for name in ("qwen", "llama3", "llama2", "gpt2", "deepseek"):
         tokenizer = transformers.PreTrainedTokenizerFast(
             tokenizer_object=tokenizers.Tokenizer.from_file(str(folder / (name + ".json"))))
-        out = []
+        plain = (FOLDER / "chatml.jinja").read_text(encoding="utf-8")
+        out, by_prefix, completions = [], [], []
         for messages in mask_samples():
+            by_prefix.append(runs(prefix_mask(tokenizer, plain, messages)))
+            completions.append(runs(completion_mask(tokenizer, plain, messages)))
             got = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=True,
                                                 return_dict=True, return_assistant_tokens_mask=True)
             out.append([messages, runs(got["assistant_masks"])])
+        write(f"prefixes.{name}.txt", by_prefix)
+        write(f"completions.{name}.txt", completions)
         if name == "qwen":
             write("masks.messages.txt", [one[0] for one in out])
         write(f"masks.{name}.txt", [one[1] for one in out])
