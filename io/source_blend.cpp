@@ -117,7 +117,7 @@ BlendPart parse_blend_part(std::string_view text) {
   part.weight = *weight;
   const std::string_view kind = take_word(text);
   const auto known = {SourceKind::bytes, SourceKind::tokens, SourceKind::megatron,
-                      SourceKind::llmc, SourceKind::text, SourceKind::chat};
+                      SourceKind::llmc,  SourceKind::text,   SourceKind::chat};
   const auto found = std::find_if(known.begin(), known.end(),
                                   [&](SourceKind k) { return name_of(k) == kind; });
   if (found == known.end())

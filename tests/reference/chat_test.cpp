@@ -117,16 +117,15 @@ std::vector<std::size_t> runs_of(const ChatEncoder& encoder, const ChatLine& lin
   return runs;
 }
 
-class LossMasks : public testing::TestWithParam<const char*> {
+class LossMasksOfTemplates : public testing::Test {
  protected:
   void compare(const std::string& prefix, const std::string& chat_template,
-               io::LossOn loss_on, bool last_is_completion) {
-    const std::string name = GetParam();
+               io::LossOn loss_on, bool last_is_completion, const std::string& name) {
     const Tokenizer tokenizer(folder() + "../tokenizers/" + name + ".json");
     const ChatTemplate chat(text_of(chat_template), as_the_reference(chat_template));
     const ChatEncoder encoder(tokenizer, &chat, loss_on, 0);
     const auto conversations = lines_of("masks.messages.txt");
-    const auto wanted = lines_of(prefix + "." + name + ".txt");
+    const auto wanted = lines_of(prefix + ".txt");
     ASSERT_EQ(conversations.size(), 40u);
     ASSERT_EQ(wanted.size(), conversations.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -136,6 +135,7 @@ class LossMasks : public testing::TestWithParam<const char*> {
       ChatLine line;
       line.is_conversation = true;
       line.messages = messages;
+      line.variables["date_string"] = "1 Jan 2020";
       line.has_completion = last_is_completion;
       line.prompt_messages = last_is_completion ? messages.size() - 1 : 0;
       EXPECT_EQ(runs_of(encoder, line), wanted[i].get<std::vector<std::size_t>>());
@@ -143,17 +143,37 @@ class LossMasks : public testing::TestWithParam<const char*> {
   }
 };
 
+class LossMasks : public LossMasksOfTemplates,
+                  public testing::WithParamInterface<const char*> {
+ protected:
+  void compare_own(const std::string& prefix, const std::string& chat_template,
+                   io::LossOn loss_on, bool last_is_completion) {
+    const std::string name = GetParam();
+    compare(prefix + "." + name, chat_template, loss_on, last_is_completion, name);
+  }
+};
+
 TEST_P(LossMasks, AreThoseOfTransformersByGenerationMarks) {
-  compare("masks", "chatml_generation.jinja", io::LossOn::assistant, false);
+  compare_own("masks", "chatml_generation.jinja", io::LossOn::assistant, false);
 }
 
 // Where a token crosses the border of a turn, both refuse.
 TEST_P(LossMasks, AreThoseByPrefixesOfTokens) {
-  compare("prefixes", "chatml.jinja", io::LossOn::assistant, false);
+  compare_own("prefixes", "chatml.jinja", io::LossOn::assistant, false);
 }
 
 TEST_P(LossMasks, AreThoseOfCompletions) {
-  compare("completions", "chatml.jinja", io::LossOn::automatic, true);
+  compare_own("completions", "chatml.jinja", io::LossOn::automatic, true);
+}
+
+// Templates that write a turn otherwise than alone are refused by both.
+TEST_F(LossMasksOfTemplates, AreThoseByPrefixesOfTokens) {
+  for (const std::string name :
+       {"llama3", "gemma", "deepseek", "zephyr", "phi", "mistral", "qwen3"}) {
+    SCOPED_TRACE(name);
+    compare("prefixes." + name + ".template", name + ".jinja", io::LossOn::assistant,
+            false, "qwen");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossMasks,

@@ -238,11 +238,19 @@ def runs(mask):
 
 def ids_of(tokenizer, template, messages, prompt):
     return tokenizer.apply_chat_template(messages, chat_template=template, tokenize=True,
-                                         add_generation_prompt=prompt, return_dict=False)
+                                         add_generation_prompt=prompt, return_dict=False,
+                                         **SPECIAL, date_string="1 Jan 2020")
 
 
 # A turn's tokens are those that it adds to the turns before it and the beginning of an answer.
 def prefix_mask(tokenizer, template, messages):
+    try:
+        return turns_mask(tokenizer, template, messages)
+    except Exception:
+        return []  # the template refuses the whole or the beginning
+
+
+def turns_mask(tokenizer, template, messages):
     whole = ids_of(tokenizer, template, messages, False)
     mask = [0] * len(whole)
     for i, message in enumerate(messages):
@@ -283,6 +291,12 @@ def make_masks():
                                                 return_dict=True, return_assistant_tokens_mask=True)
             out.append([messages, runs(got["assistant_masks"])])
         write(f"prefixes.{name}.txt", by_prefix)
+        if name == "qwen":
+            for other in ("llama3", "gemma", "deepseek", "zephyr", "phi", "mistral", "qwen3"):
+                template = (FOLDER / (other + ".jinja")).read_text(encoding="utf-8")
+                write(f"prefixes.{other}.template.txt",
+                      [runs(prefix_mask(tokenizer, template, m)) for m in mask_samples()])
+            template = (FOLDER / "chatml_generation.jinja").read_text(encoding="utf-8")
         write(f"completions.{name}.txt", completions)
         if name == "qwen":
             write("masks.messages.txt", [one[0] for one in out])

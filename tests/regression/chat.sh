@@ -31,7 +31,11 @@ talk() {
     "data.paths=[\"$work/chat.jsonl\"]" data.tokenizer="$tokenizer" model.vocabulary=300 \
     batch.global=8 "$@"
 }
-turns() { talk "$@" "data.paths=[\"$work/turns.jsonl\"]" data.loss_on=assistant; }
+turns() {
+  local name=$1 ranks=$2
+  shift 2
+  talk "$name" "$ranks" "data.paths=[\"$work/turns.jsonl\"]" data.loss_on=assistant "$@"
+}
 same_losses() {
   field "$work/$1/metrics.jsonl" loss >"$work/a"
   field "$work/$2/metrics.jsonl" loss >"$work/b"
@@ -80,7 +84,7 @@ check "a template without end" expect 65 "endless.jinja:1: it "
 echo '{{ strftime_now("%Y") }}{{ messages[0].content }}' >"$work/dated.jinja"
 talk bad 1 data.chat_template="$work/dated.jinja"
 check "a template that asks for the date" expect 65 "set data.template_date"
-talk dated 1 data.chat_template="$work/dated.jinja" data.template_date=2026-01-31
+talk dated 1 data.chat_template="$work/dated.jinja" 'data.template_date="2026-01-31"'
 check "and is told one" [ "$status" = 0 ]
 talk bad 1 data.chat_template="$work/none.jinja"
 check "a template that is not there" expect 66 "none.jinja"

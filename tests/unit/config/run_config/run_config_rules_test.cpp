@@ -436,7 +436,7 @@ TEST(RunConfigRules, ChatNeedsATokenizerAndItsKeysNeedChat) {
                       2,
                       {"data.source = \"chat\"", "data.tokenizer = \"tokenizer.json\""}});
   for (const char* key : {"data.loss_on=all", "data.chat_template=a.jinja",
-                          "data.template_date=2026-01-31"})
+                          "data.template_date=\"2026-01-31\""})
     expect_one_problem({{key}, 2, {"write data.source = \"chat\""}});
 }
 
