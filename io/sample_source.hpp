@@ -27,6 +27,17 @@ struct Blend {
   std::vector<std::int64_t> samples, begins;
 };
 
+// What a sample says of its S + 1 tokens besides their numbers. A list is empty or has an
+// entry for each token.
+struct SampleMarks {
+  // Where the document of each token begins in the sample. A document's first token is no
+  // target. Empty: end tokens say where documents end.
+  std::vector<std::int64_t> starts;
+  // Not 0: the token is read, but is no target: it takes no part in the loss. Empty: all
+  // are targets.
+  std::vector<std::uint8_t> no_target;
+};
+
 // Sample i of a source with sequence length S is S + 1 tokens: inputs [0, S), targets
 // [1, S + 1). Read-only and safe to call from any thread.
 class SampleSource {
@@ -37,6 +48,8 @@ class SampleSource {
   // Fills tokens [S + 1]. 0 <= index < windows(). Throws Error(io) when reading fails or
   // the file changed, Error(bad_content) when a token is not below the vocabulary.
   virtual void sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
+  // Of the same sample; nothing where its tokens say all. Throws as sample() does.
+  virtual SampleMarks marks(std::int64_t /*index*/) const { return {}; }
   // Tokens of the source, for reports; 0 when unbounded.
   virtual std::int64_t tokens() const = 0;
   // Samples and, if tokens are left over, the shorter last window, which sample() gives
@@ -57,6 +70,15 @@ class SampleSource {
 enum class Packing : std::uint8_t {
   none,         // a sample is one text, whatever it holds
   concatenate,  // documents one after another, each on its own, cut where samples end
+  best_fit,     // whole documents, each on its own, where they fit best; see DocumentRows
+};
+
+// Which tokens of a conversation are learned.
+enum class LossOn : std::uint8_t {
+  automatic,   // of a completion where there is one, else all
+  all,         // every token
+  completion,  // those of completions
+  assistant,   // those that the assistant wrote
 };
 
 // See open_source(). name_of() gives the deck's word.
@@ -66,6 +88,7 @@ enum class SourceKind : std::uint8_t {
   megatron,
   llmc,
   text,
+  chat,
   blend,
   synthetic
 };
@@ -85,16 +108,20 @@ struct SourceConfig {
   std::vector<std::string> paths;  // files or globs, expanded in sorted order
   std::int64_t sequence = 0;       // S
   std::int64_t vocabulary = 0;
-  std::uint64_t seed = 0;  // synthetic only
+  std::uint64_t seed = 0;  // of synthetic data, and of documents of one length in rows
   // What names the paths, for messages: "deck.toml:7:9: data.paths"; may be empty.
   std::string named_by = {};
   std::vector<BlendPart> blend = {};  // blend only
-  std::string tokenizer = {};         // its file or folder; may be empty but for text
+  std::string tokenizer = {};  // its file or folder; may be empty but for text and chat
   // Of the tokenizer's file; where it is given, token files that name another are
   // refused.
   std::string tokenizer_digest = {};
   Packing packing = Packing::none;
   std::int64_t end_token = -1;  // of documents, for packing; -1: what the data say
+  // Of chat: what is learned, the file of the template if not the tokenizer's, and the
+  // date that templates are told.
+  LossOn loss_on = LossOn::automatic;
+  std::string chat_template = {}, template_date = {};
 };
 
 // A missing token. As a target it is not counted in the loss.
@@ -109,8 +136,10 @@ inline constexpr std::int32_t end_of_text = 256;
 //   names either file or the prefix.
 // llmc: token files of llm.c, one after another.
 // text: documents of text files, tokenized when the source is opened and kept in memory.
-// blend: the samples of several sources by their weights; see train/sample_order.hpp.
-// synthetic: a Markov chain of order 1 on the whole vocabulary: from each token one of at
+// chat: conversations in JSON lines, as text; which of their tokens are targets is
+// marked. blend: the samples of several sources by their weights; see
+// train/sample_order.hpp. synthetic: a Markov chain of order 1 on the whole vocabulary:
+// from each token one of at
 //   most four successors with probabilities 1/2, 1/4, 1/8, 1/8 (fewer if the vocabulary
 //   has fewer), a function of (seed, token). Sample i is a function of (seed, i) and, of
 //   the sequence, only its length.
@@ -120,8 +149,8 @@ inline constexpr std::int32_t end_of_text = 256;
 // Error(bad_content) for an empty file, a directory, too few tokens for one sample, a
 // token outside the vocabulary, a file of another kind (an HDF5 file given as bytes is
 // legal).
-// `open_text` opens sources of text, for which this module lacks tokenizers; without it
-// they are Error(internal). text::open_source() hands it in.
+// `open_text` opens sources of text and chat, for which this module lacks tokenizers;
+// without it they are Error(internal). text::open_source() hands it in.
 using OpenSource = std::function<std::unique_ptr<SampleSource>(const SourceConfig&)>;
 std::unique_ptr<SampleSource> open_source(const SourceConfig& config,
                                           const OpenSource& open_text = {});

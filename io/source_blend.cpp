@@ -34,6 +34,10 @@ class BlendSource final : public SampleSource {
     const std::size_t at = source_of(index);
     sources_[at]->sample(index - blend_.begins[at], tokens);
   }
+  SampleMarks marks(std::int64_t index) const override {
+    const std::size_t at = source_of(index);
+    return sources_[at]->marks(index - blend_.begins[at]);
+  }
   std::vector<SamplePart> parts(std::int64_t index) const override {
     const std::size_t at = source_of(index);
     return sources_[at]->parts(index - blend_.begins[at]);
@@ -113,11 +117,11 @@ BlendPart parse_blend_part(std::string_view text) {
   part.weight = *weight;
   const std::string_view kind = take_word(text);
   const auto known = {SourceKind::bytes, SourceKind::tokens, SourceKind::megatron,
-                      SourceKind::llmc, SourceKind::text};
+                      SourceKind::llmc,  SourceKind::text,   SourceKind::chat};
   const auto found = std::find_if(known.begin(), known.end(),
                                   [&](SourceKind k) { return name_of(k) == kind; });
   if (found == known.end())
-    refuse("does not name bytes, tokens, megatron, llmc or text behind the weight");
+    refuse("does not name bytes, tokens, megatron, llmc, text or chat behind the weight");
   part.kind = *found;
   part.path = text;
   if (part.path.empty()) refuse("names no path");

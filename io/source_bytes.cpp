@@ -14,7 +14,7 @@ class BytesSource final : public TokenStream {
       : TokenStream(std::string(name_of(config.kind)), config.sequence),
         files_(open_files(config)) {
     for (const auto& file : files_) add_part(file.size() + 1);
-    require_one_sample();
+    cut_samples(config);
   }
 
   std::optional<std::int32_t> end_token() const override { return end_of_text; }
@@ -36,6 +36,12 @@ class BytesSource final : public TokenStream {
       const auto byte = std::to_integer<std::int32_t>(bytes[j]);
       out[j] = byte;
     }
+  }
+
+  // A file is a document.
+  std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t part) const override {
+    return std::vector<std::int64_t>{files_[part].size() + 1};
   }
 
   std::int64_t bytes() const override {

@@ -17,6 +17,8 @@ struct PackedFile {
   DataFile file;
   std::int64_t begin = 0, tokens = 0;
   DType dtype = DType::u16;
+  // Of Megatron's documents, with packing = best_fit; empty: the file does not say.
+  std::vector<std::int64_t> document_ends = {};
 };
 
 class PackedSource final : public TokenStream {
@@ -26,7 +28,7 @@ class PackedSource final : public TokenStream {
         vocabulary_(config.vocabulary),
         files_(std::move(files)) {
     for (const PackedFile& file : files_) add_part(file.tokens);
-    require_one_sample();
+    cut_samples(config);
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.sequence) + 1);
     sample(0, tokens);  // ids beyond the vocabulary show here, not within a run
     sample(samples() - 1, tokens);
@@ -60,6 +62,11 @@ class PackedSource final : public TokenStream {
             "{}: token {} is {}, outside model.vocabulary = {}", file.file.path(),
             begin + (wrong - out.begin()), wrong == out.end() ? 0 : *wrong, vocabulary_);
   }
+  std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t part) const override {
+    if (files_[part].document_ends.empty()) return {};
+    return files_[part].document_ends;
+  }
   std::int64_t bytes() const override {
     std::int64_t sum = 0;
     for (const PackedFile& file : files_) sum += file.file.size();
@@ -83,13 +90,16 @@ Number number_at(std::span<const std::byte> bytes, std::size_t at) {
 // An index beside a file of tokens, checked: what it says of the other file.
 class MegatronIndex {
  public:
-  explicit MegatronIndex(const std::string& path) : file_(path, true) {
+  // keep_ends: those of documents are wanted.
+  MegatronIndex(const std::string& path, bool keep_ends)
+      : file_(path, true), keep_ends_(keep_ends) {
     read_header();
     check_sequences();
     check_documents();
   }
   DType dtype() const { return dtype_; }
   std::int64_t tokens() const { return tokens_; }
+  std::vector<std::int64_t> document_ends() const { return document_ends_; }
 
  private:
   static constexpr std::int64_t block = 1 << 16;  // entries that are read at once
@@ -149,6 +159,7 @@ class MegatronIndex {
                      "one after another",
                      done + i, begin, tokens_ * width));
         tokens_ += length;
+        if (keep_ends_) sequence_ends_.push_back(tokens_);
       }
     }
   }
@@ -166,6 +177,8 @@ class MegatronIndex {
         if (entry < before || entry > sequences_ || (done + i == 0 && entry != 0))
           refuse(format("document {} begins at sequence {}", done + i, entry));
         before = entry;
+        if (keep_ends_ && entry > 0)
+          document_ends_.push_back(sequence_ends_[static_cast<std::size_t>(entry - 1)]);
       }
     }
     if (before != sequences_)
@@ -173,6 +186,8 @@ class MegatronIndex {
   }
 
   DataFile file_;
+  bool keep_ends_;
+  std::vector<std::int64_t> sequence_ends_, document_ends_;
   DType dtype_ = DType::u16;
   std::int64_t sequences_ = 0, documents_ = 0, tokens_ = 0;
 };
@@ -229,7 +244,7 @@ PackedFile open_llmc_file(DataFile file) {
         format("has {} bytes, but its header says {} tokens, which are {}: it was cut "
                "off or is another kind of file",
                file.size(), tokens, size));
-  return {std::move(file), header_bytes, tokens, dtype};
+  return {std::move(file), header_bytes, tokens, dtype, {}};
 }
 
 }  // namespace
@@ -239,9 +254,9 @@ std::unique_ptr<SampleSource> open_megatron(const SourceConfig& config) {
   const std::vector<std::string> prefixes = prefixes_of(config);
   std::vector<PackedFile> files;
   for (const std::string& prefix : prefixes) {
-    const MegatronIndex index(prefix + ".idx");
+    const MegatronIndex index(prefix + ".idx", config.packing == Packing::best_fit);
     PackedFile file{DataFile(prefix + ".bin", prefixes.size() <= most_open_files), 0,
-                    index.tokens(), index.dtype()};
+                    index.tokens(), index.dtype(), index.document_ends()};
     const std::int64_t bytes =
         index.tokens() * static_cast<std::int64_t>(size_of(index.dtype()));
     require(file.file.size() == bytes, Status::bad_content,

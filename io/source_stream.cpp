@@ -121,21 +121,57 @@ TokenStream::TokenStream(std::string kind, std::int64_t sequence)
   require(sequence_ >= 1, "a source with sequence length {}", sequence_);
 }
 
-void TokenStream::require_one_sample() const {
+void TokenStream::cut_samples(const SourceConfig& config) {
+  if (config.packing == Packing::best_fit) fit_documents(config);
   if (samples() >= 1) return;
   const auto files = starts_.size() - 1;
+  const std::string names =
+      path_of(0) + (files > 1 ? format(" and {} more", files - 1) : "");
+  require(!rows_, Status::bad_content,
+          "{}: none of the {} documents has more than one token: give more data", names,
+          rows_ ? rows_->left_out() : 0);
   fail(Status::bad_content,
-       "{}{}: the data has {} tokens, but one sample of model.sequence = {} needs {}: "
+       "{}: the data has {} tokens, but one sample of model.sequence = {} needs {}: "
        "give more data or a shorter sequence",
-       path_of(0), files > 1 ? format(" and {} more", files - 1) : "", tokens(),
-       sequence_, sequence_ + 1);
+       names, tokens(), sequence_, sequence_ + 1);
+}
+
+void TokenStream::fit_documents(const SourceConfig& config) {
+  std::optional<std::int32_t> end = end_token();
+  if (config.end_token >= 0) end = static_cast<std::int32_t>(config.end_token);
+  std::vector<std::int64_t> ends;
+  for (std::size_t part = 0; part + 1 < starts_.size(); ++part) {
+    auto own = document_ends(part);
+    if (!own) own = ends_by_reading(part, end);
+    for (const std::int64_t at : *own) ends.push_back(starts_[part] + at);
+  }
+  rows_.emplace(ends, sequence_ + 1, config.seed);
+}
+
+std::vector<std::int64_t> TokenStream::ends_by_reading(
+    std::size_t part, std::optional<std::int32_t> end) const {
+  require(end.has_value(), Status::bad_content,
+          "{}: data.packing: the file does not say where documents end: set "
+          "data.end_token",
+          path_of(part));
+  constexpr std::int64_t block = 1 << 18;
+  const std::int64_t all = starts_[part + 1] - starts_[part];
+  std::vector<std::int64_t> ends;
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t done = 0; done < all; done += std::ssize(tokens)) {
+    tokens.resize(static_cast<std::size_t>(std::min(block, all - done)));
+    read(part, done, tokens);
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      if (tokens[i] == *end) ends.push_back(done + static_cast<std::int64_t>(i) + 1);
+  }
+  // What is behind the last end token is a document that has none.
+  if (ends.empty() || ends.back() < all) ends.push_back(all);
+  return ends;
 }
 
 template <class Body>
-void TokenStream::for_each_part(std::int64_t index, const Body& body) const {
-  require(index >= 0 && index < windows(), "sample {} of {}", index, windows());
-  std::int64_t at = index * sequence_;
-  const std::int64_t end = std::min(at + sequence_ + 1, tokens());
+void TokenStream::for_each_part(std::int64_t at, std::int64_t end,
+                                const Body& body) const {
   auto part = static_cast<std::size_t>(
       std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin() - 1);
   for (; at < end; ++part) {
@@ -145,19 +181,39 @@ void TokenStream::for_each_part(std::int64_t index, const Body& body) const {
   }
 }
 
+template <class Body>
+void TokenStream::for_each_part_of(std::int64_t index, const Body& body) const {
+  require(index >= 0 && index < windows(), "sample {} of {}", index, windows());
+  const std::int64_t at = index * sequence_;
+  if (!rows_) return for_each_part(at, std::min(at + sequence_ + 1, tokens()), body);
+  for (const DocumentPiece& piece : rows_->row(index))
+    for_each_part(piece.begin, piece.begin + piece.tokens, body);
+}
+
 void TokenStream::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
   require(std::ssize(tokens) == sequence_ + 1, "{} tokens for a sample of {}",
           tokens.size(), sequence_ + 1);
-  for_each_part(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+  for_each_part_of(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
     read(part, begin, tokens.first(static_cast<std::size_t>(count)));
     tokens = tokens.subspan(static_cast<std::size_t>(count));
   });
   std::fill(tokens.begin(), tokens.end(), ignore_index);
 }
 
+SampleMarks TokenStream::marks(std::int64_t index) const {
+  if (!rows_) return {};
+  SampleMarks marks;
+  for (const DocumentPiece& piece : rows_->row(index))
+    marks.starts.resize(marks.starts.size() + static_cast<std::size_t>(piece.tokens),
+                        std::ssize(marks.starts));
+  // What is left is like a document that has no targets.
+  marks.starts.resize(static_cast<std::size_t>(sequence_) + 1, std::ssize(marks.starts));
+  return marks;
+}
+
 std::vector<SamplePart> TokenStream::parts(std::int64_t index) const {
   std::vector<SamplePart> all;
-  for_each_part(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+  for_each_part_of(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
     all.push_back({path_of(part), begin, count});
   });
   return all;
@@ -165,9 +221,15 @@ std::vector<SamplePart> TokenStream::parts(std::int64_t index) const {
 
 std::string TokenStream::describe() const {
   const auto files = starts_.size() - 1;
-  return format("{}: {} {}, {}, {} tokens, {} samples of {}", kind_, files,
-                files == 1 ? "file" : "files", human_bytes(static_cast<double>(bytes())),
-                tokens(), samples(), sequence_);
+  std::string text =
+      format("{}: {} {}, {}, {} tokens, {} ", kind_, files, files == 1 ? "file" : "files",
+             human_bytes(static_cast<double>(bytes())), tokens(), samples());
+  if (!rows_) return text + format("samples of {}", sequence_);
+  text += format("rows of {} from {} documents, {} of them cut, {} % padding", sequence_,
+                 rows_->documents(), rows_->cut(), fixed(100 * rows_->padding(), 2));
+  if (rows_->left_out() > 0)
+    text += format("; {} documents of one token left out", rows_->left_out());
+  return text;
 }
 
 std::vector<DataFile> open_files(const SourceConfig& config) {

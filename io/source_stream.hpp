@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "io/document_rows.hpp"
 #include "io/sample_source.hpp"
 
 namespace trireme::io {
@@ -52,14 +54,18 @@ class DataFile {
   int descriptor_ = -1;
 };
 
-// The common part of "bytes" and "tokens": where a window lies in which file.
+// The common part of sources of files: where a window, or a row of documents, lies in
+// which file.
 class TokenStream : public SampleSource {
  public:
-  std::int64_t samples() const override { return (tokens() - 1) / sequence_; }
+  std::int64_t samples() const override {
+    return rows_ ? rows_->rows() : (tokens() - 1) / sequence_;
+  }
   std::int64_t tokens() const override { return starts_.back(); }
   std::int64_t windows() const override {
-    return (tokens() - 1 + sequence_ - 1) / sequence_;
+    return rows_ ? rows_->rows() : (tokens() - 1 + sequence_ - 1) / sequence_;
   }
+  SampleMarks marks(std::int64_t index) const override;
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
   std::vector<SamplePart> parts(std::int64_t index) const override;
   std::string describe() const override;
@@ -68,8 +74,16 @@ class TokenStream : public SampleSource {
   TokenStream(std::string kind, std::int64_t sequence);
   // Appends a part. Parts are numbered from 0.
   void add_part(std::int64_t tokens) { starts_.push_back(starts_.back() + tokens); }
-  // Throws Error(bad_content) when there are too few tokens for one sample.
-  void require_one_sample() const;
+  // With all parts there: fits documents into rows where config.packing asks for it.
+  // Throws Error(bad_content) when there are too few tokens for one sample, or nothing
+  // says where documents end.
+  void cut_samples(const SourceConfig& config);
+  // Where each document of a part ends, counted from its beginning, where the files say
+  // it; nothing: `end_token` does, for which the whole part is read.
+  virtual std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t /*part*/) const {
+    return {};
+  }
   // Fills `out` with the tokens of `part` from `begin`; the range lies in the part.
   virtual void read(std::size_t part, std::int64_t begin,
                     std::span<std::int32_t> out) const = 0;
@@ -77,13 +91,21 @@ class TokenStream : public SampleSource {
   virtual const std::string& path_of(std::size_t part) const = 0;
 
  private:
-  // Calls body(part, first token in the part, count) for each part of a window.
+  // Calls body(part, first token in the part, count) for each part of tokens [at, end) of
+  // the stream.
   template <class Body>
-  void for_each_part(std::int64_t index, const Body& body) const;
+  void for_each_part(std::int64_t at, std::int64_t end, const Body& body) const;
+  // The same of all that a window or row holds.
+  template <class Body>
+  void for_each_part_of(std::int64_t index, const Body& body) const;
+  std::vector<std::int64_t> ends_by_reading(std::size_t part,
+                                            std::optional<std::int32_t> end) const;
+  void fit_documents(const SourceConfig& config);
 
   std::string kind_;
   std::int64_t sequence_;
   std::vector<std::int64_t> starts_{0};  // of each part, and the end of the last
+  std::optional<DocumentRows> rows_;     // of packing = best_fit
 };
 
 // Well below the usual limit of 1,024 descriptors, of which MPI needs its share. Sources

@@ -9,7 +9,7 @@
 namespace trireme::io {
 namespace {
 
-constexpr const char* dataset = "tokens";
+constexpr const char *dataset = "tokens", *borders = "documents";
 
 bool is_integer(DType type) {
   return type == DType::i64 || type == DType::i32 || type == DType::u16 ||
@@ -29,7 +29,7 @@ class TokensSource final : public TokenStream {
       if (!config.tokenizer_digest.empty()) check_tokenizer(*h5, file.path(), config);
       if (files_.size() <= most_open_files) data_.push_back(std::move(h5));
     }
-    require_one_sample();
+    cut_samples(config);
     // A tokenizer larger than the model's vocabulary is usually noticed here, not in the
     // middle of a run.
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.sequence) + 1);
@@ -91,6 +91,33 @@ class TokensSource final : public TokenStream {
     require(wrong == out.end(), Status::bad_content,
             "{}: token {} is {}, outside model.vocabulary = {}", files_[part].path(),
             begin + (wrong - out.begin()), wrong == out.end() ? 0 : *wrong, vocabulary_);
+  }
+
+  // Those that trireme tokenize wrote; files of other programs have none.
+  std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t part) const override {
+    const std::string& path = files_[part].path();
+    std::unique_ptr<Hdf5File> opened;
+    if (data_.empty()) opened = std::make_unique<Hdf5File>(path, Hdf5File::Mode::read);
+    const Hdf5File& h5 = opened ? *opened : *data_[part];
+    if (!h5.has(borders)) return {};
+    const auto [type, shape] = h5.describe(borders);
+    require(
+        type == DType::i64 && shape.rank() == 1 && shape[0] >= 2, Status::bad_content,
+        "{}: the dataset \"{}\" must have one dim of i64 and two entries or more, not "
+        "{} of {}",
+        path, borders, shape, name_of(type));
+    std::vector<std::int64_t> ends(static_cast<std::size_t>(shape[0]));
+    h5.read_all(borders, TensorView(ends.data(), DType::i64, shape));
+    const std::int64_t all = h5.describe(dataset).second[0];
+    require(ends.front() == 0 && ends.back() == all &&
+                std::is_sorted(ends.begin(), ends.end()),
+            Status::bad_content,
+            "{}: the dataset \"{}\" must ascend from 0 to the number of tokens, {}: make "
+            "the file again",
+            path, borders, all);
+    ends.erase(ends.begin());
+    return ends;
   }
 
   std::int64_t bytes() const override {

@@ -77,7 +77,8 @@ void print_lengths(const Census& census) {
 // The documents of the first sample, one a line, by their places in it.
 void print_sample(const std::vector<std::int32_t>& sample, std::int32_t end,
                   const std::optional<text::Tokenizer>& tokenizer) {
-  const auto starts = engine::document_starts(sample, end);
+  auto starts = engine::document_starts(sample, end);
+  starts.pop_back();  // the last token is a target only
   log::info("the first sample of {} tokens; an end token has no target when packed",
             starts.size());
   for (std::size_t begin = 0; begin < starts.size();) {

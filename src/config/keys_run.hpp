@@ -99,12 +99,15 @@ struct DataKeys : Section {
        {"megatron", io::SourceKind::megatron},
        {"llmc", io::SourceKind::llmc},
        {"text", io::SourceKind::text},
+       {"chat", io::SourceKind::chat},
        {"blend", io::SourceKind::blend},
        {"synthetic", io::SourceKind::synthetic}},
       "bytes: files as they are; tokens: HDF5 files with a dataset tokens; megatron: "
       "pairs "
       ".bin and .idx of Megatron-LM; llmc: token files of llm.c; text: text files and "
-      "JSON lines, tokenized at the start; blend: those of data.blend; synthetic: a "
+      "JSON lines, tokenized at the start; chat: conversations in JSON lines, through "
+      "the "
+      "chat template; blend: those of data.blend; synthetic: a "
       "Markov chain of known entropy."};
   Strings paths{
       *this, "paths", "[]",
@@ -126,16 +129,20 @@ struct DataKeys : Section {
        {"tokens", io::SourceKind::tokens},
        {"megatron", io::SourceKind::megatron},
        {"llmc", io::SourceKind::llmc},
-       {"text", io::SourceKind::text}},
+       {"text", io::SourceKind::text},
+       {"chat", io::SourceKind::chat}},
       "Kind of data.validation_paths; auto: as data.source, but tokens for a blend."};
   Choice<io::Packing> packing{
       *this,
       "packing",
       "\"none\"",
-      {{"none", io::Packing::none}, {"concatenate", io::Packing::concatenate}},
+      {{"none", io::Packing::none},
+       {"concatenate", io::Packing::concatenate},
+       {"best_fit", io::Packing::best_fit}},
       "none: a sample is one text, across the ends of documents; concatenate: each of "
-      "its "
-      "documents counts positions from 0, sees only itself, and ends without a target."};
+      "its documents counts positions from 0, sees only itself, and ends without a "
+      "target; best_fit: the same with documents that are whole unless they are longer "
+      "than a row, whose end is padded."};
   Integer end_token{*this,
                     "end_token",
                     "",
@@ -148,6 +155,23 @@ struct DataKeys : Section {
       "Tokenizer of text: a tokenizer.json, a SentencePiece .model, a .tiktoken file or "
       "a "
       "folder with one. With token files: they must have been made by it, if they say."};
+  Choice<io::LossOn> loss_on{
+      *this,
+      "loss_on",
+      "\"auto\"",
+      {{"auto", io::LossOn::automatic},
+       {"all", io::LossOn::all},
+       {"completion", io::LossOn::completion},
+       {"assistant", io::LossOn::assistant}},
+      "What is learned of chat: auto: completions where there are any, else everything; "
+      "assistant: what the assistant wrote, by {% generation %} of the template or by "
+      "what each turn adds to those before it."};
+  String chat_template{
+      *this, "chat_template", "\"\"", "",
+      "A file with the template of chat, instead of that of the tokenizer's folder."};
+  String template_date{
+      *this, "template_date", "\"\"", "",
+      "The date that templates which ask for it are told, as \"2026-01-31\"."};
 };
 
 struct AttentionKeys : Section {

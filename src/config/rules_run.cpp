@@ -84,14 +84,23 @@ void Rules::data_rules() {
   meaningless(key::data.tokenizer, key::data.source,
               synthetic || config_.data.kind == io::SourceKind::bytes,
               ", which has no words to cut: remove it");
-  bool text = config_.data.kind == io::SourceKind::text ||
-              (config_.validation.kind == io::SourceKind::text &&
-               !config_.validation.paths.empty());
-  for (const io::BlendPart& part : config_.data.blend)
-    text = text || (blend && part.kind == io::SourceKind::text);
-  rule({key::data.tokenizer, key::data.source}, !text || !config_.data.tokenizer.empty(),
+  const auto any_is = [&](io::SourceKind kind) {
+    const auto of_kind = [&](const io::BlendPart& part) { return part.kind == kind; };
+    return config_.data.kind == kind ||
+           (config_.validation.kind == kind && !config_.validation.paths.empty()) ||
+           (blend &&
+            std::any_of(config_.data.blend.begin(), config_.data.blend.end(), of_kind));
+  };
+  const bool chat = any_is(io::SourceKind::chat);
+  rule({key::data.tokenizer, key::data.source},
+       (!chat && !any_is(io::SourceKind::text)) || !config_.data.tokenizer.empty(),
        key::data.source,
        " with text needs a tokenizer: write data.tokenizer = \"tokenizer.json\"");
+  for (const io::DeckKey& key :
+       {KeyRef(key::data.loss_on), KeyRef(key::data.chat_template),
+        KeyRef(key::data.template_date)})
+    meaningless(key, key::data.source, !chat,
+                ": remove it, or write data.source = \"chat\"");
   rule({key::metrics.validate_every, key::data.validation_paths, key::data.source},
        config_.metrics.validate_every == 0 || !files || !config_.validation.paths.empty(),
        key::metrics.validate_every, " needs files, but ", key::data.validation_paths,

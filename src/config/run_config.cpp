@@ -50,6 +50,9 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
   source.tokenizer = deck[key::data.tokenizer];
   source.packing = deck[key::data.packing];
   source.end_token = deck[key::data.end_token];
+  source.loss_on = deck[key::data.loss_on];
+  source.chat_template = deck[key::data.chat_template];
+  source.template_date = deck[key::data.template_date];
   if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
   return source;

@@ -12,6 +12,8 @@ std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
                                           const io::SampleSource& source,
                                           std::int64_t window) {
   if (config.packing == io::Packing::none) return {};
+  if (config.packing == io::Packing::best_fit)  // samples mark their documents
+    return DocumentRule{io::ignore_index, window};
   const auto said = source.end_token();
   require(config.end_token >= 0 || said.has_value(), Status::bad_content,
           "data.packing: the data do not say which token ends a document, or not all the "
@@ -23,7 +25,7 @@ std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
 
 std::vector<std::int64_t> document_starts(std::span<const std::int32_t> tokens,
                                           std::int32_t end_token) {
-  std::vector<std::int64_t> starts(tokens.size() - 1);
+  std::vector<std::int64_t> starts(tokens.size());
   for (std::size_t p = 1; p < starts.size(); ++p)
     starts[p] = tokens[p - 1] == end_token ? static_cast<std::int64_t>(p) : starts[p - 1];
   return starts;

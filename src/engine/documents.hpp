@@ -14,8 +14,9 @@ namespace trireme::engine {
 
 // How a run's samples are cut into documents.
 struct DocumentRule {
-  std::int32_t end_token = 0;  // the last token of each document
-  std::int64_t window = 0;     // of attention; 0: none
+  // The last token of each document, where samples do not mark where they begin.
+  std::int32_t end_token = 0;
+  std::int64_t window = 0;  // of attention; 0: none
 };
 
 // What data.packing asks for; nothing without it. Throws Error(bad_content) where nobody
@@ -24,8 +25,8 @@ std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
                                           const io::SampleSource& source,
                                           std::int64_t window);
 
-// For each of the S inputs of a sample of S + 1 tokens where its document begins: at the
-// sample's beginning, or behind an end token.
+// For each of the S + 1 tokens of a sample where its document begins: at the sample's
+// beginning, or behind an end token.
 std::vector<std::int64_t> document_starts(std::span<const std::int32_t> tokens,
                                           std::int32_t end_token);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "io/source_stream.hpp"
+#include "text/chat_source.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
 #include "text/tokenizer.hpp"
@@ -27,6 +28,7 @@ class TextSource final : public io::TokenStream {
       ParallelEncoder encoder(tokenizer, 1, [&](const std::vector<std::int32_t>& ids) {
         file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
         file.tokens.push_back(end_token);
+        file.ends.push_back(std::ssize(file.tokens));
       });
       read_documents(name, {}, [&](std::string document) {
         bytes_ += std::ssize(document);
@@ -35,7 +37,7 @@ class TextSource final : public io::TokenStream {
       encoder.finish();
       add_part(std::ssize(file.tokens));
     }
-    require_one_sample();
+    cut_samples(config);
   }
 
   std::optional<std::int32_t> end_token() const override { return end_; }
@@ -45,12 +47,17 @@ class TextSource final : public io::TokenStream {
     explicit File(std::string path) : path(std::move(path)) {}
     std::string path;
     std::vector<std::int32_t> tokens;
+    std::vector<std::int64_t> ends;  // of documents
   };
 
   void read(std::size_t part, std::int64_t begin,
             std::span<std::int32_t> out) const override {
     const auto from = files_[part].tokens.begin() + begin;
     std::copy(from, from + std::ssize(out), out.begin());
+  }
+  std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t part) const override {
+    return files_[part].ends;
   }
   std::int64_t bytes() const override { return bytes_; }
   const std::string& path_of(std::size_t part) const override {
@@ -65,12 +72,14 @@ class TextSource final : public io::TokenStream {
 std::unique_ptr<io::SampleSource> open_text(const io::SourceConfig& config,
                                             const std::optional<Tokenizer>& tokenizer) {
   require(tokenizer.has_value(), Status::bad_content,
-          "data.source = \"text\" needs data.tokenizer: a tokenizer.json or its folder");
+          "data.source = \"{}\" needs data.tokenizer: a tokenizer.json or its folder",
+          name_of(config.kind));
   const auto end = tokenizer->end_token();
   require(end.has_value(), Status::bad_content,
           "data.tokenizer {} does not say which token ends a document: make token files "
           "by trireme tokenize --end-token",
           config.tokenizer);
+  if (config.kind == io::SourceKind::chat) return open_chat(config, *tokenizer, *end);
   return std::make_unique<TextSource>(config, *tokenizer, *end);
 }
 

@@ -270,6 +270,7 @@ bool Tokenizer::may_join(std::int32_t id) const {
          token->starts_with("<0x") && token->ends_with('>');
 }
 
+const std::string& Tokenizer::folder() const { return state_->folder; }
 const std::string& Tokenizer::digest() const { return state_->digest; }
 
 std::optional<std::int32_t> Tokenizer::end_token() const {

@@ -62,6 +62,8 @@ class Tokenizer {
   bool may_join(std::int32_t id) const;
   // XXH3-128 of the file; of a .tiktoken file, with the file beside it.
   const std::string& digest() const;
+  // Where it was read from; empty: from no file.
+  const std::string& folder() const;
   // The token that ends a document: eos_token of tokenizer_config.json beside the file,
   // else the one special token with a name that is known for it. Nothing when neither
   // is there. Throws Error(bad_content) when that file cannot be read.

@@ -37,15 +37,13 @@ std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatc
 }
 
 BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig& config)
-    : source_(source),
-      config_(checked(config)),
+    : config_(checked(config)),
       order_(source, config.seed),
       memory_(Device::host(), DType::i32,
               {ring_size, config.documents ? 5 : 2, config.microbatches,
                config.micro * static_cast<std::int64_t>(config_.positions.size())},
               MemoryClass::data, "batches"),
-      sample_(Device::host(), DType::i32, {config.sequence + 1}, MemoryClass::data,
-              "sample") {
+      row_(source, config.sequence, config.documents) {
   const std::int64_t tokens_T = memory_.view().dim(3);
   const auto rows =
       memory_.view().reshape({memory_.view().elements() / tokens_T, tokens_T});
@@ -113,33 +111,18 @@ void BatchLoader::work() {
 
 void BatchLoader::fill(engine::Batch& batch) {
   const auto& positions = config_.positions;
-  const auto tokens = sample_.view().span<std::int32_t>();
   const std::int64_t step_begin = (batch.step - 1) * config_.global;
   batch.valid_tokens = 0;
   for (std::int64_t m = 0; m < config_.microbatches; ++m) {
-    const auto inputs_T = batch.inputs[static_cast<std::size_t>(m)].span<std::int32_t>();
-    const auto targets_T =
-        batch.targets[static_cast<std::size_t>(m)].span<std::int32_t>();
+    const auto number = static_cast<std::size_t>(m);
     for (std::int64_t row = 0; row < config_.micro; ++row) {
       const std::int64_t index = step_begin + sequence_of(config_, m, row);
-      source_.sample(order_.at(index).sample, tokens);
-      std::vector<std::int64_t> starts;
-      if (config_.documents)
-        starts = engine::document_starts(tokens, config_.documents->end_token);
-      auto at = static_cast<std::size_t>(row) * positions.size();
-      for (const std::int64_t position : positions) {
-        const auto p = static_cast<std::size_t>(position);
-        // A missing token is negative, which no embedding has.
-        inputs_T[at] = std::max(tokens[p], 0);
-        targets_T[at] = tokens[p + 1];
-        if (config_.documents) {
-          if (tokens[p] == config_.documents->end_token) targets_T[at] = io::ignore_index;
-          engine::put_document(batch.documents[static_cast<std::size_t>(m)], at, position,
-                               starts, config_.documents->window);
-        }
-        batch.valid_tokens += targets_T[at] >= 0;
-        ++at;
-      }
+      row_.read(order_.at(index).sample);
+      batch.valid_tokens +=
+          row_.put(positions, static_cast<std::size_t>(row) * positions.size(),
+                   batch.inputs[number].span<std::int32_t>(),
+                   batch.targets[number].span<std::int32_t>(),
+                   config_.documents ? &batch.documents[number] : nullptr);
     }
   }
 }

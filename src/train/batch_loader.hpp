@@ -15,6 +15,7 @@
 #include "engine/documents.hpp"
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
+#include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
 
 namespace trireme::train {
@@ -66,11 +67,10 @@ class BatchLoader {
     return ring_[static_cast<std::size_t>(number % ring_size)];
   }
 
-  const io::SampleSource& source_;
   const BatchLoaderConfig config_;
   SampleOrder order_;  // of the thread
   Buffer memory_;      // [ring, 2 views, 5 with documents, microbatches, T]
-  Buffer sample_;      // [S + 1], of the thread
+  SampleRow row_;      // of the thread
   std::array<engine::Batch, ring_size> ring_;
   double seconds_waited_ = 0;
 

@@ -14,10 +14,10 @@ Validation::Validation(const config::RunConfig& config) : config_(config) {
   source_ = text::open_source(config.validation);
   documents_ = engine::document_rule(config.validation, *source_, config.model.window);
   const std::int64_t S = config.model.sequence;
+  row_.emplace(*source_, S, documents_);
   batch_ = Buffer(
       Device::host(), DType::i32,
-      {(documents_ ? 5 : 2) * config.batch.micro * S / config.parallel.mesh.context + S +
-       1},
+      {(documents_ ? 5 : 2) * config.batch.micro * S / config.parallel.mesh.context},
       MemoryClass::data, "validation batch");
 }
 
@@ -40,37 +40,26 @@ nn::Documents Validation::documents_of(std::int64_t T) const {
 
 // Inputs and targets of the B sequences from `first` on; returns the targets that count.
 // Rows that are left over in the last round are ignored.
-double Validation::fill(std::int64_t first, const std::vector<std::int64_t>& positions) {
+std::int64_t Validation::fill(std::int64_t first,
+                              const std::vector<std::int64_t>& positions) {
   const auto P = static_cast<std::int64_t>(positions.size());
   const std::int64_t B = config_.batch.micro, T = B * P;
   const TensorView all = batch_.view();
   auto inputs = all.rows(0, T).span<std::int32_t>();
   auto targets = all.rows(T, T).span<std::int32_t>();
-  const std::int64_t S = config_.model.sequence;
-  auto sample = all.rows(all.dim(0) - S - 1, S + 1).span<std::int32_t>();
   const nn::Documents documents = documents_of(T);
   std::fill(inputs.begin(), inputs.end(), 0);
-  std::fill(targets.begin(), targets.end(), -100);
+  std::fill(targets.begin(), targets.end(), io::ignore_index);
   for (const TensorView& view :
        {documents.positions_T, documents.starts_T, documents.window_starts_T})
     if (documents_) std::ranges::fill(view.span<std::int32_t>(), 0);
+  std::int64_t valid = 0;
   for (std::int64_t row = 0; row < B && first + row < sequences(); ++row) {
-    source_->sample(first + row, sample);
-    std::vector<std::int64_t> starts;
-    if (documents_) starts = engine::document_starts(sample, documents_->end_token);
-    for (std::int64_t i = 0; i < P; ++i) {
-      const auto p = static_cast<std::size_t>(positions[static_cast<std::size_t>(i)]);
-      const auto at = static_cast<std::size_t>(row * P + i);
-      inputs[at] = std::max(sample[p], 0);
-      targets[at] = sample[p + 1];
-      if (!documents_) continue;
-      if (sample[p] == documents_->end_token) targets[at] = io::ignore_index;
-      engine::put_document(documents, at, positions[static_cast<std::size_t>(i)], starts,
-                           documents_->window);
-    }
+    row_->read(first + row);
+    valid += row_->put(positions, static_cast<std::size_t>(row * P), inputs, targets,
+                       &documents);
   }
-  return static_cast<double>(
-      std::count_if(targets.begin(), targets.end(), [](auto t) { return t >= 0; }));
+  return valid;
 }
 
 Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
@@ -85,7 +74,8 @@ Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
   // in the last one some may have nothing but ignored rows.
   for (std::int64_t round = 0; round * ranks * B < sequences(); ++round) {
     beat();
-    valid += fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions);
+    valid += static_cast<double>(
+        fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions));
     loss += engine.evaluate(batch_.view().rows(0, T), batch_.view().rows(T, T), {},
                             documents_of(T));
   }

@@ -11,6 +11,7 @@
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
 #include "io/sample_source.hpp"
+#include "train/sample_row.hpp"
 
 namespace trireme::train {
 
@@ -34,13 +35,14 @@ class Validation {
 
  private:
   nn::Documents documents_of(std::int64_t T) const;
-  double fill(std::int64_t first, const std::vector<std::int64_t>& positions);
+  std::int64_t fill(std::int64_t first, const std::vector<std::int64_t>& positions);
   std::int64_t sequences() const;
 
   const config::RunConfig& config_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<engine::DocumentRule> documents_;
-  Buffer batch_;  // i32: inputs [T], targets [T], a sample [S + 1]
+  std::optional<SampleRow> row_;
+  Buffer batch_;  // i32: inputs [T], targets [T], three of documents [T]
 };
 
 }  // namespace trireme::train

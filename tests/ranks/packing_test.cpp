@@ -136,7 +136,7 @@ TEST(Packing, DocumentsAreAsRunAlone) {
 TEST(Packing, DocumentsBeginBehindEndTokens) {
   const std::vector<std::int32_t> tokens = {5, 3, 3, 6, 7, 3, 8};
   EXPECT_EQ(engine::document_starts(tokens, 3),
-            (std::vector<std::int64_t>{0, 0, 2, 3, 3, 3}));
+            (std::vector<std::int64_t>{0, 0, 2, 3, 3, 3, 6}));
 }
 
 }  // namespace

@@ -7,3 +7,4 @@ target_compile_definitions(muon_test PRIVATE
   MUON_REFERENCE="${CMAKE_CURRENT_LIST_DIR}/muon.txt")
 trireme_test(tokenizers_test SOURCES tokenizers_test.cpp USES text)
 trireme_test(trained_test SOURCES trained_test.cpp USES text)
+trireme_test(chat_test SOURCES chat_test.cpp USES text)

@@ -209,6 +209,23 @@ field "$work/two.jsonl" validation_loss >"$work/losses"
 field "$work/blend/metrics.jsonl" validation_loss >"$work/others"
 check "so are those of the validation" close_values "$work/losses" "$work/others" 1e-5
 rm -r "$work/blend"
+
+# Whole documents, fitted into rows.
+fitted="data.packing=best_fit model.layers=2 model.sequence=48 optimizer.schedule.name=constant"
+learn data.source=tokens "data.paths=[\"$work/one.h5\"]" $fitted run.steps=4
+check "documents fitted into rows" done_well
+check "how much of them is padding" says "from 3500 documents, 0 of them cut, [0-9.]* % padding"
+field "$work/blend/metrics.jsonl" loss >"$work/losses"
+rm -r "$work/blend"
+learn data.source=tokens "data.paths=[\"$work/one.h5\"]" $fitted checkpoint.every=2
+run 1 train "$work/deck.toml" run.directory="$work/blend" model.vocabulary=900 $fitted run.steps=4 \
+  data.source=tokens "data.paths=[\"$work/one.h5\"]"
+field "$work/blend/metrics.jsonl" loss >"$work/others"
+check "a resume on fewer ranks goes on with the same rows" \
+  close_values "$work/losses" "$work/others" 1e-6
+rm -r "$work/blend"
+learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=best_fit
+check "fitting needs to know where documents end" expect 65 "set data.end_token"
 learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=concatenate
 check "an end token that nobody says" expect 65 "set data.end_token"
 learn data.source=text "data.paths=[\"$work/many/0.jsonl\"]" data.tokenizer="$work/made.json" \

@@ -234,5 +234,58 @@ TEST_F(TokenFiles, RefusesBrokenBlends) {
   EXPECT_EQ(part.path, "a b.bin");
 }
 
+// Rows of whole documents: [10, 11, 12] and [20, 21] fill a row of 5 tokens; one of 3
+// holds either, the second with an end that is missing.
+TEST_F(TokenFiles, DocumentsAreFittedIntoRows) {
+  write(TokenFormat::hdf5, "a.h5", 100);
+  write(TokenFormat::megatron, "m", 100);
+  write(TokenFormat::llmc, "l.bin", 100);
+  const auto fitted = [&](SourceKind kind, const std::string& name, std::int64_t S) {
+    return open_source({.kind = kind,
+                        .paths = {path(name)},
+                        .sequence = S,
+                        .vocabulary = 100,
+                        .packing = Packing::best_fit,
+                        .end_token = kind == SourceKind::llmc ? 12 : -1});
+  };
+  for (const auto& [kind, name] :
+       {std::pair(SourceKind::tokens, "a.h5"), std::pair(SourceKind::megatron, "m"),
+        std::pair(SourceKind::llmc, "l.bin")}) {
+    const auto wide = fitted(kind, name, 4);
+    ASSERT_EQ(wide->samples(), 1);
+    EXPECT_EQ(wide->windows(), 1);
+    std::vector<std::int32_t> tokens(5);
+    wide->sample(0, tokens);
+    EXPECT_EQ(tokens, (std::vector<std::int32_t>{10, 11, 12, 20, 21}));
+    EXPECT_EQ(wide->marks(0).starts, (std::vector<std::int64_t>{0, 0, 0, 3, 3}));
+    EXPECT_EQ(wide->parts(0).size(), 2u);
+    const auto narrow = fitted(kind, name, 2);
+    ASSERT_EQ(narrow->samples(), 2);
+    tokens.resize(3);
+    narrow->sample(1, tokens);
+    EXPECT_EQ(tokens, (std::vector<std::int32_t>{20, 21, ignore_index}));
+    EXPECT_EQ(narrow->marks(1).starts, (std::vector<std::int64_t>{0, 0, 2}));
+    EXPECT_NE(narrow->describe().find("2 rows of 2 from 2 documents, 0 of them cut, "
+                                      "16.67 % padding"),
+              std::string::npos)
+        << narrow->describe();
+  }
+}
+
+TEST_F(TokenFiles, FittingNeedsToKnowWhereDocumentsEnd) {
+  write(TokenFormat::llmc, "l.bin", 100);
+  try {
+    open_source({.kind = SourceKind::llmc,
+                 .paths = {path("l.bin")},
+                 .sequence = 2,
+                 .vocabulary = 100,
+                 .packing = Packing::best_fit});
+    ADD_FAILURE() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::bad_content);
+    EXPECT_NE(std::string(error.what()).find("set data.end_token"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace trireme::io

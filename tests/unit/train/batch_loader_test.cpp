@@ -119,6 +119,40 @@ TEST(BatchLoader, DocumentsHaveTheirOwnPositionsAndNoTargetAtTheirEnds) {
   }
 }
 
+// A row of two documents of two tokens and padding, whose second document is read only.
+class MarkedSource : public CountingSource {
+ public:
+  void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
+    CountingSource::sample(index, tokens);
+    tokens[4] = tokens[5] = io::ignore_index;
+  }
+  io::SampleMarks marks(std::int64_t) const override {
+    return {.starts = {0, 0, 2, 2, 4, 4}, .no_target = {0, 0, 0, 1, 0, 0}};
+  }
+};
+
+TEST(BatchLoader, MarksSayWhatIsNoTarget) {
+  const MarkedSource source;
+  auto config = config_of(2, 1, 0, 1);
+  BatchLoader alone(source, config);
+  const engine::Batch& batch = alone.next();
+  EXPECT_EQ(batch.valid_tokens, 2);
+  for (std::size_t m = 0; m < 2; ++m) {
+    const auto inputs = batch.inputs[m].span<std::int32_t>();
+    const auto targets = batch.targets[m].span<std::int32_t>();
+    EXPECT_EQ(std::vector(inputs.begin() + 1, inputs.end()),
+              (std::vector{inputs[0] + 1, inputs[0] + 2, inputs[0] + 3, 0}));
+    EXPECT_EQ(std::vector(targets.begin(), targets.end()),
+              (std::vector{inputs[0] + 1, -100, -100, -100, -100}));
+  }
+  config.documents = engine::DocumentRule{.end_token = io::ignore_index, .window = 0};
+  BatchLoader packed(source, config);
+  const engine::Batch& rows = packed.next();
+  EXPECT_EQ(rows.valid_tokens, 2);
+  const auto starts = rows.documents[1].starts_T.span<std::int32_t>();
+  EXPECT_EQ(std::vector(starts.begin(), starts.end()), (std::vector{0, 0, 2, 2, 4}));
+}
+
 TEST(BatchLoader, MicrobatchesAreDealtOutInTurn) {
   const CountingSource source;
   const auto config = config_of(12, 2, 1, 3, 4);

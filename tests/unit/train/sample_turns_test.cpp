@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "io/digest.hpp"
 #include "io/token_writer.hpp"
@@ -168,6 +169,37 @@ TEST_F(Blends, AreTheSameOnAnyDataRanksAndAfterAResume) {
     EXPECT_EQ(steps_of(*source, S, ranks, 5, 8),
               std::vector(alone.begin() + 4, alone.end()))
         << ranks;
+}
+
+TEST_F(Blends, OfFittedDocumentsAreTheSameOnAnyDataRanksAndAfterAResume) {
+  io::SourceConfig config{.kind = io::SourceKind::blend,
+                          .paths = {},
+                          .sequence = S,
+                          .vocabulary = 4000,
+                          .packing = io::Packing::best_fit};
+  for (const auto& [name, weight, first] :
+       {std::tuple("d.h5", 2, 0), std::tuple("e.h5", 1, 2000)}) {
+    const auto writer =
+        io::make_token_writer(io::TokenFormat::hdf5, path(name), {"", 4000, 0}, 600);
+    std::vector<std::uint16_t> ids;
+    std::vector<std::int64_t> documents{0};
+    for (int i = 0; i < 600; ++i) ids.push_back(static_cast<std::uint16_t>(first + i));
+    for (int i = 0; documents.back() < 600; ++i)
+      documents.push_back(std::min<std::int64_t>(documents.back() + 2 + i % S, 600));
+    writer->add(TensorView(ids.data(), DType::u16, {600}));
+    writer->close(documents);
+    config.blend.push_back(
+        {static_cast<double>(weight), io::SourceKind::tokens, path(name)});
+  }
+  const auto source = io::open_source(config);
+  const auto again = io::open_source(config);
+  const auto alone = steps_of(*source, S, 1, 1, 24);
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    EXPECT_EQ(steps_of(*again, S, ranks, 1, 24), alone) << ranks;
+    EXPECT_EQ(steps_of(*again, S, ranks, 9, 24),
+              std::vector(alone.begin() + 8, alone.end()))
+        << ranks;
+  }
 }
 
 }  // namespace

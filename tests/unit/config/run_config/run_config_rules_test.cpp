@@ -430,6 +430,16 @@ TEST(RunConfigRules, DataSources) {
                       {"whose paths stand in data.blend"}});
 }
 
+// Keys of conversations.
+TEST(RunConfigRules, ChatNeedsATokenizerAndItsKeysNeedChat) {
+  expect_one_problem({{"data.source=chat", "model.vocabulary=300"},
+                      2,
+                      {"data.source = \"chat\"", "data.tokenizer = \"tokenizer.json\""}});
+  for (const char* key : {"data.loss_on=all", "data.chat_template=a.jinja",
+                          "data.template_date=\"2026-01-31\""})
+    expect_one_problem({{key}, 2, {"write data.source = \"chat\""}});
+}
+
 TEST(RunConfigRules, Packing) {
   const std::string packed = "data.packing=concatenate";
   expect_one_problem(
