@@ -35,6 +35,7 @@ void Rules::judge() {
   batch_rules();
   size_rules();
   data_rules();
+  sample_rules();
   precision_rules();
   optimizer_rules();
   group_rules();

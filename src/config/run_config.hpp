@@ -108,6 +108,10 @@ struct MetricsSettings {
   bool tensorboard = false;
   std::int64_t validate_every = 0;
   std::int64_t validate_sequences = 0;  // 0: the whole validation source
+  std::int64_t sample_every = 0;        // steps; 0: no text is written
+  std::vector<std::string> sample_prompts{};
+  std::int64_t sample_tokens = 0;  // most of one text
+  double sample_temperature = 0;   // 0: greedy
 };
 
 // What a deck's [health] section says about steps.

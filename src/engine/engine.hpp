@@ -66,6 +66,9 @@ class Engine {
     return model_.sequence_positions();
   }
 
+  // The first entry of the vocabulary in the logits of evaluate() on this rank.
+  std::int64_t vocabulary_begin() const;
+
   const ActivationDemand& demand() const { return executor_->demand(); }
   std::size_t activation_bytes() const { return executor_->activation_bytes(); }
   std::size_t communication_bytes() const { return executor_->communication_bytes(); }

@@ -19,6 +19,7 @@
 #include "io/metrics.hpp"
 #include "train/pipeline_times.hpp"
 #include "train/progress.hpp"
+#include "train/text_samples.hpp"
 
 namespace trireme::train {
 
@@ -64,6 +65,7 @@ class Recorder : public engine::StepObserver {
   // The metrics of a step, and its line in the log when one is due.
   void record(const engine::StepResult& result);
   void record_validation(double loss);
+  void record_samples(const std::vector<TextSamples::Sample>& samples);
   // At the end of the run: means over its steps, in the log. Collective over the mesh.
   void report();
 

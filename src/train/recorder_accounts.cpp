@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/device_memory.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "train/recorder.hpp"
 
 namespace trireme::train {
@@ -92,6 +94,21 @@ double Recorder::tokens_of_rank() const {
 }
 
 // Of this step, on rank 0.
+void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
+  std::vector<io::Record> records;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto& [prompt, text] = samples[i];
+    log::info("step {}  text {}  {} | {}", progress_.step, i + 1, one_line(prompt),
+              one_line(text));
+    records.push_back(io::Record().set("prompt", valid_utf8(prompt)).set("text", text));
+    if (events_)
+      events_->write_text(progress_.step, format("samples/{}", i + 1),
+                          "**" + one_line(prompt) + "** " + text);
+  }
+  if (metrics_)
+    metrics_->write(io::Record().set("step", progress_.step).set("samples", records));
+}
+
 io::Record Recorder::accounts() const {
   const optim::ParameterStore& store = engine_.store();
   io::Record record;
