@@ -191,6 +191,15 @@ struct BatchKeys : Section {
                 within(1, 1e9),
                 "Sequences of one forward and backward pass of one data rank.",
                 sets<&RunConfig::batch, &BatchSettings::micro>};
+  Strings ramp{
+      *this, "ramp", "[]",
+      "Smaller numbers of sequences per step at the beginning, each until so many tokens "
+      "are trained on: [\"64 until 2B\", \"128 until 10B\"]; then batch.global."};
+  Strings sequence_ramp{
+      *this, "sequence_ramp", "[]",
+      "Shorter texts at the beginning: [\"512 until 2B\"] cuts sequences after 512 "
+      "tokens "
+      "each, where attention and positions begin anew; a step has as many tokens."};
 };
 
 namespace key {

@@ -33,6 +33,7 @@ void Rules::judge() {
   sharding_rules();
   recompute_rules();
   batch_rules();
+  ramp_rules();
   size_rules();
   data_rules();
   sample_rules();

@@ -30,6 +30,8 @@ class DataRules : public RuleCheck {
 
  protected:
   void sample_rules();
+  void ramp_rules();
+  void ramp_part_rules(const io::DeckKey& key, const std::vector<std::string>& parts);
 };
 
 class Rules : public DataRules {

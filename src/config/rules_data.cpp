@@ -23,4 +23,57 @@ void DataRules::sample_rules() {
        "metrics.sample_every = 0");
 }
 
+void DataRules::ramp_rules() {
+  ramp_part_rules(key::batch.ramp, deck_[key::batch.ramp]);
+  ramp_part_rules(key::batch.sequence_ramp, deck_[key::batch.sequence_ramp]);
+  const BatchSettings& batch = config_.batch;
+  const std::int64_t data = config_.parallel.mesh.data;
+  for (const RampPart& part : batch.ramp) {
+    rule({key::batch.ramp, key::batch.global}, part.value <= batch.global,
+         key::batch.ramp, format(" has {} sequences, more than ", part.value),
+         key::batch.global, ", for which memory is planned: write the largest there");
+    ranks_rule(
+        {key::batch.ramp, key::batch.micro},
+        [&] { return data == 0 || part.value % (batch.micro * data) == 0; },
+        [&] {
+          return show(key::batch.ramp) + format(" has {} sequences, which ", part.value) +
+                 show(key::batch.micro) +
+                 format(" x {} data ranks does not divide: write a multiple of {}", data,
+                        batch.micro * data);
+        });
+  }
+  for (const RampPart& part : batch.sequence_ramp)
+    rule(
+        {key::batch.sequence_ramp, key::model.sequence},
+        [&] { return config_.model.sequence % part.value == 0; },
+        key::batch.sequence_ramp,
+        format(" cuts after {} tokens, which does not divide ", part.value),
+        key::model.sequence, ": write a divisor of it");
+  rule({key::run.cuda_graphs, key::batch.ramp},
+       !config_.run.cuda_graphs || batch.ramp.empty(), key::run.cuda_graphs,
+       " records one number of microbatches, but ", key::batch.ramp,
+       " has several: write run.cuda_graphs = false");
+  rule({key::attention.library, key::batch.sequence_ramp},
+       batch.sequence_ramp.empty() || config_.run.attention != AttentionChoice::cudnn,
+       key::attention.library, " has no documents here, but ", key::batch.sequence_ramp,
+       ": write attention.library = \"auto\"");
+}
+
+void DataRules::ramp_part_rules(const io::DeckKey& key,
+                                const std::vector<std::string>& parts) {
+  std::string wrong;
+  std::int64_t before = 0;
+  for (const std::string& text : parts) {
+    try {
+      const RampPart part = parse_ramp_part(text);
+      if (part.until_tokens <= before && wrong.empty())
+        wrong = "\"" + text + "\" ends before the part before it: write ascending tokens";
+      before = part.until_tokens;
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+  }
+  rule({key}, wrong.empty(), full_name(key), ": ", wrong);
+}
+
 }  // namespace trireme::config

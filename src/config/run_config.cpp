@@ -106,6 +106,29 @@ void read_optimizer(const io::Deck& deck, optim::OptimizerConfig& optimizer) {
   }
 }
 
+std::vector<RampPart> read_ramp(const io::Deck& deck, const Strings& key) {
+  std::vector<RampPart> parts;
+  for (const std::string& part : deck[key]) {
+    try {
+      parts.push_back(parse_ramp_part(part));
+    } catch (const Error&) {  // a rule says what is wrong with it
+      return {};
+    }
+  }
+  return parts;
+}
+
+// What schedules of the learning rate count: steps, or tokens by the batch's stages.
+void count_for_schedules(const io::Deck& deck, RunConfig& config) {
+  optim::OptimizerConfig& optimizer = config.optimizer;
+  const bool sound = config.batch.global > 0 && config.model.sequence > 0;
+  if (deck[key::schedule.unit] == ScheduleUnit::steps || !sound) return;
+  for (const BatchStage& stage : config.stages())
+    optimizer.schedule.tokens.push_back(
+        {stage.first_step, stage.tokens_before, stage.global * config.model.sequence});
+  optimizer.steps = optimizer.schedule.count(optimizer.steps);
+}
+
 }  // namespace
 
 RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
@@ -122,6 +145,9 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
                    config.parallel);
   read_recompute(deck, config.recompute.what);
   read_optimizer(deck, config.optimizer);
+  config.batch.ramp = read_ramp(deck, key::batch.ramp);
+  config.batch.sequence_ramp = read_ramp(deck, key::batch.sequence_ramp);
+  count_for_schedules(deck, config);
   config.health.steps.clip = config.optimizer.clip;
   return config;
 }

@@ -98,7 +98,7 @@ void Engine::measure() {
   batch.inputs.assign(static_cast<std::size_t>(config_.microbatches()), ids_T);
   batch.targets = batch.inputs;
   nn::Documents documents;
-  if (config_.data.packing != io::Packing::none) documents = {ids_T, ids_T, ids_T};
+  if (config_.has_documents()) documents = {ids_T, ids_T, ids_T};
   if (!documents.empty()) batch.documents.assign(batch.inputs.size(), documents);
   StepObserver nobody;
   const kernels::WorkingMemoryCount count;

@@ -87,7 +87,7 @@ class Engine {
  private:
   void build_store();
   void measure();
-  void begin_step(std::int64_t step);
+  void begin_step(const Batch& batch);
   void finish_gradients();
   bool overflows(const StepResult& result);
   std::int64_t update_number(std::int64_t step) const;

@@ -75,6 +75,7 @@ class Recorder : public engine::StepObserver {
   void start(double& sum, const char* name);
   void stop();
   io::Record accounts() const;
+  double tokens_of_step() const;
   double tokens_of_rank() const;
   void print(const engine::StepResult& result) const;
 
@@ -95,6 +96,7 @@ class Recorder : public engine::StepObserver {
   std::int64_t live_microbatches_ = 0;
   double memory_peak_ = 0;  // bytes, of the rank that held most
   StepTimes times_;         // of this step
+  std::int64_t step_ = 1;   // that is under way, or was recorded
   Clock::time_point step_start_, part_start_;
   double* part_ = nullptr;  // of times_: what runs now is added to it
   std::optional<TraceRange> step_range_, part_range_;

@@ -88,12 +88,8 @@ io::Record fp8_record(const Recipe& recipe, std::span<const RoundingLosses> loss
 }  // namespace
 
 // Tokens of a step, shared out evenly over the ranks.
-double Recorder::tokens_of_rank() const {
-  return static_cast<double>(config_.batch.global * config_.model.sequence) /
-         world_.size();
-}
+double Recorder::tokens_of_rank() const { return tokens_of_step() / world_.size(); }
 
-// Of this step, on rank 0.
 void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
   std::vector<io::Record> records;
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -109,6 +105,7 @@ void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
     metrics_->write(io::Record().set("step", progress_.step).set("samples", records));
 }
 
+// Of this step, on rank 0.
 io::Record Recorder::accounts() const {
   const optim::ParameterStore& store = engine_.store();
   io::Record record;

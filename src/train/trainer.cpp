@@ -51,7 +51,9 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
                                     .positions = engine_->positions(),
                                     .first_step = progress_.step + 1,
                                     .documents = engine::document_rule(
-                                        config_.data, *source_, config_.model.window)});
+                                        config_.data, *source_, config_.model.window,
+                                        !config_.batch.sequence_ramp.empty()),
+                                    .stages = config_.stages()});
   announce();
 }
 
