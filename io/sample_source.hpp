@@ -94,6 +94,13 @@ struct BlendPart {
 // Throws Error(bad_content) that says what is wrong and how to write it.
 BlendPart parse_blend_part(std::string_view text);
 
+// Of fill-in-the-middle; see text/infilling.hpp.
+struct InfillingConfig {
+  double rate = 0;                  // share of documents; 0: none
+  double spm = 0.5;                 // of these, the share with the suffix first
+  std::vector<std::string> tokens;  // of the prefix, the suffix and the middle
+};
+
 struct SourceConfig {
   SourceKind kind = SourceKind::bytes;
   std::vector<std::string> paths;  // files or globs, expanded in sorted order
@@ -109,6 +116,7 @@ struct SourceConfig {
   std::string tokenizer_digest = {};
   Packing packing = Packing::none;
   std::int64_t end_token = -1;  // of documents, for packing; -1: what the data say
+  InfillingConfig infilling = {};
 };
 
 // A missing token. As a target it is not counted in the loss.

@@ -146,6 +146,23 @@ struct DataKeys : Section {
                     within(-1, 0x1p31 - 1),
                     "The token that ends documents, for data.packing; -1: what token "
                     "files, the tokenizer or bytes say."};
+  Real fim_rate{*this,
+                "fim_rate",
+                "",
+                "0.0",
+                within(0, 1),
+                "Share of documents that are trained on with their middle last "
+                "(fill-in-the-middle); "
+                "validation has none."};
+  Real fim_spm{*this,
+               "fim_spm",
+               "",
+               "0.5",
+               within(0, 1),
+               "Of these documents, the share that has the suffix before the prefix."};
+  Strings fim_tokens{
+      *this, "fim_tokens", "[\"<|fim_prefix|>\", \"<|fim_suffix|>\", \"<|fim_middle|>\"]",
+      "Tokens of data.tokenizer before the prefix, the suffix and the middle."};
   String tokenizer{
       *this, "tokenizer", "\"\"", "",
       "Tokenizer of text: a tokenizer.json, a SentencePiece .model, a .tiktoken file or "

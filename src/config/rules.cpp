@@ -37,6 +37,7 @@ void Rules::judge() {
   size_rules();
   data_rules();
   sample_rules();
+  infilling_rules();
   precision_rules();
   optimizer_rules();
   group_rules();

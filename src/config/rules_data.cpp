@@ -23,6 +23,21 @@ void DataRules::sample_rules() {
        "metrics.sample_every = 0");
 }
 
+void DataRules::infilling_rules() {
+  const io::InfillingConfig& infilling = config_.data.infilling;
+  for (const io::DeckKey& setting :
+       {KeyRef(key::data.fim_spm), KeyRef(key::data.fim_tokens)})
+    meaningless(setting, key::data.fim_rate, infilling.rate == 0,
+                ": remove it, or write data.fim_rate = 0.5");
+  rule({key::data.fim_tokens, key::data.fim_rate},
+       infilling.rate == 0 || infilling.tokens.size() == 3, key::data.fim_tokens,
+       " must name three tokens: before the prefix, the suffix and the middle");
+  rule({key::data.fim_rate, key::data.source, key::data.tokenizer},
+       infilling.rate == 0 || !config_.data.tokenizer.empty(), key::data.fim_rate,
+       " cuts text, but ", key::data.tokenizer,
+       ": write data.tokenizer = \"tokenizer.json\", or data.fim_rate = 0.0");
+}
+
 void DataRules::ramp_rules() {
   ramp_part_rules(key::batch.ramp, deck_[key::batch.ramp]);
   ramp_part_rules(key::batch.sequence_ramp, deck_[key::batch.sequence_ramp]);

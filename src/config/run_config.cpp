@@ -50,6 +50,9 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
   source.tokenizer = deck[key::data.tokenizer];
   source.packing = deck[key::data.packing];
   source.end_token = deck[key::data.end_token];
+  if (&paths == &key::data.paths)
+    source.infilling = {deck[key::data.fim_rate], deck[key::data.fim_spm],
+                        deck[key::data.fim_tokens]};
   if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
   return source;

@@ -65,6 +65,14 @@ for mesh in parallel.pipeline=2 parallel.context=2 parallel.tensor=1; do
   check "the same losses with $mesh on two ranks" \
     close_values "$work/losses" "$work/others" 1e-9
 done
+experts='model.architecture=mixtral model.moe.experts=4 model.moe.top_k=2 model.moe.aux_loss=1'
+constant='optimizer.schedule.name=constant optimizer.schedule.warmup=0 optimizer.learning_rate=0.01'
+learn few 1 $experts $constant batch.global=2 run.steps=2 batch.micro=1
+learn more 1 $experts $constant 'batch.ramp=["2 until 100"]' run.steps=3 batch.micro=1
+field "$work/few/metrics.jsonl" loss >"$work/losses"
+field "$work/more/metrics.jsonl" loss | head -2 >"$work/others"
+check "steps of a ramp are those of a smaller batch, with experts" \
+  cmp "$work/losses" "$work/others"
 learn indivisible 4 'batch.ramp=["2 until 100"]'
 check "a ramp that data ranks do not share" expect 78 "does not divide: write a multiple of 4"
 
