@@ -124,7 +124,12 @@ std::vector<RampPart> read_ramp(const io::Deck& deck, const Strings& key) {
 // What schedules of the learning rate count: steps, or tokens by the batch's stages.
 void count_for_schedules(const io::Deck& deck, RunConfig& config) {
   optim::OptimizerConfig& optimizer = config.optimizer;
-  const bool sound = config.batch.global > 0 && config.model.sequence > 0;
+  // What is no sound number, or too large to count, other rules refuse.
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double tokens =
+      real(config.run.steps) * real(config.batch.global) * real(config.model.sequence);
+  const bool sound =
+      config.batch.global > 0 && config.model.sequence > 0 && tokens < 0x1p62;
   if (deck[key::schedule.unit] == ScheduleUnit::steps || !sound) return;
   for (const BatchStage& stage : config.stages())
     optimizer.schedule.tokens.push_back(
