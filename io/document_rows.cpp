@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
@@ -53,7 +54,7 @@ DocumentRows::DocumentRows(std::span<const std::int64_t> ends, std::int64_t row_
             [&](const DocumentPiece& a, const DocumentPiece& b) {
               return a.tokens != b.tokens ? a.tokens > b.tokens : drawn(a) < drawn(b);
             });
-  fit(pieces);
+  fit(pieces, seed);
 }
 
 // The documents as they are to be fitted: none longer than a row.
@@ -72,7 +73,7 @@ std::vector<DocumentPiece> DocumentRows::take_pieces(std::span<const std::int64_
   return pieces;
 }
 
-void DocumentRows::fit(const std::vector<DocumentPiece>& pieces) {
+void DocumentRows::fit(const std::vector<DocumentPiece>& pieces, std::uint64_t seed) {
   // 1. which row each piece goes to: of rows with the same room, the one that got it last
   Rooms rooms(row_tokens_);
   std::vector<std::int64_t> row_of, below;  // below: rows with a room are a linked list
@@ -94,7 +95,19 @@ void DocumentRows::fit(const std::vector<DocumentPiece>& pieces) {
     top[static_cast<std::size_t>(room)] = row;
     rooms.add(room, 1);
   }
-  // 2. the pieces by rows, in each as they came
+  // 2. rows in an order of the seed: some of them are not the longest documents
+  const Random draw(seed, hash_name("rows of documents"));
+  std::vector<std::int64_t> order(below.size()), number(below.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto drawn = [&](std::int64_t row) {
+    return std::pair(draw.bits(static_cast<std::uint64_t>(row)), row);
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return drawn(a) < drawn(b); });
+  for (std::size_t r = 0; r < order.size(); ++r)
+    number[static_cast<std::size_t>(order[r])] = static_cast<std::int64_t>(r);
+  for (std::int64_t& row : row_of) row = number[static_cast<std::size_t>(row)];
+  // 3. the pieces by rows, in each as they came
   begins_.assign(below.size() + 1, 0);
   for (const std::int64_t row : row_of) ++begins_[static_cast<std::size_t>(row) + 1];
   for (std::size_t r = 1; r < begins_.size(); ++r) begins_[r] += begins_[r - 1];

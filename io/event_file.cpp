@@ -141,6 +141,22 @@ std::string scalars_event(double wall_time, std::int64_t step,
   return event_at(wall_time, step) + bytes_field(5, summary);
 }
 
+// summary.proto: Value {1 tag, 8 tensor, 9 metadata}, SummaryMetadata {1 plugin_data
+// {1 plugin_name}, 4 data_class}; TensorProto {1 dtype, 2 tensor_shape {2 dim {1 size}},
+// 8 string_val}, with DT_STRING = 7, DATA_CLASS_TENSOR = 2.
+std::string text_event(double wall_time, std::int64_t step, const std::string& tag,
+                       const std::string& text) {
+  const auto number = [](unsigned name, std::uint64_t value) {
+    return field(name, Wire::varint, varint(value));
+  };
+  const std::string tensor =
+      number(1, 7) + bytes_field(2, bytes_field(2, number(1, 1))) + bytes_field(8, text);
+  const std::string metadata = bytes_field(1, bytes_field(1, "text")) + number(4, 2);
+  const std::string value =
+      bytes_field(1, tag) + bytes_field(8, tensor) + bytes_field(9, metadata);
+  return event_at(wall_time, step) + bytes_field(5, bytes_field(1, value));
+}
+
 // event.proto: SessionLog {1 status}, START = 1.
 std::string session_start_event(double wall_time, std::int64_t step) {
   return event_at(wall_time, step) + bytes_field(7, field(1, Wire::varint, varint(1)));
@@ -179,6 +195,11 @@ void EventFile::write(const Record& record) {
       scalars.emplace_back(tag_of(key), value);
   }
   append(scalars_event(now(), step, scalars));
+}
+
+void EventFile::write_text(std::int64_t step, const std::string& tag,
+                           const std::string& text) {
+  append(text_event(now(), step, tag, text));
 }
 
 void EventFile::append(const std::string& event) {

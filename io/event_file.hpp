@@ -25,6 +25,9 @@ using Scalar = std::pair<std::string, double>;
 std::string version_event(double wall_time);
 std::string scalars_event(double wall_time, std::int64_t step,
                           std::span<const Scalar> scalars);
+// Text for TensorBoard's page of texts, which shows it as Markdown.
+std::string text_event(double wall_time, std::int64_t step, const std::string& tag,
+                       const std::string& text);
 // Says that a session starts: TensorBoard drops what earlier files hold from `step` on.
 std::string session_start_event(double wall_time, std::int64_t step);
 
@@ -42,6 +45,8 @@ class EventFile {
 
   // The numbers of a record, as points of its "step". Throws Error(io).
   void write(const Record& record);
+  // A text of a step. Throws Error(io).
+  void write_text(std::int64_t step, const std::string& tag, const std::string& text);
   const std::string& path() const { return path_; }
 
  private:

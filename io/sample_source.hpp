@@ -103,6 +103,13 @@ struct BlendPart {
 // Throws Error(bad_content) that says what is wrong and how to write it.
 BlendPart parse_blend_part(std::string_view text);
 
+// Of fill-in-the-middle; see text/infilling.hpp.
+struct InfillingConfig {
+  double rate = 0;                  // share of documents; 0: none
+  double spm = 0.5;                 // of these, the share with the suffix first
+  std::vector<std::string> tokens;  // of the prefix, the suffix and the middle
+};
+
 struct SourceConfig {
   SourceKind kind = SourceKind::bytes;
   std::vector<std::string> paths;  // files or globs, expanded in sorted order
@@ -122,6 +129,7 @@ struct SourceConfig {
   // date that templates are told.
   LossOn loss_on = LossOn::automatic;
   std::string chat_template = {}, template_date = {};
+  InfillingConfig infilling = {};
 };
 
 // A missing token. As a target it is not counted in the loss.

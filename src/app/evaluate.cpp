@@ -32,6 +32,8 @@ std::unique_ptr<io::SampleSource> open_data(const config::RunConfig& config,
   if (source.kind == io::SourceKind::synthetic) source.kind = io::SourceKind::tokens;
   source.paths = {path};
   source.named_by.clear();
+  source.packing = io::Packing::none;
+  source.infilling = {};
   return text::open_source(source);
 }
 

@@ -27,6 +27,8 @@ constexpr std::string_view overview_text =
                                             Hugging Face folder what it is, as a deck
            DATA [--tokenizer F]             of a token file: documents, the first sample
            [--sequence N]
+           DECK [section.key=value ...]     what a run trains on: shares, a row of a step
+           [--step N] [--row N] [--ranks N] [--tokenizer F]
   convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
            [--dtype T] [--shard-bytes N]
   tokenize FILES... --tokenizer F -o OUT.h5 text or JSON lines to a token file

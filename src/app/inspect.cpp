@@ -6,6 +6,7 @@
 
 #include "app/app.hpp"
 #include "app/inspect_data.hpp"
+#include "app/inspect_deck.hpp"
 #include "base/log.hpp"
 #include "config/start_model.hpp"
 #include "convert/model_folder.hpp"
@@ -122,13 +123,27 @@ void describe_folder(const std::string& path) {
 int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    constexpr Option options[] = {
-        {"--verify", false}, {"--tokenizer", true}, {"--sequence", true}};
-    arguments.parse(
+    constexpr Option options[] = {{"--verify", false},  {"--tokenizer", true},
+                                  {"--sequence", true}, {"--step", true},
+                                  {"--row", true},      {"--ranks", true}};
+    constexpr const char* usage =
         "trireme inspect CHECKPOINT|FOLDER [--verify], or DATA [--tokenizer F] "
-        "[--sequence N]",
-        options, 1, 1);
+        "[--sequence N], or DECK [section.key=value ...] [--tokenizer F] [--step N] "
+        "[--row N] [--ranks N]";
+    arguments.parse(usage, options, 1, 10000);
+    const bool deck = is_deck(arguments.words().front());
+    require(deck || arguments.words().size() == 1, Status::command_line,
+            "only a deck takes more words\nusage: {}", usage);
+    for (const char* option : {"--step", "--row", "--ranks"})
+      require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
+              option);
+    for (const char* option : {"--verify", "--sequence"})
+      require(!deck || !arguments.has(option), Status::command_line,
+              "{} does not go with a deck", option);
+    const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
+    if (deck && world.rank() == 0) inspect_deck(arguments, static_cast<int>(ranks));
   });
+  if (is_deck(arguments.words().front())) return 0;
   const std::string& path = arguments.words().front();
   bool data = false;
   world.agree([&] {

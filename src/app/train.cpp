@@ -44,6 +44,7 @@ int check(comm::World& world, const LoadedDeck& deck) {
   world.agree([&] {
     text::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) text::open_source(deck.config.validation);
+    train::TextSamples prompts(deck.config);
     if (!deck.config.start_from.empty())
       convert::open_tensors(deck.config.start_from, world.rank(), world.size());
   });

@@ -86,19 +86,26 @@ struct ScheduleKeys : Section {
       "Course of the learning rate after warm-up; wsd: constant, then a linear "
       "decay.",
       of_schedule<&optim::ScheduleConfig::kind>};
+  Choice<ScheduleUnit> unit{
+      *this,
+      "unit",
+      "\"steps\"",
+      {{"steps", ScheduleUnit::steps}, {"tokens", ScheduleUnit::tokens}},
+      "What warmup and decay count: steps, or tokens of whole sequences, as batch.ramp "
+      "does; updates that fp16 skips count as none."};
   Integer warmup{*this,
                  "warmup",
-                 "steps",
+                 "steps or tokens",
                  "0",
-                 within(0, most_steps),
-                 "Steps of linear warm-up from 0.",
+                 within(0, 9e15),
+                 "Linear warm-up from 0.",
                  of_schedule<&optim::ScheduleConfig::warmup>};
   Integer decay{
       *this,
       "decay",
-      "steps",
+      "steps or tokens",
       "0",
-      within(0, most_steps),
+      within(0, 9e15),
       "Length of the decay; 0 for linear and cosine: to the last step; wsd needs "
       "it; constant has none.",
       of_schedule<&optim::ScheduleConfig::decay>};

@@ -97,6 +97,35 @@ struct MetricsKeys : Section {
       within(0, 1e12),
       "Sequences of one validation; 0: all there are.",
       sets<&RunConfig::metrics, &MetricsSettings::validate_sequences>};
+  Integer sample_every{
+      *this,
+      "sample_every",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Steps between texts that the model writes into the log, metrics.jsonl and "
+      "TensorBoard; 0: none.",
+      sets<&RunConfig::metrics, &MetricsSettings::sample_every>};
+  Strings sample_prompts{*this, "sample_prompts", "[]",
+                         "Beginnings of these texts, with metrics.sample_every.",
+                         sets<&RunConfig::metrics, &MetricsSettings::sample_prompts>};
+  Integer sample_tokens{
+      *this,
+      "sample_tokens",
+      "tokens",
+      "48",
+      within(1, 1e6),
+      "Most tokens of such a text; each costs the forward of a microbatch.",
+      sets<&RunConfig::metrics, &MetricsSettings::sample_tokens>};
+  Real sample_temperature{
+      *this,
+      "sample_temperature",
+      "",
+      "0.0",
+      within(0, 1e6),
+      "0: the likeliest token each time; above: drawn from softmax(logits / "
+      "temperature) by run.seed and the step.",
+      sets<&RunConfig::metrics, &MetricsSettings::sample_temperature>};
 };
 
 struct HealthKeys : Section {

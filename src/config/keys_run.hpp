@@ -150,6 +150,23 @@ struct DataKeys : Section {
                     within(-1, 0x1p31 - 1),
                     "The token that ends documents, for data.packing; -1: what token "
                     "files, the tokenizer or bytes say."};
+  Real fim_rate{*this,
+                "fim_rate",
+                "",
+                "0.0",
+                within(0, 1),
+                "Share of documents that are trained on with their middle last "
+                "(fill-in-the-middle); "
+                "validation has none."};
+  Real fim_spm{*this,
+               "fim_spm",
+               "",
+               "0.5",
+               within(0, 1),
+               "Of these documents, the share that has the suffix before the prefix."};
+  Strings fim_tokens{
+      *this, "fim_tokens", "[\"<|fim_prefix|>\", \"<|fim_suffix|>\", \"<|fim_middle|>\"]",
+      "Tokens of data.tokenizer before the prefix, the suffix and the middle."};
   String tokenizer{
       *this, "tokenizer", "\"\"", "",
       "Tokenizer of text: a tokenizer.json, a SentencePiece .model, a .tiktoken file or "
@@ -212,6 +229,15 @@ struct BatchKeys : Section {
                 within(1, 1e9),
                 "Sequences of one forward and backward pass of one data rank.",
                 sets<&RunConfig::batch, &BatchSettings::micro>};
+  Strings ramp{
+      *this, "ramp", "[]",
+      "Smaller numbers of sequences per step at the beginning, each until so many tokens "
+      "are trained on: [\"64 until 2B\", \"128 until 10B\"]; then batch.global."};
+  Strings sequence_ramp{
+      *this, "sequence_ramp", "[]",
+      "Shorter texts at the beginning: [\"512 until 2B\"] cuts sequences after 512 "
+      "tokens "
+      "each, where attention and positions begin anew; a step has as many tokens."};
 };
 
 namespace key {

@@ -33,8 +33,11 @@ void Rules::judge() {
   sharding_rules();
   recompute_rules();
   batch_rules();
+  ramp_rules();
   size_rules();
   data_rules();
+  sample_rules();
+  infilling_rules();
   precision_rules();
   optimizer_rules();
   group_rules();

@@ -23,9 +23,21 @@ BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks
 // write instead.
 std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck);
 
-class Rules : public RuleCheck {
+// Rules of what is made of data, and of what is shown.
+class DataRules : public RuleCheck {
  public:
   using RuleCheck::RuleCheck;
+
+ protected:
+  void sample_rules();
+  void infilling_rules();
+  void ramp_rules();
+  void ramp_part_rules(const io::DeckKey& key, const std::vector<std::string>& parts);
+};
+
+class Rules : public DataRules {
+ public:
+  using DataRules::DataRules;
 
   // Judges every rule, in the order in which a message names them.
   BrokenRules check();

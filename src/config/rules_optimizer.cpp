@@ -63,22 +63,32 @@ void Rules::optimizer_rules() {
   rule({key::schedule.decay, key::schedule.name},
        schedule.kind != optim::DecayStyle::wsd || schedule.decay > 0, key::schedule.decay,
        " leaves ", key::schedule.name, " without its decay", [&] {
-         return advise({{key::schedule.decay,
-                         numbers(std::max<std::int64_t>(1, config_.run.steps / 5), 1)},
-                        {key::schedule.name, {"\"constant\""}}});
+         return advise(
+             {{key::schedule.decay,
+               numbers(std::max<std::int64_t>(1, config_.optimizer.steps / 5), 1)},
+              {key::schedule.name, {"\"constant\""}}});
        });
   meaningless(key::schedule.decay, key::schedule.name,
               schedule.kind == optim::DecayStyle::constant,
               std::vector{Advice(key::schedule.decay, {"0"}),
                           Advice(key::schedule.name, {"\"wsd\""})});
-  rule({key::schedule.warmup, key::schedule.decay, key::run.steps},
-       schedule.warmup + schedule.decay <= config_.run.steps, key::schedule.warmup,
-       " and ", key::schedule.decay, " together exceed ", key::run.steps, [&] {
-         return advise(
-             {{key::run.steps, {std::to_string(schedule.warmup + schedule.decay)}},
-              {key::schedule.warmup,
-               {std::to_string(config_.run.steps - schedule.decay)}}});
-       });
+  const std::int64_t all = config_.optimizer.steps,
+                     used = schedule.warmup + schedule.decay;
+  const bool by_steps = schedule.tokens.empty();
+  rule(
+      {key::schedule.warmup, key::schedule.decay, key::run.steps}, used <= all,
+      key::schedule.warmup, " and ", key::schedule.decay, " together exceed ",
+      [&] {
+        return show(key::run.steps) +
+               (by_steps ? std::string() : format(", which have {} tokens", all));
+      },
+      [&] {
+        std::vector<Advice> mends = {
+            {key::schedule.warmup, {std::to_string(all - schedule.decay)}}};
+        if (by_steps)
+          mends.insert(mends.begin(), {key::run.steps, {std::to_string(used)}});
+        return advise(mends);
+      });
 }
 
 // Each group is well-formed, fits some tensor of the model, and not part of what is

@@ -73,7 +73,8 @@ void Rules::data_rules() {
   const bool packed = config_.data.packing != io::Packing::none;
   meaningless(key::data.packing, key::data.source, synthetic,
               ", which has no documents: remove it");
-  meaningless(key::data.end_token, key::data.packing, !packed, ": remove it");
+  meaningless(key::data.end_token, key::data.packing,
+              !packed && config_.data.infilling.rate == 0, ": remove it");
   rule({key::data.end_token, key::model.vocabulary},
        config_.data.end_token < config_.model.vocabulary, key::data.end_token,
        " lies outside ", key::model.vocabulary, ": write a token of the vocabulary");

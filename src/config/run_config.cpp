@@ -53,6 +53,9 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
   source.loss_on = deck[key::data.loss_on];
   source.chat_template = deck[key::data.chat_template];
   source.template_date = deck[key::data.template_date];
+  if (&paths == &key::data.paths)
+    source.infilling = {deck[key::data.fim_rate], deck[key::data.fim_spm],
+                        deck[key::data.fim_tokens]};
   if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
   return source;
@@ -109,6 +112,34 @@ void read_optimizer(const io::Deck& deck, optim::OptimizerConfig& optimizer) {
   }
 }
 
+std::vector<RampPart> read_ramp(const io::Deck& deck, const Strings& key) {
+  std::vector<RampPart> parts;
+  for (const std::string& part : deck[key]) {
+    try {
+      parts.push_back(parse_ramp_part(part));
+    } catch (const Error&) {  // a rule says what is wrong with it
+      return {};
+    }
+  }
+  return parts;
+}
+
+// What schedules of the learning rate count: steps, or tokens by the batch's stages.
+void count_for_schedules(const io::Deck& deck, RunConfig& config) {
+  optim::OptimizerConfig& optimizer = config.optimizer;
+  // What is no sound number, or too large to count, other rules refuse.
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double tokens =
+      real(config.run.steps) * real(config.batch.global) * real(config.model.sequence);
+  const bool sound =
+      config.batch.global > 0 && config.model.sequence > 0 && tokens < 0x1p62;
+  if (deck[key::schedule.unit] == ScheduleUnit::steps || !sound) return;
+  for (const BatchStage& stage : config.stages())
+    optimizer.schedule.tokens.push_back(
+        {stage.first_step, stage.tokens_before, stage.global * config.model.sequence});
+  optimizer.steps = optimizer.schedule.count(optimizer.steps);
+}
+
 }  // namespace
 
 RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
@@ -125,6 +156,9 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
                    config.parallel);
   read_recompute(deck, config.recompute.what);
   read_optimizer(deck, config.optimizer);
+  config.batch.ramp = read_ramp(deck, key::batch.ramp);
+  config.batch.sequence_ramp = read_ramp(deck, key::batch.sequence_ramp);
+  count_for_schedules(deck, config);
   config.health.steps.clip = config.optimizer.clip;
   return config;
 }

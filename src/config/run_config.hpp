@@ -11,6 +11,7 @@
 #include "base/recipe.hpp"
 #include "comm/mesh.hpp"
 #include "comm/transport.hpp"
+#include "config/batch_ramp.hpp"
 #include "config/start_model.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
@@ -48,7 +49,11 @@ struct RunSettings {
 struct BatchSettings {
   std::int64_t global = 0;  // sequences per step
   std::int64_t micro = 0;   // sequences per forward
+  // What comes before these sequences of model.sequence tokens; mostly nothing.
+  std::vector<RampPart> ramp{}, sequence_ramp{};
 };
+
+enum class ScheduleUnit : std::uint8_t { steps, tokens };
 
 struct ParallelSettings {
   comm::MeshShape mesh;  // data = what remains of the world
@@ -108,6 +113,10 @@ struct MetricsSettings {
   bool tensorboard = false;
   std::int64_t validate_every = 0;
   std::int64_t validate_sequences = 0;  // 0: the whole validation source
+  std::int64_t sample_every = 0;        // steps; 0: no text is written
+  std::vector<std::string> sample_prompts{};
+  std::int64_t sample_tokens = 0;  // most of one text
+  double sample_temperature = 0;   // 0: greedy
 };
 
 // What a deck's [health] section says about steps.
@@ -158,6 +167,19 @@ struct RunConfig {
   // Microbatches of one data rank in one step.
   std::int64_t microbatches() const {
     return batch.global / (batch.micro * parallel.mesh.data);
+  }
+  // The same in each stage of the batch's ramp.
+  std::int64_t microbatches(const BatchStage& stage) const {
+    return stage.global / (batch.micro * parallel.mesh.data);
+  }
+  // Stages of steps that are alike; one without ramps.
+  std::vector<BatchStage> stages() const {
+    return batch_stages(batch.global, model.sequence, batch.ramp, batch.sequence_ramp);
+  }
+  BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
+  // Whether sequences are cut into documents of their own, by tokens or by their places.
+  bool has_documents() const {
+    return data.packing != io::Packing::none || !batch.sequence_ramp.empty();
   }
 };
 

@@ -10,10 +10,9 @@ namespace trireme::engine {
 
 std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
                                           const io::SampleSource& source,
-                                          std::int64_t window) {
-  if (config.packing == io::Packing::none) return {};
-  if (config.packing == io::Packing::best_fit)  // samples mark their documents
-    return DocumentRule{io::ignore_index, window};
+                                          std::int64_t window, bool cut) {
+  if (config.packing == io::Packing::none && !cut) return {};
+  if (config.packing != io::Packing::concatenate) return DocumentRule{{}, window};
   const auto said = source.end_token();
   require(config.end_token >= 0 || said.has_value(), Status::bad_content,
           "data.packing: the data do not say which token ends a document, or not all the "

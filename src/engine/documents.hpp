@@ -14,16 +14,18 @@ namespace trireme::engine {
 
 // How a run's samples are cut into documents.
 struct DocumentRule {
-  // The last token of each document, where samples do not mark where they begin.
-  std::int32_t end_token = 0;
+  // The last token of each document; nothing where samples mark where documents begin, or
+  // are one text each.
+  std::optional<std::int32_t> end_token = {};
   std::int64_t window = 0;  // of attention; 0: none
 };
 
-// What data.packing asks for; nothing without it. Throws Error(bad_content) where nobody
+// What data.packing asks for; nothing without it, unless sequences are `cut` into
+// documents by their places. Throws Error(bad_content) where nobody
 // says which token ends a document.
 std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
                                           const io::SampleSource& source,
-                                          std::int64_t window);
+                                          std::int64_t window, bool cut = false);
 
 // For each of the S + 1 tokens of a sample where its document begins: at the sample's
 // beginning, or behind an end token.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.hpp"
 
+#include "base/split.hpp"
 #include "engine/planned_device.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/gemm.hpp"
@@ -97,7 +98,7 @@ void Engine::measure() {
   batch.inputs.assign(static_cast<std::size_t>(config_.microbatches()), ids_T);
   batch.targets = batch.inputs;
   nn::Documents documents;
-  if (config_.data.packing != io::Packing::none) documents = {ids_T, ids_T, ids_T};
+  if (config_.has_documents()) documents = {ids_T, ids_T, ids_T};
   if (!documents.empty()) batch.documents.assign(batch.inputs.size(), documents);
   StepObserver nobody;
   const kernels::WorkingMemoryCount count;
@@ -109,6 +110,12 @@ void Engine::measure() {
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                         const nn::Head::EachChunk& each, const nn::Documents& documents) {
   return executor_->evaluate(inputs_T, targets_T, each, documents);
+}
+
+std::int64_t Engine::vocabulary_begin() const {
+  return split_range(config_.model.vocabulary, config_.parallel.mesh.tensor,
+                     mesh_.coordinate(comm::Axis::tensor))
+      .begin;
 }
 
 std::size_t Engine::workspace_bytes() const {

@@ -66,6 +66,9 @@ class Engine {
     return model_.sequence_positions();
   }
 
+  // The first entry of the vocabulary in the logits of evaluate() on this rank.
+  std::int64_t vocabulary_begin() const;
+
   const ActivationDemand& demand() const { return executor_->demand(); }
   std::size_t activation_bytes() const { return executor_->activation_bytes(); }
   std::size_t communication_bytes() const { return executor_->communication_bytes(); }
@@ -84,7 +87,7 @@ class Engine {
  private:
   void build_store();
   void measure();
-  void begin_step(std::int64_t step);
+  void begin_step(const Batch& batch);
   void finish_gradients();
   bool overflows(const StepResult& result);
   std::int64_t update_number(std::int64_t step) const;

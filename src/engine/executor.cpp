@@ -29,13 +29,17 @@ const char* range_name(schedule::ActionKind kind) {
 
 double Executor::train(const Batch& batch, double scale, double loss_scale,
                        nn::Fp8Report* report) {
-  return execute(schedule_,
-                 {.inputs = batch.inputs,
-                  .targets = batch.targets,
-                  .scale = scale,
-                  .loss_scale = loss_scale,
-                  .report = report,
-                  .documents = batch.documents.empty() ? nullptr : &batch.documents});
+  const auto microbatches = static_cast<std::int64_t>(batch.inputs.size());
+  follow(microbatches);
+  return execute(
+      schedule_,
+      {.inputs = batch.inputs,
+       .targets = batch.targets,
+       .scale = scale,
+       .loss_scale = loss_scale,
+       .sequences = microbatches * config_.batch.micro * config_.parallel.mesh.data,
+       .report = report,
+       .documents = batch.documents.empty() ? nullptr : &batch.documents});
 }
 
 double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
@@ -46,6 +50,7 @@ double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_
   return execute(forward_schedule_, {.inputs = inputs,
                                      .targets = targets,
                                      .training = false,
+                                     .sequences = config_.batch.global,
                                      .each = &each,
                                      .documents = documents.empty() ? nullptr : &of_row});
 }
@@ -168,7 +173,7 @@ nn::Pass Executor::pass(const Work& work, Stream& stream, Live& mine,
       {loss_.view()}};
   pass.recomputed = &*recomputed_;
   pass.losses.loss_scale = work.loss_scale;
-  pass.losses.aux_scale = 1.0 / static_cast<double>(config_.batch.global);
+  pass.losses.aux_scale = 1.0 / static_cast<double>(work.sequences);
   pass.losses.token_scale =
       pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
   pass.fp8.training = work.training;

@@ -88,13 +88,16 @@ class Executor {
     const std::vector<TensorView>& targets;
     bool training = true;
     double scale = 0, loss_scale = 1.0;         // in training
+    std::int64_t sequences = 1;                 // of the step, over all ranks
     nn::Fp8Report* report = nullptr;            // in training, if it is wanted
     const nn::Head::EachChunk* each = nullptr;  // in an evaluation
     const std::vector<nn::Documents>* documents = nullptr;  // if there are any
   };
 
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
-  void allocate_chunk(int c, Device device);
+  // The schedule is one of as many microbatches from now on, in the same memory.
+  void follow(std::int64_t microbatches);
+  void allocate_chunk(int c, Device device, std::int64_t slots, std::int64_t gradients);
   void prepare_graphs(bool for_gpu);
 
   double execute(const schedule::Schedule& schedule, const Work& work);

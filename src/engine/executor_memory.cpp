@@ -1,6 +1,7 @@
 // Executor: the memory of the microbatches that are alive at once.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "engine/executor.hpp"
@@ -14,11 +15,33 @@ namespace {
 std::int64_t slots_of(const schedule::Schedule& schedule, int chunk) {
   return std::max<std::int64_t>(live_slots(schedule, chunk), 1);
 }
-std::int64_t most_slots(const schedule::Schedule& schedule,
-                        const schedule::PipelineShape& shape) {
+
+// What each chunk of a rank holds at once, in any stage of the batch's ramp.
+struct Slots {
+  std::vector<std::int64_t> live, gradients;
   std::int64_t most = 0;
-  for (int c = 0; c < shape.chunks; ++c) most = std::max(most, slots_of(schedule, c));
-  return most;
+};
+Slots most_slots(const config::RunConfig& config, schedule::PipelineShape shape,
+                 int rank) {
+  Slots slots;
+  slots.live.resize(static_cast<std::size_t>(shape.chunks));
+  slots.gradients.resize(slots.live.size());
+  std::set<std::int64_t> counts{config.microbatches()};
+  if (!config.batch.ramp.empty())
+    for (const config::BatchStage& stage : config.stages())
+      counts.insert(config.microbatches(stage));
+  for (const std::int64_t count : counts) {
+    shape.microbatches = count;
+    const schedule::Schedule mine = make_schedules(shape)[static_cast<std::size_t>(rank)];
+    for (int c = 0; c < shape.chunks; ++c) {
+      const auto at = static_cast<std::size_t>(c);
+      slots.live[at] = std::max(slots.live[at], slots_of(mine, c));
+      slots.gradients[at] =
+          std::max(slots.gradients[at], gradient_receive_slots(mine, c));
+      slots.most = std::max(slots.most, slots.live[at]);
+    }
+  }
+  return slots;
 }
 
 }  // namespace
@@ -34,20 +57,21 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
       times_(device),
       reduces_(mesh.replicas().size() > 1) {
   const schedule::PipelineShape& shape = model.shape();
-  schedule_ = make_schedules(shape)[to_size(pipeline_.rank())];
+  const Slots slots = most_slots(config, shape, pipeline_.rank());
   schedule::PipelineShape one = shape;
   one.microbatches = 1;
   forward_schedule_ = forward_schedules(one)[to_size(pipeline_.rank())];
   loss_ = Buffer(device, DType::f64, {1}, MemoryClass::workspace, "loss");
   if (for_gpu(mesh, device)) {
-    tokens_ = TokenBuffers(device, most_slots(schedule_, shape),
-                           model.positions_T().elements());
-    document_slots_ = most_slots(schedule_, shape);
-    if (config.data.packing != io::Packing::none)
+    tokens_ = TokenBuffers(device, slots.most, model.positions_T().elements());
+    document_slots_ = slots.most;
+    if (config.has_documents())
       documents_ = TokenBuffers(device, 2 * document_slots_ * shape.chunks,
                                 model.positions_T().elements());
   }
-  for (int c = 0; c < shape.chunks; ++c) allocate_chunk(c, device);
+  for (int c = 0; c < shape.chunks; ++c)
+    allocate_chunk(c, device, slots.live[to_size(c)], slots.gradients[to_size(c)]);
+  follow(shape.microbatches);
   if (config.run.cuda_graphs) prepare_graphs(for_gpu(mesh, device));
   const comm::MeshShape& ranks = config.parallel.mesh;
   if (graphs_ && ranks.tensor * ranks.context > 1) everyone_ = &mesh.everyone();
@@ -57,11 +81,28 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
   kernels::reserve_working_memory(device, demand_.kernels);
 }
 
-void Executor::allocate_chunk(int c, Device device) {
+void Executor::follow(std::int64_t microbatches) {
+  if (std::ssize(memory_.front().slots) == microbatches) return;
+  schedule::PipelineShape shape = model_.shape();
+  shape.microbatches = microbatches;
+  schedule_ = make_schedules(shape)[to_size(pipeline_.rank())];
+  for (int c = 0; c < shape.chunks; ++c) {
+    ChunkMemory& memory = memory_[to_size(c)];
+    require(slots_of(schedule_, c) <= std::ssize(memory.live) &&
+                gradient_receive_slots(schedule_, c) <= std::ssize(memory.gradients_in),
+            "a step of {} microbatches, for which no memory was planned", microbatches);
+    memory.slots = assign_slots(schedule_, c, schedule::Lifetime::input);
+    memory.gradient_slots = assign_slots(schedule_, c, schedule::Lifetime::gradient);
+  }
+  warm_runs_ = 0;  // its first run comes as the first of all does
+}
+
+void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
+                              std::int64_t gradients) {
   const DType sent = config_.precision.recipe[TensorClass::pipeline_traffic].type;
   const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
   ChunkMemory& memory = memory_.emplace_back();
-  for (std::int64_t i = 0; i < slots_of(schedule_, c); ++i) {
+  for (std::int64_t i = 0; i < slots; ++i) {
     memory.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
                            model_.chunks()[to_size(c)].stage->make_saved(),
                            {},
@@ -72,14 +113,12 @@ void Executor::allocate_chunk(int c, Device device) {
                            {},
                            {}});
   }
-  memory.slots = assign_slots(schedule_, c, schedule::Lifetime::input);
-  for (std::int64_t i = 0; i < gradient_receive_slots(schedule_, c); ++i) {
+  for (std::int64_t i = 0; i < gradients; ++i) {
     memory.gradients_in.push_back(
         {Buffer(device, sent, model_.activation_shape(), MemoryClass::communication,
                 "received gradients"),
          {}});
   }
-  memory.gradient_slots = assign_slots(schedule_, c, schedule::Lifetime::gradient);
 }
 
 void Executor::prepare_graphs(bool for_gpu) {

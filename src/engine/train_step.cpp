@@ -16,7 +16,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   // 2. forwards and backwards; buckets are reduced as they fill
   observer.enter(StepPhase::compute, batch.step);
   const double scale = scaler_ ? scaler_->scale() : 1.0;
-  begin_step(batch.step);
+  begin_step(batch);
   StepTotals::Outcome mine;
   mine.loss = executor_->train(batch, 1.0 / tokens, scale * observer.gradient_factor(),
                                reports_->products()) /
@@ -54,9 +54,9 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
 }
 
 // Gradients, expert loads and counts start from zero.
-void Engine::begin_step(std::int64_t step) {
-  store_->begin_step(config_.microbatches());
-  reports_->begin_step(step);
+void Engine::begin_step(const Batch& batch) {
+  store_->begin_step(static_cast<std::int64_t>(batch.inputs.size()));
+  reports_->begin_step(batch.step);
   Stream stream(device_);
   model_.begin_step(stream);
 }

@@ -18,8 +18,9 @@ double part_gone(std::int64_t step, std::int64_t begin, std::int64_t length) {
 
 }  // namespace
 
-double schedule_factor(const OptimizerConfig& config, std::int64_t step) {
+double schedule_factor(const OptimizerConfig& config, std::int64_t update) {
   const ScheduleConfig& s = config.schedule;
+  const std::int64_t step = s.count(update);
   if (step <= s.warmup) return static_cast<double>(step) / static_cast<double>(s.warmup);
   const std::int64_t decay = s.decay > 0 ? s.decay : config.steps - s.warmup;
   const double after_warmup = part_gone(step, s.warmup, decay), f = s.final_fraction;
@@ -37,14 +38,15 @@ double schedule_factor(const OptimizerConfig& config, std::int64_t step) {
   return factor;
 }
 
-double learning_rate(const OptimizerConfig& config, std::int64_t step) {
+double learning_rate(const OptimizerConfig& config, std::int64_t update) {
   const ScheduleConfig& s = config.schedule;
+  const std::int64_t step = s.count(update);
   // The product comes first: a run that is resumed must get the same bits as before.
   if (step <= s.warmup) {
     return config.learning_rate * static_cast<double>(step) /
            static_cast<double>(s.warmup);
   }
-  return config.learning_rate * schedule_factor(config, step);
+  return config.learning_rate * schedule_factor(config, update);
 }
 
 double rate_of(const OptimizerConfig& config, const Param& param, double learning_rate,

@@ -13,7 +13,9 @@ namespace trireme::optim {
 //   linear     from lr to f lr over the decay steps after warm-up
 //   cosine     lr * (f + (1 - f) (1 + cos(pi t)) / 2), t the part of the decay gone
 //   wsd        lr, then linear to f lr over the last `decay` steps (Hu et al., 2024)
-// For linear and cosine decay = 0 means all steps after warm-up; past its end: f lr.
+// Where the schedule counts tokens, `step` and all lengths are the tokens up to the end
+// of the update's step. For linear and cosine decay = 0 means all steps after warm-up;
+// past its end: f lr.
 double learning_rate(const OptimizerConfig& config, std::int64_t step);
 
 // The same as a fraction of the peak: every group's rate is its own peak times this.

@@ -17,10 +17,24 @@ enum class DecayStyle : std::uint8_t { constant, linear, cosine, wsd };
 // See learning_rate() in optim/learning_rate.hpp for the formulas.
 struct ScheduleConfig {
   DecayStyle kind = DecayStyle::constant;
-  std::int64_t warmup = 0;  // steps of linear warm-up
+  std::int64_t warmup = 0;  // of linear warm-up, in steps or tokens, as all that follows
   std::int64_t decay =
-      0;  // wsd: steps of the final decay; linear, cosine: 0 = to the end
+      0;  // wsd: length of the final decay; linear, cosine: 0 = to the end
   double final_fraction = 0.1;  // of the learning rate, at the end
+  // With tokens counted instead of steps: steps of as many tokens, in order.
+  struct Tokens {
+    std::int64_t first_step = 1, before = 0, of_step = 0;
+  };
+  std::vector<Tokens> tokens = {};
+
+  // What the schedule has counted when a step is done.
+  std::int64_t count(std::int64_t step) const {
+    std::int64_t all = step;
+    for (const Tokens& stage : tokens)
+      if (step >= stage.first_step)
+        all = stage.before + (step - stage.first_step + 1) * stage.of_step;
+    return all;
+  }
 };
 
 // How the tensors whose names match are trained. What a later group gives wins over what
@@ -56,7 +70,7 @@ struct OptimizerConfig {
   double weight_decay = 0;
   double clip = 0;  // global norm; 0: no clipping
   ScheduleConfig schedule;
-  std::int64_t steps = 0;  // of the run, for the schedules
+  std::int64_t steps = 0;  // of the run, as the schedule counts
   std::vector<ParameterGroup> groups;
   MuonConfig muon;
 

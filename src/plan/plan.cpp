@@ -27,7 +27,7 @@ void run_step(engine::Engine& engine, const config::RunConfig& config) {
   engine::Batch batch{.step = 1, .valid_tokens = 1};
   batch.inputs.assign(static_cast<std::size_t>(config.microbatches()), ids_T);
   batch.targets = batch.inputs;
-  if (config.data.packing != io::Packing::none)
+  if (config.has_documents())
     batch.documents.assign(batch.inputs.size(), {ids_T, ids_T, ids_T});
   engine::StepObserver nobody;
   engine.train_step(batch, nobody);
@@ -180,6 +180,19 @@ std::string pipeline_text(const config::RunConfig& config, std::span<const Plan>
          text_table(rows, 2, 2);
 }
 
+// The stages before the last, which the line of the batch describes.
+std::string ramp_text(const config::RunConfig& config) {
+  std::string text;
+  const std::vector<config::BatchStage> stages = config.stages();
+  for (std::size_t i = 0; i + 1 < stages.size(); ++i)
+    text += format("ramp      steps {} to {}: {} sequences{}\n", stages[i].first_step,
+                   stages[i + 1].first_step - 1, stages[i].global,
+                   stages[i].sequence < config.model.sequence
+                       ? format(", cut after {} tokens each", stages[i].sequence)
+                       : std::string());
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const config::RunConfig& config, std::span<const Plan> plans) {
@@ -200,6 +213,7 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
       "rank\n",
       config.batch.global, config.model.sequence, config.microbatches(),
       config.batch.micro);
+  text += ramp_text(config);
   text += memory_text(plan);
   if (config.parallel.sharding != optim::Sharding::none)
     text += units_text(config, plans);

@@ -9,6 +9,7 @@
 #include "io/source_stream.hpp"
 #include "text/chat_source.hpp"
 #include "text/corpus.hpp"
+#include "text/infilling.hpp"
 #include "text/parallel_encoder.hpp"
 #include "text/tokenizer.hpp"
 
@@ -96,8 +97,13 @@ std::unique_ptr<io::SampleSource> open_source(io::SourceConfig config) {
             "more",
             config.tokenizer, size, config.vocabulary, size);
   }
-  return io::open_source(
+  auto source = io::open_source(
       config, [&](const io::SourceConfig& part) { return open_text(part, tokenizer); });
+  if (config.infilling.rate == 0) return source;
+  require(tokenizer.has_value(), Status::bad_content,
+          "data.fim_rate needs data.tokenizer, which has the three tokens");
+  return infilled(std::move(source), config,
+                  std::make_shared<const Tokenizer>(std::move(*tokenizer)));
 }
 
 }  // namespace trireme::text

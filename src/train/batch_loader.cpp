@@ -26,6 +26,10 @@ BatchLoaderConfig checked(BatchLoaderConfig c) {
   require(c.global == c.micro * c.microbatches * c.data_ranks,
           "batch.global = {} is not {} sequences x {} microbatches x {} data ranks",
           c.global, c.micro, c.microbatches, c.data_ranks);
+  if (c.stages.empty()) c.stages = config::batch_stages(c.global, c.sequence, {}, {});
+  for (const config::BatchStage& stage : c.stages)
+    require(stage.global % (c.micro * c.data_ranks) == 0 && stage.global <= c.global,
+            "a stage of {} sequences in a batch of {}", stage.global, c.global);
   return c;
 }
 
@@ -55,6 +59,7 @@ BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig
     for (std::int64_t m = 0; config.documents && m < config.microbatches; ++m)
       batch.documents.push_back({next(), next(), next()});
   }
+  whole_ = ring_;
   thread_ = std::thread([this] {
     use_signal_stack();
     work();
@@ -111,13 +116,24 @@ void BatchLoader::work() {
 
 void BatchLoader::fill(engine::Batch& batch) {
   const auto& positions = config_.positions;
-  const std::int64_t step_begin = (batch.step - 1) * config_.global;
+  const config::BatchStage& stage = config::stage_at(config_.stages, batch.step);
+  const std::int64_t step_begin = stage.sequence_of(batch.step);
+  const std::int64_t cut = stage.sequence < config_.sequence ? stage.sequence : 0;
+  const std::int64_t microbatches = stage.global / (config_.micro * config_.data_ranks);
+  if (std::ssize(batch.inputs) != microbatches) {
+    const engine::Batch& whole = whole_[static_cast<std::size_t>(&batch - ring_.data())];
+    batch.inputs.assign(whole.inputs.begin(), whole.inputs.begin() + microbatches);
+    batch.targets.assign(whole.targets.begin(), whole.targets.begin() + microbatches);
+    if (config_.documents)
+      batch.documents.assign(whole.documents.begin(),
+                             whole.documents.begin() + microbatches);
+  }
   batch.valid_tokens = 0;
-  for (std::int64_t m = 0; m < config_.microbatches; ++m) {
+  for (std::int64_t m = 0; m < microbatches; ++m) {
     const auto number = static_cast<std::size_t>(m);
     for (std::int64_t row = 0; row < config_.micro; ++row) {
       const std::int64_t index = step_begin + sequence_of(config_, m, row);
-      row_.read(order_.at(index).sample);
+      row_.read(order_.at(index).sample, cut);
       batch.valid_tokens +=
           row_.put(positions, static_cast<std::size_t>(row) * positions.size(),
                    batch.inputs[number].span<std::int32_t>(),

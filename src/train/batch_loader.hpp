@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "config/batch_ramp.hpp"
 #include "engine/documents.hpp"
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
@@ -31,6 +32,9 @@ struct BatchLoaderConfig {
   std::vector<std::int64_t> positions;
   std::int64_t first_step = 1;  // steps count from 1
   std::optional<engine::DocumentRule> documents = {};
+  // Of a run whose batch grows to `global` and `microbatches`; empty: all steps are
+  // alike.
+  std::vector<config::BatchStage> stages = {};
 };
 
 // Number in the step, in [0, global), of row `row` of microbatch `microbatch` of this
@@ -40,8 +44,9 @@ std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatc
                          std::int64_t row);
 
 // Sequence s of step k (from 1) is the sample at place (k - 1) * global + s of
-// SampleOrder. The thread works ahead by up to the batches of the ring that the trainer
-// does not hold. Nothing is allocated after construction.
+// SampleOrder, and with stages at place stage.sequence_of(k) + s. The thread works ahead
+// by up to the batches of the ring that the trainer does not hold. Nothing is allocated
+// after construction.
 class BatchLoader {
  public:
   // `source` must outlive the loader and have the sequence length of `config`. Throws
@@ -72,6 +77,8 @@ class BatchLoader {
   Buffer memory_;      // [ring, 2 views, 5 with documents, microbatches, T]
   SampleRow row_;      // of the thread
   std::array<engine::Batch, ring_size> ring_;
+  std::array<engine::Batch, ring_size>
+      whole_;  // the views of steps of `global` sequences
   double seconds_waited_ = 0;
 
   std::mutex mutex_;  // guards what follows

@@ -116,9 +116,10 @@ std::string Health::find_culprits(double own_loss) {
   for (const auto& [tensor, some] : gradients)
     out += format("; the gradient of {} on {}", tensor, ranks(some));
   if (!out.empty()) out = "; not finite" + out.replace(0, 1, ":");
-  const std::int64_t first = progress_.step * config_.batch.global;
-  return world_.broadcast(out + format("; samples {} to {} of the order", first,
-                                       first + config_.batch.global - 1));
+  const config::BatchStage stage = config_.stage_of(progress_.step + 1);
+  const std::int64_t first = stage.sequence_of(progress_.step + 1);
+  return world_.broadcast(
+      out + format("; samples {} to {} of the order", first, first + stage.global - 1));
 }
 
 // What a checkpoint holds, and the weights in use where they are a copy of their own.

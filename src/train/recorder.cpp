@@ -105,7 +105,17 @@ void Recorder::stop() {
   part_ = nullptr;
 }
 
+// Of whole sequences, in the step under way or recorded.
+double Recorder::tokens_of_step() const {
+  return static_cast<double>(config_.stage_of(step_).global * config_.model.sequence);
+}
+
 void Recorder::begin_step() {
+  step_ = progress_.step + 1;
+  const config::BatchStage stage = config_.stage_of(step_);
+  if (stage.first_step == step_ && step_ > 1)
+    log::info("step {}  the batch has {} sequences from now on, cut after {} tokens",
+              step_, stage.global, stage.sequence);
   times_ = {};
   step_start_ = Clock::now();
   step_range_.emplace("step");
@@ -137,14 +147,15 @@ void Recorder::computed(engine::StepTotals::Outcome& mine) {
 }
 
 void Recorder::agreed(const engine::StepTotals::Outcome& all) {
-  pipeline_times_.add(engine_.times().action_seconds(), engine_.totals().idle_shares());
+  // Steps of a ramp are simulated by no schedule.
+  if (config_.stage_of(progress_.step + 1).global == config_.batch.global)
+    pipeline_times_.add(engine_.times().action_seconds(), engine_.totals().idle_shares());
   memory_peak_ = all.memory_peak;
 }
 
 void Recorder::record(const engine::StepResult& result) {
   const auto flops = model::flops_per_token(config_.model);
-  const double tokens =
-      static_cast<double>(config_.batch.global * config_.model.sequence);
+  const double tokens = tokens_of_step();
   const double tokens_per_second = tokens / times_.total;
   double& usual = progress_.step_seconds;
   usual = usual == 0 ? times_.total : 0.9 * usual + 0.1 * times_.total;
@@ -179,8 +190,7 @@ void Recorder::record(const engine::StepResult& result) {
 
 void Recorder::print(const engine::StepResult& result) const {
   const auto flops = model::flops_per_token(config_.model);
-  const double tokens =
-      static_cast<double>(config_.batch.global * config_.model.sequence);
+  const double tokens = tokens_of_step();
   const double rate_of_flops = tokens / times_.total * flops.full;
   const std::string of = std::to_string(config_.run.steps);
   const double left =

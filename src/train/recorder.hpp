@@ -19,6 +19,7 @@
 #include "io/metrics.hpp"
 #include "train/pipeline_times.hpp"
 #include "train/progress.hpp"
+#include "train/text_samples.hpp"
 
 namespace trireme::train {
 
@@ -64,6 +65,7 @@ class Recorder : public engine::StepObserver {
   // The metrics of a step, and its line in the log when one is due.
   void record(const engine::StepResult& result);
   void record_validation(double loss);
+  void record_samples(const std::vector<TextSamples::Sample>& samples);
   // At the end of the run: means over its steps, in the log. Collective over the mesh.
   void report();
 
@@ -73,6 +75,7 @@ class Recorder : public engine::StepObserver {
   void start(double& sum, const char* name);
   void stop();
   io::Record accounts() const;
+  double tokens_of_step() const;
   double tokens_of_rank() const;
   void print(const engine::StepResult& result) const;
 
@@ -93,6 +96,7 @@ class Recorder : public engine::StepObserver {
   std::int64_t live_microbatches_ = 0;
   double memory_peak_ = 0;  // bytes, of the rank that held most
   StepTimes times_;         // of this step
+  std::int64_t step_ = 1;   // that is under way, or was recorded
   Clock::time_point step_start_, part_start_;
   double* part_ = nullptr;  // of times_: what runs now is added to it
   std::optional<TraceRange> step_range_, part_range_;

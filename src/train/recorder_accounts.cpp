@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/device_memory.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "train/recorder.hpp"
 
 namespace trireme::train {
@@ -86,9 +88,21 @@ io::Record fp8_record(const Recipe& recipe, std::span<const RoundingLosses> loss
 }  // namespace
 
 // Tokens of a step, shared out evenly over the ranks.
-double Recorder::tokens_of_rank() const {
-  return static_cast<double>(config_.batch.global * config_.model.sequence) /
-         world_.size();
+double Recorder::tokens_of_rank() const { return tokens_of_step() / world_.size(); }
+
+void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
+  std::vector<io::Record> records;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto& [prompt, text] = samples[i];
+    log::info("step {}  text {}  {} | {}", progress_.step, i + 1, one_line(prompt),
+              one_line(text));
+    records.push_back(io::Record().set("prompt", valid_utf8(prompt)).set("text", text));
+    if (events_)
+      events_->write_text(progress_.step, format("samples/{}", i + 1),
+                          "**" + one_line(prompt) + "** " + text);
+  }
+  if (metrics_)
+    metrics_->write(io::Record().set("step", progress_.step).set("samples", records));
 }
 
 // Of this step, on rank 0.

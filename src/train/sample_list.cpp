@@ -25,13 +25,14 @@ std::string list_samples(const config::RunConfig& config, const io::SampleSource
                          std::int64_t step) {
   require(step >= 1, "there is no step {}", step);
   SampleOrder order(source, config.run.seed);
+  const config::BatchStage stage = config.stage_of(step);
+  const std::int64_t first = stage.sequence_of(step);
   std::vector<SamplePlace> places;  // of the step, in ascending order
-  for (std::int64_t i = 0; i < config.batch.global; ++i)
-    places.push_back(order.at((step - 1) * config.batch.global + i));
+  for (std::int64_t i = 0; i < stage.global; ++i) places.push_back(order.at(first + i));
   std::map<std::int64_t, io::Record> lines;  // by number in the step
-  BatchLoaderConfig of_rank{.global = config.batch.global,
+  BatchLoaderConfig of_rank{.global = stage.global,
                             .micro = config.batch.micro,
-                            .microbatches = config.microbatches(),
+                            .microbatches = config.microbatches(stage),
                             .data_ranks = config.parallel.mesh.data,
                             .positions = {}};
   for (int rank = 0; rank < of_rank.data_ranks; ++rank) {
@@ -39,7 +40,7 @@ std::string list_samples(const config::RunConfig& config, const io::SampleSource
     for (std::int64_t m = 0; m < of_rank.microbatches; ++m) {
       for (std::int64_t row = 0; row < of_rank.micro; ++row) {
         const std::int64_t sequence = sequence_of(of_rank, m, row);
-        const std::int64_t index = (step - 1) * of_rank.global + sequence;
+        const std::int64_t index = first + sequence;
         const SamplePlace& place = places[static_cast<std::size_t>(sequence)];
         io::Record& line = lines[sequence];
         line.set("step", step)

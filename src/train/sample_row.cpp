@@ -14,7 +14,7 @@ SampleRow::SampleRow(const io::SampleSource& source, std::int64_t sequence,
       documents_(documents),
       memory_(Device::host(), DType::i32, {sequence + 1}, MemoryClass::data, "sample") {}
 
-void SampleRow::read(std::int64_t index) {
+void SampleRow::read(std::int64_t index, std::int64_t cut) {
   const auto tokens = memory_.view().span<std::int32_t>();
   source_.sample(index, tokens);
   marks_ = source_.marks(index);
@@ -24,8 +24,14 @@ void SampleRow::read(std::int64_t index) {
   starts_.clear();
   if (!marks_.starts.empty())
     starts_ = marks_.starts;
-  else if (documents_)
-    starts_ = engine::document_starts(tokens, documents_->end_token);
+  else if (documents_ && documents_->end_token)
+    starts_ = engine::document_starts(tokens, *documents_->end_token);
+  if (!documents_) return;
+  seen_ = starts_;
+  seen_.resize(tokens.size());
+  if (cut == 0) return;
+  for (std::size_t t = 0; t < seen_.size(); ++t)
+    seen_[t] = std::max(seen_[t], static_cast<std::int64_t>(t) / cut * cut);
 }
 
 bool SampleRow::is_target(std::size_t token) const {
@@ -46,7 +52,7 @@ std::int64_t SampleRow::put(std::span<const std::int64_t> positions, std::size_t
     inputs_T[at] = std::max(tokens()[p], 0);
     targets_T[at] = has_target ? tokens()[p + 1] : io::ignore_index;
     if (documents_)
-      engine::put_document(*documents, at, position, starts_, documents_->window);
+      engine::put_document(*documents, at, position, seen_, documents_->window);
     targets += has_target;
     ++at;
   }

@@ -23,8 +23,10 @@ class SampleRow {
   SampleRow(const io::SampleSource& source, std::int64_t sequence,
             const std::optional<engine::DocumentRule>& documents);
 
-  // Reads sample `index`. Throws as the source does.
-  void read(std::int64_t index);
+  // Reads sample `index`. cut: positions and attention begin anew after as many tokens,
+  // in each document too, without a target lost; 0: nowhere else than documents do.
+  // Throws as the source does.
+  void read(std::int64_t index, std::int64_t cut = 0);
   // Writes what positions [P] of the sample are into places [at, at + P) of a
   // microbatch's views; `documents` may be null without data.packing. Returns how many
   // have a target.
@@ -46,6 +48,7 @@ class SampleRow {
   Buffer memory_;  // i32 [S + 1]
   io::SampleMarks marks_;
   std::vector<std::int64_t> starts_;
+  std::vector<std::int64_t> seen_;  // of each token: the first that attention may see
 };
 
 }  // namespace trireme::train

@@ -51,7 +51,9 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
                                     .positions = engine_->positions(),
                                     .first_step = progress_.step + 1,
                                     .documents = engine::document_rule(
-                                        config_.data, *source_, config_.model.window)});
+                                        config_.data, *source_, config_.model.window,
+                                        !config_.batch.sequence_ramp.empty()),
+                                    .stages = config_.stages()});
   announce();
 }
 
@@ -61,6 +63,7 @@ void Trainer::open_data() {
     engine::document_rule(config_.data, *source_,
                           0);  // complains here, on all ranks alike
     validation_.emplace(config_);
+    samples_.emplace(config_);
   });
 }
 
@@ -132,6 +135,7 @@ void Trainer::step() {
   recorder_->record(result);
   checkpoints_->poll();
   if (validation_->due(progress_.step)) validate();
+  if (samples_->due(progress_.step)) write_samples();
   checkpoints_->save_if_due();
 }
 
@@ -148,6 +152,12 @@ void Trainer::validate() {
       *engine_, mesh_, [this] { watchdog_->beat("validation", progress_.step); });
   progress_.validation_seconds = seconds;
   recorder_->record_validation(loss);
+}
+
+void Trainer::write_samples() {
+  recorder_->record_samples(samples_->write(world_, *engine_, progress_.step, [this] {
+    watchdog_->beat("samples of text", progress_.step);
+  }));
 }
 
 }  // namespace trireme::train

@@ -19,6 +19,7 @@
 #include "train/health.hpp"
 #include "train/progress.hpp"
 #include "train/recorder.hpp"
+#include "train/text_samples.hpp"
 #include "train/validation.hpp"
 
 namespace trireme::train {
@@ -46,6 +47,7 @@ class Trainer {
   void step();
   const engine::Batch& read_batch();
   void validate();
+  void write_samples();
 
   comm::World& world_;
   comm::Mesh& mesh_;
@@ -55,6 +57,7 @@ class Trainer {
   Progress progress_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<Validation> validation_;
+  std::optional<TextSamples> samples_;
   std::optional<comm::Watchdog> watchdog_;
   std::optional<engine::Engine> engine_;
   // The parts of the loop, made by start().

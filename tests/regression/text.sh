@@ -224,6 +224,17 @@ field "$work/blend/metrics.jsonl" loss >"$work/others"
 check "a resume on fewer ranks goes on with the same rows" \
   close_values "$work/losses" "$work/others" 1e-6
 rm -r "$work/blend"
+
+# Fill-in-the-middle, with three tokens of the tokenizer.
+infill() { # TOKENS
+  run 1 inspect "$work/deck.toml" data.source=tokens "data.paths=[\"$work/one.h5\"]" $fitted \
+    model.vocabulary=900 data.tokenizer="$tokenizer" data.fim_rate=1 "data.fim_tokens=$1"
+}
+infill '["!","#","%"]'
+check "documents are infilled" says '100.0 % of documents infilled'
+check "in the row too" grep -q '^\[0\] {!}.*#.*%' "$work/out"
+infill '["!","#","<none>"]'
+check "a token that the tokenizer lacks" expect 65 'has no token "<none>"'
 learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=best_fit
 check "fitting needs to know where documents end" expect 65 "set data.end_token"
 learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=concatenate

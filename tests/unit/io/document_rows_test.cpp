@@ -108,6 +108,11 @@ TEST(DocumentRows, TheSeedMovesOnlyDocumentsOfOneLength) {
   };
   EXPECT_EQ(begins(5), begins(5));
   EXPECT_NE(begins(5), begins(6));
+  // The longest documents are not in the first rows.
+  const DocumentRows rows(ends, 12, 5);
+  std::int64_t longest = 0;
+  for (std::int64_t r = 0; r < 10; ++r) longest += rows.row(r).front().tokens == 8;
+  EXPECT_LT(longest, 10);
   EXPECT_EQ(lengths_of(DocumentRows(ends, 12, 5)), lengths_of(DocumentRows(ends, 12, 6)));
 }
 

@@ -74,6 +74,13 @@ TEST(EventFile, BytesAreGolden) {
   EXPECT_EQ(hex(session_start_event(0, 300)), "09000000000000000010ac023a020801");
 }
 
+// Bytes by an encoder of its own for event.proto, summary.proto and tensor.proto.
+TEST(EventFile, TextIsGolden) {
+  EXPECT_EQ(hex(text_event(0, 3, "samples/1", "ab")),
+            "09000000000000000010032a270a250a0973616d706c65732f31"
+            "420c0807120412020801420261624a0a0a060a04746578742002");
+}
+
 class EventFolder : public testing::Test {
  protected:
   EventFolder() {

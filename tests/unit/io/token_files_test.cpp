@@ -262,9 +262,12 @@ TEST_F(TokenFiles, DocumentsAreFittedIntoRows) {
     const auto narrow = fitted(kind, name, 2);
     ASSERT_EQ(narrow->samples(), 2);
     tokens.resize(3);
-    narrow->sample(1, tokens);
+    // The seed numbers the rows.
+    narrow->sample(0, tokens);
+    const std::int64_t second = tokens[0] == 20 ? 0 : 1;
+    narrow->sample(second, tokens);
     EXPECT_EQ(tokens, (std::vector<std::int32_t>{20, 21, ignore_index}));
-    EXPECT_EQ(narrow->marks(1).starts, (std::vector<std::int64_t>{0, 0, 2}));
+    EXPECT_EQ(narrow->marks(second).starts, (std::vector<std::int64_t>{0, 0, 2}));
     EXPECT_NE(narrow->describe().find("2 rows of 2 from 2 documents, 0 of them cut, "
                                       "16.67 % padding"),
               std::string::npos)

@@ -31,6 +31,20 @@ TEST(LearningRate, ConstantStays) {
   EXPECT_DOUBLE_EQ(learning_rate(c, 100), 2.0);
 }
 
+// Ten steps of 4 tokens, then steps of 12: the course is that of the tokens.
+TEST(LearningRate, CountsTokensOfStepsThatGrow) {
+  auto c = config(DecayStyle::linear, 20, 0);
+  c.schedule.tokens = {{1, 0, 4}, {11, 40, 12}};
+  c.steps = c.schedule.count(20);
+  EXPECT_EQ(c.steps, 160);
+  EXPECT_EQ(c.schedule.count(10), 40);
+  EXPECT_EQ(c.schedule.count(11), 52);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 1), 2.0 * 4 / 20);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 5), 2.0);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 15), 2.0 * (1.0 - 0.75 * (100.0 - 20) / 140));
+  EXPECT_DOUBLE_EQ(learning_rate(c, 20), 0.5);
+}
+
 TEST(LearningRate, LinearFallsToTheFinalFraction) {
   const auto c = config(DecayStyle::linear, 20, 0);
   EXPECT_DOUBLE_EQ(learning_rate(c, 60), 2.0 * (1.0 - 0.75 * 0.5));

@@ -153,6 +153,58 @@ TEST(BatchLoader, MarksSayWhatIsNoTarget) {
   EXPECT_EQ(std::vector(starts.begin(), starts.end()), (std::vector{0, 0, 2, 2, 4}));
 }
 
+// Two steps of 2 sequences, then of 6: any mesh, and a start in between, has the
+// sequences of the run's order one after another.
+TEST(BatchLoader, StepsOfARampTakeTheNextSequences) {
+  const CountingSource source;
+  const auto stages = config::batch_stages(6, S, {{2, 4 * S}}, {});
+  for (const std::int64_t data_ranks : {1, 2})
+    for (const std::int64_t first_step : {1, 2, 3}) {
+      std::vector<std::multiset<std::int64_t>> steps(4);
+      for (std::int64_t rank = 0; rank < data_ranks; ++rank) {
+        auto config = config_of(6, 1, rank, data_ranks, first_step);
+        config.stages = stages;
+        BatchLoader loader(source, config);
+        for (std::int64_t step = first_step; step <= 4; ++step) {
+          const engine::Batch& batch = loader.next();
+          EXPECT_EQ(std::ssize(batch.inputs), (step < 3 ? 2 : 6) / data_ranks);
+          EXPECT_EQ(batch.targets.size(), batch.inputs.size());
+          EXPECT_EQ(batch.valid_tokens, std::ssize(batch.inputs) * S);
+          for (const auto& inputs : batch.inputs)
+            steps[static_cast<std::size_t>(step - 1)].insert(
+                inputs.data<std::int32_t>()[0] / 1000);
+        }
+      }
+      std::int64_t next = 2 * (std::min<std::int64_t>(first_step, 3) - 1);
+      for (std::int64_t step = first_step; step <= 4; ++step) {
+        std::multiset<std::int64_t> expected;
+        for (int s = 0; s < (step < 3 ? 2 : 6); ++s)
+          expected.insert(sample_at(5, next++, source.samples()));
+        EXPECT_EQ(steps[static_cast<std::size_t>(step - 1)], expected) << step;
+      }
+    }
+}
+
+TEST(BatchLoader, ShorterSequencesBeginAnewAndKeepTheirTargets) {
+  const TwoDocuments source;  // documents begin at 0 and 3
+  auto config = config_of(2, 2, 0, 1);
+  config.stages = config::batch_stages(2, S, {}, {{2, 1}});
+  config.documents = engine::DocumentRule{.end_token = 7, .window = 0};
+  BatchLoader loader(source, config);
+  const auto row = [](const TensorView& view) {
+    const auto span = view.span<std::int32_t>();
+    return std::vector<std::int32_t>(span.begin(), span.begin() + S);
+  };
+  const engine::Batch& cut = loader.next();
+  EXPECT_EQ(row(cut.documents[0].starts_T), (std::vector<std::int32_t>{0, 0, 2, 3, 4}));
+  EXPECT_EQ(row(cut.documents[0].positions_T),
+            (std::vector<std::int32_t>{0, 1, 0, 0, 0}));
+  EXPECT_EQ(cut.valid_tokens, 2 * (S - 1));  // but for the document's end
+  const engine::Batch& whole = loader.next();
+  EXPECT_EQ(row(whole.documents[0].starts_T), (std::vector<std::int32_t>{0, 0, 0, 3, 3}));
+  EXPECT_EQ(whole.valid_tokens, 2 * (S - 1));
+}
+
 TEST(BatchLoader, MicrobatchesAreDealtOutInTurn) {
   const CountingSource source;
   const auto config = config_of(12, 2, 1, 3, 4);

@@ -1,0 +1,17 @@
+// `trireme inspect DECK`: what a run trains on, as a person reads it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "app/arguments.hpp"
+
+namespace trireme::app {
+
+// Whether a path is a deck: a file that ends in .toml.
+bool is_deck(const std::string& path);
+
+// Prints the source, the share of each part of a blend, and a row of a step: its
+// documents apart, and what is no target marked, in colours on a terminal. Throws as
+// load_deck() and sources do. ranks: of the run, for the deck's rules.
+void inspect_deck(const Arguments& arguments, int ranks);
+
+}  // namespace trireme::app

@@ -1,0 +1,94 @@
+// Rules about what is made of data, and about what is shown of a run.
+// SPDX-License-Identifier: Apache-2.0
+#include "config/rules.hpp"
+
+namespace trireme::config {
+
+void DataRules::sample_rules() {
+  const MetricsSettings& metrics = config_.metrics;
+  const bool off = metrics.sample_every == 0;
+  for (const io::DeckKey& setting :
+       {KeyRef(key::metrics.sample_prompts), KeyRef(key::metrics.sample_tokens),
+        KeyRef(key::metrics.sample_temperature)})
+    meaningless(setting, key::metrics.sample_every, off,
+                ": remove it, or write metrics.sample_every = 100");
+  if (off) return;
+  rule({key::metrics.sample_every, key::metrics.sample_prompts},
+       !metrics.sample_prompts.empty(), key::metrics.sample_every,
+       " needs beginnings of texts: write metrics.sample_prompts = [\"Once\"]");
+  rule({key::metrics.sample_every, key::data.source, key::data.tokenizer},
+       config_.data.kind == io::SourceKind::bytes || !config_.data.tokenizer.empty(),
+       key::metrics.sample_every, " writes text, but ", key::data.source,
+       " has token ids only: write data.tokenizer = \"tokenizer.json\", or "
+       "metrics.sample_every = 0");
+}
+
+void DataRules::infilling_rules() {
+  const io::InfillingConfig& infilling = config_.data.infilling;
+  for (const io::DeckKey& setting :
+       {KeyRef(key::data.fim_spm), KeyRef(key::data.fim_tokens)})
+    meaningless(setting, key::data.fim_rate, infilling.rate == 0,
+                ": remove it, or write data.fim_rate = 0.5");
+  rule({key::data.fim_tokens, key::data.fim_rate},
+       infilling.rate == 0 || infilling.tokens.size() == 3, key::data.fim_tokens,
+       " must name three tokens: before the prefix, the suffix and the middle");
+  rule({key::data.fim_rate, key::data.source, key::data.tokenizer},
+       infilling.rate == 0 || !config_.data.tokenizer.empty(), key::data.fim_rate,
+       " cuts text, but ", key::data.tokenizer,
+       ": write data.tokenizer = \"tokenizer.json\", or data.fim_rate = 0.0");
+}
+
+void DataRules::ramp_rules() {
+  ramp_part_rules(key::batch.ramp, deck_[key::batch.ramp]);
+  ramp_part_rules(key::batch.sequence_ramp, deck_[key::batch.sequence_ramp]);
+  const BatchSettings& batch = config_.batch;
+  const std::int64_t data = config_.parallel.mesh.data;
+  for (const RampPart& part : batch.ramp) {
+    rule({key::batch.ramp, key::batch.global}, part.value <= batch.global,
+         key::batch.ramp, format(" has {} sequences, more than ", part.value),
+         key::batch.global, ", for which memory is planned: write the largest there");
+    ranks_rule(
+        {key::batch.ramp, key::batch.micro},
+        [&] { return data == 0 || part.value % (batch.micro * data) == 0; },
+        [&] {
+          return show(key::batch.ramp) + format(" has {} sequences, which ", part.value) +
+                 show(key::batch.micro) +
+                 format(" x {} data ranks does not divide: write a multiple of {}", data,
+                        batch.micro * data);
+        });
+  }
+  for (const RampPart& part : batch.sequence_ramp)
+    rule(
+        {key::batch.sequence_ramp, key::model.sequence},
+        [&] { return config_.model.sequence % part.value == 0; },
+        key::batch.sequence_ramp,
+        format(" cuts after {} tokens, which does not divide ", part.value),
+        key::model.sequence, ": write a divisor of it");
+  rule({key::run.cuda_graphs, key::batch.ramp},
+       !config_.run.cuda_graphs || batch.ramp.empty(), key::run.cuda_graphs,
+       " records one number of microbatches, but ", key::batch.ramp,
+       " has several: write run.cuda_graphs = false");
+  rule({key::attention.library, key::batch.sequence_ramp},
+       batch.sequence_ramp.empty() || config_.run.attention != AttentionChoice::cudnn,
+       key::attention.library, " has no documents here, but ", key::batch.sequence_ramp,
+       ": write attention.library = \"auto\"");
+}
+
+void DataRules::ramp_part_rules(const io::DeckKey& key,
+                                const std::vector<std::string>& parts) {
+  std::string wrong;
+  std::int64_t before = 0;
+  for (const std::string& text : parts) {
+    try {
+      const RampPart part = parse_ramp_part(text);
+      if (part.until_tokens <= before && wrong.empty())
+        wrong = "\"" + text + "\" ends before the part before it: write ascending tokens";
+      before = part.until_tokens;
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+  }
+  rule({key}, wrong.empty(), full_name(key), ": ", wrong);
+}
+
+}  // namespace trireme::config
