@@ -13,7 +13,14 @@ namespace trireme::kernels {
 
 // In the order of the rows. The formula of each is a struct of its name in
 // kernels/math/activation.hpp, its oracle a case in kernels/reference/activation.cpp.
-enum class Activation : std::uint8_t { swiglu, gelu, relu2, geglu, gelu_erf };
+enum class Activation : std::uint8_t {
+  swiglu,
+  gelu,
+  relu2,
+  geglu,
+  gelu_erf,
+  clamped_swiglu
+};
 
 struct ActivationRow {
   const char* name;  // in decks
@@ -34,6 +41,9 @@ inline constexpr std::array activations = {
     // x times the normal distribution function of x, "gelu" of transformers. Source:
     // Hendrycks and Gimpel, 2016.
     ActivationRow{"gelu_erf", false},
+    // (up + 1) gate sigma(1.702 gate), after gate is cut at 7 and up at -7 and 7. Source:
+    // OpenAI, "gpt-oss-120b & gpt-oss-20b model card", 2025, section 2.2.
+    ActivationRow{"clamped_swiglu", true},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

@@ -11,6 +11,7 @@ namespace trireme::kernels {
 
 TRIREME_BACK_ENDS(add);
 TRIREME_BACK_ENDS(add_bias);
+TRIREME_BACK_ENDS(add_to_rows);
 TRIREME_BACK_ENDS(copy);
 TRIREME_BACK_ENDS(fill);
 TRIREME_BACK_ENDS(scale);
@@ -64,6 +65,13 @@ void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
   check.tensor({"b", b_TD}, y_TD.dtype(), y_TD.shape());
   if (!bias_D.empty()) check.tensor({"bias", bias_D}, y_TD.dtype(), {y_TD.dim(1)});
   run_kernel<host::add_bias, cuda::add_bias>(family, stream, a_TD, b_TD, bias_D, y_TD);
+}
+
+void add_to_rows(Stream& stream, const TensorView& bias_D, const TensorView& x_TD) {
+  const Checks check("add_to_rows", stream);
+  check.matrix({"x", x_TD});
+  check.tensor({"bias", bias_D}, x_TD.dtype(), {x_TD.dim(1)});
+  run_kernel<host::add_to_rows, cuda::add_to_rows>(family, stream, bias_D, x_TD);
 }
 
 void copy(Stream& stream, const TensorView& x, const TensorView& y) {

@@ -14,6 +14,9 @@ void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorV
 void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
               const TensorView& bias_D, const TensorView& y_TD);
 
+// Every row of x_TD += bias_D.
+void add_to_rows(Stream& stream, const TensorView& bias_D, const TensorView& x_TD);
+
 // y = x converted to y's floating dtype; one shape; rows of matrices may be strided.
 void copy(Stream& stream, const TensorView& x, const TensorView& y);
 

@@ -128,6 +128,18 @@ void add_bias(Stream& /*stream*/, const TensorView& a_TD, const TensorView& b_TD
   });
 }
 
+void add_to_rows(Stream& /*stream*/, const TensorView& bias_D, const TensorView& x_TD) {
+  visit_floating(x_TD.dtype(), [&]<class T>(T) {
+    const auto x = rows_of<T>(x_TD);
+    const T* const bias = bias_D.data<T>();
+    const std::int64_t D = x_TD.dim(1);
+    for_rows("add_to_rows", x_TD.dim(0), D, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t)
+        add_rows<T>(x[t], bias, nullptr, x[t], 0, D);
+    });
+  });
+}
+
 void copy(Stream& /*stream*/, const TensorView& x_, const TensorView& y_) {
   visit_floating(x_.dtype(), [&]<class X>(X) {
     visit_floating(y_.dtype(), [&]<class Y>(Y) {

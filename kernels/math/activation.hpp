@@ -141,6 +141,44 @@ struct GeluErf {
   }
 };
 
+// (up + 1) g sigma(alpha g), with inputs beyond the limit cut off; they have no gradient.
+template <class M>
+struct ClampedSwiglu {
+  static constexpr bool gated = true;
+
+  template <class A>
+  struct Parts {
+    A gate, up;                 // cut off
+    bool gate_moves, up_moves;  // whether they are within the limit
+    Logistic<A> sigma;          // of alpha gate
+  };
+  template <class A>
+  TRIREME_HOST_DEVICE static A alpha() {
+    return static_cast<A>(1.702);
+  }
+  // Not a number stays one.
+  template <class A>
+  TRIREME_HOST_DEVICE static Parts<A> parts(A gate, A up) {
+    constexpr A limit = A(7);
+    const bool high = gate > limit, above = up > limit, below = up < -limit;
+    const A g = high ? limit : gate;
+    const A u = above ? limit : (below ? -limit : up);
+    return {g, u, !high, !above && !below, logistic<M>(alpha<A>() * g)};
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A gate, A up) {
+    const Parts<A> of = parts(gate, up);
+    return (of.up + A(1)) * (of.gate * of.sigma.value);
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
+    const Parts<A> of = parts(gate, up);
+    const A slope = of.sigma.value * (A(1) + alpha<A>() * of.gate * of.sigma.complement);
+    return {of.gate_moves ? da * (of.up + A(1)) * slope : A(0),
+            of.up_moves ? da * of.gate * of.sigma.value : A(0)};
+  }
+};
+
 // Calls f(formula) with the formula of `kind`.
 template <class M, class F>
 void visit_activation(Activation kind, const F& f) {
@@ -150,6 +188,7 @@ void visit_activation(Activation kind, const F& f) {
     case Activation::relu2: return f(Relu2<M>());
     case Activation::geglu: return f(Geglu<M>());
     case Activation::gelu_erf: return f(GeluErf<M>());
+    case Activation::clamped_swiglu: return f(ClampedSwiglu<M>());
   }
   fail(Status::internal, "no such activation");
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/activation.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -20,6 +21,12 @@ double gelu_slope(double x) {
   return 0.5 * (1.0 + tanh) +
          0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x);
 }
+// gate sigma(1.702 gate), and its slope.
+double sigmoid_gelu(double x) { return x * sigma(1.702 * x); }
+double sigmoid_gelu_slope(double x) {
+  const double s = sigma(1.702 * x);
+  return s + 1.702 * x * s * (1.0 - s);
+}
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
 }  // namespace
@@ -31,6 +38,8 @@ double activation(Activation kind, double x, double up) {
     case Activation::relu2: return x > 0 ? x * x : 0;
     case Activation::geglu: return gelu(x) * up;
     case Activation::gelu_erf: return x * normal_distribution(x);
+    case Activation::clamped_swiglu:
+      return (std::clamp(up, -7.0, 7.0) + 1) * sigmoid_gelu(std::min(x, 7.0));
   }
   fail(Status::internal, "no such activation");
 }
@@ -44,8 +53,15 @@ double activation_slope(Activation kind, double x, double up) {
     case Activation::gelu_erf:
       return normal_distribution(x) +
              x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
+    case Activation::clamped_swiglu:
+      return x <= 7 ? (std::clamp(up, -7.0, 7.0) + 1) * sigmoid_gelu_slope(x) : 0;
   }
   fail(Status::internal, "no such activation");
+}
+
+double activation_slope_of_up(Activation kind, double x, double up) {
+  if (kind != Activation::clamped_swiglu) return activation(kind, x, 1);
+  return std::abs(up) <= 7 ? sigmoid_gelu(std::min(x, 7.0)) : 0;
 }
 
 }  // namespace trireme::kernels::reference

@@ -11,5 +11,7 @@ namespace trireme::kernels::reference {
 double activation(Activation kind, double x, double up = 1);
 // Its derivative by x.
 double activation_slope(Activation kind, double x, double up = 1);
+// The derivative by up of one that is gated.
+double activation_slope_of_up(Activation kind, double x, double up);
 
 }  // namespace trireme::kernels::reference

@@ -24,16 +24,24 @@ Vector product(const Vector& weight_OI, std::span<const double> x_I) {
   return y;
 }
 
+// The same with a bias, unless it is empty.
+Vector product(const Vector& weight_OI, std::span<const double> x_I,
+               const Vector& bias_O) {
+  Vector y = product(weight_OI, x_I);
+  for (std::size_t o = 0; o < bias_O.size(); ++o) y[o] += bias_O[o];
+  return y;
+}
+
 void add_feed_forward(Activation kind, const FeedForward& f, double weight,
                       std::span<const double> x_D, std::span<double> y_D) {
-  Vector a = product(f.up_FD, x_D);
+  Vector a = product(f.up_FD, x_D, f.up_F);
   if (row_of(kind).gated) {
-    const Vector gate = product(f.gate_FD, x_D);
+    const Vector gate = product(f.gate_FD, x_D, f.gate_F);
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = activation(kind, gate[i], a[i]);
   } else {
     for (double& x : a) x = activation(kind, x);
   }
-  const Vector y = product(f.down_DF, a);
+  const Vector y = product(f.down_DF, a, f.down_D);
   for (std::size_t d = 0; d < y.size(); ++d) y_D[d] += weight * y[d];
 }
 
@@ -126,7 +134,7 @@ MoeResult moe(const MoeLayer& layer, const std::vector<double>& x_TD) {
       used.assign(r.load_E.size(), 0);
     const std::span<const double> x_D(&x_TD[t * D], D);
     const std::span<double> y_D(&r.y_TD[t * D], D);
-    const Vector logits = product(layer.router_ED, x_D);
+    const Vector logits = product(layer.router_ED, x_D, layer.logit_bias_E);
     const Vector scores = scores_of(layer.score, logits);
     Vector biased = scores;
     for (std::size_t e = 0; e < layer.bias_E.size(); ++e) biased[e] += layer.bias_E[e];

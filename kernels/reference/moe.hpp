@@ -15,6 +15,7 @@ namespace trireme::kernels::reference {
 // gated.
 struct FeedForward {
   std::vector<double> gate_FD, up_FD, down_DF;
+  std::vector<double> gate_F{}, up_F{}, down_D{};  // biases; empty: none
 };
 
 struct MoeLayer {
@@ -22,7 +23,8 @@ struct MoeLayer {
   std::int64_t capacity = 0;  // of an expert, for one sequence; 0: none
   RouterScore score = RouterScore::softmax;
   RouterWeights weights;
-  std::vector<double> router_ED, bias_E;  // bias empty: none
+  std::vector<double> router_ED, bias_E;  // bias of the choice; empty: none
+  std::vector<double> logit_bias_E{};     // empty: none
   ExpertGroups groups{};
   Activation activation = Activation::swiglu;  // of all experts
   std::vector<FeedForward> experts;

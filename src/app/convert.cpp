@@ -40,7 +40,7 @@ std::vector<io::TensorBox> share_of(const comm::World& world,
   std::vector<double> load(static_cast<std::size_t>(world.size()));
   for (const auto& tensor : folder.tensors()) {
     const Shape& shape = tensor.whole.shape;
-    const DType stored = *tensor.stored->entry.type->dtype;
+    const DType stored = folder.dtype_of(tensor);
     const DType type = tensor.whole.learned ? dtype.value_or(stored) : stored;
     const auto least = std::min_element(load.begin(), load.end());
     *least += static_cast<double>(shape.elements()) * static_cast<double>(size_of(type));

@@ -93,7 +93,7 @@ void describe_folder(const std::string& path) {
   std::map<std::string_view, std::int64_t> types;
   for (const auto& tensor : folder.tensors()) {
     parameters += tensor.whole.shape.elements();
-    ++types[tensor.stored->entry.type->name];
+    ++types[tensor.type_name()];
   }
   std::string names;
   for (const auto& [name, count] : types)
@@ -105,8 +105,7 @@ void describe_folder(const std::string& path) {
   log::info("{} {}", folder.files().shards().size(),
             folder.files().shards().size() == 1 ? "file" : "shards");
   for (const auto& tensor : folder.tensors())
-    log::info("{} {}  {}", tensor.stored->entry.type->name, tensor.whole.shape,
-              tensor.whole.name);
+    log::info("{} {}  {}", tensor.type_name(), tensor.whole.shape, tensor.whole.name);
   std::string section;
   for (const std::string& line : config::model_lines(config.model)) {
     const auto dot = line.rfind('.', line.find(' '));

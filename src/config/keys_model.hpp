@@ -87,8 +87,8 @@ struct ModelKeys : Section {
       "activation",
       "\"auto\"",
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
-      "Activation of feed-forwards and experts; swiglu and geglu have gates, the others "
-      "have none and no tensors for them; auto: the architecture's.",
+      "Activation of feed-forwards and experts; swiglu, geglu and clamped_swiglu have "
+      "gates, the others have none and no tensors for them; auto: the architecture's.",
       sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
       *this,
@@ -177,6 +177,12 @@ struct ModelKeys : Section {
   Boolean mlp_bias{*this, "mlp_bias", "false",
                    "Biases in a feed-forward with gates (gpt2's has biases always).",
                    sets<&RunConfig::model, &model::ModelConfig::mlp_bias>};
+  Boolean parallel_residual{
+      *this, "parallel_residual", "true",
+      "Whether attention and feed-forward of gpt_neox both read a block's input; false: "
+      "the feed-forward reads the sum with attention, as elsewhere.",
+      sets<&RunConfig::model, &model::ModelConfig::residual,
+           &model::ResidualSettings::parallel>};
   Real logit_cap{*this,
                  "logit_cap",
                  "",

@@ -198,6 +198,8 @@ void Rules::model_rules() {
        ": write attention.library = \"auto\"");
   meaningless(key::model.qk_norm, key::model.architecture, !m.row().free_qk_norm,
               ": remove it");
+  meaningless(key::model.parallel_residual, key::model.architecture,
+              !m.row().parallel_halves, ": remove it");
   meaningless(key::model.mlp_bias, key::model.activation, !m.gated(), ": remove it");
   rule({key::model.vocabulary, key::data.source},
        m.vocabulary > 0 || config_.data.kind == io::SourceKind::bytes,
@@ -278,7 +280,8 @@ void Rules::expert_key_rules() {
   };
   of_moe(key::moe.top_k);
   const auto of_shared = [&](const io::DeckKey& key) {
-    meaningless(key, key::model.architecture, row.names.shared.empty(), ": remove it");
+    meaningless(key, key::model.architecture, row.names.experts.shared.empty(),
+                ": remove it");
   };
   of_shared(key::moe.shared_experts);
   of_shared(key::moe.shared_feed_forward);

@@ -158,6 +158,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.attention_cap, m.attention.cap);
   lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
   lines.add_flag(key::model.mlp_bias, m.mlp_bias);
+  lines.add_flag(key::model.parallel_residual, m.residual.parallel);
   lines.add(key::model.logit_cap, m.logit_cap);
   if (rotary) add_rope(m, lines);
   lines.add(key::latent.width, m.attention.latent.width);

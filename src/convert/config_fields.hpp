@@ -61,7 +61,10 @@ class ConfigFields {
     constexpr std::size_t most_shown = 60;
     std::string shown =
         value(key).dump(-1, ' ', true, io::Json::error_handler_t::replace);
-    if (shown.size() > most_shown) shown = shown.substr(0, most_shown) + "...";
+    if (shown.size() > most_shown) {
+      shown.resize(most_shown);
+      shown += "...";
+    }
     fail(Status::bad_content, "{}: '{}' = {} {}", source_, place_of(key), shown, what);
   }
 

@@ -43,6 +43,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.activation, std::string(row.activation));
   put(json, keys.qk_norm, m.attention.qk_norm);
   put(json, keys.mlp_bias, m.mlp_bias);
+  put(json, keys.parallel_residual, m.residual.parallel);
   const auto put_cap = [&](std::string_view key, double cap) {
     put(json, key, cap > 0 ? Json(cap) : Json());
   };
@@ -130,7 +131,8 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.attention.cap == b.attention.cap &&
          a.attention.query_scalar == b.attention.query_scalar &&
          a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
-         same_latent(a, b) && same_experts(a, b);
+         a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
+         same_experts(a, b);
 }
 
 }  // namespace
@@ -140,12 +142,14 @@ std::string folder_config_text(const ModelConfig& m, DType dtype,
   const HuggingFaceRow* row = row_for(m);
   require_expressible(m, row);
   Json json = Json::object();
-  bool is_kept = false;
+  bool is_kept = false, is_quantized = false;
   if (!kept.empty()) {
     const FolderConfig before = parse_folder_config(kept, "the kept config.json");
     json = Json::parse(kept);
+    json.erase("quantization_config");  // what is written is not quantized
     if (can_say(*before.row, m)) row = before.row;
     is_kept = same_model(before.model, m) && m.sequence <= before.model.sequence;
+    is_quantized = before.quantization.kind != Quantization::Kind::none;
   }
   if (!is_kept) {
     json["architectures"] = {row->class_name};
@@ -157,7 +161,8 @@ std::string folder_config_text(const ModelConfig& m, DType dtype,
   const auto names_type = [&](const char* key) {
     return !json.contains(key) || json[key] == dtype_text(dtype);
   };
-  if (is_kept && names_type("dtype") && names_type("torch_dtype")) return kept;
+  if (is_kept && !is_quantized && names_type("dtype") && names_type("torch_dtype"))
+    return kept;
   if (!is_kept || json.contains("dtype")) json["dtype"] = dtype_text(dtype);
   if (!is_kept || json.contains("torch_dtype")) json["torch_dtype"] = dtype_text(dtype);
   return json.dump(2) + "\n";

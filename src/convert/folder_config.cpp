@@ -71,9 +71,6 @@ const HuggingFaceRow& read_row(const ConfigFields& fields) {
 }
 
 void check_neutral(const ConfigFields& fields, const HuggingFaceRow& row) {
-  if (fields.has("quantization_config"))
-    fields.refuse("quantization_config",
-                  "says that weights are quantized, which this program cannot read");
   for (const model::NeutralKey& neutral : row.neutral)
     if (fields.has(neutral.key) &&
         fields.value(neutral.key) != io::Json::parse(neutral.value))
@@ -130,6 +127,7 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
   if (!keys.qk_norm.empty()) m.attention.qk_norm = fields.flag(keys.qk_norm, false);
   if (!keys.mlp_bias.empty()) m.mlp_bias = fields.flag(keys.mlp_bias, false);
+  m.residual.parallel = fields.flag(keys.parallel_residual, true);
   m.logit_cap = read_cap(fields, keys.logit_cap, d.logit_cap);
   m.attention.cap = read_cap(fields, keys.attention_cap, d.attention_cap);
   m.attention.query_scalar = fields.real(keys.query_scalar, d.query_scalar, 0, 1e9);
@@ -146,6 +144,7 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
   config.text = text;
   const HuggingFaceRow& row = *config.row;
   check_neutral(fields, row);
+  config.quantization = read_quantization(fields);
   ModelConfig& m = config.model;
   m.architecture = model::architecture_named(row.architecture);
   read_sizes(fields, row, m);

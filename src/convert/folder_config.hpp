@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "convert/quantization.hpp"
 #include "model/hugging_face.hpp"
 #include "model/model_config.hpp"
 
@@ -17,7 +18,8 @@ struct FolderConfig {
   const model::HuggingFaceRow* row = nullptr;
   model::ModelConfig model;    // its sequence: as many positions as the model has
   std::optional<DType> dtype;  // of the weights, if it says so
-  std::string text;            // as it stands in the file
+  Quantization quantization{};
+  std::string text;  // as it stands in the file
 };
 
 // Reads config.json of a folder. Throws Error(missing_input) without a folder or the

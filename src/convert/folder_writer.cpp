@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
+#include <map>
 
 #include "base/directory.hpp"
 #include "base/memory.hpp"
 #include "convert/folder_config.hpp"
+#include "convert/folder_place.hpp"
 #include "convert/kept_files.hpp"
+#include "io/element_convert.hpp"
 #include "io/files.hpp"
 #include "io/json_fields.hpp"
 #include "io/safetensors_folder.hpp"
@@ -18,7 +20,11 @@
 namespace trireme::convert {
 namespace {
 
-using model::Transform;
+// A tensor of the model and its place in the folder.
+struct Part {
+  model::WholeTensor whole;
+  FolderPlace place;
+};
 
 struct Shard {
   std::string name;
@@ -51,10 +57,12 @@ class Plan {
     for (const auto& whole : model::whole_tensors(model)) {
       const DType dtype = options.dtype.value_or(stored_type(checkpoint, whole.name));
       if (!dtype_) dtype_ = dtype;
-      io::SafetensorsTensor tensor{whole.name, &io::safetensors_type(dtype), {}, 0, 0};
-      Shape shape = whole.shape;
-      if (transform_of(*row_, whole.name) == Transform::transpose)
-        shape = {shape[1], shape[0]};
+      const FolderPlace place = place_of(*row_, model, whole);
+      std::vector<Part>& parts = parts_[place.name];
+      parts.push_back({whole, place});
+      if (parts.size() > 1) continue;  // it is in the plan already
+      io::SafetensorsTensor tensor{place.name, &io::safetensors_type(dtype), {}, 0, 0};
+      const Shape& shape = place.shape;
       for (int i = 0; i < shape.rank(); ++i) tensor.extents.push_back(shape[i]);
       const std::int64_t bytes = io::safetensors_bytes(tensor);
       if (filled > 0 && bytes > options.shard_bytes - filled) {
@@ -71,7 +79,10 @@ class Plan {
           {shard_name(i + 1, files.size()), io::SafetensorsPlan(std::move(files[i]))});
   }
 
-  const model::HuggingFaceRow& row() const { return *row_; }
+  // What one tensor of the folder is made of.
+  const std::vector<Part>& parts(const std::string& name) const {
+    return parts_.at(name);
+  }
   const std::vector<Shard>& shards() const { return shards_; }
   DType dtype() const { return dtype_.value_or(DType::f32); }
   std::int64_t bytes() const { return total_; }
@@ -89,6 +100,7 @@ class Plan {
 
  private:
   const model::HuggingFaceRow* row_;
+  std::map<std::string, std::vector<Part>> parts_;
   std::vector<Shard> shards_;
   std::optional<DType> dtype_;
   std::int64_t total_ = 0, count_ = 0;
@@ -96,24 +108,24 @@ class Plan {
 
 // Its elements in the order of the file, on the host.
 Buffer load(const io::CheckpointReader& checkpoint, const io::SafetensorsTensor& tensor,
-            Transform transform) {
-  const Shape shape = *tensor.shape();
+            const std::vector<Part>& parts) {
   const DType dtype = *tensor.type->dtype;
-  const bool turned = transform == Transform::transpose;
-  const Shape whole = turned ? Shape{shape[1], shape[0]} : shape;
-  Shape begin = whole;
-  for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
-  Buffer own(Device::host(), dtype, whole, MemoryClass::data, "exported tensor");
-  checkpoint.read("model/" + tensor.name, whole, begin, own.view());
-  if (!turned) return own;
-  Buffer out(Device::host(), dtype, shape, MemoryClass::data, "transposed tensor");
-  const std::size_t element = size_of(dtype);
-  const auto* const from = static_cast<const std::byte*>(own.view().raw());
-  auto* const to = static_cast<std::byte*>(out.view().raw());
-  for (std::int64_t i = 0; i < shape[0]; ++i)
-    for (std::int64_t j = 0; j < shape[1]; ++j)
-      std::memcpy(to + static_cast<std::size_t>(i * shape[1] + j) * element,
-                  from + static_cast<std::size_t>(j * shape[0] + i) * element, element);
+  const auto read = [&](const model::WholeTensor& whole, const TensorView& view) {
+    checkpoint.read("model/" + whole.name, whole.shape, io::origin_of(whole.shape), view);
+  };
+  Buffer out(Device::host(), dtype, *tensor.shape(), MemoryClass::data,
+             "exported tensor");
+  for (const Part& part : parts) {
+    const FolderPlace& place = part.place;
+    if (!place.stacked() && place.transform == model::Transform::copy) {
+      read(part.whole, out.view());
+      continue;
+    }
+    const Buffer own(Device::host(), dtype, part.whole.shape, MemoryClass::data,
+                     "part of a tensor");
+    read(part.whole, own.view());
+    to_folder(place, own.view(), out.view());
+  }
   return out;
 }
 
@@ -121,7 +133,7 @@ void write_shard(const io::CheckpointReader& checkpoint, const Plan& plan,
                  const Directory& folder, const Shard& shard) {
   io::SafetensorsWriter writer(folder, shard.name, shard.plan);
   for (const auto& tensor : shard.plan.tensors())
-    writer.write(load(checkpoint, tensor, transform_of(plan.row(), tensor.name)).view());
+    writer.write(load(checkpoint, tensor, plan.parts(tensor.name)).view());
   writer.close();
 }
 

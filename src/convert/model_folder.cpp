@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <set>
@@ -18,30 +19,11 @@
 namespace trireme::convert {
 namespace {
 
-using model::Transform;
-
 constexpr std::string_view prefix = "model/";
 constexpr std::size_t most_listed = 50;
-
-Shape transposed(const Shape& shape) { return {shape[1], shape[0]}; }
-
-Shape stored_shape(const FolderTensor& tensor) {
-  return tensor.transform == Transform::transpose ? transposed(tensor.whole.shape)
-                                                  : tensor.whole.shape;
-}
-
-// out = the transpose of `from`, both matrices of elements of one type.
-void transpose(const TensorView& from, const TensorView& out) {
-  const std::size_t element = size_of(out.dtype());
-  const auto* const source = static_cast<const std::byte*>(from.raw());
-  auto* const target = static_cast<std::byte*>(out.raw());
-  const std::int64_t rows = out.dim(0), columns = out.dim(1);
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j)
-      std::memcpy(target + static_cast<std::size_t>(i * out.stride(0) + j) * element,
-                  source + static_cast<std::size_t>(j * from.stride(0) + i) * element,
-                  element);
-}
+// Of FP8 products, whose inputs are quantized here by recipes of this program.
+constexpr std::array<std::string_view, 2> scales_of_inputs = {".activation_scale",
+                                                              ".input_scale"};
 
 std::string shape_text(const io::SafetensorsTensor& tensor) {
   std::string text;
@@ -87,37 +69,85 @@ const io::SafetensorsFolder::Tensor* ModelFolder::find(const std::string& name) 
   return nullptr;
 }
 
+// Codes of FP8 stand under the tensor's own name, those of MXFP4 beside it.
+std::string ModelFolder::find_scales(FolderTensor& tensor) const {
+  const Quantization& how = config_.quantization;
+  const std::string& name = tensor.place.name;
+  const bool mxfp4 = how.kind == Quantization::Kind::mxfp4;
+  QuantizedTensor found{how, tensor.stored, nullptr};
+  if (mxfp4) found.codes = find(name + "_blocks");
+  for (const char* end : {"_scale_inv", "_scale", "_scales"})
+    if (found.scales == nullptr) found.scales = find(name + end);
+  if (found.codes == nullptr)
+    return format("'{}' of {} is missing", name, tensor.place.shape);
+  if (found.scales == nullptr)
+    return format("'{}' holds codes, whose scales '{}{}' are missing",
+                  found.codes->entry.name, name, mxfp4 ? "_scales" : "_scale_inv");
+  tensor.stored = found.codes;
+  tensor.quantized = found;
+  return why_unusable(found, tensor.place, tensor.whole.shape);
+}
+
+std::string ModelFolder::find_stored(FolderTensor& tensor) const {
+  const auto kind = config_.quantization.kind;
+  const std::string& name = tensor.place.name;
+  tensor.stored = find(name);
+  const bool codes =
+      tensor.stored != nullptr && tensor.stored->entry.type->dtype == DType::e4m3;
+  if ((kind == Quantization::Kind::fp8 && codes) ||
+      (kind == Quantization::Kind::mxfp4 && tensor.stored == nullptr))
+    return find_scales(tensor);
+  if (tensor.stored == nullptr)
+    return format("'{}' of {} is missing", name, tensor.place.shape);
+  const auto& entry = tensor.stored->entry;
+  if (entry.shape() != tensor.place.shape)
+    return format("'{}' has the shape {}, where {} was expected", entry.name,
+                  shape_text(entry), tensor.place.shape);
+  if (!entry.type->dtype || !io::converts(*entry.type->dtype, DType::f32))
+    return format("'{}' holds {}, which is no floating type of this program", entry.name,
+                  entry.type->name);
+  return "";
+}
+
 void ModelFolder::match() {
   std::vector<std::string> wrong;
-  std::set<std::string_view> used;
   for (auto& whole : model::whole_tensors(config_.model)) {
-    FolderTensor tensor{std::move(whole), nullptr, Transform::copy};
-    const std::string& name = tensor.whole.name;
-    tensor.transform = transform_of(*config_.row, name);
-    tensor.stored = find(name);
-    if (tensor.stored == nullptr) {
-      wrong.push_back(format("'{}' of {} is missing", name, stored_shape(tensor)));
-      continue;
-    }
-    const auto& entry = tensor.stored->entry;
-    used.insert(entry.name);
-    if (entry.shape() != stored_shape(tensor))
-      wrong.push_back(format("'{}' has the shape {}, where {} was expected", entry.name,
-                             shape_text(entry), stored_shape(tensor)));
-    else if (!entry.type->dtype || !io::converts(*entry.type->dtype, DType::f32))
-      wrong.push_back(format("'{}' holds {}, which is no floating type of this program",
-                             entry.name, entry.type->name));
-    by_name_[name] = tensors_.size();
+    FolderTensor tensor{std::move(whole), {}};
+    tensor.place = place_of(*config_.row, config_.model, tensor.whole);
+    const std::string what = find_stored(tensor);
+    if (!what.empty() && std::find(wrong.begin(), wrong.end(), what) == wrong.end())
+      wrong.push_back(what);
+    if (tensor.stored == nullptr) continue;
+    by_name_[tensor.whole.name] = tensors_.size();
     tensors_.push_back(std::move(tensor));
   }
+  check_others(wrong);
+  if (wrong.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(wrong.size(), most_listed); ++i)
+    text += "\n  " + wrong[i];
+  if (wrong.size() > most_listed)
+    text += format("\n  and {} more", wrong.size() - most_listed);
+  fail(Status::bad_content, "{}: the tensors are not those of {} that {} describes:{}",
+       path(), config_.row->class_name, config_name, text);
+}
+
+void ModelFolder::check_others(std::vector<std::string>& wrong) const {
+  std::set<std::string_view> used;
+  for (const FolderTensor& tensor : tensors_) {
+    used.insert(tensor.stored->entry.name);
+    if (tensor.is_quantized()) used.insert(tensor.quantized.scales->entry.name);
+  }
   const std::string head = std::string(config_.model.row().names.head) + ".weight";
+  const bool fp8 = config_.quantization.kind == Quantization::Kind::fp8;
   std::size_t left_out = 0;
   for (const auto& stored : files_.tensors()) {
     const std::string& name = stored.entry.name;
     const bool tied_head = config_.model.tie_embeddings && name == head;
+    const bool of_inputs = fp8 && ends_with_any(name, scales_of_inputs);
     if (config_.row->further_layers && is_beyond(config_.model, name))
       ++left_out;
-    else if (!used.contains(name) && !tied_head &&
+    else if (!used.contains(name) && !tied_head && !of_inputs &&
              !ends_with_any(name, config_.row->buffers))
       wrong.push_back(format("'{}' is no tensor of this model", name));
   }
@@ -127,14 +157,6 @@ void ModelFolder::match() {
         "are "
         "left out",
         path(), left_out, config_.model.layers);
-  if (wrong.empty()) return;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(wrong.size(), most_listed); ++i)
-    text += "\n  " + wrong[i];
-  if (wrong.size() > most_listed)
-    text += format("\n  and {} more", wrong.size() - most_listed);
-  fail(Status::bad_content, "{}: the tensors are not those of {} that {} describes:{}",
-       path(), config_.row->class_name, config_name, text);
 }
 
 // Of a tied model that has a head as well the two must be the same bytes: transformers
@@ -178,15 +200,32 @@ void ModelFolder::read(const std::string& path, const Shape& whole, const Shape&
           tensor.whole.shape, whole);
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {
-    if (tensor.transform == Transform::copy) {
+    if (tensor.is_quantized()) {
+      read_quantized(files_, tensor.quantized, tensor.place, begin, view);
+      return;
+    }
+    const FolderPlace& place = tensor.place;
+    if (!place.stacked() && place.transform == model::Transform::copy) {
       files_.read(*tensor.stored, begin, view);
       return;
     }
-    const Buffer box(Device::host(), view.dtype(), transposed(view.shape()),
-                     MemoryClass::data, "transposed tensor");
-    files_.read(*tensor.stored, transposed(begin), box.view());
-    transpose(box.view(), view);
+    if (view.elements() == 0) return;
+    const FolderPlace::Box box = place.box_of(begin, view.shape());
+    const Buffer memory(Device::host(), view.dtype(), box.extent, MemoryClass::data,
+                        "part of a tensor");
+    files_.read(*tensor.stored, box.begin, memory.view());
+    from_folder(place, memory.view(), view);
   });
+}
+
+std::string_view FolderTensor::type_name() const {
+  if (quantized.how.kind == Quantization::Kind::mxfp4) return "MXFP4";
+  return stored->entry.type->name;
+}
+
+DType ModelFolder::dtype_of(const FolderTensor& tensor) const {
+  if (tensor.is_quantized()) return config_.dtype.value_or(DType::bf16);
+  return *tensor.stored->entry.type->dtype;
 }
 
 std::vector<std::string> other_files(const Directory& folder) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "convert/folder_config.hpp"
+#include "convert/folder_place.hpp"
+#include "convert/quantization.hpp"
 #include "io/safetensors_folder.hpp"
 #include "io/tensor_source.hpp"
 #include "model/whole_tensors.hpp"
@@ -17,8 +19,13 @@ namespace trireme::convert {
 // Where a tensor of the model lies in the folder.
 struct FolderTensor {
   model::WholeTensor whole;
-  const io::SafetensorsFolder::Tensor* stored = nullptr;
-  model::Transform transform = model::Transform::copy;
+  FolderPlace place;
+  const io::SafetensorsFolder::Tensor* stored = nullptr;  // numbers or codes
+  QuantizedTensor quantized{};  // codes and scales; none where numbers are stored
+
+  bool is_quantized() const { return quantized.codes != nullptr; }
+  // What its elements are stored as: "BF16", "MXFP4".
+  std::string_view type_name() const;
 };
 
 // Reads headers when it is made, and of the tensors only the boxes that are asked for.
@@ -30,6 +37,8 @@ class ModelFolder : public io::TensorSource {
   explicit ModelFolder(const std::string& path);
 
   const FolderConfig& config() const { return config_; }
+  // The type that a tensor has here; of a quantized one that of config.json, else bf16.
+  DType dtype_of(const FolderTensor& tensor) const;
   // In the model's order.
   const std::vector<FolderTensor>& tensors() const { return tensors_; }
   const io::SafetensorsFolder& files() const { return files_; }
@@ -40,6 +49,11 @@ class ModelFolder : public io::TensorSource {
 
  private:
   void match();
+  // Finds what is stored of a tensor; "" or what is wrong with it.
+  std::string find_stored(FolderTensor& tensor) const;
+  std::string find_scales(FolderTensor& tensor) const;
+  // What else is stored, which the model has no place for, is added to `wrong`.
+  void check_others(std::vector<std::string>& wrong) const;
   void check_tied_head() const;
   const io::SafetensorsFolder::Tensor* find(const std::string& name) const;
 

@@ -21,6 +21,12 @@ struct LatentNames {
   std::string_view q_down{}, q_up{}, down{}, norm{}, up{};
 };
 
+// Names beside those of single experts: of the router, of the expert that all tokens use,
+// and of what decides how much of it; empty: there is none.
+struct ExpertNames {
+  std::string_view router = "gate", shared{}, shared_gate{};
+};
+
 // Names of tensors as Hugging Face has them, without ".weight" and ".bias". Those of a
 // layer stand behind `layers`, its number and a dot.
 struct TensorNames {
@@ -31,14 +37,14 @@ struct TensorNames {
   std::string_view attention_output_norm{}, feed_forward_output_norm{};
   // Three tensors, or one fused tensor of all queries, keys and values, which q names.
   std::string_view q, k, v, output, q_norm, k_norm;
+  std::string_view sinks{};  // of attention; empty: there are none
   LatentNames latent{};
   // gate is used by gated activations only; the name of up: one tensor, gate's rows
   // first.
   std::string_view gate, up, down;
   // Of an MoE layer: where its tensors lie, and an expert's in their folders.
   std::string_view moe, expert_gate, expert_up, expert_down;
-  // The expert that all tokens use, and what decides how much of it; empty: none.
-  std::string_view shared{}, shared_gate{};
+  ExpertNames experts{};
 };
 
 struct ArchitectureRow {
@@ -56,13 +62,15 @@ struct ArchitectureRow {
   // none.
   bool free_experts = false;
   bool free_router = false;  // and all else of model.moe (shared experts, sigmoid, bias)
+  bool moe_biases = false;   // of routers' logits and of the experts' projections
   // Which biases of attention model.attention_bias adds.
   bool free_qkv_bias = false, free_output_bias = false;
-  bool neighbours = false;        // turn as pairs of neighbours (kernels::RotaryHeads)
-  bool free_qk_norm = false;      // only with model.qk_norm
-  bool fused_by_head = false;     // query, key and value of a head after another's
-  bool latent = false;            // attention is nn::LatentAttention
-  bool parallel_halves = false;   // attention and feed-forward both read a block's input
+  bool neighbours = false;     // turn as pairs of neighbours (kernels::RotaryHeads)
+  bool free_qk_norm = false;   // only with model.qk_norm
+  bool fused_by_head = false;  // query, key and value of a head after another's
+  bool latent = false;         // attention is nn::LatentAttention
+  // Attention and feed-forward both read a block's input, unless a model says otherwise.
+  bool parallel_halves = false;
   double gain_offset = 0;         // norms multiply by this + weight
   bool scaled_embedding = false;  // by the root of the width
   TensorNames names;

@@ -66,7 +66,8 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .output = at(row.names.output),
           .q_norm = at(row.names.q_norm),
           .k_norm = at(row.names.k_norm),
-          .fused_by_head = row.fused_by_head};
+          .fused_by_head = row.fused_by_head,
+          .sinks = at(row.names.sinks)};
 }
 
 nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t layer,
@@ -129,14 +130,14 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .bias_update_rate = s.bias_update_rate,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
-          .router_name = where + ".gate",
+          .router_name = where + "." + std::string(names.experts.router),
           .expert_name = where + ".experts",
-          .shared_name = where + "." + std::string(names.shared),
-          .shared_gate = names.shared_gate.empty()
+          .shared_name = where + "." + std::string(names.experts.shared),
+          .shared_gate = names.experts.shared_gate.empty()
                              ? std::string()
-                             : where + "." + std::string(names.shared_gate),
+                             : where + "." + std::string(names.experts.shared_gate),
           .expert_names = {std::string(names.expert_gate), std::string(names.expert_up),
-                           std::string(names.expert_down)},
+                           std::string(names.expert_down), m.row().moe_biases},
           .shared_names = {"gate_proj", "up_proj", "down_proj"}};
 }
 
@@ -177,7 +178,7 @@ nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   block.norm2 = optional_norm(m, at(names.feed_forward_norm));
   block.output_norm1 = optional_norm(m, at(names.attention_output_norm));
   block.output_norm2 = optional_norm(m, at(names.feed_forward_output_norm));
-  block.parallel = m.row().parallel_halves;
+  block.parallel = m.row().parallel_halves && m.residual.parallel;
   if (m.row().latent)
     block.latent = latent_attention(m, layer, at);
   else

@@ -20,6 +20,14 @@ namespace trireme::model {
 // How a tensor in a folder becomes the model's: each its own inverse.
 enum class Transform : std::uint8_t { copy, transpose };
 
+// A tensor of each expert that lies in one of all experts, whose last dim is its rows:
+// `part` [R, C] of expert e is whole[e, :, first + step i], i < R, transposed, and a bias
+// [R] is whole[e, first + step i].
+struct StackedPart {
+  std::string_view part, whole;  // names behind those of the experts and of one expert
+  std::int64_t step = 1, first = 0;
+};
+
 // Keys of config.json about experts; "": the class has none.
 struct ExpertKeys {
   std::string_view experts{}, top_k{};
@@ -41,6 +49,7 @@ struct ConfigKeys {
   std::string_view norm_eps, activation;
   std::string_view attention_bias{};
   std::string_view mlp_bias{}, qk_norm{}, logit_cap{}, attention_cap{}, query_scalar{};
+  std::string_view parallel_residual{};
   ExpertKeys moe{};
   // Of latent attention.
   std::string_view latent{}, query_latent{}, unturned_width{}, rotary_width{};
@@ -121,6 +130,8 @@ struct HuggingFaceRow {
   std::span<const std::string_view> transposed;  // ends of names of [in, out] tensors
   std::span<const std::string_view> buffers;     // ends of names that hold no weights
   RopeRule rope{};
+  std::span<const StackedPart>
+      stacks{};  // of experts; empty: each has tensors of its own
   // Layers after the model's predict further tokens, and are left out.
   bool further_layers = false;
   // How experts are chosen, where the class has one way.

@@ -57,6 +57,11 @@ struct AttentionSettings {
   double cap = 0;  // scores x are cap tanh(x / cap); 0: as they are
 };
 
+// How the halves of a block read the residual stream.
+struct ResidualSettings {
+  bool parallel = true;  // of architectures where both read the block's input: they do
+};
+
 // The words of ModelConfig::layer_types, as in transformers.
 inline constexpr std::string_view full_attention = "full_attention",
                                   sliding_attention = "sliding_attention";
@@ -84,11 +89,10 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
-  double query_scalar =
-      0;                  // scores are q k over its root; 0: over that of a head's width
-  bool mlp_bias = false;  // of a feed-forward with gates
-  double logit_cap = 0;   // logits x are cap tanh(x / cap); 0: as they are
-  MoeSettings moe{};      // of architectures with experts
+  bool mlp_bias = false;            // of a feed-forward with gates
+  ResidualSettings residual{};
+  double logit_cap = 0;  // logits x are cap tanh(x / cap); 0: as they are
+  MoeSettings moe{};     // of architectures with experts
   // Of feed-forwards and experts; without one the architecture's.
   std::optional<nn::Activation> own_activation{};
 

@@ -211,4 +211,36 @@ void ExpertLinear::post_weight_gradient(Pass& pass, const Route& route,
       });
 }
 
+void ExpertLinear::add_bias(Pass& pass, const Route& route, const TensorView& bias,
+                            const TensorView& y_RO) const {
+  const ArenaScope scope(pass.scratch);
+  const TensorView bias_LO = in_type(pass, bias, y_RO.dtype());
+  const std::int64_t O = y_RO.dim(1);
+  std::int64_t first = 0;
+  for (std::size_t l = 0; l < route.rows_L.size(); ++l) {
+    const std::int64_t rows = route.rows_L[l];
+    if (rows > 0)
+      kernels::add_to_rows(pass.stream, bias_LO.rows(static_cast<std::int64_t>(l) * O, O),
+                           y_RO.rows(first, rows));
+    first += rows;
+  }
+}
+
+void ExpertLinear::post_bias_gradient(Pass& pass, const Route& route,
+                                      const TensorView& dy_RO, Param& bias) const {
+  pass.weight_gradients.post(
+      pass.stream, bias, [&bias, rows_L = route.rows_L, dy_RO](Stream& on) {
+        const std::int64_t O = dy_RO.dim(1);
+        std::int64_t first = 0;
+        for (std::size_t l = 0; l < rows_L.size(); ++l) {
+          const std::int64_t rows = rows_L[l];
+          if (rows > 0)
+            kernels::add_column_sums(
+                on, dy_RO.rows(first, rows),
+                bias.gradient.rows(static_cast<std::int64_t>(l) * O, O));
+          first += rows;
+        }
+      });
+}
+
 }  // namespace trireme::nn

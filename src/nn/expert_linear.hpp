@@ -53,6 +53,13 @@ class ExpertLinear {
   void post_weight_gradient(Pass& pass, const Route& route, const Gradient& dy,
                             const TensorView& x_RI, const Saved& saved);
 
+  // Each expert's part of `bias` [L O] is added to its rows of y_RO, which may be columns
+  // of a wider matrix; the gradient of such a bias is posted.
+  void add_bias(Pass& pass, const Route& route, const TensorView& bias,
+                const TensorView& y_RO) const;
+  void post_bias_gradient(Pass& pass, const Route& route, const TensorView& dy_RO,
+                          Param& bias) const;
+
  private:
   // Rows of one expert that come from one rank, and where they lie in padded matrices.
   struct Part {

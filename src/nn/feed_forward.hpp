@@ -36,6 +36,8 @@ class FeedForward {
 
   Layer up, down;
   Param up_bias;  // may have no elements
+  // Of experts, and may have none; that of an Mlp is added outside of the tensor region.
+  Param down_bias;
   Activation activation = Activation::swiglu;
 
   void set_precision(const LinearPrecision& products) {
@@ -119,6 +121,7 @@ class FeedForward {
     params.push_back(&up.weight);
     if (up_bias.shape.rank() > 0) params.push_back(&up_bias);
     params.push_back(&down.weight);
+    if (down_bias.shape.rank() > 0) params.push_back(&down_bias);
   }
   void collect(std::vector<Fp8Operands*>& layers) {
     layers.push_back(&up.operands);
@@ -134,6 +137,8 @@ class FeedForward {
       up.forward(pass, x_ND, up_bias.value, saved.u_NU, saved.up);
     } else {
       up.forward(pass, where..., x_ND, saved.u_NU, saved.up);
+      if (up_bias.shape.rank() > 0)
+        up.add_bias(pass, where..., up_bias.value, saved.u_NU);
     }
   }
   void activate(Pass& pass, const Saved& saved) const {

@@ -12,7 +12,7 @@
 namespace trireme::nn {
 namespace {
 
-// Appends the storage of one more expert below those in `all`.
+// Appends the storage of one more expert below those in `all`, of matrices or of biases.
 void append_expert(Param& all, Param one) {
   one.expert = true;
   if (all.boxes.empty()) {
@@ -44,23 +44,16 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
           "a token cannot use {} of {} experts", config.top_k, config.experts);
   require(config.capacity_factor == 0 || !axes.sequence_sum.divided(),
           "the capacity of experts needs whole sequences");
-  const std::int64_t D = config.hidden, F = config.feed_forward;
-  const Range units = region.part(F);
+  const std::int64_t D = config.hidden;
   const Initializer normal{Initializer::Kind::normal, config.deviation};
   const Initializer output{Initializer::Kind::normal, config.output_deviation};
   // Each rank of the tensor axis sees its part of the experts' outputs only.
   router_ = unsplit_inner_param(region, config.router_name + ".weight",
                                 {config.experts, D}, normal);
-  for (std::int64_t e = experts_.begin; e < experts_.end; ++e) {
-    const std::string at = tensor_name(config.expert_name, std::to_string(e));
-    const auto& names = config.expert_names;
-    append_expert(feed_.up.weight,
-                  up_param(config.activation, tensor_name(at, names.gate),
-                           tensor_name(at, names.up), {F, D}, units, normal));
-    append_expert(feed_.down.weight,
-                  column_split_param(tensor_name(at, names.down) + ".weight", {D, F},
-                                     units, output));
-  }
+  if (has_biases())
+    router_bias_ =
+        unsplit_inner_param(region, config.router_name + ".bias", {config.experts}, {});
+  make_experts();
   feed_.activation = shared_.activation = config.activation;
   for (ExpertLinear* layer : {&feed_.up, &feed_.down})
     layer->bind(axes_.dispatch, experts_.count());
@@ -86,6 +79,27 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
     const Param like = unsplit_param(
         region, config.router_name + ".e_score_correction_bias", {config.experts}, {});
     bias_state_ = {like.boxes.front(), bias_.view()};
+  }
+}
+
+void Moe::make_experts() {
+  const std::int64_t D = config_.hidden, F = config_.feed_forward;
+  const Range units = region_.part(F);
+  const Initializer normal{Initializer::Kind::normal, config_.deviation};
+  const Initializer output{Initializer::Kind::normal, config_.output_deviation};
+  const auto& names = config_.expert_names;
+  for (std::int64_t e = experts_.begin; e < experts_.end; ++e) {
+    const std::string at = tensor_name(config_.expert_name, std::to_string(e));
+    const std::string gate = tensor_name(at, names.gate), up = tensor_name(at, names.up),
+                      down = tensor_name(at, names.down);
+    append_expert(feed_.up.weight,
+                  up_param(config_.activation, gate, up, {F, D}, units, normal));
+    append_expert(feed_.down.weight,
+                  column_split_param(down + ".weight", {D, F}, units, output));
+    if (!has_biases()) continue;
+    append_expert(feed_.up_bias, up_param(config_.activation, gate, up, {F}, units, {}));
+    append_expert(feed_.down_bias,
+                  row_split_param(down + ".bias", {D}, region_.part(D), {}));
   }
 }
 
@@ -143,12 +157,21 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   // 1. enter: its communication overlaps with the weight gradients
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
   feed_.up.post_weight_gradient(pass, saved.route, du, saved.rows_RD, saved.hidden.up);
+  if (has_biases()) {
+    feed_.up.post_bias_gradient(pass, saved.route, du.dy_RO, feed_.up_bias);
+    feed_.down.post_bias_gradient(pass, saved.route, biased_columns(dout_RD),
+                                  feed_.down_bias);
+  }
   if (has_shared())
     shared_.up.post_weight_gradient(pass, dshared, saved.x_TD, saved.shared.up);
   pass.weight_gradients.post(
       stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
         linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);
       });
+  if (has_biases())
+    pass.weight_gradients.post(stream, router_bias_, [this, dlogits_TE](Stream& on) {
+      kernels::add_column_sums(on, dlogits_TE, router_bias_.gradient);
+    });
   kernels::count_choices(stream, saved.choice_TK, load_.view());
   return dx.wait();
 }
@@ -171,6 +194,11 @@ void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
   kernels::router_scores(pass.stream, kernels::RouterScore::sigmoid, saved.gate_T1,
                          saved.gate_T1);
   kernels::combine_rows(pass.stream, saved.shared_TD, {}, saved.gate_T1, false, y_TD);
+}
+
+TensorView Moe::biased_columns(const TensorView& out_RD) const {
+  const Range mine = region_.part(config_.hidden);
+  return out_RD.columns(mine.begin, mine.count());
 }
 
 // The gradient of the gate is that of this rank's part of the expert's output.
@@ -222,6 +250,8 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
   const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
   feed_.forward(pass, saved.rows_RD, saved.hidden, saved.route);
   feed_.down.forward(pass, saved.route, saved.hidden.a_NF, out_RD, saved.hidden.down);
+  if (has_biases())
+    feed_.down.add_bias(pass, saved.route, feed_.down_bias.value, biased_columns(out_RD));
   // 3. and back to their source ranks
   saved.returned_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route,
                                        out_RD, saved.weights_TK, has_shared(), y_TD);
@@ -274,6 +304,7 @@ void Moe::update_bias() {
 
 void Moe::collect(std::vector<Param*>& params) {
   params.push_back(&router_);
+  if (has_biases()) params.push_back(&router_bias_);
   feed_.collect(params);
   if (has_shared()) shared_.collect(params);
   if (has_gate()) params.push_back(&shared_gate_);

@@ -18,9 +18,11 @@ namespace trireme::nn {
 
 struct MoeConfig {
   // Names of the last part of a feed-forward's tensors: "w1", "gate_proj", ... The gate's
-  // is used by gated activations only.
+  // is used by gated activations only. With biases of the experts the router has one,
+  // too; the shared expert has none.
   struct Names {
     std::string gate, up, down;
+    bool biases = false;
   };
 
   std::int64_t hidden = 0;               // D
@@ -46,9 +48,9 @@ struct MoeConfig {
 
   LinearPrecision products{};  // of the experts' projections
 
-  std::string router_name;  // of the router without ".weight"; its bias is
-                            // router_name.e_score_correction_bias
-  std::string expert_name;  // experts are expert_name.<index>.<name>.weight
+  std::string router_name;  // of the router without ".weight" and ".bias"; the bias of
+                            // the choice is router_name.e_score_correction_bias
+  std::string expert_name;  // experts are expert_name.<index>.<name>.weight and .bias
   std::string shared_name;  // shared_name.<name>.weight
   // The shared expert's output is multiplied by sigmoid(x . w); w is shared_gate.weight
   // [1, D]. Empty: it is not.
@@ -63,8 +65,10 @@ struct RouterLosses {
 
 // Tokens enter the tensor region once. Inside, router and choice are the same on every
 // rank of the tensor axis, the hidden units of every expert are split as an Mlp's, and
-// the weighted sum over experts is a partial sum, which leaves the region. Experts are
-// shared out over the expert axis: see parallel/expert_dispatch.hpp.
+// the weighted sum over experts is a partial sum, which leaves the region. Biases of the
+// experts' outputs are split by outputs: each rank of the tensor axis adds its part to
+// its partial sums, so that their gradients are whole. Experts are shared out over the
+// expert axis: see parallel/expert_dispatch.hpp.
 class Moe {
  public:
   // Legend: R rows that this rank's experts get, N rows that leave their source rank (see
@@ -119,6 +123,7 @@ class Moe {
 
  private:
   bool has_shared() const { return config_.shared_feed_forward > 0; }
+  bool has_biases() const { return config_.expert_names.biases; }
   bool has_gate() const { return has_shared() && !config_.shared_gate.empty(); }
   // The choice of experts by scores and a bias, which may be empty.
   void choose(Pass& pass, const TensorView& scores_TE, const TensorView& bias_E,
@@ -135,6 +140,10 @@ class Moe {
   void route(Pass& pass, Saved& saved) const;
   void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
   void experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  // The outputs of experts to which this rank adds their biases.
+  TensorView biased_columns(const TensorView& out_RD) const;
+  // The storage of the experts of this rank.
+  void make_experts();
   // drows_RD and, for the gradient of the up projection, which is posted later, du.
   TensorView experts_backward(Pass& pass, const TensorView& dout_RD, const Saved& saved,
                               ExpertLinear::Gradient& du);
@@ -145,7 +154,7 @@ class Moe {
   const parallel::TensorRegion& region_;
   parallel::ExpertAxes axes_;
   Range experts_;  // of this rank
-  Param router_;
+  Param router_, router_bias_;
   FeedForward<ExpertLinear> feed_;  // of experts, one below the other
   FeedForward<Linear> shared_;
   Param shared_gate_;

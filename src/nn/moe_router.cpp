@@ -36,8 +36,8 @@ void Moe::route(Pass& pass, Saved& saved) const {
   // 1. scores
   saved.logits_TE = pass.saved.take(accumulator, {T, E}, "moe.logits");
   const TensorView scores_TE = pass.scratch.take(accumulator, {T, E}, "moe.scores");
-  linear(stream, saved.x_TD, in_type(pass, router_.value, saved.x_TD.dtype()), {},
-         saved.logits_TE);
+  linear(stream, saved.x_TD, in_type(pass, router_.value, saved.x_TD.dtype()),
+         in_type(pass, router_bias_.value, saved.x_TD.dtype()), saved.logits_TE);
   kernels::router_scores(stream, config_.router, saved.logits_TE, scores_TE);
   // 2. choice and weights
   saved.choice_TK = pass.saved.take(DType::i32, {T, K}, "moe.choice");

@@ -39,6 +39,12 @@ void check_sums(Probe& probe, DType dtype) {
     kernels::add_bias(probe.stream(), a, b, bias, y);
     probe.close(dtype, y.values(), added(added(a.values(), b.values()), bias.values()),
                 2 * 16 * roundoff(wide));
+    Vector expected = b.values();
+    const Vector each = bias.values();
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] += each[i % each.size()];
+    kernels::add_to_rows(probe.stream(), bias, b);
+    probe.equal(b.values(), rounded(dtype, rounded(wide, expected)));
   }
 }
 
@@ -133,7 +139,9 @@ void check_activations(Probe& probe, DType dtype) {
         const double through = gated ? in[at + f] : 1;
         out[i] = reference::activation(kind, in[at], through);
         back[at] = given[i] * reference::activation_slope(kind, in[at], through);
-        if (gated) back[at + f] = given[i] * reference::activation(kind, in[at], 1);
+        if (gated)
+          back[at + f] =
+              given[i] * reference::activation_slope_of_up(kind, in[at], through);
       }
       probe.close(dtype, a.values(), out, error);
       probe.close(dtype, du.values(), back, error * 4);

@@ -109,11 +109,17 @@ Outcome run(const nn::MoeConfig& config, comm::Mesh& mesh, const Split& split,
   out.z = sums[1];
   out.rows = sums[2];
   // A tensor that this rank has no box of is zeros: those of all experts are listed.
+  const auto resize = [&](const std::string& name, std::int64_t outputs) {
+    out.gradients[name + ".weight"].resize(
+        static_cast<std::size_t>(config.hidden * config.feed_forward));
+    if (config.expert_names.biases)
+      out.gradients[name + ".bias"].resize(static_cast<std::size_t>(outputs));
+  };
   for (std::int64_t e = 0; e < config.experts; ++e)
     for (const std::string name : {"w1", "w3", "w2"})
       if (name != "w1" || kernels::row_of(config.activation).gated)
-        out.gradients[format("moe.experts.{}.{}.weight", e, name)].resize(
-            static_cast<std::size_t>(config.hidden * config.feed_forward));
+        resize(format("moe.experts.{}.{}", e, name),
+               name == "w2" ? config.hidden : config.feed_forward);
   for (auto& [name, gradient] : c.gradients()) out.gradients[name] = gradient;
   for (auto& [name, gradient] : out.gradients) sum_over(mesh.everyone(), gradient);
   return out;
@@ -200,6 +206,13 @@ TEST(MoeRanks, EveryActivation) {
     config.shared_feed_forward = 5;
     compare(config, nothing);
   }
+}
+TEST(MoeRanks, Biases) {
+  auto config = moe_config(E, 2);
+  config.activation = kernels::Activation::clamped_swiglu;
+  config.expert_names.biases = true;
+  config.z_loss = 0.2;
+  compare(config, nothing);
 }
 TEST(MoeRanks, SigmoidWithSharedExpertAndAllLosses) { compare(full_config(), nothing); }
 TEST(MoeRanks, AllTokensToOneExpert) {

@@ -10,6 +10,7 @@ import sys
 
 import h5py
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -31,6 +32,10 @@ def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settin
         **{**COMMON, "rope_parameters": rope, **settings})
     return getattr(transformers, kind + "ForCausalLM"), config, shards, dtype
 
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 1.0,
+        "truncate": False, "original_max_position_embeddings": 4}
+FP8_BLOCK = 16  # neither width of a matrix is a multiple
 
 CASES = {
     "llama": case("Llama", theta=500000.0, rope={
@@ -85,6 +90,16 @@ CASES = {
                            "original_max_position_embeddings": 8},
         "sliding_attention": {"rope_type": "default", "rope_theta": 5e5}}),
     "gpt_neox": case("GPTNeoX", rope={"partial_rotary_factor": 0.34}),
+    "gpt_neox_sequential": case("GPTNeoX", use_parallel_residual=False, num_hidden_layers=1,
+                                rope={"partial_rotary_factor": 0.34}),
+    "gpt_oss": case(
+        "GptOss", pad_token_id=None, theta=150000.0, head_dim=8, sliding_window=5,
+        num_local_experts=5, num_experts_per_tok=2, shards=2, rope=YARN),
+    "gpt_oss_mxfp4": case(
+        "GptOss", pad_token_id=None, theta=150000.0, head_dim=8, sliding_window=5,
+        hidden_size=64, intermediate_size=32, num_hidden_layers=1, num_local_experts=3,
+        num_experts_per_tok=2, rope=YARN),
+    "qwen3_fp8": case("Qwen3", theta=1e6, head_dim=10),
     "llama_bias": case("Llama", attention_bias=True, mlp_bias=True),
     "phi3": case("Phi3", pad_token_id=None, sliding_window=5, tie_word_embeddings=True, shards=2, rope={
         "partial_rotary_factor": 0.7}),
@@ -112,6 +127,59 @@ def randomise(model, rng):
             parameter.copy_(torch.from_numpy(values.astype(np.float32)))
 
 
+def to_mxfp4(weights):
+    """[E, in, out] as blocks of 32 inputs: codes, exponents, and what transformers reads."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    rows = np.swapaxes(weights.numpy(), 1, 2)
+    rows = rows.reshape(*rows.shape[:2], -1, 32)
+    largest = np.maximum(np.abs(rows).max(-1), 1e-30)
+    exponent = np.floor(np.log2(largest)).astype(int) - 2
+    scaled = rows / np.exp2(exponent)[..., None]
+    codes = np.abs(np.abs(scaled)[..., None] - values).argmin(-1) + 8 * (scaled < 0)
+    blocks = torch.from_numpy((codes[..., 0::2] + 16 * codes[..., 1::2]).astype(np.uint8))
+    scales = torch.from_numpy((exponent + 127).astype(np.uint8))
+    return blocks, scales, convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+
+
+def to_fp8(weight):
+    """Codes, the scales of blocks, and the numbers that they stand for."""
+    grid = [-(-extent // FP8_BLOCK) for extent in weight.shape]
+    scales = torch.zeros(grid)
+    codes = torch.zeros(weight.shape, dtype=torch.float8_e4m3fn)
+    numbers = torch.zeros(weight.shape)
+    for i in range(grid[0]):
+        for j in range(grid[1]):
+            at = np.s_[i * FP8_BLOCK:(i + 1) * FP8_BLOCK, j * FP8_BLOCK:(j + 1) * FP8_BLOCK]
+            scales[i, j] = weight[at].abs().max() / 448
+            codes[at] = (weight[at] / scales[i, j]).to(torch.float8_e4m3fn)
+            numbers[at] = codes[at].float() * scales[i, j]
+    return codes, scales, numbers
+
+
+def quantize(model, path, how):
+    """Rewrites a folder with codes, and gives the model the numbers of these codes."""
+    file = os.path.join(path, "model.safetensors")
+    tensors, stored = safetensors.torch.load_file(file), {}
+    parameters = dict(model.named_parameters())
+    for name, tensor in tensors.items():
+        if how == "mxfp4" and name.endswith(("gate_up_proj", "down_proj")):
+            blocks, scales, numbers = to_mxfp4(tensor)
+            stored |= {name + "_blocks": blocks, name + "_scales": scales}
+        elif how == "fp8" and "_proj." in name:
+            stored[name], stored[name + "_scale_inv"], numbers = to_fp8(tensor)
+        else:
+            stored[name] = tensor
+            continue
+        with torch.no_grad():
+            parameters[name].copy_(numbers)
+    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in stored.items()},
+                                file, metadata={"format": "pt"})
+    return {"mxfp4": {"quant_method": "mxfp4"},
+            "fp8": {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                    "weight_block_size": [FP8_BLOCK, FP8_BLOCK]}}[how]
+
+
 def write(folder, name, tokens, kind, config, shards, dtype):
     model = kind(config).eval()
     randomise(model, np.random.default_rng(len(name)))
@@ -125,6 +193,8 @@ def write(folder, name, tokens, kind, config, shards, dtype):
     with open(file) as source:
         settings = json.load(source)
     settings["of_nobody"] = {"kept": [1, 2]}
+    if name.endswith(("_mxfp4", "_fp8")):
+        settings["quantization_config"] = quantize(model, path, name.rsplit("_", 1)[1])
     with open(file, "w") as target:
         json.dump(settings, target, indent=2, sort_keys=True)
     with open(os.path.join(path, "tokenizer.json"), "w") as target:

@@ -171,6 +171,20 @@ CASES = {
         num_attention_heads=3, intermediate_size=20, vocab_size=41,
         tie_word_embeddings=False, rope_parameters={
             "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+    "gpt_neox_sequential": newer(
+        "gpt_neox", "GPTNeoX", 21, None, use_parallel_residual=False, num_hidden_layers=2,
+        hidden_size=16, num_attention_heads=2, intermediate_size=12, vocab_size=29,
+        tie_word_embeddings=False, rope_parameters={
+            "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+    # Stacked experts with gate and up interleaved; sinks, and biases everywhere.
+    "gpt_oss": newer(
+        "gpt_oss", "GptOss", 20, None, **{
+            **SMALL, "num_hidden_layers": 2, "head_dim": 6, "intermediate_size": 6,
+            "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5,
+            "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "rope_parameters": {
+                "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "beta_fast": 4.0,
+                "beta_slow": 1.0, "truncate": False,
+                "original_max_position_embeddings": 8}}),
     "llama_bias": newer(
         "llama", "Llama", 10, 1e4, num_hidden_layers=2, attention_bias=True,
         rms_norm_eps=1e-5, **SMALL),
@@ -254,11 +268,29 @@ def evaluate(model, inputs, targets):
     return logits, loss
 
 
+def unstacked(name, tensor):
+    """gpt-oss's experts: [E, in, out] and biases, columns of gate and up in turns."""
+    at, kind = name.rsplit(".", 1)
+    end = "bias" if kind.endswith("_bias") else "weight"
+    kind = kind.removesuffix("_bias")
+    for i, each in enumerate(tensor):
+        rows = each if each.dim() == 1 else each.t()
+        if kind == "gate_up_proj":
+            yield f"{at}.{i}.gate_proj.{end}", rows[0::2]
+            yield f"{at}.{i}.up_proj.{end}", rows[1::2]
+        else:
+            yield f"{at}.{i}.{kind}.{end}", rows
+
+
 def unpacked(tensors):
     """From version 5 on a layer's experts are two tensors; folders have three for each.
     GPT-NeoX's head has another name in folders."""
     neox = any(name.startswith("gpt_neox.") for name in tensors)
+    interleaved = any(name.endswith("gate_up_proj_bias") for name in tensors)
     for name, tensor in tensors.items():
+        if interleaved and ".experts." in name:
+            yield from unstacked(name, tensor)
+            continue
         if neox and name == "lm_head.weight":
             name = "embed_out.weight"
         if name.endswith("experts.gate_up_proj"):
@@ -307,8 +339,10 @@ def check_gradients(model, inputs, targets, rng):
 
 def train_adamw(model, inputs, targets):
     """STEPS steps on one batch; norms and biases (one dim) do not decay."""
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
+    # The biases of all experts are one tensor of two dims.
+    named = [(p, p.dim() > 1 and not n.endswith("bias")) for n, p in model.named_parameters()]
+    matrices = [p for p, is_matrix in named if is_matrix]
+    vectors = [p for p, is_matrix in named if not is_matrix]
     optimizer = torch.optim.AdamW(
         [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], foreach=False,
         **ADAMW)

@@ -85,6 +85,17 @@ bad 65 "'dtype'" llama edit 's/"float32"/"int4"/' config.json
 bad 65 'factor' llama edit 's/"factor": 4.0/"factor": 0/' config.json
 bad 65 'wavy' llama edit 's/"llama3"/"wavy"/' config.json
 bad 65 'quantized' llama edit '1s/$/"quantization_config": {"quant_method": "gptq"},/' config.json
+bad 65 'swiglu_limit' gpt_oss edit 's/"swiglu_limit": 7.0/"swiglu_limit": 8.0/' config.json
+bad 65 'has the shape \[5, 24, 40\], where \[4, 24, 40\]' gpt_oss edit 's/"num_local_experts": 5/"num_local_experts": 4/' config.json
+bad 65 'experts.down_proj_blocks.* has the shape \[3, 64, 1, 16\], where \[3, 64, 2, 16\]' gpt_oss_mxfp4 edit 's/"intermediate_size": 32/"intermediate_size": 64/' config.json
+bad 65 'holds codes, whose scales .*experts.down_proj_scales. are missing' gpt_oss_mxfp4 rename $f down_proj_scales down_proj_scalez
+bad 65 'experts.down_proj. of \[3, 32, 64\] is missing' gpt_oss_mxfp4 rename $f down_proj_blocks down_proj_blockz
+bad 65 'experts.gate_up_proj. of .* is missing' gpt_oss_mxfp4 edit '/"quantization_config"/,/}/d' config.json
+bad 65 "in a way that this program cannot read" gpt_oss_mxfp4 edit 's/"quant_method": "mxfp4"/"quant_method": "nvfp4"/' config.json
+bad 65 'weight_scale_inv.* has the shape \[.*\], where' qwen3_fp8 edit '/"weight_block_size"/,/]/s/16/8/' config.json
+bad 65 'holds codes, whose scales .*q_proj.weight_scale_inv. are missing' qwen3_fp8 rename $f q_proj.weight_scale_inv q_proj.weight_scale_inw
+bad 65 'F8_E4M3, which is no floating type' qwen3_fp8 edit '/"quantization_config"/,/}/d' config.json
+bad 65 'is no pair of extents' qwen3_fp8 edit '/"weight_block_size"/,/]/s/16/-16/' config.json
 bad 65 "'num_experts_per_tok' = 9 is more than" mixtral edit 's/"num_experts_per_tok": 2/"num_experts_per_tok": 9/' config.json
 bad 65 "'sliding_window' must be" mistral_window edit 's/"sliding_window": 5/"sliding_window": 2.5/' config.json
 bad 65 "groups cannot give" deepseek_v3 edit 's/"n_group": 2/"n_group": 5/' config.json

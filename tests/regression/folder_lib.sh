@@ -33,3 +33,24 @@ goes_round() {
   [ ! -f "$name/model.safetensors" ] ||
     check "$name keeps every byte" cmp "$name/model.safetensors" "$work/$name.one/model.safetensors"
 }
+
+# is_written_without_codes NAME: a folder of quantized weights becomes one of numbers.
+is_written_without_codes() {
+  local name=$1
+  run 2 convert "$name" "$work/$name.ck"
+  check "$name becomes a checkpoint" test "$status" = 0
+  run 1 convert "$work/$name.ck" "$work/$name.out"
+  check "$name becomes a folder" test "$status" = 0
+  check "$name is quantized no more" not_quantized "$work/$name.out/config.json"
+  run 1 convert "$work/$name.out" "$work/$name.again"
+  tensors "$work/$name.ck" >"$work/a"
+  tensors "$work/$name.again" >"$work/b"
+  check "$name keeps every number" cmp "$work/a" "$work/b"
+  check "$name has tensors" test -s "$work/a"
+  run 1 evaluate "$work/$name.out" tokens.h5 --logits "$work/b.h5"
+  check "$name has the same logits" "$H5_COMPARE" "$work/b.h5" "$name.h5" 2e-5
+  run 1 convert "$name" "$work/$name.half" --dtype bf16
+  run 1 inspect "$work/$name.half"
+  check "$name is read as bf16" grep -q 'bf16 .*mlp.*down_proj.weight' "$work/out"
+}
+not_quantized() { ! grep -q quantization "$1"; }

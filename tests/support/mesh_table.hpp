@@ -181,10 +181,23 @@ precision.compute = "fp64"
     set("model.layer_types",
         R"(["sliding_attention", "full_attention", "sliding_attention", "full_attention",
             "sliding_attention", "full_attention", "sliding_attention"])");
-  } else if (model == "gpt_neox") {
+  } else if (model == "gpt_neox" || model == "gpt_neox-sequential") {
     set("model.architecture", "\"gpt_neox\"");
+    if (model == "gpt_neox-sequential") set("model.parallel_residual", "false");
     set("model.kv_heads", "12");
     set("model.rope.width", "2");
+  } else if (model == "gpt_oss") {
+    set("model.architecture", "\"gpt_oss\"");
+    set("model.kv_heads", "4");
+    set("model.head_width", "6");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.expert_feed_forward", "19");
+    set("model.moe.z_loss", "0.01");
+    set("model.window", "5");
+    set("model.layer_types",
+        R"(["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+            "sliding_attention", "full_attention", "sliding_attention"])");
   } else if (model == "gemma") {
     set("model.architecture", "\"gemma\"");
     set("model.tie_embeddings", "true");

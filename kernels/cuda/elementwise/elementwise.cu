@@ -201,6 +201,16 @@ void add_bias(Stream& stream, const TensorView& a_TD, const TensorView& b_TD,
   });
 }
 
+void add_to_rows(Stream& stream, const TensorView& bias_D, const TensorView& x_TD) {
+  visit_floating(x_TD.dtype(), [&]<class H>(H) {
+    using T = DeviceType<H>;
+    const Rows<T> x = rows_of<H>(x_TD), bias = rows_of<H>(bias_D);  // of stride 0
+    const Area area{x_TD.dim(0), x_TD.dim(1)};
+    const bool aligned = starts_are_aligned({&x_TD}, area) && starts_are_aligned(bias_D);
+    launch_over_rows<pack_elements<T>>(stream, area, aligned, Add<T>{x, bias, x});
+  });
+}
+
 void add(Stream& stream, const TensorView& a, const TensorView& b, const TensorView& y) {
   add_bias(stream, a, b, {}, y);
 }

@@ -12,7 +12,7 @@ namespace names {
 
 constexpr TensorNames deepseek() {
   TensorNames names = llama;
-  names.shared = "shared_experts";
+  names.experts.shared = "shared_experts";
   return names;
 }
 

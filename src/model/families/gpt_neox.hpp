@@ -43,8 +43,7 @@ constexpr ArchitectureRow gpt_neox_row() {
 
 namespace hugging_face {
 
-inline constexpr std::array gpt_neox_neutral = {
-    NeutralKey{"use_parallel_residual", "true"}, NeutralKey{"attention_bias", "true"}};
+inline constexpr std::array gpt_neox_neutral = {NeutralKey{"attention_bias", "true"}};
 inline constexpr std::array<std::string_view, 3> gpt_neox_buffers = {
     ".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"};
 
@@ -63,6 +62,7 @@ constexpr HuggingFaceRow gpt_neox() {
   row.same_activation = "gelu_python";
   row.keys.kv_heads = row.keys.head_width = "";
   row.keys.norm_eps = "layer_norm_eps";
+  row.keys.parallel_residual = "use_parallel_residual";
   row.neutral = gpt_neox_neutral;
   row.buffers = gpt_neox_buffers;
   row.rope = {.theta = "rotary_emb_base", .part = "rotary_pct", .default_part = 0.25};

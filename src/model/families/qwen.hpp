@@ -39,8 +39,8 @@ namespace names {
 
 constexpr TensorNames qwen2_moe() {
   TensorNames names = llama;
-  names.shared = "shared_expert";
-  names.shared_gate = "shared_expert_gate";
+  names.experts.shared = "shared_expert";
+  names.experts.shared_gate = "shared_expert_gate";
   return names;
 }
 

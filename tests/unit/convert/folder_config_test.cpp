@@ -114,6 +114,15 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama(R"("mlp_bias":true)", "mistral"), "'mlp_bias' = true"},
       Case{llama(R"("hidden_act":"relu")"), "'hidden_act' = \"relu\""},
       Case{llama(R"("quantization_config":{"quant_method":"gptq"})"), "quantized"},
+      Case{llama(R"("quantization_config":7)"), "'quantization_config' must be"},
+      Case{llama(R"("quantization_config":{"quant_method":"fp8","fmt":"e5m2"})"), "e5m2"},
+      Case{llama(R"("quantization_config":{"quant_method":"fp8",)"
+                 R"("weight_block_size":[128]})"),
+           "'quantization_config.weight_block_size' = [128] is no pair"},
+      Case{llama(R"("quantization_config":{"quant_method":"fp8",)"
+                 R"("weight_block_size":[128,0]})"),
+           "is no pair of extents of a block"},
+      Case{llama(R"("swiglu_limit":8.0)", "gpt_oss"), "'swiglu_limit' = 8.0"},
       Case{llama(R"("head_dim":7)"), "width 7"},
       Case{llama(R"("head_dim":-1)"), "'head_dim'"},
       Case{llama(R"("rms_norm_eps":"small")"), "'rms_norm_eps'"},
@@ -135,6 +144,27 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
     }
   }
+}
+
+// What is written has no quantized weights, and keeps all else.
+TEST(FolderConfig, QuantizedWeightsAreReadOnly) {
+  const std::string text =
+      llama(R"("of_nobody":1,"quantization_config":{"quant_method":"fp8",)"
+            R"("activation_scheme":"dynamic","weight_block_size":[128,64]})");
+  const FolderConfig config = parse(text);
+  EXPECT_EQ(config.quantization.kind, Quantization::Kind::fp8);
+  EXPECT_EQ(config.quantization.rows, 128);
+  EXPECT_EQ(config.quantization.columns, 64);
+  const std::string written = folder_config_text(config.model, DType::bf16, text);
+  EXPECT_EQ(parse(written).quantization.kind, Quantization::Kind::none);
+  EXPECT_NE(written.find("of_nobody"), std::string::npos);
+  const auto mxfp4 =
+      parse(llama(R"("quantization_config":{"quant_method":"mxfp4"})", "gpt_oss"));
+  EXPECT_EQ(mxfp4.quantization.kind, Quantization::Kind::mxfp4);
+  EXPECT_EQ(mxfp4.model.moe.experts, 128);
+  EXPECT_EQ(mxfp4.model.head_width(), 64);
+  EXPECT_EQ(mxfp4.model.window_of(0), 128);
+  EXPECT_EQ(mxfp4.model.window_of(1), 0);
 }
 
 // Windows as text, layer by layer, and written again.

@@ -48,7 +48,8 @@ struct Expected {
       const double through = up > 0 ? u[at + up] : 1;
       a[i] = reference::activation(of.kind, u[at], through);
       du[at] = da[i] * reference::activation_slope(of.kind, u[at], through);
-      if (up > 0) du[at + up] = da[i] * reference::activation(of.kind, u[at], 1);
+      if (up > 0)
+        du[at + up] = da[i] * reference::activation_slope_of_up(of.kind, u[at], through);
     }
   }
 };
@@ -111,6 +112,30 @@ TEST(Activation, GeluIsAccurateInTheLowerTail) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double expected = reference::activation(Activation::gelu, rounded[i]);
     EXPECT_NEAR(y[i], expected, 80 * roundoff(DType::f32) * std::abs(expected)) << x[i];
+  }
+}
+
+// Inputs beyond the limit are cut off and have no gradient; at the limit they have one.
+TEST(Activation, ClampedSwigluIsCutOff) {
+  Stream stream(test_device());
+  const Vector gates = {8, 7, 2, 2, 2, -9, 8}, ups = {1, 1, 7, 9, -8, -7, 30};
+  const auto n = static_cast<std::int64_t>(gates.size());
+  Vector both = gates;
+  both.insert(both.end(), ups.begin(), ups.end());
+  const Tensor u(DType::f64, {1, 2 * n}, both), a(DType::f64, {1, n});
+  const Tensor ones(DType::f64, {1, n}, Vector(gates.size(), 1.0));
+  const Tensor du(DType::f64, {1, 2 * n});
+  kernels::activate(stream, Activation::clamped_swiglu, u, a);
+  kernels::activate_backward(stream, Activation::clamped_swiglu, ones, u, du);
+  const auto glu = [](double g) { return g / (1 + std::exp(-1.702 * g)); };
+  const Vector expected = {2 * glu(7),  2 * glu(7),   8 * glu(2), 8 * glu(2),
+                           -6 * glu(2), -6 * glu(-9), 8 * glu(7)};
+  const Vector values = a.values(), slopes = du.values();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(values[i], expected[i], 1e-14 * std::abs(expected[i])) << i;
+  for (std::size_t i = 0; i < gates.size(); ++i) {
+    EXPECT_EQ(slopes[i] != 0, gates[i] <= 7) << i;
+    EXPECT_EQ(slopes[gates.size() + i] != 0, std::abs(ups[i]) <= 7) << i;
   }
 }
 

@@ -63,6 +63,25 @@ TEST_P(ElementwiseTest, AddBias) {
       }
 }
 
+// One addition is exact in double, rounded to the accumulator, then to the type.
+TEST_P(ElementwiseTest, AddToRows) {
+  for (const std::int64_t T : {0, 1, 5})
+    for (const std::int64_t D : {1, 8, 17, 257, 1032})
+      for (const std::int64_t padding : {0, 5, 8}) {
+        const Tensor x = Tensor::normal(GetParam(), {T, D}, 1, padding);
+        const Tensor bias = Tensor::normal(GetParam(), {D}, 3);
+        Vector expected = x.values();
+        const Vector each = bias.values();
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          expected[i] += each[i % each.size()];
+        kernels::add_to_rows(stream_, bias, x);
+        EXPECT_EQ(x.values(),
+                  rounded(GetParam(), rounded(accumulator_of(GetParam()), expected)))
+            << D;
+        EXPECT_TRUE(x.padding_is_intact());
+      }
+}
+
 TEST_P(ElementwiseTest, CopyConvertsToEveryType) {
   for (const DType to : types)
     for (const std::int64_t n : {1, 8, 17, 257, 1000, 9000})

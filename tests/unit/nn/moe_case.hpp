@@ -153,12 +153,19 @@ class MoeCase {
   }
   template <class F>  // f(tensor name, index in the whole, index in the Param)
   static void for_elements(const Param& param, const F& f) {
+    // A bias is a matrix of one column.
+    const bool matrix = param.shape.rank() == 2;
+    const auto second = [&](const Shape& shape, std::int64_t of_bias) {
+      return matrix ? shape[1] : of_bias;
+    };
     for (const NamedBox& named : param.boxes)
       for (std::int64_t i = 0; i < named.extent[0]; ++i)
-        for (std::int64_t j = 0; j < named.extent[1]; ++j)
+        for (std::int64_t j = 0; j < second(named.extent, 1); ++j)
           f(named,
-            (named.global_begin[0] + i) * named.whole[1] + named.global_begin[1] + j,
-            (named.local_begin[0] + i) * param.shape[1] + named.local_begin[1] + j);
+            (named.global_begin[0] + i) * second(named.whole, 1) +
+                second(named.global_begin, 0) + j,
+            (named.local_begin[0] + i) * second(param.shape, 1) +
+                second(named.local_begin, 0) + j);
   }
   void bind(Param& param) {
     memory_.emplace_back(Device::host(), dtype_, param.shape, MemoryClass::weights, "w");

@@ -45,7 +45,15 @@ std::vector<nn::MoeConfig> configs() {
   gated.groups = {3, 2, 2};
   gated.choice_bias = true;
   gated.aux_loss = 0.2;
-  std::vector<nn::MoeConfig> all = {mixtral, full, raw, gated};
+  auto biased = moe_config(5, 2);
+  biased.activation = kernels::Activation::clamped_swiglu;
+  biased.expert_names.biases = true;
+  biased.z_loss = 0.2;
+  auto ungated = biased;
+  ungated.activation = kernels::Activation::gelu;
+  ungated.router = RouterScore::sigmoid;
+  ungated.shared_feed_forward = 4;
+  std::vector<nn::MoeConfig> all = {mixtral, full, raw, gated, biased, ungated};
   for (std::size_t i = 0; i < kernels::activations.size(); ++i) {
     auto& other = all.emplace_back(moe_config(5, 2));
     other.activation = static_cast<kernels::Activation>(i);
@@ -84,10 +92,16 @@ kernels::reference::MoeLayer layer_of(OneRank& one) {
     EXPECT_EQ(w.contains(name), gated) << name;
     return gated ? w.at(name) : Values();
   };
+  if (c.expert_names.biases) layer.logit_bias_E = w.at("moe.gate.bias");
   for (std::int64_t e = 0; e < c.experts; ++e) {
     const std::string at = "moe.experts." + std::to_string(e);
-    layer.experts.push_back(
-        {gate_of(at + ".w1.weight"), w.at(at + ".w3.weight"), w.at(at + ".w2.weight")});
+    auto& expert = layer.experts.emplace_back();
+    expert = {gate_of(at + ".w1.weight"), w.at(at + ".w3.weight"),
+              w.at(at + ".w2.weight")};
+    if (!c.expert_names.biases) continue;
+    expert.gate_F = gate_of(at + ".w1.bias");
+    expert.up_F = w.at(at + ".w3.bias");
+    expert.down_D = w.at(at + ".w2.bias");
   }
   if (c.shared_feed_forward > 0)
     layer.shared = {gate_of("moe.shared.gate_proj.weight"),

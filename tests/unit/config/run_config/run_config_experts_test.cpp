@@ -12,7 +12,7 @@ const std::vector<Case> cases = {
      1,
      {"model.architecture = \"llama\" with model.moe.experts = 8",
       "only mixtral, deepseek_moe, qwen3_moe, qwen2_moe, deepseek_v2, deepseek_v3, "
-      "glm4_moe have experts; write model.moe.experts = 0"}},
+      "glm4_moe, gpt_oss have experts; write model.moe.experts = 0"}},
     {{"model.architecture=mixtral"},
      1,
      {"model.architecture = \"mixtral\" with model.moe.experts = 0: write how many "
@@ -48,6 +48,15 @@ const std::vector<Case> cases = {
     {{"model.architecture=gpt2", "model.mlp_bias=true"},
      1,
      {"model.mlp_bias = true has no meaning with model.activation"}},
+    {{"model.parallel_residual=false"},
+     1,
+     {"model.parallel_residual = false has no meaning with model.architecture = "
+      "\"llama\": remove it"}},
+    {{"model.architecture=gpt_oss", "model.moe.experts=4", "model.feed_forward=48",
+      "model.moe.normalise=false"},
+     1,
+     {"model.moe.normalise = false has no meaning with model.architecture = "
+      "\"gpt_oss\""}},
     {{"model.moe.top_k=3"},
      1,
      {"model.moe.top_k = 3 has no meaning with model.architecture = \"llama\": remove "

@@ -1,0 +1,107 @@
+// FolderPlace: where a tensor of the model lies in a Hugging Face folder.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/folder_place.hpp"
+
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+namespace trireme::convert {
+namespace {
+
+using model::Transform;
+
+constexpr std::string_view experts = ".experts.";
+
+// From one row, or column, of the model's tensor to the next, in elements of the
+// folder's.
+struct Steps {
+  std::int64_t row = 0, column = 0;
+};
+
+// Steps of those for a box of rows of `width` elements.
+Steps steps_of(const FolderPlace& place, std::int64_t width) {
+  if (place.stacked()) return {place.step, width};
+  if (place.transform == Transform::transpose) return {1, width};
+  return {width, 1};
+}
+
+std::int64_t width_of(const TensorView& box) { return box.dim(box.shape().rank() - 1); }
+
+// Calls move(element from `corner` on, element of the model's tensor) for all of them.
+template <class Move>
+void for_elements(const Steps& steps, std::byte* corner, const TensorView& tensor,
+                  const Move& move) {
+  const std::size_t size = size_of(tensor.dtype());
+  const bool matrix = tensor.shape().rank() == 2;
+  const std::int64_t rows = tensor.dim(0), columns = matrix ? tensor.dim(1) : 1;
+  const std::int64_t stride = matrix ? tensor.stride(0) : 1;
+  auto* const elements = static_cast<std::byte*>(tensor.raw());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      move(corner + static_cast<std::size_t>(i * steps.row + j * steps.column) * size,
+           elements + static_cast<std::size_t>(i * stride + j) * size, size);
+}
+
+}  // namespace
+
+FolderPlace::Box FolderPlace::box_of(const Shape& begin, const Shape& extent) const {
+  const bool matrix = extent.rank() == 2;
+  if (stacked()) {
+    const std::int64_t from = step * begin[0] + first;
+    const std::int64_t count = step * (extent[0] - 1) + 1;
+    if (!matrix) return {{expert, from}, {1, count}};
+    return {{expert, begin[1], from}, {1, extent[1], count}};
+  }
+  if (transform == Transform::transpose)
+    return {{begin[1], begin[0]}, {extent[1], extent[0]}};
+  return {begin, extent};
+}
+
+FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig& m,
+                     const model::WholeTensor& whole) {
+  FolderPlace place{whole.name, whole.shape, transform_of(row, whole.name)};
+  if (place.transform == Transform::transpose)
+    place.shape = {whole.shape[1], whole.shape[0]};
+  const std::string_view name = whole.name;
+  const std::size_t at = name.find(experts);
+  if (row.stacks.empty() || at == std::string_view::npos) return place;
+  const std::string_view rest = name.substr(at + experts.size());
+  std::int64_t expert = 0;
+  std::from_chars(rest.data(), rest.data() + rest.size(), expert);
+  const std::string_view part = rest.substr(rest.find('.') + 1);
+  for (const model::StackedPart& each : row.stacks) {
+    if (each.part != part) continue;
+    place.name =
+        std::string(name.substr(0, at + experts.size())) + std::string(each.whole);
+    place.expert = expert;
+    place.step = each.step;
+    place.first = each.first;
+    const std::int64_t rows = each.step * whole.shape[0];
+    place.shape = whole.shape.rank() == 1 ? Shape{m.moe.experts, rows}
+                                          : Shape{m.moe.experts, whole.shape[1], rows};
+  }
+  return place;
+}
+
+void from_folder(const FolderPlace& place, const TensorView& box, const TensorView& out) {
+  for_elements(steps_of(place, width_of(box)), static_cast<std::byte*>(box.raw()), out,
+               [](const std::byte* in_box, std::byte* in_tensor, std::size_t size) {
+                 std::memcpy(in_tensor, in_box, size);
+               });
+}
+
+void to_folder(const FolderPlace& place, const TensorView& from,
+               const TensorView& whole) {
+  std::int64_t first = 0;
+  if (place.stacked())
+    first = place.expert * (whole.elements() / whole.dim(0)) + place.first;
+  auto* const corner = static_cast<std::byte*>(whole.raw()) +
+                       static_cast<std::size_t>(first) * size_of(whole.dtype());
+  for_elements(steps_of(place, width_of(whole)), corner, from,
+               [](std::byte* in_box, const std::byte* in_tensor, std::size_t size) {
+                 std::memcpy(in_box, in_tensor, size);
+               });
+}
+
+}  // namespace trireme::convert
