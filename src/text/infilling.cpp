@@ -119,6 +119,13 @@ std::vector<std::int32_t> Infilling::apply(std::span<const std::int32_t> documen
 
 namespace {
 
+bool has_conversations(const io::SourceConfig& config) {
+  const auto is_chat = [](io::SourceKind kind) { return kind == io::SourceKind::chat; };
+  return is_chat(config.kind) ||
+         std::any_of(config.blend.begin(), config.blend.end(),
+                     [&](const io::BlendPart& part) { return is_chat(part.kind); });
+}
+
 class InfilledSource final : public io::SampleSource {
  public:
   InfilledSource(std::unique_ptr<io::SampleSource> source, const io::SourceConfig& config,
@@ -131,7 +138,7 @@ class InfilledSource final : public io::SampleSource {
     if (!end_) end_ = tokenizer_->end_token();
     if (config.end_token >= 0) end_ = static_cast<std::int32_t>(config.end_token);
     const io::SampleMarks marks = source_->marks(0);
-    require(marks.no_target.empty(), Status::bad_content,
+    require(marks.no_target.empty() && !has_conversations(config), Status::bad_content,
             "data.fim_rate is for texts: these data mark tokens that are no targets");
     require(!marks.starts.empty() || end_.has_value(), Status::bad_content,
             "data.fim_rate: the data do not say which token ends a document: set "
