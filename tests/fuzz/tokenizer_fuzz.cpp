@@ -8,8 +8,8 @@ namespace {
 // A tokenizer.json; after a line `--` the text.
 void check(std::string_view input) {
   const auto parts = fuzz::split_at(input, "--");
-  const auto tokenizer =
-      fuzz::unless_refused([&] { return text::Tokenizer(parts.first, "tokenizer.json"); });
+  const auto tokenizer = fuzz::unless_refused(
+      [&] { return text::Tokenizer(parts.first, "tokenizer.json"); });
   if (tokenizer) fuzz::use_tokenizer(*tokenizer, parts.second);
 }
 
