@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "base/error.hpp"
 #include "io/token_writer.hpp"
