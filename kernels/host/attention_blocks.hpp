@@ -18,8 +18,8 @@
 #include "base/error.hpp"
 #include "base/tensor_view.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/host/simd.hpp"
 #include "kernels/host/parallel.hpp"
+#include "kernels/host/simd.hpp"
 #include "kernels/host/vector_math.hpp"
 
 namespace trireme::kernels::blocks {
