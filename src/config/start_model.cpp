@@ -117,7 +117,9 @@ bool is_free(const std::string& key, const model::ModelConfig& m) {
          key == full_name(key::model.initializer_range) ||
          key == full_name(key::moe.capacity_factor) ||
          key == full_name(key::moe.aux_loss) || key == full_name(key::moe.z_loss) ||
-         key == full_name(key::moe.bias_update_rate);
+         key == full_name(key::moe.bias_update_rate) ||
+         key == full_name(key::dropout.residual) ||
+         key == full_name(key::dropout.embedding);
 }
 
 // Whether the deck leaves the key to the program: it is not given, or as "auto" or 0.

@@ -172,6 +172,17 @@ FolderConfig read_folder_config(const std::string& folder) {
   return parse_folder_config(file.text(most_config_bytes), file.path());
 }
 
+std::string dropout_rates(const FolderConfig& config) {
+  const io::Json json = parse_object(config.text, config_name);
+  std::string rates;
+  for (const char* key :
+       {"embd_pdrop", "resid_pdrop", "hidden_dropout", "attn_pdrop", "attention_dropout"})
+    if (json.contains(key) && json[key].is_number() && json[key] > 0)
+      rates +=
+          format("{}{} = {}", rates.empty() ? "" : ", ", key, json[key].get<double>());
+  return rates;
+}
+
 bool can_say(const HuggingFaceRow& row, const ModelConfig& m) {
   return row.architecture == m.row().name && can_say_window(row, m) &&
          can_say_rope(row, m) && (!m.attention.bias || !row.keys.attention_bias.empty());

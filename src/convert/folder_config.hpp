@@ -36,6 +36,10 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
 std::string folder_config_text(const model::ModelConfig& model, DType dtype,
                                const std::string& kept);
 
+// The rates of dropout above 0 that a config.json names: "embd_pdrop = 0.1, ..."; "" if
+// there are none. Training here takes its own from the deck.
+std::string dropout_rates(const FolderConfig& config);
+
 // Whether the family's class computes such a model: its architecture, windows, biases and
 // rotary positions.
 bool can_say(const model::HuggingFaceRow& row, const model::ModelConfig& model);

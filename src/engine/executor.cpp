@@ -35,6 +35,7 @@ double Executor::train(const Batch& batch, double scale, double loss_scale,
       schedule_,
       {.inputs = batch.inputs,
        .targets = batch.targets,
+       .step = batch.step,
        .scale = scale,
        .loss_scale = loss_scale,
        .sequences = microbatches * config_.batch.micro * config_.parallel.mesh.data,
@@ -157,8 +158,8 @@ void Executor::wait_for_peer(Stream& stream, comm::Handle& handle) {
   if (!handle.empty()) times_.wait(stream, [&] { handle.wait(); });
 }
 
-nn::Pass Executor::pass(const Work& work, Stream& stream, Live& mine,
-                        nn::WeightGradients& gradients) {
+nn::Pass Executor::pass(const Work& work, Stream& stream, std::int64_t microbatch,
+                        Live& mine, nn::WeightGradients& gradients) {
   nn::Pass pass{
       stream,
       mine.saved,
@@ -176,6 +177,7 @@ nn::Pass Executor::pass(const Work& work, Stream& stream, Live& mine,
   pass.losses.aux_scale = 1.0 / static_cast<double>(work.sequences);
   pass.losses.token_scale =
       pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
+  if (work.training) pass.dropout = model_.dropout_rows(work.step, microbatch);
   pass.fp8.training = work.training;
   pass.fp8.amax_region = &model_.amax_region();
   pass.fp8.report = work.report;
@@ -253,7 +255,7 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
   compute(action, work, stream, {}, [&](WeightAccess& weights) {
     // 2. the stage
     nn::WeightGradients gradients(weights);
-    nn::Pass p = pass(work, stream, mine, gradients);
+    nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
     mine.output = chunk.stage->forward(p, mine.input, mine.views);
     // 3. the loss
     if (!chunk.last) return;
@@ -283,7 +285,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   const bool split = action.kind == schedule::ActionKind::backward_input;
   compute(action, work, stream, dy_TD, [&](WeightAccess& weights) {
     nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
-    nn::Pass p = pass(work, stream, mine, gradients);
+    nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
     chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input, mine.views);
   });
 }

@@ -86,6 +86,7 @@ class Executor {
   struct Work {
     const std::vector<TensorView>& inputs;
     const std::vector<TensorView>& targets;
+    std::int64_t step = 0;  // in training
     bool training = true;
     double scale = 0, loss_scale = 1.0;         // in training
     std::int64_t sequences = 1;                 // of the step, over all ranks
@@ -110,7 +111,7 @@ class Executor {
   void receive(const schedule::Action& action, Stream& stream);
   void compute(const schedule::Action& action, const Work& work, Stream& stream,
                const TensorView& dy_TD, const ActionGraphs::Work& kernels);
-  nn::Pass pass(const Work& work, Stream& stream, Live& live,
+  nn::Pass pass(const Work& work, Stream& stream, std::int64_t microbatch, Live& live,
                 nn::WeightGradients& gradients);
 
   nn::Documents fetch_documents(Stream& stream, const nn::Documents& on_host,

@@ -48,6 +48,19 @@ RankModel::RankModel(const config::RunConfig& config, comm::Mesh& mesh, Device d
   build_chunks(device);
 }
 
+// Sequences are dealt out as train::BatchLoader does it.
+nn::DropoutRows RankModel::dropout_rows(std::int64_t step,
+                                        std::int64_t microbatch) const {
+  const auto& batch = config_.batch;
+  const std::int64_t piece =
+      microbatch * config_.parallel.mesh.data + mesh_.coordinate(comm::Axis::data);
+  return {.active = config_.model.residual.drops(),
+          .seed = config_.run.seed,
+          .first_sequence = (step - 1) * batch.global + piece * batch.micro,
+          .sequence = config_.model.sequence,
+          .positions_T = positions_T()};
+}
+
 void RankModel::build_attention() {
   comm::Group& context = mesh_.group(comm::Axis::context);
   if (context.size() == 1) {

@@ -46,6 +46,8 @@ class RankModel {
   }
   // The same of each token of a microbatch, i32 [T], on the device.
   const TensorView& positions_T() const { return positions_.view(); }
+  // What the masks of dropout in a microbatch of a step of training belong to.
+  nn::DropoutRows dropout_rows(std::int64_t step, std::int64_t microbatch) const;
   Shape activation_shape() const;  // of what goes from stage to stage
 
   // Of all chunks, in the order of forward.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "base/philox.hpp"
+
 namespace trireme::model {
 namespace {
 
@@ -27,6 +29,11 @@ class LayerNames {
  private:
   std::string at_;
 };
+
+// Each use in each layer has random numbers of its own.
+nn::DropoutConfig dropout(double rate, const std::string& use) {
+  return {rate, hash_name(use + " dropout")};
+}
 
 nn::NormConfig norm(const ModelConfig& m, const std::string& name) {
   return {m.row().norm, m.hidden, m.norm_eps, m.row().gain_offset, name};
@@ -167,7 +174,8 @@ nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
       .deviation = m.initializer_range,
       .scale = m.row().scaled_embedding ? std::sqrt(static_cast<double>(m.hidden)) : 1.0,
       .tokens = std::string(names.tokens),
-      .position = std::string(names.positions)};
+      .position = std::string(names.positions),
+      .dropout = dropout(m.residual.embedding_dropout, "embedding")};
 }
 
 nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
@@ -178,6 +186,8 @@ nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   block.norm2 = optional_norm(m, at(names.feed_forward_norm));
   block.output_norm1 = optional_norm(m, at(names.attention_output_norm));
   block.output_norm2 = optional_norm(m, at(names.feed_forward_output_norm));
+  block.dropout1 = dropout(m.residual.dropout, format("attention {}", layer));
+  block.dropout2 = dropout(m.residual.dropout, format("feed-forward {}", layer));
   block.parallel = m.row().parallel_halves && m.residual.parallel;
   if (m.row().latent)
     block.latent = latent_attention(m, layer, at);

@@ -57,9 +57,12 @@ struct AttentionSettings {
   double cap = 0;  // scores x are cap tanh(x / cap); 0: as they are
 };
 
-// How the halves of a block read the residual stream.
+// How the halves of a block read the residual stream, and the rates at which training
+// drops what they add to it, and the embedding.
 struct ResidualSettings {
   bool parallel = true;  // of architectures where both read the block's input: they do
+  double dropout = 0, embedding_dropout = 0;
+  bool drops() const { return dropout > 0 || embedding_dropout > 0; }
 };
 
 // The words of ModelConfig::layer_types, as in transformers.

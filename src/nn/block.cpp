@@ -9,7 +9,10 @@ namespace trireme::nn {
 Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
              const RotaryTable& rotary, const parallel::ExpertAxes& axes, DType dtype,
              Device device)
-    : region_(region), parallel_(config.parallel) {
+    : region_(region),
+      parallel_(config.parallel),
+      dropout1_(config.dropout1),
+      dropout2_(config.dropout2) {
   const auto add = [&](std::optional<Norm>& norm, const std::optional<NormConfig>& of) {
     if (of) norm.emplace(*of, region);
   };
@@ -95,6 +98,9 @@ void Block::forward(Pass& pass, const TensorView& x_TD, const TensorView& y_TD,
   const TensorView h1_TD = normed(pass, norm1_, x_TD, saved.norm1);
   TensorView h2_TD = saved.x1_TD;
   Residual first{x_TD, saved.x1_TD}, second{saved.x1_TD, y_TD};
+  first.dropout = &dropout1_;
+  second.dropout = &dropout2_;
+  first.region = second.region = &region_;
   if (norm2_ && !parallel_) {  // it is made with the sum before it
     h2_TD = normed_arena(pass).take(dtype, x_TD.shape(), "block.h2");
     first.norm = &*norm2_;
@@ -159,14 +165,17 @@ void Block::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
   const TensorView dx1_TD = pass.kept().take(dy_TD.dtype(), dy_TD.shape(), "block.dx1");
   {
     const ArenaScope inner(pass.scratch);
-    const TensorView d2_TD =
-        output_gradient(pass, output_norm2_, dy_TD, saved.output_norm2);
+    const TensorView d2_TD = output_gradient(
+        pass, output_norm2_, dropout_backward(pass, region_, dropout2_, dy_TD),
+        saved.output_norm2);
     const TensorView dh2_TD = feed_forward_backward(pass, d2_TD, saved);
     input_gradient(pass, norm2_, dh2_TD, saved.norm2, dy_TD, dx1_TD);
   }
   // 1. attention
   const TensorView d1_TD = output_gradient(
-      pass, output_norm1_, parallel_ ? dy_TD : dx1_TD, saved.output_norm1);
+      pass, output_norm1_,
+      dropout_backward(pass, region_, dropout1_, parallel_ ? dy_TD : dx1_TD),
+      saved.output_norm1);
   const TensorView dh1_TD = attention_backward(pass, d1_TD, saved);
   input_gradient(pass, norm1_, dh1_TD, saved.norm1, dx1_TD, dx_TD);
 }

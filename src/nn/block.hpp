@@ -20,6 +20,7 @@ namespace trireme::nn {
 struct BlockConfig {
   std::optional<NormConfig> norm1, norm2, output_norm1, output_norm2;
   bool parallel = false;
+  DropoutConfig dropout1{}, dropout2{};  // of what each half adds to the stream
   AttentionConfig attention;
   std::optional<LatentAttentionConfig> latent;  // in place of the attention
   MlpConfig mlp;
@@ -88,6 +89,7 @@ class Block {
 
   const parallel::TensorRegion& region_;
   bool parallel_;
+  DropoutConfig dropout1_, dropout2_;
   std::optional<Norm> norm1_, norm2_, output_norm1_, output_norm2_;
   std::optional<Attention> attention_;  // or
   std::optional<LatentAttention> latent_;

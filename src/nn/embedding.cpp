@@ -57,10 +57,14 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
                        pass.microbatch.positions_T.rows(outside.begin, outside.count()),
                        in_type(pass, positions_.value, x_TD.dtype()), 0, true, x_TD);
   }
+  // 4. dropout
+  if (drops(pass, config_.dropout)) dropout(pass, region_, config_.dropout, x_TD, x_TD);
 }
 
-void Embedding::backward(Pass& pass, const TensorView& dx_TD, const Saved& saved) {
+void Embedding::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved) {
   const ArenaScope scope(pass.scratch);
+  // 4. dropout
+  const TensorView dx_TD = dropout_backward(pass, region_, config_.dropout, dy_TD);
   const Range outside = region_.outside_rows(pass.tokens());
   // 3. positions
   if (config_.positions > 0) {

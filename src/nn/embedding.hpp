@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/dropout.hpp"
 #include "nn/pass.hpp"
 #include "parallel/tensor_region.hpp"
 
@@ -18,7 +19,8 @@ struct EmbeddingConfig {
   double deviation = 0.02;
   // Of the tokens' rows, rounded to the type of activations as transformers does.
   double scale = 1;
-  std::string tokens, position;     // names of the tensors without ".weight"
+  std::string tokens, position;  // names of the tensors without ".weight"
+  DropoutConfig dropout{};
   int table_uses = 1;               // 2: the output head of this rank uses the table too
   bool in_embedding_group = false;  // the head of another rank has a copy of the table
 };
@@ -35,8 +37,8 @@ class Embedding {
   // in [0, V); it lives as long as what is saved.
   void forward(Pass& pass, const TensorView& tokens_T, const TensorView& x_TD,
                Saved& saved) const;
-  // dx_TD lives in pass.kept().
-  void backward(Pass& pass, const TensorView& dx_TD, const Saved& saved);
+  // dy_TD lives in pass.kept().
+  void backward(Pass& pass, const TensorView& dy_TD, const Saved& saved);
 
   void collect(std::vector<Param*>& params);
   Param& table() { return table_; }

@@ -116,6 +116,15 @@ struct Losses {
   double loss_scale = 1;  // of the gradients of routers' losses (the head's has it)
 };
 
+// What the masks of dropout belong to, beside a layer and a use (kernels::DropoutKey).
+struct DropoutRows {
+  bool active = false;  // in training, where anything is dropped
+  std::uint64_t seed = 0;
+  std::int64_t first_sequence = 0;  // of the microbatch, counted through all steps
+  std::int64_t sequence = 0;        // positions of a whole sequence
+  TensorView positions_T{};         // i32: of each token in its whole sequence
+};
+
 // What FP8 operands share on this rank.
 struct Quantization {
   bool training = true;  // magnitudes count for the scales of later steps
@@ -134,14 +143,15 @@ struct Pass {
   Microbatch microbatch;
   Losses losses{};
   Quantization fp8{};
+  DropoutRows dropout{};
   Arena* recomputed = nullptr;  // with full recomputation: what a block computes again
   Recompute recompute{};        // of the block that is running
 
   std::int64_t tokens() const { return microbatch.batch * microbatch.sequence; }
   // The same, but what is saved goes to `arena`.
   Pass with_saved(Arena& arena) const {
-    return {stream,     arena,  scratch, weight_gradients, attention,
-            microbatch, losses, fp8,     recomputed,       recompute};
+    return {stream, arena, scratch, weight_gradients, attention, microbatch,
+            losses, fp8,   dropout, recomputed,       recompute};
   }
   // Where backward puts what the weight gradients read.
   Arena& kept() const { return weight_gradients.deferred() ? saved : scratch; }

@@ -31,6 +31,15 @@ void Residual::join(Pass& pass, const TensorView& output_TD,
     branch_TD = normed_output(pass, output_TD, bias_D);
     bias_D = {};
   }
+  if (dropout != nullptr && drops(pass, *dropout)) {
+    const TensorView dropped_TD =
+        pass.scratch.take(branch_TD.dtype(), branch_TD.shape(), "residual.dropped");
+    kernels::copy(pass.stream, branch_TD, dropped_TD);
+    if (!bias_D.empty()) kernels::add_to_rows(pass.stream, bias_D, dropped_TD);
+    nn::dropout(pass, *region, *dropout, dropped_TD, dropped_TD);
+    branch_TD = dropped_TD;
+    bias_D = {};
+  }
   if (norm == nullptr) {
     kernels::add_bias(pass.stream, residual_TD, branch_TD, bias_D, y_TD);
   } else {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "nn/dropout.hpp"
 #include "nn/norm.hpp"
 
 namespace trireme::nn {
@@ -10,7 +11,7 @@ namespace trireme::nn {
 // stream is a norm, it is made with the sum, in one pass over memory and with the same
 // bits: `norm`, `normed_TD` (written) and `saved` are its own, and all three or none are
 // given. With an `output_norm` y = residual + output_norm(output + bias); `output_saved`
-// is its own.
+// is its own. With a `dropout` what joins the stream is dropped by it, as the last.
 struct Residual {
   TensorView residual_TD, y_TD;
   const Norm* norm = nullptr;
@@ -18,6 +19,8 @@ struct Residual {
   Norm::Saved* saved = nullptr;
   const Norm* output_norm = nullptr;
   Norm::Saved* output_saved = nullptr;
+  const DropoutConfig* dropout = nullptr;
+  const parallel::TensorRegion* region = nullptr;  // with a dropout
 
   // kept_bias_D, in the type of weights, may be empty.
   void join(Pass& pass, const TensorView& output_TD, const TensorView& kept_bias_D) const;

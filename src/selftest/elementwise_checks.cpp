@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/philox.hpp"
 #include "kernels/activation.hpp"
+#include "kernels/dropout.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
 #include "kernels/reference/activation.hpp"
@@ -115,6 +117,28 @@ void check_soft_cap(Probe& probe, DType dtype) {
       change[i] *= 1 - (y[i] / cap) * (y[i] / cap);
     kernels::soft_cap_backward(probe.stream(), x, cap, d);
     probe.close(dtype, d.values(), change, 8 * 5 * unit);
+  }
+}
+
+// The mask by its definition; a product by 1 / (1 - rate).
+void check_dropout(Probe& probe, DType dtype) {
+  const double rate = 0.25;
+  const DType wide = accumulator_of(dtype);
+  for (const std::int64_t D : {7, 264}) {
+    const kernels::DropoutKey key{5, 6, 1000, 0, 3, 3};
+    const Tensor x = probe.normal(dtype, {3, D}, 1, 8), y = probe.zeros(dtype, {3, D});
+    const Integers positions = probe.integers({3}, {0, 1, 2});
+    Vector expected = x.values();
+    const Random random(key.seed, key.stream);
+    for (std::int64_t i = 0; i < 3 * D; ++i) {
+      const std::int64_t row = key.first_sequence * 3 + i / D, column = i % D;
+      const std::uint64_t bits =
+          random.bits(static_cast<std::uint64_t>(row * ((D + 1) / 2) + column / 2));
+      const auto half = static_cast<std::uint32_t>(column % 2 == 0 ? bits : bits >> 32);
+      expected[static_cast<std::size_t>(i)] *= half >= 0x40000000u ? 1 / (1 - rate) : 0;
+    }
+    kernels::dropout(probe.stream(), key, rate, positions.view(), x, y);
+    probe.close(dtype, y.values(), expected, 8 * 4 * roundoff(wide));
   }
 }
 

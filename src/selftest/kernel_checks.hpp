@@ -13,6 +13,7 @@ void check_sums(Probe& probe, DType dtype);
 void check_copies(Probe& probe, DType dtype);
 void check_reductions(Probe& probe, DType dtype);
 void check_soft_cap(Probe& probe, DType dtype);
+void check_dropout(Probe& probe, DType dtype);
 void check_activations(Probe& probe, DType dtype);
 void check_norms(Probe& probe, DType dtype);
 void check_rope(Probe& probe, DType dtype);

@@ -26,6 +26,7 @@ constexpr std::array rows = {
     Row{"copies", check_copies, every},
     Row{"reductions", check_reductions, every},
     Row{"soft cap", check_soft_cap, every},
+    Row{"dropout", check_dropout, every},
     Row{"activations", check_activations, every},
     Row{"norms", check_norms, every},
     Row{"rotary positions", check_rope, every},

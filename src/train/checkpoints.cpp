@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "comm/one_time.hpp"
 #include "config/deck_table.hpp"
+#include "convert/folder_config.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "io/checkpoint_manifest.hpp"
@@ -123,6 +124,16 @@ void Checkpoints::load_start() {
   engine_.store().refresh_weights();
   engine_.refresh_scales();
   log::info("start     from {} (weights; optimizer, data and steps begin anew)", from);
+  std::string rates;
+  world_.agree([&] {
+    if (convert::is_model_folder(from))
+      rates = convert::dropout_rates(convert::read_folder_config(from));
+  });
+  if (!rates.empty())
+    log::info(
+        "dropout   its config.json has {}; this run has model.dropout.residual = {} and "
+        "model.dropout.embedding = {}, and none in attention",
+        rates, config_.model.residual.dropout, config_.model.residual.embedding_dropout);
 }
 
 // verified: the digests have just been compared. newest: the last step in the run's own

@@ -125,6 +125,19 @@ TEST(EqualityRecompute, SameBitsFewerBytes) {
   }
 }
 
+// Masks belong to the seed, and are there: without them losses are others.
+TEST(EqualityRecompute, DropoutBelongsToTheSeed) {
+  const Words mesh = {format("parallel.tensor={}", world().size()), "batch.micro=2"};
+  const auto losses = [&](const char* model, const Words& words) {
+    return train(model, "fp32", mesh + words, 2).losses;
+  };
+  const auto dropped = losses("dropout", {});
+  EXPECT_TRUE(same_bits(losses("dropout", {"recompute.policy=full"}), dropped));
+  EXPECT_FALSE(same_bits(losses("gpt2", {}), dropped));
+  EXPECT_FALSE(same_bits(losses("dropout", {"model.dropout.embedding=0.0"}), dropped));
+  EXPECT_FALSE(same_bits(losses("dropout", {"model.dropout.residual=0.0"}), dropped));
+}
+
 // In every slot of a pipeline, and with weight gradients that are put off, where what is
 // made again has to be kept until they are made: the same bits.
 TEST(EqualityRecompute, InPipelines) {
@@ -134,7 +147,7 @@ TEST(EqualityRecompute, InPipelines) {
                                   {"recompute.policy=full"},
                                   {"recompute.policy=full", "recompute.layers=3"}};
   for (const char* schedule : {"1f1b", "zb_h1"}) {
-    for (const char* model : {"llama", "gpt2", "mixtral"}) {
+    for (const char* model : {"llama", "dropout", "mixtral"}) {
       const Words mesh = {ranks, std::string("parallel.schedule=") + schedule,
                           "batch.micro=2"};
       const Outcome none = train(model, "bf16", mesh);

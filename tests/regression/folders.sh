@@ -53,6 +53,8 @@ for name in llama mixtral gpt2; do
   run 2 train "$work/deck.toml" run.steps=2 run.directory="$work/$name.run" parallel.$axis=2 \
     model.from=$name data.paths='["tokens.h5"]' optimizer.learning_rate=1e-3
   check "$name is trained" test "$status" = 0
+  [ "$name" != gpt2 ] || check "its dropout is said" \
+    grep -q 'dropout .*resid_pdrop = 0.1.* model.dropout.residual = 0' "$work/out"
   run 1 convert "$work/$name.run" "$work/$name.tuned"
   check "$name is exported" test "$status" = 0
   check "$name keeps its tokenizer" cmp $name/tokenizer.json "$work/$name.tuned/tokenizer.json"

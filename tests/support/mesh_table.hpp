@@ -186,6 +186,11 @@ precision.compute = "fp64"
     if (model == "gpt_neox-sequential") set("model.parallel_residual", "false");
     set("model.kv_heads", "12");
     set("model.rope.width", "2");
+  } else if (model == "dropout") {  // biases that are dropped too, odd rows of masks
+    set("model.architecture", "\"gpt2\"");
+    set("model.kv_heads", "12");
+    set("model.dropout.residual", "0.2");
+    set("model.dropout.embedding", "0.1");
   } else if (model == "gpt_oss") {
     set("model.architecture", "\"gpt_oss\"");
     set("model.kv_heads", "4");

@@ -59,6 +59,9 @@ const std::vector<Case> cases = {
     {{"model.window=5", "run.device=cuda", "attention.library=cudnn"},
      1,
      {"attention.library = \"cudnn\" has no windows here, but model.window = 5"}},
+    {{"run.device=cuda", "run.cuda_graphs=true", "model.dropout.residual=0.1"},
+     1,
+     {"run.cuda_graphs = true with model.dropout.residual = 0.1", "masks"}},
     {{"run.device=cuda", "run.cuda_graphs=true", "parallel.tensor=2"},
      2,
      {"run.cuda_graphs = true with parallel.tensor = 2, whose ranks send messages inside "

@@ -1,0 +1,41 @@
+// Which elements dropout keeps, the same on hosts and GPUs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "base/philox.hpp"
+#include "kernels/dropout.hpp"
+
+namespace trireme::kernels::math {
+
+// Two columns share the 64 bits of a draw.
+class DropoutMask {
+ public:
+  DropoutMask(const DropoutKey& key, double rate, std::int64_t columns)
+      : random_(key.seed, key.stream),
+        key_(key),
+        draws_((columns + 1) / 2),
+        below_(static_cast<std::uint64_t>(std::llround(rate * 0x1p32))) {}
+
+  // The row of the run in which token `t` at this position lies.
+  TRIREME_HOST_DEVICE std::int64_t row(std::int64_t t, std::int32_t position) const {
+    return (key_.first_sequence + (t + key_.first_token) / key_.here) * key_.sequence +
+           position;
+  }
+  TRIREME_HOST_DEVICE bool keeps(std::int64_t row, std::int64_t column) const {
+    const std::uint64_t bits =
+        random_.bits(static_cast<std::uint64_t>(row * draws_ + column / 2));
+    return (column % 2 == 0 ? bits & 0xffffffffu : bits >> 32) >= below_;
+  }
+
+ private:
+  Random random_;
+  DropoutKey key_;
+  std::int64_t draws_;
+  std::uint64_t below_;
+};
+
+}  // namespace trireme::kernels::math
