@@ -19,7 +19,7 @@ std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_o
     for (const ParameterView& view : flat.views) {
       for (const NamedBox& named : view.param->boxes) {
         if (index.try_emplace(named.tensor, all.size()).second)
-          all.push_back({&named, {}});
+          all.push_back({&named, flat.expert, {}});
       }
     }
     const TensorView shard = shard_of(flat);
@@ -40,6 +40,12 @@ PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device 
   std::int64_t largest = 0, total = 0;
   for (Tensor& tensor : all_tensors(shard_of)) {
     if (tensor.named->place != Place::replicate) continue;
+    // Ranks list the tensors by their order, and others hold other experts.
+    require(
+        !tensor.of_expert || context.mesh.experts().size() == 1,
+        "{} of an expert is whole on several ranks: its parts would be added to those "
+        "of other experts",
+        tensor.named->tensor);
     largest = std::max(largest, tensor.elements());
     total += tensor.elements();
     tensors_.push_back(std::move(tensor));

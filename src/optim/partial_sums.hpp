@@ -44,6 +44,7 @@ class PartialSums {
   // A whole tensor with this rank's boxes of it.
   struct Tensor {
     const NamedBox* named = nullptr;  // any, for name and shape
+    bool of_expert = false;
     std::vector<std::pair<ParamBox, TensorView>> boxes;
     std::int64_t elements() const { return named->whole.elements(); }
   };
