@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "io/deck_value.hpp"
+#include "io/peer_names.hpp"
 
 namespace trireme::io {
 
@@ -93,6 +94,13 @@ std::string unknown_key_text(const std::string& name, std::span<const DeckKey> t
     least = distance;
     least_whole = whole;
   }
+  // Another program's name for a key of this table says more than likeness does, but
+  // for a slip within the key's own section.
+  const std::string_view peers = key_of_peers(leaf_of(name));
+  const bool known = std::any_of(table.begin(), table.end(), [&](const DeckKey& key) {
+    return full_name(key) == peers;
+  });
+  if (known && (best.empty() || section_of(best) != section_of(name))) best = peers;
   if (!best.empty()) return "unknown key; did you mean '" + best + "'?";
 
   // 2. Nothing near: say what there is.

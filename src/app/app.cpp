@@ -28,19 +28,18 @@ constexpr std::array commands = {
     Command{"sweep", sweep},       Command{"report", report},
     Command{"selftest", selftest}, Command{"help", help},
     Command{"--help", help},       Command{"-h", help},
-    Command{"--version", version},
+    Command{"version", version},   Command{"--version", version},
+    Command{"-V", version},
 };
 
+const Command* find_command(std::string_view name) {
+  const auto found = std::find_if(commands.begin(), commands.end(),
+                                  [&](const Command& c) { return c.name == name; });
+  return found == commands.end() ? nullptr : &*found;
+}
+
 [[noreturn]] void refuse(const std::string& name) {
-  std::string nearest;
-  int least = 4;
-  for (const auto& command : commands) {
-    const int distance = io::edit_distance(name.substr(0, 16), command.name);
-    if (distance >= std::min<int>(least, static_cast<int>(command.name.size()) - 1))
-      continue;
-    least = distance;
-    nearest = command.name;
-  }
+  const std::string nearest = nearest_command(name);
   throw comm::Agreed(
       Status::command_line,
       format("unknown command '{}'; {}see 'trireme help'", name,
@@ -63,16 +62,32 @@ int with_output(comm::World& world, int status) {
 
 }  // namespace
 
+std::string nearest_command(const std::string& name) {
+  std::string nearest;
+  int least = 4;
+  for (const auto& command : commands) {
+    const int distance = io::edit_distance(name.substr(0, 16), command.name);
+    if (distance >= std::min<int>(least, static_cast<int>(command.name.size()) - 1))
+      continue;
+    least = distance;
+    nearest = command.name;
+  }
+  return nearest;
+}
+
 int run(comm::World& world, int argc, char** argv) {
   log::set_rank(world.rank());
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) words = {"help"};
-  // `trireme train --help`, as many programs have it.
-  if (words.size() == 2 && (words[1] == "--help" || words[1] == "-h")) words = {"help"};
-  const auto* const command =
-      std::find_if(commands.begin(), commands.end(),
-                   [&](const Command& c) { return c.name == words.front(); });
-  if (command == commands.end()) refuse(words.front());
+  // `trireme train --help`, as many programs have it: the first or the last word.
+  const auto asks = [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  };
+  if (words.size() > 1 && (asks(words[1]) || asks(words.back())) &&
+      find_command(words.front()) != nullptr)
+    words = {"help", words.front()};
+  const Command* const command = find_command(words.front());
+  if (command == nullptr) refuse(words.front());
   words.erase(words.begin());
   if (!command->saves_on_stop) comm::leave_on_stop();
   return with_output(world, command->run(world, Arguments(std::move(words))));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "app/arguments.hpp"
@@ -28,6 +29,9 @@ int selftest(comm::World& world, const Arguments& arguments);
 int report(comm::World& world, const Arguments& arguments);
 int help(comm::World& world, const Arguments& arguments);
 int version(comm::World& world, const Arguments& arguments);
+
+// The command whose name a word resembles most; empty where none does.
+std::string nearest_command(const std::string& name);
 
 // Commands and their options: the text of `trireme help`, from which the completion and
 // the man page are made (help_text.hpp).

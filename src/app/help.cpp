@@ -1,6 +1,7 @@
 // `trireme help`: the overview, and pages made from the tables of commands and keys.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/app.hpp"
+#include "app/command_pages.hpp"
 #include "app/help_text.hpp"
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
@@ -50,9 +51,10 @@ constexpr std::string_view overview_text =
            [--products]                     also which kernel makes each of its products
   selftest                                  whether kernels, messages and steps are right here
            [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]
-  help     deck [--markdown]                every key of a deck
+  help     COMMAND                          what a command's options do, and an example
+           deck [--markdown]                every key of a deck
            schema|completion|man            JSON Schema of decks; for bash; the man page
-  --version                                 versions of the program and its libraries
+  version                                   versions of the program and its libraries
 
 Exit status: 0 done; 64 command line wrong; 65 deck, data or checkpoint content wrong;
 66 input missing; 70 internal error; 71 MPI, NCCL or CUDA error; 73 cannot create output;
@@ -69,18 +71,24 @@ int help(comm::World& world, const Arguments& given) {
   std::string topic;
   world.agree([&] {
     constexpr Option options[] = {{"--markdown", false}};
-    arguments.parse("trireme help [deck [--markdown] | schema | completion | man]",
-                    options, 0, 1);
+    arguments.parse(
+        "trireme help [COMMAND | deck [--markdown] | schema | completion | man]", options,
+        0, 1);
     if (!arguments.words().empty()) topic = arguments.words().front();
-    require(
-        topic.empty() || topic == "deck" || help_page(topic), Status::command_line,
-        "no help on '{}'; there is 'trireme help' with deck, schema, completion or man",
-        topic);
+    const bool known = topic.empty() || topic == "deck" || topic == "help" ||
+                       page_of(topic) || help_page(topic);
+    const std::string nearest = nearest_command(topic);
+    require(known, Status::command_line,
+            "no help on '{}'; {}there is 'trireme help' with a command, deck, schema, "
+            "completion or man",
+            topic, nearest.empty() ? "" : format("did you mean '{}'? ", nearest));
     require(topic == "deck" || !arguments.has("--markdown"), Status::command_line,
             "--markdown goes with 'trireme help deck'");
   });
-  if (topic.empty())
+  if (topic.empty() || topic == "help")
     log::line(overview_text);
+  else if (const CommandPage* page = page_of(topic))
+    log::line(page->text);
   else if (topic != "deck")
     log::line(*help_page(topic));
   else if (arguments.has("--markdown"))

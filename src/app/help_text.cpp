@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "app/app.hpp"
+#include "app/command_pages.hpp"
+#include "base/format.hpp"
 #include "base/version.hpp"
 #include "config/deck_table.hpp"
 #include "io/deck_schema.hpp"
@@ -93,7 +95,9 @@ std::string bash_completion(std::string_view overview,
   out +=
       "  esac\n"
       "  if [ \"${COMP_WORDS[1]}\" = help ]; then\n"
-      "    options=\"$options deck schema completion man\"\n"
+      "    options=\"$options deck schema completion man " +
+      joined(names) +
+      "\"\n"
       "  fi\n"
       "  case $word in\n"
       "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
@@ -139,7 +143,12 @@ std::optional<std::string> help_page(std::string_view name) {
   const auto table = config::deck_table();
   if (name == "schema") return io::deck_schema(table);
   if (name == "completion") return bash_completion(overview(), table);
-  if (name == "man") return man_page(overview(), table, build_info().version);
+  if (name == "man") {
+    std::string commands(overview());
+    for (const CommandPage& page : command_pages())
+      commands += format("\n\n{}", page.text);
+    return man_page(commands, table, build_info().version);
+  }
   return {};
 }
 

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "app/app.hpp"
+#include "app/command_pages.hpp"
 #include "config/deck_table.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
@@ -61,9 +63,37 @@ TEST(HelpText, OverviewHasEveryCommand) {
   for (auto it = std::sregex_iterator(text.begin(), text.end(), row);
        it != std::sregex_iterator(); ++it)
     known.insert((*it)[1].str());
-  known.erase("--help");
-  known.erase("-h");
+  for (const char* other_name : {"--help", "-h", "--version", "-V"})
+    known.erase(other_name);
   EXPECT_EQ(shown, known);
+}
+
+// Every command but help and version has a page with its options and no other.
+TEST(HelpText, PagesHaveEveryOptionAndNoOther) {
+  const std::regex option(R"re(--[a-z][a-z-]*)re");
+  for (const auto& command : commands_of(overview())) {
+    const CommandPage* const page = page_of(command.name);
+    if (command.name == "help" || command.name == "version") {
+      EXPECT_EQ(page, nullptr);
+      continue;
+    }
+    ASSERT_NE(page, nullptr) << command.name;
+    const std::string text(page->text);
+    EXPECT_TRUE(text.starts_with("usage: trireme " + command.name + " ")) << text;
+    const std::set<std::string> expected(command.options.begin(), command.options.end());
+    std::set<std::string> named, explained;
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), option);
+         it != std::sregex_iterator(); ++it)
+      named.insert(it->str());
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 100u) << line;
+      if (line.starts_with("  --"))
+        explained.insert(line.substr(2, line.find(' ', 2) - 2));
+    }
+    EXPECT_EQ(named, expected) << command.name;
+    EXPECT_EQ(explained, expected) << command.name;
+  }
 }
 
 TEST(HelpText, CompletionHasCommandsOptionsAndKeys) {

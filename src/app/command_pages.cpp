@@ -1,0 +1,184 @@
+// The texts of `trireme help COMMAND` and `trireme COMMAND --help`.
+// SPDX-License-Identifier: Apache-2.0
+// A test compares their options with those that the commands parse.
+#include "app/command_pages.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace trireme::app {
+namespace {
+
+constexpr std::array pages = {
+    CommandPage{"train",
+                R"(usage: trireme train DECK [section.key=value ...] [--check [--ranks N]]
+       trireme train --manifest FILE --index N
+
+Trains the model that a deck describes, on the ranks that srun or mpirun started. Where the run's
+directory has a checkpoint, it goes on from there: the same command starts and resumes.
+
+  section.key=value  replaces a value of the deck; the right side is TOML, or a bare word
+  --check            only checks the deck and prints what it plans
+  --ranks N          with --check: for so many ranks, in place of those that were started
+  --manifest FILE    a sweep's sweep.toml: one of its points is run
+  --index N          which point, from 0
+
+  mpirun -n 4 trireme train inputs/quickstart.toml optimizer.learning_rate=1e-3)"},
+    CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [--ranks N]
+
+Prints memory, traffic and FLOPs of each rank, and the schedule: made by the engine that would
+train, without its memory. Needs no GPU and no other rank.
+
+  section.key=value  replaces a value of the deck
+  --ranks N          for so many ranks, in place of those that were started
+
+  trireme plan inputs/llama-small.toml --ranks 16 parallel.tensor=4)"},
+    CommandPage{"generate", R"(usage: trireme generate MODEL --prompt TEXT [options]
+
+Continues a text, token by token. MODEL is a run's directory, a checkpoint or a Hugging Face folder.
+
+  --prompt TEXT         the text to continue
+  --prompt-tokens LIST  its token ids in place of a text: 1,2,3; ids come out
+  --tokenizer F         tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
+  --tokens N            how many tokens to add (default 100)
+  --temperature X       0: always the likeliest token (default 0.8)
+  --top-k N             only the N likeliest tokens; 0: all of them (default)
+  --top-p X             only the likeliest tokens that together reach X (default 1)
+  --seed N              another seed, another text (default 0)
+  --device D            auto, cpu or cuda (default auto)
+
+  trireme generate runs/quickstart --prompt "The mesh" --tokens 200)"},
+    CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]
+
+Loss and perplexity of a model on a file, in windows of the model's sequence. MODEL as for generate.
+
+  --logits FILE.h5  also writes the logits of each token
+  --sequence N      length of the windows, in place of the model's
+  --device D        auto, cpu or cuda (default auto)
+
+  mpirun -n 2 trireme evaluate runs/quickstart README.md)"},
+    CommandPage{"inspect", R"(usage: trireme inspect CHECKPOINT|FOLDER|DATA|DECK [options]
+
+Shows what is in a checkpoint, in a model's Hugging Face folder (also as a deck's [model]), in a
+token file, or what a deck's run trains on: its sources' shares and a row of a step, with borders
+of documents and what is no target.
+
+  section.key=value  replaces a value of the deck
+  --verify           of a checkpoint: only compares its digests
+  --tokenizer F      writes tokens of data as text
+  --sequence N       of a token file: length of the sample that is shown
+  --step N           of a deck: the step (default 1)
+  --row N            of a deck: the row of the step's batch (default 0)
+  --ranks N          of a deck: as so many ranks would train
+
+  trireme inspect runs/quickstart/checkpoints/latest --verify)"},
+    CommandPage{"convert", R"(usage: trireme convert FROM TO [--dtype T] [--shard-bytes N]
+
+Makes a checkpoint of a Hugging Face folder, or a folder of a checkpoint or a run. Works on any
+number of ranks. What is not finished is not taken for a model.
+
+  --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
+  --shard-bytes N  of a folder: bytes of each file of weights at most
+
+  trireme convert runs/quickstart my-model --dtype bf16)"},
+    CommandPage{"tokenize",
+                R"(usage: trireme tokenize FILES... --tokenizer F -o OUT.h5 [options]
+       trireme tokenize FILES... --train SIZE -o tokenizer.json [options]
+
+Turns text, JSON lines, directories of them and what gzip or zstd packed into a token file; -
+reads standard input. A run that was stopped goes on. Or makes a tokenizer from such files.
+
+  --tokenizer F      tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
+  -o FILE            what is written
+  --format F         hdf5 (default), megatron (.bin and .idx) or llmc (.bin)
+  --field NAME       of JSON lines: the member that holds the text (default text)
+  --end-token TEXT   the token behind each document (default: the tokenizer's)
+  --threads N        of each rank (default: its share of the cores)
+  --train SIZE       makes a byte-level BPE of SIZE tokens
+  --min-frequency N  with --train: pairs that are met less often are not merged (default 0)
+
+  trireme tokenize corpus/ --tokenizer tokenizer.json -o corpus.h5)"},
+    CommandPage{"encode",
+                R"(usage: trireme encode --tokenizer F [--json] [--no-special-tokens]
+
+Lines of standard input to arrays of token ids, a line each.
+
+  --tokenizer F        tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
+  --json               each line is a JSON string, which may hold line breaks
+  --no-special-tokens  without those that the tokenizer adds, such as <s>
+
+  echo "Hello world" | trireme encode --tokenizer tokenizer.json)"},
+    CommandPage{"decode",
+                R"(usage: trireme decode --tokenizer F [--json] [--skip-special-tokens]
+
+Lines of token ids, JSON arrays, to text.
+
+  --tokenizer F          tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
+  --json                 each text is a JSON string on a line of its own
+  --skip-special-tokens  leaves special tokens out
+
+  echo "[15339, 1917]" | trireme decode --tokenizer tokenizer.json)"},
+    CommandPage{
+        "sweep",
+        R"(usage: trireme sweep DECK [section.key=value ...] [--grid key=a,b,c ...] [options]
+       trireme sweep --status FILE
+       trireme sweep --resubmit FILE
+
+Writes a manifest of many runs of one deck and a Slurm job array for them; says how they stand.
+
+  section.key=value  replaces a value of the deck in all runs
+  --grid key=a,b,c   multiplies the runs by these values; may be given again
+  --list FILE        runs one by one: key=value key=value on a line each
+  --directory DIR    where all is written (default sweep)
+  --ranks N          of each run (default: those that were started)
+  --status FILE      the state of every run of a sweep.toml, and the best one
+  --resubmit FILE    how to run again what is not finished
+
+  trireme sweep inputs/quickstart.toml --grid optimizer.learning_rate=1e-3,3e-3 --ranks 4)"},
+    CommandPage{"report", R"(usage: trireme report RUN [RUN ...] [--output FILE]
+
+Writes a page with plots of one or more runs, from their metrics.jsonl.
+
+  --output FILE  the page (default: report.md in the first run's directory)
+
+  trireme report runs/a runs/b --output compare.md)"},
+    CommandPage{
+        "bench",
+        R"(usage: trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]
+
+Measures the machine: matrix products, memory, reductions. With a deck: which share of the product
+rate its training step reaches, and where the time goes.
+
+  section.key=value  replaces a value of the deck
+  --steps N          steps to time (default 5)
+  --products         also which kernel makes each product of a step, its rate there and alone, the
+                     best other kernel's, and why it is slow where it is
+  --quick            hardly measures: to see that it runs
+
+  trireme bench inputs/gpt2-124m.toml precision.compute=bf16 --products)"},
+    CommandPage{
+        "selftest",
+        R"(usage: trireme selftest [--device D] [--list] [--only PATTERN] [--fault PATTERN@RANK]
+
+Compares kernels, messages and training steps of this build on this device with what they should
+give, in a minute. Ends with 81 and the rank's name where something is wrong.
+
+  --device D            auto, cpu or cuda (default auto)
+  --list                only prints the names of the checks
+  --only PATTERN        only checks whose names fit; * and ? as in a shell
+  --fault PATTERN@RANK  spoils a result of a rank, to see that it is found
+
+  mpirun -n 2 trireme selftest --only 'attention*')"}};
+
+}  // namespace
+
+std::span<const CommandPage> command_pages() { return pages; }
+
+const CommandPage* page_of(std::string_view command) {
+  const auto found =
+      std::find_if(pages.begin(), pages.end(),
+                   [&](const CommandPage& page) { return page.command == command; });
+  return found == pages.end() ? nullptr : &*found;
+}
+
+}  // namespace trireme::app
