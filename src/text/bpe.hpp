@@ -46,6 +46,9 @@ class Bpe final : public Model {
   std::int64_t size() const override {
     return static_cast<std::int64_t>(config_.vocabulary.size());
   }
+  std::int64_t end() const override {
+    return config_.vocabulary.highest() + std::int64_t{1};
+  }
   bool takes_bytes() const override { return bytes_; }
 
  private:

@@ -48,6 +48,8 @@ class Model {
   // Null for an id that no token has.
   virtual const std::string* token_of(std::int32_t id) const = 0;
   virtual std::int64_t size() const = 0;  // tokens, as the reference counts them
+  // One more than the highest id: more than size() where ids are left out.
+  virtual std::int64_t end() const { return size(); }
   // The tokens are of letters that stand for bytes each; encode() then takes the bytes.
   virtual bool takes_bytes() const { return false; }
 };

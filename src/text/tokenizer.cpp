@@ -240,8 +240,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids,
 }
 
 std::int64_t Tokenizer::vocabulary() const {
-  std::int64_t end = state_->model->size();
-  while (state_->model->token_of(static_cast<std::int32_t>(end)) != nullptr) ++end;
+  std::int64_t end = state_->model->end();
   for (const AddedToken& token : state_->added.all())
     end = std::max<std::int64_t>(end, token.id + 1);
   return end;

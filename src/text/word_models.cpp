@@ -25,6 +25,7 @@ class WordModel : public Model {
   std::int64_t size() const override {
     return static_cast<std::int64_t>(vocabulary_.size());
   }
+  std::int64_t end() const override { return vocabulary_.highest() + std::int64_t{1}; }
 
  protected:
   Token unknown(std::string_view piece) const {

@@ -136,6 +136,15 @@ TEST(Tokenizer, RefusesIdsThatNoTokenHas) {
   EXPECT_EQ(tokenizer.vocabulary(), 1);
 }
 
+TEST(Tokenizer, IdsMayBeLeftOut) {
+  const Tokenizer tokenizer(
+      R"({"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":5,"b":1}}})", "t");
+  EXPECT_EQ(tokenizer.vocabulary(), 6);
+  EXPECT_EQ(tokenizer.encode("b", false), std::vector<std::int32_t>{1});
+  EXPECT_EQ(tokenizer.encode("c", false), std::vector<std::int32_t>{5});
+  EXPECT_EQ(tokenizer.token_of(3), nullptr);
+}
+
 TEST(Tokenizer, KnowsTheEndOfDocuments) {
   const auto with = [](const std::string& tokens) {
     return Tokenizer(
