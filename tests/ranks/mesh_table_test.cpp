@@ -32,13 +32,18 @@ const Outcome& alone(const MeshLine& line, const std::string& compute) {
   return known[key] = train_alone(mesh_config(line, compute), steps_of(line, compute));
 }
 
+// Gradients in fp32 are compared with those of fp64, from which the limit is meant: two
+// runs in fp32 that are each within it may differ by twice as much.
 void compare(const MeshLine& line, const std::string& compute, const Limits& limits) {
   SCOPED_TRACE(line.text + " in " + compute);
   const auto config = mesh_config(line, compute);
   comm::Mesh mesh = test_mesh(config);
   const Outcome outcome =
       train_steps(config, mesh, steps_of(line, compute), true, {}, {}, false);
-  if (world().rank() == 0) expect_equal(outcome, alone(line, compute), limits);
+  if (world().rank() != 0) return;
+  Outcome one = alone(line, compute);
+  if (compute == "fp32") one.gradients = alone(line, "fp64").gradients;
+  expect_equal(outcome, one, limits);
 }
 
 TEST(MeshTable, EachMeshEqualsOneRank) {
@@ -50,7 +55,8 @@ TEST(MeshTable, EachMeshEqualsOneRank) {
     compare(line, "fp64", eq64);
     if (line.fp32) compare(line, "fp32", eq32);
     ++run;
-    if (testing::Test::HasFailure()) break;
+    // Only rank 0 compares: all stop together.
+    if (world().max(testing::Test::HasFailure() ? 1 : 0) > 0) break;
   }
   EXPECT_GT(run, 0) << "the table has no line for " << world().size() << " ranks";
 }
