@@ -12,8 +12,8 @@ struct PeerName {
   std::string_view key;   // ours: "model.hidden"
 };
 
-// Names of transformers, Accelerate, Megatron-LM, DeepSpeed, nanotron and torchtitan, each
-// once.
+// Names of transformers, Accelerate, Megatron-LM, DeepSpeed, nanotron and torchtitan,
+// each once.
 std::span<const PeerName> peer_names();
 
 // Our key for a name of theirs, dashes or underlines; empty where none is known.
