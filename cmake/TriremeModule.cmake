@@ -25,7 +25,8 @@ if(TRIREME_SANITIZE)
     list(APPEND _sanitizers -fno-sanitize=null,alignment,object-size,vptr)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND _sanitizers -Wno-stringop-overread)  # false alarms on std::u32string
+    # False alarms on std::u32string, and on std::variant and std::optional.
+    list(APPEND _sanitizers -Wno-stringop-overread -Wno-maybe-uninitialized)
   endif()
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
