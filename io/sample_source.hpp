@@ -144,10 +144,9 @@ inline constexpr std::int32_t end_of_text = 256;
 //   names either file or the prefix.
 // llmc: token files of llm.c, one after another.
 // text: documents of text files, tokenized when the source is opened and kept in memory.
-// chat: conversations in JSON lines, as text; which of their tokens are targets is
-// marked. blend: the samples of several sources by their weights; see
-// train/sample_order.hpp. synthetic: a Markov chain of order 1 on the whole vocabulary:
-// from each token one of at
+// chat: conversations in JSON lines, as text; marks say which tokens are targets.
+// blend: the samples of several sources by their weights; see train/sample_order.hpp.
+// synthetic: a Markov chain of order 1 on the whole vocabulary: from each token one of at
 //   most four successors with probabilities 1/2, 1/4, 1/8, 1/8 (fewer if the vocabulary
 //   has fewer), a function of (seed, token). Sample i is a function of (seed, i) and, of
 //   the sequence, only its length.

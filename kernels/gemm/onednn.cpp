@@ -1,4 +1,4 @@
-// oneDNN matmul primitives, cached by shape, strides and types.
+// oneDNN matmul primitives of f32, cached by shape and strides, and its sgemm.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm/onednn.hpp"
 
