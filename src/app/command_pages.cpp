@@ -24,13 +24,15 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   --index N          which point, from 0
 
   mpirun -n 4 trireme train inputs/quickstart.toml optimizer.learning_rate=1e-3)"},
-    CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [--ranks N]
+    CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [options]
 
 Prints memory, traffic and FLOPs of each rank, and the schedule: made by the engine that would
 train, without its memory. Needs no GPU and no other rank.
 
   section.key=value  replaces a value of the deck
   --ranks N          for so many ranks, in place of those that were started
+  --machine FILE     how long a step takes there, and a run with checkpoints and failures:
+                     inputs/machines, or a file that trireme bench --machine measured
 
   trireme plan inputs/llama-small.toml --ranks 16 parallel.tensor=4)"},
     CommandPage{"generate", R"(usage: trireme generate MODEL --prompt TEXT [options]

@@ -17,7 +17,7 @@ constexpr std::string_view overview_text =
            --check [--ranks N]              only check the deck and print the plan
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
-           [--ranks N]
+           [--ranks N] [--machine FILE]     with a machine file also the time of a step
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
            or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
