@@ -147,6 +147,7 @@ Writes a page with plots of one or more runs, from their metrics.jsonl.
     CommandPage{
         "bench",
         R"(usage: trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]
+       trireme bench --machine OUT.toml [--quick]
 
 Measures the machine: matrix products, memory, reductions. With a deck: which share of the product
 rate its training step reaches, and where the time goes.
@@ -155,6 +156,8 @@ rate its training step reaches, and where the time goes.
   --steps N          steps to time (default 5)
   --products         also which kernel makes each product of a step, its rate there and alone, the
                      best other kernel's, and why it is slow where it is
+  --machine OUT.toml measures rates, links and the file system at OUT.toml's place, and writes a
+                     machine file for trireme plan --machine; CPUs only
   --quick            hardly measures: to see that it runs
 
   trireme bench inputs/gpt2-124m.toml precision.compute=bf16 --products)"},

@@ -48,6 +48,7 @@ constexpr std::string_view overview_text =
   report   RUN ... [--output FILE]          a page with plots of one or more runs
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N] [--quick]
+           --machine OUT.toml               measures a machine file for plans
            [--products]                     also which kernel makes each of its products
   selftest                                  whether kernels, messages and steps are right here
            [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]

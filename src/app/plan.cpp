@@ -6,6 +6,7 @@
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/memory_check.hpp"
 #include "base/log.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
@@ -35,21 +36,25 @@ int plan(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
+  int ranks = 1;
   world.agree([&] {
     constexpr Option options[] = {{"--ranks", true}, {"--machine", true}};
     arguments.parse(
         "trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE]", options,
         1, 10000);
-    const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
-    deck = load_deck(arguments.words(), static_cast<int>(ranks));
+    ranks = static_cast<int>(arguments.integer("--ranks", world.size(), 1, 1 << 24));
+    deck = load_deck(arguments.words(), ranks);
     if (arguments.has("--machine"))
       machine = plan::read_machine(arguments.text("--machine", ""));
   });
   const plan::PlannedDevice on = planned_device(deck.config.run, machine);
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
   log::line(plan::describe(deck.config, plans));
-  if (machine)
-    log::line(plan::describe(plan::predict(deck.config, plans, *machine), *machine));
+  if (!machine) return 0;
+  log::line(plan::describe(plan::predict(deck.config, plans, *machine), *machine));
+  world.agree([&] {
+    require_room(arguments.words(), ranks, 0, deck.config, plans, on, room_on(*machine));
+  });
   return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/memory_check.hpp"
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
@@ -40,7 +41,8 @@ std::vector<std::string> deck_words(const Arguments& arguments) {
 }
 
 // Every problem that can be found without training: the deck's, then the data's.
-int check(comm::World& world, const LoadedDeck& deck) {
+int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
+          int on_node) {
   world.agree([&] {
     text::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) text::open_source(deck.config.validation);
@@ -50,9 +52,16 @@ int check(comm::World& world, const LoadedDeck& deck) {
   });
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-  log::line(plan::describe(deck.config,
-                           plan::plan_stages(deck.config, {on.device, on.transport})));
+  const plan::PlannedDevice planned{on.device, on.transport};
+  const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
+  log::line(plan::describe(deck.config, plans));
   log::line(config::describe_recipe(deck.config));
+  // For ranks that were started here; where others would run is not known.
+  if (!arguments.has("--ranks"))
+    world.agree([&] {
+      require_room(deck_words(arguments), world.size(), on_node, deck.config, plans,
+                   planned, room_here(on, on_node));
+    });
   log::info("the deck is good");
   return 0;
 }
@@ -90,7 +99,7 @@ int train(comm::World& world, const Arguments& given) {
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {
     comm::leave_on_stop();
-    return check(world, deck);
+    return check(world, deck, arguments, on_node);
   }
 
   output::outlive_reader(
@@ -105,9 +114,12 @@ int train(comm::World& world, const Arguments& given) {
   launch::report_placement(world, on, kernels::threads());
   ask_for_selftest(world, on);
   world.agree([&] {
-    if (log::speaks())
-      log::line(plan::describe(
-          deck.config, plan::plan_stages(deck.config, {on.device, on.transport})));
+    if (world.rank() != 0) return;
+    const plan::PlannedDevice planned{on.device, on.transport};
+    const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
+    log::line(plan::describe(deck.config, plans));
+    require_room(deck_words(arguments), world.size(), on_node, deck.config, plans,
+                 planned, room_here(on, on_node));
   });
   RunRecord record(world, run);
   return static_cast<int>(recorded(record, [&] {

@@ -58,6 +58,10 @@ const auto& numbers() {
        [](M& m) -> double& { return m.products.fp16; }, tera},
       {number("products", "fp8", "TFLOP/s", "0.0", 0, 20000, "The same in FP8."),
        [](M& m) -> double& { return m.products.fp8; }, tera},
+      {number(
+           "products", "reached", "", "1.0", 0.01, 1,
+           "Share of these rates that large products reach; 1 where they were measured."),
+       [](M& m) -> double& { return m.products.reached; }, 1},
       {number("products", "half_inner", "", "32.0", 0, 10000,
               "Inner extent of a product that reaches half of the rate."),
        [](M& m) -> double& { return m.products.half_inner; }, 1},
@@ -149,6 +153,29 @@ Machine read_machine(const std::string& path) {
 
 Machine parse_machine(const std::string& text, const std::string& name) {
   return machine_of(io::Deck::parse(text, name, {}, machine_table()));
+}
+
+Machine nominal_machine(bool gpus) {
+  Machine m;
+  m.name = "a nominal machine";
+  m.source = "data sheet";
+  m.gpus = gpus;
+  m.ranks_per_node = 8;
+  m.failure_hours = 50000;
+  m.restart_seconds = 300;
+  m.write_rate = m.read_rate = giga;
+  if (gpus) {
+    m.products = {30 * tera, 60 * tera, 700 * tera, 700 * tera, 1400 * tera, 1, 64, 256};
+    m.attention_forward = 0.6, m.attention_backward = 0.45;
+    m.sweep_rate = 2800 * giga, m.kernel_seconds = 3 * micro;
+    m.links = {400 * giga, 10 * micro, 45 * giga, 20 * micro, 0.9};
+  } else {
+    m.products = {0.05 * tera, 0.1 * tera, 0.2 * tera, 0.1 * tera, 0.1 * tera, 1, 4, 4};
+    m.attention_forward = m.attention_backward = 1;
+    m.sweep_rate = 20 * giga, m.kernel_seconds = micro;
+    m.links = {5 * giga, 5 * micro, giga, 20 * micro, 0};
+  }
+  return m;
 }
 
 std::string machine_text(const Machine& machine) {

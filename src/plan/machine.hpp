@@ -21,10 +21,11 @@ struct Machine {
 
   struct Products {  // FLOP/s of large products, by the operands' type
     double fp64 = 0, fp32 = 0, bf16 = 0, fp16 = 0, fp8 = 0;
+    double reached = 1;     // share of these rates that the largest products reach
     double half_inner = 0;  // inner extent at which half of the rate is reached
     double half_side = 0;   // the same of the smaller of rows and columns
   } products;
-  double attention_forward = 0, attention_backward = 0;  // shares of a product's rate
+  double attention_forward = 0, attention_backward = 0;  // shares of products' rate
   double sweep_rate = 0;      // bytes a second of other kernels
   double kernel_seconds = 0;  // of a kernel that does nothing
   double step_seconds = 0;    // of a step beside its kernels and messages
@@ -49,6 +50,10 @@ std::span<const io::DeckKey> machine_table();
 // Throws as io::Deck::load(); what is wrong is reported all at once.
 Machine read_machine(const std::string& path);
 Machine parse_machine(const std::string& text, const std::string& name);
+
+// Of today's GPUs, or of one core each: to tell which of two decks takes longer, where no
+// machine file says more.
+Machine nominal_machine(bool gpus);
 
 // The file that read_machine() reads as `machine`, with what each key means.
 std::string machine_text(const Machine& machine);

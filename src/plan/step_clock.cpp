@@ -59,7 +59,8 @@ void StepClock::kernel(const KernelWork& work) {
   if (work.kind == WorkKind::product) {
     const auto side = static_cast<double>(std::min(work.rows, work.columns));
     const auto inner = static_cast<double>(work.inner);
-    const double share = side / (side + machine_.products.half_side) * inner /
+    const double share = machine_.products.reached * side /
+                         (side + machine_.products.half_side) * inner /
                          (inner + machine_.products.half_inner);
     seconds =
         std::max(seconds, machine_.kernel_seconds +
@@ -67,7 +68,8 @@ void StepClock::kernel(const KernelWork& work) {
     spent = &spent_.products;
   } else if (work.kind == WorkKind::attention) {
     const double share =
-        work.backward ? machine_.attention_backward : machine_.attention_forward;
+        machine_.products.reached *
+        (work.backward ? machine_.attention_backward : machine_.attention_forward);
     seconds =
         std::max(seconds, machine_.kernel_seconds +
                               work.flops / (machine_.product_rate(work.type) * share));
