@@ -69,8 +69,9 @@ TEST(Machine, HasAtMostFortyKeysWithRangesAndUnits) {
   EXPECT_LE(machine_table().size(), 40u);
   for (const io::DeckKey& key : machine_table()) {
     EXPECT_FALSE(key.doc.empty()) << full_name(key);
-    if (key.type == io::KeyType::real)
+    if (key.type == io::KeyType::real) {
       EXPECT_LT(key.minimum, key.maximum) << full_name(key);
+    }
   }
 }
 

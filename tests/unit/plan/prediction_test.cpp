@@ -58,8 +58,14 @@ learning_rate = 1e-3
       io::Deck::parse(text + more, "deck", {}, config::deck_table()), ranks);
 }
 
+std::vector<Plan> timed_plans(const config::RunConfig& config, const Machine& machine) {
+  PlannedDevice on;
+  on.machine = &machine;
+  return plan_stages(config, on);
+}
+
 Prediction predicted(const config::RunConfig& config, const Machine& machine) {
-  return predict(config, plan_stages(config, {.machine = &machine}), machine);
+  return predict(config, timed_plans(config, machine), machine);
 }
 
 TEST(StepClock, AddsUpWhatKernelsTake) {
@@ -162,7 +168,7 @@ TEST(Prediction, APipelineTakesItsScheduleWithItsStagesOwnTimes) {
   Machine machine = simple_machine();
   machine.links = {1e18, 0, 1e18, 0, 1};
   const config::RunConfig config = deck(2, "[parallel]\npipeline = 2\n");
-  const std::vector<Plan> plans = plan_stages(config, {.machine = &machine});
+  const std::vector<Plan> plans = timed_plans(config, machine);
   const Prediction p = predict(config, plans, machine);
   double longest = 0, together = 0;
   for (const Plan& plan : plans) {
