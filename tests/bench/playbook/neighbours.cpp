@@ -14,7 +14,7 @@ constexpr double odd_from = 0.3;    // what is left over of runs that teach noth
 constexpr double most_nodes = 32;   // beyond, each run is its own
 
 // Over which distance, in powers of two, a run resembles another.
-constexpr std::array<double, 7> lengths = {1.05, 1.05, 2.25, 2.25, 2.25, 1.5, 1.5};
+constexpr std::array<double, 7> lengths = {0.7, 0.7, 2, 2, 2, 1.5, 1.5};
 constexpr std::array<double, 7> state_lengths = {.7, .7, .7, .7, .7, .7, .7};
 
 // The state before anything is known: as likely as among all runs, by the weight of half
