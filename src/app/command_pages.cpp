@@ -20,6 +20,7 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   section.key=value  replaces a value of the deck; the right side is TOML, or a bare word
   --check            only checks the deck and prints what it plans
   --ranks N          with --check: for so many ranks, in place of those that were started
+  --machine FILE     also predicts a step, as plan does; the end of the log says how far it was off
   --manifest FILE    a sweep's sweep.toml: one of its points is run
   --index N          which point, from 0
 

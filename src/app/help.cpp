@@ -15,6 +15,7 @@ constexpr std::string_view overview_text =
 
   train    DECK [section.key=value ...]     run, or resume, a training job
            --check [--ranks N]              only check the deck and print the plan
+           [--machine FILE]                 at the end: how far a step was from its prediction
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N] [--machine FILE]     with a machine file also the time of a step

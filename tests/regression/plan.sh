@@ -27,6 +27,14 @@ run 1 plan $deck --machine "$work/here.toml"
 check "planned by what was measured" ended_well
 check "nothing is left beside it" test "$(ls "$work"/here.toml*)" = "$work/here.toml"
 
+# A run compares itself with its prediction.
+run 2 train $deck run.directory="$work/compared" --machine "$work/here.toml"
+check "a run with a prediction" ended_well
+check "its end says how far it was off" grep -qE \
+  'predicted a step of .*; the median of 18 was .*: -?[0-9.]+ % off' "$work/out"
+run 2 train $deck --check --machine "$work/here.toml"
+check "no comparison without a run" expect 64 "trireme plan DECK --machine"
+
 # Wrong files and words.
 run 1 plan $deck --machine "$work/none.toml"
 check "no file" expect 66 "none.toml"
