@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/work_meter.hpp"
 #include "comm/staging.hpp"
 #include "comm/trace.hpp"
 
@@ -35,9 +36,19 @@ class MetaGroup final : public Group {
     void start(int block, int pinned) {
       block_ = block;
       pinned_ = pinned;
+      metered_ = false;
+    }
+    // A plan that keeps time: the message is on its way.
+    void fly(Collective kind, const MessageFlight& flight) {
+      metered_ = true;
+      kind_ = kind;
+      flight_ = flight;
     }
     bool progress() override { return true; }
     void wait() override {
+      WorkMeter* const meter = work_meter();
+      if (metered_ && meter != nullptr)
+        group_.add_exposed(kind_, meter->wait_for(flight_));
       group_.staging_.release(block_);
       group_.pinned_.release(pinned_);
       group_.free_.push_back(this);
@@ -47,6 +58,9 @@ class MetaGroup final : public Group {
    private:
     MetaGroup& group_;
     int block_ = StagingPool::none, pinned_ = StagingPool::none;
+    bool metered_ = false;
+    Collective kind_ = Collective::all_reduce;
+    MessageFlight flight_;
   };
 
   // As StagedTransport: the whole tensor, of an exchange both.
@@ -69,6 +83,13 @@ class MetaGroup final : public Group {
     const Way way = from.device() == planned_host ? Way::host : way_;
     operation->start(staging_.acquire(way == Way::direct ? 0 : call.plan.staging_bytes()),
                      pinned_.acquire(way == Way::pinned ? pinned_bytes(call) : 0));
+    if (WorkMeter* meter = work_meter())
+      operation->fly(
+          call.kind,
+          meter->message({.group = name(),
+                          .ranks = size(),
+                          .to_one = row_of(call.kind).peer == Peer::other,
+                          .bytes = static_cast<double>(call.plan.bytes_sent)}));
     return Handle(operation);
   }
 

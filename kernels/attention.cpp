@@ -75,11 +75,25 @@ void check_part(const char* kernel, const AttentionShape& shape,
   require(part.queries.count() > 0 && part.keys.count() > 0, "{}: an empty part", kernel);
 }
 
+// 4 K FLOPs for each pair of positions of a head forward, 10 K backward. What documents
+// and windows hide is not known on meta, and is counted.
+void meter(const Stream& stream, const AttentionShape& shape, const AttentionPart& part,
+           const TensorView& q, const TensorView& k, bool backward) {
+  const auto pairs = static_cast<double>(part.pairs() * shape.batch * shape.heads);
+  meter_work(stream, {.kind = WorkKind::attention,
+                      .type = q.dtype(),
+                      .flops = (backward ? 10 : 4) *
+                               static_cast<double>(shape.head_width) * pairs,
+                      .bytes = 2.0 * static_cast<double>(q.bytes() + k.bytes()),
+                      .backward = backward});
+}
+
 // Where attention of a part runs. A GPU takes nothing from `scratch`: what meta measures
 // is the host's need, which is why the host's function is called there too.
 void forward(Stream& stream, Arena& scratch, const AttentionShape& shape,
              const AttentionPart& part, const TensorView& q, const TensorView& k,
              const TensorView& v, const TensorView& o, const TensorView& lse) {
+  meter(stream, shape, part, q, k, false);
   if (try_on_cuda<cuda::attention>(stream, shape, part, q, k, v, o, lse)) return;
   host::attention(scratch, shape, part, threads(), q, k, v, o, lse);
 }
@@ -89,6 +103,7 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
               const TensorView& k, const TensorView& v, const TensorView& o,
               const TensorView& lse, const TensorView& dq, const TensorView& dk,
               const TensorView& dv) {
+  meter(stream, shape, part, q, k, true);
   if (try_on_cuda<cuda::attention_backward>(stream, shape, part, d_o, q, k, v, o, lse, dq,
                                             dk, dv))
     return;

@@ -6,6 +6,7 @@
 
 #include "base/device.hpp"
 #include "base/has_cuda.hpp"
+#include "kernels/runtime/meter_work.hpp"
 #include "kernels/runtime/profile.hpp"
 
 // Declares host::name and cuda::name with the type of kernels::name, whose declaration in
@@ -27,7 +28,10 @@ namespace trireme::kernels {
 template <auto on_host, auto on_cuda, class... Arguments>
 auto run_kernel(Stream& stream, const Arguments&... arguments) {
   using Result = decltype(on_host(stream, arguments...));
-  if (stream.device().is_meta()) return Result();
+  if (stream.device().is_meta()) {
+    meter_sweep(stream, arguments...);
+    return Result();
+  }
   if constexpr (has_cuda) {
     if (stream.device().is_cuda()) return on_cuda(stream, arguments...);
   }
@@ -55,7 +59,10 @@ bool try_on_cuda([[maybe_unused]] Stream& stream,
 template <auto on_host, auto on_cuda, class... Arguments>
 auto run_kernel(ProfileFamily& family, Stream& stream, const Arguments&... arguments) {
   using Result = decltype(on_host(stream, arguments...));
-  if (stream.device().is_meta()) return Result();
+  if (stream.device().is_meta()) {
+    meter_sweep(stream, arguments...);
+    return Result();
+  }
   const ProfileScope scope(family);
   return run_kernel<on_host, on_cuda>(stream, arguments...);
 }

@@ -82,7 +82,12 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
           const TensorView& bias) {
   const GemmExtents extents =
       check_gemm(c, a, transpose_a, b, transpose_b, accumulate, bias);
-  if (stream.device().is_meta() || extents.m == 0 || extents.n == 0) return;
+  if (extents.m == 0 || extents.n == 0) return;
+  if (stream.device().is_meta()) {
+    meter_product(stream, a.dtype(), extents.m, extents.n, extents.k,
+                  static_cast<double>(a.bytes() + b.bytes() + c.bytes()));
+    return;
+  }
   const CountedProduct counted(a.dtype(), b.dtype(), extents.k > 0);
   if (extents.k == 0 && stream.device().is_host()) {  // takes no time worth a line
     if (accumulate == Accumulate::no) write_empty_sums(c, bias);

@@ -131,7 +131,12 @@ void gemm_fp8(Stream& stream, const TensorView& c, const Fp8Matrix& a_MK,
   check_operand(check, "a", a_MK, {M, K});
   check_operand(check, "b", b_NK, {N, K});
   check_scaling(a_MK, b_NK);
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    meter_product(stream, a_MK.format, M, N, K,
+                  static_cast<double>(a_MK.codes.bytes() + b_NK.codes.bytes()) +
+                      static_cast<double>(c.bytes()));
+    return;
+  }
   check_extents(c, a_MK, b_NK);
   if (M == 0 || N == 0) return;
   const CountedProduct counted(a_MK.format, b_NK.format, K > 0);

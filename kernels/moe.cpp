@@ -52,6 +52,18 @@ void check_rows(const Checks& check, Argument x, Argument y, const TensorView& b
   check.tensor({"index", index_R}, DType::i32, {by_row.dim(0)});
 }
 
+// A product of each expert's weights with its share of the rows, as if all had as many.
+void meter_experts(const Stream& stream, std::size_t experts, const TensorView& x_RI,
+                   const TensorView& weights_EOI) {
+  if (experts == 0) return;
+  const auto E = static_cast<std::int64_t>(experts);
+  const std::int64_t rows = (x_RI.dim(0) + E - 1) / E, O = weights_EOI.dim(0) / E;
+  for (std::int64_t e = 0; e < E && rows > 0; ++e)
+    meter_product(stream, x_RI.dtype(), rows, O, weights_EOI.dim(1),
+                  static_cast<double>(weights_EOI.bytes() + 2 * x_RI.bytes()) /
+                      static_cast<double>(E));
+}
+
 // All experts at once, if a GPU can: at_once() says whether it did. Else the weights and
 // rows of each expert with rows: f(weights, first row, rows), in the order of experts.
 template <class A, class F>
@@ -61,7 +73,10 @@ void for_experts(Stream& stream, std::span<const std::int32_t> rows_E,
   const Checks check("grouped_linear", stream);
   check.matrix({"x", x_RI});
   check.matrix({"weights", weights_EOI});
-  if (stream.device().is_meta()) return;
+  if (stream.device().is_meta()) {
+    meter_experts(stream, rows_E.size(), x_RI, weights_EOI);
+    return;
+  }
   const auto experts = static_cast<std::int64_t>(rows_E.size());
   require(experts > 0 && weights_EOI.dim(0) % experts == 0,
           "weights {} are not those of {} experts", weights_EOI.shape(), experts);

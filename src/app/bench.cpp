@@ -9,6 +9,7 @@
 #include <span>
 
 #include "app/app.hpp"
+#include "app/bench_machine.hpp"
 #include "app/bench_products.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
@@ -16,6 +17,7 @@
 #include "comm/mesh.hpp"
 #include "engine/engine.hpp"
 #include "engine/group_use.hpp"
+#include "io/files.hpp"
 #include "kernels/runtime/bandwidth.hpp"
 #include "kernels/runtime/profile.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -298,6 +300,17 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   report_kernels(totals, static_cast<double>(steps), on.device.is_host(), quick);
 }
 
+// A machine file for plans. Written by rank 0.
+void bench_machine(comm::World& world, const std::string& path, bool quick) {
+  const plan::Machine machine = measure_machine(world, path + ".scratch", quick);
+  world.agree([&] {
+    const std::string text = plan::machine_text(machine);
+    plan::parse_machine(text, path);  // what was measured is plausible
+    if (world.rank() == 0) io::write_text_atomically(path, text);
+  });
+  log::info("the machine is in {}: trireme plan DECK --machine {}", path, path);
+}
+
 }  // namespace
 
 int bench(comm::World& world, const Arguments& given) {
@@ -305,16 +318,22 @@ int bench(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::int64_t steps = 0;
   world.agree([&] {
-    constexpr Option options[] = {
-        {"--steps", true}, {"--products", false}, {"--quick", false}};
+    constexpr Option options[] = {{"--steps", true},
+                                  {"--products", false},
+                                  {"--machine", true},
+                                  {"--quick", false}};
     arguments.parse(
-        "trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]",
+        "trireme bench [DECK [section.key=value ...] [--products]] [--steps N] "
+        "[--machine OUT.toml] [--quick]",
         options, 0, 10000);
     steps = arguments.integer("--steps", 5, 1, 100000);
     if (!arguments.words().empty()) deck = load_deck(arguments.words(), world.size());
     require(!arguments.has("--products") || !arguments.words().empty(),
             Status::command_line,
             "--products tells the products of a deck's step: name a deck");
+    require(!arguments.has("--machine") || arguments.words().empty(),
+            Status::command_line,
+            "--machine measures the machine alone: leave the deck out");
   });
   const bool with_deck = !arguments.words().empty(), quick = arguments.has("--quick");
   const kernels::Runtime runtime(with_deck ? deck.config.run.threads : 0,
@@ -326,6 +345,10 @@ int bench(comm::World& world, const Arguments& given) {
     bench_deck(world, deck.config, steps,
                launch::choose_device(world, run.device, run.backend, run.share_gpus),
                arguments.has("--products"), quick);
+    return 0;
+  }
+  if (arguments.has("--machine")) {
+    bench_machine(world, arguments.text("--machine", ""), quick);
     return 0;
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})

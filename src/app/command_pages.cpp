@@ -20,17 +20,20 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   section.key=value  replaces a value of the deck; the right side is TOML, or a bare word
   --check            only checks the deck and prints what it plans
   --ranks N          with --check: for so many ranks, in place of those that were started
+  --machine FILE     also predicts a step, as plan does; the end of the log says how far it was off
   --manifest FILE    a sweep's sweep.toml: one of its points is run
   --index N          which point, from 0
 
   mpirun -n 4 trireme train inputs/quickstart.toml optimizer.learning_rate=1e-3)"},
-    CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [--ranks N]
+    CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [options]
 
 Prints memory, traffic and FLOPs of each rank, and the schedule: made by the engine that would
 train, without its memory. Needs no GPU and no other rank.
 
   section.key=value  replaces a value of the deck
   --ranks N          for so many ranks, in place of those that were started
+  --machine FILE     how long a step takes there, and a run with checkpoints and failures:
+                     inputs/machines, or a file that trireme bench --machine measured
 
   trireme plan inputs/llama-small.toml --ranks 16 parallel.tensor=4)"},
     CommandPage{"generate", R"(usage: trireme generate MODEL --prompt TEXT [options]
@@ -145,6 +148,7 @@ Writes a page with plots of one or more runs, from their metrics.jsonl.
     CommandPage{
         "bench",
         R"(usage: trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]
+       trireme bench --machine OUT.toml [--quick]
 
 Measures the machine: matrix products, memory, reductions. With a deck: which share of the product
 rate its training step reaches, and where the time goes.
@@ -153,6 +157,8 @@ rate its training step reaches, and where the time goes.
   --steps N          steps to time (default 5)
   --products         also which kernel makes each product of a step, its rate there and alone, the
                      best other kernel's, and why it is slow where it is
+  --machine OUT.toml measures rates, links and the file system at OUT.toml's place, and writes a
+                     machine file for trireme plan --machine; CPUs only
   --quick            hardly measures: to see that it runs
 
   trireme bench inputs/gpt2-124m.toml precision.compute=bf16 --products)"},

@@ -15,9 +15,10 @@ constexpr std::string_view overview_text =
 
   train    DECK [section.key=value ...]     run, or resume, a training job
            --check [--ranks N]              only check the deck and print the plan
+           [--machine FILE]                 at the end: how far a step was from its prediction
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
-           [--ranks N]
+           [--ranks N] [--machine FILE]     with a machine file also the time of a step
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
            or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
@@ -48,6 +49,7 @@ constexpr std::string_view overview_text =
   report   RUN ... [--output FILE]          a page with plots of one or more runs
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N] [--quick]
+           --machine OUT.toml               measures a machine file for plans
            [--products]                     also which kernel makes each of its products
   selftest                                  whether kernels, messages and steps are right here
            [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]

@@ -1,9 +1,11 @@
-// `trireme train DECK [section.key=value ...] [--check [--ranks N]]`.
+// `trireme train DECK [section.key=value ...] [--check [--ranks N]] [--machine FILE]`.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/memory_check.hpp"
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
@@ -13,10 +15,11 @@
 #include "config/recipe_table.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/group_use.hpp"
+#include "io/metrics_history.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/startup_report.hpp"
-#include "plan/plan.hpp"
+#include "plan/prediction.hpp"
 #include "selftest/pass_record.hpp"
 #include "text/text_source.hpp"
 #include "train/trainer.hpp"
@@ -40,7 +43,8 @@ std::vector<std::string> deck_words(const Arguments& arguments) {
 }
 
 // Every problem that can be found without training: the deck's, then the data's.
-int check(comm::World& world, const LoadedDeck& deck) {
+int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
+          int on_node) {
   world.agree([&] {
     text::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) text::open_source(deck.config.validation);
@@ -50,11 +54,34 @@ int check(comm::World& world, const LoadedDeck& deck) {
   });
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-  log::line(plan::describe(deck.config,
-                           plan::plan_stages(deck.config, {on.device, on.transport})));
+  const plan::PlannedDevice planned{on.device, on.transport, nullptr};
+  const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
+  log::line(plan::describe(deck.config, plans));
   log::line(config::describe_recipe(deck.config));
+  // For ranks that were started here; where others would run is not known.
+  if (!arguments.has("--ranks"))
+    world.agree([&] {
+      require_room(deck_words(arguments), world.size(), on_node, deck.config, plans,
+                   planned, room_here(on, on_node));
+    });
   log::info("the deck is good");
   return 0;
+}
+
+// How far the predicted step was from the median of those after `before`, but for the
+// first two, in which kernels and libraries set up. On rank 0.
+void report_prediction(double predicted, const std::string& directory,
+                       std::int64_t before) {
+  std::vector<double> seconds;
+  for (const auto& [step, value] :
+       io::read_metrics(directory + "/metrics.jsonl").of("step_seconds"))
+    if (step > before + 2) seconds.push_back(value);
+  if (seconds.empty()) return;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  log::info("predicted a step of {}; the median of {} was {}: {} % off",
+            human_seconds(predicted), seconds.size(), human_seconds(*middle),
+            fixed(100 * (predicted / *middle - 1), 1));
 }
 
 // Once, where a GPU computes that this build has not been tested on by this user. CPUs
@@ -67,30 +94,60 @@ void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on)
       on.gpu.name, world.size());
 }
 
+// Prints the plan of a run that is about to start. Returns the predicted seconds of a
+// step, where there is a machine file. Throws Error(resources) if the deck does not fit.
+double plan_here(const comm::World& world, const Arguments& arguments,
+                 const LoadedDeck& deck, const std::optional<plan::Machine>& machine,
+                 const launch::ComputeDevice& on, int on_node) {
+  const plan::PlannedDevice planned{on.device, on.transport,
+                                    machine ? &*machine : nullptr};
+  const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
+  log::line(plan::describe(deck.config, plans));
+  require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
+               room_here(on, on_node));
+  if (!machine) return 0;
+  const plan::Prediction prediction = plan::predict(deck.config, plans, *machine);
+  log::line(plan::describe(prediction, *machine));
+  return prediction.step_seconds;
+}
+
+void read_command_line(const comm::World& world, int on_node, Arguments& arguments,
+                       LoadedDeck& deck, std::optional<plan::Machine>& machine) {
+  constexpr Option options[] = {{"--check", false},
+                                {"--ranks", true},
+                                {"--manifest", true},
+                                {"--index", true},
+                                {"--machine", true}};
+  arguments.parse(
+      "trireme train DECK [section.key=value ...] [--check [--ranks N]] "
+      "[--machine FILE], or "
+      "trireme train --manifest FILE --index N",
+      options, 0, 10000);
+  require(!arguments.has("--check") || !arguments.has("--machine"), Status::command_line,
+          "--machine compares a run with its prediction; a prediction alone is trireme "
+          "plan DECK --machine FILE");
+  require(arguments.has("--check") || !arguments.has("--ranks"), Status::command_line,
+          "--ranks goes with --check; a run has the ranks that srun or mpirun started");
+  const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
+  deck = load_deck(deck_words(arguments), static_cast<int>(ranks),
+                   arguments.has("--ranks") ? 0 : on_node);
+  if (arguments.has("--machine"))
+    machine = plan::read_machine(arguments.text("--machine", ""));
+}
+
 }  // namespace
 
 int train(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
+  std::optional<plan::Machine> machine;
   // Every rank must resolve the deck alike: the smallest node decides.
   const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
-  world.agree([&] {
-    constexpr Option options[] = {
-        {"--check", false}, {"--ranks", true}, {"--manifest", true}, {"--index", true}};
-    arguments.parse(
-        "trireme train DECK [section.key=value ...] [--check [--ranks N]], or "
-        "trireme train --manifest FILE --index N",
-        options, 0, 10000);
-    require(arguments.has("--check") || !arguments.has("--ranks"), Status::command_line,
-            "--ranks goes with --check; a run has the ranks that srun or mpirun started");
-    const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
-    deck = load_deck(deck_words(arguments), static_cast<int>(ranks),
-                     arguments.has("--ranks") ? 0 : on_node);
-  });
+  world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {
     comm::leave_on_stop();
-    return check(world, deck);
+    return check(world, deck, arguments, on_node);
   }
 
   output::outlive_reader(
@@ -104,19 +161,27 @@ int train(comm::World& world, const Arguments& given) {
             kernels::threads(), on.describe());
   launch::report_placement(world, on, kernels::threads());
   ask_for_selftest(world, on);
+  double predicted = 0;
   world.agree([&] {
-    if (log::speaks())
-      log::line(plan::describe(
-          deck.config, plan::plan_stages(deck.config, {on.device, on.transport})));
+    if (world.rank() == 0)
+      predicted = plan_here(world, arguments, deck, machine, on, on_node);
   });
   RunRecord record(world, run);
-  return static_cast<int>(recorded(record, [&] {
+  std::int64_t before = 0;
+  const int status = static_cast<int>(recorded(record, [&] {
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
                     on.device, on.transport, engine::group_use(deck.config));
     train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu);
-    record.started(trainer.steps_done());
+    before = trainer.steps_done();
+    record.started(before);
     return trainer.run();
   }));
+  if (machine && status == static_cast<int>(Status::done)) {
+    world.agree([&] {
+      if (world.rank() == 0) report_prediction(predicted, run.directory, before);
+    });
+  }
+  return status;
 }
 
 }  // namespace trireme::app

@@ -10,6 +10,7 @@
 #include "engine/engine.hpp"
 #include "engine/group_use.hpp"
 #include "io/checkpoint_snapshot.hpp"
+#include "plan/step_clock.hpp"
 
 namespace trireme::plan {
 
@@ -73,6 +74,28 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   set(MemoryClass::offloaded, offloaded);
 }
 
+// A step, by the clock of the machine.
+Timing time_step(engine::Engine& engine, const config::RunConfig& config,
+                 comm::Mesh& mesh, const Machine& machine) {
+  StepClock clock(machine, mesh.shape(), mesh.folding(), mesh.rank());
+  {
+    const WorkMeterInUse in_use(clock);
+    run_step(engine, config);
+  }
+  const StepClock::Spent& spent = clock.spent();
+  Timing timing;
+  timing.action_seconds = engine.times().action_seconds();
+  timing.step_seconds = clock.seconds();
+  timing.products = spent.products;
+  timing.attention = spent.attention;
+  timing.sweeps = spent.sweeps;
+  timing.waiting = spent.waiting;
+  timing.stage_message_seconds = clock.stage_message_seconds(spent.stage_bytes);
+  timing.checkpoint_bytes = static_cast<double>(
+      io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(engine, mesh)));
+  return timing;
+}
+
 }  // namespace
 
 Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on) {
@@ -82,10 +105,13 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
   // The first step ends as every later one begins: with weights that nobody has gathered.
   run_step(engine, config);
   comm::TrafficMeter meter(mesh);
-  run_step(engine, config);
+  Plan plan;
+  if (on.machine == nullptr)
+    run_step(engine, config);
+  else
+    plan.timing = time_step(engine, config, mesh, *on.machine);
   meter.end();
 
-  Plan plan;
   fill_memory(plan, engine, mesh, config);
   plan.traffic = engine::last_lap(meter);
   for (const optim::FlatParameter& flat : engine.store().flats()) {
@@ -217,7 +243,8 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
   text += memory_text(plan);
   if (config.parallel.sharding != optim::Sharding::none)
     text += units_text(config, plans);
-  const std::string traffic = engine::traffic_table(plan.traffic, 1, false);
+  const std::string traffic =
+      engine::traffic_table(plan.traffic, 1, plan.timing.step_seconds > 0);
   text += traffic.empty() ? "" : "traffic   a step of rank 0\n" + traffic;
   if (mesh.pipeline > 1) text += pipeline_text(config, plans);
   text += format("work      {}FLOP a step ({} a token)", human_count(plan.flops_per_step),

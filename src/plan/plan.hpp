@@ -14,6 +14,7 @@
 #include "comm/nccl_memory.hpp"
 #include "comm/transport.hpp"
 #include "engine/run_outlook.hpp"
+#include "plan/machine.hpp"
 
 namespace trireme::plan {
 
@@ -21,6 +22,17 @@ namespace trireme::plan {
 struct PlannedDevice {
   Device device;
   comm::Transport transport = comm::Transport::mpi;
+  const Machine* machine = nullptr;  // if there is one: plans keep time
+};
+
+// Seconds of one rank in a step, if the plan kept time.
+struct Timing {
+  std::vector<double> action_seconds;  // of each action of the schedule
+  double step_seconds = 0;             // without waiting for other stages
+  double products = 0, attention = 0, sweeps = 0;
+  double waiting = 0;                // for collectives
+  double stage_message_seconds = 0;  // of the longest message between stages
+  double checkpoint_bytes = 0;       // that this rank writes
 };
 
 // A unit that is shared out over ranks.
@@ -39,6 +51,7 @@ struct Plan {
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank
   std::vector<PlannedUnit> units;           // of the rank
   double flops_per_step = 0;                // of the whole job, full attention
+  Timing timing;
 
   std::int64_t total_memory() const;
 };
@@ -47,6 +60,7 @@ struct Plan {
 // is allocated, nothing is sent. Memory is what the engine and the transport hold in the
 // steady state, without the batches (MemoryClass::data). On a GPU without what NVIDIA's
 // libraries take for themselves: the driver's context, cuDNN's plans, NCCL's channels.
+// Throws Error(resources) where the machine file lacks a rate that the deck needs.
 Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on = {});
 
 // The plan of the first rank of each pipeline stage.

@@ -1,0 +1,248 @@
+// The measurements of `trireme bench --machine`.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/bench_machine.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "base/cpu_place.hpp"
+#include "base/error.hpp"
+#include "base/memory.hpp"
+#include "comm/mesh.hpp"
+#include "kernels/activation.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/norm.hpp"
+#include "launch/machine_peak.hpp"
+#include "launch/memory_limit.hpp"
+
+namespace trireme::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Seconds of a call: the lower quartile of as many as fit into `seconds`, after one. What
+// else a machine does only ever makes calls longer.
+double time_of(double seconds, const std::function<void()>& call) {
+  call();
+  std::vector<double> times;
+  const auto begin = Clock::now();
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  while (times.size() < 3 || (since(begin) < seconds && times.size() < 10000)) {
+    const auto start = Clock::now();
+    call();
+    times.push_back(since(start));
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 4];
+}
+
+Buffer buffer(const Shape& shape) {
+  return {Device::host(), DType::f32, shape, MemoryClass::workspace, "bench"};
+}
+
+class MachineBench {
+ public:
+  MachineBench(comm::World& world, bool quick)
+      : world_(world), seconds_(quick ? 0.002 : 0.3), extent_(quick ? 64 : 1024) {}
+
+  void products(plan::Machine& m) {
+    const auto rate = [&](DType type, std::int64_t rows, std::int64_t inner) {
+      world_.barrier();
+      const double mine = launch::gemm_rate(type, rows, extent_, inner, seconds_).best;
+      return -world_.max(-mine);
+    };
+    m.products.fp64 = rate(DType::f64, extent_, extent_);
+    m.products.fp32 = rate(DType::f32, extent_, extent_);
+    m.products.bf16 = rate(DType::bf16, extent_, extent_);
+    m.products.fp16 = rate(DType::f16, extent_, extent_);
+    // rate(x) = large x / (x + half), so that half = x (large / rate(x) - 1).
+    const std::int64_t small = extent_ / 16;
+    const auto half = [&](double reached) {
+      return static_cast<double>(small) *
+             std::clamp(m.products.fp32 / reached - 1, 0.0, 100.0);
+    };
+    m.products.half_inner = half(rate(DType::f32, extent_, small));
+    m.products.half_side = half(rate(DType::f32, small, extent_));
+    // The large product is not without an end itself.
+    const double side = static_cast<double>(extent_);
+    const double grow =
+        (1 + m.products.half_inner / side) * (1 + m.products.half_side / side);
+    for (double* value :
+         {&m.products.fp64, &m.products.fp32, &m.products.bf16, &m.products.fp16})
+      *value *= grow;
+  }
+
+  void attention(plan::Machine& m) {
+    kernels::AttentionShape shape{.batch = 2,
+                                  .sequence = extent_ / 4,
+                                  .heads = 4,
+                                  .kv_heads = 4,
+                                  .head_width = 64,
+                                  .scale = 0.125,
+                                  .kv_head = {0, 1, 2, 3}};
+    const Shape rows{shape.batch * shape.sequence, shape.heads * shape.head_width};
+    const Buffer q = buffer(rows), k = buffer(rows), v = buffer(rows), o = buffer(rows);
+    const Buffer d_o = buffer(rows), dq = buffer(rows), dk = buffer(rows),
+                 dv = buffer(rows), lse = buffer({rows[0], shape.heads});
+    Arena scratch(Device::host(), std::size_t{1} << 28, MemoryClass::workspace, "bench");
+    Stream stream;
+    const auto pairs =
+        static_cast<double>(kernels::AttentionPart::whole(shape.sequence).pairs() *
+                            shape.batch * shape.heads);
+    const double forward = slowest([&] {
+      kernels::attention(stream, scratch, shape, q.view(), k.view(), v.view(), o.view(),
+                         lse.view());
+    });
+    const double backward = slowest([&] {
+      kernels::attention_backward(stream, scratch, shape, d_o.view(), q.view(), k.view(),
+                                  v.view(), o.view(), lse.view(), dq.view(), dk.view(),
+                                  dv.view());
+    });
+    const double width = 64;
+    m.attention_forward =
+        std::clamp(4 * width * pairs / forward / m.products.fp32, 0.001, 2.0);
+    m.attention_backward =
+        std::clamp(10 * width * pairs / backward / m.products.fp32, 0.001, 2.0);
+  }
+
+  // A norm, an activation and a sum, each of which reads and writes its tensors.
+  void sweeps(plan::Machine& m) {
+    const Shape shape{2 * extent_, 2 * extent_};  // more than most caches
+    const Buffer x = buffer(shape), y = buffer(shape), gain = buffer({2 * extent_}),
+                 rstd = buffer({2 * extent_}), one = buffer({1}),
+                 gated = buffer({2 * extent_, 4 * extent_});
+    Stream stream;
+    const auto bytes = static_cast<double>(x.bytes());
+    const double seconds =
+        slowest([&] {
+          kernels::rms_norm(stream, x.view(), gain.view(), 1e-5, y.view(), rstd.view());
+        }) +
+        slowest([&] { kernels::add(stream, x.view(), y.view(), y.view()); }) +
+        slowest([&] {
+          kernels::activate(stream, kernels::Activation::swiglu, gated.view(), y.view());
+        });
+    m.sweep_rate = 8 * bytes / seconds;  // 2 + 3 + 3 tensors
+    m.kernel_seconds =
+        slowest([&] { kernels::add(stream, one.view(), one.view(), one.view()); });
+  }
+
+  void links(plan::Machine& m) {
+    if (world_.size() == 1) {  // nothing to measure: as fast as memory
+      m.links = {m.sweep_rate / 4, 1e-6, m.sweep_rate / 4, 1e-6, 0};
+      return;
+    }
+    comm::Mesh mesh(world_, {.data = world_.size()});
+    comm::Group& group = mesh.group(comm::Axis::data);
+    const Buffer x = buffer({extent_ * extent_ * 4}), one = buffer({1});
+    Stream stream;
+    const auto reduced = [&](const Buffer& y) {
+      return timed_together([&] { group.all_reduce(stream, y.view()).wait(); });
+    };
+    const double n = world_.size();
+    const double latency = reduced(one) / std::ceil(std::log2(n));
+    const double alone = reduced(x);
+    const double sent = 2 * (n - 1) / n * static_cast<double>(x.bytes());
+    const double rate = sent / std::max(alone - latency, 1e-9);
+    // Beside a message, work of about the same length.
+    const Buffer a = buffer({extent_, extent_}), b = buffer({extent_, extent_});
+    const double sweep =
+        timed_together([&] { kernels::add(stream, a.view(), b.view(), b.view()); });
+    const int sweeps = static_cast<int>(std::ceil(alone / sweep));
+    const double both = timed_together([&] {
+      comm::Handle handle = group.all_reduce(stream, x.view());
+      for (int i = 0; i < sweeps; ++i) kernels::add(stream, a.view(), b.view(), b.view());
+      handle.wait();
+    });
+    const double overlap = std::clamp((alone + sweeps * sweep - both) / alone, 0.0, 1.0);
+    m.links = {rate, latency, rate, latency, overlap};
+  }
+
+  void files(plan::Machine& m, const std::string& path) {
+    const std::vector<char> block(seconds_ < 0.1 ? 1 << 16 : 32 << 20, 'x');
+    const std::string mine = path + "." + std::to_string(world_.rank());
+    world_.barrier();
+    double writing = 0, reading = 0;
+    world_.agree([&] { transfer(mine, block, writing, reading); });
+    const double all =
+        static_cast<double>(block.size()) * static_cast<double>(m.ranks_per_node);
+    m.write_rate = all / world_.max(writing);
+    m.read_rate = all / world_.max(reading);
+  }
+
+ private:
+  static void transfer(const std::string& path, std::vector<char> block, double& writing,
+                       double& reading) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    require(file >= 0, Status::cannot_create,
+            "'{}' cannot be created, to measure the file system: it may be there already",
+            path);
+    ::unlink(path.c_str());
+    auto start = Clock::now();
+    const auto size = static_cast<::ssize_t>(block.size());
+    const bool written =
+        ::write(file, block.data(), block.size()) == size && ::fsync(file) == 0;
+    writing = std::chrono::duration<double>(Clock::now() - start).count();
+    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    start = Clock::now();
+    const bool read = written && ::pread(file, block.data(), block.size(), 0) == size;
+    reading = std::chrono::duration<double>(Clock::now() - start).count();
+    ::close(file);
+    require(read, Status::io, "'{}' cannot be written and read", path);
+  }
+
+  double slowest(const std::function<void()>& call) {
+    world_.barrier();
+    return world_.max(time_of(seconds_, call));
+  }
+  // Of calls in which all ranks take part: as many on each.
+  double timed_together(const std::function<void()>& call) {
+    std::vector<double> times;
+    for (int i = 0; i < (seconds_ < 0.1 ? 2 : 15); ++i) {
+      world_.barrier();
+      const auto start = Clock::now();
+      call();
+      times.push_back(
+          world_.max(std::chrono::duration<double>(Clock::now() - start).count()));
+    }
+    std::sort(times.begin() + 1, times.end());
+    return times[times.size() / 4];
+  }
+
+  comm::World& world_;
+  double seconds_;
+  std::int64_t extent_;
+};
+
+}  // namespace
+
+plan::Machine measure_machine(comm::World& world, const std::string& scratch,
+                              bool quick) {
+  plan::Machine machine;
+  machine.name = describe_node();
+  machine.source = "measured";
+  machine.ranks_per_node = static_cast<std::int64_t>(world.max(world.ranks_on_node()));
+  machine.memory_bytes =
+      -world.max(-static_cast<double>(launch::node_memory_limit().bytes)) /
+      static_cast<double>(machine.ranks_per_node);
+  machine.products.reached = 1;
+  machine.failure_hours = 50000;
+  machine.restart_seconds = 300;
+  MachineBench bench(world, quick);
+  bench.products(machine);
+  bench.attention(machine);
+  bench.sweeps(machine);
+  bench.links(machine);
+  bench.files(machine, scratch);
+  return machine;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,26 @@
+// Refuses a deck that does not fit, before anything is allocated.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch/compute_device.hpp"
+#include "plan/memory_room.hpp"
+
+namespace trireme::app {
+
+// What a rank may take here: its GPU's memory, or its share of the node's among
+// `ranks_on_node`. Not known for an emulated GPU.
+plan::MemoryRoom room_here(const launch::ComputeDevice& on, int ranks_on_node);
+// What the machine file says.
+plan::MemoryRoom room_on(const plan::Machine& machine);
+
+// words: deck and overrides, to plan changes of it for `ranks`, of which ranks_on_node
+// (0: all) share a node. Throws Error(resources) with plan::why_no_room().
+void require_room(const std::vector<std::string>& words, int ranks, int ranks_on_node,
+                  const config::RunConfig& config, std::span<const plan::Plan> plans,
+                  const plan::PlannedDevice& on, const plan::MemoryRoom& room);
+
+}  // namespace trireme::app

@@ -1,0 +1,24 @@
+// How much memory the processes of this node may use, and who says so.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace trireme::launch {
+
+struct MemoryLimit {
+  std::int64_t bytes = 0;  // of all processes of the job on this node; 0: not known
+  std::string from;        // "this node's memory", "SLURM_MEM_PER_NODE", ...
+};
+
+// The least of: what the node has, what its control groups allow this process, what Slurm
+// gave the job (SLURM_MEM_PER_NODE, or SLURM_MEM_PER_CPU times SLURM_CPUS_ON_NODE).
+MemoryLimit node_memory_limit();
+
+// The limit of the control group at `path` ("/a/b", of /proc/self/cgroup) and of those
+// above it, where groups are mounted at `root`: files memory.max of version 2. 0: none.
+std::int64_t group_memory_limit(const std::string& root, std::string_view path);
+
+}  // namespace trireme::launch

@@ -1,0 +1,124 @@
+// Durations of kernels and messages from a machine's constants.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/step_clock.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme::plan {
+namespace {
+
+// A group's ranks are evenly spaced, as the mesh orders them: how many, how far apart.
+struct Spacing {
+  int ranks = 1, stride = 1;
+};
+
+Spacing spacing_of(std::string_view group, const comm::MeshShape& shape,
+                   const comm::Folding& folding) {
+  const int tensor = shape.tensor, replicas = shape.data * shape.context;
+  const int shard = folding.shard, expert = folding.expert;
+  const int expert_shard = std::max(shard / expert, 1);
+  const int stage = replicas * tensor;
+  if (group == "tensor") return {tensor, 1};
+  if (group == "context") return {shape.context, tensor};
+  if (group == "data") return {shape.data, tensor * shape.context};
+  if (group == "pipeline") return {shape.pipeline, stage};
+  if (group == "replicas") return {replicas, tensor};
+  if (group == "shards") return {shard, tensor};
+  if (group == "copies") return {replicas / shard, tensor * shard};
+  if (group == "experts") return {expert, tensor};
+  if (group == "expert replicas") return {replicas / expert, tensor * expert};
+  if (group == "expert shards") return {expert_shard, tensor * expert};
+  if (group == "expert copies")
+    return {replicas / expert / expert_shard, tensor * expert * expert_shard};
+  if (group == "spread") return {tensor * shard, 1};
+  if (group == "embedding") return {2, stage * (shape.pipeline - 1)};
+  return {shape.size(), 1};
+}
+
+}  // namespace
+
+Placement place_group(std::string_view group, const comm::MeshShape& shape,
+                      const comm::Folding& folding, int rank, int ranks_per_node) {
+  const Spacing spacing = spacing_of(group, shape, folding);
+  const int index = rank / spacing.stride % spacing.ranks;
+  const int first = rank - index * spacing.stride;
+  const int node_end = (first / ranks_per_node + 1) * ranks_per_node;
+  const int room = (node_end - first + spacing.stride - 1) / spacing.stride;
+  const int of_node = std::clamp(room, 1, spacing.ranks);
+  return {of_node, of_node < spacing.ranks};
+}
+
+StepClock::StepClock(const Machine& machine, const comm::MeshShape& shape,
+                     const comm::Folding& folding, int rank)
+    : machine_(machine), shape_(shape), folding_(folding), rank_(rank) {}
+
+void StepClock::kernel(const KernelWork& work) {
+  double seconds = machine_.kernel_seconds + work.bytes / machine_.sweep_rate;
+  double* spent = &spent_.sweeps;
+  if (work.kind == WorkKind::product) {
+    const auto side = static_cast<double>(std::min(work.rows, work.columns));
+    const auto inner = static_cast<double>(work.inner);
+    const double share = machine_.products.reached * side /
+                         (side + machine_.products.half_side) * inner /
+                         (inner + machine_.products.half_inner);
+    seconds =
+        std::max(seconds, machine_.kernel_seconds +
+                              work.flops / (machine_.product_rate(work.type) * share));
+    spent = &spent_.products;
+  } else if (work.kind == WorkKind::attention) {
+    const double share =
+        machine_.products.reached *
+        (work.backward ? machine_.attention_backward : machine_.attention_forward);
+    seconds =
+        std::max(seconds, machine_.kernel_seconds +
+                              work.flops / (machine_.product_rate(work.type) * share));
+    spent = &spent_.attention;
+  }
+  now_ += seconds;
+  *spent += seconds;
+}
+
+double StepClock::message_seconds(const Placement& place, int ranks, double bytes) const {
+  const Machine::Links& links = machine_.links;
+  const double latency = place.over_nodes ? links.network_latency : links.node_latency;
+  double rate = links.node_rate;
+  // A ring leaves a node once, over the cards of all its ranks there.
+  if (place.over_nodes) rate = std::min(rate, links.network_rate * place.of_node);
+  return latency * std::ceil(std::log2(ranks)) + bytes / rate;
+}
+
+MessageFlight StepClock::message(const MessageWork& work) {
+  if (work.group == "pipeline") {
+    spent_.stage_bytes = std::max(spent_.stage_bytes, work.bytes);
+    return {now_, 0};
+  }
+  const Placement place = place_group(work.group, shape_, folding_, rank_,
+                                      static_cast<int>(machine_.ranks_per_node));
+  const double seconds = message_seconds(place, work.to_one ? 2 : work.ranks, work.bytes);
+  double& busy = busy_until_.try_emplace(std::string(work.group), 0).first->second;
+  const double start = std::max(now_, busy);
+  busy = start + seconds;
+  return {start, seconds};
+}
+
+double StepClock::wait_for(const MessageFlight& flight) {
+  // What has passed since its start counts as far as messages move beside kernels.
+  const double passed = std::max(0.0, now_ - flight.start);
+  const double late = std::max(0.0, flight.start - now_);
+  const double waits =
+      late + std::max(0.0, flight.seconds - machine_.links.overlap * passed);
+  now_ += waits;
+  spent_.waiting += waits;
+  return waits;
+}
+
+double StepClock::stage_message_seconds(double bytes) const {
+  const Placement place = place_group("pipeline", shape_, folding_, rank_,
+                                      static_cast<int>(machine_.ranks_per_node));
+  Placement alone = place;
+  alone.of_node = 1;
+  return message_seconds(alone, 2, bytes);
+}
+
+}  // namespace trireme::plan

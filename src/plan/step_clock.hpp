@@ -1,0 +1,61 @@
+// StepClock: how long what an engine on meta does would take on a machine.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/work_meter.hpp"
+#include "comm/mesh.hpp"
+#include "plan/machine.hpp"
+
+namespace trireme::plan {
+
+// How the ranks of a group lie on nodes, ranks being dealt out node by node.
+struct Placement {
+  int of_node = 1;  // ranks of the group on the node of its first rank
+  bool over_nodes = false;
+};
+
+// Where the group of `rank` that is called `group` (Mesh) lies.
+Placement place_group(std::string_view group, const comm::MeshShape& shape,
+                      const comm::Folding& folding, int rank, int ranks_per_node);
+
+// One rank's clock. A product takes its FLOPs over the rate of its type and shape, or its
+// bytes over the rate of sweeps, whichever is longer; attention its FLOPs, other kernels
+// their bytes; each at least a launch. A message takes a latency for each step of a tree
+// and its bytes over the rate of its links; messages of one group follow one another.
+// Sends between stages take no time here: the schedule's simulation has them.
+class StepClock final : public WorkMeter {
+ public:
+  StepClock(const Machine& machine, const comm::MeshShape& shape,
+            const comm::Folding& folding, int rank);
+
+  void kernel(const KernelWork& work) override;
+  MessageFlight message(const MessageWork& work) override;
+  double wait_for(const MessageFlight& flight) override;
+  double seconds() const override { return now_; }
+
+  // A message of `bytes` from one stage to the next.
+  double stage_message_seconds(double bytes) const;
+  // Of all that ran since the clock was made, by kind.
+  struct Spent {
+    double products = 0, attention = 0, sweeps = 0, waiting = 0;
+    double stage_bytes = 0;  // most bytes of one send between stages
+  };
+  const Spent& spent() const { return spent_; }
+
+ private:
+  double message_seconds(const Placement& place, int ranks, double bytes) const;
+
+  const Machine& machine_;
+  comm::MeshShape shape_;
+  comm::Folding folding_;
+  int rank_;
+  double now_ = 0;
+  std::map<std::string, double, std::less<>> busy_until_;  // of each group
+  Spent spent_;
+};
+
+}  // namespace trireme::plan

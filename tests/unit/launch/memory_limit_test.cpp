@@ -1,0 +1,53 @@
+// Limits of memory from control groups and Slurm's variables.
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/memory_limit.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace trireme::launch {
+namespace {
+
+TEST(MemoryLimit, IsTheLeastOfTheGroupAndThoseAboveIt) {
+  const std::filesystem::path root =
+      std::filesystem::temp_directory_path() / ("groups_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(root / "job/step");
+  const auto set = [&](const std::string& group, const std::string& text) {
+    std::ofstream(root / group / "memory.max") << text << "\n";
+  };
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step"), 0);
+  set("job/step", "max");
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step"), 0);
+  set("job", "4096");
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step"), 4096);
+  set("job/step", "1024");
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step"), 1024);
+  EXPECT_EQ(group_memory_limit(root.string(), "/job"), 4096);
+  set("", "512");
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step"), 512);
+  EXPECT_EQ(group_memory_limit(root.string(), "/"), 512);
+  std::filesystem::remove_all(root);
+}
+
+TEST(MemoryLimit, HearsSlurm) {
+  const MemoryLimit here = node_memory_limit();
+  EXPECT_GT(here.bytes, 0);
+  ::setenv("SLURM_MEM_PER_NODE", "16", 1);
+  EXPECT_EQ(node_memory_limit().bytes, 16 << 20);
+  EXPECT_EQ(node_memory_limit().from, "SLURM_MEM_PER_NODE");
+  ::unsetenv("SLURM_MEM_PER_NODE");
+  ::setenv("SLURM_MEM_PER_CPU", "3", 1);
+  EXPECT_EQ(node_memory_limit().bytes, here.bytes);  // of how many is not said
+  ::setenv("SLURM_CPUS_ON_NODE", "4", 1);
+  EXPECT_EQ(node_memory_limit().bytes, 12 << 20);
+  ::unsetenv("SLURM_MEM_PER_CPU");
+  ::unsetenv("SLURM_CPUS_ON_NODE");
+  EXPECT_EQ(node_memory_limit().bytes, here.bytes);
+}
+
+}  // namespace
+}  // namespace trireme::launch

@@ -1,0 +1,100 @@
+// The refusal of a deck that does not fit: what it says, and that its numbers are plans.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/memory_room.hpp"
+
+#include <gtest/gtest.h>
+
+#include "config/deck_table.hpp"
+
+namespace trireme::plan {
+namespace {
+
+config::RunConfig deck(const std::vector<std::string>& overrides = {}) {
+  const std::string text = R"(
+[run]
+steps = 100
+device = "cpu"
+[model]
+architecture = "llama"
+layers = 4
+hidden = 64
+heads = 4
+feed_forward = 128
+vocabulary = 128
+sequence = 64
+[data]
+source = "synthetic"
+[batch]
+global = 16
+micro = 4
+[optimizer]
+name = "adamw"
+learning_rate = 1e-3
+)";
+  return config::make_run_config(
+      io::Deck::parse(text, "deck", overrides, config::deck_table()), 2);
+}
+
+std::optional<config::RunConfig> changed(const std::string& override) {
+  try {
+    return deck({override});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string refusal(double room) {
+  const std::vector<Plan> plans = plan_stages(deck());
+  return why_no_room(deck(), plans, {}, {room, "a test"}, changed);
+}
+
+double needed() { return device_bytes(plan_stages(deck()).front(), {}); }
+
+TEST(MemoryRoom, SaysNothingWhereADeckFitsOrNothingIsKnown) {
+  EXPECT_EQ(refusal(needed()), "");
+  EXPECT_EQ(refusal(0), "");
+}
+
+TEST(MemoryRoom, NamesTheClassesAndTwoChangesThatFit) {
+  const std::string why = refusal(0.8 * needed());
+  for (const char* word : {"does not fit", "a test", "weights", "activations", "in all",
+                           "stage 0 (most)", "which fits"})
+    EXPECT_NE(why.find(word), std::string::npos) << word << "\n" << why;
+  // Each line of a change says what the plan of the changed deck says.
+  int changes = 0;
+  for (const std::string& name : memory_changes(deck())) {
+    const auto at = why.find("  " + name + ": ");
+    if (at == std::string::npos) continue;
+    ++changes;
+    const auto config = changed(name);
+    ASSERT_TRUE(config.has_value()) << name;
+    double most = 0;
+    for (const Plan& plan : plan_stages(*config))
+      most = std::max(most, device_bytes(plan, {}));
+    const std::string line = why.substr(at, why.find('\n', at) - at);
+    EXPECT_NE(line.find(human_bytes(most) + " a rank"), std::string::npos) << line;
+    EXPECT_NE(line.find(human_bytes(needed() - most) + " less"), std::string::npos)
+        << line;
+    EXPECT_LE(most, 0.8 * needed()) << line;
+  }
+  EXPECT_EQ(changes, 2) << why;
+}
+
+TEST(MemoryRoom, SaysWhenNoChangeOfOneKeyIsEnough) {
+  const std::string why = refusal(1000);
+  EXPECT_NE(why.find("which is not enough"), std::string::npos) << why;
+  EXPECT_NE(why.find("more ranks"), std::string::npos) << why;
+}
+
+TEST(MemoryRoom, AGpuHasNoRoomForWhatIsOffloadedToTheHostAndNeedsNone) {
+  Plan plan;
+  plan.memory[static_cast<std::size_t>(MemoryClass::weights)] = 100;
+  plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)] = 1000;
+  EXPECT_EQ(device_bytes(plan, {}), 1100);
+  PlannedDevice gpu;
+  gpu.device = Device::cuda(0);
+  EXPECT_EQ(device_bytes(plan, gpu), 100);
+}
+
+}  // namespace
+}  // namespace trireme::plan
