@@ -40,11 +40,18 @@ class Executor {
   // the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
   double train(const Batch& batch, double scale, double loss_scale,
                nn::Fp8Report* report);
-  // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate.
-  double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                  const nn::Head::EachChunk& each, const nn::Documents& documents);
+  // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate;
+  // `answers`: their log-probabilities are written where this rank has the head.
+  double evaluate(const std::vector<TensorView>& inputs_T,
+                  const std::vector<TensorView>& targets_T,
+                  const nn::Documents& documents, const nn::Head::EachChunk* each,
+                  const nn::Answers* answers = nullptr,
+                  std::vector<double>* log_probabilities = nullptr);
 
   const schedule::Schedule& schedule() const { return schedule_; }
+  // Of the last run of training: sums over the pairs that this rank has, each by its
+  // share; zero but on the last stage.
+  const nn::PreferenceSums& pairs() const { return pairs_; }
   // Of the last run.
   const ActionTimes& times() const { return times_; }
   const ActivationDemand& demand() const { return demand_; }
@@ -93,6 +100,8 @@ class Executor {
     nn::Fp8Report* report = nullptr;            // in training, if it is wanted
     const nn::Head::EachChunk* each = nullptr;  // in an evaluation
     const std::vector<nn::Documents>* documents = nullptr;  // if there are any
+    const nn::Answers* answers = nullptr;  // of each microbatch, if there are any
+    std::vector<double>* log_probabilities = nullptr;  // of them, in an evaluation
   };
 
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -121,10 +130,13 @@ class Executor {
   GradientIn& gradient_in(const schedule::Action& action);
   void wait_for_peer(Stream& stream, comm::Handle& handle);
   kernels::LossScale scale_of_loss(const Work& work) const;
+  nn::Preferences preferences(const Work& work, std::int64_t microbatch);
 
   const config::RunConfig& config_;
   Device device_;
   comm::Group& pipeline_;
+  parallel::SequenceSum sequence_sum_;
+  nn::PreferenceSums pairs_;
   comm::Group* everyone_ = nullptr;  // where graphs hold collectives
   RankModel& model_;
   optim::ParameterStore& store_;

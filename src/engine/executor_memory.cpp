@@ -51,6 +51,7 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
     : config_(config),
       device_(device),
       pipeline_(mesh.group(comm::Axis::pipeline)),
+      sequence_sum_(mesh.group(comm::Axis::context)),
       model_(model),
       store_(store),
       demand_(std::move(demand)),

@@ -20,7 +20,7 @@ foreach(script chat data environment folders installed resume text use)
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script accounts bad_folders checkpoint_kill faults folder_families health interruptions job_scripts latest links mesh_faults outputs
-        report resume_recipes sharded_resume signals sweep)
+        preferences report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
