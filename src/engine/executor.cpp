@@ -31,7 +31,7 @@ double Executor::train(const Batch& batch, double scale, double loss_scale,
                        nn::Fp8Report* report) {
   const auto microbatches = static_cast<std::int64_t>(batch.inputs.size());
   follow(microbatches);
-  pairs_ = {};
+  pairs_.sums = {};
   return execute(
       schedule_,
       {.inputs = batch.inputs,
@@ -73,13 +73,13 @@ double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
   if (graphs_ && work.training && everyone_ != nullptr)
     graphs_->begin_step([&](bool mine) { return is_true_on_any(mine); });
   const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
-  const bool warm = work.training ? warm_runs_ >= needed : has_evaluated_;
+  const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
-  if (!work.training) has_evaluated_ = true;
-  if (work.training && (!graphs_ || work.report == nullptr)) ++warm_runs_;
-  sends_block_ = pipeline_.send_through_host(true);
+  if (!work.training) warmth_.has_evaluated = true;
+  if (work.training && (!graphs_ || work.report == nullptr)) ++warmth_.runs;
+  warmth_.sends_block = pipeline_.send_through_host(true);
   const double loss = run(schedule, work);
-  sends_block_ = false;
+  warmth_.sends_block = false;
   pipeline_.send_through_host(false);
   return loss;
 }
@@ -208,7 +208,7 @@ void Executor::send(const schedule::Action& action, Stream& stream) {
   const bool output = action.payload == schedule::Payload::activation;
   comm::Handle& sent = output ? mine.sent_output : mine.sent_gradient;
   sent = pipeline_.send(stream, output ? mine.output : mine.input, action.peer);
-  if (sends_block_) wait_for_peer(stream, sent);
+  if (warmth_.sends_block) wait_for_peer(stream, sent);
 }
 
 // Recorded kernels read it from memory: it changes from step to step.
@@ -220,8 +220,8 @@ kernels::LossScale Executor::scale_of_loss(const Work& work) const {
 // Empty where no answers are compared.
 nn::Preferences Executor::preferences(const Work& work, std::int64_t microbatch) {
   if (work.answers == nullptr) return {};
-  return {work.answers[microbatch], config_.train.pairs, sequence_sum_, &pairs_,
-          work.log_probabilities};
+  return {work.answers[microbatch], config_.train.pairs, pairs_.sequence_sum,
+          &pairs_.sums, work.log_probabilities};
 }
 
 // Has the kernels of an action run: recorded, where that is asked for, but for those of

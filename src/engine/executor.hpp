@@ -51,7 +51,7 @@ class Executor {
   const schedule::Schedule& schedule() const { return schedule_; }
   // Of the last run of training: sums over the pairs that this rank has, each by its
   // share; zero but on the last stage.
-  const nn::PreferenceSums& pairs() const { return pairs_; }
+  const nn::PreferenceSums& pairs() const { return pairs_.sums; }
   // Of the last run.
   const ActionTimes& times() const { return times_; }
   const ActivationDemand& demand() const { return demand_; }
@@ -104,6 +104,18 @@ class Executor {
     std::vector<double>* log_probabilities = nullptr;  // of them, in an evaluation
   };
 
+  // Of pairs of answers, in the last run of training.
+  struct Pairs {
+    parallel::SequenceSum sequence_sum;
+    nn::PreferenceSums sums{};
+  };
+  // What is not warm yet launches each kernel, and its messages leave the GPU to it.
+  struct Warmth {
+    int runs = 0;  // of training, in which kernels and graphs are not all there yet
+    bool has_evaluated = false;
+    bool sends_block = false;  // in the first run of a schedule, on GPUs
+  };
+
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
   // The schedule is one of as many microbatches from now on, in the same memory.
   void follow(std::int64_t microbatches);
@@ -135,8 +147,7 @@ class Executor {
   const config::RunConfig& config_;
   Device device_;
   comm::Group& pipeline_;
-  parallel::SequenceSum sequence_sum_;
-  nn::PreferenceSums pairs_;
+  Pairs pairs_;
   comm::Group* everyone_ = nullptr;  // where graphs hold collectives
   RankModel& model_;
   optim::ParameterStore& store_;
@@ -151,9 +162,7 @@ class Executor {
   Buffer loss_;   // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
-  int warm_runs_ = 0;  // of training, in which kernels and graphs are not all there yet
-  bool has_evaluated_ = false;
-  bool sends_block_ = false;        // in the first run of a schedule, on GPUs
+  Warmth warmth_;
   std::vector<bool> begun_;         // chunks of which a microbatch has run in this run
   bool reduces_ = false;            // over replicas, as gradients are complete
   std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums

@@ -1,4 +1,4 @@
-// The sources "chat" and "preference": forms of lines, what is learned, samples, bad
+// The sources chat and preference: forms of lines, what is learned, bad lines.
 // lines.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
