@@ -9,6 +9,7 @@
 #include "app/app.hpp"
 #include "app/train_tokenizer.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "io/token_writer.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
@@ -164,7 +165,9 @@ Totals assemble(const Job& job, const text::TokenizePlan& plan) {
       totals.documents += found->documents;
       totals.text_bytes += found->text_bytes;
     }
-    require(totals.documents > 0, Status::bad_content, "the files hold no text");
+    require(totals.documents > 0, Status::bad_content, "{}{}: no text in {}",
+            one_line(plan.parts.front().files.front()),
+            plan.files > 1 ? " and others" : "", plan.files > 1 ? "them" : "it");
     const auto out = io::make_token_writer(job.format, job.path, job.info, totals.tokens);
     ends.reserve(static_cast<std::size_t>(totals.documents) + 1);
     for (std::size_t i = 0; i < parts.size(); ++i) {

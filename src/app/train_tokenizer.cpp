@@ -8,6 +8,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "io/files.hpp"
 #include "text/bpe_trainer.hpp"
 #include "text/corpus.hpp"
@@ -46,7 +47,9 @@ void train_tokenizer(const Arguments& arguments) {
                 human_bytes(static_cast<double>(bytes)),
                 human_count(static_cast<double>(trainer.words())));
     });
-  require(trainer.words() > 0, Status::bad_content, "the files hold no text");
+  require(trainer.words() > 0, Status::bad_content, "{}{}: no text in {}",
+          one_line(files.front()), files.size() > 1 ? " and others" : "",
+          files.size() > 1 ? "them" : "it");
   const std::string json = trainer.train(training);
   const text::Tokenizer made(json, path);  // what was written can be read
   io::write_text_atomically(path, json);
