@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
@@ -22,7 +23,7 @@ constexpr std::int64_t least_size = 257, most_size = 1 << 24;
 
 }  // namespace
 
-void train_tokenizer(const Arguments& arguments) {
+void train_tokenizer(const Arguments& arguments, int threads) {
   const auto start = std::chrono::steady_clock::now();
   const std::string path = arguments.text("-o", "");
   text::BpeTraining training;
@@ -33,13 +34,13 @@ void train_tokenizer(const Arguments& arguments) {
   if (arguments.has("--field")) field = arguments.text("--field", "");
   Directory(parent_of(path)).require_file(last_name_of(path));
   const auto files = text::corpus_files(arguments.words());
-  text::BpeTrainer trainer;
+  text::BpeTrainer trainer(threads);
   std::int64_t bytes = 0;
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)
-    text::read_documents(files[i], field, [&](const std::string& document) {
+    text::read_documents(files[i], field, [&](std::string document) {
       bytes += std::ssize(document);
-      trainer.add(document);
+      trainer.add(std::move(document));
       const auto now = std::chrono::steady_clock::now();
       if (now - told < std::chrono::seconds(5)) return;
       told = now;
@@ -47,6 +48,7 @@ void train_tokenizer(const Arguments& arguments) {
                 human_bytes(static_cast<double>(bytes)),
                 human_count(static_cast<double>(trainer.words())));
     });
+  trainer.count();
   require(trainer.words() > 0, Status::bad_content, "{}{}: no text in {}",
           one_line(files.front()), files.size() > 1 ? " and others" : "",
           files.size() > 1 ? "them" : "it");
