@@ -77,6 +77,11 @@ void DataRules::preference_rules() {
   rule({key::run.cuda_graphs, key::train.objective}, !config_.run.cuda_graphs,
        key::run.cuda_graphs, why,
        "whose pairs the host computes with: write run.cuda_graphs = false");
+  rule({key::precision.recipe, key::train.objective},
+       config_.precision.recipe[TensorClass::forward_operand].scaling != Scaling::delayed,
+       key::precision.recipe, why,
+       "whose reference is asked before there is a history of scales: write a recipe of "
+       "current or block scaling");
   rule({key::attention.library, key::train.objective},
        config_.run.attention != AttentionChoice::cudnn, key::attention.library,
        " has no documents here, which answers are with ", key::train.objective,

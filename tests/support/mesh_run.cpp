@@ -29,9 +29,12 @@ std::int32_t token(const config::RunConfig& config, std::int64_t sequence,
                    static_cast<std::uint64_t>(config.model.vocabulary)));
 }
 
+// Of conversations, a run of turns is learned, and the end of a row is padding.
 std::int32_t target(const config::RunConfig& config, std::int64_t sequence,
                     std::int64_t t) {
-  const bool ignored = (sequence * 31 + t * 7) % 5 == 0;
+  bool ignored = (sequence * 31 + t * 7) % 5 == 0;
+  if (config.data.kind == io::SourceKind::chat)
+    ignored = (t + sequence) % 11 < 6 || t >= config.model.sequence - sequence % 9;
   return ignored ? -100 : token(config, sequence, t + 1);
 }
 
@@ -149,6 +152,12 @@ void add_answers(const config::RunConfig& config, int data_rank,
   }
 }
 
+std::int64_t valid_in(const TensorView& targets) {
+  const auto values = targets.span<std::int32_t>();
+  return std::count_if(values.begin(), values.end(),
+                       [](std::int32_t id) { return id >= 0; });
+}
+
 OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
                       const std::vector<std::int64_t>& positions) {
   OwnedBatch owned;
@@ -169,15 +178,28 @@ OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
         }
       }
       views->push_back(ids);
-      const auto values = ids.span<std::int32_t>();
-      if (views == &batch.targets)
-        batch.valid_tokens += std::count_if(values.begin(), values.end(),
-                                            [](std::int32_t id) { return id >= 0; });
+      if (views == &batch.targets) batch.valid_tokens += valid_in(ids);
     }
   }
   if (config.has_documents()) add_documents(config, data_rank, positions, owned);
   if (config.learns_pairs()) add_answers(config, data_rank, positions, owned);
   return owned;
+}
+
+// What a step has of it within a ramp: the first sequences.
+engine::Batch part_of(const engine::Batch& whole, const config::RunConfig& config,
+                      std::int64_t step) {
+  const std::int64_t count = config.microbatches(config.stage_of(step));
+  engine::Batch batch = whole;
+  batch.step = step;
+  if (count == std::ssize(whole.inputs)) return batch;
+  require(batch.answers.empty(), "a ramp of pairs is not made here");
+  batch.inputs.resize(static_cast<std::size_t>(count));
+  batch.targets.resize(batch.inputs.size());
+  if (!batch.documents.empty()) batch.documents.resize(batch.inputs.size());
+  batch.valid_tokens = 0;
+  for (const TensorView& targets : batch.targets) batch.valid_tokens += valid_in(targets);
+  return batch;
 }
 
 std::vector<double> in_double(const TensorView& of) {
@@ -242,19 +264,20 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
   }
   OwnedBatch owned =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
-  engine::Batch& batch = owned.batch;
   Outcome outcome;
+  std::int64_t under_way = 0;
   AtGradients observer(
       [&](double loss_scale) {
-        if (batch.step != resume.first || !whole) return;
+        if (under_way != resume.first || !whole) return;
         outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
         for (auto& [name, gradient] : outcome.gradients)
           for (double& x : gradient) x /= loss_scale;
       },
       true);
   for (int step = resume.first; step < resume.first + steps; ++step) {
-    batch.step = step;
-    const engine::StepResult result = engine.train_step(batch, observer);
+    under_way = step;
+    const engine::StepResult result =
+        engine.train_step(part_of(owned.batch, config, step), observer);
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.gradient_norm);
     outcome.overflows += result.update == engine::StepResult::Update::overflow;
