@@ -38,9 +38,10 @@ void train_tokenizer(const Arguments& arguments, int threads) {
   std::int64_t bytes = 0;
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)
-    text::read_documents(files[i], field, [&](std::string document) {
-      bytes += std::ssize(document);
-      trainer.add(std::move(document));
+    text::read_documents(files[i], field, [&](text::Document document) {
+      std::string text = std::move(document).text();
+      bytes += std::ssize(text);
+      trainer.add(std::move(text));
       const auto now = std::chrono::steady_clock::now();
       if (now - told < std::chrono::seconds(5)) return;
       told = now;
