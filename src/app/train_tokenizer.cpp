@@ -35,18 +35,15 @@ void train_tokenizer(const Arguments& arguments, int threads) {
   Directory(parent_of(path)).require_file(last_name_of(path));
   const auto files = text::corpus_files(arguments.words());
   text::BpeTrainer trainer(threads);
-  std::int64_t bytes = 0;
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)
     text::read_documents(files[i], field, [&](text::Document document) {
-      std::string text = std::move(document).text();
-      bytes += std::ssize(text);
-      trainer.add(std::move(text));
+      trainer.add(std::move(document));
       const auto now = std::chrono::steady_clock::now();
       if (now - told < std::chrono::seconds(5)) return;
       told = now;
       log::info("{} of {} files, {} of text, {} words", i, files.size(),
-                human_bytes(static_cast<double>(bytes)),
+                human_bytes(static_cast<double>(trainer.text_bytes())),
                 human_count(static_cast<double>(trainer.words())));
     });
   trainer.count();
@@ -58,7 +55,7 @@ void train_tokenizer(const Arguments& arguments, int threads) {
   io::write_text_atomically(path, json);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   log::info("{}: {} tokens from {} of text with {} words, {}", path, made.vocabulary(),
-            human_bytes(static_cast<double>(bytes)), trainer.words(),
+            human_bytes(static_cast<double>(trainer.text_bytes())), trainer.words(),
             human_seconds(time.count()));
   if (made.vocabulary() < training.size)
     log::info("the text holds no more pairs to merge: {} tokens instead of {}",

@@ -194,9 +194,9 @@ BpeTrainer::BpeTrainer(int threads)
 
 BpeTrainer::~BpeTrainer() = default;
 
-void BpeTrainer::add(std::string document) {
+void BpeTrainer::add(Document document) {
   constexpr std::size_t batch_bytes = std::size_t{8} << 20;
-  bytes_ += document.size();
+  bytes_ += document.bytes.size();
   documents_.push_back(std::move(document));
   if (bytes_ >= batch_bytes * threads_) count();
 }
@@ -204,7 +204,7 @@ void BpeTrainer::add(std::string document) {
 std::int64_t BpeTrainer::words() const { return counts_->words(); }
 
 void BpeTrainer::count() {
-  counts_->add(documents_, threads_);
+  text_bytes_ += counts_->add(std::move(documents_), threads_);
   documents_.clear();
   bytes_ = 0;
 }

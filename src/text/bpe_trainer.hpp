@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/corpus.hpp"
+
 namespace trireme::text {
 
 class WordCounts;
@@ -32,20 +34,22 @@ class BpeTrainer {
   BpeTrainer(const BpeTrainer&) = delete;
   BpeTrainer& operator=(const BpeTrainer&) = delete;
 
-  // Takes a document of valid UTF-8. Words are counted when enough text has come
-  // together, and by count().
-  void add(std::string document);
+  // Takes a document. Words are counted when enough text has come together, and by
+  // count(), which throw what Document::text() does.
+  void add(Document document);
   void count();
-  // Different words in what has been counted.
+  // In what has been counted: different words, and bytes of text.
   std::int64_t words() const;
+  std::int64_t text_bytes() const { return text_bytes_; }
   // Counts the rest, and gives the text of tokenizer.json. Cost: about the length of all
   // different words, times the logarithm of the pairs.
   std::string train(const BpeTraining& training);
 
  private:
   std::unique_ptr<WordCounts> counts_;
-  std::vector<std::string> documents_;  // that are not counted yet
+  std::vector<Document> documents_;  // that are not counted yet
   std::size_t bytes_ = 0, threads_;
+  std::int64_t text_bytes_ = 0;
 };
 
 }  // namespace trireme::text

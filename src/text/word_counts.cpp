@@ -15,6 +15,28 @@ constexpr std::size_t part_bytes = std::size_t{1} << 20;
 // Neither white space nor a part of a longer character.
 bool is_ascii_sign(char c) { return c > 0x20 && c < 0x7F; }
 
+// Runs work(0) to work(count - 1) on some threads. Throws what the first of them threw.
+template <class Work>
+void share_out(std::size_t count, std::size_t threads, const Work& work) {
+  std::vector<std::exception_ptr> errors(count);
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+        return;
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(run);
+    run();
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
 }  // namespace
 
 // A line end between two signs is a word by itself, whatever comes before and behind;
@@ -37,27 +59,19 @@ std::vector<std::string_view> cut_between_words(std::string_view text,
 
 WordCounts::WordCounts() : pattern_(known_splitter(gpt2_regex)) {}
 
-void WordCounts::add(const std::vector<std::string>& documents, std::size_t threads) {
+std::int64_t WordCounts::add(std::vector<Document> documents, std::size_t threads) {
+  std::vector<std::string> texts(documents.size());
+  share_out(documents.size(), threads,
+            [&](std::size_t i) { texts[i] = std::move(documents[i]).text(); });
   std::vector<std::string_view> parts;
-  for (const std::string& document : documents)
-    for (const std::string_view part : cut_between_words(document, part_bytes))
+  std::int64_t bytes = 0;
+  for (const std::string& text : texts) {
+    bytes += std::ssize(text);
+    for (const std::string_view part : cut_between_words(text, part_bytes))
       parts.push_back(part);
-  std::vector<std::exception_ptr> errors(threads);
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](std::size_t thread) {
-    try {
-      for (std::size_t i = next++; i < parts.size(); i = next++) count(parts[i]);
-    } catch (...) {
-      errors[thread] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work, i);
-    work(0);
   }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  share_out(parts.size(), threads, [&](std::size_t i) { count(parts[i]); });
+  return bytes;
 }
 
 void WordCounts::count(std::string_view part) {

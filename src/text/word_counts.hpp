@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/corpus.hpp"
 #include "text/pattern.hpp"
 
 namespace trireme::text {
@@ -21,8 +22,9 @@ class WordCounts {
  public:
   WordCounts();
 
-  // Counts the words of documents of valid UTF-8, long ones in parts.
-  void add(const std::vector<std::string>& documents, std::size_t threads);
+  // Counts the words of documents, long ones in parts; returns the bytes of their texts.
+  // Throws what Document::text() does, of the first document where it does.
+  std::int64_t add(std::vector<Document> documents, std::size_t threads);
   std::int64_t words() const;
   // In no order.
   void for_each(const std::function<void(std::string_view, std::int64_t)>& take) const;

@@ -51,7 +51,7 @@ std::vector<std::string> corpus(std::size_t kind) {
 std::string trained(const std::vector<std::string>& documents, std::int64_t size,
                     std::int64_t least, int threads = 1) {
   BpeTrainer trainer(threads);
-  for (const std::string& document : documents) trainer.add(document);
+  for (const std::string& document : documents) trainer.add({document, {}, {}});
   return trainer.train(
       {.size = size, .min_frequency = least, .end_token = "<|endoftext|>"});
 }

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
+
+#include "base/error.hpp"
 
 namespace trireme::text {
 namespace {
@@ -13,7 +16,13 @@ using Counts = std::map<std::string, std::int64_t>;
 
 Counts counts_of(const std::vector<std::string>& documents, std::size_t threads) {
   WordCounts counter;
-  counter.add(documents, threads);
+  std::vector<Document> all;
+  std::int64_t bytes = 0;
+  for (const std::string& text : documents) {
+    all.push_back({text, {}, {}});
+    bytes += std::ssize(text);
+  }
+  EXPECT_EQ(counter.add(std::move(all), threads), bytes);
   Counts counts;
   counter.for_each([&](std::string_view word, std::int64_t count) {
     EXPECT_TRUE(counts.emplace(word, count).second) << word;
@@ -62,6 +71,20 @@ TEST(WordCounts, DoNotDependOnThreads) {
   ASSERT_GT(documents[0].size(), std::size_t{1} << 20);
   const Counts one = counts_of(documents, 1);
   EXPECT_EQ(counts_of(documents, 4), one);
+}
+
+TEST(WordCounts, NameTheFirstBrokenLine) {
+  WordCounts counter;
+  std::vector<Document> lines;
+  for (int i = 1; i <= 100; ++i)
+    lines.push_back(
+        {i % 40 == 0 ? "{}" : R"({"text": "a"})", "text", "lines:" + std::to_string(i)});
+  try {
+    counter.add(std::move(lines), 4);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("lines:40")) << error.what();
+  }
 }
 
 }  // namespace
