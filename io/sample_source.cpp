@@ -19,6 +19,7 @@ std::unique_ptr<SampleSource> open_kind(const SourceConfig& config,
     case SourceKind::synthetic: return open_synthetic(config);
     case SourceKind::text:
     case SourceKind::chat:
+    case SourceKind::preference:
       require(open_text != nullptr, "text was opened without a tokenizer's module");
       return open_text(config);
     case SourceKind::blend:
@@ -38,6 +39,7 @@ std::string_view name_of(SourceKind kind) {
     case SourceKind::llmc: return "llmc";
     case SourceKind::text: return "text";
     case SourceKind::chat: return "chat";
+    case SourceKind::preference: return "preference";
     case SourceKind::blend: return "blend";
     case SourceKind::synthetic: return "synthetic";
   }

@@ -36,6 +36,9 @@ struct SampleMarks {
   // Not 0: the token is read, but is no target: it takes no part in the loss. Empty: all
   // are targets.
   std::vector<std::uint8_t> no_target;
+  // Of pairs of answers: the answer of the source that the token is a target of, 2p of
+  // pair p for the preferred one and 2p + 1 for the other; below 0: of none.
+  std::vector<std::int64_t> answers{};
 };
 
 // Sample i of a source with sequence length S is S + 1 tokens: inputs [0, S), targets
@@ -60,6 +63,8 @@ class SampleSource {
   virtual std::optional<std::int32_t> end_token() const { return {}; }
   // Of what it is a blend; null: of nothing, its samples are shuffled as one.
   virtual const Blend* blend() const { return nullptr; }
+  // Answers of pairs, two each; 0: it is no source of pairs.
+  virtual std::int64_t answers() const { return 0; }
   // Where the tokens of a window lie, in their order; nothing without files.
   virtual std::vector<SamplePart> parts(std::int64_t /*index*/) const { return {}; }
   // One line for the log: "bytes: 12 files, 1.2 MB, 4,711 samples of 256".
@@ -89,6 +94,7 @@ enum class SourceKind : std::uint8_t {
   llmc,
   text,
   chat,
+  preference,
   blend,
   synthetic
 };
@@ -145,6 +151,7 @@ inline constexpr std::int32_t end_of_text = 256;
 // llmc: token files of llm.c, one after another.
 // text: documents of text files, tokenized when the source is opened and kept in memory.
 // chat: conversations in JSON lines, as text; marks say which tokens are targets.
+// preference: pairs of answers in JSON lines, as chat, each answer a document.
 // blend: the samples of several sources by their weights; see train/sample_order.hpp.
 // synthetic: a Markov chain of order 1 on the whole vocabulary: from each token one of at
 //   most four successors with probabilities 1/2, 1/4, 1/8, 1/8 (fewer if the vocabulary

@@ -38,16 +38,16 @@ class GrowingFile {
     file_ = folder_.create(last_name_of(unfinished_.path()));
   }
   void write(const void* data, std::size_t bytes) {
-    require(write_all(file_.get(), {static_cast<const char*>(data), bytes}), Status::io,
-            "{}: write failed: {}", path_, system_reason(errno));
+    const bool written = write_all(file_.get(), {static_cast<const char*>(data), bytes});
+    require(written, Status::io, "{}: write failed: {}", path_, system_reason(errno));
   }
   template <class Number>
   void put(Number value) {
     write(&value, sizeof value);
   }
   void sync() {
-    require(::fsync(file_.get()) == 0 && file_.close(), Status::io,
-            "{}: write failed: {}", path_, system_reason(errno));
+    const bool closed = ::fsync(file_.get()) == 0 && file_.close();
+    require(closed, Status::io, "{}: write failed: {}", path_, system_reason(errno));
   }
   // The file is synced.
   void name() {

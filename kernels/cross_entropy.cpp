@@ -74,6 +74,8 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
   check.floating({"dlogits", dlogits_CV});
   check.tensor({"dlogits", dlogits_CV}, dlogits_CV.dtype(), logits_CV.shape());
   if (!scale.memory().empty()) check.tensor({"scale", scale.memory()}, DType::f64, {1});
+  if (!scale.factors().empty())
+    check.tensor({"factors", scale.factors()}, DType::f64, {logits_CV.dim(0)});
   run_kernel<host::cross_entropy_gradient, cuda::cross_entropy_gradient>(
       family, stream, logits_CV, stats_C3, targets_C, first, scale, z_loss, dlogits_CV);
 }

@@ -15,7 +15,8 @@ namespace trireme::kernels {
 
 // What the gradient of a loss is multiplied by: a number, or one in the memory of the
 // device that computes, f64 [1], which a kernel reads when it runs: so that it may be
-// another one each time work is run that was recorded once.
+// another one each time work is run that was recorded once. Either may be multiplied by
+// factors of the rows' own.
 class LossScale {
  public:
   LossScale(double value) : value_(value) {}  // NOLINT: a number is a scale
@@ -26,9 +27,19 @@ class LossScale {
   // The number; of one in memory, only where the host may read it.
   double value() const { return value_1_.empty() ? value_ : value_1_.data<double>()[0]; }
 
+  // The same, times a factor of each row: factors_C f64 [C], dense, in the memory of the
+  // device that computes.
+  LossScale times(const TensorView& factors_C) const {
+    LossScale scale = *this;
+    scale.factors_C_ = factors_C;
+    return scale;
+  }
+  // Empty without them.
+  const TensorView& factors() const { return factors_C_; }
+
  private:
   double value_ = 1;
-  TensorView value_1_{};
+  TensorView value_1_{}, factors_C_{};
 };
 
 // Targets below zero are ignored: their loss and gradient are zero.

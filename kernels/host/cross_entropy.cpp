@@ -160,6 +160,8 @@ void cross_entropy_gradient(Stream& /*stream*/, const TensorView& logits_CV,
                             std::int64_t first, const LossScale& loss_scale,
                             double z_loss, const TensorView& dlogits_CV) {
   const double scale = loss_scale.value();
+  const double* const factors =
+      loss_scale.factors().empty() ? nullptr : loss_scale.factors().data<double>();
   const std::int64_t C = logits_CV.dim(0), V = logits_CV.dim(1);
   const std::int32_t* const targets = targets_C.data<std::int32_t>();
   visit_floating(logits_CV.dtype(), [&]<class L>(L) {
@@ -172,7 +174,8 @@ void cross_entropy_gradient(Stream& /*stream*/, const TensorView& logits_CV,
           if (targets[c] < 0)
             std::fill_n(dlogits[c], V, G(0.0f));
           else
-            gradient_row(logits[c], stats[c], targets[c] - first, V, scale, z_loss,
+            gradient_row(logits[c], stats[c], targets[c] - first, V,
+                         factors == nullptr ? scale : scale * factors[c], z_loss,
                          dlogits[c]);
         }
       });

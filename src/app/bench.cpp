@@ -129,6 +129,7 @@ engine::Batch make_batch(const Buffer& ids, const config::RunConfig& config) {
 // Random ids have no documents: a packed deck is timed as if each row were one text.
 config::RunConfig without_packing(config::RunConfig config) {
   config.data.packing = io::Packing::none;
+  config.train = {};
   config.batch.ramp.clear();
   config.batch.sequence_ramp.clear();
   return config;

@@ -29,7 +29,9 @@ namespace {
 std::unique_ptr<io::SampleSource> open_data(const config::RunConfig& config,
                                             const std::string& path) {
   io::SourceConfig source = config.data;
-  if (source.kind == io::SourceKind::synthetic) source.kind = io::SourceKind::tokens;
+  if (source.kind == io::SourceKind::synthetic ||
+      source.kind == io::SourceKind::preference)
+    source.kind = io::SourceKind::tokens;
   source.paths = {path};
   source.named_by.clear();
   source.packing = io::Packing::none;

@@ -9,6 +9,7 @@
 #include "app/app.hpp"
 #include "app/train_tokenizer.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "io/token_writer.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
@@ -23,7 +24,7 @@ constexpr std::string_view usage =
     "trireme tokenize FILES... --tokenizer F -o OUT.h5 [--format hdf5|megatron|llmc] "
     "[--field NAME] [--end-token TEXT] [--threads N]\n"
     "       trireme tokenize FILES... --train SIZE -o tokenizer.json [--min-frequency N] "
-    "[--field NAME] [--end-token TEXT]";
+    "[--field NAME] [--end-token TEXT] [--threads N]";
 constexpr Option options[] = {{"--tokenizer", true}, {"-o", true},
                               {"--field", true},     {"--end-token", true},
                               {"--threads", true},   {"--format", true},
@@ -162,7 +163,9 @@ Totals assemble(const Job& job, const text::TokenizePlan& plan) {
       totals.documents += found->documents;
       totals.text_bytes += found->text_bytes;
     }
-    require(totals.documents > 0, Status::bad_content, "the files hold no text");
+    require(totals.documents > 0, Status::bad_content, "{}{}: no text in {}",
+            one_line(plan.parts.front().files.front()),
+            plan.files > 1 ? " and others" : "", plan.files > 1 ? "them" : "it");
     const auto out = io::make_token_writer(job.format, job.path, job.info, totals.tokens);
     ends.reserve(static_cast<std::size_t>(totals.documents) + 1);
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -196,15 +199,19 @@ void check_output(const Job& job) {
   above.make(job.parts_name);
 }
 
+int threads_of(const Arguments& arguments, const comm::World& world) {
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  return static_cast<int>(arguments.integer(
+      "--threads", std::max<std::int64_t>(cores / world.ranks_on_node(), 1), 1, 1024));
+}
+
 void tokenize_files(comm::World& world, const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   std::optional<Job> job;
   std::string plan_text;
   int threads = 1;
   world.agree([&] {
-    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-    threads = static_cast<int>(arguments.integer(
-        "--threads", std::max<std::int64_t>(cores / world.ranks_on_node(), 1), 1, 1024));
+    threads = threads_of(arguments, world);
     job.emplace(arguments);
     if (world.rank() != 0) return;
     const auto files = text::corpus_files(arguments.words());
@@ -247,9 +254,8 @@ int tokenize(comm::World& world, const Arguments& given) {
             "--tokenizer is missing, or stands beside --train: one of the two is needed\n"
             "usage: {}",
             usage);
-    for (const char* only : {"--threads", "--format"})
-      require(!arguments.has("--train") || !arguments.has(only), Status::command_line,
-              "{} has no meaning with --train\nusage: {}", only, usage);
+    require(!arguments.has("--train") || !arguments.has("--format"), Status::command_line,
+            "--format has no meaning with --train\nusage: {}", usage);
     require(arguments.has("--train") || !arguments.has("--min-frequency"),
             Status::command_line, "--min-frequency wants --train\nusage: {}", usage);
     const auto& words = arguments.words();
@@ -260,7 +266,7 @@ int tokenize(comm::World& world, const Arguments& given) {
             reads_input ? "standard input" : "--train", world.size());
   });
   if (arguments.has("--train"))
-    world.agree([&] { train_tokenizer(arguments); });
+    world.agree([&] { train_tokenizer(arguments, threads_of(arguments, world)); });
   else
     tokenize_files(world, arguments);
   return 0;

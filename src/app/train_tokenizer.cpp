@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "io/files.hpp"
 #include "text/bpe_trainer.hpp"
 #include "text/corpus.hpp"
@@ -21,7 +23,7 @@ constexpr std::int64_t least_size = 257, most_size = 1 << 24;
 
 }  // namespace
 
-void train_tokenizer(const Arguments& arguments) {
+void train_tokenizer(const Arguments& arguments, int threads) {
   const auto start = std::chrono::steady_clock::now();
   const std::string path = arguments.text("-o", "");
   text::BpeTraining training;
@@ -32,28 +34,28 @@ void train_tokenizer(const Arguments& arguments) {
   if (arguments.has("--field")) field = arguments.text("--field", "");
   Directory(parent_of(path)).require_file(last_name_of(path));
   const auto files = text::corpus_files(arguments.words());
-  text::BpeTrainer trainer;
-  std::int64_t bytes = 0;
+  text::BpeTrainer trainer(threads);
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)
     text::read_documents(files[i], field, [&](text::Document document) {
-      const std::string text = std::move(document).text();
-      bytes += std::ssize(text);
-      trainer.add(text);
+      trainer.add(std::move(document));
       const auto now = std::chrono::steady_clock::now();
       if (now - told < std::chrono::seconds(5)) return;
       told = now;
       log::info("{} of {} files, {} of text, {} words", i, files.size(),
-                human_bytes(static_cast<double>(bytes)),
+                human_bytes(static_cast<double>(trainer.text_bytes())),
                 human_count(static_cast<double>(trainer.words())));
     });
-  require(trainer.words() > 0, Status::bad_content, "the files hold no text");
+  trainer.count();
+  require(trainer.words() > 0, Status::bad_content, "{}{}: no text in {}",
+          one_line(files.front()), files.size() > 1 ? " and others" : "",
+          files.size() > 1 ? "them" : "it");
   const std::string json = trainer.train(training);
   const text::Tokenizer made(json, path);  // what was written can be read
   io::write_text_atomically(path, json);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   log::info("{}: {} tokens from {} of text with {} words, {}", path, made.vocabulary(),
-            human_bytes(static_cast<double>(bytes)), trainer.words(),
+            human_bytes(static_cast<double>(trainer.text_bytes())), trainer.words(),
             human_seconds(time.count()));
   if (made.vocabulary() < training.size)
     log::info("the text holds no more pairs to merge: {} tokens instead of {}",

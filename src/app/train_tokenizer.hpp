@@ -7,6 +7,6 @@
 namespace trireme::app {
 
 // Writes the tokenizer.json that `arguments` ask for. Throws what reading and writing do.
-void train_tokenizer(const Arguments& arguments);
+void train_tokenizer(const Arguments& arguments, int threads);
 
 }  // namespace trireme::app

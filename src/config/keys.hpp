@@ -12,6 +12,7 @@
 #include "config/keys_precision.hpp"
 #include "config/keys_rope.hpp"
 #include "config/keys_run.hpp"
+#include "config/keys_train.hpp"
 
 namespace trireme::config {
 

@@ -100,6 +100,7 @@ struct DataKeys : Section {
        {"llmc", io::SourceKind::llmc},
        {"text", io::SourceKind::text},
        {"chat", io::SourceKind::chat},
+       {"preference", io::SourceKind::preference},
        {"blend", io::SourceKind::blend},
        {"synthetic", io::SourceKind::synthetic}},
       "bytes: files as they are; tokens: HDF5 files with a dataset tokens; megatron: "
@@ -107,7 +108,8 @@ struct DataKeys : Section {
       ".bin and .idx of Megatron-LM; llmc: token files of llm.c; text: text files and "
       "JSON lines, tokenized at the start; chat: conversations in JSON lines, through "
       "the "
-      "chat template; blend: those of data.blend; synthetic: a "
+      "chat template; preference: pairs of answers in JSON lines, for train.objective = "
+      "\"dpo\"; blend: those of data.blend; synthetic: a "
       "Markov chain of known entropy."};
   Strings paths{
       *this, "paths", "[]",
@@ -130,7 +132,8 @@ struct DataKeys : Section {
        {"megatron", io::SourceKind::megatron},
        {"llmc", io::SourceKind::llmc},
        {"text", io::SourceKind::text},
-       {"chat", io::SourceKind::chat}},
+       {"chat", io::SourceKind::chat},
+       {"preference", io::SourceKind::preference}},
       "Kind of data.validation_paths; auto: as data.source, but tokens for a blend."};
   Choice<io::Packing> packing{
       *this,

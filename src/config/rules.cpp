@@ -38,6 +38,7 @@ void Rules::judge() {
   data_rules();
   sample_rules();
   infilling_rules();
+  preference_rules();
   precision_rules();
   optimizer_rules();
   group_rules();

@@ -31,6 +31,7 @@ class DataRules : public RuleCheck {
  protected:
   void sample_rules();
   void infilling_rules();
+  void preference_rules();
   void ramp_rules();
   void ramp_part_rules(const io::DeckKey& key, const std::vector<std::string>& parts);
 };

@@ -38,6 +38,56 @@ void DataRules::infilling_rules() {
        ": write data.tokenizer = \"tokenizer.json\", or data.fim_rate = 0.0");
 }
 
+void DataRules::preference_rules() {
+  const bool dpo = config_.learns_pairs();
+  for (const io::DeckKey& setting :
+       {KeyRef(key::dpo.loss), KeyRef(key::dpo.beta), KeyRef(key::dpo.label_smoothing)})
+    meaningless(setting, key::train.objective, !dpo,
+                ": remove it, or write train.objective = \"dpo\"");
+  const auto has_pairs = [](const io::SourceConfig& source) {
+    return source.kind == io::SourceKind::preference;
+  };
+  rule({key::train.objective, key::data.source}, dpo == has_pairs(config_.data),
+       key::train.objective, dpo ? " learns from pairs of answers, but " : ", but ",
+       key::data.source,
+       dpo ? ": write data.source = \"preference\""
+           : " has pairs of answers: write train.objective = \"dpo\"");
+  rule({key::train.objective, key::data.validation_source},
+       dpo || !has_pairs(config_.validation) || has_pairs(config_.data),
+       key::data.validation_source, " has pairs of answers, but ", key::train.objective,
+       ": write train.objective = \"dpo\"");
+  if (!dpo) return;
+  rule({key::dpo.label_smoothing, key::dpo.loss},
+       config_.train.pairs.label_smoothing == 0 ||
+           config_.train.pairs.kind <= nn::PreferenceLoss::Kind::robust,
+       key::dpo.label_smoothing, " belongs to sigmoid and robust, but ", key::dpo.loss,
+       ": write train.dpo.label_smoothing = 0.0");
+  const std::string why = " and " + show(key::train.objective) + ", ";
+  rule({key::data.packing, key::train.objective},
+       config_.data.packing != io::Packing::concatenate, key::data.packing, why,
+       "whose pairs of answers it would cut: write data.packing = \"best_fit\"");
+  rule({key::data.loss_on, key::train.objective}, config_.data.loss_on != io::LossOn::all,
+       key::data.loss_on, why,
+       "which compares answers, not prompts: write data.loss_on = \"auto\"");
+  rule({key::model.z_loss, key::train.objective}, config_.z_loss == 0, key::model.z_loss,
+       why, "whose loss has no such part: write model.z_loss = 0.0");
+  rule({key::batch.sequence_ramp, key::train.objective},
+       config_.batch.sequence_ramp.empty(), key::batch.sequence_ramp, why,
+       "whose pairs of answers it would cut: remove it");
+  rule({key::run.cuda_graphs, key::train.objective}, !config_.run.cuda_graphs,
+       key::run.cuda_graphs, why,
+       "whose pairs the host computes with: write run.cuda_graphs = false");
+  rule({key::precision.recipe, key::train.objective},
+       config_.precision.recipe[TensorClass::forward_operand].scaling != Scaling::delayed,
+       key::precision.recipe, why,
+       "whose reference is asked before there is a history of scales: write a recipe of "
+       "current or block scaling");
+  rule({key::attention.library, key::train.objective},
+       config_.run.attention != AttentionChoice::cudnn, key::attention.library,
+       " has no documents here, which answers are with ", key::train.objective,
+       ": write attention.library = \"auto\"");
+}
+
 void DataRules::ramp_rules() {
   ramp_part_rules(key::batch.ramp, deck_[key::batch.ramp]);
   ramp_part_rules(key::batch.sequence_ramp, deck_[key::batch.sequence_ramp]);

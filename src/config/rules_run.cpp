@@ -92,7 +92,7 @@ void Rules::data_rules() {
            (blend &&
             std::any_of(config_.data.blend.begin(), config_.data.blend.end(), of_kind));
   };
-  const bool chat = any_is(io::SourceKind::chat);
+  const bool chat = any_is(io::SourceKind::chat) || any_is(io::SourceKind::preference);
   rule({key::data.tokenizer, key::data.source},
        (!chat && !any_is(io::SourceKind::text)) || !config_.data.tokenizer.empty(),
        key::data.source,

@@ -17,6 +17,7 @@
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
 #include "nn/pass.hpp"
+#include "nn/preferences.hpp"
 #include "optim/loss_scaler.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/parameter_store.hpp"
@@ -146,8 +147,17 @@ struct DebugSettings {
   bool check_collectives = false;
 };
 
+// What a run learns from: the next token, or which of two answers is preferred (DPO).
+enum class Objective : std::uint8_t { next_token, dpo };
+
+struct TrainSettings {
+  Objective objective = Objective::next_token;
+  nn::PreferenceLoss pairs;  // of dpo
+};
+
 struct RunConfig {
   RunSettings run;
+  TrainSettings train;
   model::ModelConfig model;
   std::string start_from;  // whose weights to start from; "": none
   // Validation happens if metrics.validate_every > 0; validation.paths is empty for
@@ -179,8 +189,10 @@ struct RunConfig {
   BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
   // Whether sequences are cut into documents of their own, by tokens or by their places.
   bool has_documents() const {
-    return data.packing != io::Packing::none || !batch.sequence_ramp.empty();
+    return data.packing != io::Packing::none || !batch.sequence_ramp.empty() ||
+           learns_pairs();
   }
+  bool learns_pairs() const { return train.objective == Objective::dpo; }
 };
 
 // Reads the deck for a world of `ranks` ranks, of which ranks_on_node (0: all) share a

@@ -11,7 +11,8 @@ namespace trireme::engine {
 std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
                                           const io::SampleSource& source,
                                           std::int64_t window, bool cut) {
-  if (config.packing == io::Packing::none && !cut) return {};
+  const bool marked = config.kind == io::SourceKind::preference;
+  if (config.packing == io::Packing::none && !cut && !marked) return {};
   if (config.packing != io::Packing::concatenate) return DocumentRule{{}, window};
   const auto said = source.end_token();
   require(config.end_token >= 0 || said.has_value(), Status::bad_content,
@@ -28,6 +29,13 @@ std::vector<std::int64_t> document_starts(std::span<const std::int32_t> tokens,
   for (std::size_t p = 1; p < starts.size(); ++p)
     starts[p] = tokens[p - 1] == end_token ? static_cast<std::int64_t>(p) : starts[p - 1];
   return starts;
+}
+
+nn::Answers meta_answers(const config::RunConfig& config) {
+  const std::int64_t B = config.batch.micro, S = config.model.sequence;
+  return {TensorView(nullptr, DType::i32, {B * S / config.parallel.mesh.context},
+                     Device::meta()),
+          TensorView(nullptr, DType::f64, {nn::most_answers(B, S), 2}, Device::meta())};
 }
 
 void put_document(const nn::Documents& documents, std::size_t at, std::int64_t position,

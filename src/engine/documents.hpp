@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "config/run_config.hpp"
 #include "io/sample_source.hpp"
 #include "nn/pass.hpp"
 
@@ -21,8 +22,8 @@ struct DocumentRule {
 };
 
 // What data.packing asks for; nothing without it, unless sequences are `cut` into
-// documents by their places. Throws Error(bad_content) where nobody
-// says which token ends a document.
+// documents by their places or hold pairs of answers. Throws Error(bad_content) where
+// nobody says which token ends a document.
 std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
                                           const io::SampleSource& source,
                                           std::int64_t window, bool cut = false);
@@ -31,6 +32,9 @@ std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
 // beginning, or behind an end token.
 std::vector<std::int64_t> document_starts(std::span<const std::int32_t> tokens,
                                           std::int32_t end_token);
+
+// The answers of a microbatch of a run that learns from pairs, on meta.
+nn::Answers meta_answers(const config::RunConfig& config);
 
 // Writes a token into place `at` of a microbatch's views: position `position` of a sample
 // whose documents begin at `starts`.

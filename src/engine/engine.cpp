@@ -3,6 +3,7 @@
 #include "engine/engine.hpp"
 
 #include "base/split.hpp"
+#include "engine/documents.hpp"
 #include "engine/planned_device.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/gemm.hpp"
@@ -100,16 +101,29 @@ void Engine::measure() {
   nn::Documents documents;
   if (config_.has_documents()) documents = {ids_T, ids_T, ids_T};
   if (!documents.empty()) batch.documents.assign(batch.inputs.size(), documents);
+  if (config_.learns_pairs())
+    batch.answers.assign(batch.inputs.size(), meta_answers(config_));
   StepObserver nobody;
   const kernels::WorkingMemoryCount count;
   train_step(batch, nobody);
   evaluate(ids_T, ids_T, {}, documents);
+  if (!batch.answers.empty())
+    log_probabilities(ids_T, ids_T, documents, batch.answers.front());
   executor_->note_demand(count.bytes());
 }
 
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                         const nn::Head::EachChunk& each, const nn::Documents& documents) {
-  return executor_->evaluate(inputs_T, targets_T, each, documents);
+  return executor_->evaluate({inputs_T}, {targets_T}, documents, &each);
+}
+
+std::vector<double> Engine::log_probabilities(const TensorView& inputs_T,
+                                              const TensorView& targets_T,
+                                              const nn::Documents& documents,
+                                              const nn::Answers& answers) {
+  std::vector<double> values;
+  executor_->evaluate({inputs_T}, {targets_T}, documents, nullptr, &answers, &values);
+  return values;
 }
 
 std::int64_t Engine::vocabulary_begin() const {

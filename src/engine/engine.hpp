@@ -42,6 +42,12 @@ class Engine {
   double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
                   const nn::Head::EachChunk& each = {},
                   const nn::Documents& documents = {});
+  // Log-probability of each of the answers in one microbatch, without gradients, the same
+  // on every rank of the last stage; empty on the others. With train.objective = "dpo".
+  std::vector<double> log_probabilities(const TensorView& inputs_T,
+                                        const TensorView& targets_T,
+                                        const nn::Documents& documents,
+                                        const nn::Answers& answers);
 
   optim::ParameterStore& store() { return *store_; }
   StepTotals& totals() { return totals_; }
@@ -90,6 +96,7 @@ class Engine {
   void begin_step(const Batch& batch);
   void finish_gradients();
   bool overflows(const StepResult& result);
+  nn::PreferenceSums mean_of_pairs(double pairs);
   std::int64_t update_number(std::int64_t step) const;
   void update(const StepResult& result, double loss_scale, std::int64_t number);
 

@@ -31,6 +31,7 @@ double Executor::train(const Batch& batch, double scale, double loss_scale,
                        nn::Fp8Report* report) {
   const auto microbatches = static_cast<std::int64_t>(batch.inputs.size());
   follow(microbatches);
+  pairs_.sums = {};
   return execute(
       schedule_,
       {.inputs = batch.inputs,
@@ -40,20 +41,25 @@ double Executor::train(const Batch& batch, double scale, double loss_scale,
        .loss_scale = loss_scale,
        .sequences = microbatches * config_.batch.micro * config_.parallel.mesh.data,
        .report = report,
-       .documents = batch.documents.empty() ? nullptr : &batch.documents});
+       .documents = batch.documents.empty() ? nullptr : &batch.documents,
+       .answers = batch.answers.empty() ? nullptr : batch.answers.data()});
 }
 
-double Executor::evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                          const nn::Head::EachChunk& each,
-                          const nn::Documents& documents) {
-  const std::vector<TensorView> inputs = {inputs_T}, targets = {targets_T};
+double Executor::evaluate(const std::vector<TensorView>& inputs_T,
+                          const std::vector<TensorView>& targets_T,
+                          const nn::Documents& documents, const nn::Head::EachChunk* each,
+                          const nn::Answers* answers,
+                          std::vector<double>* log_probabilities) {
   const std::vector<nn::Documents> of_row = {documents};
-  return execute(forward_schedule_, {.inputs = inputs,
-                                     .targets = targets,
+  const nn::Head::EachChunk nothing;
+  return execute(forward_schedule_, {.inputs = inputs_T,
+                                     .targets = targets_T,
                                      .training = false,
                                      .sequences = config_.batch.global,
-                                     .each = &each,
-                                     .documents = documents.empty() ? nullptr : &of_row});
+                                     .each = each ? each : &nothing,
+                                     .documents = documents.empty() ? nullptr : &of_row,
+                                     .answers = answers,
+                                     .log_probabilities = log_probabilities});
 }
 
 // The first launch of a kernel loads it, and may wait until the GPU is idle. A message
@@ -67,13 +73,13 @@ double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
   if (graphs_ && work.training && everyone_ != nullptr)
     graphs_->begin_step([&](bool mine) { return is_true_on_any(mine); });
   const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
-  const bool warm = work.training ? warm_runs_ >= needed : has_evaluated_;
+  const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
-  if (!work.training) has_evaluated_ = true;
-  if (work.training && (!graphs_ || work.report == nullptr)) ++warm_runs_;
-  sends_block_ = pipeline_.send_through_host(true);
+  if (!work.training) warmth_.has_evaluated = true;
+  if (work.training && (!graphs_ || work.report == nullptr)) ++warmth_.runs;
+  warmth_.sends_block = pipeline_.send_through_host(true);
   const double loss = run(schedule, work);
-  sends_block_ = false;
+  warmth_.sends_block = false;
   pipeline_.send_through_host(false);
   return loss;
 }
@@ -202,13 +208,20 @@ void Executor::send(const schedule::Action& action, Stream& stream) {
   const bool output = action.payload == schedule::Payload::activation;
   comm::Handle& sent = output ? mine.sent_output : mine.sent_gradient;
   sent = pipeline_.send(stream, output ? mine.output : mine.input, action.peer);
-  if (sends_block_) wait_for_peer(stream, sent);
+  if (warmth_.sends_block) wait_for_peer(stream, sent);
 }
 
 // Recorded kernels read it from memory: it changes from step to step.
 kernels::LossScale Executor::scale_of_loss(const Work& work) const {
   if (scale_.view().empty()) return work.scale * work.loss_scale;
   return kernels::LossScale(scale_.view());
+}
+
+// Empty where no answers are compared.
+nn::Preferences Executor::preferences(const Work& work, std::int64_t microbatch) {
+  if (work.answers == nullptr) return {};
+  return {work.answers[microbatch], config_.train.pairs, pairs_.sequence_sum,
+          &pairs_.sums, work.log_probabilities};
 }
 
 // Has the kernels of an action run: recorded, where that is asked for, but for those of
@@ -259,6 +272,8 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
     mine.output = chunk.stage->forward(p, mine.input, mine.views);
     // 3. the loss
     if (!chunk.last) return;
+    const nn::Preferences wanted = preferences(work, action.microbatch);
+    if (!wanted.answers.empty()) p.losses.preferences = &wanted;
     if (work.training) {
       chunk.stage->loss(p, targets_T, scale_of_loss(work), mine.views);
     } else {

@@ -40,11 +40,18 @@ class Executor {
   // the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
   double train(const Batch& batch, double scale, double loss_scale,
                nn::Fp8Report* report);
-  // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate.
-  double evaluate(const TensorView& inputs_T, const TensorView& targets_T,
-                  const nn::Head::EachChunk& each, const nn::Documents& documents);
+  // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate;
+  // `answers`: their log-probabilities are written where this rank has the head.
+  double evaluate(const std::vector<TensorView>& inputs_T,
+                  const std::vector<TensorView>& targets_T,
+                  const nn::Documents& documents, const nn::Head::EachChunk* each,
+                  const nn::Answers* answers = nullptr,
+                  std::vector<double>* log_probabilities = nullptr);
 
   const schedule::Schedule& schedule() const { return schedule_; }
+  // Of the last run of training: sums over the pairs that this rank has, each by its
+  // share; zero but on the last stage.
+  const nn::PreferenceSums& pairs() const { return pairs_.sums; }
   // Of the last run.
   const ActionTimes& times() const { return times_; }
   const ActivationDemand& demand() const { return demand_; }
@@ -93,6 +100,20 @@ class Executor {
     nn::Fp8Report* report = nullptr;            // in training, if it is wanted
     const nn::Head::EachChunk* each = nullptr;  // in an evaluation
     const std::vector<nn::Documents>* documents = nullptr;  // if there are any
+    const nn::Answers* answers = nullptr;  // of each microbatch, if there are any
+    std::vector<double>* log_probabilities = nullptr;  // of them, in an evaluation
+  };
+
+  // Of pairs of answers, in the last run of training.
+  struct Pairs {
+    parallel::SequenceSum sequence_sum;
+    nn::PreferenceSums sums{};
+  };
+  // What is not warm yet launches each kernel, and its messages leave the GPU to it.
+  struct Warmth {
+    int runs = 0;  // of training, in which kernels and graphs are not all there yet
+    bool has_evaluated = false;
+    bool sends_block = false;  // in the first run of a schedule, on GPUs
   };
 
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -121,10 +142,12 @@ class Executor {
   GradientIn& gradient_in(const schedule::Action& action);
   void wait_for_peer(Stream& stream, comm::Handle& handle);
   kernels::LossScale scale_of_loss(const Work& work) const;
+  nn::Preferences preferences(const Work& work, std::int64_t microbatch);
 
   const config::RunConfig& config_;
   Device device_;
   comm::Group& pipeline_;
+  Pairs pairs_;
   comm::Group* everyone_ = nullptr;  // where graphs hold collectives
   RankModel& model_;
   optim::ParameterStore& store_;
@@ -139,9 +162,7 @@ class Executor {
   Buffer loss_;   // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
-  int warm_runs_ = 0;  // of training, in which kernels and graphs are not all there yet
-  bool has_evaluated_ = false;
-  bool sends_block_ = false;        // in the first run of a schedule, on GPUs
+  Warmth warmth_;
   std::vector<bool> begun_;         // chunks of which a microbatch has run in this run
   bool reduces_ = false;            // over replicas, as gradients are complete
   std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums

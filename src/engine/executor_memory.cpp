@@ -51,6 +51,7 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
     : config_(config),
       device_(device),
       pipeline_(mesh.group(comm::Axis::pipeline)),
+      pairs_{parallel::SequenceSum(mesh.group(comm::Axis::context))},
       model_(model),
       store_(store),
       demand_(std::move(demand)),
@@ -94,7 +95,7 @@ void Executor::follow(std::int64_t microbatches) {
     memory.slots = assign_slots(schedule_, c, schedule::Lifetime::input);
     memory.gradient_slots = assign_slots(schedule_, c, schedule::Lifetime::gradient);
   }
-  warm_runs_ = 0;  // its first run comes as the first of all does
+  warmth_.runs = 0;  // its first run comes as the first of all does
 }
 
 void Executor::allocate_chunk(int c, Device device, std::int64_t slots,

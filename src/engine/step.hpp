@@ -21,15 +21,20 @@ struct Batch {
   std::int64_t valid_tokens = 0;      // targets >= 0 of this data rank
   // Of each microbatch, on the host; empty: without documents.
   std::vector<nn::Documents> documents{};
+  // The same, where pairs of answers are learned from; and how many pairs begin in what
+  // this rank holds.
+  std::vector<nn::Answers> answers{};
+  std::int64_t pairs = 0;
 };
 
 // What became of a step, the same on every rank.
 struct StepResult {
   std::int64_t step = 0;
-  double loss = 0;           // mean over the real tokens of the global batch
+  double loss = 0;           // mean over the real tokens, or pairs, of the global batch
   double gradient_norm = 0;  // L2, before clipping
   double learning_rate = 0;
-  std::int64_t tokens = 0;  // real ones of the global batch
+  std::int64_t tokens = 0;     // real ones of the global batch
+  nn::PreferenceSums pairs{};  // means over them, where pairs are learned from
   enum class Update : std::uint8_t { done, overflow, refused };
   Update update = Update::done;  // overflow: of fp16; refused: by an observer
 };

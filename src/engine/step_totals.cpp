@@ -40,6 +40,14 @@ double StepTotals::tokens(double mine) {
   return std::max(take(values_, 0, mine), 1.0);
 }
 
+void StepTotals::sum(std::span<double> values) {
+  const Device device = stream_.device();
+  const TensorView view(device.is_meta() ? nullptr : values.data(), DType::f64,
+                        {std::ssize(values)}, device);
+  mesh_.replicas().all_reduce(stream_, view).wait();
+  mesh_.group(comm::Axis::pipeline).all_reduce(stream_, view).wait();
+}
+
 void StepTotals::sum_loss() {
   mesh_.group(comm::Axis::pipeline).all_reduce(stream_, values_.view().rows(0, 1)).wait();
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/memory.hpp"
@@ -23,8 +24,10 @@ class StepTotals {
   // The mesh outlives this. device: of the engine; the totals lie on the host beside it.
   StepTotals(comm::Mesh& mesh, Device device);
 
-  // Number of real tokens of the global batch, from this rank's. At least 1.
+  // Number of real tokens (or pairs) of the global batch, from this rank's. At least 1.
   double tokens(double mine);
+  // values, summed over replicas and stages.
+  void sum(std::span<double> values);
   // What a rank did in a step's schedule, in seconds: in all, and not waiting for another
   // stage.
   struct Work {

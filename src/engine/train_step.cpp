@@ -10,17 +10,20 @@ namespace trireme::engine {
 
 StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   StepResult result{.step = batch.step};
-  // 1. the real tokens of the global batch: loss and gradients are means over them
+  // 1. the real tokens of the global batch, or pairs of answers: loss and gradients are
+  // means over them
   observer.enter(StepPhase::count, batch.step);
   const double tokens = totals_.tokens(static_cast<double>(batch.valid_tokens));
+  const double items =
+      config_.learns_pairs() ? totals_.tokens(static_cast<double>(batch.pairs)) : tokens;
   // 2. forwards and backwards; buckets are reduced as they fill
   observer.enter(StepPhase::compute, batch.step);
   const double scale = scaler_ ? scaler_->scale() : 1.0;
   begin_step(batch);
   StepTotals::Outcome mine;
-  mine.loss = executor_->train(batch, 1.0 / tokens, scale * observer.gradient_factor(),
+  mine.loss = executor_->train(batch, 1.0 / items, scale * observer.gradient_factor(),
                                reports_->products()) /
-              tokens;
+              items;
   // 3. what is left of the reductions; what the ranks add up and agree on
   observer.enter(StepPhase::reduce, batch.step);
   finish_gradients();
@@ -32,6 +35,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   observer.enter(StepPhase::update, batch.step);
   result.loss = all.loss;
   result.tokens = static_cast<std::int64_t>(tokens);
+  if (config_.learns_pairs()) result.pairs = mean_of_pairs(items);
   result.gradient_norm = store_->gradient_norm() / scale;
   const std::int64_t number = update_number(batch.step);
   result.learning_rate = optim::learning_rate(config_.optimizer, number);
@@ -68,6 +72,14 @@ void Engine::finish_gradients() {
   reports_->finish_products();
   expert_loads_.sum();
   Stream(device_).synchronize();
+}
+
+// What the ranks' pairs tell of the step.
+nn::PreferenceSums Engine::mean_of_pairs(double pairs) {
+  nn::PreferenceSums all = executor_->pairs();
+  totals_.sum(all.values);
+  for (double& value : all.values) value /= pairs;
+  return all;
 }
 
 // Steps that overflowed are none for the optimizer and its schedule.

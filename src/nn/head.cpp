@@ -69,24 +69,46 @@ std::int64_t Head::chunk_rows(std::int64_t tokens, DType logits) const {
 
 void Head::chunk_loss(Pass& pass, const TensorView& logits_CV,
                       const TensorView& targets_C, double z_loss,
-                      const TensorView& stats_C3) const {
+                      const TensorView& stats_C3, const TensorView& loss_C) const {
   const ArenaScope scope(pass.scratch);
-  const std::int64_t rows = logits_CV.dim(0);
-  const DType accumulator = stats_C3.dtype();
-  const TensorView local_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.stats");
+  const TensorView local_C3 =
+      pass.scratch.take(stats_C3.dtype(), stats_C3.shape(), "head.stats");
   kernels::cross_entropy_statistics(pass.stream, logits_CV, targets_C, columns_.begin,
                                     local_C3);
   const TensorView all_RC3 = region_.gather(pass.stream, pass.scratch, local_C3);
   kernels::cross_entropy_combine(pass.stream, all_RC3, stats_C3);
-  const TensorView loss_C = pass.scratch.take(accumulator, {rows}, "head.loss");
   kernels::cross_entropy_loss(pass.stream, stats_C3, targets_C, z_loss, loss_C);
+}
+
+void Head::add_chunk_loss(Pass& pass, const TensorView& logits_CV,
+                          const TensorView& targets_C, const TensorView& stats_C3) const {
+  const ArenaScope scope(pass.scratch);
+  const TensorView loss_C =
+      pass.scratch.take(stats_C3.dtype(), {stats_C3.dim(0)}, "head.loss");
+  chunk_loss(pass, logits_CV, targets_C, config_.z_loss, stats_C3, loss_C);
   kernels::add_sum(pass.stream, loss_C, pass.losses.loss_1);
+}
+
+void Head::all_losses(Pass& pass, const TensorView& h_TD, const TensorView& targets_T,
+                      DType type, const Known& known, const EachChunk& each) const {
+  const std::int64_t T = pass.tokens(), C = chunk_rows(T, type), V = columns_.count();
+  const ArenaScope scope(pass.scratch);
+  const TensorView weight_VD = in_type(pass, weight().value, h_TD.dtype());
+  for (std::int64_t first = 0; first < T; first += C) {
+    const ArenaScope inner(pass.scratch);
+    const std::int64_t rows = std::min(C, T - first);
+    const TensorView logits_CV = take_logits(pass.scratch, type, rows, V, "head.logits");
+    project(pass.stream, h_TD.rows(first, rows), weight_VD, logits_CV);
+    chunk_loss(pass, logits_CV, targets_T.rows(first, rows), 0.0,
+               known.stats_T3.rows(first, rows), known.loss_T.rows(first, rows));
+    if (each) each(first, logits_CV);
+  }
 }
 
 parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
                                             const TensorView& targets_T,
                                             const kernels::LossScale& scale,
-                                            const TensorView& dh_TD) {
+                                            const Known* known, const TensorView& dh_TD) {
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), of_logits = logits_type(dtype);
   const Param& projection = weight();
@@ -102,7 +124,8 @@ parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     const TensorView logits_CV =
         take_logits(pass.scratch, of_logits, rows, V, "head.logits");
     const TensorView stats_C3 =
-        pass.scratch.take(accumulator_of(dtype), {rows, 3}, "head.merged");
+        known ? known->stats_T3.rows(first, rows)
+              : pass.scratch.take(accumulator_of(dtype), {rows, 3}, "head.merged");
     // In the place of the logits, unless the cap's gradient still needs them.
     const TensorView dlogits_CV =
         dtype == of_logits && !capped
@@ -111,9 +134,11 @@ parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     const TensorView targets_C = targets_T.rows(first, rows);
     const TensorView h_CD = h_TD.rows(first, rows);
     project(stream, h_CD, weight_VD, logits_CV);
-    chunk_loss(pass, logits_CV, targets_C, config_.z_loss, stats_C3);
-    kernels::cross_entropy_gradient(stream, logits_CV, stats_C3, targets_C,
-                                    columns_.begin, scale, config_.z_loss, dlogits_CV);
+    if (!known) add_chunk_loss(pass, logits_CV, targets_C, stats_C3);
+    kernels::cross_entropy_gradient(
+        stream, logits_CV, stats_C3, targets_C, columns_.begin,
+        known ? scale.times(known->factors_T.rows(first, rows)) : scale, config_.z_loss,
+        dlogits_CV);
     if (capped)
       kernels::soft_cap_backward(stream, logits_CV, config_.logit_cap, dlogits_CV);
     vocabulary_input_gradient(stream, dlogits_CV, weight_VD, dh_TD.rows(first, rows));
@@ -142,10 +167,19 @@ void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets
   const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
   norm_.forward(inner, x_TD, h_out_TD, norm_saved);
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
-  // 3. for each chunk: logits, loss, their gradient, and what follows from it
+  // 3. with preferences: the loss of the pairs, and what it weighs each token with
+  const bool pairs = pass.losses.preferences != nullptr;
+  Known known;
+  if (pairs) {
+    known = take_known(pass, dtype);
+    all_losses(pass, h_TD, targets_T, logits_type(dtype), known, {});
+    weigh_answers(pass, known);
+  }
+  // 4. for each chunk: logits, loss, their gradient, and what follows from it
   const TensorView dh_all_TD = pass.scratch.take(dtype, h_TD.shape(), "head.dh");
   // 2. enter: its communication overlaps with the last chunk's weight gradient
-  auto dh = loss_and_gradients(pass, h_TD, targets_T, scale, dh_all_TD);
+  auto dh = loss_and_gradients(pass, h_TD, targets_T, scale, pairs ? &known : nullptr,
+                               dh_all_TD);
   pass.weight_gradients.post(stream, tied_ ? *tied_ : own_, [](Stream&) {});
   // 1. norm
   norm_.backward(inner, dh.wait(), norm_saved, {}, saved.dx_TD);
@@ -154,26 +188,18 @@ void Head::forward(Pass& pass, const TensorView& x_TD, const TensorView& targets
 void Head::evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                     const EachChunk& each) const {
   Stream& stream = pass.stream;
-  const DType dtype = x_TD.dtype(), accumulator = accumulator_of(dtype);
-  const std::int64_t T = pass.tokens(), C = chunk_rows(T, accumulator),
-                     V = columns_.count();
+  const DType dtype = x_TD.dtype();
   const ArenaScope scope(pass.scratch);
   Norm::Saved unused;
   Pass inner = pass.with_saved(pass.scratch);
   const TensorView h_out_TD = pass.scratch.take(dtype, x_TD.shape(), "head.h");
   norm_.forward(inner, x_TD, h_out_TD, unused);
   const TensorView h_TD = region_.enter(stream, pass.scratch, h_out_TD).wait();
-  const TensorView weight_VD = in_type(pass, weight().value, dtype);
-  for (std::int64_t first = 0; first < T; first += C) {
-    const ArenaScope inner(pass.scratch);
-    const std::int64_t rows = std::min(C, T - first);
-    const TensorView logits_CV =
-        take_logits(pass.scratch, accumulator, rows, V, "head.logits");
-    const TensorView stats_C3 = pass.scratch.take(accumulator, {rows, 3}, "head.merged");
-    project(stream, h_TD.rows(first, rows), weight_VD, logits_CV);
-    chunk_loss(pass, logits_CV, targets_T.rows(first, rows), 0.0, stats_C3);
-    if (each) each(first, logits_CV);
-  }
+  const Known known = take_known(pass, dtype);
+  all_losses(pass, h_TD, targets_T, accumulator_of(dtype), known, each);
+  kernels::add_sum(stream, known.loss_T, pass.losses.loss_1);
+  if (pass.losses.preferences != nullptr)
+    *pass.losses.preferences->log_probabilities = answer_sums(pass, known.loss_T);
 }
 
 TensorView Head::logits(Pass& pass, const TensorView& x_RD) const {

@@ -49,12 +49,15 @@ class Head {
   // Adds the sum of the losses of the T tokens (targets_T i32, ignored where negative),
   // the z-loss included, all tokens on every rank, to pass.losses.loss_1. Forward and
   // backward in one: the gradients of d(loss * scale) are posted, and that of x is left
-  // in `saved`, for a chunk's logits are made only once.
+  // in `saved`, for a chunk's logits are made only once. With pass.losses.preferences the
+  // loss is the sum over pairs, without z-loss, and logits are made twice: the gradient
+  // of a token depends on all tokens of both answers.
   void forward(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                const kernels::LossScale& scale, Saved& saved);
   // The cross-entropy alone, without the z-loss: what a model is judged by does not
   // depend on how it was trained. `each`, if given, sees the logits of every chunk on
-  // this rank: (first token, logits [C, V on this rank] in the accumulator dtype).
+  // this rank: (first token, logits [C, V on this rank] in the accumulator dtype). With
+  // pass.losses.preferences, the answers' log-probabilities are written there.
   using EachChunk = std::function<void(std::int64_t, const TensorView&)>;
   void evaluate(Pass& pass, const TensorView& x_TD, const TensorView& targets_T,
                 const EachChunk& each = {}) const;
@@ -74,15 +77,32 @@ class Head {
   // Of the training loss, where activations are of this type.
   DType logits_type(DType dtype) const;
   std::int64_t chunk_rows(std::int64_t tokens, DType logits) const;
-  // Loss of the chunks of h_TD, dh_TD (written), the projection's gradient (added).
-  // Returns dh_TD on its way out of the region.
+  // What is known of all tokens before their gradients are made: scratch.
+  struct Known {
+    TensorView stats_T3, loss_T;
+    TensorView factors_T;  // f64: of the tokens' gradients
+  };
+  // Loss of the chunks of h_TD (where it is not known yet), dh_TD (written), the
+  // projection's gradient (added). Returns dh_TD on its way out of the region.
   parallel::Transfer loss_and_gradients(Pass& pass, const TensorView& h_TD,
                                         const TensorView& targets_T,
                                         const kernels::LossScale& scale,
-                                        const TensorView& dh_TD);
-  // Statistics of a chunk (written), and its loss.
+                                        const Known* known, const TensorView& dh_TD);
+  // Statistics of a chunk and the loss of its tokens (written).
   void chunk_loss(Pass& pass, const TensorView& logits_CV, const TensorView& targets_C,
-                  double z_loss, const TensorView& stats_C3) const;
+                  double z_loss, const TensorView& stats_C3,
+                  const TensorView& loss_C) const;
+  // The same of a chunk of the training loss, which is added to what the pass has.
+  void add_chunk_loss(Pass& pass, const TensorView& logits_CV,
+                      const TensorView& targets_C, const TensorView& stats_C3) const;
+  // The same of every chunk, without z-loss; logits of `type`.
+  void all_losses(Pass& pass, const TensorView& h_TD, const TensorView& targets_T,
+                  DType type, const Known& known, const EachChunk& each) const;
+  Known take_known(Pass& pass, DType dtype) const;
+  // Log-probabilities of the G answers from the tokens' losses; on the host.
+  std::vector<double> answer_sums(Pass& pass, const TensorView& loss_T) const;
+  // Adds the loss of the pairs; known.factors_T: written.
+  void weigh_answers(Pass& pass, const Known& known) const;
   const Param& weight() const { return tied_ ? *tied_ : own_; }
 
   HeadConfig config_;

@@ -8,6 +8,7 @@
 
 #include "base/memory.hpp"
 #include "base/weight_access.hpp"
+#include "nn/preferences.hpp"
 #include "parallel/attention_core.hpp"
 
 namespace trireme::parallel {
@@ -114,6 +115,8 @@ struct Losses {
   double aux_scale = 0;
   double token_scale = 0;
   double loss_scale = 1;  // of the gradients of routers' losses (the head's has it)
+  // Null: the head's loss is the cross-entropy of the targets.
+  const Preferences* preferences = nullptr;
 };
 
 // What the masks of dropout belong to, beside a layer and a use (kernels::DropoutKey).

@@ -7,6 +7,7 @@
 
 #include "base/text_table.hpp"
 #include "engine/checkpoint_boxes.hpp"
+#include "engine/documents.hpp"
 #include "engine/engine.hpp"
 #include "engine/group_use.hpp"
 #include "io/checkpoint_snapshot.hpp"
@@ -30,6 +31,8 @@ void run_step(engine::Engine& engine, const config::RunConfig& config) {
   batch.targets = batch.inputs;
   if (config.has_documents())
     batch.documents.assign(batch.inputs.size(), {ids_T, ids_T, ids_T});
+  if (config.learns_pairs())
+    batch.answers.assign(batch.inputs.size(), engine::meta_answers(config));
   engine::StepObserver nobody;
   engine.train_step(batch, nobody);
 }

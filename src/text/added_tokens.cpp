@@ -64,16 +64,16 @@ AddedTokens::AddedTokens(const ConfigNode& node, const Model& model,
           "model's vocabulary, else the next free one in the order of the file",
           one_line(token.content), token.id, id));
     next = std::max(next, id + 1);
+    AlignedText text{token.content, {}, true};
+    if (token.normalized && normalizer != nullptr) normalizer->apply(text);
+    token.decoded = text.text;
     ids_[token.id] = all_.size();
     contents_[token.content] = all_.size();
     all_.push_back(token);
-    if (!token.normalized) {
+    if (!token.normalized)
       raw_.add(token.content, token);
-      continue;
-    }
-    AlignedText text{token.content, {}, true};
-    if (normalizer != nullptr) normalizer->apply(text);
-    if (!text.text.empty()) normalized_.add(text.text, token);
+    else if (!text.text.empty())
+      normalized_.add(text.text, token);
   }
   raw_.sort();
   normalized_.sort();
@@ -88,6 +88,7 @@ std::optional<std::string> AddedTokens::add(AddedToken token, bool is_found) {
                            one_line(token.content), token.id);
   ids_[token.id] = all_.size();
   contents_[token.content] = all_.size();
+  token.decoded = token.content;
   if (is_found) raw_.add(token.content, token);
   all_.push_back(std::move(token));
   return {};

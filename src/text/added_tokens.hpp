@@ -17,9 +17,10 @@ namespace trireme::text {
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
-  bool special = false;                 // left out of decoded text on request
-  bool normalized = false;              // found in normalized text
-  bool single_word = false;             // not inside a word
+  std::string decoded{};     // what decoders get: the content, normalized if `normalized`
+  bool special = false;      // left out of decoded text on request
+  bool normalized = false;   // found in normalized text
+  bool single_word = false;  // not inside a word
   bool lstrip = false, rstrip = false;  // takes white space beside it
 };
 

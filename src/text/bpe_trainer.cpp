@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <queue>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "text/byte_letters.hpp"
 #include "text/json_lines.hpp"
 #include "text/utf8.hpp"
+#include "text/word_counts.hpp"
 
 namespace trireme::text {
 namespace {
@@ -185,20 +188,29 @@ std::string file_of(const BpeTraining& training, const Learner& learner) {
 
 }  // namespace
 
-BpeTrainer::BpeTrainer() : pattern_(known_splitter(gpt2_regex)) {}
+BpeTrainer::BpeTrainer(int threads)
+    : counts_(std::make_unique<WordCounts>()),
+      threads_(static_cast<std::size_t>(std::max(threads, 1))) {}
 
-void BpeTrainer::add(std::string_view document) {
-  for_each_match(*pattern_, document, [&](const Range& match) {
-    const std::string_view word = document.substr(match.begin, match.size());
-    const auto found = counts_.find(word);
-    if (found != counts_.end())
-      ++found->second;
-    else
-      counts_.emplace(word, 1);
-  });
+BpeTrainer::~BpeTrainer() = default;
+
+void BpeTrainer::add(Document document) {
+  constexpr std::size_t batch_bytes = std::size_t{8} << 20;
+  bytes_ += document.bytes.size();
+  documents_.push_back(std::move(document));
+  if (bytes_ >= batch_bytes * threads_) count();
 }
 
-std::string BpeTrainer::train(const BpeTraining& training) const {
+std::int64_t BpeTrainer::words() const { return counts_->words(); }
+
+void BpeTrainer::count() {
+  text_bytes_ += counts_->add(std::move(documents_), threads_);
+  documents_.clear();
+  bytes_ = 0;
+}
+
+std::string BpeTrainer::train(const BpeTraining& training) {
+  count();
   std::vector<std::string> tokens = {training.end_token};
   std::vector<std::pair<char32_t, unsigned>> alphabet;
   for (unsigned byte = 0; byte < 256; ++byte)
@@ -211,12 +223,12 @@ std::string BpeTrainer::train(const BpeTraining& training) const {
     if (text != training.end_token) tokens.push_back(text);
   }
   std::vector<Word> words;
-  words.reserve(counts_.size());
-  for (const auto& [text, count] : counts_) {
+  words.reserve(static_cast<std::size_t>(counts_->words()));
+  counts_->for_each([&](std::string_view text, std::int64_t count) {
     Word& word = words.emplace_back();
     word.count = count;
     for (const char c : text) word.tokens.push_back(ids[static_cast<unsigned char>(c)]);
-  }
+  });
   Learner learner(training, std::move(words), std::move(tokens));
   learner.run();
   return file_of(training, learner);

@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
-#include "text/pattern.hpp"
+#include "text/corpus.hpp"
 
 namespace trireme::text {
+
+class WordCounts;
 
 struct BpeTraining {
   std::int64_t size = 0;           // tokens of the vocabulary, if the text yields them
@@ -23,23 +27,29 @@ struct BpeTraining {
 // alphabet and pre-tokenizer, byte for byte.
 class BpeTrainer {
  public:
-  BpeTrainer();
-  // Counts the words of a document of valid UTF-8.
-  void add(std::string_view document);
-  std::int64_t words() const { return static_cast<std::int64_t>(counts_.size()); }
-  // The text of tokenizer.json. Cost: about the length of all different words, times the
-  // logarithm of the pairs.
-  std::string train(const BpeTraining& training) const;
+  // Words are counted by `threads`, merges are learned by one. The file does not depend
+  // on them.
+  explicit BpeTrainer(int threads = 1);
+  ~BpeTrainer();
+  BpeTrainer(const BpeTrainer&) = delete;
+  BpeTrainer& operator=(const BpeTrainer&) = delete;
+
+  // Takes a document. Words are counted when enough text has come together, and by
+  // count(), which throw what Document::text() does.
+  void add(Document document);
+  void count();
+  // In what has been counted: different words, and bytes of text.
+  std::int64_t words() const;
+  std::int64_t text_bytes() const { return text_bytes_; }
+  // Counts the rest, and gives the text of tokenizer.json. Cost: about the length of all
+  // different words, times the logarithm of the pairs.
+  std::string train(const BpeTraining& training);
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>()(text);
-    }
-  };
-  std::unique_ptr<Pattern> pattern_;
-  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> counts_;
+  std::unique_ptr<WordCounts> counts_;
+  std::vector<Document> documents_;  // that are not counted yet
+  std::size_t bytes_ = 0, threads_;
+  std::int64_t text_bytes_ = 0;
 };
 
 }  // namespace trireme::text

@@ -39,7 +39,62 @@ class LineReader {
     return std::move(out_);
   }
 
+  std::array<ChatLine, 2> read_pair() {
+    if (!line_.is_object()) refuse("a JSON object is expected");
+    read_variables();
+    for (const char* key : {"chosen", "rejected"})
+      if (!has(key)) refuse("has no \"" + std::string(key) + "\" beside its prompt");
+    const Line &chosen = line_["chosen"], &rejected = line_["rejected"];
+    const bool texts = chosen.is_string() && rejected.is_string();
+    if (!texts && !(chosen.is_array() && rejected.is_array()))
+      refuse("\"chosen\" and \"rejected\" must be two texts or two lists of messages");
+    if (texts) return {text_answer("chosen"), text_answer("rejected")};
+    if (has("prompt") && line_["prompt"].is_array())
+      return {answer(line_["prompt"], chosen, 0, "chosen"),
+              answer(line_["prompt"], rejected, 0, "rejected")};
+    const std::size_t shared = shared_messages(chosen, rejected);
+    return {answer(Line::array(), chosen, shared, "chosen"),
+            answer(Line::array(), rejected, shared, "rejected")};
+  }
+
  private:
+  ChatLine text_answer(const char* key) {
+    if (!has("prompt")) refuse("has no \"prompt\"; an empty text is one");
+    out_.prompt = text("prompt");
+    out_.completion = text(key);
+    out_.has_completion = true;
+    return out_;
+  }
+
+  // The messages of `prompt`, or the first `shared` of `messages` are the prompt.
+  ChatLine answer(const Line& prompt, const Line& messages, std::size_t shared,
+                  const char* name) {
+    out_.messages = Line::array();
+    out_.has_completion = true;
+    take_messages(prompt, "prompt");
+    out_.prompt_messages = out_.messages.size() + shared;
+    take_messages(messages, name);
+    if (out_.prompt_messages == 0) refuse("has no message as a prompt");
+    if (out_.messages.size() == out_.prompt_messages)
+      refuse("\"" + std::string(name) + "\" holds no message behind the prompt");
+    return out_;
+  }
+
+  std::size_t shared_messages(const Line& chosen, const Line& rejected) const {
+    std::size_t shared = 0;
+    while (shared < chosen.size() && shared < rejected.size() &&
+           chosen[shared] == rejected[shared])
+      ++shared;
+    if (!has("prompt")) return shared;
+    const bool known = shared > 0 && chosen[shared - 1].is_object() &&
+                       chosen[shared - 1].value("content", Line()) == line_["prompt"];
+    if (!known)
+      refuse(
+          "\"prompt\" is neither a list of messages nor the last message that "
+          "\"chosen\" and \"rejected\" share");
+    return shared;
+  }
+
   [[noreturn]] void refuse(const std::string& what) const {
     fail(Status::bad_content, "{}: {}", place_, one_line(what));
   }
@@ -157,10 +212,25 @@ class LineReader {
 
 }  // namespace
 
-ChatLine parse_chat_line(std::string_view line, const std::string& place) {
-  const Line json = Line::parse(line, nullptr, false);
+namespace {
+
+Line parse(std::string_view line, const std::string& place) {
+  Line json = Line::parse(line, nullptr, false);
   if (json.is_discarded()) parse_json(line, place);  // says what is wrong
+  return json;
+}
+
+}  // namespace
+
+ChatLine parse_chat_line(std::string_view line, const std::string& place) {
+  const Line json = parse(line, place);
   return LineReader(json, place).read();
+}
+
+std::array<ChatLine, 2> parse_preference_line(std::string_view line,
+                                              const std::string& place) {
+  const Line json = parse(line, place);
+  return LineReader(json, place).read_pair();
 }
 
 }  // namespace trireme::text

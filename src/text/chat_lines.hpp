@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -32,5 +33,14 @@ struct ChatLine {
 
 // Throws Error(bad_content) that begins with `place`, such as "chat.jsonl:12".
 ChatLine parse_chat_line(std::string_view line, const std::string& place);
+
+// A pair of answers, the preferred one first, each as prompt and completion:
+//   prompt, chosen, rejected    three texts, or three lists of messages
+//   chosen, rejected            two lists of messages; what they begin with alike is the
+//                               prompt. A text `prompt` beside them must be the content
+//                               of its last message.
+// tools, documents and chat_template_kwargs as above. Throws as parse_chat_line().
+std::array<ChatLine, 2> parse_preference_line(std::string_view line,
+                                              const std::string& place);
 
 }  // namespace trireme::text

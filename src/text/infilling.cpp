@@ -120,7 +120,9 @@ std::vector<std::int32_t> Infilling::apply(std::span<const std::int32_t> documen
 namespace {
 
 bool has_conversations(const io::SourceConfig& config) {
-  const auto is_chat = [](io::SourceKind kind) { return kind == io::SourceKind::chat; };
+  const auto is_chat = [](io::SourceKind kind) {
+    return kind == io::SourceKind::chat || kind == io::SourceKind::preference;
+  };
   return is_chat(config.kind) ||
          std::any_of(config.blend.begin(), config.blend.end(),
                      [&](const io::BlendPart& part) { return is_chat(part.kind); });

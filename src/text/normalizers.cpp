@@ -4,6 +4,7 @@
 
 #include "text/byte_letters.hpp"
 #include "text/normal_form.hpp"
+#include "text/older_unicode.hpp"
 #include "text/pattern.hpp"
 #include "text/precompiled.hpp"
 #include "text/stages.hpp"
@@ -163,7 +164,7 @@ std::unique_ptr<Normalizer> make_bert(const ConfigNode& node) {
   if (node.boolean("clean_text", true))
     parts.push_back(each_character([](std::string& out, char32_t c) {
       const bool line = c == '\t' || c == '\n' || c == '\r';
-      const bool control = !line && is_in(c, others & ~bit(Category::Cn));
+      const bool control = !line && was_control(c);
       const bool blank = line || is_space(c);
       if (c != 0 && c != 0xFFFD && !control) append(out, blank ? U' ' : c);
     }));
@@ -176,7 +177,7 @@ std::unique_ptr<Normalizer> make_bert(const ConfigNode& node) {
   if (node.boolean("strip_accents", lower)) {
     parts.push_back(std::make_unique<Forms>(NormalForm::nfd));
     parts.push_back(each_character([](std::string& out, char32_t c) {
-      if (!is_in(c, bit(Category::Mn))) append(out, c);
+      if (!was_nonspacing(c)) append(out, c);
     }));
   }
   if (lower) parts.push_back(each_character(append_lower));
@@ -225,7 +226,7 @@ std::unique_ptr<Normalizer> make_normalizer(const ConfigNode& node) {
   if (type == "Nmt") return each_character(append_nmt);
   if (type == "StripAccents")
     return each_character([](std::string& out, char32_t c) {
-      if (!is_old_mark(c)) append(out, c);
+      if (!was_accent(c)) append(out, c);
     });
   if (type == "ByteLevel")
     return each_character(

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "text/byte_letters.hpp"
+#include "text/older_unicode.hpp"
 #include "text/pattern.hpp"
 #include "text/stages.hpp"
 #include "text/unicode.hpp"
@@ -283,11 +284,11 @@ std::unique_ptr<PreTokenizer> by_characters(Characters::Belongs belongs,
                                  behavior, invert);
 }
 
-// The reference's punctuation: signs of ASCII, and what Unicode calls punctuation.
+// The reference's punctuation: signs of ASCII, and what older tables call punctuation.
 bool is_punctuation(char32_t c) {
   const bool ascii = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) ||
                      (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
-  return ascii || is_in(c, punctuation);
+  return ascii || was_punctuation(c);
 }
 
 std::unique_ptr<PreTokenizer> make_byte_level(const ConfigNode& node, bool bytes) {

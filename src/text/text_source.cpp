@@ -11,6 +11,7 @@
 #include "text/corpus.hpp"
 #include "text/infilling.hpp"
 #include "text/parallel_encoder.hpp"
+#include "text/preference_source.hpp"
 #include "text/tokenizer.hpp"
 
 namespace trireme::text {
@@ -82,6 +83,8 @@ std::unique_ptr<io::SampleSource> open_text(const io::SourceConfig& config,
           "by trireme tokenize --end-token",
           config.tokenizer);
   if (config.kind == io::SourceKind::chat) return open_chat(config, *tokenizer, *end);
+  if (config.kind == io::SourceKind::preference)
+    return open_preferences(config, *tokenizer, *end);
   return std::make_unique<TextSource>(config, *tokenizer, *end);
 }
 

@@ -117,8 +117,9 @@ void PartWriter::put(const void* data, std::size_t bytes) {
 
 void PartWriter::flush() {
   digest_.add(block_.data(), block_.size());
-  require(write_all(file_.get(), block_), Status::io, "{}: write failed: {}",
-          unfinished_.path(), system_reason(errno));
+  const bool written = write_all(file_.get(), block_);
+  require(written, Status::io, "{}: write failed: {}", unfinished_.path(),
+          system_reason(errno));
   block_.clear();
 }
 
@@ -138,8 +139,9 @@ void PartWriter::close() {
   const Footer footer = footer_of(info_, digest_.text());
   block_.assign(reinterpret_cast<const char*>(&footer), sizeof footer);
   flush();
-  require(::fsync(file_.get()) == 0 && file_.close(), Status::io, "{}: write failed: {}",
-          unfinished_.path(), system_reason(errno));
+  const bool closed = ::fsync(file_.get()) == 0 && file_.close();
+  require(closed, Status::io, "{}: write failed: {}", unfinished_.path(),
+          system_reason(errno));
   unfinished_.place([&] { folder_.rename(last_name_of(unfinished_.path()), name_); });
 }
 

@@ -21,6 +21,10 @@ TokenTable::TokenTable(const ConfigNode& vocabulary) {
       vocabulary.fail(
           trireme::format("gives \"{}\" the id {}, which is no whole number from 0 to {}",
                           one_line(token), id.dump(), limit - 1));
+    const auto index = id.get<std::size_t>();
+    if (index < tokens_.size() && tokens_[index] != nullptr)
+      vocabulary.fail(trireme::format("gives \"{}\" the id {}, which \"{}\" has",
+                                      one_line(token), index, one_line(*tokens_[index])));
     add(token, id.get<std::int32_t>());
   }
 }

@@ -32,8 +32,9 @@ struct FileState {
 FileState state_of(const std::string& path) {
   if (path == "-") return {0, format("standard input of {}", ::getpid())};  // never again
   struct stat status {};
-  require(::stat(path.c_str(), &status) == 0, Status::missing_input,
-          "{}: cannot be read: {}", path, system_reason(errno));
+  const bool found = ::stat(path.c_str(), &status) == 0;
+  require(found, Status::missing_input, "{}: cannot be read: {}", path,
+          system_reason(errno));
   return {status.st_size, format("{} {} {}.{}", path, status.st_size,
                                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec)};
 }

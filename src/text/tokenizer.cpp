@@ -255,7 +255,7 @@ std::optional<std::int32_t> Tokenizer::id_of(std::string_view token) const {
 }
 
 const std::string* Tokenizer::token_of(std::int32_t id) const {
-  if (const AddedToken* added = state_->added.by_id(id)) return &added->content;
+  if (const AddedToken* added = state_->added.by_id(id)) return &added->decoded;
   return state_->model->token_of(id);
 }
 

@@ -33,6 +33,10 @@ BatchLoaderConfig checked(BatchLoaderConfig c) {
   return c;
 }
 
+std::int64_t views_of(const BatchLoaderConfig& config) {
+  return 2 + (config.documents ? 3 : 0) + (config.references != nullptr ? 1 : 0);
+}
+
 }  // namespace
 
 std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatch,
@@ -44,26 +48,40 @@ BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig
     : config_(checked(config)),
       order_(source, config.seed),
       memory_(Device::host(), DType::i32,
-              {ring_size, config.documents ? 5 : 2, config.microbatches,
+              {ring_size, views_of(config), config.microbatches,
                config.micro * static_cast<std::int64_t>(config_.positions.size())},
               MemoryClass::data, "batches"),
-      row_(source, config.sequence, config.documents) {
-  const std::int64_t tokens_T = memory_.view().dim(3);
-  const auto rows =
-      memory_.view().reshape({memory_.view().elements() / tokens_T, tokens_T});
-  std::int64_t row = 0;
-  const auto next = [&] { return rows.rows(row++, 1).reshape({tokens_T}); };
-  for (auto& batch : ring_) {
-    for (auto* views : {&batch.inputs, &batch.targets})
-      for (std::int64_t m = 0; m < config.microbatches; ++m) views->push_back(next());
-    for (std::int64_t m = 0; config.documents && m < config.microbatches; ++m)
-      batch.documents.push_back({next(), next(), next()});
-  }
+      answers_(Device::host(), DType::f64,
+               {ring_size, config.references != nullptr ? config.microbatches : 0,
+                nn::most_answers(config.micro, config.sequence), 2},
+               MemoryClass::data, "answers"),
+      row_(source, config.sequence, config.documents),
+      answer_rows_(config.references) {
+  for (engine::Batch& batch : ring_) give_views(batch, memory_.view().dim(3));
   whole_ = ring_;
   thread_ = std::thread([this] {
     use_signal_stack();
     work();
   });
+}
+
+void BatchLoader::give_views(engine::Batch& batch, std::int64_t tokens_T) {
+  const TensorView all = memory_.view();
+  const std::int64_t M = config_.microbatches, views = all.dim(1);
+  const auto rows = all.reshape({all.elements() / tokens_T, tokens_T});
+  const std::int64_t slot = &batch - ring_.data();
+  std::int64_t row = slot * views * M;
+  const auto next = [&] { return rows.rows(row++, 1).reshape({tokens_T}); };
+  for (auto* of : {&batch.inputs, &batch.targets})
+    for (std::int64_t m = 0; m < M; ++m) of->push_back(next());
+  for (std::int64_t m = 0; config_.documents && m < M; ++m)
+    batch.documents.push_back({next(), next(), next()});
+  const std::int64_t G = answers_.view().dim(2);
+  for (std::int64_t m = 0; config_.references != nullptr && m < M; ++m) {
+    const TensorView places =
+        answers_.view().reshape({ring_size * M, 2 * G}).rows(slot * M + m, 1);
+    batch.answers.push_back({next(), places.reshape({G, 2})});
+  }
 }
 
 BatchLoader::~BatchLoader() {
@@ -127,10 +145,13 @@ void BatchLoader::fill(engine::Batch& batch) {
     if (config_.documents)
       batch.documents.assign(whole.documents.begin(),
                              whole.documents.begin() + microbatches);
+    if (config_.references != nullptr)
+      batch.answers.assign(whole.answers.begin(), whole.answers.begin() + microbatches);
   }
-  batch.valid_tokens = 0;
+  batch.valid_tokens = batch.pairs = 0;
   for (std::int64_t m = 0; m < microbatches; ++m) {
     const auto number = static_cast<std::size_t>(m);
+    if (config_.references != nullptr) answer_rows_.begin(batch.answers[number]);
     for (std::int64_t row = 0; row < config_.micro; ++row) {
       const std::int64_t index = step_begin + sequence_of(config_, m, row);
       row_.read(order_.at(index).sample, cut);
@@ -139,7 +160,13 @@ void BatchLoader::fill(engine::Batch& batch) {
                    batch.inputs[number].span<std::int32_t>(),
                    batch.targets[number].span<std::int32_t>(),
                    config_.documents ? &batch.documents[number] : nullptr);
+      if (config_.references != nullptr)
+        answer_rows_.add(row_, positions,
+                         static_cast<std::size_t>(row) * positions.size());
     }
+    // Ranks that share sequences have the same pairs: one of them counts.
+    if (config_.references != nullptr && positions.front() == 0)
+      batch.pairs += answer_rows_.pairs();
   }
 }
 

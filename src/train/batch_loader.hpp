@@ -16,6 +16,7 @@
 #include "engine/documents.hpp"
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
+#include "train/answer_rows.hpp"
 #include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
 
@@ -35,6 +36,9 @@ struct BatchLoaderConfig {
   // Of a run whose batch grows to `global` and `microbatches`; empty: all steps are
   // alike.
   std::vector<config::BatchStage> stages = {};
+  // Of each answer of a source of pairs, its log-probability by the reference model;
+  // null: nothing is learned from pairs. Outlives the loader.
+  const std::vector<double>* references = nullptr;
 };
 
 // Number in the step, in [0, global), of row `row` of microbatch `microbatch` of this
@@ -67,6 +71,7 @@ class BatchLoader {
   static constexpr std::int64_t ring_size = 3;
 
   void work();
+  void give_views(engine::Batch& batch, std::int64_t tokens_T);
   void fill(engine::Batch& batch);
   engine::Batch& slot(std::int64_t number) {
     return ring_[static_cast<std::size_t>(number % ring_size)];
@@ -74,8 +79,10 @@ class BatchLoader {
 
   const BatchLoaderConfig config_;
   SampleOrder order_;  // of the thread
-  Buffer memory_;      // [ring, 2 views, 5 with documents, microbatches, T]
+  Buffer memory_;      // [ring, 2 views, 5 with documents, 6 with pairs, microbatches, T]
+  Buffer answers_;     // of pairs: f64 [ring, microbatches, G, 2]
   SampleRow row_;      // of the thread
+  AnswerRows answer_rows_;
   std::array<engine::Batch, ring_size> ring_;
   std::array<engine::Batch, ring_size>
       whole_;  // the views of steps of `global` sequences

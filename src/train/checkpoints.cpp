@@ -23,7 +23,8 @@ namespace {
 // Keys whose change alters what is learned from here on; others are free to change.
 bool changes_training(std::string_view section) {
   return section == "model" || section == "data" || section == "batch" ||
-         section == "precision" || section.starts_with("optimizer");
+         section == "precision" || section.starts_with("optimizer") ||
+         section.starts_with("train");
 }
 
 void warn_of_changes(const std::string& before, const std::string& now) {

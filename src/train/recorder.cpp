@@ -31,6 +31,18 @@ io::Record loss_scale_record(const std::optional<optim::LossScaler>& scaler) {
   return record;
 }
 
+io::Record pairs_record(const nn::PreferenceSums& means) {
+  using Sums = nn::PreferenceSums;
+  const auto& of = means.values;
+  return io::Record()
+      .set("rewards_chosen", of[Sums::preferred])
+      .set("rewards_rejected", of[Sums::other])
+      .set("rewards_margin", of[Sums::preferred] - of[Sums::other])
+      .set("rewards_accuracy", of[Sums::right])
+      .set("logps_chosen", of[Sums::preferred_log])
+      .set("logps_rejected", of[Sums::other_log]);
+}
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 }  // namespace
@@ -182,6 +194,7 @@ void Recorder::record(const engine::StepResult& result) {
             .set("optimizer_seconds", times_.optimizer)
             .append(accounts())
             .append(refused ? io::Record().set("skipped", std::int64_t{1}) : io::Record())
+            .append(config_.learns_pairs() ? pairs_record(result.pairs) : io::Record())
             .append(loss_scale_record(engine_.scaler())));
   }
   const std::int64_t step = progress_.step;
@@ -195,15 +208,32 @@ void Recorder::print(const engine::StepResult& result) const {
   const std::string of = std::to_string(config_.run.steps);
   const double left =
       progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);
-  log::info("step {}/{}  loss {}  norm {}  lr {}  {} tok/s  {}FLOP/s  mfu {} %  left {}",
-            pad(std::to_string(progress_.step), of.size()), of,
-            pad(fixed(result.loss, 4), 8), pad(fixed(result.gradient_norm, 3), 8),
-            scientific(result.learning_rate), pad(human_count(tokens / times_.total), 6),
-            pad(human_count(rate_of_flops), 6),
-            pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4), human_seconds(left));
+  std::string pairs;
+  if (config_.learns_pairs()) {
+    const auto& means = result.pairs.values;
+    pairs = format(
+        "  margin {}  right {} %",
+        fixed(means[nn::PreferenceSums::preferred] - means[nn::PreferenceSums::other], 3),
+        fixed(100 * means[nn::PreferenceSums::right], 1));
+  }
+  log::info(
+      "step {}/{}  loss {}{}  norm {}  lr {}  {} tok/s  {}FLOP/s  mfu {} %  left {}",
+      pad(std::to_string(progress_.step), of.size()), of, pad(fixed(result.loss, 4), 8),
+      pairs, pad(fixed(result.gradient_norm, 3), 8), scientific(result.learning_rate),
+      pad(human_count(tokens / times_.total), 6), pad(human_count(rate_of_flops), 6),
+      pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4), human_seconds(left));
 }
 
-void Recorder::record_validation(double loss) {
+void Recorder::record_validation(const Validation::Loss& of) {
+  const double loss = of.mean;
+  if (of.right) {
+    log::info("step {}  validation loss {}  right {} % of the pairs", progress_.step,
+              fixed(loss, 4), fixed(100 * *of.right, 1));
+    return write(io::Record()
+                     .set("step", progress_.step)
+                     .set("validation_loss", loss)
+                     .set("validation_accuracy", *of.right));
+  }
   log::info("step {}  validation loss {}  perplexity {}", progress_.step, fixed(loss, 4),
             fixed(std::exp(loss), 2));
   write(io::Record()

@@ -20,6 +20,7 @@
 #include "train/pipeline_times.hpp"
 #include "train/progress.hpp"
 #include "train/text_samples.hpp"
+#include "train/validation.hpp"
 
 namespace trireme::train {
 
@@ -64,7 +65,7 @@ class Recorder : public engine::StepObserver {
   void agreed(const engine::StepTotals::Outcome& all) override;
   // The metrics of a step, and its line in the log when one is due.
   void record(const engine::StepResult& result);
-  void record_validation(double loss);
+  void record_validation(const Validation::Loss& loss);
   void record_samples(const std::vector<TextSamples::Sample>& samples);
   // At the end of the run: means over its steps, in the log. Collective over the mesh.
   void report();

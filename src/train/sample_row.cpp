@@ -18,7 +18,8 @@ void SampleRow::read(std::int64_t index, std::int64_t cut) {
   const auto tokens = memory_.view().span<std::int32_t>();
   source_.sample(index, tokens);
   marks_ = source_.marks(index);
-  for (const std::size_t marks : {marks_.starts.size(), marks_.no_target.size()})
+  for (const std::size_t marks :
+       {marks_.starts.size(), marks_.no_target.size(), marks_.answers.size()})
     require(marks == 0 || marks == tokens.size(), "{} marks of {} tokens", marks,
             tokens.size());
   starts_.clear();

@@ -41,6 +41,9 @@ class SampleRow {
   }
   const std::vector<std::int64_t>& starts() const { return starts_; }
   bool is_target(std::size_t token) const;
+  // Of each token: the answer that it is a target of (io::SampleMarks); of a source of
+  // pairs only.
+  const std::vector<std::int64_t>& answers() const { return marks_.answers; }
 
  private:
   const io::SampleSource& source_;

@@ -40,20 +40,23 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
   watchdog_->beat_slow("starting");
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
-  loader_.emplace(*source_,
-                  BatchLoaderConfig{.seed = config_.run.seed,
-                                    .global = config_.batch.global,
-                                    .micro = config_.batch.micro,
-                                    .microbatches = config_.microbatches(),
-                                    .data_rank = mesh_.coordinate(comm::Axis::data),
-                                    .data_ranks = config_.parallel.mesh.data,
-                                    .sequence = config_.model.sequence,
-                                    .positions = engine_->positions(),
-                                    .first_step = progress_.step + 1,
-                                    .documents = engine::document_rule(
-                                        config_.data, *source_, config_.model.window,
-                                        !config_.batch.sequence_ramp.empty()),
-                                    .stages = config_.stages()});
+  if (config_.learns_pairs()) start_pairs();
+  loader_.emplace(
+      *source_,
+      BatchLoaderConfig{
+          .seed = config_.run.seed,
+          .global = config_.batch.global,
+          .micro = config_.batch.micro,
+          .microbatches = config_.microbatches(),
+          .data_rank = mesh_.coordinate(comm::Axis::data),
+          .data_ranks = config_.parallel.mesh.data,
+          .sequence = config_.model.sequence,
+          .positions = engine_->positions(),
+          .first_step = progress_.step + 1,
+          .documents = engine::document_rule(config_.data, *source_, config_.model.window,
+                                             !config_.batch.sequence_ramp.empty()),
+          .stages = config_.stages(),
+          .references = references_ ? &references_->training() : nullptr});
   announce();
 }
 
@@ -89,6 +92,14 @@ void Trainer::start(const CudaDevice& gpu) {
     io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
     recorder_->open_files();
   });
+}
+
+// What the model at the start makes of all answers, which the pairs are held against.
+void Trainer::start_pairs() {
+  references_.emplace(config_, world_, mesh_, *engine_, [this] {
+    watchdog_->beat("log-probabilities of the reference", progress_.step);
+  });
+  references_->start(progress_.step, *source_, *validation_);
 }
 
 void Trainer::announce() const {
@@ -148,9 +159,9 @@ const engine::Batch& Trainer::read_batch() {
 }
 
 void Trainer::validate() {
-  const auto [loss, seconds] = validation_->run(
+  const Validation::Loss loss = validation_->run(
       *engine_, mesh_, [this] { watchdog_->beat("validation", progress_.step); });
-  progress_.validation_seconds = seconds;
+  progress_.validation_seconds = loss.seconds;
   recorder_->record_validation(loss);
 }
 

@@ -19,6 +19,7 @@
 #include "train/health.hpp"
 #include "train/progress.hpp"
 #include "train/recorder.hpp"
+#include "train/references.hpp"
 #include "train/text_samples.hpp"
 #include "train/validation.hpp"
 
@@ -43,6 +44,7 @@ class Trainer {
  private:
   void open_data();
   void start(const CudaDevice& gpu);
+  void start_pairs();
   void announce() const;
   void step();
   const engine::Batch& read_batch();
@@ -67,6 +69,7 @@ class Trainer {
   std::optional<Dumps> dumps_;
   std::optional<Faults> faults_;
   std::optional<engine::StepObservers> observers_;
+  std::optional<References> references_;  // where pairs are learned from
   std::optional<BatchLoader> loader_;
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "text/text_source.hpp"
+#include "train/answer_pass.hpp"
 
 namespace trireme::train {
 
@@ -13,6 +14,7 @@ Validation::Validation(const config::RunConfig& config) : config_(config) {
   if (config.metrics.validate_every == 0) return;
   source_ = text::open_source(config.validation);
   documents_ = engine::document_rule(config.validation, *source_, config.model.window);
+  if (has_pairs()) return;  // AnswerPass has a microbatch of its own
   const std::int64_t S = config.model.sequence;
   row_.emplace(*source_, S, documents_);
   batch_ = Buffer(
@@ -62,9 +64,35 @@ std::int64_t Validation::fill(std::int64_t first,
   return valid;
 }
 
+Validation::Loss Validation::run_pairs(engine::Engine& engine, comm::Mesh& mesh,
+                                       const std::function<void()>& beat) const {
+  const AnswerTable answers =
+      AnswerPass(config_, *source_)
+          .run(engine, mesh, config_.metrics.validate_sequences, beat);
+  double loss = 0, right = 0, pairs = 0;
+  const auto score = [&](std::size_t i) {
+    return nn::AnswerScore{answers.log_probabilities[i], references_[i],
+                           static_cast<std::int64_t>(answers.tokens[i])};
+  };
+  for (std::size_t i = 0; i < references_.size(); i += 2) {
+    if (answers.tokens[i] == 0) continue;
+    const nn::PairLoss pair = nn::pair_loss(config_.train.pairs, score(i), score(i + 1));
+    loss += pair.loss;
+    right += pair.rewards[0] > pair.rewards[1] ? 1 : 0;
+    pairs += 1;
+  }
+  return {.mean = loss / std::max(pairs, 1.0), .right = right / std::max(pairs, 1.0)};
+}
+
 Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
                                  const std::function<void()>& beat) {
   const auto begin = std::chrono::steady_clock::now();
+  if (has_pairs()) {
+    Loss loss = run_pairs(engine, mesh, beat);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    loss.seconds = time.count();
+    return loss;
+  }
   const auto& positions = engine.positions();
   const std::int64_t B = config_.batch.micro;
   const std::int64_t T = B * static_cast<std::int64_t>(positions.size());

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "comm/mesh.hpp"
@@ -18,8 +20,9 @@ namespace trireme::train {
 class Validation {
  public:
   struct Loss {
-    double mean = 0;     // over the real tokens of the validation sequences
+    double mean = 0;     // over the real tokens of the validation sequences, or pairs
     double seconds = 0;  // that it took
+    std::optional<double> right{};  // of pairs: share whose order the model agrees with
   };
 
   // Opens the source and allocates a microbatch, with metrics.validate_every > 0; local.
@@ -28,12 +31,20 @@ class Validation {
 
   // Null without validation.
   const io::SampleSource* source() const { return source_.get(); }
+  // Whether they are pairs of answers.
+  bool has_pairs() const { return source_ != nullptr && source_->answers() > 0; }
+  // Of those: the reference model's log-probabilities, which a loss needs.
+  void hold_against(std::vector<double> references) {
+    references_ = std::move(references);
+  }
   // Whether it is due after step `step`.
   bool due(std::int64_t step) const;
   // Collective over the mesh. `beat` is called before each round of microbatches.
   Loss run(engine::Engine& engine, comm::Mesh& mesh, const std::function<void()>& beat);
 
  private:
+  Loss run_pairs(engine::Engine& engine, comm::Mesh& mesh,
+                 const std::function<void()>& beat) const;
   nn::Documents documents_of(std::int64_t T) const;
   std::int64_t fill(std::int64_t first, const std::vector<std::int64_t>& positions);
   std::int64_t sequences() const;
@@ -42,6 +53,7 @@ class Validation {
   std::unique_ptr<io::SampleSource> source_;
   std::optional<engine::DocumentRule> documents_;
   std::optional<SampleRow> row_;
+  std::vector<double> references_;  // of the answers of pairs
   Buffer batch_;  // i32: inputs [T], targets [T], three of documents [T]
 };
 

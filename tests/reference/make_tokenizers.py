@@ -201,6 +201,17 @@ def words(corpus):
     return tokenizer
 
 
+def folded(gpt2):
+    """Added tokens that are found in normalized text, and decode to it."""
+    tokenizer = Tokenizer.from_str(gpt2.to_str())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    tokenizer.add_tokens([
+        AddedToken("MASK", single_word=True, lstrip=True, normalized=True), AddedToken("\ufb01", normalized=True),
+        AddedToken("World", normalized=True, rstrip=True), AddedToken("DEF", normalized=False), AddedToken("  ", normalized=True),
+        AddedToken("ABC", normalized=True, special=True), AddedToken("\u0130", normalized=True)])
+    return tokenizer
+
+
 def make(corpus):
     ignore = byte_level(corpus, splits(LLAMA3), ignore_merges=True)
     ignore.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(
@@ -218,7 +229,7 @@ def make(corpus):
         "o200k": byte_level(corpus, splits(O200K)), "tekken": byte_level(corpus, splits(TEKKEN)),
         "deepseek": byte_level(corpus, splits(r"\p{N}{1,3}", HAN, DEEPSEEK)), "other": byte_level(corpus, splits(OTHER)),
         "llama2": llama2(corpus), "metaspace": metaspace_unigram(corpus), "precompiled": precompiled(corpus),
-        "bert": bert(corpus), "words": words(corpus), "old": old}
+        "bert": bert(corpus), "words": words(corpus), "old": old, "folded": folded(gpt2)}
 
 
 def main():

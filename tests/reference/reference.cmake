@@ -8,3 +8,4 @@ target_compile_definitions(muon_test PRIVATE
 trireme_test(tokenizers_test SOURCES tokenizers_test.cpp USES text)
 trireme_test(trained_test SOURCES trained_test.cpp USES text)
 trireme_test(chat_test SOURCES chat_test.cpp USES text)
+trireme_test(dpo_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/dpo_test.cpp USES train RANKS 1 2)

@@ -106,8 +106,8 @@ TEST_P(SmallTokenizer, StreamsTheSameText) {
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizer,
                          testing::Values("gpt2", "llama3", "qwen", "o200k", "tekken",
                                          "deepseek", "other", "llama2", "metaspace",
-                                         "precompiled", "bert", "words", "old", "small",
-                                         "sp_bpe", "sp_bpe_plain", "sp_unigram",
+                                         "precompiled", "bert", "words", "old", "folded",
+                                         "small", "sp_bpe", "sp_bpe_plain", "sp_unigram",
                                          "sp_unigram_bytes"),
                          [](const auto& info) { return std::string(info.param); });
 

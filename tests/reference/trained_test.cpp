@@ -49,9 +49,9 @@ std::vector<std::string> corpus(std::size_t kind) {
 }
 
 std::string trained(const std::vector<std::string>& documents, std::int64_t size,
-                    std::int64_t least) {
-  BpeTrainer trainer;
-  for (const std::string& document : documents) trainer.add(document);
+                    std::int64_t least, int threads = 1) {
+  BpeTrainer trainer(threads);
+  for (const std::string& document : documents) trainer.add({document, {}, {}});
   return trainer.train(
       {.size = size, .min_frequency = least, .end_token = "<|endoftext|>"});
 }
@@ -77,8 +77,9 @@ TEST(BpeTrainer, MakesFilesOfTheReferencesDigests) {
   std::size_t kind = 0;
   std::int64_t size = 0, least = 0;
   for (std::string digest; in >> kind >> size >> least >> digest; ++cases)
-    EXPECT_EQ(io::digest_of(trained(corpus(kind), size, least)), digest)
-        << kind << ' ' << size << ' ' << least;
+    for (const int threads : {1, 3})
+      EXPECT_EQ(io::digest_of(trained(corpus(kind), size, least, threads)), digest)
+          << kind << ' ' << size << ' ' << least;
   EXPECT_EQ(cases, 8);
 }
 

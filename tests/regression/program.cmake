@@ -19,10 +19,10 @@ foreach(script chat data environment folders installed resume text use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script accounts bad_folders checkpoint_kill faults folder_families health interruptions job_scripts latest links mesh_faults outputs
-        report resume_recipes sharded_resume signals sweep)
+foreach(script accounts bad_data bad_folders checkpoint_kill faults folder_families health interruptions job_scripts latest links mesh_faults outputs
+        preferences report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-set_property(TEST regression.checkpoint_kill regression.latest APPEND PROPERTY
+set_property(TEST regression.bad_data regression.checkpoint_kill regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)

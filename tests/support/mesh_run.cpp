@@ -29,9 +29,12 @@ std::int32_t token(const config::RunConfig& config, std::int64_t sequence,
                    static_cast<std::uint64_t>(config.model.vocabulary)));
 }
 
+// Of conversations, a run of turns is learned, and the end of a row is padding.
 std::int32_t target(const config::RunConfig& config, std::int64_t sequence,
                     std::int64_t t) {
-  const bool ignored = (sequence * 31 + t * 7) % 5 == 0;
+  bool ignored = (sequence * 31 + t * 7) % 5 == 0;
+  if (config.data.kind == io::SourceKind::chat)
+    ignored = (t + sequence) % 11 < 6 || t >= config.model.sequence - sequence % 9;
   return ignored ? -100 : token(config, sequence, t + 1);
 }
 
@@ -76,6 +79,85 @@ void add_documents(const config::RunConfig& config, int data_rank,
   }
 }
 
+// Of each position: the answer that its target is of. A row's documents are answers, two
+// by two; pairs of which one has no target are none.
+struct RowAnswers {
+  std::vector<std::int32_t> numbers;   // counted in the row
+  std::vector<std::int64_t> targets;   // of each answer
+  std::vector<std::int32_t> places{};  // of each answer among those that count
+};
+RowAnswers answers_of(const config::RunConfig& config, std::int64_t sequence) {
+  const auto starts = starts_of(config, sequence);
+  RowAnswers row;
+  std::int32_t documents = -1;
+  for (std::size_t t = 0; t < starts.size(); ++t) {
+    if (starts[t] == static_cast<std::int64_t>(t)) {
+      ++documents;
+      row.targets.push_back(0);
+    }
+    const bool counts = target(config, sequence, static_cast<std::int64_t>(t)) >= 0;
+    row.numbers.push_back(counts ? documents : -1);
+    row.targets.back() += counts;
+  }
+  std::int32_t next = 0;
+  for (std::size_t a = 0; a < row.targets.size(); ++a) {
+    const std::size_t first = a / 2 * 2;
+    const bool pair = first + 1 < row.targets.size() && row.targets[first] > 0 &&
+                      row.targets[first + 1] > 0;
+    row.places.push_back(pair ? next++ : -1);
+  }
+  return row;
+}
+
+void add_answers(const config::RunConfig& config, int data_rank,
+                 const std::vector<std::int64_t>& positions, OwnedBatch& owned) {
+  const auto P = static_cast<std::int64_t>(positions.size());
+  for (std::int64_t m = 0; m < config.microbatches(); ++m) {
+    const TensorView numbers_T =
+        owned.memory
+            .emplace_back(Device::host(), DType::i32, Shape{config.batch.micro * P},
+                          MemoryClass::data, "answers")
+            .view();
+    const TensorView places_G2 =
+        owned.memory
+            .emplace_back(Device::host(), DType::f64,
+                          Shape{config.batch.micro * config.model.sequence, 2},
+                          MemoryClass::data, "references")
+            .view();
+    owned.batch.answers.push_back({numbers_T, places_G2});
+    std::ranges::fill(places_G2.span<double>(), 0.0);
+    std::int32_t before = 0;  // answers of the rows before
+    for (std::int64_t b = 0; b < config.batch.micro; ++b) {
+      const std::int64_t s =
+          (m * config.parallel.mesh.data + data_rank) * config.batch.micro + b;
+      const RowAnswers row = answers_of(config, s);
+      std::int32_t answers = 0;
+      for (std::size_t a = 0; a < row.places.size(); ++a) {
+        if (row.places[a] < 0) continue;
+        const auto tokens = static_cast<double>(row.targets[a]);
+        double* const place = places_G2.data<double>() + 2 * (before + row.places[a]);
+        place[0] = -tokens * (3.8 + 0.1 * static_cast<double>((s + row.places[a]) % 5));
+        place[1] = tokens;
+        ++answers;
+      }
+      for (std::int64_t i = 0; i < P; ++i) {
+        const auto t = static_cast<std::size_t>(positions[static_cast<std::size_t>(i)]);
+        const std::int32_t of = row.numbers[t];
+        const std::int32_t place = of < 0 ? -1 : row.places[static_cast<std::size_t>(of)];
+        numbers_T.data<std::int32_t>()[b * P + i] = place < 0 ? -1 : before + place;
+      }
+      before += answers;
+    }
+    if (positions.front() == 0) owned.batch.pairs += before / 2;
+  }
+}
+
+std::int64_t valid_in(const TensorView& targets) {
+  const auto values = targets.span<std::int32_t>();
+  return std::count_if(values.begin(), values.end(),
+                       [](std::int32_t id) { return id >= 0; });
+}
+
 OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
                       const std::vector<std::int64_t>& positions) {
   OwnedBatch owned;
@@ -96,15 +178,28 @@ OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
         }
       }
       views->push_back(ids);
-      const auto values = ids.span<std::int32_t>();
-      if (views == &batch.targets)
-        batch.valid_tokens += std::count_if(values.begin(), values.end(),
-                                            [](std::int32_t id) { return id >= 0; });
+      if (views == &batch.targets) batch.valid_tokens += valid_in(ids);
     }
   }
-  if (config.data.packing != io::Packing::none)
-    add_documents(config, data_rank, positions, owned);
+  if (config.has_documents()) add_documents(config, data_rank, positions, owned);
+  if (config.learns_pairs()) add_answers(config, data_rank, positions, owned);
   return owned;
+}
+
+// What a step has of it within a ramp: the first sequences.
+engine::Batch part_of(const engine::Batch& whole, const config::RunConfig& config,
+                      std::int64_t step) {
+  const std::int64_t count = config.microbatches(config.stage_of(step));
+  engine::Batch batch = whole;
+  batch.step = step;
+  if (count == std::ssize(whole.inputs)) return batch;
+  require(batch.answers.empty(), "a ramp of pairs is not made here");
+  batch.inputs.resize(static_cast<std::size_t>(count));
+  batch.targets.resize(batch.inputs.size());
+  if (!batch.documents.empty()) batch.documents.resize(batch.inputs.size());
+  batch.valid_tokens = 0;
+  for (const TensorView& targets : batch.targets) batch.valid_tokens += valid_in(targets);
+  return batch;
 }
 
 std::vector<double> in_double(const TensorView& of) {
@@ -169,19 +264,20 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
   }
   OwnedBatch owned =
       make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
-  engine::Batch& batch = owned.batch;
   Outcome outcome;
+  std::int64_t under_way = 0;
   AtGradients observer(
       [&](double loss_scale) {
-        if (batch.step != resume.first || !whole) return;
+        if (under_way != resume.first || !whole) return;
         outcome.gradients = gather(engine.store().gradient_boxes(), mesh);
         for (auto& [name, gradient] : outcome.gradients)
           for (double& x : gradient) x /= loss_scale;
       },
       true);
   for (int step = resume.first; step < resume.first + steps; ++step) {
-    batch.step = step;
-    const engine::StepResult result = engine.train_step(batch, observer);
+    under_way = step;
+    const engine::StepResult result =
+        engine.train_step(part_of(owned.batch, config, step), observer);
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.gradient_norm);
     outcome.overflows += result.update == engine::StepResult::Update::overflow;

@@ -93,6 +93,13 @@ precision.compute = "fp64"
     set("model.head_width", model == "qwen3" ? "6" : "32");
     if (model == "qwen3-wide") set("model.logit_cap", "0.2");
     if (model == "qwen3") set("model.attention_bias", "true");
+  } else if (model == "ramp") {  // five steps of half the sequences
+    set("batch.ramp", "[\"6 until 720\"]");
+  } else if (model == "chat") {
+    set("model.kv_heads", "12");
+  } else if (model == "dpo") {
+    set("model.z_loss", "0.0");
+    set("model.tie_embeddings", "true");
   } else if (model == "window" ||
              model == "packed") {  // shorter than a context rank's part, and longer
     set("model.kv_heads", "4");
@@ -240,6 +247,12 @@ inline config::RunConfig mesh_config(const MeshLine& line, const std::string& co
   // Rules tie packing to data that have documents; here the rows are made by
   // mesh_run.cpp.
   if (line.model == "packed") config.data.packing = io::Packing::concatenate;
+  if (line.model == "chat") {
+    config.data.kind = io::SourceKind::chat;
+    config.data.packing = io::Packing::best_fit;
+  }
+  if (line.model == "dpo")
+    config.train = {config::Objective::dpo, {.beta = 0.3, .label_smoothing = 0.1}};
   return config;
 }
 

@@ -156,7 +156,11 @@ struct GradientOfLogit {
 struct Scale {
   const double* memory;
   double value;
-  __device__ double operator()() const { return memory == nullptr ? value : *memory; }
+  const double* factors;
+  __device__ double operator()(std::int64_t row) const {
+    const double scale = memory == nullptr ? value : *memory;
+    return factors == nullptr ? scale : scale * factors[row];
+  }
 };
 
 // Columns [0, n) of a part of a row, by the threads of a block.
@@ -213,7 +217,7 @@ __global__ void __launch_bounds__(most_threads)
     write_zeros(n, dlogits[c] + begin);
     return;
   }
-  const double scale = loss_scale();
+  const double scale = loss_scale(c);
   // One thread computes in double: a GPU may have few units for it.
   using A = Wide<L>;
   __shared__ A factor;
@@ -288,8 +292,11 @@ void cross_entropy_gradient(Stream& stream, const TensorView& logits_CV,
   const std::int64_t C = logits_CV.dim(0), V = logits_CV.dim(1);
   if (C == 0 || V == 0) return;
   const TensorView& in_memory = scale.memory();
-  const Scale on_device = in_memory.empty() ? Scale{nullptr, scale.value()}
-                                            : Scale{in_memory.data<double>(), 0.0};
+  const double* const factors =
+      scale.factors().empty() ? nullptr : scale.factors().data<double>();
+  const Scale on_device = in_memory.empty()
+                              ? Scale{nullptr, scale.value(), factors}
+                              : Scale{in_memory.data<double>(), 0.0, factors};
   constexpr std::int64_t part = 32768;  // enough for the threads of a block
   visit_floating(logits_CV.dtype(), [&]<class L>(L) {
     visit_floating(dlogits_CV.dtype(), [&]<class G>(G) {

@@ -41,7 +41,8 @@ class Budget {
   // Before that many bytes are made.
   void make(std::size_t bytes) {
     require(bytes <= limits_.bytes - bytes_, Status::bad_content,
-            "it makes more than {} of text", limits_.bytes);
+            "it makes more than {} of text",
+            human_bytes(static_cast<double>(limits_.bytes)));
     bytes_ += bytes;
   }
   class Level {

@@ -71,6 +71,32 @@ TEST(CrossEntropyScale, MayLieInMemory) {
   }
 }
 
+// Factors of rows multiply the scale, a number or one in memory.
+TEST(CrossEntropyScale, MayHaveAFactorForEachRow) {
+  const std::int64_t C = 7, V = 41;
+  const Indices targets = some_targets(C, V);
+  const Tensor logits = Tensor::normal(DType::f32, {C, V}, 1, 5), scale(DType::f64, {1});
+  const Tensor factors(DType::f64, {C});
+  Stream stream(test_device());
+  kernels::fill(stream, scale, 0.25);
+  for (std::int64_t c = 0; c < C; ++c)
+    kernels::fill(stream, factors.view().rows(c, 1), 0.5 - 0.25 * static_cast<double>(c));
+  const kernels::LossScale in_memory{scale.view()};
+  const auto got = run(logits, targets, 0, 1, in_memory.times(factors), DType::f32);
+  EXPECT_EQ(
+      run(logits, targets, 0, 1, kernels::LossScale(0.25).times(factors), DType::f32)
+          .dlogits,
+      got.dlogits);
+  for (std::int64_t c = 0; c < C; ++c) {
+    const auto alone =
+        run(logits, targets, 0, 1, 0.25 * (0.5 - 0.25 * double(c)), DType::f32);
+    for (std::int64_t v = 0; v < V; ++v) {
+      const auto i = static_cast<std::size_t>(c * V + v);
+      EXPECT_EQ(got.dlogits[i], alone.dlogits[i]) << c;
+    }
+  }
+}
+
 class CrossEntropyTest : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Types, CrossEntropyTest, testing::Values(DType::f64, DType::f32),
                          type_name);

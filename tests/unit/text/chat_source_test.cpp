@@ -1,8 +1,10 @@
-// The "chat" source: forms of lines, what is learned of them, samples, and bad lines.
+// The sources chat and preference: forms of lines, what is learned, bad lines.
+// lines.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -91,9 +93,10 @@ class ChatSourceTest : public testing::Test {
 
   std::unique_ptr<io::SampleSource> open(const std::string& lines, std::int64_t sequence,
                                          io::LossOn loss_on = io::LossOn::automatic,
-                                         io::Packing packing = io::Packing::none) {
+                                         io::Packing packing = io::Packing::none,
+                                         io::SourceKind kind = io::SourceKind::chat) {
     io::SourceConfig config;
-    config.kind = io::SourceKind::chat;
+    config.kind = kind;
     config.paths = {put("chat.jsonl", lines)};
     config.sequence = sequence;
     config.vocabulary = 258;
@@ -131,10 +134,17 @@ class ChatSourceTest : public testing::Test {
     return shown(*open(line + "\n", sequence, loss_on), 0, sequence);
   }
 
+  std::unique_ptr<io::SampleSource> pairs(const std::string& lines, std::int64_t sequence,
+                                          io::Packing packing = io::Packing::none) {
+    return open(lines, sequence, io::LossOn::automatic, packing,
+                io::SourceKind::preference);
+  }
+
   std::string refusal(const std::string& lines,
-                      io::LossOn loss_on = io::LossOn::automatic) {
+                      io::LossOn loss_on = io::LossOn::automatic,
+                      io::SourceKind kind = io::SourceKind::chat) {
     try {
-      open(lines, 23, loss_on);
+      open(lines, 23, loss_on, io::Packing::none, kind);
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), Status::bad_content) << error.what();
       return error.what();
@@ -274,6 +284,85 @@ TEST_F(ChatSourceTest, TheLinesVariablesReachTheTemplate) {
       first(
           R"({"messages": [{"role": "user"}], "tools": [{}, {}], "chat_template_kwargs": {"style": "bold", "bos_token": "^"}})"),
       "^[2bold]|__________________");
+}
+
+const std::string sums = R"({"prompt": "1+1=", "chosen": "2", "rejected": "11"})"
+                         "\n";
+
+TEST_F(ChatSourceTest, PairsAreTwoDocumentsOfASample) {
+  const auto source = pairs(sums, 14);
+  ASSERT_EQ(source->samples(), 1);
+  EXPECT_EQ(source->answers(), 2);
+  EXPECT_EQ(shown(*source, 0, 14), "1+1=[2$]|1+1=[11$]|__");
+  const auto answers = source->marks(0).answers;
+  EXPECT_EQ(answers, (std::vector<std::int64_t>{-1, -1, -1, -1, 0, 0, -1, -1, -1, -1, 1,
+                                                1, 1, -1, -1}));
+  EXPECT_EQ(source->parts(0).at(0).tokens, 13);
+}
+
+TEST_F(ChatSourceTest, EveryFormOfPairIsRead) {
+  const auto of = [&](const std::string& line) {
+    return shown(*pairs(line + "\n", 23), 0, 23);
+  };
+  const std::string user = R"({"role": "user", "content": "q"})";
+  const auto assistant = [](const std::string& text) {
+    return R"({"role": "assistant", "content": ")" + text + "\"}";
+  };
+  const std::string both = "u:q;a:[A;]|u:q;a:[BC;]|_______";
+  EXPECT_EQ(of("{\"prompt\": [" + user + "], \"chosen\": [" + assistant("A") +
+               "], \"rejected\": [" + assistant("BC") + "]}"),
+            both);
+  // What both begin with is the prompt.
+  const std::string lists = "\"chosen\": [" + user + ", " + assistant("A") +
+                            "], \"rejected\": [" + user + ", " + assistant("BC") + "]}";
+  EXPECT_EQ(of("{" + lists), both);
+  EXPECT_EQ(of("{\"prompt\": \"q\", " + lists), both);
+}
+
+TEST_F(ChatSourceTest, PairsAreNeverCutOrParted) {
+  const std::string small = R"({"prompt": "a", "chosen": "B", "rejected": "C"})"
+                            "\n";
+  const auto source = pairs(small + sums + small, 13, io::Packing::best_fit);
+  ASSERT_EQ(source->samples(), 2);
+  std::vector<std::string> rows = {shown(*source, 0, 13), shown(*source, 1, 13)};
+  std::sort(rows.begin(), rows.end());
+  EXPECT_EQ(rows[0], "1+1=[2$]|1+1=[11$]|_");
+  EXPECT_EQ(rows[1], "a[B$]|a[C$]|a[B$]|a[C$]|__");
+  const auto two = pairs(small + sums + small, 11);
+  EXPECT_EQ(two->samples(), 2);
+  EXPECT_NE(two->describe().find("1 left out, longer than a sample: the longest has 13"),
+            std::string::npos)
+      << two->describe();
+  try {
+    pairs(sums, 11);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no pair of answers fits"),
+              std::string::npos);
+  }
+}
+
+TEST_F(ChatSourceTest, BrokenPairsAreOneMessage) {
+  const auto broken = [&](const std::string& line, const std::string& part) {
+    const std::string message =
+        refusal(sums + line + "\n", io::LossOn::automatic, io::SourceKind::preference);
+    EXPECT_NE(message.find("chat.jsonl:2: "), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  broken("{", "is no JSON");
+  broken("[]", "a JSON object is expected");
+  broken(R"({"prompt": "x", "chosen": "y"})", "has no \"rejected\"");
+  broken(R"({"prompt": "x", "completion": "y"})", "has no \"chosen\"");
+  broken(R"({"chosen": "y", "rejected": "z"})", "has no \"prompt\"");
+  broken(R"({"prompt": 3, "chosen": "y", "rejected": "z"})", "must be a text");
+  broken(R"({"prompt": "x", "chosen": "y", "rejected": []})", "two texts or two lists");
+  broken(R"({"prompt": "x", "chosen": [], "rejected": []})", "is neither a list");
+  broken(R"({"prompt": [], "chosen": [{"role": "user"}], "rejected": []})",
+         "no message as a prompt");
+  broken(R"({"prompt": [{"role": "user"}], "chosen": [], "rejected": []})",
+         "holds no message behind the prompt");
+  broken(R"({"prompt": [{"role": "user"}], "chosen": [{}], "rejected": []})",
+         "chosen[0] must be an object with a \"role\"");
 }
 
 }  // namespace

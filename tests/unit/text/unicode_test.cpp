@@ -6,6 +6,7 @@
 
 #include "text/clusters.hpp"
 #include "text/normal_form.hpp"
+#include "text/older_unicode.hpp"
 #include "text/utf8.hpp"
 
 namespace trireme::text {
@@ -93,6 +94,15 @@ TEST(Utf8, RepairsByLongestBeginnings) {
   EXPECT_EQ(unfinished_bytes("a\xE2\x82"), 2u);
   EXPECT_EQ(unfinished_bytes("a\xE2\x82\xAC"), 0u);
   EXPECT_EQ(unfinished_bytes("a\x82"), 0u);
+}
+
+// How many code points the library (0.23.3) cuts out, strips or cleans away, asked for
+// each of them.
+TEST(OlderUnicode, HasTheLibrarysSets) {
+  EXPECT_EQ(count(was_punctuation), 726 - 9);  // nine signs of ASCII are symbols
+  EXPECT_EQ(count(was_nonspacing), 1567);
+  EXPECT_EQ(count(was_control), 137681 + 3 - 1);  // line ends and the tab; U+FFFD
+  EXPECT_TRUE(was_accent(0x1CF2) && was_accent(0x301) && !was_accent(0x111C9));
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// Classes of characters as the `tokenizers` library has them: of older tables.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace trireme::text {
+
+// Beside the signs of ASCII: what BertPreTokenizer and Punctuation cut out.
+bool was_punctuation(char32_t c);
+// Marks that BertNormalizer strips.
+bool was_nonspacing(char32_t c);
+// Marks that StripAccents strips.
+bool was_accent(char32_t c);
+// Beside line ends and tabs: what BertNormalizer cleans away.
+bool was_control(char32_t c);
+
+}  // namespace trireme::text

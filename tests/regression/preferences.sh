@@ -1,0 +1,109 @@
+#!/bin/bash
+# Pairs of answers as data (DPO): the same on every mesh, a resume to the bit, bad input.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+tokenizer=$work/tokenizer
+mkdir "$tokenizer"
+"$TRIREME" tokenize README.md --train 300 -o "$tokenizer/tokenizer.json" >"$work/out" 2>&1
+check "a tokenizer" [ -s "$tokenizer/tokenizer.json" ]
+cat >"$tokenizer/chat_template.jinja" <<'END'
+{% for m in messages %}
+<{{ m.role }}>{{ m.content }}<|endoftext|>
+{% endfor %}
+{% if add_generation_prompt %}
+<assistant>
+{%- endif %}
+END
+for i in $(seq 12); do
+  echo "{\"prompt\":\"$i + $i =\",\"chosen\":\" $((2 * i))\",\"rejected\":\" $((2 * i + 1)) or so\"}"
+  echo "{\"chosen\":[{\"role\":\"user\",\"content\":\"Add $i.\"},{\"role\":\"assistant\",\"content\":\"Yes: $i\"}],\"rejected\":[{\"role\":\"user\",\"content\":\"Add $i.\"},{\"role\":\"assistant\",\"content\":\"No.\"}]}"
+done >"$work/pairs.jsonl"
+head -n 8 "$work/pairs.jsonl" >"$work/held.jsonl"
+
+# prefer NAME RANKS OPTION...: a run in $work/NAME.
+prefer() {
+  local name=$1 ranks=$2
+  shift 2
+  run "$ranks" train $deck run.directory="$work/$name" run.steps=6 train.objective=dpo \
+    data.source=preference "data.paths=[\"$work/pairs.jsonl\"]" data.tokenizer="$tokenizer" \
+    model.vocabulary=300 model.sequence=96 batch.global=8 "$@"
+}
+same_losses() {
+  for key in loss rewards_margin logps_rejected; do
+    field "$work/$1/metrics.jsonl" $key >"$work/a"
+    field "$work/$2/metrics.jsonl" $key >"$work/b"
+    [ "$(wc -l <"$work/a")" = 6 ] && close_values "$work/a" "$work/b" 1e-9 || return 1
+  done
+}
+first_is() { awk -v x="$(field "$1" "$2" | head -1)" -v y="$3" 'BEGIN { d = x - y; exit !(d < 1e-12 && d > -1e-12) }'; }
+last_over() { awk -v x="$(field "$1" "$2" | tail -1)" -v y="$3" 'BEGIN { exit !(x > y) }'; }
+
+prefer one 1
+check "a run on pairs" [ "$status" = 0 ]
+check "says what they are" grep -q 'preference: 1 file, 24 pairs of answers, .* 24 samples' "$work/out"
+check "begins at the reference: ln 2" first_is "$work/one/metrics.jsonl" loss 0.693147180559945309
+check "where both answers have no reward" first_is "$work/one/metrics.jsonl" rewards_margin 0
+check "and learns which is preferred" last_over "$work/one/metrics.jsonl" rewards_margin 0.01
+for packing in none best_fit; do
+  prefer $packing 1 data.packing=$packing batch.global=4
+  check "packing $packing" [ "$status" = 0 ]
+  for mesh in parallel.tensor=2 parallel.context=2 parallel.pipeline=2 \
+    parallel.sharding_strategy=FULL_SHARD; do
+    prefer $packing-$mesh 2 data.packing=$packing batch.global=4 $mesh
+    check "$packing with $mesh on two ranks" same_losses $packing $packing-$mesh
+  done
+done
+prefer four 4 parallel.context=2 parallel.pipeline=2 batch.micro=2
+prefer alone 1 batch.micro=4
+check "on four ranks, and four pairs at a time" same_losses four alone
+for loss in robust hinge ipo; do
+  prefer $loss 1 train.dpo.loss=$loss
+  check "$loss" last_over "$work/$loss/metrics.jsonl" rewards_margin 0.01
+done
+
+# A resume reads what the model at the start made of the answers.
+prefer part 2 checkpoint.every=3 debug.fault=kill@5@0
+prefer part 2 checkpoint.every=6
+prefer whole 2 checkpoint.every=6
+check "a resume goes on to the bit" identical part whole
+prefer valid 1 "data.validation_paths=[\"$work/held.jsonl\"]" metrics.validate_every=3
+check "validation on pairs" [ "$(field "$work/valid/metrics.jsonl" validation_accuracy | wc -l)" = 2 ]
+prefer valid2 2 "data.validation_paths=[\"$work/held.jsonl\"]" metrics.validate_every=3 \
+  parallel.context=2
+field "$work/valid/metrics.jsonl" validation_loss >"$work/a"
+field "$work/valid2/metrics.jsonl" validation_loss >"$work/b"
+check "the same on context ranks" close_values "$work/a" "$work/b" 1e-9
+run 1 inspect $deck train.objective=dpo data.source=preference \
+  "data.paths=[\"$work/pairs.jsonl\"]" data.tokenizer="$tokenizer" model.vocabulary=300 \
+  model.sequence=96 run.steps=6
+check "inspect shows a pair" grep -q '<|endoftext|>' "$work/out"
+run 2 plan $deck train.objective=dpo data.source=preference \
+  "data.paths=[\"$work/pairs.jsonl\"]" data.tokenizer="$tokenizer" model.vocabulary=300 \
+  parallel.context=2
+check "a plan" [ "$status" = 0 ]
+
+# What is refused.
+rm "$work/part/reference.h5"
+prefer part 2 run.steps=7
+check "without the reference" expect 66 "reference.h5"
+cp "$work/one/reference.h5" "$work/part/reference.h5"
+head -n 23 "$work/pairs.jsonl" >"$work/other.jsonl"
+prefer part 2 run.steps=7 "data.paths=[\"$work/other.jsonl\"]"
+check "other pairs" expect 65 "is of other pairs of answers"
+head -c 1500 "$work/one/reference.h5" >"$work/part/reference.h5"
+prefer part 2 run.steps=7
+check "a reference that is cut off" expect 65 "reference.h5"
+echo '{"prompt":"x","chosen":"y"}' >>"$work/other.jsonl"
+prefer bad 2 "data.paths=[\"$work/other.jsonl\"]"
+check "a line without an answer" expect 65 'other.jsonl:24: has no "rejected"'
+prefer bad 1 model.sequence=4
+check "no pair that fits" expect 65 "model.sequence, which holds both answers"
+prefer bad 1 data.packing=concatenate
+check "packing that cuts" expect 65 "write data.packing = \"best_fit\""
+prefer bad 1 train.objective=next_token
+check "pairs without the objective" expect 65 "train.objective = \"dpo\""
+prefer bad 1 train.dpo.beta=0
+check "no beta" expect 64 "train.dpo.beta"
+finish
