@@ -78,7 +78,8 @@ Makes a checkpoint of a Hugging Face folder, or a folder of a checkpoint or a ru
 number of ranks. What is not finished is not taken for a model.
 
   --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
-  --shard-bytes N  of a folder: bytes of each file of weights at most
+  --shard-bytes N  bytes of each file of weights at most (a larger tensor has a file of
+                   its own)
 
   trireme convert runs/quickstart my-model --dtype bf16)"},
     CommandPage{"tokenize",

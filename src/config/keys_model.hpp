@@ -87,7 +87,7 @@ struct ModelKeys : Section {
       "activation",
       "\"auto\"",
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
-      "Activation of feed-forwards and experts; swiglu, geglu and clamped_swiglu have "
+      "Activation of feed-forwards and experts; those with \"glu\" in their name have "
       "gates, the others have none and no tensors for them; auto: the architecture's.",
       sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
@@ -122,9 +122,16 @@ struct ModelKeys : Section {
   Boolean attention_bias{
       *this, "attention_bias", "false",
       "Biases on q, k, v and the output of attention, where the architecture leaves them "
-      "open (llama, qwen3, qwen3_moe, gemma, smollm3).",
+      "open (llama, qwen3, qwen3_moe, gemma, smollm3; of deepseek_v2 and deepseek_v3 on "
+      "what makes the small vectors, and the output).",
       sets<&RunConfig::model, &model::ModelConfig::attention,
            &model::AttentionSettings::bias>};
+  Boolean own_bias{
+      *this, "own_bias", "true",
+      "Whether attention has the biases that are the architecture's own, where its class "
+      "may leave them out (gpt_neox, gpt_oss, qwen2_moe).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::own_bias>};
   Real rope_theta{*this,
                   "rope_theta",
                   "",

@@ -153,7 +153,8 @@ void Rules::latent_rules() {
   const bool has_latent = m.row().latent;
   for (const io::DeckKey& each :
        {KeyRef(key::latent.width), KeyRef(key::latent.query_width),
-        KeyRef(key::latent.value_width), KeyRef(key::latent.score_factor)})
+        KeyRef(key::latent.value_width), KeyRef(key::latent.score_factor),
+        KeyRef(key::latent.neighbours)})
     meaningless(each, key::model.architecture, !has_latent,
                 ", which has no latent attention: remove it");
   rule({key::latent.width, key::model.architecture}, !has_latent || latent.width > 0,
@@ -184,6 +185,8 @@ void Rules::model_rules() {
               ", whose positions are learned: remove it");
   meaningless(key::model.attention_bias, key::model.architecture,
               !m.row().free_qkv_bias && !m.row().free_output_bias, ": remove it");
+  meaningless(key::model.own_bias, key::model.architecture, !m.row().free_own_bias,
+              ": remove it");
   rule({key::model.activation, key::model.architecture},
        !m.gated() || !m.row().names.gate.empty(), key::model.activation,
        " has a gate, and ", key::model.architecture,
@@ -196,6 +199,10 @@ void Rules::model_rules() {
        m.attention.cap == 0 || config_.run.attention != AttentionChoice::cudnn,
        key::attention.library, " has no caps here, but ", key::model.attention_cap,
        ": write attention.library = \"auto\"");
+  rule({key::dropout.attention, key::attention.library},
+       m.attention.dropout == 0 || config_.run.attention != AttentionChoice::cudnn,
+       key::attention.library, " drops no probabilities here, but ",
+       key::dropout.attention, ": write attention.library = \"auto\"");
   meaningless(key::model.qk_norm, key::model.architecture, !m.row().free_qk_norm,
               ": remove it");
   meaningless(key::model.parallel_residual, key::model.architecture,

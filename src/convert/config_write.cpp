@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "convert/activation_config.hpp"
 #include "convert/expert_config.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/latent_config.hpp"
@@ -40,7 +41,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.feed_forward, m.feed_forward);
   put(json, keys.positions, m.sequence);
   put(json, keys.norm_eps, m.norm_eps);
-  put(json, keys.activation, std::string(row.activation));
+  put(json, keys.activation, std::string(activation_name(row, m)));
   put(json, keys.qk_norm, m.attention.qk_norm);
   put(json, keys.mlp_bias, m.mlp_bias);
   put(json, keys.parallel_residual, m.residual.parallel);
@@ -57,7 +58,8 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   json["vocab_size"] = m.vocabulary;
   json["initializer_range"] = m.initializer_range;
   json["tie_word_embeddings"] = m.tie_embeddings;
-  put(json, keys.attention_bias, m.attention.bias);
+  put(json, keys.attention_bias,
+      m.row().free_own_bias ? m.attention.own_bias : m.attention.bias);
   write_window(m, row, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
@@ -86,10 +88,10 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
       "as a Hugging Face folder",
       m.row().name, special_keys(m));
   require(
-      m.activation() == m.row().activation, Status::bad_content,
-      "model.activation = \"{}\" is not that of {}, whose class has {} only: the model "
-      "cannot be written as a Hugging Face folder",
-      kernels::row_of(m.activation()).name, m.row().name, row->activation);
+      !activation_name(*row, m).empty(), Status::bad_content,
+      "model.activation = \"{}\" is none that {} can have: the model cannot be written "
+      "as a Hugging Face folder",
+      kernels::row_of(m.activation()).name, row->class_name);
   require(m.row().latent || row->keys.head_width.size() > 0 || m.own_head_width == 0 ||
               m.own_head_width * m.heads == m.hidden,
           Status::bad_content, "model.head_width = {} cannot be written for {}",
@@ -125,7 +127,9 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.vocabulary == b.vocabulary && a.norm_eps == b.norm_eps &&
          a.tie_embeddings == b.tie_embeddings && a.logit_cap == b.logit_cap &&
          a.window == b.window && a.layer_types == b.layer_types &&
-         a.attention.bias == b.attention.bias && a.rope_theta == b.rope_theta &&
+         a.attention.bias == b.attention.bias &&
+         a.attention.own_bias == b.attention.own_bias &&
+         a.activation() == b.activation() && a.rope_theta == b.rope_theta &&
          a.rope_scaling == b.rope_scaling && a.rope_width == b.rope_width &&
          a.sliding_rope_theta == b.sliding_rope_theta && a.rope_layers == b.rope_layers &&
          a.attention.cap == b.attention.cap &&

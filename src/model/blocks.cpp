@@ -35,6 +35,10 @@ nn::DropoutConfig dropout(double rate, const std::string& use) {
   return {rate, hash_name(use + " dropout")};
 }
 
+nn::DropoutConfig probability_dropout(const ModelConfig& m, std::int64_t layer) {
+  return dropout(m.attention.dropout, format("probabilities {}", layer));
+}
+
 nn::NormConfig norm(const ModelConfig& m, const std::string& name) {
   return {m.row().norm, m.hidden, m.norm_eps, m.row().gain_offset, name};
 }
@@ -56,8 +60,10 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .rotary = m.turns(layer),
           .neighbours = row.neighbours,
           .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
-          .qkv_bias = row.qkv_bias || (m.attention.bias && row.free_qkv_bias),
-          .output_bias = row.output_bias || (m.attention.bias && row.free_output_bias),
+          .qkv_bias = (row.qkv_bias && m.attention.own_bias) ||
+                      (row.free_qkv_bias && m.attention.bias),
+          .output_bias = (row.output_bias && m.attention.own_bias) ||
+                         (row.free_output_bias && m.attention.bias),
           .scale = m.attention.query_scalar > 0
                        ? 1.0 / std::sqrt(m.attention.query_scalar)
                        : 0.0,
@@ -74,7 +80,8 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .q_norm = at(row.names.q_norm),
           .k_norm = at(row.names.k_norm),
           .fused_by_head = row.fused_by_head,
-          .sinks = at(row.names.sinks)};
+          .sinks = at(row.names.sinks),
+          .dropout = probability_dropout(m, layer)};
 }
 
 nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t layer,
@@ -91,7 +98,9 @@ nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t la
           .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
           .scale = m.attention.latent.score_factor /
                    std::sqrt(static_cast<double>(m.head_width())),
-          .neighbours = m.row().neighbours,
+          .neighbours = m.row().neighbours && m.attention.latent.neighbours,
+          .bias = m.attention.bias,
+          .dropout = probability_dropout(m, layer),
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .q_down = at(names.latent.q_down),

@@ -121,8 +121,8 @@ struct HuggingFaceRow {
   std::string_view model_type, class_name;
   std::string_view architecture;     // the name of its row
   std::string_view base;             // the prefix of all tensors but the head's
-  std::string_view activation;       // the name that is written, ...
-  std::string_view same_activation;  // ... and another of the same function
+  std::string_view activation;       // the name of the architecture's, ...
+  std::string_view same_activation;  // ... and another that the class reads as that
   ConfigKeys keys;
   ConfigDefaults defaults;
   WindowRule window;
@@ -130,6 +130,7 @@ struct HuggingFaceRow {
   std::span<const std::string_view> transposed;  // ends of names of [in, out] tensors
   std::span<const std::string_view> buffers;     // ends of names that hold no weights
   RopeRule rope{};
+  bool one_activation = false;  // whatever it is called, it is the architecture's
   std::span<const StackedPart>
       stacks{};  // of experts; empty: each has tensors of its own
   // Layers after the model's predict further tokens, and are left out.

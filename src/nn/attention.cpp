@@ -75,6 +75,7 @@ kernels::AttentionShape Attention::shape(Pass& pass) const {
                                 {},
                                 config_.cap};
   shape.first_T = first_seen(pass, config_.window);
+  shape.dropout = attention_dropout(pass, config_.dropout, heads_.queries, config_.heads);
   return shape;
 }
 

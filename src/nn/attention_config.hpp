@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "nn/dropout.hpp"
 #include "nn/linear.hpp"
 
 namespace trireme::nn {
@@ -36,6 +37,7 @@ struct AttentionConfig {
   // Name of the tensor of sinks (kernels/attention_sinks.hpp), a number for each query
   // head; empty: there are none.
   std::string sinks{};
+  DropoutConfig dropout{};     // of the probabilities
   LinearPrecision products{};  // of the projections
 };
 

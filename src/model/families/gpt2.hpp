@@ -87,7 +87,6 @@ constexpr HuggingFaceRow gpt2() {
       like_llama("gpt2", "GPT2LMHeadModel", "gpt2", gpt2_defaults, no_window);
   row.base = "transformer.";
   row.activation = "gelu_new";
-  row.same_activation = "gelu_pytorch_tanh";
   row.keys = gpt2_keys;
   row.neutral = gpt2_neutral;
   row.transposed = gpt2_transposed;
