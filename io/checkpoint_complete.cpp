@@ -25,7 +25,7 @@ void write_whole(const Directory& folder, const CheckpointInfo& info,
 }  // namespace
 
 std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& info,
-                      const std::vector<ShardReport>& reports) {
+                                 const std::vector<ShardReport>& reports) {
   const auto layout = make_layout(reports);
   write_whole(folder, info, layout);
   Manifest manifest;

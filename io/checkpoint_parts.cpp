@@ -62,7 +62,8 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
     world.agree([&] {
       const PartialWork work(Directory::own(directory).open(temporary));
       require_room(world, directory, work, shards);
-      for (auto i = to_size(world.rank()); i < shards.size(); i += to_size(world.size())) {
+      for (auto i = to_size(world.rank()); i < shards.size();
+           i += to_size(world.size())) {
         const int number = static_cast<int>(i);
         if (auto note = work.note_of(shard_name(number))) {
           reports.push_back(std::move(*note));

@@ -138,7 +138,8 @@ void CheckpointWriter::start_naming(std::vector<ShardReport> reports) {
       [this, reports = std::move(reports)] {
         const std::string name = step_name(info_.step);
         if (!reports.empty()) {
-          bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_, reports);
+          bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
+                                       reports);
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);

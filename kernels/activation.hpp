@@ -23,7 +23,8 @@ enum class Activation : std::uint8_t {
   silu,
   relu,
   geglu_erf,
-  reglu
+  reglu,
+  reglu2
 };
 
 struct ActivationRow {
@@ -51,9 +52,10 @@ inline constexpr std::array activations = {
     // x sigma(x). Source: Elfwing et al., "Sigmoid-weighted linear units", 2018, eq. 5.
     ActivationRow{"silu", false},
     ActivationRow{"relu", false},  // max(x, 0)
-    // gelu_erf(gate) up, and relu(gate) up. Source: Shazeer, 2020, eq. 5.
+    // gelu_erf(gate) up, relu(gate) up, relu2(gate) up. Source: Shazeer, 2020, eq. 5.
     ActivationRow{"geglu_erf", true},
     ActivationRow{"reglu", true},
+    ActivationRow{"reglu2", true},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

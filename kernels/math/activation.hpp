@@ -220,6 +220,7 @@ void visit_activation(Activation kind, const F& f) {
     case Activation::relu: return f(Relu<M>());
     case Activation::geglu_erf: return f(Gated<GeluErf<M>>());
     case Activation::reglu: return f(Gated<Relu<M>>());
+    case Activation::reglu2: return f(Gated<Relu2<M>>());
   }
   fail(Status::internal, "no such activation");
 }

@@ -167,6 +167,12 @@ struct ModelKeys : Section {
       "Gemma); 0: the width of a head.",
       sets<&RunConfig::model, &model::ModelConfig::attention,
            &model::AttentionSettings::query_scalar>};
+  Boolean scale_by_layer{
+      *this, "scale_by_layer", "false",
+      "Whether attention's scores are also divided by the number of their layer, from 1 "
+      "(scale_attn_by_inverse_layer_idx of gpt2).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::scale_by_layer>};
   Real attention_cap{*this,
                      "attention_cap",
                      "",

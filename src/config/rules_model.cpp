@@ -164,11 +164,6 @@ void Rules::latent_rules() {
        !has_latent || (m.rope_width > 0 && m.rope_width < m.head_width()),
        key::rope.width, " with ", key::model.head_width,
        ": write how many of a head's numbers turn, fewer than all");
-  rule({key::model.architecture, key::precision.compute},
-       !has_latent || !config_.precision.recipe.fp8(), key::model.architecture, " with ",
-       key::precision.compute,
-       ": latent attention has no products in FP8 yet; write precision.compute = "
-       "\"bf16\"");
   rule({key::latent.value_width, key::model.head_width},
        !has_latent || m.value_width() <= m.head_width(), key::latent.value_width,
        " is more than ", key::model.head_width, ": values are no wider than keys");
@@ -192,7 +187,8 @@ void Rules::model_rules() {
        " has a gate, and ", key::model.architecture,
        " has no tensor for it: write model.activation = \"auto\"");
   for (const io::DeckKey& each :
-       {KeyRef(key::model.query_scalar), KeyRef(key::model.attention_cap)})
+       {KeyRef(key::model.query_scalar), KeyRef(key::model.attention_cap),
+        KeyRef(key::model.scale_by_layer)})
     meaningless(each, key::model.architecture, m.row().latent,
                 ", whose latent attention has a scale of its own: remove it");
   rule({key::model.attention_cap, key::attention.library},

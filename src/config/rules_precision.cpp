@@ -10,6 +10,7 @@ namespace {
 // Whether query heads, and with them key and value heads, have a width on each tensor
 // rank that `multiple` divides. True where heads are not sound: other rules say so.
 bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
+  if (m.row().latent) return true;
   if (m.own_head_width == 0 && m.hidden % m.heads != 0) return true;
   if (m.heads % m.kv_heads != 0) return true;
   const std::int64_t per = m.heads / m.kv_heads;
@@ -20,6 +21,21 @@ bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
     if (heads.count() * m.head_width() % multiple != 0 ||
         (heads.count() + 2 * kv) * m.head_width() % multiple != 0)
       return false;
+  }
+  return true;
+}
+
+// The same of latent attention: of what makes the heads, and what they make.
+bool latent_fits(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
+  if (!m.row().latent) return true;
+  const auto& latent = m.attention.latent;
+  if (latent.width % multiple != 0 || latent.query_width % multiple != 0) return false;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t heads = split_range(m.heads, ranks, rank).count();
+    const std::int64_t plain = m.head_width() - m.rotary_width();
+    for (const std::int64_t width :
+         {m.head_width(), plain + m.value_width(), m.value_width()})
+      if (heads * width % multiple != 0) return false;
   }
   return true;
 }
@@ -157,8 +173,19 @@ void Rules::fp8_size_rules() {
         return must_be(show(key::model.feed_forward, m.feed_forward), of) +
                advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
-  if (m.row().latent) return;
   if (m.has_experts()) fp8_expert_rules(multiple);
+  rule(
+      {key::latent.width, key::latent.query_width, key::latent.value_width,
+       key::rope.width, key::model.head_width, key::model.heads, key::parallel.tensor},
+      [&] { return latent_fits(m, mesh.tensor, multiple); }, key::latent.width, ", ",
+      key::latent.query_width, ", ", key::latent.value_width, ", ", key::model.head_width,
+      " and ", key::rope.width,
+      [&] {
+        return format(
+            " make widths on a rank that are no multiples of {}, which they must be with "
+            "precision.compute = \"fp8\": write multiples of {}",
+            multiple, multiple);
+      });
   rule(
       {key::model.heads, key::model.kv_heads, key::model.hidden, key::parallel.tensor},
       [&] { return heads_fit(m, mesh.tensor, multiple); }, key::model.heads, " of width ",

@@ -159,6 +159,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add_flag(key::model.tie_embeddings, m.tie_embeddings);
   lines.add(key::model.initializer_range, m.initializer_range);
   lines.add(key::model.query_scalar, m.attention.query_scalar);
+  lines.add_flag(key::model.scale_by_layer, m.attention.scale_by_layer);
   lines.add(key::model.attention_cap, m.attention.cap);
   lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
   lines.add_flag(key::model.mlp_bias, m.mlp_bias);

@@ -25,7 +25,8 @@ constexpr std::array names = {
     ActivationName{"gelu_python_tanh", Activation::gelu, Activation::geglu},
     ActivationName{"gelu", Activation::gelu_erf, Activation::geglu_erf},
     ActivationName{"gelu_python", Activation::gelu_erf, Activation::geglu_erf},
-    ActivationName{"relu", Activation::relu, Activation::reglu}};
+    ActivationName{"relu", Activation::relu, Activation::reglu},
+    ActivationName{"relu2", Activation::relu2, Activation::reglu2}};
 
 bool has_gate(const model::ModelConfig& m) { return !m.row().names.gate.empty(); }
 

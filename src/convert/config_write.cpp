@@ -53,6 +53,8 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.query_scalar,
       m.attention.query_scalar > 0 ? m.attention.query_scalar
                                    : static_cast<double>(m.head_width()));
+  put(json, keys.scale_by_width, m.attention.query_scalar == 0);
+  put(json, keys.scale_by_layer, m.attention.scale_by_layer);
   if (m.row().latent) write_latent(m, row, json);
   if (m.has_experts()) write_experts(m, row, json);
   json["vocab_size"] = m.vocabulary;
@@ -98,11 +100,14 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
           m.own_head_width, row->model_type);
   const auto& keys = row->keys;
   require((m.attention.cap == 0 || !keys.attention_cap.empty()) &&
-              (m.attention.query_scalar == 0 || !keys.query_scalar.empty()),
+              (m.attention.query_scalar == 0 || !keys.query_scalar.empty() ||
+               (m.attention.query_scalar == 1 && !keys.scale_by_width.empty())) &&
+              (!m.attention.scale_by_layer || !keys.scale_by_layer.empty()),
           Status::bad_content,
-          "model.attention_cap = {} and model.query_scalar = {} are unknown to {}: the "
-          "model cannot be written as a Hugging Face folder",
-          m.attention.cap, m.attention.query_scalar, row->class_name);
+          "model.attention_cap = {}, model.query_scalar = {} and model.scale_by_layer = "
+          "{} are unknown to {}: the model cannot be written as a Hugging Face folder",
+          m.attention.cap, m.attention.query_scalar, m.attention.scale_by_layer,
+          row->class_name);
   require(m.logit_cap == 0 || !row->keys.logit_cap.empty(), Status::bad_content,
           "model.logit_cap = {} is unknown to {}: the model cannot be written as a "
           "Hugging Face folder",
@@ -134,6 +139,7 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.sliding_rope_theta == b.sliding_rope_theta && a.rope_layers == b.rope_layers &&
          a.attention.cap == b.attention.cap &&
          a.attention.query_scalar == b.attention.query_scalar &&
+         a.attention.scale_by_layer == b.attention.scale_by_layer &&
          a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
          a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
          same_experts(a, b);

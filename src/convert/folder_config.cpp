@@ -127,6 +127,8 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.logit_cap = read_cap(fields, keys.logit_cap, d.logit_cap);
   m.attention.cap = read_cap(fields, keys.attention_cap, d.attention_cap);
   m.attention.query_scalar = fields.real(keys.query_scalar, d.query_scalar, 0, 1e9);
+  if (!fields.flag(keys.scale_by_width, true)) m.attention.query_scalar = 1;
+  m.attention.scale_by_layer = fields.flag(keys.scale_by_layer, false);
   if (m.has_experts()) read_experts(fields, row, m);
 }
 

@@ -12,9 +12,9 @@
 #include "convert/folder_config.hpp"
 #include "convert/folder_place.hpp"
 #include "convert/kept_files.hpp"
-#include "io/element_convert.hpp"
 #include "io/checkpoint_shard.hpp"
 #include "io/digest.hpp"
+#include "io/element_convert.hpp"
 #include "io/files.hpp"
 #include "io/json_fields.hpp"
 #include "io/partial_work.hpp"
@@ -166,8 +166,8 @@ std::int64_t write_shards(const comm::World& world,
 std::string job_of(const io::CheckpointReader& checkpoint, const Plan& plan,
                    const FolderOptions& options) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
-  const std::string manifest = io::read_text(
-      checkpoint.directory() + "/" + io::manifest_name, most_bytes);
+  const std::string manifest =
+      io::read_text(checkpoint.directory() + "/" + io::manifest_name, most_bytes);
   io::Json job;
   job["to"] = "Hugging Face folder";
   job["checkpoint"] = io::digest_of(manifest);
@@ -223,9 +223,10 @@ WrittenFolder write_folder(comm::World& world, const io::CheckpointReader& check
     kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
     world.agree([&] {
       if (world.rank() != 0) return;
-      const Directory folder = work().folder();
+      const io::PartialWork made = work();
+      const Directory& folder = made.folder();
       write_rest(checkpoint, model, *plan, folder);
-      work().clear();
+      made.clear();
       lock.reset();
       folder.sync();
       const Directory parent(parent_of(path));

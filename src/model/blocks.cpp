@@ -50,6 +50,13 @@ std::optional<nn::NormConfig> optional_norm(const ModelConfig& m,
   return norm(m, name);
 }
 
+double score_scale(const ModelConfig& m, std::int64_t layer) {
+  const auto& s = m.attention;
+  const double width =
+      s.query_scalar > 0 ? s.query_scalar : static_cast<double>(m.head_width());
+  return 1.0 / std::sqrt(width) / static_cast<double>(s.scale_by_layer ? layer + 1 : 1);
+}
+
 nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
                               const LayerNames& at) {
   const ArchitectureRow& row = m.row();
@@ -64,9 +71,7 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
                       (row.free_qkv_bias && m.attention.bias),
           .output_bias = (row.output_bias && m.attention.own_bias) ||
                          (row.free_output_bias && m.attention.bias),
-          .scale = m.attention.query_scalar > 0
-                       ? 1.0 / std::sqrt(m.attention.query_scalar)
-                       : 0.0,
+          .scale = score_scale(m, layer),
           .cap = m.attention.cap,
           .qk_norm = m.attention.qk_norm ? nn::QkNorm::heads : row.qk_norm,
           .norm_eps = m.norm_eps,

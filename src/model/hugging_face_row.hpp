@@ -50,6 +50,9 @@ struct ConfigKeys {
   std::string_view attention_bias{};
   std::string_view mlp_bias{}, qk_norm{}, logit_cap{}, attention_cap{}, query_scalar{};
   std::string_view parallel_residual{};
+  // Flags: whether scores are divided by the root of a head's width, and by the number of
+  // their layer.
+  std::string_view scale_by_width{}, scale_by_layer{};
   ExpertKeys moe{};
   // Of latent attention.
   std::string_view latent{}, query_latent{}, unturned_width{}, rotary_width{};

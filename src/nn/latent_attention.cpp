@@ -58,6 +58,8 @@ LatentAttention::LatentAttention(const LatentAttentionConfig& config,
       config.output + ".weight", {D, config.heads * config.value_width},
       {heads_.begin * config.value_width, heads_.end * config.value_width},
       {Initializer::Kind::normal, config.output_deviation});
+  for (Linear* linear : {&q_, &latent_up_, &output_})
+    linear->operands.set_precision(config.products);
   if (!config.bias) return;
   const auto inner_bias = [&](const std::string& name, std::int64_t width) {
     return unsplit_inner_param(region, name + ".bias", {width}, {});
@@ -349,6 +351,10 @@ void LatentAttention::collect(std::vector<Param*>& params) {
   params.push_back(&latent_up_.weight);
   params.push_back(&output_.weight);
   push_bias(output_bias_);
+}
+
+void LatentAttention::collect(std::vector<Fp8Operands*>& layers) {
+  for (Linear* linear : {&q_, &latent_up_, &output_}) layers.push_back(&linear->operands);
 }
 
 }  // namespace trireme::nn

@@ -38,6 +38,9 @@ struct LatentAttentionConfig {
   // Names of the tensors without ".weight": of Wqa, its norm and Wqb, or Wq alone as q;
   // of Wa, its norm and Wb; of the output projection.
   std::string q_down, q_norm, q, latent_down, latent_norm, latent_up, output;
+  // Of Wqb (or Wq), Wb and the output projection. Gradients of the small vectors are
+  // parts of a sum on each rank, so that their products stay in the compute dtype.
+  LinearPrecision products{};
 };
 
 // Heads are split over the tensor axis. Every rank makes the small vectors whole, and its
@@ -65,6 +68,7 @@ class LatentAttention {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
+  void collect(std::vector<Fp8Operands*>& layers);
 
  private:
   bool has_small_query() const { return config_.query_rank > 0; }
