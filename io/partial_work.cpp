@@ -27,13 +27,28 @@ void remove(const Directory& folder, const std::string& name) {
           folder.path_of(name));
 }
 
+// Files without a record, and the other way round: half written ones, and what belongs
+// to the end of the job.
+void remove_unfinished(const Directory& folder) {
+  for (const std::string& name : folder.names()) {
+    const bool record = name.ends_with(record_end);
+    const std::string other =
+        record ? name.substr(0, name.size() - record_end.size()) : record_of(name);
+    if (name != job_name && !folder.is_file(other)) remove(folder, name);
+  }
+}
+
 }  // namespace
 
 bool PartialWork::prepare(const Directory& parent, const std::string& name,
                           const std::string& job) {
   if (parent.has(name)) {
     parent.require_folder(name);
-    if (text_of(parent.open(name), job_name) == job) return true;
+    const Directory folder = parent.open(name);
+    if (text_of(folder, job_name) == job) {
+      remove_unfinished(folder);
+      return true;
+    }
     require(parent.remove_tree(name), Status::cannot_create,
             "{}: left by an earlier job, cannot be removed", parent.path_of(name));
   }

@@ -113,7 +113,7 @@ struct Relu {
   }
   template <class A>
   TRIREME_HOST_DEVICE static A gradient(A da, A x) {
-    return x <= A(0) ? A(0) : da;
+    return x > A(0) ? da : x <= A(0) ? A(0) : da * x;
   }
 };
 

@@ -116,6 +116,7 @@ constexpr HuggingFaceRow gemma3() {
   row.defaults.positions = 131072;
   row.defaults.rope_theta = 1e6;
   row.defaults.logit_cap = row.defaults.attention_cap = 0;
+  row.keys.attention_cap = "";  // its class has the key and does nothing with it
   row.window = window_but_every(6);
   row.rope = {.by_kind = true,
               .sliding_theta = "rope_local_base_freq",
