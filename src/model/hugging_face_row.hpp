@@ -113,6 +113,8 @@ struct RopeRule {
   bool longrope_only = false;  // "su" and "yarn" mean longrope; there is no other scaling
   // original_max_position_embeddings without that key; 0: max_position_embeddings.
   std::int64_t original = 0;
+  // JSON text of rope_scaling without either key; "": there is none.
+  std::string_view default_scaling{};
 };
 
 // A key that changes the model when it has another value than this JSON text.

@@ -64,7 +64,7 @@ train made parallel.tensor=4
 run 1 convert "$work/made" "$work/folder" --shard-bytes 20000000
 run 1 train "$work/deck.toml" $small batch.global=1 run.directory="$work/small"
 run 1 convert "$work/small" "$work/none"
-printf 'some words of no weight, and some more of them\n' >"$work/text"
+printf 'some words of no weight, and some more of them: a line that is long enough for a window or two of sixteen tokens each\n' >"$work/text"
 run 1 tokenize --train 300 "$work/text" -o "$work/tokenizer.json"
 run 1 tokenize "$work/text" --tokenizer "$work/tokenizer.json" -o "$work/tokens.h5"
 

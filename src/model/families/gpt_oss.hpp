@@ -66,6 +66,8 @@ constexpr HuggingFaceRow gpt_oss() {
   row.keys.moe.top_k = "num_experts_per_tok";
   row.keys.attention_bias = "attention_bias";
   row.one_activation = true;
+  row.rope.default_scaling = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
+                                 "original_max_position_embeddings": 4096})";
   row.neutral = gpt_oss_neutral;
   row.stacks = gpt_oss_stacks;
   return row;
