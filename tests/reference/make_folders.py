@@ -102,6 +102,23 @@ CASES = {
         hidden_size=64, intermediate_size=32, num_hidden_layers=1, num_local_experts=3,
         num_experts_per_tok=2, rope=YARN),
     "qwen3_fp8": case("Qwen3", theta=1e6, head_dim=10),
+    # What a class leaves open, and few models use.
+    "deepseek_v3_bias": case(
+        "DeepseekV3", num_key_value_heads=4, moe_intermediate_size=12, n_routed_experts=4,
+        num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=0, n_group=1,
+        topk_group=1, q_lora_rank=None, kv_lora_rank=10, qk_nope_head_dim=6,
+        qk_rope_head_dim=4, v_head_dim=8, attention_bias=True, rope_interleave=False,
+        norm_topk_prob=False, num_hidden_layers=1),
+    "gpt_neox_plain": case("GPTNeoX", attention_bias=False, hidden_act="relu",
+                           num_hidden_layers=1, rope={"partial_rotary_factor": 1.0}),
+    "gpt_oss_plain": case(
+        "GptOss", pad_token_id=None, attention_bias=False, head_dim=8, sliding_window=5,
+        num_local_experts=3, num_experts_per_tok=1, num_hidden_layers=2),
+    "qwen2_moe_plain": case("Qwen2Moe", qkv_bias=False, hidden_act="gelu", num_experts=3,
+                            num_experts_per_tok=2, moe_intermediate_size=12,
+                            shared_expert_intermediate_size=14, num_hidden_layers=1),
+    "gpt2_scaled": case("GPT2", n_positions=TEXT_POSITIONS, activation_function="relu",
+                        scale_attn_weights=False, scale_attn_by_inverse_layer_idx=True),
     "llama_bias": case("Llama", attention_bias=True, mlp_bias=True),
     "phi3": case("Phi3", pad_token_id=None, sliding_window=5, tie_word_embeddings=True, shards=2, rope={
         "partial_rotary_factor": 0.7}),
