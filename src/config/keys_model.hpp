@@ -126,12 +126,6 @@ struct ModelKeys : Section {
       "what makes the small vectors, and the output).",
       sets<&RunConfig::model, &model::ModelConfig::attention,
            &model::AttentionSettings::bias>};
-  Boolean own_bias{
-      *this, "own_bias", "true",
-      "Whether attention has the biases that are the architecture's own, where its class "
-      "may leave them out (gpt_neox, gpt_oss, qwen2_moe).",
-      sets<&RunConfig::model, &model::ModelConfig::attention,
-           &model::AttentionSettings::own_bias>};
   Real rope_theta{*this,
                   "rope_theta",
                   "",
@@ -167,12 +161,6 @@ struct ModelKeys : Section {
       "Gemma); 0: the width of a head.",
       sets<&RunConfig::model, &model::ModelConfig::attention,
            &model::AttentionSettings::query_scalar>};
-  Boolean scale_by_layer{
-      *this, "scale_by_layer", "false",
-      "Whether attention's scores are also divided by the number of their layer, from 1 "
-      "(scale_attn_by_inverse_layer_idx of gpt2).",
-      sets<&RunConfig::model, &model::ModelConfig::attention,
-           &model::AttentionSettings::scale_by_layer>};
   Real attention_cap{*this,
                      "attention_cap",
                      "",
@@ -222,8 +210,27 @@ struct ModelKeys : Section {
       sets<&RunConfig::start_from>};
 };
 
+// What few models of a class change about attention.
+struct ModelAttentionKeys : Section {
+  constexpr ModelAttentionKeys() : Section("model.attention") {}
+
+  Boolean own_bias{
+      *this, "own_bias", "true",
+      "Whether attention has the biases that are the architecture's own, where its class "
+      "may leave them out (gpt_neox, gpt_oss, qwen2_moe).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::own_bias>};
+  Boolean scale_by_layer{
+      *this, "scale_by_layer", "false",
+      "Whether attention's scores are also divided by the number of their layer, from 1 "
+      "(scale_attn_by_inverse_layer_idx of gpt2).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::scale_by_layer>};
+};
+
 namespace key {
 inline constexpr ModelKeys model;
+inline constexpr ModelAttentionKeys model_attention;
 }  // namespace key
 
 }  // namespace trireme::config

@@ -25,21 +25,6 @@ bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
   return true;
 }
 
-// The same of latent attention: of what makes the heads, and what they make.
-bool latent_fits(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
-  if (!m.row().latent) return true;
-  const auto& latent = m.attention.latent;
-  if (latent.width % multiple != 0 || latent.query_width % multiple != 0) return false;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::int64_t heads = split_range(m.heads, ranks, rank).count();
-    const std::int64_t plain = m.head_width() - m.rotary_width();
-    for (const std::int64_t width :
-         {m.head_width(), plain + m.value_width(), m.value_width()})
-      if (heads * width % multiple != 0) return false;
-  }
-  return true;
-}
-
 // Whether each part is a multiple of `multiple`.
 bool splits(std::int64_t extent, std::int64_t parts, std::int64_t multiple) {
   return extent % parts == 0 && extent / parts % multiple == 0;
@@ -174,18 +159,6 @@ void Rules::fp8_size_rules() {
                advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
   if (m.has_experts()) fp8_expert_rules(multiple);
-  rule(
-      {key::latent.width, key::latent.query_width, key::latent.value_width,
-       key::rope.width, key::model.head_width, key::model.heads, key::parallel.tensor},
-      [&] { return latent_fits(m, mesh.tensor, multiple); }, key::latent.width, ", ",
-      key::latent.query_width, ", ", key::latent.value_width, ", ", key::model.head_width,
-      " and ", key::rope.width,
-      [&] {
-        return format(
-            " make widths on a rank that are no multiples of {}, which they must be with "
-            "precision.compute = \"fp8\": write multiples of {}",
-            multiple, multiple);
-      });
   rule(
       {key::model.heads, key::model.kv_heads, key::model.hidden, key::parallel.tensor},
       [&] { return heads_fit(m, mesh.tensor, multiple); }, key::model.heads, " of width ",

@@ -104,7 +104,8 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
                (m.attention.query_scalar == 1 && !keys.scale_by_width.empty())) &&
               (!m.attention.scale_by_layer || !keys.scale_by_layer.empty()),
           Status::bad_content,
-          "model.attention_cap = {}, model.query_scalar = {} and model.scale_by_layer = "
+          "model.attention_cap = {}, model.query_scalar = {} and "
+          "model.attention.scale_by_layer = "
           "{} are unknown to {}: the model cannot be written as a Hugging Face folder",
           m.attention.cap, m.attention.query_scalar, m.attention.scale_by_layer,
           row->class_name);

@@ -14,6 +14,11 @@ namespace trireme::nn {
 // of a token at once.
 enum class QkNorm : std::uint8_t { none, heads, wide };
 
+// Of the norms of queries and keys; see NormConfig.
+struct HeadNorms {
+  double eps = 1e-5, gain_offset = 0;
+};
+
 struct AttentionConfig {
   std::int64_t hidden = 0;      // D
   std::int64_t heads = 0;       // H
@@ -26,9 +31,9 @@ struct AttentionConfig {
   double scale = 0;  // of the scores; 0: 1 / sqrt(K)
   double cap = 0;    // of the scores (kernels::AttentionShape); 0: none
   QkNorm qk_norm = QkNorm::none;
-  double norm_eps = 1e-5, norm_offset = 0;  // see NormConfig::gain_offset; of each head
-  double deviation = 0.02;                  // initial standard deviation of q, k, v
-  double output_deviation = 0.02;           // of the output projection
+  HeadNorms head_norms{};
+  double deviation = 0.02;         // initial standard deviation of q, k, v
+  double output_deviation = 0.02;  // of the output projection
   // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
   // one fused tensor [(H + 2 G) K, D], and k and v are empty: of all queries, keys and
   // values, or, where H = G, of the query, key and value of one head after another.

@@ -1,7 +1,7 @@
-// peak_memory FILE PROGRAM ARGS...: runs a program, and adds its largest resident memory,
-// in KiB, as a line to a file.
+// peak_memory FILE PROGRAM ARGS...: runs a program, and notes its largest memory.
 // SPDX-License-Identifier: Apache-2.0
-// Each rank of an MPI job has a line: it is written at once, at the end.
+// Its largest resident size, in KiB, is added to the file as a line, at once: each rank of
+// an MPI job has one.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

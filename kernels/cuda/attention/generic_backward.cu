@@ -60,9 +60,18 @@ struct Query {
 };
 
 // What the gradient of a capped score is multiplied by.
-template <class W>
+template <bool More, class W>
 __device__ W slope(W score, W cap) {
-  return cap > 0 ? 1 - score / cap * (score / cap) : W(1);
+  if constexpr (More)
+    if (cap > 0) return 1 - score / cap * (score / cap);
+  return 1;
+}
+
+// What dropout multiplies a probability by.
+template <bool More, class W>
+__device__ W kept(const Geometry& part, std::int64_t b, int h, int query, int key) {
+  if constexpr (More) return static_cast<W>(part.factor_of(b, h, query, key));
+  return 1;
 }
 
 template <class T, int R, bool More>
@@ -110,10 +119,9 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
         const W score =
             capped<More>(static_cast<W>(part.factor) * s[r][c], static_cast<W>(part.cap));
         const int at = key + lane + side * c;
-        if constexpr (More)
-          dp[r][c] *= static_cast<W>(part.factor_of(b, h, first + y + side * r, at));
-        s[r][c] = query.p(score, at) * (dp[r][c] - query.delta);
-        if constexpr (More) s[r][c] *= slope(score, static_cast<W>(part.cap));
+        const W factor = kept<More, W>(part, b, h, first + y + side * r, at);
+        s[r][c] = query.p(score, at) * (factor * dp[r][c] - query.delta) *
+                  slope<More>(score, static_cast<W>(part.cap));
       }
     }
     store<R>(s, ds);
@@ -176,13 +184,11 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
           const W score = capped<More>(static_cast<W>(part.factor) * s[r][c],
                                        static_cast<W>(part.cap));
           const int key = first + y + side * r;
-          W factor = 1;
-          if constexpr (More)
-            factor = static_cast<W>(part.factor_of(b, h, at + lane + side * c, key));
-          s[r][c] = query.p(score, key);
-          dp[r][c] = s[r][c] * (factor * dp[r][c] - query.delta);
-          s[r][c] *= factor;
-          if constexpr (More) dp[r][c] *= slope(score, static_cast<W>(part.cap));
+          const W factor = kept<More, W>(part, b, h, at + lane + side * c, key);
+          const W probability = query.p(score, key);
+          dp[r][c] = probability * (factor * dp[r][c] - query.delta) *
+                     slope<More>(score, static_cast<W>(part.cap));
+          s[r][c] = factor * probability;
         }
       }
       store<R>(s, p);
