@@ -16,12 +16,6 @@
 namespace trireme::io {
 namespace {
 
-std::string shard_name(int rank) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "shard-%05d.h5", rank);
-  return text.data();
-}
-
 // The digest is made of the elements in row-major order.
 std::string digest_of_view(const TensorView& view) {
   Digest digest;
@@ -95,6 +89,12 @@ FileEntry read_back(const std::string& directory, const std::string& name,
 }
 
 }  // namespace
+
+std::string shard_name(int number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "shard-%05d.h5", number);
+  return text.data();
+}
 
 ShardReport write_shard(const Directory& folder, int rank,
                         const std::vector<TensorBox>& boxes) {

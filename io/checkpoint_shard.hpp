@@ -17,6 +17,9 @@ namespace trireme::io {
 ShardReport write_shard(const Directory& folder, int rank,
                         const std::vector<TensorBox>& boxes);
 
+// "shard-00003.h5".
+std::string shard_name(int number);
+
 // Takes size and digest of a file without boxes.
 FileEntry file_entry(const std::string& directory, const std::string& name);
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_layout.hpp"
 #include "io/checkpoint_writer.hpp"
@@ -18,42 +19,6 @@ using Clock = std::chrono::steady_clock;
 bool exists(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
-}
-
-void write_whole(const Directory& folder, const CheckpointInfo& info,
-                 const std::map<std::string, TensorLayout>& layout) {
-  Hdf5File file(folder, whole_name);
-  file.write_attribute("/", "format_version", info.format_version);
-  file.write_attribute("/", "program_version", info.program_version);
-  file.write_attribute("/", "step", info.step);
-  file.write_attribute("/", "tokens", info.tokens);
-  file.write_attribute("/", "mesh", mesh_text(info.mesh));
-  file.write_attribute("/", "deck", info.deck);
-  for (const auto& [tensor, part] : layout)
-    file.create_virtual("/" + tensor, part.dtype, part.whole, part.pieces);
-  file.close();
-}
-
-// The files that make the shards one checkpoint; everything is on disk when it returns.
-// Returns the bytes of all files.
-std::int64_t complete(const Directory& folder, const CheckpointInfo& info,
-                      const std::vector<ShardReport>& reports) {
-  const auto layout = make_layout(reports);
-  write_whole(folder, info, layout);
-  Manifest manifest;
-  manifest.info = info;
-  manifest.files.push_back(file_entry(folder.path(), whole_name));
-  for (const auto& report : reports)
-    if (!report.file.name.empty()) manifest.files.push_back(report.file);
-  std::int64_t bytes = 0;
-  for (const auto& file : manifest.files) bytes += file.bytes;
-  for (const auto& [tensor, part] : layout) {
-    manifest.tensors.push_back({tensor, part.dtype, part.whole, ""});
-    manifest.boxes.push_back(part.boxes);
-  }
-  const std::string text = manifest_text(manifest);
-  write_text_atomically(folder, manifest_name, text);
-  return bytes + static_cast<std::int64_t>(text.size());
 }
 
 // Is the step there already, every file as it was written? All ranks share the work and
@@ -173,7 +138,8 @@ void CheckpointWriter::start_naming(std::vector<ShardReport> reports) {
       [this, reports = std::move(reports)] {
         const std::string name = step_name(info_.step);
         if (!reports.empty()) {
-          bytes_ = complete(Directory::own(directory_).open(temporary_), info_, reports);
+          bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
+                                       reports);
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);

@@ -19,7 +19,12 @@ enum class Activation : std::uint8_t {
   relu2,
   geglu,
   gelu_erf,
-  clamped_swiglu
+  clamped_swiglu,
+  silu,
+  relu,
+  geglu_erf,
+  reglu,
+  reglu2
 };
 
 struct ActivationRow {
@@ -44,6 +49,13 @@ inline constexpr std::array activations = {
     // (up + 1) gate sigma(1.702 gate), after gate is cut at 7 and up at -7 and 7. Source:
     // OpenAI, "gpt-oss-120b & gpt-oss-20b model card", 2025, section 2.2.
     ActivationRow{"clamped_swiglu", true},
+    // x sigma(x). Source: Elfwing et al., "Sigmoid-weighted linear units", 2018, eq. 5.
+    ActivationRow{"silu", false},
+    ActivationRow{"relu", false},  // max(x, 0)
+    // gelu_erf(gate) up, relu(gate) up, relu2(gate) up. Source: Shazeer, 2020, eq. 5.
+    ActivationRow{"geglu_erf", true},
+    ActivationRow{"reglu", true},
+    ActivationRow{"reglu2", true},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

@@ -15,6 +15,23 @@
 
 namespace trireme::kernels {
 
+// Which probabilities are dropped, and by how much the others grow: p becomes
+// p / (1 - rate) where it is kept, else 0. It is kept where 32 random bits of (seed,
+// stream, sequence of the run, head of the model, position of the query, of the key) are
+// not below rate 2^32: the same decision on every device and every mesh.
+// Source: Srivastava et al., "Dropout", 2014; Vaswani et al., 2017, section 5.4.
+struct AttentionDropout {
+  double rate = 0;  // in [0, 1); 0: none is
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;                // a layer
+  std::int64_t first_sequence = 0;         // of the rows, counted through all steps
+  std::int64_t heads = 0, first_head = 0;  // of the model; which of them is head 0 here
+  std::int64_t sequence = 0;               // positions of a whole sequence
+  // At most two ranges of positions, one behind the other, that the rows of queries and
+  // of keys are; empty: row t is position t.
+  std::vector<Range> query_chunks = {}, key_chunks = {};
+};
+
 struct AttentionShape {
   std::int64_t batch = 0;             // B
   std::int64_t sequence = 0;          // S
@@ -30,6 +47,7 @@ struct AttentionShape {
   // Scores s become cap tanh(s / cap) before what a query does not see is hidden; 0: they
   // stay as they are. Source: Gemma Team, "Gemma 2", 2024, section 2.
   double cap = 0;
+  AttentionDropout dropout = {};
 };
 
 // o = softmax(scale q k^T, causal) v for each sequence and head.

@@ -7,6 +7,7 @@
 #include "base/memory.hpp"
 #include "kernels/host/attention.hpp"
 #include "kernels/host/attention_blocks.hpp"
+#include "kernels/host/attention_dropout.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -46,7 +47,7 @@ class Backward {
     const std::int64_t stride = padded(shape.head_width);
     return group_blocks(part.queries) * (5 * block * stride + 2 * block) +
            3 * block * stride + 2 * block * block + 2 * part.keys * stride +
-           FirstKeys<A>::memory(shape, part);
+           FirstKeys<A>::memory(shape, part) + DroppedBlocks<A>::memory(shape);
   }
 
   Backward(const Operands<T>& operands, A* memory)
@@ -56,7 +57,8 @@ class Backward {
         cap_(static_cast<A>(operands.shape.cap * std::numbers::log2e)),
         pieces_{memory},
         queries_(pieces_, group_blocks(operands.part.queries), stride_),
-        first_keys_(operands.shape, operands.part, pieces_) {
+        first_keys_(operands.shape, operands.part, pieces_),
+        dropped_(operands.shape, operands.part, pieces_) {
     keys_ = pieces_.take(block * stride_);
     values_ = pieces_.take(block * stride_);
     rows_ = pieces_.take(block * stride_);
@@ -118,6 +120,7 @@ class Backward {
     const Operands<T>& x = operands_;
     const std::int64_t padded_rows = columns(rows), matrix = offset * stride_;
     first_keys_.load(offset / block, b, at, rows);
+    dropped_.load(offset / block, b, h, at, rows);
     fresh_[static_cast<std::size_t>(offset / block)] = true;
     const A factor = static_cast<A>(x.shape.scale * std::numbers::log2e);
     pack_rows(x.q.at(b, at, h * width_), x.q.row, rows, padded_rows, width_,
@@ -158,6 +161,10 @@ class Backward {
       simd::multiply<A, false>(s.keys, end - s.column, width_,
                                {values_ + key_row, stride_},
                                {queries_.do_t + matrix + s.column, block}, ds_t, {});
+      if (dropped_.any()) {
+        dropped_.draw(s, end, offset / block, keys.begin);
+        dropped_.apply(s, end, ds_t_);
+      }
       // 2. p = 2^(s' - lse), ds = p (dp - delta), of capped scores times their slope
       if (cap_ > 0) {
         cap_scores(s, end, cap_, p_t_);
@@ -165,6 +172,7 @@ class Backward {
       } else {
         differentiate<false>(s, end, offset, keys, diagonal);
       }
+      if (dropped_.any()) dropped_.apply(s, end, p_t_);
       // 3. dq^T += k^T ds^T
       simd::multiply<A, true>(width_, end - s.column, s.keys, {keys_ + key_row, stride_},
                               ds, {queries_.dq_t + matrix + s.column, block},
@@ -214,6 +222,7 @@ class Backward {
   Pieces<A> pieces_;
   QueryBlocks<A> queries_;
   FirstKeys<A> first_keys_;
+  DroppedBlocks<A> dropped_;
   std::array<bool, group> fresh_{};  // query blocks that have no dq^T yet
   // Of one key block: k and v [block][K]; of one pair of blocks: s'^T, then p^T; dp^T,
   // then ds^T, [block][block].

@@ -7,6 +7,7 @@
 #include "base/memory.hpp"
 #include "kernels/host/attention.hpp"
 #include "kernels/host/attention_blocks.hpp"
+#include "kernels/host/attention_dropout.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -33,7 +34,8 @@ class Forward {
   static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
     const std::int64_t width = padded(shape.head_width);
     return group_blocks(part.queries) * (2 * block * width + 2 * block) +
-           3 * block * width + block * block + block + FirstKeys<A>::memory(shape, part);
+           3 * block * width + block * block + block + FirstKeys<A>::memory(shape, part) +
+           DroppedBlocks<A>::memory(shape);
   }
 
   Forward(const Operands<T>& operands, A* memory)
@@ -42,7 +44,8 @@ class Forward {
         stride_(padded(width_)),
         cap_(static_cast<A>(operands.shape.cap * std::numbers::log2e)),
         pieces_{memory},
-        first_keys_(operands.shape, operands.part, pieces_) {
+        first_keys_(operands.shape, operands.part, pieces_),
+        dropped_(operands.shape, operands.part, pieces_) {
     const std::int64_t blocks = group_blocks(operands.part.queries);
     queries_t_ = pieces_.take(blocks * block * stride_);
     outputs_t_ = pieces_.take(blocks * block * stride_);
@@ -95,6 +98,7 @@ class Forward {
     std::fill_n(maxima_ + i * block, block, -std::numeric_limits<A>::infinity());
     std::fill_n(sums_ + i * block, block, A(0));
     first_keys_.load(i, b, at, std::min(block, end - at));
+    dropped_.load(i, b, h, at, std::min(block, end - at));
     fresh_[static_cast<std::size_t>(i)] = !operands_.merged;
     if (operands_.merged) resume(b, h, at, std::min(block, end - at), i);
   }
@@ -132,6 +136,9 @@ class Forward {
     raise_maxima(maxima_ + i * block, keys, end, diagonal, masked);
     for_stripes(diagonal, keys, [&](const Stripe& s) {
       exponentials(s, end, maxima_ + i * block, sums_ + i * block);
+      if (!dropped_.any()) return;
+      dropped_.draw(s, end, i, rows.begin);
+      dropped_.apply(s, end, scores_t_);
     });
     // 3. o^T = shrink o^T + v^T p^T
     for_stripes(diagonal, keys, [&](const Stripe& s) {
@@ -242,6 +249,7 @@ class Forward {
   A cap_;  // in units of log 2
   Pieces<A> pieces_;
   FirstKeys<A> first_keys_;
+  DroppedBlocks<A> dropped_;
   std::array<bool, group> fresh_{};  // query blocks that have no o^T yet
   // Of each query block: q'^T and o^T [K][block], max and sum [block].
   A *queries_t_, *outputs_t_, *maxima_, *sums_;

@@ -86,37 +86,49 @@ struct Gelu {
   }
 };
 
+// x sigma(x).
+template <class M>
+struct Silu {
+  static constexpr bool gated = false;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A x) {
+    return x * logistic<M>(x).value;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A gradient(A da, A x) {
+    const Logistic<A> sigma = logistic<M>(x);
+    return da * (sigma.value * (A(1) + x * sigma.complement));
+  }
+};
+
+// max(x, 0), whose derivative at 0 is 0. Not a number stays one.
+template <class M>
+struct Relu {
+  static constexpr bool gated = false;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A x) {
+    return x < A(0) ? A(0) : x;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static A gradient(A da, A x) {
+    return x > A(0) ? da : x <= A(0) ? A(0) : da * x;
+  }
+};
+
 // max(x, 0)^2. Not a number stays one.
 template <class M>
 struct Relu2 {
   static constexpr bool gated = false;
 
   template <class A>
-  TRIREME_HOST_DEVICE static A relu(A x) {
-    return x < A(0) ? A(0) : x;
-  }
-  template <class A>
   TRIREME_HOST_DEVICE static A value(A x) {
-    return relu(x) * relu(x);
+    return Relu<M>::value(x) * Relu<M>::value(x);
   }
   template <class A>
   TRIREME_HOST_DEVICE static A gradient(A da, A x) {
-    return da * (A(2) * relu(x));
-  }
-};
-
-// gelu(gate) up.
-template <class M>
-struct Geglu {
-  static constexpr bool gated = true;
-
-  template <class A>
-  TRIREME_HOST_DEVICE static A value(A gate, A up) {
-    return Gelu<M>::value(gate) * up;
-  }
-  template <class A>
-  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
-    return {Gelu<M>::gradient(da * up, gate), da * Gelu<M>::value(gate)};
+    return da * (A(2) * Relu<M>::value(x));
   }
 };
 
@@ -138,6 +150,21 @@ struct GeluErf {
     const A density =
         static_cast<A>(0.3989422804014327) * M::exp_of_nonpositive(A(-0.5) * x * x);
     return da * (distribution(x) + x * density);
+  }
+};
+
+// f(gate) up, of a formula f without a gate.
+template <class F>
+struct Gated {
+  static constexpr bool gated = true;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A gate, A up) {
+    return F::value(gate) * up;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
+    return {F::gradient(da * up, gate), da * F::value(gate)};
   }
 };
 
@@ -186,9 +213,14 @@ void visit_activation(Activation kind, const F& f) {
     case Activation::swiglu: return f(Swiglu<M>());
     case Activation::gelu: return f(Gelu<M>());
     case Activation::relu2: return f(Relu2<M>());
-    case Activation::geglu: return f(Geglu<M>());
+    case Activation::geglu: return f(Gated<Gelu<M>>());
     case Activation::gelu_erf: return f(GeluErf<M>());
     case Activation::clamped_swiglu: return f(ClampedSwiglu<M>());
+    case Activation::silu: return f(Silu<M>());
+    case Activation::relu: return f(Relu<M>());
+    case Activation::geglu_erf: return f(Gated<GeluErf<M>>());
+    case Activation::reglu: return f(Gated<Relu<M>>());
+    case Activation::reglu2: return f(Gated<Relu2<M>>());
   }
   fail(Status::internal, "no such activation");
 }

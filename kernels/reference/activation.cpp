@@ -28,33 +28,48 @@ double sigmoid_gelu_slope(double x) {
   return s + 1.702 * x * s * (1.0 - s);
 }
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double gelu_erf(double x) { return x * normal_distribution(x); }
+double gelu_erf_slope(double x) {
+  return normal_distribution(x) +
+         x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
+}
+double silu(double x) { return x * sigma(x); }
+double silu_slope(double x) { return sigma(x) + x * sigma(x) * (1.0 - sigma(x)); }
 
 }  // namespace
 
 double activation(Activation kind, double x, double up) {
   switch (kind) {
-    case Activation::swiglu: return x * sigma(x) * up;
+    case Activation::swiglu: return silu(x) * up;
     case Activation::gelu: return gelu(x);
     case Activation::relu2: return x > 0 ? x * x : 0;
     case Activation::geglu: return gelu(x) * up;
-    case Activation::gelu_erf: return x * normal_distribution(x);
+    case Activation::gelu_erf: return gelu_erf(x);
     case Activation::clamped_swiglu:
       return (std::clamp(up, -7.0, 7.0) + 1) * sigmoid_gelu(std::min(x, 7.0));
+    case Activation::silu: return silu(x);
+    case Activation::relu: return x > 0 ? x : 0;
+    case Activation::geglu_erf: return gelu_erf(x) * up;
+    case Activation::reglu: return x > 0 ? x * up : 0;
+    case Activation::reglu2: return x > 0 ? x * x * up : 0;
   }
   fail(Status::internal, "no such activation");
 }
 
 double activation_slope(Activation kind, double x, double up) {
   switch (kind) {
-    case Activation::swiglu: return (sigma(x) + x * sigma(x) * (1.0 - sigma(x))) * up;
+    case Activation::swiglu: return silu_slope(x) * up;
     case Activation::gelu: return gelu_slope(x);
     case Activation::relu2: return x > 0 ? 2 * x : 0;
     case Activation::geglu: return gelu_slope(x) * up;
-    case Activation::gelu_erf:
-      return normal_distribution(x) +
-             x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
+    case Activation::gelu_erf: return gelu_erf_slope(x);
     case Activation::clamped_swiglu:
       return x <= 7 ? (std::clamp(up, -7.0, 7.0) + 1) * sigmoid_gelu_slope(x) : 0;
+    case Activation::silu: return silu_slope(x);
+    case Activation::relu: return x > 0 ? 1 : 0;
+    case Activation::geglu_erf: return gelu_erf_slope(x) * up;
+    case Activation::reglu: return x > 0 ? up : 0;
+    case Activation::reglu2: return x > 0 ? 2 * x * up : 0;
   }
   fail(Status::internal, "no such activation");
 }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/math/attention_dropout.hpp"
+
 namespace trireme::kernels::reference {
 namespace {
 
@@ -50,8 +52,29 @@ double softmax(const AttentionShape& shape, std::span<const double> q, std::size
   return maximum + std::log(sum);
 }
 
-// f(row of the query, index of its lse, the keys it sees, their number) for each head and
-// query.
+// A query of one head: its row, the index of its lse, the keys that it sees and their
+// number, and what dropout makes of the probability of each.
+struct Query {
+  std::size_t row, sum;
+  Head keys;
+  std::size_t seen;
+  std::vector<double> factors;
+};
+
+std::vector<double> factors_of(const AttentionDropout& dropout, std::int64_t b,
+                               std::int64_t h, std::int64_t row, const Range& keys) {
+  std::vector<double> factors(size(keys.count()), 1.0);
+  if (dropout.rate == 0) return factors;
+  const math::AttentionMask mask(dropout);
+  const std::uint64_t draws = mask.draws_of(b, h, row);
+  for (std::size_t j = 0; j < factors.size(); ++j)
+    factors[j] = mask.keeps(draws, keys.begin + static_cast<std::int64_t>(j))
+                     ? 1 / (1 - dropout.rate)
+                     : 0;
+  return factors;
+}
+
+// f(query) for each head and query.
 template <class F>
 void for_queries(const AttentionShape& shape, std::span<const Range> visible_T,
                  std::span<const double> k_TGK, const F& f) {
@@ -64,9 +87,10 @@ void for_queries(const AttentionShape& shape, std::span<const Range> visible_T,
       for (std::int64_t i = 0; i < S; ++i) {
         const Range seen = visible_T[size(b * S + i)];
         const std::int64_t g = shape.kv_head[size(h)];
-        f(head_of(S, shape.heads, K, b, h).at(size(i)),
-          head_of(S, shape.heads, 1, b, h).at(size(i)),
-          head_of(key_rows, shape.kv_heads, K, b, g, seen.begin), size(seen.count()));
+        f(Query{head_of(S, shape.heads, K, b, h).at(size(i)),
+                head_of(S, shape.heads, 1, b, h).at(size(i)),
+                head_of(key_rows, shape.kv_heads, K, b, g, seen.begin),
+                size(seen.count()), factors_of(shape.dropout, b, h, i, seen)});
       }
 }
 
@@ -86,14 +110,14 @@ AttentionResult attention(const AttentionShape& shape, std::span<const Range> vi
   AttentionResult result{
       std::vector<double>(q_THK.size()),
       std::vector<double>(size(shape.batch * shape.sequence * shape.heads))};
-  for_queries(shape, visible_T, k_TGK,
-              [&](std::size_t row, std::size_t sum, const Head& keys, std::size_t seen) {
-                std::vector<double> p(seen);
-                result.lse_TH[sum] = softmax(shape, q_THK, row, k_TGK, keys, p);
-                for (std::size_t j = 0; j < seen; ++j)
-                  for (std::size_t c = 0; c < keys.width; ++c)
-                    result.o_THK[row + c] += p[j] * v_TGK[keys.at(j) + c];
-              });
+  for_queries(shape, visible_T, k_TGK, [&](const Query& query) {
+    const Head& keys = query.keys;
+    std::vector<double> p(query.seen);
+    result.lse_TH[query.sum] = softmax(shape, q_THK, query.row, k_TGK, keys, p);
+    for (std::size_t j = 0; j < query.seen; ++j)
+      for (std::size_t c = 0; c < keys.width; ++c)
+        result.o_THK[query.row + c] += query.factors[j] * p[j] * v_TGK[keys.at(j) + c];
+  });
   return result;
 }
 
@@ -106,29 +130,29 @@ AttentionGradients attention_backward(const AttentionShape& shape,
   AttentionGradients d{std::vector<double>(q_THK.size()),
                        std::vector<double>(k_TGK.size()),
                        std::vector<double>(v_TGK.size())};
-  for_queries(shape, visible_T, k_TGK,
-              [&](std::size_t row, std::size_t, const Head& keys, std::size_t seen) {
-                std::vector<double> p(seen), dp(seen);
-                softmax(shape, q_THK, row, k_TGK, keys, p);
-                double mean = 0;
-                for (std::size_t j = 0; j < seen; ++j) {
-                  dp[j] = dot(do_THK, row, v_TGK, keys.at(j), keys.width);
-                  mean += p[j] * dp[j];
-                }
-                for (std::size_t j = 0; j < seen; ++j) {
-                  double ds = shape.scale * p[j] * (dp[j] - mean);
-                  if (shape.cap > 0) {
-                    const double s =
-                        score(shape, q_THK, row, k_TGK, keys.at(j), keys.width);
-                    ds *= 1 - s / shape.cap * (s / shape.cap);
-                  }
-                  for (std::size_t c = 0; c < keys.width; ++c) {
-                    d.dq_THK[row + c] += ds * k_TGK[keys.at(j) + c];
-                    d.dk_TGK[keys.at(j) + c] += ds * q_THK[row + c];
-                    d.dv_TGK[keys.at(j) + c] += p[j] * do_THK[row + c];
-                  }
-                }
-              });
+  for_queries(shape, visible_T, k_TGK, [&](const Query& query) {
+    const Head& keys = query.keys;
+    const std::size_t row = query.row;
+    std::vector<double> p(query.seen), dp(query.seen);
+    softmax(shape, q_THK, row, k_TGK, keys, p);
+    double mean = 0;
+    for (std::size_t j = 0; j < query.seen; ++j) {
+      dp[j] = query.factors[j] * dot(do_THK, row, v_TGK, keys.at(j), keys.width);
+      mean += p[j] * dp[j];
+    }
+    for (std::size_t j = 0; j < query.seen; ++j) {
+      double ds = shape.scale * p[j] * (dp[j] - mean);
+      if (shape.cap > 0) {
+        const double s = score(shape, q_THK, row, k_TGK, keys.at(j), keys.width);
+        ds *= 1 - s / shape.cap * (s / shape.cap);
+      }
+      for (std::size_t c = 0; c < keys.width; ++c) {
+        d.dq_THK[row + c] += ds * k_TGK[keys.at(j) + c];
+        d.dk_TGK[keys.at(j) + c] += ds * q_THK[row + c];
+        d.dv_TGK[keys.at(j) + c] += query.factors[j] * p[j] * do_THK[row + c];
+      }
+    }
+  });
   return d;
 }
 

@@ -78,10 +78,11 @@ of documents and what is no target.
     CommandPage{"convert", R"(usage: trireme convert FROM TO [--dtype T] [--shard-bytes N]
 
 Makes a checkpoint of a Hugging Face folder, or a folder of a checkpoint or a run. Works on any
-number of ranks. What is not finished is not taken for a model.
+number of ranks. What is not finished is not taken for a model; the same command goes on with it.
 
   --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
-  --shard-bytes N  of a folder: bytes of each file of weights at most
+  --shard-bytes N  bytes of each file of weights at most (a larger tensor has a file of
+                   its own)
 
   trireme convert runs/quickstart my-model --dtype bf16)"},
     CommandPage{"tokenize",

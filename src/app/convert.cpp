@@ -1,6 +1,7 @@
 // `trireme convert FROM TO [--dtype T] [--shard-bytes N]`.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <optional>
 
@@ -11,13 +12,17 @@
 #include "convert/folder_writer.hpp"
 #include "convert/kept_files.hpp"
 #include "convert/model_folder.hpp"
+#include "io/checkpoint_parts.hpp"
+#include "io/digest.hpp"
 
 namespace trireme::app {
 namespace {
 
 constexpr std::string_view usage =
     "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N]";
-constexpr std::int64_t default_shard_bytes = 5'000'000'000;  // as transformers 4 has it
+// Of folders as transformers 4 has it; of checkpoints so that ranks have enough to share.
+constexpr std::int64_t folder_shard_bytes = 5'000'000'000;
+constexpr std::int64_t checkpoint_shard_bytes = 500'000'000;
 
 std::optional<DType> read_dtype(const Arguments& arguments) {
   if (!arguments.has("--dtype")) return {};
@@ -32,54 +37,92 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-// Deals tensors out so that every rank writes about as many bytes.
-std::vector<io::TensorBox> share_of(const comm::World& world,
-                                    const convert::ModelFolder& folder,
-                                    std::optional<DType> dtype) {
-  std::vector<io::TensorBox> boxes;
-  std::vector<double> load(static_cast<std::size_t>(world.size()));
+// The tensors of the folder in shards of at most so many bytes, or of one tensor each.
+std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
+                                            std::optional<DType> dtype,
+                                            std::int64_t shard_bytes) {
+  std::vector<std::vector<io::TensorBox>> shards(1);
+  std::int64_t filled = 0;
   for (const auto& tensor : folder.tensors()) {
     const Shape& shape = tensor.whole.shape;
     const DType stored = folder.dtype_of(tensor);
     const DType type = tensor.whole.learned ? dtype.value_or(stored) : stored;
-    const auto least = std::min_element(load.begin(), load.end());
-    *least += static_cast<double>(shape.elements()) * static_cast<double>(size_of(type));
-    if (least - load.begin() != world.rank()) continue;
+    const auto bytes = shape.elements() * static_cast<std::int64_t>(size_of(type));
+    if (filled > 0 && bytes > shard_bytes - filled) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    filled += bytes;
     Shape begin = shape;
     for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
     const std::string path = "model/" + tensor.whole.name;
-    boxes.push_back({path, shape, begin, TensorView(nullptr, type, shape, Device::meta()),
-                     true, false, [&folder, path, shape, begin](const TensorView& view) {
-                       folder.read(path, shape, begin, view);
-                     }});
+    shards.back().push_back(
+        {path, shape, begin, TensorView(nullptr, type, shape, Device::meta()), true,
+         false, [&folder, path, shape, begin](const TensorView& view) {
+           folder.read(path, shape, begin, view);
+         }});
   }
-  return boxes;
+  return shards;
+}
+
+// What the files of a checkpoint are a function of. Of a folder's weights size and time
+// are taken, for their digest would cost as much as the conversion.
+std::string job_text(const convert::ModelFolder& folder,
+                     const std::vector<convert::KeptFile>& kept,
+                     const io::CheckpointInfo& info,
+                     const convert::FolderOptions& options) {
+  io::Json job;
+  job["to"] = "checkpoint";
+  for (const convert::KeptFile& file : kept)
+    job["files"][file.name] = io::digest_of(file.bytes);
+  for (const std::string& shard : folder.files().shards()) {
+    struct stat status {};
+    const std::string path = folder.path() + "/" + shard;
+    require(::stat(path.c_str(), &status) == 0, Status::missing_input,
+            "{}: is not there any more", path);
+    job["shards"][shard] = {status.st_size, status.st_mtim.tv_sec,
+                            status.st_mtim.tv_nsec};
+  }
+  job["deck"] = io::digest_of(info.deck);
+  job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
+  job["shard_bytes"] = options.shard_bytes;
+  job["program"] = info.program_version;
+  return job.dump(2) + "\n";
+}
+
+std::string kept_text(std::int64_t kept, std::int64_t shards) {
+  if (kept == 0) return "";
+  return format("; {} of {} shards were there from an earlier try", kept, shards);
 }
 
 void to_checkpoint(comm::World& world, const std::string& from, const std::string& to,
-                   std::optional<DType> dtype) {
+                   const convert::FolderOptions& options) {
+  const std::optional<DType> dtype = options.dtype;
   std::optional<convert::ModelFolder> folder;
   std::vector<convert::KeptFile> kept;
   io::CheckpointInfo info;
   info.program_version = build_info().version;
-  std::vector<io::TensorBox> boxes;
+  std::vector<std::vector<io::TensorBox>> shards;
+  std::string job;
   world.agree([&] {
     const model::ModelConfig model = read_model(from, 0);
     folder.emplace(from);
     info.deck = folder_deck(model, dtype ? dtype : folder->config().dtype);
-    boxes = share_of(world, *folder, dtype);
+    shards = cut(*folder, dtype, options.shard_bytes);
+    kept = convert::kept_files(from);
+    for (auto& box : convert::kept_boxes(kept)) shards[0].push_back(std::move(box));
     if (world.rank() != 0) return;
     std::error_code ignored;
     const auto there = std::filesystem::symlink_status(to, ignored);
     require(!std::filesystem::exists(there) || (std::filesystem::is_directory(there) &&
-                                                std::filesystem::is_empty(to, ignored)),
+                                                io::holds_parts_only(to, info.step)),
             Status::cannot_create, "{}: is there already; nothing is replaced", to);
-    kept = convert::kept_files(from);
-    for (auto& box : convert::kept_boxes(kept)) boxes.push_back(std::move(box));
+    job = job_text(*folder, kept, info, options);
   });
-  io::write_checkpoint(world, to, info, boxes, 0);
-  log::info("{} tensors of {} are a checkpoint in {}", folder->tensors().size(), from,
-            to);
+  const io::PartsResult written =
+      io::write_checkpoint_parts(world, to, info, shards, job);
+  log::info("{} tensors of {} are a checkpoint in {}{}", folder->tensors().size(), from,
+            to, kept_text(written.kept, written.shards));
 }
 
 void to_folder(comm::World& world, const std::string& from, const std::string& to,
@@ -91,10 +134,11 @@ void to_folder(comm::World& world, const std::string& from, const std::string& t
     model = checkpoint_config(*reader).model;
   });
   const auto written = convert::write_folder(world, *reader, model, to, options);
-  log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}",
+  log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}{}",
             written.tensors, reader->directory(), to,
             human_bytes(static_cast<double>(written.bytes)), written.shards,
-            written.shards == 1 ? "file" : "shards");
+            written.shards == 1 ? "file" : "shards",
+            kept_text(written.kept, written.shards));
 }
 
 }  // namespace
@@ -109,15 +153,13 @@ int convert(comm::World& world, const Arguments& given) {
     from = without_slash(arguments.words()[0]);
     to = without_slash(arguments.words()[1]);
     options.dtype = read_dtype(arguments);
-    options.shard_bytes =
-        arguments.integer("--shard-bytes", default_shard_bytes, 1, INT64_MAX);
-    require(!convert::is_model_folder(from) || !arguments.has("--shard-bytes"),
-            Status::command_line,
-            "--shard-bytes cuts a Hugging Face folder, and '{}' is to be a checkpoint",
-            to);
+    options.shard_bytes = arguments.integer(
+        "--shard-bytes",
+        convert::is_model_folder(from) ? checkpoint_shard_bytes : folder_shard_bytes, 1,
+        INT64_MAX);
   });
   if (convert::is_model_folder(from)) {
-    to_checkpoint(world, from, to, options.dtype);
+    to_checkpoint(world, from, to, options);
   } else {
     to_folder(world, from, to, options);
   }

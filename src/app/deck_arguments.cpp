@@ -55,16 +55,31 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
   return model;
 }
 
+namespace {
+
+// Learned positions are a tensor, whose number is the model's.
+void check_sequence(const std::string& path, const model::ModelConfig& model,
+                    std::int64_t sequence) {
+  require(
+      sequence == 0 || model.rotary() || sequence == model.sequence, Status::command_line,
+      "--sequence {}: the positions of {} are learned, and there are {}: leave it out",
+      sequence, path, model.sequence);
+}
+
+}  // namespace
+
 OpenedModel open_model(const comm::World& world, const std::string& path,
                        std::int64_t sequence) {
   if (!convert::is_model_folder(path)) {
     auto reader =
         std::make_unique<io::CheckpointReader>(path, world.rank(), world.size());
     config::RunConfig config = checkpoint_config(*reader);
-    if (sequence > 0) config.model.sequence = sequence;
+    check_sequence(path, config.model, sequence);
+    if (sequence > 0) config.model.sequence = config.data.sequence = sequence;
     return {std::move(reader), config};
   }
   const model::ModelConfig model = read_model(path, sequence);
+  check_sequence(path, model, sequence);
   auto folder = std::make_unique<convert::ModelFolder>(path);
   const auto deck = io::Deck::parse(folder_deck(model, folder->config().dtype),
                                     path + " (as a deck)", {}, config::deck_table());

@@ -27,6 +27,14 @@ struct DropoutKeys : Section {
                  "The same of the embedding with its positions.",
                  sets<&RunConfig::model, &model::ModelConfig::residual,
                       &model::ResidualSettings::embedding_dropout>};
+  Real attention{*this,
+                 "attention",
+                 "",
+                 "0.0",
+                 within(0, 0.99),
+                 "The same of attention's probabilities.",
+                 sets<&RunConfig::model, &model::ModelConfig::attention,
+                      &model::AttentionSettings::dropout>};
 };
 
 namespace key {

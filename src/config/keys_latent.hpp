@@ -46,6 +46,11 @@ struct LatentKeys : Section {
       "Scores are this times the product of query and key over the root of their width; "
       "with yarn DeepSeek's is (0.1 mscale_all_dim ln(factor) + 1)^2.",
       of_latent<&model::LatentSettings::score_factor>};
+  Boolean neighbours{
+      *this, "neighbours", "true",
+      "Whether pairs of neighbours turn (rope_interleave); false: pairs of a number of "
+      "the first half and one of the second.",
+      of_latent<&model::LatentSettings::neighbours>};
 };
 
 namespace key {

@@ -87,7 +87,7 @@ struct ModelKeys : Section {
       "activation",
       "\"auto\"",
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
-      "Activation of feed-forwards and experts; swiglu, geglu and clamped_swiglu have "
+      "Activation of feed-forwards and experts; those with \"glu\" in their name have "
       "gates, the others have none and no tensors for them; auto: the architecture's.",
       sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
@@ -122,7 +122,8 @@ struct ModelKeys : Section {
   Boolean attention_bias{
       *this, "attention_bias", "false",
       "Biases on q, k, v and the output of attention, where the architecture leaves them "
-      "open (llama, qwen3, qwen3_moe, gemma, smollm3).",
+      "open (llama, qwen3, qwen3_moe, gemma, smollm3; of deepseek_v2 and deepseek_v3 on "
+      "what makes the small vectors, and the output).",
       sets<&RunConfig::model, &model::ModelConfig::attention,
            &model::AttentionSettings::bias>};
   Real rope_theta{*this,
@@ -209,8 +210,27 @@ struct ModelKeys : Section {
       sets<&RunConfig::start_from>};
 };
 
+// What few models of a class change about attention.
+struct ModelAttentionKeys : Section {
+  constexpr ModelAttentionKeys() : Section("model.attention") {}
+
+  Boolean own_bias{
+      *this, "own_bias", "true",
+      "Whether attention has the biases that are the architecture's own, where its class "
+      "may leave them out (gpt_neox, gpt_oss, qwen2_moe).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::own_bias>};
+  Boolean scale_by_layer{
+      *this, "scale_by_layer", "false",
+      "Whether attention's scores are also divided by the number of their layer, from 1 "
+      "(scale_attn_by_inverse_layer_idx of gpt2).",
+      sets<&RunConfig::model, &model::ModelConfig::attention,
+           &model::AttentionSettings::scale_by_layer>};
+};
+
 namespace key {
 inline constexpr ModelKeys model;
+inline constexpr ModelAttentionKeys model_attention;
 }  // namespace key
 
 }  // namespace trireme::config

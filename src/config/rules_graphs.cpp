@@ -41,9 +41,11 @@ void Rules::graph_rules() {
        ", whose experts get another number of tokens each time", [&] {
          return advise({{key::model.architecture, {"\"llama\""}}, without()});
        });
-  rule({key::run.cuda_graphs, key::dropout.residual, key::dropout.embedding},
-       !config_.model.residual.drops(), graphs, " with ", key::dropout.residual, " and ",
-       key::dropout.embedding, ", whose masks are others in each microbatch", [&] {
+  rule({key::run.cuda_graphs, key::dropout.residual, key::dropout.embedding,
+        key::dropout.attention},
+       !config_.model.drops(), graphs, " with ", key::dropout.residual, ", ",
+       key::dropout.embedding, " and ", key::dropout.attention,
+       ", whose masks are others in each microbatch", [&] {
          return advise({{key::dropout.residual, {"0.0"}}, without()});
        });
   rule({key::run.cuda_graphs, key::parallel.sharding_strategy},

@@ -4,6 +4,25 @@
 
 namespace trireme::config {
 
+namespace {
+
+// Whether what makes the heads of latent attention, and what they make, have widths on
+// each rank that `multiple` divides.
+bool latent_fits(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
+  const auto& latent = m.attention.latent;
+  if (latent.width % multiple != 0 || latent.query_width % multiple != 0) return false;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t heads = split_range(m.heads, ranks, rank).count();
+    const std::int64_t plain = m.head_width() - m.rotary_width();
+    for (const std::int64_t width :
+         {m.head_width(), plain + m.value_width(), m.value_width()})
+      if (heads * width % multiple != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void Rules::head_rules() {
   const auto& m = config_.model;
   const bool rotary = m.row().positions == model::Positions::rotary;
@@ -153,7 +172,8 @@ void Rules::latent_rules() {
   const bool has_latent = m.row().latent;
   for (const io::DeckKey& each :
        {KeyRef(key::latent.width), KeyRef(key::latent.query_width),
-        KeyRef(key::latent.value_width), KeyRef(key::latent.score_factor)})
+        KeyRef(key::latent.value_width), KeyRef(key::latent.score_factor),
+        KeyRef(key::latent.neighbours)})
     meaningless(each, key::model.architecture, !has_latent,
                 ", which has no latent attention: remove it");
   rule({key::latent.width, key::model.architecture}, !has_latent || latent.width > 0,
@@ -163,11 +183,24 @@ void Rules::latent_rules() {
        !has_latent || (m.rope_width > 0 && m.rope_width < m.head_width()),
        key::rope.width, " with ", key::model.head_width,
        ": write how many of a head's numbers turn, fewer than all");
-  rule({key::model.architecture, key::precision.compute},
-       !has_latent || !config_.precision.recipe.fp8(), key::model.architecture, " with ",
-       key::precision.compute,
-       ": latent attention has no products in FP8 yet; write precision.compute = "
-       "\"bf16\"");
+  const Recipe& recipe = config_.precision.recipe;
+  const bool mx = recipe[TensorClass::forward_operand].scaling == Scaling::mx;
+  const std::int64_t multiple = mx ? mx_block : 16;
+  rule(
+      {key::latent.width, key::latent.query_width, key::latent.value_width,
+       key::rope.width, key::model.head_width, key::model.heads, key::parallel.tensor},
+      [&] {
+        return !has_latent || !recipe.fp8() ||
+               latent_fits(m, config_.parallel.mesh.tensor, multiple);
+      },
+      key::latent.width, ", ", key::latent.query_width, ", ", key::latent.value_width,
+      ", ", key::model.head_width, " and ", key::rope.width,
+      [&] {
+        return format(
+            " make widths on a rank that are no multiples of {}, which they must be with "
+            "precision.compute = \"fp8\": write multiples of {}",
+            multiple, multiple);
+      });
   rule({key::latent.value_width, key::model.head_width},
        !has_latent || m.value_width() <= m.head_width(), key::latent.value_width,
        " is more than ", key::model.head_width, ": values are no wider than keys");
@@ -184,18 +217,25 @@ void Rules::model_rules() {
               ", whose positions are learned: remove it");
   meaningless(key::model.attention_bias, key::model.architecture,
               !m.row().free_qkv_bias && !m.row().free_output_bias, ": remove it");
+  meaningless(key::model_attention.own_bias, key::model.architecture,
+              !m.row().free_own_bias, ": remove it");
   rule({key::model.activation, key::model.architecture},
        !m.gated() || !m.row().names.gate.empty(), key::model.activation,
        " has a gate, and ", key::model.architecture,
        " has no tensor for it: write model.activation = \"auto\"");
   for (const io::DeckKey& each :
-       {KeyRef(key::model.query_scalar), KeyRef(key::model.attention_cap)})
+       {KeyRef(key::model.query_scalar), KeyRef(key::model.attention_cap),
+        KeyRef(key::model_attention.scale_by_layer)})
     meaningless(each, key::model.architecture, m.row().latent,
                 ", whose latent attention has a scale of its own: remove it");
   rule({key::model.attention_cap, key::attention.library},
        m.attention.cap == 0 || config_.run.attention != AttentionChoice::cudnn,
        key::attention.library, " has no caps here, but ", key::model.attention_cap,
        ": write attention.library = \"auto\"");
+  rule({key::dropout.attention, key::attention.library},
+       m.attention.dropout == 0 || config_.run.attention != AttentionChoice::cudnn,
+       key::attention.library, " drops no probabilities here, but ",
+       key::dropout.attention, ": write attention.library = \"auto\"");
   meaningless(key::model.qk_norm, key::model.architecture, !m.row().free_qk_norm,
               ": remove it");
   meaningless(key::model.parallel_residual, key::model.architecture,

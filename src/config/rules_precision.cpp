@@ -10,6 +10,7 @@ namespace {
 // Whether query heads, and with them key and value heads, have a width on each tensor
 // rank that `multiple` divides. True where heads are not sound: other rules say so.
 bool heads_fit(const model::ModelConfig& m, int ranks, std::int64_t multiple) {
+  if (m.row().latent) return true;
   if (m.own_head_width == 0 && m.hidden % m.heads != 0) return true;
   if (m.heads % m.kv_heads != 0) return true;
   const std::int64_t per = m.heads / m.kv_heads;
@@ -157,7 +158,6 @@ void Rules::fp8_size_rules() {
         return must_be(show(key::model.feed_forward, m.feed_forward), of) +
                advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
-  if (m.row().latent) return;
   if (m.has_experts()) fp8_expert_rules(multiple);
   rule(
       {key::model.heads, key::model.kv_heads, key::model.hidden, key::parallel.tensor},

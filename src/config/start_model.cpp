@@ -119,7 +119,8 @@ bool is_free(const std::string& key, const model::ModelConfig& m) {
          key == full_name(key::moe.aux_loss) || key == full_name(key::moe.z_loss) ||
          key == full_name(key::moe.bias_update_rate) ||
          key == full_name(key::dropout.residual) ||
-         key == full_name(key::dropout.embedding);
+         key == full_name(key::dropout.embedding) ||
+         key == full_name(key::dropout.attention);
 }
 
 // Whether the deck leaves the key to the program: it is not given, or as "auto" or 0.
@@ -151,12 +152,14 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.window, m.window);
   lines.add(key::model.layer_types, m.layer_types);
   lines.add_flag(key::model.attention_bias, m.attention.bias);
+  lines.add_flag(key::model_attention.own_bias, m.attention.own_bias);
   const bool rotary = m.row().positions == model::Positions::rotary;
   if (rotary) lines.add(key::model.rope_theta, m.rope_theta);
   lines.add(key::model.norm_eps, m.norm_eps);
   lines.add_flag(key::model.tie_embeddings, m.tie_embeddings);
   lines.add(key::model.initializer_range, m.initializer_range);
   lines.add(key::model.query_scalar, m.attention.query_scalar);
+  lines.add_flag(key::model_attention.scale_by_layer, m.attention.scale_by_layer);
   lines.add(key::model.attention_cap, m.attention.cap);
   lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
   lines.add_flag(key::model.mlp_bias, m.mlp_bias);
@@ -167,6 +170,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::latent.query_width, m.attention.latent.query_width);
   lines.add(key::latent.value_width, m.attention.latent.value_width);
   lines.add(key::latent.score_factor, m.attention.latent.score_factor);
+  lines.add_flag(key::latent.neighbours, m.attention.latent.neighbours);
   if (m.has_experts()) add_experts(m.moe, lines);
   return lines.take();
 }

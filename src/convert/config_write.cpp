@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "convert/activation_config.hpp"
 #include "convert/expert_config.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/latent_config.hpp"
@@ -40,7 +41,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.feed_forward, m.feed_forward);
   put(json, keys.positions, m.sequence);
   put(json, keys.norm_eps, m.norm_eps);
-  put(json, keys.activation, std::string(row.activation));
+  put(json, keys.activation, std::string(activation_name(row, m)));
   put(json, keys.qk_norm, m.attention.qk_norm);
   put(json, keys.mlp_bias, m.mlp_bias);
   put(json, keys.parallel_residual, m.residual.parallel);
@@ -52,12 +53,15 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.query_scalar,
       m.attention.query_scalar > 0 ? m.attention.query_scalar
                                    : static_cast<double>(m.head_width()));
+  put(json, keys.scale_by_width, m.attention.query_scalar == 0);
+  put(json, keys.scale_by_layer, m.attention.scale_by_layer);
   if (m.row().latent) write_latent(m, row, json);
   if (m.has_experts()) write_experts(m, row, json);
   json["vocab_size"] = m.vocabulary;
   json["initializer_range"] = m.initializer_range;
   json["tie_word_embeddings"] = m.tie_embeddings;
-  put(json, keys.attention_bias, m.attention.bias);
+  put(json, keys.attention_bias,
+      m.row().free_own_bias ? m.attention.own_bias : m.attention.bias);
   write_window(m, row, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
@@ -86,21 +90,25 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
       "as a Hugging Face folder",
       m.row().name, special_keys(m));
   require(
-      m.activation() == m.row().activation, Status::bad_content,
-      "model.activation = \"{}\" is not that of {}, whose class has {} only: the model "
-      "cannot be written as a Hugging Face folder",
-      kernels::row_of(m.activation()).name, m.row().name, row->activation);
+      !activation_name(*row, m).empty(), Status::bad_content,
+      "model.activation = \"{}\" is none that {} can have: the model cannot be written "
+      "as a Hugging Face folder",
+      kernels::row_of(m.activation()).name, row->class_name);
   require(m.row().latent || row->keys.head_width.size() > 0 || m.own_head_width == 0 ||
               m.own_head_width * m.heads == m.hidden,
           Status::bad_content, "model.head_width = {} cannot be written for {}",
           m.own_head_width, row->model_type);
   const auto& keys = row->keys;
   require((m.attention.cap == 0 || !keys.attention_cap.empty()) &&
-              (m.attention.query_scalar == 0 || !keys.query_scalar.empty()),
+              (m.attention.query_scalar == 0 || !keys.query_scalar.empty() ||
+               (m.attention.query_scalar == 1 && !keys.scale_by_width.empty())) &&
+              (!m.attention.scale_by_layer || !keys.scale_by_layer.empty()),
           Status::bad_content,
-          "model.attention_cap = {} and model.query_scalar = {} are unknown to {}: the "
-          "model cannot be written as a Hugging Face folder",
-          m.attention.cap, m.attention.query_scalar, row->class_name);
+          "model.attention_cap = {}, model.query_scalar = {} and "
+          "model.attention.scale_by_layer = "
+          "{} are unknown to {}: the model cannot be written as a Hugging Face folder",
+          m.attention.cap, m.attention.query_scalar, m.attention.scale_by_layer,
+          row->class_name);
   require(m.logit_cap == 0 || !row->keys.logit_cap.empty(), Status::bad_content,
           "model.logit_cap = {} is unknown to {}: the model cannot be written as a "
           "Hugging Face folder",
@@ -125,11 +133,14 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.vocabulary == b.vocabulary && a.norm_eps == b.norm_eps &&
          a.tie_embeddings == b.tie_embeddings && a.logit_cap == b.logit_cap &&
          a.window == b.window && a.layer_types == b.layer_types &&
-         a.attention.bias == b.attention.bias && a.rope_theta == b.rope_theta &&
+         a.attention.bias == b.attention.bias &&
+         a.attention.own_bias == b.attention.own_bias &&
+         a.activation() == b.activation() && a.rope_theta == b.rope_theta &&
          a.rope_scaling == b.rope_scaling && a.rope_width == b.rope_width &&
          a.sliding_rope_theta == b.sliding_rope_theta && a.rope_layers == b.rope_layers &&
          a.attention.cap == b.attention.cap &&
          a.attention.query_scalar == b.attention.query_scalar &&
+         a.attention.scale_by_layer == b.attention.scale_by_layer &&
          a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
          a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
          same_experts(a, b);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "convert/activation_config.hpp"
 #include "convert/config_fields.hpp"
 #include "convert/expert_config.hpp"
 #include "convert/latent_config.hpp"
@@ -76,11 +77,6 @@ void check_neutral(const ConfigFields& fields, const HuggingFaceRow& row) {
         fields.value(neutral.key) != io::Json::parse(neutral.value))
       fields.refuse(neutral.key, format("is not available: this program computes {} only",
                                         neutral.value));
-  const std::string activation = fields.text(row.keys.activation, row.activation);
-  if (activation != row.activation && activation != row.same_activation)
-    fields.refuse(row.keys.activation,
-                  format("is not available: this program computes \"{}\" for {}",
-                         row.activation, row.model_type));
 }
 
 std::optional<DType> read_dtype(const ConfigFields& fields) {
@@ -131,6 +127,8 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.logit_cap = read_cap(fields, keys.logit_cap, d.logit_cap);
   m.attention.cap = read_cap(fields, keys.attention_cap, d.attention_cap);
   m.attention.query_scalar = fields.real(keys.query_scalar, d.query_scalar, 0, 1e9);
+  if (!fields.flag(keys.scale_by_width, true)) m.attention.query_scalar = 1;
+  m.attention.scale_by_layer = fields.flag(keys.scale_by_layer, false);
   if (m.has_experts()) read_experts(fields, row, m);
 }
 
@@ -148,7 +146,11 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
   ModelConfig& m = config.model;
   m.architecture = model::architecture_named(row.architecture);
   read_sizes(fields, row, m);
-  m.attention.bias = fields.flag(row.keys.attention_bias, false);
+  read_activation(fields, row, m);
+  if (m.row().free_own_bias)
+    m.attention.own_bias = fields.flag(row.keys.attention_bias, true);
+  else
+    m.attention.bias = fields.flag(row.keys.attention_bias, false);
   m.norm_eps = fields.real(row.keys.norm_eps, row.defaults.norm_eps, 0, 1);
   m.initializer_range = fields.real("initializer_range", 0.02, 0, 10);
   m.tie_embeddings = fields.flag("tie_word_embeddings", row.defaults.tied);

@@ -8,12 +8,17 @@
 
 #include "base/directory.hpp"
 #include "base/memory.hpp"
+#include "base/version.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/folder_place.hpp"
 #include "convert/kept_files.hpp"
+#include "io/checkpoint_shard.hpp"
+#include "io/digest.hpp"
 #include "io/element_convert.hpp"
 #include "io/files.hpp"
 #include "io/json_fields.hpp"
+#include "io/partial_work.hpp"
+#include "io/run_lock.hpp"
 #include "io/safetensors_folder.hpp"
 #include "model/whole_tensors.hpp"
 
@@ -137,6 +142,42 @@ void write_shard(const io::CheckpointReader& checkpoint, const Plan& plan,
   writer.close();
 }
 
+// This rank's shards, but for those that an earlier try has finished; returns how many.
+std::int64_t write_shards(const comm::World& world,
+                          const io::CheckpointReader& checkpoint, const Plan& plan,
+                          const io::PartialWork& work) {
+  std::int64_t kept = 0;
+  const auto size = static_cast<std::size_t>(world.size());
+  for (auto i = static_cast<std::size_t>(world.rank()); i < plan.shards().size();
+       i += size) {
+    const Shard& shard = plan.shards()[i];
+    if (work.note_of(shard.name)) {
+      ++kept;
+      continue;
+    }
+    write_shard(checkpoint, plan, work.folder(), shard);
+    work.record(io::file_entry(work.folder().path(), shard.name));
+  }
+  return kept;
+}
+
+// What the files of a conversion are a function of. The manifest has the digests of all
+// files of the checkpoint.
+std::string job_of(const io::CheckpointReader& checkpoint, const Plan& plan,
+                   const FolderOptions& options) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
+  const std::string manifest =
+      io::read_text(checkpoint.directory() + "/" + io::manifest_name, most_bytes);
+  io::Json job;
+  job["to"] = "Hugging Face folder";
+  job["checkpoint"] = io::digest_of(manifest);
+  job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
+  job["shard_bytes"] = options.shard_bytes;
+  job["shards"] = plan.shards().size();
+  job["program"] = build_info().version;
+  return job.dump(2) + "\n";
+}
+
 // What is not a tensor: the index, config.json and the files that the model came with.
 void write_rest(const io::CheckpointReader& checkpoint, const model::ModelConfig& model,
                 const Plan& plan, const Directory& folder) {
@@ -161,6 +202,7 @@ WrittenFolder write_folder(comm::World& world, const io::CheckpointReader& check
                            const FolderOptions& options) {
   const std::string name = last_name_of(path), temporary = "." + name + ".tmp";
   std::optional<Plan> plan;
+  std::optional<io::RunLock> lock;  // of rank 0
   world.agree([&] {
     plan.emplace(checkpoint, model, options);
     folder_config_text(model, plan->dtype(), "");  // before anything is written
@@ -169,33 +211,35 @@ WrittenFolder write_folder(comm::World& world, const io::CheckpointReader& check
     const Directory parent(parent_of(path));
     require(!parent.has(name), Status::cannot_create,
             "{}: is there already; nothing is replaced", path);
-    require(parent.remove_tree(temporary), Status::cannot_create,
-            "{}: left by an earlier conversion, cannot be removed",
-            parent.path_of(temporary));
-    parent.make(temporary);
+    io::PartialWork::prepare(parent, temporary, job_of(checkpoint, *plan, options));
+    lock.emplace(parent.path_of(temporary));
   });
-  const auto at = [&] { return Directory(parent_of(path)).open(temporary); };
+  const auto work = [&] {
+    return io::PartialWork(Directory(parent_of(path)).open(temporary));
+  };
+  std::int64_t kept = 0;
   try {
-    world.agree([&] {
-      const auto size = static_cast<std::size_t>(world.size());
-      for (auto i = static_cast<std::size_t>(world.rank()); i < plan->shards().size();
-           i += size)
-        write_shard(checkpoint, *plan, at(), plan->shards()[i]);
-    });
+    world.agree([&] { kept = write_shards(world, checkpoint, *plan, work()); });
+    kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
     world.agree([&] {
       if (world.rank() != 0) return;
-      const Directory folder = at();
+      const io::PartialWork made = work();
+      const Directory& folder = made.folder();
       write_rest(checkpoint, model, *plan, folder);
+      made.clear();
+      lock.reset();
       folder.sync();
       const Directory parent(parent_of(path));
       parent.rename(temporary, name);
       parent.sync();
     });
   } catch (const comm::Agreed&) {
+    lock.reset();
     if (world.rank() == 0) Directory(parent_of(path)).remove_tree(temporary);
     throw;
   }
-  return {plan->count(), static_cast<std::int64_t>(plan->shards().size()), plan->bytes()};
+  return {plan->count(), static_cast<std::int64_t>(plan->shards().size()), kept,
+          plan->bytes()};
 }
 
 }  // namespace trireme::convert

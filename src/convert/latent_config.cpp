@@ -54,8 +54,7 @@ void read_latent(const ConfigFields& fields, const model::HuggingFaceRow& row,
           "compute",
           fields.source(), keys.value_width, latent.value_width, m.own_head_width);
   latent.score_factor = read_score_factor(fields);
-  if (!keys.neighbours.empty() && !fields.flag(keys.neighbours, true))
-    fields.refuse(keys.neighbours, "is not available: pairs of neighbours turn here");
+  latent.neighbours = fields.flag(keys.neighbours, true);
 }
 
 void write_latent(const model::ModelConfig& m, const model::HuggingFaceRow& row,
@@ -71,6 +70,7 @@ void write_latent(const model::ModelConfig& m, const model::HuggingFaceRow& row,
   put(keys.unturned_width, m.head_width() - m.rope_width);
   put(keys.rotary_width, m.rope_width);
   put(keys.value_width, m.value_width());
+  put(keys.neighbours, latent.neighbours);
   put("head_dim", m.rope_width);
   put("qk_head_dim", m.head_width());
   for (const std::string_view key : rope_keys) {
@@ -84,7 +84,8 @@ void write_latent(const model::ModelConfig& m, const model::HuggingFaceRow& row,
 bool same_latent(const model::ModelConfig& a, const model::ModelConfig& b) {
   const auto form = [](const model::ModelConfig& m) {
     return std::tuple(m.attention.latent.width, m.attention.latent.query_width,
-                      m.rope_width, m.value_width(), m.attention.latent.score_factor);
+                      m.rope_width, m.value_width(), m.attention.latent.score_factor,
+                      m.attention.latent.neighbours);
   };
   return form(a) == form(b);
 }

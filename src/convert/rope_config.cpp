@@ -233,9 +233,18 @@ void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfi
   m.rope_width = read_width(fields, inner, row, m);
   m.rope_scaling = {};
   if (older && (row.rope.by_kind || !newer)) {
-    m.rope_scaling = read_scaling(fields, fields.object(older_key), row, m);
+    const ConfigFields scaling = fields.object(older_key);
+    if (row.rope.by_kind && scaling.has("type") && !scaling.has("rope_type"))
+      scaling.refuse("type",
+                     "means no scaling to transformers 5 in this class: write "
+                     "\"rope_type\" if it is meant, or remove rope_scaling");
+    m.rope_scaling = read_scaling(fields, scaling, row, m);
   } else if (newer) {
     m.rope_scaling = read_scaling(fields, inner, row, m);
+  } else if (!row.rope.default_scaling.empty()) {
+    const io::Json scaling = io::Json::parse(row.rope.default_scaling);
+    m.rope_scaling =
+        read_scaling(fields, ConfigFields(scaling, fields.source(), older_key), row, m);
   }
   if (row.rope.some_layers) m.rope_layers = read_layers(fields, m.layers);
   if (row.rope.by_kind)

@@ -54,7 +54,7 @@ nn::DropoutRows RankModel::dropout_rows(std::int64_t step,
   const auto& batch = config_.batch;
   const std::int64_t piece =
       microbatch * config_.parallel.mesh.data + mesh_.coordinate(comm::Axis::data);
-  return {.active = config_.model.residual.drops(),
+  return {.active = config_.model.drops(),
           .seed = config_.run.seed,
           .first_sequence = (step - 1) * batch.global + piece * batch.micro,
           .sequence = config_.model.sequence,

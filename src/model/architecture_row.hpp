@@ -65,6 +65,7 @@ struct ArchitectureRow {
   bool moe_biases = false;   // of routers' logits and of the experts' projections
   // Which biases of attention model.attention_bias adds.
   bool free_qkv_bias = false, free_output_bias = false;
+  bool free_own_bias = false;  // qkv_bias and output_bias: model.attention.own_bias
   bool neighbours = false;     // turn as pairs of neighbours (kernels::RotaryHeads)
   bool free_qk_norm = false;   // only with model.qk_norm
   bool fused_by_head = false;  // query, key and value of a head after another's

@@ -35,6 +35,10 @@ nn::DropoutConfig dropout(double rate, const std::string& use) {
   return {rate, hash_name(use + " dropout")};
 }
 
+nn::DropoutConfig probability_dropout(const ModelConfig& m, std::int64_t layer) {
+  return dropout(m.attention.dropout, format("probabilities {}", layer));
+}
+
 nn::NormConfig norm(const ModelConfig& m, const std::string& name) {
   return {m.row().norm, m.hidden, m.norm_eps, m.row().gain_offset, name};
 }
@@ -44,6 +48,13 @@ std::optional<nn::NormConfig> optional_norm(const ModelConfig& m,
                                             const std::string& name) {
   if (name.empty()) return {};
   return norm(m, name);
+}
+
+double score_scale(const ModelConfig& m, std::int64_t layer) {
+  const auto& s = m.attention;
+  const double width =
+      s.query_scalar > 0 ? s.query_scalar : static_cast<double>(m.head_width());
+  return 1.0 / std::sqrt(width) / static_cast<double>(s.scale_by_layer ? layer + 1 : 1);
 }
 
 nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
@@ -56,15 +67,14 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .rotary = m.turns(layer),
           .neighbours = row.neighbours,
           .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
-          .qkv_bias = row.qkv_bias || (m.attention.bias && row.free_qkv_bias),
-          .output_bias = row.output_bias || (m.attention.bias && row.free_output_bias),
-          .scale = m.attention.query_scalar > 0
-                       ? 1.0 / std::sqrt(m.attention.query_scalar)
-                       : 0.0,
+          .qkv_bias = (row.qkv_bias && m.attention.own_bias) ||
+                      (row.free_qkv_bias && m.attention.bias),
+          .output_bias = (row.output_bias && m.attention.own_bias) ||
+                         (row.free_output_bias && m.attention.bias),
+          .scale = score_scale(m, layer),
           .cap = m.attention.cap,
           .qk_norm = m.attention.qk_norm ? nn::QkNorm::heads : row.qk_norm,
-          .norm_eps = m.norm_eps,
-          .norm_offset = row.gain_offset,
+          .head_norms = {m.norm_eps, row.gain_offset},
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .q = at(row.names.q),
@@ -74,7 +84,8 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .q_norm = at(row.names.q_norm),
           .k_norm = at(row.names.k_norm),
           .fused_by_head = row.fused_by_head,
-          .sinks = at(row.names.sinks)};
+          .sinks = at(row.names.sinks),
+          .dropout = probability_dropout(m, layer)};
 }
 
 nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t layer,
@@ -91,7 +102,9 @@ nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t la
           .window = m.window_of(layer) < m.sequence ? m.window_of(layer) : 0,
           .scale = m.attention.latent.score_factor /
                    std::sqrt(static_cast<double>(m.head_width())),
-          .neighbours = m.row().neighbours,
+          .neighbours = m.row().neighbours && m.attention.latent.neighbours,
+          .bias = m.attention.bias,
+          .dropout = probability_dropout(m, layer),
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .q_down = at(names.latent.q_down),

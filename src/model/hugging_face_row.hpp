@@ -50,6 +50,9 @@ struct ConfigKeys {
   std::string_view attention_bias{};
   std::string_view mlp_bias{}, qk_norm{}, logit_cap{}, attention_cap{}, query_scalar{};
   std::string_view parallel_residual{};
+  // Flags: whether scores are divided by the root of a head's width, and by the number of
+  // their layer.
+  std::string_view scale_by_width{}, scale_by_layer{};
   ExpertKeys moe{};
   // Of latent attention.
   std::string_view latent{}, query_latent{}, unturned_width{}, rotary_width{};
@@ -110,6 +113,8 @@ struct RopeRule {
   bool longrope_only = false;  // "su" and "yarn" mean longrope; there is no other scaling
   // original_max_position_embeddings without that key; 0: max_position_embeddings.
   std::int64_t original = 0;
+  // JSON text of rope_scaling without either key; "": there is none.
+  std::string_view default_scaling{};
 };
 
 // A key that changes the model when it has another value than this JSON text.
@@ -121,8 +126,8 @@ struct HuggingFaceRow {
   std::string_view model_type, class_name;
   std::string_view architecture;     // the name of its row
   std::string_view base;             // the prefix of all tensors but the head's
-  std::string_view activation;       // the name that is written, ...
-  std::string_view same_activation;  // ... and another of the same function
+  std::string_view activation;       // the name of the architecture's, ...
+  std::string_view same_activation;  // ... and another that the class reads as that
   ConfigKeys keys;
   ConfigDefaults defaults;
   WindowRule window;
@@ -130,6 +135,7 @@ struct HuggingFaceRow {
   std::span<const std::string_view> transposed;  // ends of names of [in, out] tensors
   std::span<const std::string_view> buffers;     // ends of names that hold no weights
   RopeRule rope{};
+  bool one_activation = false;  // whatever it is called, it is the architecture's
   std::span<const StackedPart>
       stacks{};  // of experts; empty: each has tensors of its own
   // Layers after the model's predict further tokens, and are left out.

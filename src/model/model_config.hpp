@@ -45,16 +45,20 @@ struct LatentSettings {
   std::int64_t query_width = 0;  // of the small query; 0: queries are made at once
   std::int64_t value_width = 0;  // of a head
   double score_factor = 1;       // scores are this times q k / sqrt(K)
+  bool neighbours = true;        // pairs of neighbours turn, not of the halves
 };
 
 // What attention adds to scores and projections where the architecture leaves it open.
 struct AttentionSettings {
   LatentSettings latent{};  // of architectures with latent attention
   bool bias = false;        // of q, k, v and what else the architecture's row says
+  bool own_bias = true;     // those that the architecture always has, if it is free to
   bool qk_norm = false;     // RMSNorm of each head's q and k
   double query_scalar =
       0;           // scores are q k over its root; 0: over that of a head's width
   double cap = 0;  // scores x are cap tanh(x / cap); 0: as they are
+  bool scale_by_layer = false;  // scores of layer i are divided by i + 1, too
+  double dropout = 0;           // part of the probabilities that training drops
 };
 
 // How the halves of a block read the residual stream, and the rates at which training
@@ -62,7 +66,6 @@ struct AttentionSettings {
 struct ResidualSettings {
   bool parallel = true;  // of architectures where both read the block's input: they do
   double dropout = 0, embedding_dropout = 0;
-  bool drops() const { return dropout > 0 || embedding_dropout > 0; }
 };
 
 // The words of ModelConfig::layer_types, as in transformers.
@@ -134,6 +137,11 @@ struct ModelConfig {
   }
 
   bool rotary() const { return row().positions == Positions::rotary; }
+  // Whether training drops anything.
+  bool drops() const {
+    return residual.dropout > 0 || residual.embedding_dropout > 0 ||
+           attention.dropout > 0;
+  }
   std::int64_t rotary_width() const { return rope_width > 0 ? rope_width : head_width(); }
   // Whether the heads of this layer turn.
   bool turns(std::int64_t layer) const {

@@ -35,6 +35,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     nn::BlockConfig block = block_config(m, layer);
     if (layer >= config.fp8_blocks.begin && layer < config.fp8_blocks.end) {
       block.attention.products = block.mlp.products = config.products;
+      if (block.latent) block.latent->products = config.products;
       if (block.moe) block.moe->products = config.products;
     }
     blocks_.push_back(std::make_unique<nn::Block>(block, region, rotary_.of(m, layer),

@@ -41,15 +41,18 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
   if (config.qk_norm == QkNorm::wide) {
     const std::int64_t K = head_width_, first = heads_.keys.begin;
     const Range owned = heads_.owned_keys();
-    q_wide_.emplace(heads_.query_gain(), config.heads * K, config.norm_eps,
+    q_wide_.emplace(heads_.query_gain(), config.heads * K, config.head_norms.eps,
                     Range{0, heads_.queries.count() * K}, region);
-    k_wide_.emplace(heads_.key_gain(), config.kv_heads * K, config.norm_eps,
+    k_wide_.emplace(heads_.key_gain(), config.kv_heads * K, config.head_norms.eps,
                     Range{(owned.begin - first) * K, (owned.end - first) * K}, region);
   } else if (config.qk_norm == QkNorm::heads) {
     const auto norm = [&](const std::string& name) {
-      return NormConfig{
-          NormKind::rms, config.head_width, config.norm_eps, config.norm_offset, name,
-          true};
+      return NormConfig{NormKind::rms,
+                        config.head_width,
+                        config.head_norms.eps,
+                        config.head_norms.gain_offset,
+                        name,
+                        true};
     };
     q_norm_.emplace(norm(config.q_norm), region);
     k_norm_.emplace(norm(config.k_norm), region);
@@ -75,6 +78,7 @@ kernels::AttentionShape Attention::shape(Pass& pass) const {
                                 {},
                                 config_.cap};
   shape.first_T = first_seen(pass, config_.window);
+  shape.dropout = attention_dropout(pass, config_.dropout, heads_.queries, config_.heads);
   return shape;
 }
 

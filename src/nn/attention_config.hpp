@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "nn/dropout.hpp"
 #include "nn/linear.hpp"
 
 namespace trireme::nn {
@@ -12,6 +13,11 @@ namespace trireme::nn {
 // RMSNorm of queries and of keys, before they are rotated: of each head, or of all heads
 // of a token at once.
 enum class QkNorm : std::uint8_t { none, heads, wide };
+
+// Of the norms of queries and keys; see NormConfig.
+struct HeadNorms {
+  double eps = 1e-5, gain_offset = 0;
+};
 
 struct AttentionConfig {
   std::int64_t hidden = 0;      // D
@@ -25,9 +31,9 @@ struct AttentionConfig {
   double scale = 0;  // of the scores; 0: 1 / sqrt(K)
   double cap = 0;    // of the scores (kernels::AttentionShape); 0: none
   QkNorm qk_norm = QkNorm::none;
-  double norm_eps = 1e-5, norm_offset = 0;  // see NormConfig::gain_offset; of each head
-  double deviation = 0.02;                  // initial standard deviation of q, k, v
-  double output_deviation = 0.02;           // of the output projection
+  HeadNorms head_norms{};
+  double deviation = 0.02;         // initial standard deviation of q, k, v
+  double output_deviation = 0.02;  // of the output projection
   // Names of the tensors without ".weight". Either q, k, v are three tensors, or q names
   // one fused tensor [(H + 2 G) K, D], and k and v are empty: of all queries, keys and
   // values, or, where H = G, of the query, key and value of one head after another.
@@ -36,6 +42,7 @@ struct AttentionConfig {
   // Name of the tensor of sinks (kernels/attention_sinks.hpp), a number for each query
   // head; empty: there are none.
   std::string sinks{};
+  DropoutConfig dropout{};     // of the probabilities
   LinearPrecision products{};  // of the projections
 };
 

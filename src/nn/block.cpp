@@ -200,6 +200,7 @@ void Block::collect(std::vector<Param*>& params) {
 
 void Block::collect(std::vector<Fp8Operands*>& layers) {
   if (attention_) attention_->collect(layers);
+  if (latent_) latent_->collect(layers);
   if (mlp_) mlp_->collect(layers);
   if (moe_) moe_->collect(layers);
 }

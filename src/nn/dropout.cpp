@@ -22,6 +22,19 @@ void dropout(Pass& pass, const parallel::TensorRegion& region,
                    y_TD);
 }
 
+kernels::AttentionDropout attention_dropout(const Pass& pass, const DropoutConfig& config,
+                                            const Range& heads, std::int64_t all) {
+  if (!drops(pass, config)) return {};
+  const DropoutRows& rows = pass.dropout;
+  return {.rate = config.rate,
+          .seed = rows.seed,
+          .stream = config.stream,
+          .first_sequence = rows.first_sequence,
+          .heads = all,
+          .first_head = heads.begin,
+          .sequence = rows.sequence};
+}
+
 TensorView dropout_backward(Pass& pass, const parallel::TensorRegion& region,
                             const DropoutConfig& config, const TensorView& dy_TD) {
   if (!drops(pass, config)) return dy_TD;

@@ -23,6 +23,10 @@ inline bool drops(const Pass& pass, const DropoutConfig& config) {
 void dropout(Pass& pass, const parallel::TensorRegion& region,
              const DropoutConfig& config, const TensorView& x_TD, const TensorView& y_TD);
 
+// For AttentionShape::dropout of these heads of `all`; none unless drops().
+kernels::AttentionDropout attention_dropout(const Pass& pass, const DropoutConfig& config,
+                                            const Range& heads, std::int64_t all);
+
 // The gradient of x in pass.kept(), or dy_TD itself where nothing is dropped.
 TensorView dropout_backward(Pass& pass, const parallel::TensorRegion& region,
                             const DropoutConfig& config, const TensorView& dy_TD);

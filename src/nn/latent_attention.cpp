@@ -58,6 +58,15 @@ LatentAttention::LatentAttention(const LatentAttentionConfig& config,
       config.output + ".weight", {D, config.heads * config.value_width},
       {heads_.begin * config.value_width, heads_.end * config.value_width},
       {Initializer::Kind::normal, config.output_deviation});
+  for (Linear* linear : {&q_, &latent_up_, &output_})
+    linear->operands.set_precision(config.products);
+  if (!config.bias) return;
+  const auto inner_bias = [&](const std::string& name, std::int64_t width) {
+    return unsplit_inner_param(region, name + ".bias", {width}, {});
+  };
+  if (has_small_query()) q_down_bias_ = inner_bias(config.q_down, config.query_rank);
+  latent_down_bias_ = inner_bias(config.latent_down, C + config.rotary_width);
+  output_bias_ = unsplit_param(region, config.output + ".bias", {D}, {});
 }
 
 LatentAttention::Columns LatentAttention::columns(const TensorView& fused_TE) const {
@@ -78,6 +87,7 @@ kernels::AttentionShape LatentAttention::shape(Pass& pass) const {
                                 scale,
                                 kv_head_};
   shape.first_T = first_seen(pass, config_.window);
+  shape.dropout = attention_dropout(pass, config_.dropout, heads_, config_.heads);
   return shape;
 }
 
@@ -95,7 +105,7 @@ void LatentAttention::make_queries(Pass& pass, Saved& saved) const {
     const Shape small = {pass.tokens(), config_.query_rank};
     const TensorView raw_TQ = pass.saved.take(from.dtype(), small, "attention.q_small");
     saved.q_small_TQ = pass.saved.take(from.dtype(), small, "attention.q_normed");
-    q_down_.forward(pass, from, {}, raw_TQ, saved.q_down);
+    q_down_.forward(pass, from, q_down_bias_.value, raw_TQ, saved.q_down);
     q_norm_->forward(pass, raw_TQ, saved.q_small_TQ, saved.q_norm);
     from = saved.q_small_TQ;
   }
@@ -108,7 +118,8 @@ TensorView LatentAttention::make_latent(Pass& pass, Saved& saved) const {
   const std::int64_t T = pass.tokens(), C = config_.latent, R = config_.rotary_width;
   const TensorView small_TC = pass.saved.take(dtype, {T, C + R}, "attention.latent");
   saved.c_TC = pass.saved.take(dtype, {T, C}, "attention.latent normed");
-  latent_down_.forward(pass, saved.x_TD, {}, small_TC, saved.latent_down);
+  latent_down_.forward(pass, saved.x_TD, latent_down_bias_.value, small_TC,
+                       saved.latent_down);
   turn(pass, small_TC.columns(C, R), 1, 0, Direction::forward);
   latent_norm_->forward(pass, small_TC.columns(0, C), saved.c_TC, saved.latent_norm);
   return small_TC;
@@ -223,8 +234,8 @@ void LatentAttention::forward(Pass& pass, const TensorView& x_TD,
   // 5. leave the region with it
   const TensorView sum_TD =
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
-  // 6. residual
-  residual.join(pass, sum_TD, {});
+  // 6. residual and bias
+  residual.join(pass, sum_TD, output_bias_.value);
   saved.x_TD = again.norm ? TensorView{} : x_TD;
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
@@ -251,7 +262,7 @@ void LatentAttention::queries_backward(Pass& pass, const TensorView& dq_THK,
   q_.post_weight_gradient(pass, dq, saved.q_small_TQ, saved.q);
   const Linear::Gradient draw = q_down_.output_gradient(pass, draw_TQ);
   q_down_.input_gradient(pass, draw, dx_TD);
-  q_down_.post_weight_gradient(pass, draw, saved.x_TD, saved.q_down);
+  q_down_.post_gradients(pass, draw, saved.x_TD, saved.q_down, q_down_bias_);
 }
 
 void LatentAttention::keys_and_values_backward(Pass& pass, const Columns& d,
@@ -277,7 +288,8 @@ void LatentAttention::keys_and_values_backward(Pass& pass, const Columns& d,
   latent_up_.post_weight_gradient(pass, dup, saved.c_TC, saved.latent_up);
   const Linear::Gradient dsmall = latent_down_.output_gradient(pass, dsmall_TC);
   latent_down_.input_gradient(pass, dsmall, dx_TD, kernels::Accumulate::yes);
-  latent_down_.post_weight_gradient(pass, dsmall, saved.x_TD, saved.latent_down);
+  latent_down_.post_gradients(pass, dsmall, saved.x_TD, saved.latent_down,
+                              latent_down_bias_);
 }
 
 TensorView LatentAttention::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
@@ -286,8 +298,13 @@ TensorView LatentAttention::backward(Pass& pass, const TensorView& dy_TD, Saved 
   const std::int64_t T = pass.tokens(), H = heads_.count(), V = config_.value_width;
   const TensorView dx_all_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "attention.dx");
-  // 5. leave; beside its communication 3. once more, if it was not kept
+  // 5. leave; beside its communication 6. bias, and 3. once more, if it was not kept
   auto dy_all = region_.leave_backward(stream, pass.kept(), dy_TD);
+  if (config_.bias) {
+    pass.weight_gradients.post(stream, output_bias_, [this, dy_TD](Stream& on) {
+      kernels::add_column_sums(on, dy_TD, output_bias_.gradient);
+    });
+  }
   if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
   const TensorView o_THV = values_of(pass, pass.kept(), saved.o_TE);
   const TensorView dy_all_TD = dy_all.wait();
@@ -322,15 +339,25 @@ TensorView LatentAttention::backward(Pass& pass, const TensorView& dy_TD, Saved 
 }
 
 void LatentAttention::collect(std::vector<Param*>& params) {
+  const auto push_bias = [&](Param& bias) {
+    if (config_.bias) params.push_back(&bias);
+  };
   if (has_small_query()) {
     params.push_back(&q_down_.weight);
+    push_bias(q_down_bias_);
     q_norm_->collect(params);
   }
   params.push_back(&q_.weight);
   params.push_back(&latent_down_.weight);
+  push_bias(latent_down_bias_);
   latent_norm_->collect(params);
   params.push_back(&latent_up_.weight);
   params.push_back(&output_.weight);
+  push_bias(output_bias_);
+}
+
+void LatentAttention::collect(std::vector<Fp8Operands*>& layers) {
+  for (Linear* linear : {&q_, &latent_up_, &output_}) layers.push_back(&linear->operands);
 }
 
 }  // namespace trireme::nn

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/dropout.hpp"
 #include "nn/linear.hpp"
 #include "nn/residual.hpp"
 #include "nn/rotary_table.hpp"
@@ -30,11 +31,16 @@ struct LatentAttentionConfig {
   std::int64_t window = 0;        // positions that a query sees, itself the last; 0: all
   double scale = 0;               // of scores; 0: 1 / sqrt(K)
   bool neighbours = true;         // turn as pairs of neighbours (kernels::RotaryHeads)
+  bool bias = false;              // of Wqa, Wa and the output projection
+  DropoutConfig dropout{};        // of the probabilities
   double norm_eps = 1e-6;
   double deviation = 0.02, output_deviation = 0.02;  // of the initial weights
   // Names of the tensors without ".weight": of Wqa, its norm and Wqb, or Wq alone as q;
   // of Wa, its norm and Wb; of the output projection.
   std::string q_down, q_norm, q, latent_down, latent_norm, latent_up, output;
+  // Of Wqb (or Wq), Wb and the output projection. Gradients of the small vectors are
+  // parts of a sum on each rank, so that their products stay in the compute dtype.
+  LinearPrecision products{};
 };
 
 // Heads are split over the tensor axis. Every rank makes the small vectors whole, and its
@@ -62,6 +68,7 @@ class LatentAttention {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
+  void collect(std::vector<Fp8Operands*>& layers);
 
  private:
   bool has_small_query() const { return config_.query_rank > 0; }
@@ -99,6 +106,7 @@ class LatentAttention {
   std::vector<std::int32_t> kv_head_;
   std::optional<Norm> q_norm_, latent_norm_;
   Linear q_down_, q_, latent_down_, latent_up_, output_;
+  Param q_down_bias_, latent_down_bias_, output_bias_;
 };
 
 }  // namespace trireme::nn

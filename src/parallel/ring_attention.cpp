@@ -179,22 +179,29 @@ class View {
             shape.sequence);
     if (!positions_T_.empty())
       shape_.first_T = scratch.take(DType::i32, positions_T_.shape(), "first keys");
+    shape_.dropout.query_chunks = chunks_of(group.rank());
   }
 
   // The part on the keys of `source`, if its queries see any.
   std::optional<AttentionPart> turn_to(int source) {
-    const int n = group_.size();
     const auto part = visible_part(order_, shape_.sequence, group_.rank(), source);
-    if (part && !positions_T_.empty())
-      kernels::count_positions_below(
-          stream_, positions_T_, context_chunks(order_, shape_.sequence * n, n, source),
-          shape_.first_T);
+    if (!part) return part;
+    shape_.dropout.key_chunks = chunks_of(source);
+    if (!positions_T_.empty())
+      kernels::count_positions_below(stream_, positions_T_, shape_.dropout.key_chunks,
+                                     shape_.first_T);
     return part;
   }
-  // With first_T as rows of the keys of the last `source`.
+  // With first_T as rows of the keys of the last `source`, and dropout of their
+  // positions.
   const AttentionShape& shape() const { return shape_; }
 
  private:
+  std::vector<Range> chunks_of(int rank) const {
+    const int n = group_.size();
+    return context_chunks(order_, shape_.sequence * n, n, rank);
+  }
+
   comm::Group& group_;
   Stream& stream_;
   ContextOrder order_;

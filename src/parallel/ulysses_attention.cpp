@@ -49,6 +49,7 @@ AttentionShape inner_shape(const AttentionShape& shape, const Slots& slots,
   inner.heads = shape.heads / ranks;
   inner.kv_heads = slots.count;
   inner.kv_head.clear();
+  inner.dropout.first_head += p * inner.heads;
   const auto& heads = slots.heads_PU[index(p)];
   for (std::int64_t h = 0; h < inner.heads; ++h) {
     const std::int32_t g = shape.kv_head[index(p * inner.heads + h)];

@@ -132,9 +132,10 @@ void Checkpoints::load_start() {
   });
   if (!rates.empty())
     log::info(
-        "dropout   its config.json has {}; this run has model.dropout.residual = {} and "
-        "model.dropout.embedding = {}, and none in attention",
-        rates, config_.model.residual.dropout, config_.model.residual.embedding_dropout);
+        "dropout   its config.json has {}; this run has model.dropout.residual = {}, "
+        "model.dropout.embedding = {} and model.dropout.attention = {}",
+        rates, config_.model.residual.dropout, config_.model.residual.embedding_dropout,
+        config_.model.attention.dropout);
 }
 
 // verified: the digests have just been compared. newest: the last step in the run's own

@@ -308,7 +308,7 @@ TEST(AttentionModule, FusedTensorsAreTheThree) {
 TEST(AttentionModule, WideNormsAreOverAllHeads) {
   nn::AttentionConfig config = config_of(4, 2);
   config.qk_norm = nn::QkNorm::wide;
-  config.norm_eps = 1e-12;
+  config.head_norms.eps = 1e-12;
   Case c(config, parallel::TensorRegion::whole());
   c.run(false);
   const Values y = c.y;

@@ -136,6 +136,7 @@ TEST(EqualityRecompute, DropoutBelongsToTheSeed) {
   EXPECT_FALSE(same_bits(losses("gpt2", {}), dropped));
   EXPECT_FALSE(same_bits(losses("dropout", {"model.dropout.embedding=0.0"}), dropped));
   EXPECT_FALSE(same_bits(losses("dropout", {"model.dropout.residual=0.0"}), dropped));
+  EXPECT_FALSE(same_bits(losses("dropout", {"model.dropout.attention=0.0"}), dropped));
 }
 
 // In every slot of a pipeline, and with weight gradients that are put off, where what is

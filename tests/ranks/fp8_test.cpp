@@ -148,6 +148,31 @@ TEST(Fp8Meshes, Experts) {
       size + Words{"model.moe.expert_feed_forward=64", "model.moe.groups=2"}, split);
 }
 
+// Products that make heads are FP8, those that make the small vectors are not.
+TEST(Fp8Meshes, LatentAttention) {
+  if (!in_fp64_at_all()) GTEST_SKIP() << "fp64 results are made on hosts alone";
+  const Words latent = {"model.kv_heads=4",
+                        "model.head_width=48",
+                        "model.rope.width=16",
+                        "model.latent.width=32",
+                        "model.latent.query_width=16",
+                        "model.latent.value_width=32",
+                        "model.layers=2",
+                        "model.moe.dense_layers=1",
+                        "model.moe.experts=4",
+                        "model.moe.top_k=2",
+                        "model.moe.groups=2",
+                        "model.moe.groups_used=1",
+                        "model.moe.expert_feed_forward=64"};
+  const std::vector<Words> split = {
+      {"parallel.tensor=" + ranks(), "parallel.sequence=true"},
+      {"parallel.context=" + ranks(), "parallel.context_order=contiguous",
+       "recompute.policy=full"},
+      {"parallel.expert=" + ranks(), "parallel.sharding_strategy=FULL_SHARD"}};
+  for (const char* recipe : {"te_delayed", "te_current"})
+    expect_mesh_parity("latent", recipe, sizes(16) + latent, split);
+}
+
 // Blocks are those of a rank's part: where its extents are whole blocks, these are the
 // same on any mesh.
 TEST(Fp8Meshes, Blocks) {

@@ -1,7 +1,8 @@
 # Makes the tiny Hugging Face folders of tests/reference/folders. See README.md.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: python make_folders.py [FOLDER [CASE...]]. Writes FOLDER/<case>/, its logits in
-FOLDER/<case>.h5 and the tokens that all cases share in FOLDER/tokens.h5."""
+FOLDER/<case>.h5, the tokens that all cases share in FOLDER/tokens.h5, and the text that
+each continues greedily in FOLDER/<case>.txt."""
 
 import json
 import os
@@ -15,6 +16,7 @@ import torch
 import transformers
 
 SEQUENCE, WINDOWS, VOCABULARY = 16, 2, 67
+PROMPT, TEXT, TEXT_POSITIONS = 5, 50, 64  # tokens; positions of the models that write
 COMMON = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4,
           "num_key_value_heads": 2, "intermediate_size": 20, "vocab_size": VOCABULARY,
           "max_position_embeddings": SEQUENCE, "bos_token_id": 0, "eos_token_id": 1}
@@ -23,7 +25,7 @@ COMMON = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4,
 def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settings):
     if kind == "GPT2":
         config = transformers.GPT2Config(
-            n_positions=SEQUENCE, n_layer=2, n_embd=24, n_head=4, vocab_size=VOCABULARY,
+            n_positions=settings.pop("n_positions", SEQUENCE), n_layer=2, n_embd=24, n_head=4, vocab_size=VOCABULARY,
             bos_token_id=0, eos_token_id=1, **settings)
         return transformers.GPT2LMHeadModel, config, shards, dtype
     if not rope or "full_attention" not in rope:
@@ -100,6 +102,23 @@ CASES = {
         hidden_size=64, intermediate_size=32, num_hidden_layers=1, num_local_experts=3,
         num_experts_per_tok=2, rope=YARN),
     "qwen3_fp8": case("Qwen3", theta=1e6, head_dim=10),
+    # What a class leaves open, and few models use.
+    "deepseek_v3_bias": case(
+        "DeepseekV3", num_key_value_heads=4, moe_intermediate_size=12, n_routed_experts=4,
+        num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=0, n_group=1,
+        topk_group=1, q_lora_rank=None, kv_lora_rank=10, qk_nope_head_dim=6,
+        qk_rope_head_dim=4, v_head_dim=8, attention_bias=True, rope_interleave=False,
+        norm_topk_prob=False, num_hidden_layers=1),
+    "gpt_neox_plain": case("GPTNeoX", attention_bias=False, hidden_act="relu",
+                           num_hidden_layers=1, rope={"partial_rotary_factor": 1.0}),
+    "gpt_oss_plain": case(
+        "GptOss", pad_token_id=None, attention_bias=False, head_dim=8, sliding_window=5,
+        num_local_experts=3, num_experts_per_tok=1, num_hidden_layers=2),
+    "qwen2_moe_plain": case("Qwen2Moe", qkv_bias=False, hidden_act="gelu", num_experts=3,
+                            num_experts_per_tok=2, moe_intermediate_size=12,
+                            shared_expert_intermediate_size=14, num_hidden_layers=1),
+    "gpt2_scaled": case("GPT2", n_positions=TEXT_POSITIONS, activation_function="relu",
+                        scale_attn_weights=False, scale_attn_by_inverse_layer_idx=True),
     "llama_bias": case("Llama", attention_bias=True, mlp_bias=True),
     "phi3": case("Phi3", pad_token_id=None, sliding_window=5, tie_word_embeddings=True, shards=2, rope={
         "partial_rotary_factor": 0.7}),
@@ -109,9 +128,13 @@ CASES = {
     "smollm3": case("SmolLM3", pad_token_id=None, theta=2e6, num_hidden_layers=4, head_dim=8,
                     use_sliding_window=True, sliding_window=6, no_rope_layers=[1, 1, 0, 1],
                     attention_bias=True),
+    "gpt2_long": case("GPT2", n_positions=TEXT_POSITIONS),
     "gpt2": case("GPT2", tie_word_embeddings=True),
     "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
 }
+
+# Too few learned positions, or weights that this function would have to decode.
+NO_TEXT = ("gpt2", "gpt2_untied", "gpt_oss_mxfp4", "qwen3_fp8")
 
 
 def randomise(model, rng):
@@ -200,10 +223,49 @@ def write(folder, name, tokens, kind, config, shards, dtype):
     with open(os.path.join(path, "tokenizer.json"), "w") as target:
         json.dump({"version": "1.0", "case": name}, target)
     with torch.no_grad():
-        windows = torch.from_numpy(tokens[:SEQUENCE * WINDOWS]).reshape(WINDOWS, SEQUENCE)
+        # The windows of a model with learned positions are as long as these.
+        learned = getattr(config, "n_positions", SEQUENCE) > SEQUENCE
+        length = SEQUENCE * WINDOWS if learned else SEQUENCE
+        windows = torch.from_numpy(tokens[:SEQUENCE * WINDOWS]).reshape(-1, length)
         logits = model.float()(input_ids=windows, use_cache=False).logits
     with h5py.File(path + ".h5", "w") as target:
         target["logits"] = logits.reshape(SEQUENCE * WINDOWS, -1).numpy()
+
+
+def with_positions(path):
+    """The model of a folder, with positions for a text; as in folder_texts.sh."""
+    with open(os.path.join(path, "config.json")) as source:
+        settings = json.load(source)
+    settings.pop("quantization_config", None)
+    settings["max_position_embeddings"] = TEXT_POSITIONS
+    config = transformers.AutoConfig.for_model(**settings)
+    kind = getattr(transformers, settings["architectures"][0])
+    return kind.from_pretrained(path, config=config, dtype=torch.float32,
+                                attn_implementation="eager",
+                                experts_implementation="eager").eval()
+
+
+def greedy(model, prompt):
+    """The prompt and what follows, with a cache, and how close a choice was."""
+    out = model.generate(
+        torch.tensor([prompt]), do_sample=False, max_new_tokens=TEXT, use_cache=True,
+        attention_mask=torch.ones(1, PROMPT, dtype=torch.long), eos_token_id=None,
+        pad_token_id=0, output_scores=True, return_dict_in_generate=True)
+    best = [torch.topk(step[0], 2).values for step in out.scores]
+    return out.sequences[0].tolist(), min((a - b).item() for a, b in best)
+
+
+def write_text(folder, name):
+    """Of some prompts the one whose text has the most different tokens; no choice in it
+    may be as close as roundings are."""
+    path = os.path.join(folder, name)
+    model = with_positions(path)
+    model.generation_config.eos_token_id = None
+    rng = np.random.default_rng(7)
+    texts = [greedy(model, rng.integers(0, VOCABULARY, PROMPT).tolist()) for _ in range(12)]
+    text = max((text for text, gap in texts if gap > 1e-3), key=lambda ids: len(set(ids)))
+    with open(path + ".txt", "w") as target:
+        print(*text, file=target)
 
 
 def main():
@@ -218,6 +280,8 @@ def main():
         target["tokens"] = tokens.astype(np.int32)
     for name in sys.argv[2:] or CASES:
         write(folder, name, tokens, *CASES[name])
+        if name not in NO_TEXT:
+            write_text(folder, name)
 
 
 if __name__ == "__main__":

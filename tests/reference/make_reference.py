@@ -145,6 +145,15 @@ CASES = {
         topk_group=2, first_k_dense_replace=0, routed_scaling_factor=1.5, q_lora_rank=12,
         kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=10,
         vocab_size=41, tie_word_embeddings=False),
+    # Biases, pairs of halves that turn, exact GELU with gates.
+    "deepseek_v3_bias": newer(
+        "deepseek_v3", "DeepseekV3", 22, 1e4, num_hidden_layers=1, hidden_size=16,
+        num_attention_heads=2, num_key_value_heads=2, intermediate_size=20,
+        moe_intermediate_size=6, n_routed_experts=4, num_experts_per_tok=2,
+        n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=0,
+        q_lora_rank=12, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4,
+        v_head_dim=8, attention_bias=True, rope_interleave=False, hidden_act="gelu",
+        vocab_size=29, tie_word_embeddings=False),
     "glm4_moe": newer(
         "glm4_moe", "Glm4Moe", 14, 1e4, num_hidden_layers=2, hidden_size=16,
         num_attention_heads=4, num_key_value_heads=2, head_dim=8, attention_bias=True,

@@ -340,6 +340,7 @@ std::vector<Case> all_cases() {
                            "smollm3",
                            "deepseek_v2",
                            "deepseek_v3",
+                           "deepseek_v3_bias",
                            "glm4_moe",
                            "gemma2",
                            "olmo2",

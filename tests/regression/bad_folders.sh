@@ -40,7 +40,8 @@ bad 65 "'architectures'" llama edit 's/LlamaForCausalLM/LlamaForTokenClassificat
 bad 65 "short_factor' is missing" llama edit 's/"llama3"/"longrope"/' config.json
 bad 65 "'rope_theta' is missing" llama edit '/"rope_theta"/d;s/"original_max_position_embeddings": 8,/"original_max_position_embeddings": 8,/' config.json
 bad 65 "q_proj.bias' of \[24\] is missing" llama edit 's/"attention_bias": false/"attention_bias": true/' config.json
-bad 65 "'hidden_act'" llama edit 's/"silu"/"gelu"/' config.json
+bad 65 "'hidden_act'" llama edit 's/"silu"/"mish"/' config.json
+bad 65 'under the name "silu"' gpt_oss edit 's/"silu"/"gelu"/' config.json
 bad 65 "'sliding_window'" mistral edit 's/"sliding_window": null/"sliding_window": -5/' config.json
 bad 65 "'layer_types'.* is no list of 3 layers" ministral edit '0,/"full_attention",/s///' config.json
 bad 65 "'decoder_sparse_step' must be" qwen3_moe edit 's/"decoder_sparse_step": 1/"decoder_sparse_step": 0/' config.json

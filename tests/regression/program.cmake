@@ -11,6 +11,10 @@ target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
 trireme_long_programs(io_faults)
 
+# The largest memory of a process.
+add_executable(peak_memory ${PROJECT_SOURCE_DIR}/tests/support/peak_memory.c)
+trireme_long_programs(peak_memory)
+
 foreach(script numbers parity plan products steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
@@ -19,10 +23,12 @@ foreach(script chat data environment folders installed resume text use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script accounts bad_data bad_folders checkpoint_kill faults folder_families health interruptions job_scripts latest links mesh_faults outputs
+foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs
         preferences report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-set_property(TEST regression.bad_data regression.checkpoint_kill regression.latest APPEND PROPERTY
+set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
+set_property(TEST regression.loading APPEND PROPERTY
+             ENVIRONMENT TRIREME_PEAK_MEMORY=$<TARGET_FILE:peak_memory>)

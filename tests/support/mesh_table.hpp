@@ -158,6 +158,8 @@ precision.compute = "fp64"
     set("model.latent.query_width", "18");
     set("model.rope.width", "4");
     set("model.latent.value_width", "8");
+    set("model.attention_bias", "true");
+    set("model.dropout.attention", "0.1");
     set("model.moe.experts", "12");
     set("model.moe.top_k", "3");
     set("model.moe.expert_feed_forward", "19");
@@ -198,6 +200,7 @@ precision.compute = "fp64"
     set("model.kv_heads", "12");
     set("model.dropout.residual", "0.2");
     set("model.dropout.embedding", "0.1");
+    set("model.dropout.attention", "0.15");
   } else if (model == "gpt_oss") {
     set("model.architecture", "\"gpt_oss\"");
     set("model.kv_heads", "4");

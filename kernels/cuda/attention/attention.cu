@@ -99,7 +99,7 @@ __global__ void starts_of_windows(const std::int32_t* positions, std::int64_t n,
 }
 
 bool backward_on_tensor_cores(const AttentionShape& shape, const AttentionTensors& x) {
-  return shape.scale > 0 && shape.cap == 0 &&
+  return shape.scale > 0 && shape.cap == 0 && shape.dropout.rate == 0 &&
          attention_on_tensor_cores(shape.head_width,
                                    std::array{x.q, x.k, x.v, x.d_o, x.dq, x.dk, x.dv});
 }
@@ -162,7 +162,7 @@ void attention(Stream& stream, const AttentionShape& shape, const AttentionPart&
             name_of(o_THK.dtype()));
     if constexpr (is_half<T>) {
       // Maxima are taken of scores before the scale.
-      if (shape.scale > 0 && shape.cap == 0 &&
+      if (shape.scale > 0 && shape.cap == 0 && shape.dropout.rate == 0 &&
           attention_on_tensor_cores(shape.head_width,
                                     std::array{q_THK, k_TGK, v_TGK, o_THK}))
         return forward_tensor_core<T>(stream, shape.batch, x);

@@ -41,7 +41,7 @@ struct QueryRows {
 
   // Scores become probabilities against the maximum so far; `shrink` is what earlier sums
   // are worth against the new one. Nothing is visible below a maximum of minus infinity.
-  template <bool Capped>
+  template <bool More>
   __device__ void update(W factor, W cap, int first_key, int x, W (&s)[R][per_thread],
                          W (&shrink)[R]) {
     constexpr W never = -std::numeric_limits<W>::infinity();
@@ -51,8 +51,8 @@ struct QueryRows {
 #pragma unroll
       for (int c = 0; c < per_thread; ++c) {
         const int key = first_key + x + side * c;
-        s[r][c] = key >= begin[r] && key < end[r] ? capped<Capped>(factor * s[r][c], cap)
-                                                  : never;
+        s[r][c] =
+            key >= begin[r] && key < end[r] ? capped<More>(factor * s[r][c], cap) : never;
         largest = s[r][c] > largest ? s[r][c] : largest;
       }
       largest = row_max(largest);
@@ -109,7 +109,19 @@ __device__ void finish(const ForwardOperands<T>& x, std::int64_t b, int h, int f
   }
 }
 
-template <class T, int R, bool Capped>
+// Probabilities of the queries from `query` on, by keys from `key` on, as dropout leaves
+// them.
+template <int R, class W>
+__device__ void drop(const Geometry& part, std::int64_t b, int h, int query, int key,
+                     W (&p)[R][per_thread]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int c = 0; c < per_thread; ++c)
+      p[r][c] *= static_cast<W>(part.factor_of(b, h, query + side * r, key + side * c));
+}
+
+template <class T, int R, bool More>
 __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
@@ -141,8 +153,9 @@ __global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
     W s[R][per_thread], shrink[R];
     multiply<R>(q, Operand<T>{x.k.at(b, key, kv_column), x.k.row, keys}, part.width,
                 buffer, s);
-    rows.template update<Capped>(static_cast<W>(part.factor), static_cast<W>(part.cap),
-                                 key, lane, s, shrink);
+    rows.template update<More>(static_cast<W>(part.factor), static_cast<W>(part.cap), key,
+                               lane, s, shrink);
+    if constexpr (More) drop<R>(part, b, h, first + y, key + lane, s);
     store<R>(s, p);
     accumulate<R>(p, Operand<T>{x.v.at(b, key, kv_column), x.v.row, keys}, part.width,
                   shrink, buffer, sums);
@@ -162,7 +175,9 @@ void forward_generic(Stream& stream, std::int64_t B,
         {threads},
         sizeof(Wide<D>) * static_cast<std::size_t>(shared_elements(R, x.part.width))};
     launch(stream, grid,
-           x.part.cap > 0 ? forward_tile<D, R, true> : forward_tile<D, R, false>, x);
+           x.part.cap > 0 || x.part.drops ? forward_tile<D, R, true>
+                                          : forward_tile<D, R, false>,
+           x);
   };
   with_rows<Wide<D>>(stream, "attention", x.part.width, shared_elements, start);
 }

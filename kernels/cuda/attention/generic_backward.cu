@@ -60,12 +60,21 @@ struct Query {
 };
 
 // What the gradient of a capped score is multiplied by.
-template <class W>
+template <bool More, class W>
 __device__ W slope(W score, W cap) {
-  return 1 - score / cap * (score / cap);
+  if constexpr (More)
+    if (cap > 0) return 1 - score / cap * (score / cap);
+  return 1;
 }
 
-template <class T, int R, bool Capped>
+// What dropout multiplies a probability by.
+template <bool More, class W>
+__device__ W kept(const Geometry& part, std::int64_t b, int h, int query, int key) {
+  if constexpr (More) return static_cast<W>(part.factor_of(b, h, query, key));
+  return 1;
+}
+
+template <class T, int R, bool More>
 __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
@@ -107,10 +116,12 @@ __global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> 
       const Query<W> query(x, b, h, first + y + side * r);
 #pragma unroll
       for (int c = 0; c < per_thread; ++c) {
-        const W score = capped<Capped>(static_cast<W>(part.factor) * s[r][c],
-                                       static_cast<W>(part.cap));
-        s[r][c] = query.p(score, key + lane + side * c) * (dp[r][c] - query.delta);
-        if constexpr (Capped) s[r][c] *= slope(score, static_cast<W>(part.cap));
+        const W score =
+            capped<More>(static_cast<W>(part.factor) * s[r][c], static_cast<W>(part.cap));
+        const int at = key + lane + side * c;
+        const W factor = kept<More, W>(part, b, h, first + y + side * r, at);
+        s[r][c] = query.p(score, at) * (factor * dp[r][c] - query.delta) *
+                  slope<More>(score, static_cast<W>(part.cap));
       }
     }
     store<R>(s, ds);
@@ -130,7 +141,7 @@ __device__ bool any_sees(const BackwardOperands<T>& x, std::int64_t b, int first
 }
 
 // A tile of keys takes the queries of all heads that share its key/value head, in order.
-template <class T, int R, bool Capped>
+template <class T, int R, bool More>
 __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
@@ -170,11 +181,14 @@ __global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) 
         const Query<W> query(x, b, h, at + lane + side * c);
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          const W score = capped<Capped>(static_cast<W>(part.factor) * s[r][c],
-                                         static_cast<W>(part.cap));
-          s[r][c] = query.p(score, first + y + side * r);
-          dp[r][c] = s[r][c] * (dp[r][c] - query.delta);
-          if constexpr (Capped) dp[r][c] *= slope(score, static_cast<W>(part.cap));
+          const W score = capped<More>(static_cast<W>(part.factor) * s[r][c],
+                                       static_cast<W>(part.cap));
+          const int key = first + y + side * r;
+          const W factor = kept<More, W>(part, b, h, at + lane + side * c, key);
+          const W probability = query.p(score, key);
+          dp[r][c] = probability * (factor * dp[r][c] - query.delta) *
+                     slope<More>(score, static_cast<W>(part.cap));
+          s[r][c] = factor * probability;
         }
       }
       store<R>(s, p);
@@ -203,22 +217,23 @@ void backward_generic(Stream& stream, std::int64_t B,
   if (part.heads > 0)
     with_rows<Wide<D>>(
         stream, "attention_backward", part.width, query_elements, [&]<int R>() {
-          launch(
-              stream,
-              grid(B * part.heads * divide_up(part.queries, R * side),
-                   query_elements(R, part.width)),
-              part.cap > 0 ? queries_backward<D, R, true> : queries_backward<D, R, false>,
-              x);
-        });
-  if (part.kv_heads > 0)
-    with_rows<Wide<D>>(
-        stream, "attention_backward", part.width, key_elements, [&]<int R>() {
           launch(stream,
-                 grid(B * part.kv_heads * divide_up(part.keys, R * side),
-                      key_elements(R, part.width)),
-                 part.cap > 0 ? keys_backward<D, R, true> : keys_backward<D, R, false>,
+                 grid(B * part.heads * divide_up(part.queries, R * side),
+                      query_elements(R, part.width)),
+                 part.cap > 0 || part.drops ? queries_backward<D, R, true>
+                                            : queries_backward<D, R, false>,
                  x);
         });
+  if (part.kv_heads > 0)
+    with_rows<Wide<D>>(stream, "attention_backward", part.width, key_elements,
+                       [&]<int R>() {
+                         launch(stream,
+                                grid(B * part.kv_heads * divide_up(part.keys, R * side),
+                                     key_elements(R, part.width)),
+                                part.cap > 0 || part.drops ? keys_backward<D, R, true>
+                                                           : keys_backward<D, R, false>,
+                                x);
+                       });
 }
 
 template void backward_generic<double>(Stream&, std::int64_t,

@@ -20,10 +20,10 @@ bool is_whole(const AttentionShape& shape, const AttentionPart& part,
   const auto rounded = [&](const TensorView& result) {
     return result.empty() || result.dtype() == x.q.dtype();
   };
-  return shape.cap == 0 && part.causal && part.new_queries && part.new_keys &&
-         all(part.queries) && all(part.keys) && x.k.shape().rank() == 2 &&
-         !x.lse.empty() && rounded(x.o) && rounded(x.dq) && rounded(x.dk) &&
-         rounded(x.dv);
+  return shape.cap == 0 && shape.dropout.rate == 0 && part.causal && part.new_queries &&
+         part.new_keys && all(part.queries) && all(part.keys) &&
+         x.k.shape().rank() == 2 && !x.lse.empty() && rounded(x.o) && rounded(x.dq) &&
+         rounded(x.dk) && rounded(x.dv);
 }
 
 // By default from Hopper on, whose matrix instructions our own kernels do not use.
@@ -59,7 +59,7 @@ bool attention_by_library(Stream& stream, const AttentionShape& shape,
   const bool must = attention_library() == AttentionLibrary::cudnn;
   std::string reason =
       "only causal attention of whole sequences to themselves is, without a cap of the "
-      "scores";
+      "scores or dropout";
   const bool supported =
       is_whole(shape, part, tensors) &&
       cudnn_attention_supports(stream, shape, tensors, must ? &reason : nullptr);

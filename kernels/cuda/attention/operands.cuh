@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cuda/common/types.cuh"
+#include "kernels/math/attention_dropout.hpp"
 
 namespace trireme::kernels::cuda {
 
@@ -110,12 +111,23 @@ struct Geometry {
   const std::int32_t* first = nullptr;  // of query 0 of sequence 0
   std::int64_t first_sequence = 0;
   int first_key = 0;  // what entries of `first` count from
+  // Of dropout: rows of the sequence that query 0 and key 0 are, and what a probability
+  // that is kept is multiplied by.
+  bool drops = false;
+  double kept = 1;
+  std::int64_t query_row = 0, key_row = 0;
+  math::AttentionMask mask{AttentionDropout{}};
   std::int16_t kv_head[most_heads] = {};
 
   __device__ int begin(std::int64_t b, int query) const {
     if (first == nullptr) return 0;
     const int key = first[b * first_sequence + query] - first_key;
     return key < 0 ? 0 : key < keys ? key : keys;
+  }
+  // What dropout multiplies a probability by.
+  __device__ double factor_of(std::int64_t b, int h, int query, int key) const {
+    if (!drops) return 1;
+    return mask.keeps(mask.draws_of(b, h, query_row + query), key_row + key) ? kept : 0;
   }
   __device__ int end(int query) const {
     const int last = query + past + 1;
@@ -143,6 +155,11 @@ inline Geometry geometry_of(const AttentionShape& shape, const AttentionPart& pa
   g.scale = shape.scale;
   g.factor = shape.scale * log2_e;
   g.cap = shape.cap * log2_e;
+  g.drops = shape.dropout.rate > 0;
+  g.kept = 1 / (1 - shape.dropout.rate);
+  g.query_row = part.queries.begin;
+  g.key_row = part.keys.begin;
+  g.mask = math::AttentionMask(shape.dropout);
   if (!shape.first_T.empty()) {
     g.first = shape.first_T.data<std::int32_t>() + part.queries.begin;
     g.first_sequence = shape.sequence;

@@ -143,10 +143,12 @@ __device__ inline W row_sum(W x) {
 __device__ inline float power_of_2(float x) { return exp2f(x); }
 __device__ inline double power_of_2(double x) { return exp2(x); }
 
-// A score in units of log 2, capped or as it is.
-template <bool Capped, class W>
+// A score in units of log 2, capped or as it is. More: kernels of attention with a cap or
+// with dropout, which other attention has no registers to spare for.
+template <bool More, class W>
 __device__ inline W capped(W score, W cap) {
-  if constexpr (Capped) return cap * std::tanh(score / cap);
+  if constexpr (More)
+    if (cap > 0) return cap * std::tanh(score / cap);
   return score;
 }
 

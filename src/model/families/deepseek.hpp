@@ -48,6 +48,7 @@ constexpr ArchitectureRow deepseek_v2_row() {
   row.doc = "deepseek_moe with latent attention (model.latent)";
   row.grouped = false;
   row.latent = row.neighbours = true;
+  row.free_qkv_bias = row.free_output_bias = true;
   row.names = names::latent();
   return row;
 }
@@ -62,9 +63,7 @@ constexpr ArchitectureRow deepseek_v3_row() {
 
 namespace hugging_face {
 
-inline constexpr std::array deepseek_neutral = {NeutralKey{"attention_bias", "false"}};
-inline constexpr std::array deepseek_v2_neutral = {NeutralKey{"attention_bias", "false"},
-                                                   NeutralKey{"mlp_bias", "false"}};
+inline constexpr std::array deepseek_v2_neutral = {NeutralKey{"mlp_bias", "false"}};
 
 constexpr HuggingFaceRow deepseek(std::string_view type, std::string_view class_name,
                                   const ConfigDefaults& defaults) {
@@ -84,7 +83,8 @@ constexpr HuggingFaceRow deepseek(std::string_view type, std::string_view class_
   row.keys.moe.groups = "n_group";
   row.keys.moe.groups_used = "topk_group";
   row.keys.moe.dense_layers = "first_k_dense_replace";
-  row.neutral = deepseek_neutral;
+  row.keys.attention_bias = "attention_bias";
+  row.neutral = {};
   row.further_layers = true;
   return row;
 }

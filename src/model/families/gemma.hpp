@@ -65,13 +65,16 @@ inline constexpr ConfigDefaults gemma_defaults = {.vocabulary = 256000,
                                                   .rope_theta = 10000,
                                                   .tied = true};
 
+inline constexpr std::array gemma_neutral = {
+    NeutralKey{"use_bidirectional_attention", "false"}};
+
 constexpr HuggingFaceRow gemma() {
   HuggingFaceRow row =
       like_llama("gemma", "GemmaForCausalLM", "gemma", gemma_defaults, no_window);
   row.activation = "gelu_pytorch_tanh";
   row.same_activation = "gelu";  // of old files, which mean the other
   row.keys.attention_bias = "attention_bias";
-  row.neutral = {};
+  row.neutral = gemma_neutral;
   return row;
 }
 
@@ -89,9 +92,6 @@ constexpr ConfigDefaults gemma2_defaults() {
   return d;
 }
 
-inline constexpr std::array gemma2_neutral = {
-    NeutralKey{"use_bidirectional_attention", "false"}};
-
 constexpr HuggingFaceRow gemma2() {
   HuggingFaceRow row = gemma();
   row.model_type = "gemma2";
@@ -99,12 +99,11 @@ constexpr HuggingFaceRow gemma2() {
   row.architecture = "gemma2";
   row.defaults = gemma2_defaults();
   row.window = window_but_every(2);
-  row.same_activation = "gelu_new";
+  row.same_activation = "";
   row.keys.activation = "hidden_activation";
   row.keys.logit_cap = "final_logit_softcapping";
   row.keys.attention_cap = "attn_logit_softcapping";
   row.keys.query_scalar = "query_pre_attn_scalar";
-  row.neutral = gemma2_neutral;
   return row;
 }
 
@@ -117,6 +116,7 @@ constexpr HuggingFaceRow gemma3() {
   row.defaults.positions = 131072;
   row.defaults.rope_theta = 1e6;
   row.defaults.logit_cap = row.defaults.attention_cap = 0;
+  row.keys.attention_cap = "";  // its class has the key and does nothing with it
   row.window = window_but_every(6);
   row.rope = {.by_kind = true,
               .sliding_theta = "rope_local_base_freq",

@@ -73,10 +73,7 @@ inline constexpr ConfigDefaults gpt2_defaults = {.vocabulary = 50257,
                                                  .rope_theta = 0,
                                                  .tied = true};
 
-inline constexpr std::array gpt2_neutral = {
-    NeutralKey{"scale_attn_weights", "true"},
-    NeutralKey{"scale_attn_by_inverse_layer_idx", "false"},
-    NeutralKey{"add_cross_attention", "false"}};
+inline constexpr std::array gpt2_neutral = {NeutralKey{"add_cross_attention", "false"}};
 inline constexpr std::array<std::string_view, 4> gpt2_transposed = {
     ".c_attn.weight", ".attn.c_proj.weight", ".c_fc.weight", ".mlp.c_proj.weight"};
 inline constexpr std::array<std::string_view, 2> gpt2_buffers = {".attn.bias",
@@ -87,8 +84,9 @@ constexpr HuggingFaceRow gpt2() {
       like_llama("gpt2", "GPT2LMHeadModel", "gpt2", gpt2_defaults, no_window);
   row.base = "transformer.";
   row.activation = "gelu_new";
-  row.same_activation = "gelu_pytorch_tanh";
   row.keys = gpt2_keys;
+  row.keys.scale_by_width = "scale_attn_weights";
+  row.keys.scale_by_layer = "scale_attn_by_inverse_layer_idx";
   row.neutral = gpt2_neutral;
   row.transposed = gpt2_transposed;
   row.buffers = gpt2_buffers;

@@ -34,7 +34,7 @@ constexpr ArchitectureRow gpt_neox_row() {
   row.name = "gpt_neox";
   row.doc = "gpt2 with rotary positions, and both halves of a block side by side";
   row.positions = Positions::rotary;
-  row.fused_by_head = true;
+  row.fused_by_head = row.free_own_bias = true;
   row.activation = nn::Activation::gelu_erf;
   row.parallel_halves = true;
   row.names = names::gpt_neox();
@@ -43,7 +43,6 @@ constexpr ArchitectureRow gpt_neox_row() {
 
 namespace hugging_face {
 
-inline constexpr std::array gpt_neox_neutral = {NeutralKey{"attention_bias", "true"}};
 inline constexpr std::array<std::string_view, 3> gpt_neox_buffers = {
     ".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"};
 
@@ -59,11 +58,11 @@ constexpr HuggingFaceRow gpt_neox() {
       like_llama("gpt_neox", "GPTNeoXForCausalLM", "gpt_neox", d, no_window);
   row.base = "gpt_neox.";
   row.activation = "gelu";
-  row.same_activation = "gelu_python";
   row.keys.kv_heads = row.keys.head_width = "";
   row.keys.norm_eps = "layer_norm_eps";
   row.keys.parallel_residual = "use_parallel_residual";
-  row.neutral = gpt_neox_neutral;
+  row.neutral = {};
+  row.keys.attention_bias = "attention_bias";
   row.buffers = gpt_neox_buffers;
   row.rope = {.theta = "rotary_emb_base", .part = "rotary_pct", .default_part = 0.25};
   return row;

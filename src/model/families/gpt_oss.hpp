@@ -24,7 +24,7 @@ constexpr ArchitectureRow gpt_oss_row() {
   ArchitectureRow row = without_free_biases(llama_row);
   row.name = "gpt_oss";
   row.doc = "llama with attention sinks, experts (model.moe), and biases on all of them";
-  row.qkv_bias = row.output_bias = true;
+  row.qkv_bias = row.output_bias = row.free_own_bias = true;
   row.activation = nn::Activation::clamped_swiglu;
   row.experts = row.moe_biases = true;
   row.names = names::gpt_oss();
@@ -33,8 +33,7 @@ constexpr ArchitectureRow gpt_oss_row() {
 
 namespace hugging_face {
 
-inline constexpr std::array gpt_oss_neutral = {NeutralKey{"attention_bias", "true"},
-                                               NeutralKey{"swiglu_alpha", "1.702"},
+inline constexpr std::array gpt_oss_neutral = {NeutralKey{"swiglu_alpha", "1.702"},
                                                NeutralKey{"swiglu_limit", "7.0"}};
 
 inline constexpr std::array gpt_oss_stacks = {
@@ -65,6 +64,10 @@ constexpr HuggingFaceRow gpt_oss() {
   row.keys.moe.experts = "num_local_experts";
   row.keys.moe.experts_too = "num_experts";
   row.keys.moe.top_k = "num_experts_per_tok";
+  row.keys.attention_bias = "attention_bias";
+  row.one_activation = true;
+  row.rope.default_scaling = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
+                                 "original_max_position_embeddings": 4096})";
   row.neutral = gpt_oss_neutral;
   row.stacks = gpt_oss_stacks;
   return row;

@@ -102,7 +102,7 @@ constexpr HuggingFaceRow like_llama(std::string_view type, std::string_view clas
           .architecture = architecture,
           .base = "model.",
           .activation = "silu",
-          .same_activation = "swish",
+          .same_activation = "",
           .keys = llama_keys,
           .defaults = defaults,
           .window = window,

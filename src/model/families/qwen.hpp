@@ -51,7 +51,7 @@ constexpr ArchitectureRow qwen2_moe_row() {
   ArchitectureRow row = qwen2_row();
   row.name = "qwen2_moe";
   row.doc = "qwen2 with experts, and a shared one with a gate (model.moe)";
-  row.experts = row.free_experts = true;
+  row.experts = row.free_experts = row.free_own_bias = true;
   row.names = names::qwen2_moe();
   return row;
 }
@@ -73,8 +73,6 @@ inline constexpr HuggingFaceRow qwen2 =
     like_llama("qwen2", "Qwen2ForCausalLM", "qwen2", qwen_defaults(0), window_from_layer);
 inline constexpr HuggingFaceRow qwen3 = with_attention_bias(like_llama(
     "qwen3", "Qwen3ForCausalLM", "qwen3", qwen_defaults(128), window_from_layer));
-
-inline constexpr std::array qkv_bias_neutral = {NeutralKey{"qkv_bias", "true"}};
 
 constexpr HuggingFaceRow qwen_moe(std::string_view type, std::string_view class_name,
                                   std::string_view architecture,
@@ -120,7 +118,8 @@ constexpr HuggingFaceRow qwen2_moe() {
   HuggingFaceRow row =
       qwen_moe("qwen2_moe", "Qwen2MoeForCausalLM", "qwen2_moe", d, window_alternating);
   row.keys.moe.shared_feed_forward = "shared_expert_intermediate_size";
-  row.neutral = qkv_bias_neutral;
+  row.keys.attention_bias = "qkv_bias";
+  row.neutral = {};
   return row;
 }
 

@@ -11,29 +11,10 @@
 #include "config/keys.hpp"
 #include "config/start_model.hpp"
 #include "kernels/math/rope.hpp"
+#include "unit/convert/config_texts.hpp"
 
 namespace trireme::convert {
 namespace {
-
-// A tiny llama with further keys.
-std::string llama(const std::string& more = "", const std::string& type = "llama",
-                  const std::string& theta = R"("rope_theta":10000.0,)") {
-  return R"({"model_type":")" + type + R"(",)" + theta +
-         R"("hidden_size":24,"num_hidden_layers":2,"num_attention_heads":4,)"
-         R"("num_key_value_heads":2,"intermediate_size":40,"vocab_size":67,)"
-         R"("max_position_embeddings":64)" +
-         (more.empty() ? "" : "," + more) + "}";
-}
-
-FolderConfig parse(const std::string& text) { return parse_folder_config(text, "c"); }
-
-// A deck of one step of it.
-std::vector<std::string> deck_lines(const model::ModelConfig& model) {
-  std::vector<std::string> all = config::model_lines(model);
-  all.insert(all.end(), {"run.steps=1", "batch.global=1", "batch.micro=1",
-                         "data.source=\"synthetic\""});
-  return all;
-}
 
 TEST(FolderConfig, ReadsOlderAndNewerKeysOfPositions) {
   const auto older = parse(llama(R"("rope_scaling":{"type":"linear","factor":4.0})"));
@@ -112,7 +93,12 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama(R"("attention_bias":true)", "mistral"), "'attention_bias' = true"},
       Case{llama(R"("attention_bias":1)"), "'attention_bias'"},
       Case{llama(R"("mlp_bias":true)", "mistral"), "'mlp_bias' = true"},
-      Case{llama(R"("hidden_act":"relu")"), "'hidden_act' = \"relu\""},
+      Case{llama(R"("hidden_act":"mish")"), "'hidden_act' = \"mish\""},
+      Case{llama(R"("hidden_act":"gelu")", "gpt_oss"), "a function of its own"},
+      Case{llama(R"("rope_scaling":{"type":"linear","factor":2})", "gemma3_text"),
+           "'rope_scaling.type' = \"linear\" means no scaling to transformers 5"},
+      Case{llama(R"("use_bidirectional_attention":true)", "gemma"),
+           "'use_bidirectional_attention'"},
       Case{llama(R"("quantization_config":{"quant_method":"gptq"})"), "quantized"},
       Case{llama(R"("quantization_config":7)"), "'quantization_config' must be"},
       Case{llama(R"("quantization_config":{"quant_method":"fp8","fmt":"e5m2"})"), "e5m2"},
@@ -133,7 +119,7 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{R"({"model_type":"llama","rope_theta":1e4,"num_key_value_heads":5})",
            "'num_key_value_heads' = 5 must divide"},
       Case{R"({"model_type":"llama","rope_theta":1e4,"vocab_size":1e4})", "vocab_size"},
-      Case{R"({"model_type":"gpt2","scale_attn_weights":false})", "scale_attn_weights"},
+      Case{R"({"model_type":"gpt2","add_cross_attention":true})", "add_cross_attention"},
   };
   for (const auto& [text, words] : cases) {
     try {

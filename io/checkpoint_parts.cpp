@@ -1,0 +1,104 @@
+// A checkpoint written in shards that another try need not write again.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/checkpoint_parts.hpp"
+
+#include "io/checkpoint_complete.hpp"
+#include "io/checkpoint_folder.hpp"
+#include "io/checkpoint_shard.hpp"
+#include "io/files.hpp"
+#include "io/partial_work.hpp"
+#include "io/run_lock.hpp"
+
+namespace trireme::io {
+namespace {
+
+constexpr std::string_view lock_name = "lock";
+
+std::size_t to_size(int n) { return static_cast<std::size_t>(n); }
+
+// Room for what is not there yet.
+void require_room(comm::World& world, const std::string& directory,
+                  const PartialWork& work,
+                  const std::vector<std::vector<TensorBox>>& shards) {
+  std::int64_t needed = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    if (!work.folder().has(shard_name(static_cast<int>(i))))
+      needed += shard_bytes(shards[i]);
+  if (world.rank() == 0) require_space(directory, needed);
+}
+
+// Reports of all shards, by their numbers, on rank 0.
+std::vector<ShardReport> exchange(comm::World& world,
+                                  const std::vector<std::string>& mine,
+                                  std::size_t shards) {
+  std::vector<ShardReport> all;
+  const std::size_t ranks = to_size(world.size());
+  for (std::size_t turn = 0; turn * ranks < shards; ++turn)
+    for (const std::string& text :
+         world.gather_text(turn < mine.size() ? mine[turn] : std::string()))
+      if (all.size() < shards && !text.empty()) all.push_back(ShardReport::parse(text));
+  return all;
+}
+
+}  // namespace
+
+PartsResult write_checkpoint_parts(comm::World& world, const std::string& directory,
+                                   const CheckpointInfo& info,
+                                   const std::vector<std::vector<TensorBox>>& shards,
+                                   const std::string& job) {
+  const std::string temporary = temporary_name(info.step);
+  std::optional<RunLock> lock;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    make_directories(parent_of(directory));
+    const Directory folder = Directory::make_own(directory);
+    lock.emplace(directory);
+    PartialWork::prepare(folder, temporary, job);
+  });
+  PartsResult result{static_cast<std::int64_t>(shards.size()), 0};
+  try {
+    std::vector<std::string> reports;
+    std::int64_t kept = 0;
+    world.agree([&] {
+      const PartialWork work(Directory::own(directory).open(temporary));
+      require_room(world, directory, work, shards);
+      for (auto i = to_size(world.rank()); i < shards.size();
+           i += to_size(world.size())) {
+        const int number = static_cast<int>(i);
+        if (auto note = work.note_of(shard_name(number))) {
+          reports.push_back(std::move(*note));
+          ++kept;
+          continue;
+        }
+        const ShardReport report = write_shard(work.folder(), number, shards[i]);
+        reports.push_back(report.text());
+        work.record(report.file, reports.back());
+      }
+    });
+    const auto all = exchange(world, reports, shards.size());
+    result.kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
+    world.agree([&] {
+      if (world.rank() != 0) return;
+      const PartialWork work(Directory::own(directory).open(temporary));
+      complete_checkpoint(work.folder(), info, all);
+      work.clear();
+      const std::string name = step_name(info.step);
+      publish(directory, temporary, name);
+      point_latest(directory, name);
+    });
+  } catch (const comm::Agreed&) {
+    if (world.rank() == 0) Directory::own(directory).remove_tree(temporary);
+    world.barrier();  // no rank reports before that is done
+    throw;
+  }
+  return result;
+}
+
+bool holds_parts_only(const std::string& directory, std::int64_t step) {
+  const Directory folder = Directory::own(directory);
+  for (const std::string& name : folder.names())
+    if (name != temporary_name(step) && name != lock_name) return false;
+  return true;
+}
+
+}  // namespace trireme::io

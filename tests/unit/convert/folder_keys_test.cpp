@@ -1,0 +1,77 @@
+// Keys of config.json by which models of one class differ.
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/convert/config_texts.hpp"
+
+namespace trireme::convert {
+namespace {
+
+TEST(FolderConfig, ActivationsHaveTheirNames) {
+  using nn::Activation;
+  struct Case {
+    std::string text;
+    Activation expected;
+  };
+  const auto gpt2 = [](const std::string& name) {
+    return R"({"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3,)"
+           R"("activation_function":")" +
+           name + R"("})";
+  };
+  const Case cases[] = {
+      {llama(R"("hidden_act":"swish")"), Activation::swiglu},
+      {llama(R"("hidden_act":"gelu")"), Activation::geglu_erf},
+      {llama(R"("hidden_act":"gelu_new")"), Activation::geglu},
+      {llama(R"("hidden_act":"relu")", "mixtral"), Activation::reglu},
+      {llama(R"("hidden_act":"relu2")"), Activation::reglu2},
+      {llama(R"("hidden_act":"gelu")", "gemma"), Activation::geglu},  // its class says so
+      {llama(R"("hidden_activation":"gelu")", "gemma2"), Activation::geglu_erf},
+      {gpt2("gelu"), Activation::gelu_erf},
+      {gpt2("gelu_pytorch_tanh"), Activation::gelu},
+      {gpt2("silu"), Activation::silu},
+      {gpt2("relu"), Activation::relu},
+      {gpt2("relu2"), Activation::relu2}};
+  for (const auto& [text, expected] : cases) {
+    const model::ModelConfig m = parse(text).model;
+    EXPECT_EQ(m.activation(), expected) << text;
+    expect_both_ways(m);
+  }
+}
+
+// Biases that a class leaves out or adds, and what divides scores.
+TEST(FolderConfig, AttentionIsThatOfTheClass) {
+  const std::string off = R"("attention_bias":false)", on = R"("attention_bias":true)";
+  for (const char* type : {"gpt_neox", "gpt_oss"}) {
+    std::string text = llama(off, type);
+    if (type == std::string("gpt_neox"))
+      text.replace(text.find("rope_theta"), 10, "rotary_emb_base")
+          .insert(1, R"("rotary_pct":1.0,)");
+    const auto m = parse(text).model;
+    EXPECT_FALSE(m.attention.own_bias) << type;
+    expect_both_ways(m);
+  }
+  const auto moe = parse(llama(R"("qkv_bias":false)", "qwen2_moe")).model;
+  EXPECT_FALSE(moe.attention.own_bias);
+  expect_both_ways(moe);
+  std::string text = llama(on + R"(,"rope_interleave":false)", "deepseek_v3");
+  text.replace(text.find(R"("num_key_value_heads":2)"), 23, R"("num_experts_per_tok":3)");
+  const auto latent = parse(text).model;
+  EXPECT_TRUE(latent.attention.bias);
+  EXPECT_FALSE(latent.attention.latent.neighbours);
+  expect_both_ways(latent);
+  const auto gpt2 = parse(R"({"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3,)"
+                          R"("scale_attn_weights":false,)"
+                          R"("scale_attn_by_inverse_layer_idx":true})")
+                        .model;
+  EXPECT_EQ(gpt2.attention.query_scalar, 1);
+  EXPECT_TRUE(gpt2.attention.scale_by_layer);
+  expect_both_ways(gpt2);
+  const auto oss = parse(llama("", "gpt_oss")).model;
+  EXPECT_EQ(oss.rope_scaling.factor, 32) << "without rope_scaling its class has yarn";
+  EXPECT_FALSE(oss.rope_scaling.whole_pairs);
+  const auto plain =
+      parse(llama(R"("rope_parameters":{"rope_type":"default"})", "gpt_oss")).model;
+  EXPECT_EQ(plain.rope_scaling, kernels::RopeScaling{});
+  expect_both_ways(plain);
+}
+
+}  // namespace
+}  // namespace trireme::convert
