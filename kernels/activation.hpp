@@ -19,7 +19,8 @@ enum class Activation : std::uint8_t {
   relu2,
   geglu,
   gelu_erf,
-  clamped_swiglu
+  clamped_swiglu,
+  glu
 };
 
 struct ActivationRow {
@@ -44,6 +45,9 @@ inline constexpr std::array activations = {
     // (up + 1) gate sigma(1.702 gate), after gate is cut at 7 and up at -7 and 7. Source:
     // OpenAI, "gpt-oss-120b & gpt-oss-20b model card", 2025, section 2.2.
     ActivationRow{"clamped_swiglu", true},
+    // sigma(gate) up. Source: Dauphin et al., "Language modeling with gated convolutional
+    // networks", 2017, equation 1.
+    ActivationRow{"glu", true},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

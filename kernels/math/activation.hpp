@@ -179,6 +179,22 @@ struct ClampedSwiglu {
   }
 };
 
+// sigma(gate) up, sigma' = sigma (1 - sigma).
+template <class M>
+struct Glu {
+  static constexpr bool gated = true;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A gate, A up) {
+    return logistic<M>(gate).value * up;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
+    const Logistic<A> sigma = logistic<M>(gate);
+    return {da * up * sigma.value * sigma.complement, da * sigma.value};
+  }
+};
+
 // Calls f(formula) with the formula of `kind`.
 template <class M, class F>
 void visit_activation(Activation kind, const F& f) {
@@ -189,6 +205,7 @@ void visit_activation(Activation kind, const F& f) {
     case Activation::geglu: return f(Geglu<M>());
     case Activation::gelu_erf: return f(GeluErf<M>());
     case Activation::clamped_swiglu: return f(ClampedSwiglu<M>());
+    case Activation::glu: return f(Glu<M>());
   }
   fail(Status::internal, "no such activation");
 }

@@ -40,6 +40,7 @@ double activation(Activation kind, double x, double up) {
     case Activation::gelu_erf: return x * normal_distribution(x);
     case Activation::clamped_swiglu:
       return (std::clamp(up, -7.0, 7.0) + 1) * sigmoid_gelu(std::min(x, 7.0));
+    case Activation::glu: return sigma(x) * up;
   }
   fail(Status::internal, "no such activation");
 }
@@ -55,6 +56,7 @@ double activation_slope(Activation kind, double x, double up) {
              x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
     case Activation::clamped_swiglu:
       return x <= 7 ? (std::clamp(up, -7.0, 7.0) + 1) * sigmoid_gelu_slope(x) : 0;
+    case Activation::glu: return sigma(x) * (1.0 - sigma(x)) * up;
   }
   fail(Status::internal, "no such activation");
 }

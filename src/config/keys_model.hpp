@@ -87,8 +87,8 @@ struct ModelKeys : Section {
       "activation",
       "\"auto\"",
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
-      "Activation of feed-forwards and experts; swiglu, geglu and clamped_swiglu have "
-      "gates, the others have none and no tensors for them; auto: the architecture's.",
+      "Activation of feed-forwards and experts; swiglu, geglu, clamped_swiglu and "
+      "glu have gates, the others have none and no tensors for them; auto: the architecture's.",
       sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
       *this,
@@ -116,8 +116,9 @@ struct ModelKeys : Section {
       sets<&RunConfig::model, &model::ModelConfig::window>};
   Strings layer_types{
       *this, "layer_types", "[]",
-      "With a window: for each layer \"sliding_attention\" or \"full_attention\"; empty: "
-      "all have the window.",
+      "For each layer \"full_attention\", \"sliding_attention\", which has the window, or "
+      "\"linear_attention\" (model.linear); empty: all have the window, and of qwen3_5 all "
+      "but every fourth are linear.",
       sets<&RunConfig::model, &model::ModelConfig::layer_types>};
   Boolean attention_bias{
       *this, "attention_bias", "false",
