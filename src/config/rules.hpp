@@ -64,6 +64,7 @@ class Rules : public DataRules {
   void expert_key_rules();
   void expert_group_rules();
   void latent_rules();
+  void linear_rules();
   void expert_mesh_rules();
   void tensor_rules();
   void tensor_chunk_rules();

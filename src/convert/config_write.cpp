@@ -6,6 +6,7 @@
 #include "convert/expert_config.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/latent_config.hpp"
+#include "convert/linear_config.hpp"
 #include "convert/rope_config.hpp"
 #include "convert/window_config.hpp"
 #include "io/json_fields.hpp"
@@ -59,6 +60,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   json["tie_word_embeddings"] = m.tie_embeddings;
   put(json, keys.attention_bias, m.attention.bias);
   write_window(m, row, json);
+  if (m.row().linear) write_linear(m, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
 }
@@ -132,6 +134,7 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.attention.query_scalar == b.attention.query_scalar &&
          a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
          a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
+         same_linear(a, b) &&
          same_experts(a, b);
 }
 

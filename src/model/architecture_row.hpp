@@ -21,6 +21,11 @@ struct LatentNames {
   std::string_view q_down{}, q_up{}, down{}, norm{}, up{};
 };
 
+// Names of the tensors of linear attention (nn::GatedDeltaNet).
+struct LinearNames {
+  std::string_view qkv{}, z{}, b{}, a{}, conv{}, decay{}, bias{}, norm{}, output{};
+};
+
 // Names beside those of single experts: of the router, of the expert that all tokens use,
 // and of what decides how much of it; empty: there is none.
 struct ExpertNames {
@@ -39,6 +44,7 @@ struct TensorNames {
   std::string_view q, k, v, output, q_norm, k_norm;
   std::string_view sinks{};  // of attention; empty: there are none
   LatentNames latent{};
+  LinearNames linear{};
   // gate is used by gated activations only; the name of up: one tensor, gate's rows
   // first.
   std::string_view gate, up, down;
@@ -69,6 +75,8 @@ struct ArchitectureRow {
   bool free_qk_norm = false;   // only with model.qk_norm
   bool fused_by_head = false;  // query, key and value of a head after another's
   bool latent = false;         // attention is nn::LatentAttention
+  bool linear = false;         // that of some layers is nn::GatedDeltaNet
+  bool output_gate = false;    // see nn::AttentionConfig
   // Attention and feed-forward both read a block's input, unless a model says otherwise.
   bool parallel_halves = false;
   double gain_offset = 0;         // norms multiply by this + weight

@@ -74,6 +74,7 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .q_norm = at(row.names.q_norm),
           .k_norm = at(row.names.k_norm),
           .fused_by_head = row.fused_by_head,
+          .output_gate = row.output_gate,
           .sinks = at(row.names.sinks)};
 }
 
@@ -100,6 +101,30 @@ nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t la
           .latent_down = at(names.latent.down),
           .latent_norm = at(names.latent.norm),
           .latent_up = at(names.latent.up),
+          .output = at(names.output)};
+}
+
+nn::GatedDeltaNetConfig linear_attention_config(const ModelConfig& m,
+                                                const LayerNames& at) {
+  const LinearNames& names = m.row().names.linear;
+  const LinearSettings& s = m.attention.linear;
+  return {.hidden = m.hidden,
+          .key_heads = s.key_heads,
+          .value_heads = s.value_heads,
+          .key_width = s.key_width,
+          .value_width = s.value_width,
+          .taps = s.taps,
+          .norm_eps = m.norm_eps,
+          .deviation = m.initializer_range,
+          .output_deviation = output_deviation(m),
+          .qkv = at(names.qkv),
+          .z = at(names.z),
+          .b = at(names.b),
+          .a = at(names.a),
+          .conv = at(names.conv),
+          .decay = at(names.decay),
+          .bias = at(names.bias),
+          .norm = at(names.norm),
           .output = at(names.output)};
 }
 
@@ -191,6 +216,8 @@ nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   block.parallel = m.row().parallel_halves && m.residual.parallel;
   if (m.row().latent)
     block.latent = latent_attention(m, layer, at);
+  else if (m.is_linear(layer))
+    block.linear = linear_attention_config(m, at);
   else
     block.attention = attention(m, layer, at);
   block.mlp = feed_forward(m, at);

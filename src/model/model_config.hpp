@@ -47,9 +47,18 @@ struct LatentSettings {
   double score_factor = 1;       // scores are this times q k / sqrt(K)
 };
 
+// Layers with linear attention in place of attention (nn::GatedDeltaNet): what a deck's
+// [model.linear] section says.
+struct LinearSettings {
+  std::int64_t key_heads = 0, value_heads = 0;
+  std::int64_t key_width = 128, value_width = 128;  // of a head
+  std::int64_t taps = 4;                            // of the convolution
+};
+
 // What attention adds to scores and projections where the architecture leaves it open.
 struct AttentionSettings {
   LatentSettings latent{};  // of architectures with latent attention
+  LinearSettings linear{};  // of architectures with linear attention
   bool bias = false;        // of q, k, v and what else the architecture's row says
   bool qk_norm = false;     // RMSNorm of each head's q and k
   double query_scalar =
@@ -67,7 +76,8 @@ struct ResidualSettings {
 
 // The words of ModelConfig::layer_types, as in transformers.
 inline constexpr std::string_view full_attention = "full_attention",
-                                  sliding_attention = "sliding_attention";
+                                  sliding_attention = "sliding_attention",
+                                  linear_attention = "linear_attention";
 
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
@@ -116,6 +126,13 @@ struct ModelConfig {
   }
   std::int64_t expert_width() const {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
+  }
+
+  // Whether this layer's attention is linear; without layer_types all but every fourth.
+  bool is_linear(std::int64_t layer) const {
+    if (!row().linear) return false;
+    if (layer_types.empty()) return (layer + 1) % 4 != 0;
+    return layer_types.at(static_cast<std::size_t>(layer)) == linear_attention;
   }
 
   // The window of this layer, 0 where it sees all positions.

@@ -33,6 +33,9 @@ struct AttentionConfig {
   // values, or, where H = G, of the query, key and value of one head after another.
   std::string q, k, v, output, q_norm, k_norm;
   bool fused_by_head = false;
+  // Each head's output is multiplied by sigma of a gate: rows of q's tensor, K of the
+  // query and then K of the gate for each head. Then k and v have tensors of their own.
+  bool output_gate = false;
   // Name of the tensor of sinks (kernels/attention_sinks.hpp), a number for each query
   // head; empty: there are none.
   std::string sinks{};

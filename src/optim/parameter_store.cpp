@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/parameter_store.hpp"
 
+#include <cmath>
+
+#include "base/device_memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
