@@ -1,6 +1,6 @@
 // A chunk of the gated delta rule, forward and backward, the same on hosts and GPUs.
 // SPDX-License-Identifier: Apache-2.0
-// With G_i = g_1 + ... + g_i over the rows of a chunk, S the state before it, and h_i =
+// With G_i = g_1 + ... + g_i over the rows of a chunk and document, S the state before it, and h_i =
 // e^G_i, which is 0 where row i's document begins within the chunk, as are D_ij = e^(G_i -
 // G_j) of rows of two documents:
 //   (1 + L) U = beta (V - h K S),  L_ij = beta_i D_ij (k_i k_j), j < i
@@ -242,6 +242,11 @@ class DeltaChunk {
     });
   }
 
+  // Whether a document begins with a row, whose g then meets nothing.
+  TRIREME_HOST_DEVICE static bool begins(const DeltaHead<T, A>& head, std::int64_t row) {
+    return head.starts != nullptr && head.starts[row] == row;
+  }
+
   // G, h, beta and D.
   TRIREME_HOST_DEVICE void load_gates(std::int64_t r) const {
     const std::int64_t first = first_, rows = rows_;
@@ -249,7 +254,10 @@ class DeltaChunk {
     const DeltaChunkSpace<A> s = s_;
     team_.each(1, [=](std::int64_t) {
       A sum = 0;
-      for (std::int64_t i = 0; i < rows; ++i) s.sum[i] = sum += head.g.row(first + i)[r];
+      for (std::int64_t i = 0; i < rows; ++i) {
+        sum = begins(head, first + i) ? A(0) : sum + head.g.row(first + i)[r];
+        s.sum[i] = sum;
+      }
     });
     team_.each(rows, [=](std::int64_t i) {
       const std::int32_t* const starts = head.starts;
@@ -401,7 +409,7 @@ class DeltaChunk {
         Product{N, K, V, d.du, V, 1, before, 1, V, d.dk, K, true, A(-1), s.h});
   }
 
-  // g_j is in G_i of all i from j on.
+  // g_j is in G_i of all i from j on, of its document.
   TRIREME_HOST_DEVICE void write_value_gradients(std::int64_t r,
                                                  const DeltaGradientSpace<A>& d) const {
     const std::int64_t V = of_.V, first = first_, N = rows_;
@@ -413,7 +421,8 @@ class DeltaChunk {
     team_.each(1, [=](std::int64_t) {
       A sum = 0;
       for (std::int64_t i = N; i-- > 0;) {
-        head.dg.row(first + i)[r] = sum += from.dsum[i];
+        sum = begins(head, first + i) ? A(0) : sum + from.dsum[i];
+        head.dg.row(first + i)[r] = sum;
         head.dbeta.row(first + i)[r] = from.dbeta[i];
       }
     });

@@ -49,7 +49,7 @@ void CachedAttention::begin(Stream& stream, std::int64_t past, std::int64_t coun
   if (past > 0) return;
   for (const Layer& layer : layers_)
     for (const Buffer* of : {&layer.tail, &layer.state})
-      if (of->view().elements() > 0) kernels::fill(stream, of->view(), 0.0);
+      if (of->bytes() > 0) kernels::fill(stream, of->view(), 0.0);
 }
 
 void CachedAttention::forward(Stream& stream, Arena& scratch,

@@ -35,9 +35,10 @@ def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settin
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 1.0,
         "truncate": False, "original_max_position_embeddings": 4}
-LINEAR = {"num_hidden_layers": 4, "head_dim": 8, "pad_token_id": None,
-          "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 6,
-          "linear_value_head_dim": 5,
+LINEAR = {"layer_types": ["linear_attention", "full_attention"], "head_dim": 8,
+          "pad_token_id": None,
+          "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+          "linear_value_head_dim": 12,
           "rope": {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 0],
                    "mrope_interleaved": True}}
 FP8_BLOCK = 16  # neither width of a matrix is a multiple
@@ -128,6 +129,8 @@ def randomise(model, rng):
     for name, parameter in model.named_parameters():
         normal = rng.standard_normal(tuple(parameter.shape))
         values = 0.15 * normal if parameter.dim() > 1 else 0.1 * normal
+        if "conv1d" in name:  # else what follows, which is normed, is next to nothing
+            values = 6 * values
         if name.endswith("weight") and parameter.dim() == 1:
             values = 1.0 + 0.2 * normal
         with torch.no_grad():
