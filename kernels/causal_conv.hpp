@@ -20,8 +20,8 @@ struct ConvShape {
   TensorView starts_T{};
 };
 
-// y_TC (written) = silu(u), u[t, c] = sum over w < W of weight[c, w] x[t - (W - 1) + w, c]
-// over the rows of t's document. One dtype; weight_CW is dense, rows of x and y may be
+// y_TC (written) = silu(u), u[t, c] = sum over w < W of weight[c, w] x[t - (W - 1) + w,
+// c] over the rows of t's document. One dtype; weight_CW is dense, rows of x and y may be
 // strided; W is at most most_conv_taps.
 // Source: Dao and Gu, "Mamba", 2023, section 3.4: the short convolution.
 void causal_conv(Stream& stream, const ConvShape& shape, const TensorView& x_TC,

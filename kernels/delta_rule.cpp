@@ -79,9 +79,9 @@ void delta_rule(Stream& stream, Arena& scratch, const DeltaShape& shape,
   if (!state.empty())
     check.tensor({"state", state}, accumulator_of(dtype), shape.state());
   const ArenaScope scope(scratch);
-  const TensorView memory = working_memory(
-      stream, scratch, shape, dtype,
-      math::delta_forward_elements(shape.key_width, shape.value_width));
+  const TensorView memory =
+      working_memory(stream, scratch, shape, dtype,
+                     math::delta_forward_elements(shape.key_width, shape.value_width));
   run_kernel<host::delta_rule, cuda::delta_rule>(family, stream, memory, shape, in, o_TGV,
                                                  states, state);
 }

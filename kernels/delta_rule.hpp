@@ -1,13 +1,13 @@
 // The gated delta rule: linear attention whose state forgets and corrects itself.
 // SPDX-License-Identifier: Apache-2.0
 // B sequences, S positions, T = B * S rows, H key heads, R value heads of each, G = H R
-// value heads, K width of a key, V width of a value. For a value head, with q and k of its
-// key head, both of length 1, and q times 1 / sqrt(K), row by row:
+// value heads, K width of a key, V width of a value. For a value head, with q and k of
+// its key head, both of length 1, and q times 1 / sqrt(K), row by row:
 //   state_KV *= e^g; u = beta (v - state^T k); state += k u^T; o = state^T q
 // Source: Yang, Kautz and Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta
-// Rule", 2024, equation 10; rows are done in chunks after Yang, Wang, Zhang, Shen and Kim,
-// "Parallelizing Linear Transformers with the Delta Rule over Sequence Length", 2024,
-// section 3.
+// Rule", 2024, equation 10; rows are done in chunks after Yang, Wang, Zhang, Shen and
+// Kim, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length",
+// 2024, section 3.
 #pragma once
 
 #include <cstdint>
@@ -51,17 +51,17 @@ struct DeltaInputs {
   TensorView beta_TG;
 };
 
-// o_TGV (written; rows may be strided). Either `states` (written, accumulator dtype, dense,
-// DeltaShape::states()) keeps for backward what each chunk begins with, which is 0 for
-// the first; or `state` (DeltaShape::state()) is what the sequence goes on from, and
+// o_TGV (written; rows may be strided). Either `states` (written, accumulator dtype,
+// dense, DeltaShape::states()) keeps for backward what each chunk begins with, which is 0
+// for the first; or `state` (DeltaShape::state()) is what the sequence goes on from, and
 // becomes that behind its last row; the other one is empty. Scratch: working space of a
 // chunk for each thread, released on return.
 void delta_rule(Stream& stream, Arena& scratch, const DeltaShape& shape,
                 const DeltaInputs& in, const TensorView& o_TGV, const TensorView& states,
                 const TensorView& state = {});
 
-// Writes the gradients `d` of all inputs, in their dtypes, from do_TGV and the states that
-// forward kept. The same for any number of threads.
+// Writes the gradients `d` of all inputs, in their dtypes, from do_TGV and the states
+// that forward kept. The same for any number of threads.
 void delta_rule_backward(Stream& stream, Arena& scratch, const DeltaShape& shape,
                          const TensorView& do_TGV, const DeltaInputs& in,
                          const TensorView& states, const DeltaInputs& d);

@@ -117,22 +117,22 @@ void causal_conv(Stream& /*stream*/, const ConvShape& shape, const TensorView& x
     const auto all_x = rows_of<const T>(x_TC);
     const auto all_y = rows_of<T>(y_TC);
     const T* weight = weight_CW.data<T>();
-    for_rows("causal_conv", x_TC.dim(0), C * W, [&](std::int64_t begin,
-                                                    std::int64_t end) {
-      std::array<A, channels_per_task> u;
-      for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t first = row / S * S, t = row - first;
-        const Rows<const T> x{all_x[first], all_x.stride};
-        for (std::int64_t c = 0; c < C; c += channels_per_task) {
-          const Range channels{c, std::min(c + channels_per_task, C)};
-          sum_taps(x, weight, W, t, starts(first, t), channels, u.data());
-          T* y = all_y[row] + c;
+    for_rows(
+        "causal_conv", x_TC.dim(0), C * W, [&](std::int64_t begin, std::int64_t end) {
+          std::array<A, channels_per_task> u;
+          for (std::int64_t row = begin; row < end; ++row) {
+            const std::int64_t first = row / S * S, t = row - first;
+            const Rows<const T> x{all_x[first], all_x.stride};
+            for (std::int64_t c = 0; c < C; c += channels_per_task) {
+              const Range channels{c, std::min(c + channels_per_task, C)};
+              sum_taps(x, weight, W, t, starts(first, t), channels, u.data());
+              T* y = all_y[row] + c;
 #pragma omp simd
-          for (std::int64_t i = 0; i < channels.count(); ++i)
-            y[i] = store<T>(math::silu<HostMath>(u[static_cast<std::size_t>(i)]));
-        }
-      }
-    });
+              for (std::int64_t i = 0; i < channels.count(); ++i)
+                y[i] = store<T>(math::silu<HostMath>(u[static_cast<std::size_t>(i)]));
+            }
+          }
+        });
   });
 }
 

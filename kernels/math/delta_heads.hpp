@@ -15,7 +15,7 @@ inline DeltaSizes delta_sizes(const DeltaShape& shape) {
 // The tensors, as pointers to elements of the type D, which is the device's name of T.
 template <class D, class A>
 struct DeltaHeads {
-  DeltaHead<D, A> first;  // of the first sequence
+  DeltaHead<D, A> first;               // of the first sequence
   std::int64_t S, K, V, R, G, states;  // states: elements of those of a value head
 
   TRIREME_HOST_DEVICE DeltaHead<D, A> head(std::int64_t b, std::int64_t h) const {

@@ -1,8 +1,8 @@
 // A chunk of the gated delta rule, forward and backward, the same on hosts and GPUs.
 // SPDX-License-Identifier: Apache-2.0
-// With G_i = g_1 + ... + g_i over the rows of a chunk and document, S the state before it, and h_i =
-// e^G_i, which is 0 where row i's document begins within the chunk, as are D_ij = e^(G_i -
-// G_j) of rows of two documents:
+// With G_i = g_1 + ... + g_i over the rows of a chunk and document, S the state before
+// it, and h_i = e^G_i, which is 0 where row i's document begins within the chunk, as are
+// D_ij = e^(G_i - G_j) of rows of two documents:
 //   (1 + L) U = beta (V - h K S),  L_ij = beta_i D_ij (k_i k_j), j < i
 //   O = h Q S + P U,               P_ij = D_ij (q_i k_j), j <= i
 //   S' = h_c S + sum over j of D_cj k_j u_j^T,  c the last row
@@ -13,7 +13,8 @@
 // The work of a chunk is done by a team: the thread of a host that has the head, or a
 // block of a GPU. A team has exp_of_nonpositive, load, store<T>, and, each of which ends
 // when all of it is done:
-//   each(n, f): f(i) for i < n; each(m, n, f): f(i, j); product() and solve() below.
+//   each(n, f): f(i) for i < n; each(m, n, f): f(i, j); product(DeltaProduct);
+//   solve(L, rows, U, V): U = (1 + L)^-1 U in place, and solve_transposed().
 // Legend: C rows of a chunk, at most delta_chunk_rows, K, V; matrices [C, C] have rows of
 // delta_chunk_rows.
 #pragma once
@@ -21,124 +22,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/host_device.hpp"
-#include "kernels/delta_rule.hpp"
+#include "kernels/math/delta_space.hpp"
 
 namespace trireme::kernels::math {
-
-// out_MN (written, or added to) = factor scale_m (sum over p of a(m, p) b(p, n)); the
-// strides of a and b say how they lie; scale may be null: 1.
-template <class A>
-struct DeltaProduct {
-  std::int64_t m, n, p;
-  const A* a;
-  std::int64_t a_m, a_p;
-  const A* b;
-  std::int64_t b_p, b_n;
-  A* out;
-  std::int64_t out_m;
-  bool add = false;
-  A factor = 1;
-  const A* scale = nullptr;
-};
-
-template <class T>
-struct DeltaMatrix {
-  T* data = nullptr;
-  std::int64_t stride = 0;
-  TRIREME_HOST_DEVICE T* row(std::int64_t t) const { return data + t * stride; }
-};
-
-struct DeltaSizes {
-  std::int64_t S, K, V, R;
-  double eps;
-};
-
-// One key head of one sequence, from its first row on, and its R value heads, whose
-// columns lie beside each other. d... are gradients.
-template <class T, class A>
-struct DeltaHead {
-  DeltaMatrix<T> q, k, v, o;  // backward: o is the gradient of the output
-  DeltaMatrix<A> g, beta;
-  DeltaMatrix<T> dq, dk, dv;
-  DeltaMatrix<A> dg, dbeta;
-  A* states = nullptr;  // [R, chunks, K V], or null ...
-  A* state = nullptr;   // ... and [R, K V]
-  const std::int32_t* starts = nullptr;
-};
-
-// Working space: what both directions have, and what backward has besides.
-constexpr std::int64_t delta_forward_elements(std::int64_t K, std::int64_t V) {
-  constexpr std::int64_t C = delta_chunk_rows;
-  return 3 * C * K + 3 * C * V + 5 * C * C + 5 * C;
-}
-constexpr std::int64_t delta_backward_elements(std::int64_t K, std::int64_t V,
-                                               std::int64_t R) {
-  constexpr std::int64_t C = delta_chunk_rows;
-  return delta_forward_elements(K, V) + 2 * C * K + 4 * C * V + 2 * C * C + 2 * C + K +
-         R * K * V;
-}
-
-// Cuts working space into arrays.
-template <class A>
-struct DeltaSpace {
-  A* next;
-  TRIREME_HOST_DEVICE A* take(std::int64_t elements) {
-    A* const at = next;
-    next += elements;
-    return at;
-  }
-};
-
-// What forward makes of a chunk.
-template <class A>
-struct DeltaChunkSpace {
-  A *q, *k, *scaled;             // [C, K]; q and k of length 1, q times 1 / sqrt(K)
-  A *u, *kept, *met;             // [C, V]: U, h K S, h Q S
-  A *kk, *qk, *decay, *low, *p;  // [C, C]: k_i k_j, q_i k_j, D, L and P
-  A *sum, *h, *beta;             // [C]: G
-  A *q_length, *k_length;        // [C]: what rows were multiplied by
-};
-
-// What backward makes besides.
-template <class A>
-struct DeltaGradientSpace {
-  A *dq, *dk;               // [C, K]
-  A *v, *d_o, *du, *ds_k;   // [C, V]; K times the gradient of the state behind the chunk
-  A *dp, *dl;               // [C, C]
-  A *dsum, *dbeta, *by_row;  // [C], [C], [K]
-  A* ds;                    // [R, K V]: the gradient of the state
-};
-
-template <class A>
-TRIREME_HOST_DEVICE DeltaChunkSpace<A> delta_chunk_space(DeltaSpace<A>& space,
-                                                         const DeltaSizes& of) {
-  constexpr std::int64_t C = delta_chunk_rows;
-  DeltaChunkSpace<A> s;
-  s.q = space.take(C * of.K), s.k = space.take(C * of.K);
-  s.scaled = space.take(C * of.K);
-  s.u = space.take(C * of.V), s.kept = space.take(C * of.V);
-  s.met = space.take(C * of.V);
-  s.kk = space.take(C * C), s.qk = space.take(C * C), s.decay = space.take(C * C);
-  s.low = space.take(C * C), s.p = space.take(C * C);
-  s.sum = space.take(C), s.h = space.take(C), s.beta = space.take(C);
-  s.q_length = space.take(C), s.k_length = space.take(C);
-  return s;
-}
-
-template <class A>
-TRIREME_HOST_DEVICE DeltaGradientSpace<A> delta_gradient_space(DeltaSpace<A>& space,
-                                                               const DeltaSizes& of) {
-  constexpr std::int64_t C = delta_chunk_rows;
-  DeltaGradientSpace<A> s;
-  s.dq = space.take(C * of.K), s.dk = space.take(C * of.K);
-  s.v = space.take(C * of.V), s.d_o = space.take(C * of.V);
-  s.du = space.take(C * of.V), s.ds_k = space.take(C * of.V);
-  s.dp = space.take(C * C), s.dl = space.take(C * C);
-  s.dsum = space.take(C), s.dbeta = space.take(C), s.by_row = space.take(of.K);
-  s.ds = space.take(of.R * of.K * of.V);
-  return s;
-}
 
 // One chunk: rows [first, first + rows) of the head.
 template <class Team, class T, class A>
@@ -169,8 +55,8 @@ class DeltaChunk {
     const auto K = of_.K, V = of_.V;
     solve_values(r, before);
     meet(before);
-    team_.product(DeltaProduct<A>{rows_, V, rows_, s_.p, C, 1, s_.u, V, 1, s_.met, V,
-                                  true});
+    team_.product(
+        DeltaProduct<A>{rows_, V, rows_, s_.p, C, 1, s_.u, V, 1, s_.met, V, true});
     const DeltaMatrix<T> o = head_.o;
     const std::int64_t first = first_;
     const A* const met = s_.met;
@@ -183,8 +69,8 @@ class DeltaChunk {
       after[i * V + j] = last * before[i * V + j];
     });
     scale_rows(s_.k, last_decay());
-    team_.product(DeltaProduct<A>{K, V, rows_, s_.scaled, 1, K, s_.u, V, 1, after, V,
-                                  true});
+    team_.product(
+        DeltaProduct<A>{K, V, rows_, s_.scaled, 1, K, s_.u, V, 1, after, V, true});
   }
 
   // Backward of value head r; adds to dq and dk of the space. d.ds of this head: of the
@@ -197,6 +83,7 @@ class DeltaChunk {
     A* const ds = d.ds + r * of_.K * of_.V;
     output_backward(before, ds, d);
     solve_backward(before, d);
+    gate_gradients(d);
     write_value_gradients(r, d);
     state_backward(ds, d);
   }
@@ -219,7 +106,8 @@ class DeltaChunk {
     team_.each(rows_, [=](std::int64_t i) {
       const T* const from = x.row(first + i);
       A sum = 0;
-      for (std::int64_t c = 0; c < K; ++c) sum += Team::load(from[c]) * Team::load(from[c]);
+      for (std::int64_t c = 0; c < K; ++c)
+        sum += Team::load(from[c]) * Team::load(from[c]);
       const A by = scale / std::sqrt(sum + eps);
       length[i] = by;
       for (std::int64_t c = 0; c < K; ++c) rows[i * K + c] = by * Team::load(from[c]);
@@ -237,8 +125,8 @@ class DeltaChunk {
       along /= scale * scale;
       T* const to = dx.row(first + i);
       for (std::int64_t c = 0; c < K; ++c)
-        to[c] = Team::template store<T>(length[i] *
-                                        (d[i * K + c] - rows[i * K + c] * along));
+        to[c] =
+            Team::template store<T>(length[i] * (d[i * K + c] - rows[i * K + c] * along));
     });
   }
 
@@ -267,9 +155,8 @@ class DeltaChunk {
       const std::int64_t begin =
           goes_on ? 0 : static_cast<std::int64_t>(starts[first + i]) - first;
       for (std::int64_t j = 0; j < rows; ++j)
-        s.decay[i * C + j] = j < begin || j > i
-                                 ? A(0)
-                                 : Team::exp_of_nonpositive(s.sum[i] - s.sum[j]);
+        s.decay[i * C + j] =
+            j < begin || j > i ? A(0) : Team::exp_of_nonpositive(s.sum[i] - s.sum[j]);
     });
   }
 
@@ -344,24 +231,18 @@ class DeltaChunk {
     team_.each(N, N, [=](std::int64_t i, std::int64_t j) {
       to.dp[i * C + j] *= s.decay[i * C + j];
     });
-    // dsum for now holds what row i of the chunk gives to S', which G_i takes away.
     team_.each(N, [=](std::int64_t i) {
       A sum = 0;
       for (std::int64_t j = 0; j < V; ++j) sum += to.ds_k[i * V + j] * s.u[i * V + j];
-      to.dsum[i] = sum;
+      to.given[i] = sum;
+      to.dsum[i] = 0;
     });
     team_.each(1, [=](std::int64_t) {
       A whole = 0;
       for (std::int64_t k = 0; k < K; ++k) whole += to.by_row[k];
-      whole *= s.h[N - 1];
-      for (std::int64_t i = 0; i < N; ++i) {
-        whole += to.dsum[i];
-        to.dsum[i] = -to.dsum[i];
-      }
-      to.dsum[N - 1] += whole;
+      to.dsum[N - 1] = s.h[N - 1] * whole;
     });
-    team_.product(
-        Product{N, K, V, d.d_o, V, 1, before, 1, V, d.dq, K, true, A(1), s.h});
+    team_.product(Product{N, K, V, d.d_o, V, 1, before, 1, V, d.dq, K, true, A(1), s.h});
     team_.product(Product{N, K, N, d.dp, C, 1, s.k, K, 1, d.dq, K, true});
     team_.product(Product{N, K, N, d.dp, 1, C, s.q, K, 1, d.dk, K, true});
     team_.product(Product{N, K, V, s.u, V, 1, ds, 1, V, d.dk, K, true, A(1), last});
@@ -393,23 +274,33 @@ class DeltaChunk {
       to.dbeta[i] = of_beta;
       to.dsum[i] += of_sum;
     });
-    // D_ij grows with G_i and shrinks with G_j.
-    team_.each(N, [=](std::int64_t i) {
-      A sum = 0;
-      for (std::int64_t j = 0; j < N; ++j) {
-        const std::int64_t row = i * C + j, column = j * C + i;
-        sum += to.dp[row] * s.qk[row] + to.dl[row] * s.kk[row];
-        sum -= to.dp[column] * s.qk[column] + to.dl[column] * s.kk[column];
-      }
-      to.dsum[i] += sum;
-    });
     team_.product(Product{N, K, N, d.dl, C, 1, s.k, K, 1, d.dk, K, true});
     team_.product(Product{N, K, N, d.dl, 1, C, s.k, K, 1, d.dk, K, true});
-    team_.product(
-        Product{N, K, V, d.du, V, 1, before, 1, V, d.dk, K, true, A(-1), s.h});
+    team_.product(Product{N, K, V, d.du, V, 1, before, 1, V, d.dk, K, true, A(-1), s.h});
   }
 
-  // g_j is in G_i of all i from j on, of its document.
+  // D_ij has the g of rows j + 1 to i, and h_i those up to i. Each g adds up the terms
+  // that have it: sums over all G would hold each term twice, once with the other sign.
+  TRIREME_HOST_DEVICE void gate_gradients(const DeltaGradientSpace<A>& d) const {
+    const std::int64_t N = rows_;
+    const DeltaChunkSpace<A> s = s_;
+    const DeltaGradientSpace<A> to = d;
+    team_.each(N, N, [=](std::int64_t i, std::int64_t j) {
+      const std::int64_t at = i * C + j;
+      const A given = i == N - 1 ? to.given[j] : A(0);
+      to.dp[at] = j < i ? to.dp[at] * s.qk[at] + to.dl[at] * s.kk[at] + given : A(0);
+    });
+    team_.each(N, [=](std::int64_t row) {
+      A all = 0;
+      for (std::int64_t i = row; i < N; ++i) {
+        A sum = to.dsum[i];
+        for (std::int64_t j = 0; j < row; ++j) sum += to.dp[i * C + j];
+        all += sum;
+      }
+      to.dg[row] = all;
+    });
+  }
+
   TRIREME_HOST_DEVICE void write_value_gradients(std::int64_t r,
                                                  const DeltaGradientSpace<A>& d) const {
     const std::int64_t V = of_.V, first = first_, N = rows_;
@@ -418,13 +309,9 @@ class DeltaChunk {
     team_.each(N, V, [=](std::int64_t i, std::int64_t j) {
       head.dv.row(first + i)[r * V + j] = Team::template store<T>(from.du[i * V + j]);
     });
-    team_.each(1, [=](std::int64_t) {
-      A sum = 0;
-      for (std::int64_t i = N; i-- > 0;) {
-        sum = begins(head, first + i) ? A(0) : sum + from.dsum[i];
-        head.dg.row(first + i)[r] = sum;
-        head.dbeta.row(first + i)[r] = from.dbeta[i];
-      }
+    team_.each(N, [=](std::int64_t i) {
+      head.dg.row(first + i)[r] = from.dg[i];
+      head.dbeta.row(first + i)[r] = from.dbeta[i];
     });
   }
 

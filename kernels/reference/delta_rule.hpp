@@ -12,14 +12,15 @@
 
 namespace trireme::kernels::reference {
 
-// All inputs of delta_rule(), or their gradients: q and k [T, H K], v [T, G V], g and beta
-// [T, G].
+// All inputs of delta_rule(), or their gradients: q and k [T, H K], v [T, G V], g and
+// beta [T, G].
 struct DeltaVectors {
   Vector q, k, v, g, beta;
 };
 
-// Row by row, as delta_rule.hpp says it. starts_T: where each row's document begins in its
-// sequence. `state` [B G, K V], where given, is what sequences go on from and end with.
+// Row by row, as delta_rule.hpp says it. starts_T: where each row's document begins in
+// its sequence. `state` [B G, K V], where given, is what sequences go on from and end
+// with.
 Vector delta_rule(const DeltaShape& shape, const DeltaVectors& in,
                   std::span<const int> starts_T, Vector* state = nullptr);
 

@@ -11,11 +11,11 @@ namespace trireme::config {
 namespace {
 
 constexpr std::array<const Section*, 21> all_sections = {
-    &key::run,       &key::model,      &key::rope,      &key::latent,    &key::linear,
-    &key::moe,
-    &key::dropout,   &key::data,       &key::batch,     &key::parallel,  &key::comm,
-    &key::precision, &key::attention,  &key::recompute, &key::optimizer, &key::schedule,
-    &key::muon,      &key::checkpoint, &key::metrics,   &key::health,    &key::debug};
+    &key::run,      &key::model,     &key::rope,       &key::latent,    &key::linear,
+    &key::moe,      &key::dropout,   &key::data,       &key::batch,     &key::parallel,
+    &key::comm,     &key::precision, &key::attention,  &key::recompute, &key::optimizer,
+    &key::schedule, &key::muon,      &key::checkpoint, &key::metrics,   &key::health,
+    &key::debug};
 
 constexpr std::size_t count_rows() {
   std::size_t count = 0;

@@ -88,7 +88,8 @@ struct ModelKeys : Section {
       "\"auto\"",
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
       "Activation of feed-forwards and experts; swiglu, geglu, clamped_swiglu and "
-      "glu have gates, the others have none and no tensors for them; auto: the architecture's.",
+      "glu have gates, the others have none and no tensors for them; auto: the "
+      "architecture's.",
       sets<&RunConfig::model, &model::ModelConfig::own_activation>};
   Integer vocabulary{
       *this,
@@ -114,12 +115,13 @@ struct ModelKeys : Section {
       within(0, 1 << 27),
       "Positions that attention sees, the token's own the last (sliding window); 0: all.",
       sets<&RunConfig::model, &model::ModelConfig::window>};
-  Strings layer_types{
-      *this, "layer_types", "[]",
-      "For each layer \"full_attention\", \"sliding_attention\", which has the window, or "
-      "\"linear_attention\" (model.linear); empty: all have the window, and of qwen3_5 all "
-      "but every fourth are linear.",
-      sets<&RunConfig::model, &model::ModelConfig::layer_types>};
+  Strings layer_types{*this, "layer_types", "[]",
+                      "For each layer \"full_attention\", \"sliding_attention\", which "
+                      "has the window, or "
+                      "\"linear_attention\" (model.linear); empty: all have the window, "
+                      "and of qwen3_5 all "
+                      "but every fourth are linear.",
+                      sets<&RunConfig::model, &model::ModelConfig::layer_types>};
   Boolean attention_bias{
       *this, "attention_bias", "false",
       "Biases on q, k, v and the output of attention, where the architecture leaves them "

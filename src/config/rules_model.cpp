@@ -135,8 +135,7 @@ void Rules::window_rules() {
     return type == model::full_attention || type == model::sliding_attention ||
            type == model::linear_attention;
   };
-  meaningless(key::model.layer_types, key::model.window,
-              m.window == 0 && !m.row().linear,
+  meaningless(key::model.layer_types, key::model.window, m.window == 0 && !m.row().linear,
               ": remove it, or write how many positions the layers with a window see");
   rule(
       {key::model.layer_types, key::model.layers},
@@ -187,9 +186,8 @@ void Rules::linear_rules() {
        config_.parallel.mesh.context == 1, key::parallel.context, " with ",
        key::model.architecture,
        ": linear attention cannot cut sequences yet; write parallel.context = 1");
-  rule({key::precision.compute, key::model.architecture},
-       !config_.precision.recipe.fp8(), key::model.architecture, " with ",
-       key::precision.compute,
+  rule({key::precision.compute, key::model.architecture}, !config_.precision.recipe.fp8(),
+       key::model.architecture, " with ", key::precision.compute,
        ": linear attention has no products in FP8 yet; write precision.compute = "
        "\"bf16\"");
 }

@@ -134,8 +134,7 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.attention.query_scalar == b.attention.query_scalar &&
          a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
          a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
-         same_linear(a, b) &&
-         same_experts(a, b);
+         same_linear(a, b) && same_experts(a, b);
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ const io::SafetensorsFolder::Tensor* ModelFolder::find(const std::string& name) 
     const std::string_view rest = std::string_view(name).substr(row.base.size());
     if (const auto* found = files_.find(rest)) return found;
     if (!row.outer_base.empty())
-      if (const auto* found = files_.find(std::string(row.outer_base) + std::string(rest)))
+      if (const auto* found =
+              files_.find(std::string(row.outer_base) + std::string(rest)))
         return found;
   }
   const auto& names = config_.model.row().names;

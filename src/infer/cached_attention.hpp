@@ -17,8 +17,8 @@ class CachedAttention final : public parallel::AttentionCore {
   // row_width: G * K on this rank. capacity: positions C.
   CachedAttention(std::int64_t layers, std::int64_t capacity, std::int64_t row_width,
                   bool values_are_keys, DType dtype, Device device);
-  // Makes layer `layer` one of the gated delta rule, which has a state of these shapes (see
-  // parallel::RecurrentState) in place of a cache.
+  // Makes layer `layer` one of the gated delta rule, which has a state of these shapes
+  // (see parallel::RecurrentState) in place of a cache.
   void make_recurrent(std::int64_t layer, const Shape& tail, const Shape& state,
                       DType dtype, Device device);
 

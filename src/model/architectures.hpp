@@ -48,11 +48,11 @@ enum class Architecture : std::uint8_t {
 };
 
 inline constexpr std::array architectures = {
-    llama_row,     gpt2_row,          mixtral_row(),     deepseek_moe_row(), qwen2_row(),
-    qwen3_row(),   qwen3_moe_row(),   qwen2_moe_row(),   gemma_row(),        phi3_row(),
-    smollm3_row(), deepseek_v2_row(), deepseek_v3_row(), glm4_moe_row(),     gemma2_row(),
-    gemma3_row(),  olmo2_row(),       gpt_neox_row(),    gpt_oss_row(),
-    qwen3_5_row()};
+    llama_row,         gpt2_row,       mixtral_row(),   deepseek_moe_row(),
+    qwen2_row(),       qwen3_row(),    qwen3_moe_row(), qwen2_moe_row(),
+    gemma_row(),       phi3_row(),     smollm3_row(),   deepseek_v2_row(),
+    deepseek_v3_row(), glm4_moe_row(), gemma2_row(),    gemma3_row(),
+    olmo2_row(),       gpt_neox_row(), gpt_oss_row(),   qwen3_5_row()};
 
 constexpr const ArchitectureRow& row_of(Architecture architecture) {
   return architectures[static_cast<std::size_t>(architecture)];

@@ -133,9 +133,9 @@ struct HuggingFaceRow {
   std::span<const NeutralKey> neutral;
   std::span<const std::string_view> transposed;  // ends of names of [in, out] tensors
   std::span<const std::string_view> buffers;     // ends of names that hold no weights
-  // A model_type with other parts than text, whose text_config is of this class: the prefix
-  // of its tensors there in place of `base`. Beginnings of names that are no part of the
-  // text, or predict further tokens, and are left out.
+  // A model_type with other parts than text, whose text_config is of this class: the
+  // prefix of its tensors there in place of `base`. Beginnings of names that are no part
+  // of the text, or predict further tokens, and are left out.
   std::string_view outer_type{}, outer_base{};
   std::span<const std::string_view> left_out{};
   std::span<const std::string_view> with_unit_dim{};  // ends of names

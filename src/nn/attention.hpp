@@ -20,7 +20,7 @@ class Attention {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;             // input, all tokens
+    TensorView x_TD;  // input, all tokens
     // After norms and rotation, with gates behind; E = (H + 2 G) K on this rank, and H K
     // with gates.
     TensorView qkv_TE;

@@ -47,8 +47,8 @@ Range AttentionHeads::owned_keys() const {
 }
 
 // Rows of the part `part` (0 q, 1 k, 2 v): of tensors of their own, of one fused tensor
-// [q; k; v], or of one that has q, k and v of a head behind each other; or, of a tensor of
-// queries with the gates of their heads, the gates.
+// [q; k; v], or of one that has q, k and v of a head behind each other; or, of a tensor
+// of queries with the gates of their heads, the gates.
 void AttentionHeads::add_rows(Param& param, int part, Range heads, bool owned,
                               bool gate) const {
   const AttentionConfig& c = config_;

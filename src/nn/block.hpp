@@ -95,7 +95,7 @@ class Block {
   bool parallel_;
   DropoutConfig dropout1_, dropout2_;
   std::optional<Norm> norm1_, norm2_, output_norm1_, output_norm2_;
-  std::optional<Attention> attention_;  // or
+  std::optional<Attention> attention_;     // or
   std::optional<LatentAttention> latent_;  // or
   std::optional<GatedDeltaNet> linear_;
   std::optional<Mlp> mlp_;  // or

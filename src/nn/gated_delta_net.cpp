@@ -143,8 +143,8 @@ void GatedDeltaNet::recur(Pass& pass, Arena& arena, Saved& saved) const {
   make_gates(pass, arena, saved);
   const ArenaScope scope(pass.scratch);
   kernels::causal_conv(pass.stream, {rule.batch, rule.sequence, rule.starts_T},
-                       columns(saved.mixed_TE).conv_TC,
-                       in_type(pass, conv_.value, dtype), saved.conv_TC);
+                       columns(saved.mixed_TE).conv_TC, in_type(pass, conv_.value, dtype),
+                       saved.conv_TC);
   kernels::delta_rule(pass.stream, pass.scratch, rule,
                       rule_inputs(saved.conv_TC, saved.g_TG, saved.beta_TG), saved.o_TGV,
                       saved.states);
@@ -172,18 +172,16 @@ void GatedDeltaNet::go_on(Pass& pass, Saved& saved) const {
   kernels::causal_conv(stream, {1, before + T}, x_TC, in_type(pass, conv_.value, dtype),
                        y_TC);
   if (before > 0) kernels::copy(stream, x_TC.rows(T, before), kept.tail_WC);
-  kernels::delta_rule(
-      stream, pass.scratch, rule,
-      rule_inputs(y_TC.rows(before, T), saved.g_TG, saved.beta_TG), saved.o_TGV, {},
-      kept.state);
+  kernels::delta_rule(stream, pass.scratch, rule,
+                      rule_inputs(y_TC.rows(before, T), saved.g_TG, saved.beta_TG),
+                      saved.o_TGV, {}, kept.state);
 }
 
 TensorView GatedDeltaNet::gated_pairs(Pass& pass, Arena& arena, Saved& saved,
                                       bool again) const {
   const std::int64_t T = pass.tokens(), G = value_heads().count(),
                      V = config_.value_width;
-  const TensorView pairs =
-      arena.take(saved.o_TGV.dtype(), {T * G, 2 * V}, "delta.pairs");
+  const TensorView pairs = arena.take(saved.o_TGV.dtype(), {T * G, 2 * V}, "delta.pairs");
   const TensorView normed = pairs.columns(V, V);
   kernels::copy_heads(pass.stream, {columns(saved.mixed_TE).z_TGV, G, 0},
                       {pairs.reshape({T, G * 2 * V}), G, 0}, V);
@@ -253,12 +251,11 @@ TensorView GatedDeltaNet::output_gate_backward(Pass& pass, const TensorView& dy_
   const ArenaScope scope(pass.scratch);
   const TensorView dpairs =
       pass.scratch.take(pairs.dtype(), pairs.shape(), "delta.dpairs");
-  kernels::activate_backward(pass.stream, Activation::swiglu,
-                             dy_TGV.reshape({T * G, V}), pairs, dpairs);
-  kernels::copy_heads(pass.stream, {dpairs.reshape({T, G * 2 * V}), G, 0},
-                      {dz_TGV, G, 0}, V);
-  norm_.backward(pass, dpairs.columns(V, V), saved.norm, {},
-                 do_TGV.reshape({T * G, V}));
+  kernels::activate_backward(pass.stream, Activation::swiglu, dy_TGV.reshape({T * G, V}),
+                             pairs, dpairs);
+  kernels::copy_heads(pass.stream, {dpairs.reshape({T, G * 2 * V}), G, 0}, {dz_TGV, G, 0},
+                      V);
+  norm_.backward(pass, dpairs.columns(V, V), saved.norm, {}, do_TGV.reshape({T * G, V}));
   return do_TGV;
 }
 
@@ -274,10 +271,9 @@ TensorView GatedDeltaNet::rule_backward(Pass& pass, const TensorView& do_TGV,
   const ArenaScope scope(pass.scratch);
   const TensorView dg_TG = pass.scratch.take(wide, gates, "delta.dg"),
                    dbeta_TG = pass.scratch.take(wide, gates, "delta.dbeta");
-  kernels::delta_rule_backward(
-      stream, pass.scratch, shape(pass), do_TGV,
-      rule_inputs(saved.conv_TC, saved.g_TG, saved.beta_TG), saved.states,
-      rule_inputs(dconv_TC, dg_TG, dbeta_TG));
+  kernels::delta_rule_backward(stream, pass.scratch, shape(pass), do_TGV,
+                               rule_inputs(saved.conv_TC, saved.g_TG, saved.beta_TG),
+                               saved.states, rule_inputs(dconv_TC, dg_TG, dbeta_TG));
   const Columns in = columns(saved.mixed_TE);
   kernels::delta_gates_backward(
       stream, in.a_TG, in.b_TG, in_type(pass, decay_.value, dtype),
@@ -314,12 +310,12 @@ TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved sa
   // 3. rule, gates and convolution
   const TensorView dconv_TC = rule_backward(pass, do_TGV, saved, dmixed);
   const TensorView dconv_CW = pass.fused_target(conv_, accumulator_of(dtype));
-  kernels::causal_conv_backward(
-      stream,
-      {pass.microbatch.batch, pass.microbatch.sequence,
-       pass.microbatch.documents.starts_T},
-      dconv_TC, columns(saved.mixed_TE).conv_TC, in_type(pass, conv_.value, dtype),
-      dmixed.conv_TC, dconv_CW);
+  kernels::causal_conv_backward(stream,
+                                {pass.microbatch.batch, pass.microbatch.sequence,
+                                 pass.microbatch.documents.starts_T},
+                                dconv_TC, columns(saved.mixed_TE).conv_TC,
+                                in_type(pass, conv_.value, dtype), dmixed.conv_TC,
+                                dconv_CW);
   pass.add_fused(conv_, dconv_CW);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW

@@ -1,8 +1,8 @@
 // GatedDeltaNet: linear attention by the gated delta rule, in place of attention.
 // SPDX-License-Identifier: Apache-2.0
-// Source: Yang, Kautz and Hatamizadeh, "Gated Delta Networks", 2024, section 3.4; with the
-// gates of Qwen3-Next (Qwen Team, 2025). With H key heads of width K and G value heads of
-// width V, each key head serving G / H of them:
+// Source: Yang, Kautz and Hatamizadeh, "Gated Delta Networks", 2024, section 3.4; with
+// the gates of Qwen3-Next (Qwen Team, 2025). With H key heads of width K and G value
+// heads of width V, each key head serving G / H of them:
 //   [q, k, v] = silu(conv(x Wqkv)), z = x Wz, g and beta from a = x Wa and b = x Wb
 //   o = gated delta rule of q, k, v, g and beta (kernels/delta_rule.hpp)
 //   y = (norm(o) silu(z)) Wo, the norm of each value head
@@ -34,16 +34,17 @@ struct GatedDeltaNetConfig {
   std::string qkv, z, b, a, conv, decay, bias, norm, output;
 };
 
-// Key heads, and their value heads and channels with them, are split over the tensor axis.
+// Key heads, and their value heads and channels with them, are split over the tensor
+// axis.
 class GatedDeltaNet {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;            // input, all tokens
-    TensorView mixed_TE;        // before the convolution: q, k, v, then z, b and a
-    TensorView conv_TC;         // behind it
-    TensorView g_TG, beta_TG;   // gates
-    TensorView states, o_TGV;   // of the rule
+    TensorView x_TD;           // input, all tokens
+    TensorView mixed_TE;       // before the convolution: q, k, v, then z, b and a
+    TensorView conv_TC;        // behind it
+    TensorView g_TG, beta_TG;  // gates
+    TensorView states, o_TGV;  // of the rule
     Norm::Saved norm;
     Linear::Saved input, output;
   };
@@ -93,7 +94,7 @@ class GatedDeltaNet {
 
   GatedDeltaNetConfig config_;
   const parallel::TensorRegion& region_;
-  Range key_heads_;  // of this rank
+  Range key_heads_;       // of this rank
   std::int64_t sharing_;  // value heads of a key head
   Linear input_, output_;
   Param conv_, decay_, bias_;

@@ -77,7 +77,8 @@ void draw(const TensorView& x, const ParamBox& box, const Initializer& initializ
   switch (initializer.kind) {
     case Initializer::Kind::zeros: return kernels::fill(stream, x, 0.0);
     case Initializer::Kind::ones: return kernels::fill(stream, x, 1.0);
-    case Initializer::Kind::log_uniform: return draw_log_uniform(stream, x, box, initializer, seed);
+    case Initializer::Kind::log_uniform:
+      return draw_log_uniform(stream, x, box, initializer, seed);
     case Initializer::Kind::normal:
       draw_normal(stream, x, box, seed, initializer.standard_deviation);
   }

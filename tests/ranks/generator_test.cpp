@@ -246,9 +246,9 @@ TEST(Generator, ExpertsTakeAllTokens) {
 // What follows a text is the same wherever the prompt ended, also beyond the sequence.
 TEST(Generator, PromptsEndAnywhere) {
   comm::World& world = test::world();
-  for (const auto& config : {tiny(model::Architecture::llama),
-                             tiny(model::Architecture::gpt2), tiny_mixture(0.5),
-                             tiny_linear()}) {
+  for (const auto& config :
+       {tiny(model::Architecture::llama), tiny(model::Architecture::gpt2),
+        tiny_mixture(0.5), tiny_linear()}) {
     const std::string directory = model_directory(world);
     write_model(world, config, directory);
     const io::CheckpointReader reader(directory);

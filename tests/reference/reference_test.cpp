@@ -359,30 +359,13 @@ TEST(ReferenceText, GreedyTokensAreThose) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* name : {"llama_tied",
-                           "llama_untied",
-                           "gpt2_tied",
-                           "gpt2_untied",
-                           "mixtral",
-                           "qwen2",
-                           "qwen3",
-                           "qwen3_window",
-                           "qwen3_moe",
-                           "qwen2_moe",
-                           "qwen3_5",
-                           "gemma",
-                           "llama_bias",
-                           "phi3",
-                           "smollm3",
-                           "deepseek_v2",
-                           "deepseek_v3",
-                           "glm4_moe",
-                           "gemma2",
-                           "olmo2",
-                           "olmo3",
-                           "gpt_neox",
-                           "gpt_oss",
-                           "gpt_neox_sequential"})
+  for (const char* name :
+       {"llama_tied",  "llama_untied", "gpt2_tied", "gpt2_untied",
+        "mixtral",     "qwen2",        "qwen3",     "qwen3_window",
+        "qwen3_moe",   "qwen2_moe",    "qwen3_5",   "gemma",
+        "llama_bias",  "phi3",         "smollm3",   "deepseek_v2",
+        "deepseek_v3", "glm4_moe",     "gemma2",    "olmo2",
+        "olmo3",       "gpt_neox",     "gpt_oss",   "gpt_neox_sequential"})
     for (const auto dtype : {DType::f64, DType::f32})
       for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
         cases.push_back({name, dtype, axis});

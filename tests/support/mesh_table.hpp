@@ -149,8 +149,11 @@ precision.compute = "fp64"
     set("model.rope.width", "2");
     set("model.linear.key_heads", "12");
     set("model.linear.value_heads", "24");
-    set("model.linear.key_width", "3");
-    set("model.linear.value_width", "5");
+    set("model.linear.key_width", "8");
+    set("model.linear.value_width", "6");
+    // A first token's output is its value times q k, whose sign alone the norm behind it
+    // sees where eps is small: 20 steps would amplify any rounding.
+    set("model.norm_eps", "0.01");
     set("model.layer_types",
         R"(["linear_attention", "full_attention", "linear_attention", "linear_attention",
             "linear_attention", "full_attention", "linear_attention"])");

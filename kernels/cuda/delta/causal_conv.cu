@@ -1,7 +1,6 @@
 // Causal convolution on a GPU: forward a thread for an element, backward for a channel.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/causal_conv.hpp"
-
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/math.cuh"
 #include "kernels/cuda/common/rows.cuh"
@@ -33,8 +32,7 @@ struct Conv {
   template <int width>
   __device__ void at(std::int64_t row, std::int64_t c) const {
     const std::int64_t first = row / S * S;
-    y[row][c] =
-        narrow<T>(math::silu<DeviceMath<A>>(sum_taps(first, row - first, c)));
+    y[row][c] = narrow<T>(math::silu<DeviceMath<A>>(sum_taps(first, row - first, c)));
   }
 };
 

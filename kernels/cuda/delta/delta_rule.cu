@@ -1,7 +1,7 @@
 // The gated delta rule on a GPU: a block does a key head of a sequence.
 // SPDX-License-Identifier: Apache-2.0
-// It follows the formulas of kernels/math/delta_rule.hpp in the memory of the GPU, without
-// tensor cores: right, and far from what a GPU can do.
+// It follows the formulas of kernels/math/delta_rule.hpp in the memory of the GPU,
+// without tensor cores: right, and far from what a GPU can do.
 #include <cmath>
 
 #include "kernels/cuda/common/launch.cuh"

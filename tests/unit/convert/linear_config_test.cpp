@@ -16,7 +16,8 @@ FolderConfig parse(const std::string& text) { return parse_folder_config(text, "
 std::string qwen(const std::string& more = "", const std::string& type = "qwen3_5_text") {
   return R"({"model_type":")" + type +
          R"(","hidden_size":24,"num_hidden_layers":8,"num_attention_heads":4,)"
-         R"("num_key_value_heads":2,"head_dim":16,"intermediate_size":40,"vocab_size":67,)"
+         R"("num_key_value_heads":2,"head_dim":16,"intermediate_size":40,)"
+         R"("vocab_size":67,)"
          R"("linear_num_key_heads":2,"linear_num_value_heads":6,"rope_parameters":)"
          R"({"rope_theta":1e7,"partial_rotary_factor":0.25,"mrope_section":[1,1,0],)"
          R"("mrope_interleaved":true})" +

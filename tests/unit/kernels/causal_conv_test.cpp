@@ -11,8 +11,8 @@ namespace {
 class CausalConv : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Types, CausalConv, every_type, type_name);
 
-// Sums of at most 8 taps, of 3 T rows for the weight: k eps sqrt(terms) of their size, k =
-// 32.
+// Sums of at most 8 taps, of 3 T rows for the weight: k eps sqrt(terms) of their size, k
+// = 32.
 void expect_close(const Vector& made, const Vector& expected, DType dtype,
                   std::int64_t terms, const char* what) {
   const double sums = 32 * roundoff(accumulator_of(dtype)) *
@@ -52,8 +52,8 @@ void expect_right(DType dtype, std::int64_t B, std::int64_t S, std::int64_t C,
       kernels::reference::causal_conv(S, starts, x.values(), weight.values(), W);
   for (double& u : expected) u /= 1 + std::exp(-u);
   expect_close(y.values(), expected, dtype, W, "y");
-  const auto d = kernels::reference::causal_conv_backward(S, starts, x.values(),
-                                                          weight.values(), W, dy.values());
+  const auto d = kernels::reference::causal_conv_backward(
+      S, starts, x.values(), weight.values(), W, dy.values());
   for (int time = 1; time <= 2; ++time) {
     kernels::causal_conv_backward(stream, shape, dy, x, weight, dx, dweight);
     expect_close(dx.values(), d.x, dtype, 3 * W, "dx");

@@ -106,10 +106,10 @@ void expect_close(const Vector& made, const Vector& expected, DType dtype,
 }
 
 void expect_right(DType dtype, const DeltaShape& shape, const std::vector<int>& begins) {
-  SCOPED_TRACE(testing::Message() << "S " << shape.sequence << " H " << shape.key_heads
-                                  << " G " << shape.value_heads << " K "
-                                  << shape.key_width << " V " << shape.value_width
-                                  << " documents " << begins.size());
+  SCOPED_TRACE(testing::Message()
+               << "S " << shape.sequence << " H " << shape.key_heads << " G "
+               << shape.value_heads << " K " << shape.key_width << " V "
+               << shape.value_width << " documents " << begins.size());
   Case of(dtype, shape, begins);
   Stream stream(test_device());
   Arena scratch(test_device(), arena_bytes, MemoryClass::workspace, "scratch");
@@ -117,9 +117,8 @@ void expect_right(DType dtype, const DeltaShape& shape, const std::vector<int>& 
   const DType wide = accumulator_of(dtype);
   kernels::delta_rule(stream, scratch, of.shape, in, of.o, of.states);
   const DeltaVectors values = of.vectors(of.qkv, of.g, of.beta);
-  expect_close(of.o.values(),
-               kernels::reference::delta_rule(of.shape, values, of.starts), dtype,
-               of.shape, "o");
+  expect_close(of.o.values(), kernels::reference::delta_rule(of.shape, values, of.starts),
+               dtype, of.shape, "o");
   for (int time = 0; time < 2; ++time) {  // written, not added to
     kernels::delta_rule_backward(stream, scratch, of.shape, of.d_o, in, of.states,
                                  of.in(of.dqkv, of.dg, of.dbeta));
@@ -160,7 +159,8 @@ TEST_P(DeltaRule, DocumentsBeginWithNothing) {
   expect_right(GetParam(), sizes(1, 150, 2, 2, 5, 3), {0, 64, 70, 127, 128});
 }
 
-// A sequence in pieces, as generation meets it: what a piece ends with goes into the next.
+// A sequence in pieces, as generation meets it: what a piece ends with goes into the
+// next.
 TEST_P(DeltaRule, GoesOnFromAState) {
   const DType dtype = GetParam();
   Case of(dtype, sizes(1, 80, 2, 4, 6, 5), {});
@@ -170,18 +170,18 @@ TEST_P(DeltaRule, GoesOnFromAState) {
   const DType wide = accumulator_of(dtype);
   const Tensor state = Tensor::normal(wide, of.shape.state(), 9);
   Vector expected_state = state.values();
-  const Vector expected = kernels::reference::delta_rule(of.shape, values, {},
-                                                         &expected_state);
+  const Vector expected =
+      kernels::reference::delta_rule(of.shape, values, {}, &expected_state);
   std::int64_t begin = 0;
   for (const std::int64_t count : {70, 1, 1, 8}) {
     const auto rows = [&](const TensorView& x) { return x.rows(begin, count); };
     const DeltaInputs in = of.in(of.qkv, of.g, of.beta);
     DeltaShape piece = of.shape;
     piece.sequence = count;
-    kernels::delta_rule(stream, scratch, piece,
-                        {rows(in.q_THK), rows(in.k_THK), rows(in.v_TGV), rows(in.g_TG),
-                         rows(in.beta_TG)},
-                        rows(of.o), {}, state);
+    kernels::delta_rule(
+        stream, scratch, piece,
+        {rows(in.q_THK), rows(in.k_THK), rows(in.v_TGV), rows(in.g_TG), rows(in.beta_TG)},
+        rows(of.o), {}, state);
     begin += count;
   }
   expect_close(of.o.values(), expected, dtype, of.shape, "o");
@@ -233,7 +233,8 @@ TEST_P(DeltaRule, GatesHaveTheirFormulas) {
     Stream stream(test_device());
     const Tensor a = Tensor::normal(dtype, {T, G}, 1, 2),
                  b = Tensor::normal(dtype, {T, G}, 2, 2);
-    const Tensor decay = Tensor::normal(dtype, {G}, 3), bias(dtype, {G}, Vector{1, 8, -40});
+    const Tensor decay = Tensor::normal(dtype, {G}, 3),
+                 bias(dtype, {G}, Vector{1, 8, -40});
     const Tensor g(wide, {T, G}), beta(wide, {T, G});
     const Tensor da(dtype, {T, G}, 1), db(dtype, {T, G}, 1);
     kernels::delta_gates(stream, a, b, decay, bias, g, beta);

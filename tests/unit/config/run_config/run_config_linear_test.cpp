@@ -9,11 +9,10 @@ namespace {
 
 // A legal deck of a model with linear attention, and what is written besides.
 std::vector<std::string> linear(const std::vector<std::string>& more) {
-  std::vector<std::string> all = {"model.architecture=qwen3_5",
-                                  "model.linear.key_heads=4",
-                                  "model.linear.value_heads=8",
-                                  "model.linear.key_width=8",
-                                  "model.linear.value_width=8"};
+  std::vector<std::string> all = {
+      "model.architecture=qwen3_5", "model.linear.key_heads=4",
+      "model.linear.value_heads=8", "model.linear.key_width=8",
+      "model.linear.value_width=8"};
   for (const std::string& each : more) {
     const std::string key = each.substr(0, each.find('=') + 1);
     std::erase_if(all, [&](const std::string& had) { return had.starts_with(key); });
@@ -39,7 +38,8 @@ const std::vector<Case> cases = {
      {"parallel.tensor = 4", "model.linear.key_heads = 2"}},
     {linear({"parallel.context=2"}),
      2,
-     {"parallel.context = 2 with model.architecture = \"qwen3_5\": linear attention cannot "
+     {"parallel.context = 2 with model.architecture = \"qwen3_5\": linear attention "
+      "cannot "
       "cut sequences yet; write parallel.context = 1"}},
     {linear({R"(model.layer_types=["linear_attention"])"}),
      1,
