@@ -177,7 +177,7 @@ void Rules::linear_rules() {
        !has || (linear.key_heads > 0 && linear.value_heads > 0), key::model.architecture,
        " with ", key::linear.key_heads, " and ", key::linear.value_heads,
        ": write how many heads layers with linear attention have");
-  if (!has) return;
+  if (!has || linear.key_heads == 0 || linear.value_heads == 0) return;
   divides({key::linear.key_heads, linear.key_heads},
           {key::linear.value_heads, linear.value_heads}, Mend::part);
   divides({key::parallel.tensor, config_.parallel.mesh.tensor},
