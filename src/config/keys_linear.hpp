@@ -3,7 +3,6 @@
 #pragma once
 
 #include "config/section.hpp"
-#include "kernels/causal_conv.hpp"
 
 namespace trireme::config {
 
@@ -49,7 +48,7 @@ struct LinearKeys : Section {
                "taps",
                "tokens",
                "4",
-               within(1, kernels::most_conv_taps),
+               within(1, model::LinearSettings::most_taps),
                "Positions that the convolution before the rule sees, the token's own the "
                "last (linear_conv_kernel_dim).",
                of_linear<&model::LinearSettings::taps>};

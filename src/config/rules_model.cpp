@@ -135,7 +135,7 @@ void Rules::window_rules() {
     return type == model::full_attention || type == model::sliding_attention ||
            type == model::linear_attention;
   };
-  meaningless(key::model.layer_types, key::model.window, m.window == 0 && !m.row().linear,
+  meaningless(key::model.layer_types, key::model.window, m.window == 0 && !m.has_linear(),
               ": remove it, or write how many positions the layers with a window see");
   rule(
       {key::model.layer_types, key::model.layers},
@@ -152,21 +152,21 @@ void Rules::window_rules() {
            m.layer_types.end();
   };
   rule({key::model.layer_types, key::model.architecture},
-       m.row().linear || !has(model::linear_attention), key::model.layer_types,
+       m.has_linear() || !has(model::linear_attention), key::model.layer_types,
        " has layers with linear attention, which ", key::model.architecture,
        " has not: write \"full_attention\" or \"sliding_attention\" for them");
   rule({key::model.layer_types, key::model.window},
-       m.window > 0 || !has(model::sliding_attention), key::model.layer_types,
-       " has layers with a window, but ", key::model.window,
+       !m.has_linear() || m.window > 0 || !has(model::sliding_attention),
+       key::model.layer_types, " has layers with a window, but ", key::model.window,
        ": write how many positions they see");
 }
 
 // Layers with linear attention, which begin with what the rank before has left of a
 // sequence: they are not cut along the context axis yet.
-void Rules::linear_rules() {
+void AttentionRules::linear_rules() {
   const auto& m = config_.model;
   const auto& linear = m.attention.linear;
-  const bool has = m.row().linear;
+  const bool has = m.has_linear();
   for (const io::DeckKey& each :
        {KeyRef(key::linear.key_heads), KeyRef(key::linear.value_heads),
         KeyRef(key::linear.key_width), KeyRef(key::linear.value_width),
@@ -192,7 +192,7 @@ void Rules::linear_rules() {
        "\"bf16\"");
 }
 
-void Rules::latent_rules() {
+void AttentionRules::latent_rules() {
   const auto& m = config_.model;
   const auto& latent = m.attention.latent;
   const bool has_latent = m.row().latent;

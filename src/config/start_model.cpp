@@ -175,7 +175,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::latent.query_width, m.attention.latent.query_width);
   lines.add(key::latent.value_width, m.attention.latent.value_width);
   lines.add(key::latent.score_factor, m.attention.latent.score_factor);
-  if (m.row().linear) add_linear(m.attention.linear, lines);
+  if (m.has_linear()) add_linear(m.attention.linear, lines);
   if (m.has_experts()) add_experts(m.moe, lines);
   return lines.take();
 }

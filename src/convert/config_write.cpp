@@ -60,7 +60,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   json["tie_word_embeddings"] = m.tie_embeddings;
   put(json, keys.attention_bias, m.attention.bias);
   write_window(m, row, json);
-  if (m.row().linear) write_linear(m, json);
+  if (m.has_linear()) write_linear(m, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
 }

@@ -181,7 +181,7 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
     read_rope(fields, row, m);
   }
   if (m.row().latent) read_latent(fields, row, m);
-  if (m.row().linear) read_linear(fields, m);
+  if (m.has_linear()) read_linear(fields, m);
   read_window(fields, row, m);
   config.dtype = read_dtype(fields);
   return config;

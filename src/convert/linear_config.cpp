@@ -4,8 +4,6 @@
 
 #include <tuple>
 
-#include "kernels/causal_conv.hpp"
-
 namespace trireme::convert {
 namespace {
 
@@ -51,7 +49,7 @@ void read_linear(const ConfigFields& fields, model::ModelConfig& m) {
   linear.value_heads = fields.integer(value_heads, 32, 1, most_heads);
   linear.key_width = fields.integer(key_width, 128, 1, most_width);
   linear.value_width = fields.integer(value_width, 128, 1, most_width);
-  linear.taps = fields.integer(taps, 4, 1, kernels::most_conv_taps);
+  linear.taps = fields.integer(taps, 4, 1, model::LinearSettings::most_taps);
   require(linear.value_heads % linear.key_heads == 0, Status::bad_content,
           "{}: '{}' = {} must divide '{}' = {}", fields.source(), key_heads,
           linear.key_heads, value_heads, linear.value_heads);

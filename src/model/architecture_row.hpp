@@ -21,9 +21,10 @@ struct LatentNames {
   std::string_view q_down{}, q_up{}, down{}, norm{}, up{};
 };
 
-// Names of the tensors of linear attention (nn::GatedDeltaNet).
+// Names of the tensors of linear attention (nn::GatedDeltaNet); empty: there is none.
 struct LinearNames {
   std::string_view qkv{}, z{}, b{}, a{}, conv{}, decay{}, bias{}, norm{}, output{};
+  constexpr bool exist() const { return !qkv.empty(); }
 };
 
 // Names beside those of single experts: of the router, of the expert that all tokens use,
@@ -44,7 +45,6 @@ struct TensorNames {
   std::string_view q, k, v, output, q_norm, k_norm;
   std::string_view sinks{};  // of attention; empty: there are none
   LatentNames latent{};
-  LinearNames linear{};
   // gate is used by gated activations only; the name of up: one tensor, gate's rows
   // first.
   std::string_view gate, up, down;
@@ -71,12 +71,11 @@ struct ArchitectureRow {
   bool moe_biases = false;   // of routers' logits and of the experts' projections
   // Which biases of attention model.attention_bias adds.
   bool free_qkv_bias = false, free_output_bias = false;
-  bool neighbours = false;     // turn as pairs of neighbours (kernels::RotaryHeads)
-  bool free_qk_norm = false;   // only with model.qk_norm
-  bool fused_by_head = false;  // query, key and value of a head after another's
-  bool latent = false;         // attention is nn::LatentAttention
-  bool linear = false;         // that of some layers is nn::GatedDeltaNet
-  bool output_gate = false;    // see nn::AttentionConfig
+  bool neighbours = false;    // turn as pairs of neighbours (kernels::RotaryHeads)
+  bool free_qk_norm = false;  // only with model.qk_norm
+  nn::QueryTensor query_tensor = nn::QueryTensor::plain;  // what else is in it
+  bool latent = false;   // attention is nn::LatentAttention
+  LinearNames linear{};  // that of some layers is nn::GatedDeltaNet
   // Attention and feed-forward both read a block's input, unless a model says otherwise.
   bool parallel_halves = false;
   double gain_offset = 0;         // norms multiply by this + weight

@@ -73,8 +73,7 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .output = at(row.names.output),
           .q_norm = at(row.names.q_norm),
           .k_norm = at(row.names.k_norm),
-          .fused_by_head = row.fused_by_head,
-          .output_gate = row.output_gate,
+          .query_tensor = row.query_tensor,
           .sinks = at(row.names.sinks)};
 }
 
@@ -106,7 +105,7 @@ nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t la
 
 nn::GatedDeltaNetConfig linear_attention_config(const ModelConfig& m,
                                                 const LayerNames& at) {
-  const LinearNames& names = m.row().names.linear;
+  const LinearNames& names = m.row().linear;
   const LinearSettings& s = m.attention.linear;
   return {.hidden = m.hidden,
           .key_heads = s.key_heads,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/causal_conv.hpp"
 #include "kernels/rope.hpp"
 #include "kernels/router.hpp"
 #include "model/architectures.hpp"
@@ -53,6 +54,7 @@ struct LinearSettings {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key_width = 128, value_width = 128;  // of a head
   std::int64_t taps = 4;                            // of the convolution
+  static constexpr std::int64_t most_taps = kernels::most_conv_taps;
 };
 
 // What attention adds to scores and projections where the architecture leaves it open.
@@ -128,9 +130,10 @@ struct ModelConfig {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
   }
 
+  bool has_linear() const { return row().linear.exist(); }
   // Whether this layer's attention is linear; without layer_types all but every fourth.
   bool is_linear(std::int64_t layer) const {
-    if (!row().linear) return false;
+    if (!has_linear()) return false;
     if (layer_types.empty()) return (layer + 1) % 4 != 0;
     return layer_types.at(static_cast<std::size_t>(layer)) == linear_attention;
   }

@@ -61,7 +61,7 @@ Attention::Columns Attention::columns(const TensorView& fused_TE) const {
   const std::int64_t q = heads_.queries.count() * head_width_,
                      kv = heads_.keys.count() * head_width_;
   return {fused_TE.columns(0, q), fused_TE.columns(q, kv), fused_TE.columns(q + kv, kv),
-          config_.output_gate ? fused_TE.columns(q + 2 * kv, q) : TensorView()};
+          config_.output_gate() ? fused_TE.columns(q + 2 * kv, q) : TensorView()};
 }
 
 kernels::AttentionShape Attention::shape(Pass& pass) const {
@@ -150,7 +150,7 @@ void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
 }
 
 TensorView Attention::gate(Pass& pass, Arena& arena, const Saved& saved) const {
-  if (!config_.output_gate) return saved.o_TE;
+  if (!config_.output_gate()) return saved.o_TE;
   const std::int64_t T = pass.tokens(), width = saved.o_TE.dim(1);
   const TensorView y_TE = arena.take(saved.o_TE.dtype(), {T, width}, "attention.gated");
   const ArenaScope scope(pass.scratch);
@@ -164,7 +164,7 @@ TensorView Attention::gate(Pass& pass, Arena& arena, const Saved& saved) const {
 
 void Attention::gate_backward(Pass& pass, const TensorView& do_TE, const Saved& saved,
                               const TensorView& dqkv_TE) const {
-  if (!config_.output_gate) return;
+  if (!config_.output_gate()) return;
   const std::int64_t T = pass.tokens(), width = do_TE.dim(1);
   const ArenaScope scope(pass.scratch);
   const auto take = [&] {

@@ -13,6 +13,11 @@ namespace trireme::nn {
 // of a token at once.
 enum class QkNorm : std::uint8_t { none, heads, wide };
 
+// What else is in the tensor of queries: of each head its key and its value behind its
+// query (H = G), or a gate of as many rows, by whose sigma the head's output is
+// multiplied.
+enum class QueryTensor : std::uint8_t { plain, fused_by_head, with_gates };
+
 struct AttentionConfig {
   std::int64_t hidden = 0;      // D
   std::int64_t heads = 0;       // H
@@ -32,14 +37,14 @@ struct AttentionConfig {
   // one fused tensor [(H + 2 G) K, D], and k and v are empty: of all queries, keys and
   // values, or, where H = G, of the query, key and value of one head after another.
   std::string q, k, v, output, q_norm, k_norm;
-  bool fused_by_head = false;
-  // Each head's output is multiplied by sigma of a gate: rows of q's tensor, K of the
-  // query and then K of the gate for each head. Then k and v have tensors of their own.
-  bool output_gate = false;
+  QueryTensor query_tensor = QueryTensor::plain;
   // Name of the tensor of sinks (kernels/attention_sinks.hpp), a number for each query
   // head; empty: there are none.
   std::string sinks{};
   LinearPrecision products{};  // of the projections
+
+  bool fused_by_head() const { return query_tensor == QueryTensor::fused_by_head; }
+  bool output_gate() const { return query_tensor == QueryTensor::with_gates; }
 };
 
 }  // namespace trireme::nn

@@ -54,7 +54,7 @@ void AttentionHeads::add_rows(Param& param, int part, Range heads, bool owned,
   const AttentionConfig& c = config_;
   const std::int64_t K = c.head_width;
   const bool matrix = param.shape.rank() == 2, fused = c.k.empty();
-  const std::array<std::int64_t, 3> counts = {c.output_gate ? 2 * c.heads : c.heads,
+  const std::array<std::int64_t, 3> counts = {c.output_gate() ? 2 * c.heads : c.heads,
                                               c.kv_heads, c.kv_heads};
   const std::array<std::int64_t, 3> before = {0, c.heads, c.heads + c.kv_heads};
   const auto at = static_cast<std::size_t>(part);
@@ -73,12 +73,12 @@ void AttentionHeads::add_rows(Param& param, int part, Range heads, bool owned,
                            owned});
     param.shape[0] += count * K;
   };
-  if (!fused && part == 0 && c.output_gate) {
+  if (!fused && part == 0 && c.output_gate()) {
     for (std::int64_t h = heads.begin; h < heads.end; ++h) add(2 * h + (gate ? 1 : 0), 1);
     return;
   }
   if (!fused) return add(heads.begin, heads.count());
-  if (!c.fused_by_head) return add(before[at] + heads.begin, heads.count());
+  if (!c.fused_by_head()) return add(before[at] + heads.begin, heads.count());
   for (std::int64_t h = heads.begin; h < heads.end; ++h) add(3 * h + part, 1);
 }
 
@@ -92,7 +92,7 @@ Param AttentionHeads::fused(const char* suffix, bool matrix) const {
   for (int part = 1; part <= 2; ++part)
     for (std::int64_t g = keys.begin; g < keys.end; ++g)
       add_rows(param, part, {g, g + 1}, owns_key(g));
-  if (config_.output_gate) add_rows(param, 0, queries, true, true);
+  if (config_.output_gate()) add_rows(param, 0, queries, true, true);
   return param;
 }
 

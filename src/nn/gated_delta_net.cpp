@@ -38,8 +38,8 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetConfig& config,
       norm_({NormKind::rms, config.value_width, config.norm_eps, 0, config.norm, true},
             region) {
   require(config.value_heads % config.key_heads == 0 && key_heads_.count() > 0,
-          "{} value heads and {} key heads on {} ranks", config.value_heads,
-          config.key_heads, region.size());
+          "{} value heads cannot share {} key heads, or a part of them is empty",
+          config.value_heads, config.key_heads);
   input_.weight = input_param();
   conv_ = conv_param();
   const std::int64_t G = config.value_heads, V = config.value_width;

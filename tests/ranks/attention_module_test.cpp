@@ -38,14 +38,14 @@ double element(const nn::AttentionConfig& config, const std::string& tensor,
   if (config.k.empty() && tensor.starts_with("q.")) {
     const std::int64_t row = index / columns, head = row / K;
     const std::int64_t H = config.heads, G = config.kv_heads;
-    const std::int64_t part = config.fused_by_head ? head % 3
-                              : head < H           ? 0
-                              : head < H + G       ? 1
-                                                   : 2;
-    const std::int64_t own = config.fused_by_head ? head / 3
-                             : part == 0          ? head
-                             : part == 1          ? head - H
-                                                  : head - H - G;
+    const std::int64_t part = config.fused_by_head() ? head % 3
+                              : head < H             ? 0
+                              : head < H + G         ? 1
+                                                     : 2;
+    const std::int64_t own = config.fused_by_head() ? head / 3
+                             : part == 0            ? head
+                             : part == 1            ? head - H
+                                                    : head - H - G;
     name[0] = "qkv"[part];
     index = (own * K + row % K) * columns + index % columns;
   }
@@ -98,10 +98,10 @@ std::vector<Named> cases() {
   add("fused", 4).k = "";
   made = &add("fused by head", 12);
   made->k = "";
-  made->fused_by_head = true;
+  made->query_tensor = nn::QueryTensor::fused_by_head;
   add("cap", 4).cap = 0.8;
   made = &add("output gates", 4);
-  made->output_gate = true;
+  made->query_tensor = nn::QueryTensor::with_gates;
   made->qkv_bias = false;
   made->qk_norm = nn::QkNorm::heads;
   return all;
@@ -135,7 +135,7 @@ TEST(AttentionModule, FusedTensorsAreTheThree) {
     const nn::AttentionConfig apart = config_of(6, by_head ? 6 : 2);
     nn::AttentionConfig fused = apart;
     fused.k = fused.v = "";
-    fused.fused_by_head = by_head;
+    if (by_head) fused.query_tensor = nn::QueryTensor::fused_by_head;
     Case a(apart, parallel::TensorRegion::whole());
     Case b(fused, parallel::TensorRegion::whole());
     a.run(false);

@@ -44,19 +44,15 @@ constexpr TensorNames qwen2_moe() {
   return names;
 }
 
-constexpr TensorNames qwen3_5() {
-  TensorNames names = llama;
-  names.linear = {.qkv = "linear_attn.in_proj_qkv",
-                  .z = "linear_attn.in_proj_z",
-                  .b = "linear_attn.in_proj_b",
-                  .a = "linear_attn.in_proj_a",
-                  .conv = "linear_attn.conv1d",
-                  .decay = "linear_attn.A_log",
-                  .bias = "linear_attn.dt_bias",
-                  .norm = "linear_attn.norm",
-                  .output = "linear_attn.out_proj"};
-  return names;
-}
+inline constexpr LinearNames qwen3_5 = {.qkv = "linear_attn.in_proj_qkv",
+                                        .z = "linear_attn.in_proj_z",
+                                        .b = "linear_attn.in_proj_b",
+                                        .a = "linear_attn.in_proj_a",
+                                        .conv = "linear_attn.conv1d",
+                                        .decay = "linear_attn.A_log",
+                                        .bias = "linear_attn.dt_bias",
+                                        .norm = "linear_attn.norm",
+                                        .output = "linear_attn.out_proj"};
 
 }  // namespace names
 
@@ -67,9 +63,9 @@ constexpr ArchitectureRow qwen3_5_row() {
   row.doc =
       "qwen3 with layers of linear attention (model.linear), gates behind attention and "
       "gains 1 + w";
-  row.linear = row.output_gate = true;
+  row.linear = names::qwen3_5;
+  row.query_tensor = nn::QueryTensor::with_gates;
   row.gain_offset = 1;
-  row.names = names::qwen3_5();
   return row;
 }
 
