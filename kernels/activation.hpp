@@ -24,7 +24,8 @@ enum class Activation : std::uint8_t {
   relu,
   geglu_erf,
   reglu,
-  reglu2
+  reglu2,
+  glu
 };
 
 struct ActivationRow {
@@ -56,6 +57,9 @@ inline constexpr std::array activations = {
     ActivationRow{"geglu_erf", true},
     ActivationRow{"reglu", true},
     ActivationRow{"reglu2", true},
+    // sigma(gate) up. Source: Dauphin et al., "Language modeling with gated convolutional
+    // networks", 2017, equation 1.
+    ActivationRow{"glu", true},
 };
 
 constexpr const ActivationRow& row_of(Activation kind) {

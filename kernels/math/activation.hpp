@@ -206,6 +206,22 @@ struct ClampedSwiglu {
   }
 };
 
+// sigma(gate) up, sigma' = sigma (1 - sigma).
+template <class M>
+struct Glu {
+  static constexpr bool gated = true;
+
+  template <class A>
+  TRIREME_HOST_DEVICE static A value(A gate, A up) {
+    return logistic<M>(gate).value * up;
+  }
+  template <class A>
+  TRIREME_HOST_DEVICE static GatedGradient<A> gradient(A da, A gate, A up) {
+    const Logistic<A> sigma = logistic<M>(gate);
+    return {da * up * sigma.value * sigma.complement, da * sigma.value};
+  }
+};
+
 // Calls f(formula) with the formula of `kind`.
 template <class M, class F>
 void visit_activation(Activation kind, const F& f) {
@@ -221,6 +237,7 @@ void visit_activation(Activation kind, const F& f) {
     case Activation::geglu_erf: return f(Gated<GeluErf<M>>());
     case Activation::reglu: return f(Gated<Relu<M>>());
     case Activation::reglu2: return f(Gated<Relu2<M>>());
+    case Activation::glu: return f(Glu<M>());
   }
   fail(Status::internal, "no such activation");
 }

@@ -52,6 +52,7 @@ double activation(Activation kind, double x, double up) {
     case Activation::geglu_erf: return gelu_erf(x) * up;
     case Activation::reglu: return x > 0 ? x * up : 0;
     case Activation::reglu2: return x > 0 ? x * x * up : 0;
+    case Activation::glu: return sigma(x) * up;
   }
   fail(Status::internal, "no such activation");
 }
@@ -70,6 +71,7 @@ double activation_slope(Activation kind, double x, double up) {
     case Activation::geglu_erf: return gelu_erf_slope(x) * up;
     case Activation::reglu: return x > 0 ? up : 0;
     case Activation::reglu2: return x > 0 ? 2 * x * up : 0;
+    case Activation::glu: return sigma(x) * (1.0 - sigma(x)) * up;
   }
   fail(Status::internal, "no such activation");
 }

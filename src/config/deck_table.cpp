@@ -10,13 +10,14 @@ namespace trireme::config {
 
 namespace {
 
-constexpr std::array<const Section*, 23> all_sections = {&key::run,
+constexpr std::array<const Section*, 24> all_sections = {&key::run,
                                                          &key::train,
                                                          &key::dpo,
                                                          &key::model,
                                                          &key::model_attention,
                                                          &key::rope,
                                                          &key::latent,
+                                                         &key::linear,
                                                          &key::moe,
                                                          &key::dropout,
                                                          &key::data,

@@ -114,11 +114,13 @@ struct ModelKeys : Section {
       within(0, 1 << 27),
       "Positions that attention sees, the token's own the last (sliding window); 0: all.",
       sets<&RunConfig::model, &model::ModelConfig::window>};
-  Strings layer_types{
-      *this, "layer_types", "[]",
-      "With a window: for each layer \"sliding_attention\" or \"full_attention\"; empty: "
-      "all have the window.",
-      sets<&RunConfig::model, &model::ModelConfig::layer_types>};
+  Strings layer_types{*this, "layer_types", "[]",
+                      "For each layer \"full_attention\", \"sliding_attention\", which "
+                      "has the window, or "
+                      "\"linear_attention\" (model.linear); empty: all have the window, "
+                      "and of qwen3_5 all "
+                      "but every fourth are linear.",
+                      sets<&RunConfig::model, &model::ModelConfig::layer_types>};
   Boolean attention_bias{
       *this, "attention_bias", "false",
       "Biases on q, k, v and the output of attention, where the architecture leaves them "

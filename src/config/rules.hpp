@@ -36,9 +36,19 @@ class DataRules : public RuleCheck {
   void ramp_part_rules(const io::DeckKey& key, const std::vector<std::string>& parts);
 };
 
-class Rules : public DataRules {
+// Rules of other kinds of attention.
+class AttentionRules : public DataRules {
  public:
   using DataRules::DataRules;
+
+ protected:
+  void latent_rules();
+  void linear_rules();
+};
+
+class Rules : public AttentionRules {
+ public:
+  using AttentionRules::AttentionRules;
 
   // Judges every rule, in the order in which a message names them.
   BrokenRules check();
@@ -64,7 +74,6 @@ class Rules : public DataRules {
   void expert_rules();
   void expert_key_rules();
   void expert_group_rules();
-  void latent_rules();
   void expert_mesh_rules();
   void tensor_rules();
   void tensor_chunk_rules();

@@ -151,9 +151,10 @@ void Rules::rope_rules() {
 void Rules::window_rules() {
   const auto& m = config_.model;
   const auto is_known = [](const std::string& type) {
-    return type == model::full_attention || type == model::sliding_attention;
+    return type == model::full_attention || type == model::sliding_attention ||
+           type == model::linear_attention;
   };
-  meaningless(key::model.layer_types, key::model.window, m.window == 0,
+  meaningless(key::model.layer_types, key::model.window, m.window == 0 && !m.has_linear(),
               ": remove it, or write how many positions the layers with a window see");
   rule(
       {key::model.layer_types, key::model.layers},
@@ -163,10 +164,54 @@ void Rules::window_rules() {
   rule({key::model.layer_types},
        std::all_of(m.layer_types.begin(), m.layer_types.end(), is_known),
        key::model.layer_types,
-       " has another word than \"full_attention\" and \"sliding_attention\"");
+       " has another word than \"full_attention\", \"sliding_attention\" and "
+       "\"linear_attention\"");
+  const auto has = [&](std::string_view word) {
+    return std::find(m.layer_types.begin(), m.layer_types.end(), word) !=
+           m.layer_types.end();
+  };
+  rule({key::model.layer_types, key::model.architecture},
+       m.has_linear() || !has(model::linear_attention), key::model.layer_types,
+       " has layers with linear attention, which ", key::model.architecture,
+       " has not: write \"full_attention\" or \"sliding_attention\" for them");
+  rule({key::model.layer_types, key::model.window},
+       !m.has_linear() || m.window > 0 || !has(model::sliding_attention),
+       key::model.layer_types, " has layers with a window, but ", key::model.window,
+       ": write how many positions they see");
 }
 
-void Rules::latent_rules() {
+// Layers with linear attention, which begin with what the rank before has left of a
+// sequence: they are not cut along the context axis yet.
+void AttentionRules::linear_rules() {
+  const auto& m = config_.model;
+  const auto& linear = m.attention.linear;
+  const bool has = m.has_linear();
+  for (const io::DeckKey& each :
+       {KeyRef(key::linear.key_heads), KeyRef(key::linear.value_heads),
+        KeyRef(key::linear.key_width), KeyRef(key::linear.value_width),
+        KeyRef(key::linear.taps)})
+    meaningless(each, key::model.architecture, !has,
+                ", which has no linear attention: remove it");
+  rule({key::linear.key_heads, key::linear.value_heads, key::model.architecture},
+       !has || (linear.key_heads > 0 && linear.value_heads > 0), key::model.architecture,
+       " with ", key::linear.key_heads, " and ", key::linear.value_heads,
+       ": write how many heads layers with linear attention have");
+  if (!has || linear.key_heads == 0 || linear.value_heads == 0) return;
+  divides({key::linear.key_heads, linear.key_heads},
+          {key::linear.value_heads, linear.value_heads}, Mend::part);
+  divides({key::parallel.tensor, config_.parallel.mesh.tensor},
+          {key::linear.key_heads, linear.key_heads});
+  rule({key::parallel.context, key::model.architecture},
+       config_.parallel.mesh.context == 1, key::parallel.context, " with ",
+       key::model.architecture,
+       ": linear attention cannot cut sequences yet; write parallel.context = 1");
+  rule({key::precision.compute, key::model.architecture}, !config_.precision.recipe.fp8(),
+       key::model.architecture, " with ", key::precision.compute,
+       ": linear attention has no products in FP8 yet; write precision.compute = "
+       "\"bf16\"");
+}
+
+void AttentionRules::latent_rules() {
   const auto& m = config_.model;
   const auto& latent = m.attention.latent;
   const bool has_latent = m.row().latent;
@@ -213,6 +258,7 @@ void Rules::model_rules() {
   rope_rules();
   window_rules();
   latent_rules();
+  linear_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
   meaningless(key::model.attention_bias, key::model.architecture,

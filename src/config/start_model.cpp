@@ -88,6 +88,14 @@ void add_rope(const model::ModelConfig& m, Lines& lines) {
   lines.add(key::rope.sliding_theta, m.sliding_rope_theta);
 }
 
+void add_linear(const model::LinearSettings& linear, Lines& lines) {
+  lines.add(key::linear.key_heads, linear.key_heads);
+  lines.add(key::linear.value_heads, linear.value_heads);
+  lines.add(key::linear.key_width, linear.key_width);
+  lines.add(key::linear.value_width, linear.value_width);
+  lines.add(key::linear.taps, linear.taps);
+}
+
 void add_experts(const model::MoeSettings& moe, Lines& lines) {
   lines.add(key::moe.experts, moe.experts);
   lines.add(key::moe.top_k, moe.top_k);
@@ -171,6 +179,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::latent.value_width, m.attention.latent.value_width);
   lines.add(key::latent.score_factor, m.attention.latent.score_factor);
   lines.add_flag(key::latent.neighbours, m.attention.latent.neighbours);
+  if (m.has_linear()) add_linear(m.attention.linear, lines);
   if (m.has_experts()) add_experts(m.moe, lines);
   return lines.take();
 }

@@ -7,6 +7,7 @@
 #include "convert/expert_config.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/latent_config.hpp"
+#include "convert/linear_config.hpp"
 #include "convert/rope_config.hpp"
 #include "convert/window_config.hpp"
 #include "io/json_fields.hpp"
@@ -63,6 +64,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.attention_bias,
       m.row().free_own_bias ? m.attention.own_bias : m.attention.bias);
   write_window(m, row, json);
+  if (m.has_linear()) write_linear(m, json);
   for (const model::NeutralKey& neutral : row.neutral)
     json[std::string(neutral.key)] = Json::parse(neutral.value);
 }
@@ -143,7 +145,7 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.attention.scale_by_layer == b.attention.scale_by_layer &&
          a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
          a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
-         same_experts(a, b);
+         same_linear(a, b) && same_experts(a, b);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "convert/config_fields.hpp"
 #include "convert/expert_config.hpp"
 #include "convert/latent_config.hpp"
+#include "convert/linear_config.hpp"
 #include "convert/rope_config.hpp"
 #include "convert/window_config.hpp"
 #include "io/json_members.hpp"
@@ -22,6 +23,7 @@ using model::ModelConfig;
 
 constexpr std::int64_t most_config_bytes = std::int64_t{1} << 22;
 constexpr int config_depth = 32;
+constexpr auto text_key = "text_config";
 
 struct DTypeName {
   std::string_view name;
@@ -69,6 +71,25 @@ const HuggingFaceRow& read_row(const ConfigFields& fields) {
                                           "expected",
                                           type, row->class_name));
   return *row;
+}
+
+// Of a model with other parts than text (vision), whose configuration stands in an object
+// of its own: makes `json` that of the text alone. Whether it was one.
+bool take_text_part(io::Json& json, const std::string& source) {
+  const ConfigFields whole(json, source);
+  if (!whole.has("model_type") || !whole.has(text_key)) return false;
+  const std::string type = whole.text("model_type", "");
+  for (const HuggingFaceRow& row : model::hugging_face_rows) {
+    if (row.outer_type.empty() || row.outer_type != type) continue;
+    io::Json text = whole.object(text_key).json();
+    text["model_type"] = row.model_type;
+    text["architectures"] = {row.class_name};
+    for (const char* key : {"tie_word_embeddings", "dtype", "torch_dtype"})
+      if (whole.has(key)) text[key] = whole.value(key);
+    json = std::move(text);
+    return true;
+  }
+  return false;
 }
 
 void check_neutral(const ConfigFields& fields, const HuggingFaceRow& row) {
@@ -135,11 +156,12 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
 }  // namespace
 
 FolderConfig parse_folder_config(const std::string& text, const std::string& source) {
-  const io::Json json = parse_object(text, source);
-  const ConfigFields fields(json, source);
   FolderConfig config;
-  config.row = &read_row(fields);
   config.text = text;
+  io::Json json = parse_object(text, source);
+  if (take_text_part(json, source)) config.text = json.dump(2) + "\n";
+  const ConfigFields fields(json, source);
+  config.row = &read_row(fields);
   const HuggingFaceRow& row = *config.row;
   check_neutral(fields, row);
   config.quantization = read_quantization(fields);
@@ -161,6 +183,7 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
     read_rope(fields, row, m);
   }
   if (m.row().latent) read_latent(fields, row, m);
+  if (m.has_linear()) read_linear(fields, m);
   read_window(fields, row, m);
   config.dtype = read_dtype(fields);
   return config;

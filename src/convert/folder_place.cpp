@@ -55,6 +55,8 @@ FolderPlace::Box FolderPlace::box_of(const Shape& begin, const Shape& extent) co
   }
   if (transform == Transform::transpose)
     return {{begin[1], begin[0]}, {extent[1], extent[0]}};
+  if (transform == Transform::unit_dim)
+    return {{begin[0], 0, begin[1]}, {extent[0], 1, extent[1]}};
   return {begin, extent};
 }
 
@@ -63,6 +65,8 @@ FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig&
   FolderPlace place{whole.name, whole.shape, transform_of(row, whole.name)};
   if (place.transform == Transform::transpose)
     place.shape = {whole.shape[1], whole.shape[0]};
+  if (place.transform == Transform::unit_dim)
+    place.shape = {whole.shape[0], 1, whole.shape[1]};
   const std::string_view name = whole.name;
   const std::size_t at = name.find(experts);
   if (row.stacks.empty() || at == std::string_view::npos) return place;

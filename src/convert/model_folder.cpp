@@ -37,6 +37,11 @@ bool ends_with_any(std::string_view name, std::span<const std::string_view> ends
                      [&](std::string_view end) { return name.ends_with(end); });
 }
 
+bool begins_with_any(std::string_view name, std::span<const std::string_view> begins) {
+  return std::any_of(begins.begin(), begins.end(),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
 // Whether this is a tensor of a layer that comes after the model's.
 bool is_beyond(const model::ModelConfig& m, std::string_view name) {
   const std::string_view layers = m.row().names.layers;
@@ -55,14 +60,20 @@ ModelFolder::ModelFolder(const std::string& path)
   check_tied_head();
 }
 
-// Some files lack the base's prefix from all names; the embedding of a tied model may
+// Some files lack the base's prefix from all names, others have a longer one, of a model
+// with other parts; the embedding of a tied model may
 // stand under the head's name.
 const io::SafetensorsFolder::Tensor* ModelFolder::find(const std::string& name) const {
   const auto& row = *config_.row;
   if (const auto* found = files_.find(name)) return found;
-  if (name.starts_with(row.base))
-    if (const auto* found = files_.find(std::string_view(name).substr(row.base.size())))
-      return found;
+  if (name.starts_with(row.base)) {
+    const std::string_view rest = std::string_view(name).substr(row.base.size());
+    if (const auto* found = files_.find(rest)) return found;
+    if (!row.outer_base.empty())
+      if (const auto* found =
+              files_.find(std::string(row.outer_base) + std::string(rest)))
+        return found;
+  }
   const auto& names = config_.model.row().names;
   if (config_.model.tie_embeddings && name == std::string(names.tokens) + ".weight")
     return files_.find(std::string(names.head) + ".weight");
@@ -140,17 +151,24 @@ void ModelFolder::check_others(std::vector<std::string>& wrong) const {
   }
   const std::string head = std::string(config_.model.row().names.head) + ".weight";
   const bool fp8 = config_.quantization.kind == Quantization::Kind::fp8;
-  std::size_t left_out = 0;
+  std::size_t left_out = 0, other_parts = 0;
   for (const auto& stored : files_.tensors()) {
     const std::string& name = stored.entry.name;
     const bool tied_head = config_.model.tie_embeddings && name == head;
     const bool of_inputs = fp8 && ends_with_any(name, scales_of_inputs);
     if (config_.row->further_layers && is_beyond(config_.model, name))
       ++left_out;
+    else if (begins_with_any(name, config_.row->left_out))
+      ++other_parts;
     else if (!used.contains(name) && !tied_head && !of_inputs &&
              !ends_with_any(name, config_.row->buffers))
       wrong.push_back(format("'{}' is no tensor of this model", name));
   }
+  if (wrong.empty() && other_parts > 0)
+    log::info(
+        "{}: {} tensors of vision or multi-token prediction are left out: the model here "
+        "is its text part",
+        path(), other_parts);
   if (wrong.empty() && left_out > 0)
     log::info(
         "{}: {} tensors of layers beyond the {} of the model (multi-token prediction) "

@@ -104,7 +104,8 @@ std::vector<double> read_divisors(const ConfigFields& fields, const char* key,
 RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
                          const HuggingFaceRow& row, const ModelConfig& m) {
   for (const auto& [key, value] : fields.json().items())
-    if (std::find(known.begin(), known.end(), key) == known.end() && !value.is_null())
+    if (std::find(known.begin(), known.end(), key) == known.end() && !value.is_null() &&
+        !(row.rope.sections && key.starts_with("mrope_")))
       fields.refuse(key, "is no setting of rotary positions that this program knows");
   RopeScaling scaling;
   scaling.kind = read_kind(fields, row.rope);

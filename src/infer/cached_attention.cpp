@@ -15,15 +15,41 @@ CachedAttention::CachedAttention(std::int64_t layers, std::int64_t capacity,
     const auto cache = [&](const char* label) {
       return Buffer(device, dtype, shape, MemoryClass::activations, label);
     };
-    layers_.push_back({cache("keys"), values_are_keys ? Buffer() : cache("values")});
+    Layer& layer = layers_.emplace_back();
+    layer.keys = cache("keys");
+    if (!values_are_keys) layer.values = cache("values");
   }
 }
 
-void CachedAttention::begin(std::int64_t past, std::int64_t count) {
+void CachedAttention::make_recurrent(std::int64_t layer, const Shape& tail,
+                                     const Shape& state, DType dtype, Device device) {
+  Layer& of = layers_.at(static_cast<std::size_t>(layer));
+  of.keys = Buffer();
+  of.values = Buffer();
+  of.tail = Buffer(device, dtype, tail, MemoryClass::activations, "convolution's tail");
+  of.state = Buffer(device, accumulator_of(dtype), state, MemoryClass::activations,
+                    "state of the delta rule");
+}
+
+parallel::RecurrentState CachedAttention::recurrent_state(const Stream& stream) {
+  const auto state_of = [](const Layer& layer) {
+    return parallel::RecurrentState{layer.tail.view(), layer.state.view()};
+  };
+  if (!stream.device().is_meta()) return state_of(layers_.at(next_layer_++));
+  for (const Layer& layer : layers_)
+    if (!layer.state.view().empty()) return state_of(layer);
+  fail(Status::internal, "no layer has a state");
+}
+
+void CachedAttention::begin(Stream& stream, std::int64_t past, std::int64_t count) {
   require(past + count <= capacity_, "positions up to {} in a cache of {}", past + count,
           capacity_);
   past_ = past;
   next_layer_ = 0;
+  if (past > 0) return;
+  for (const Layer& layer : layers_)
+    for (const Buffer* of : {&layer.tail, &layer.state})
+      if (of->bytes() > 0) kernels::fill(stream, of->view(), 0.0);
 }
 
 void CachedAttention::forward(Stream& stream, Arena& scratch,

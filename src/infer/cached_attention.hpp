@@ -17,12 +17,19 @@ class CachedAttention final : public parallel::AttentionCore {
   // row_width: G * K on this rank. capacity: positions C.
   CachedAttention(std::int64_t layers, std::int64_t capacity, std::int64_t row_width,
                   bool values_are_keys, DType dtype, Device device);
+  // Makes layer `layer` one of the gated delta rule, which has a state of these shapes
+  // (see parallel::RecurrentState) in place of a cache.
+  void make_recurrent(std::int64_t layer, const Shape& tail, const Shape& state,
+                      DType dtype, Device device);
 
   bool is_cached() const override { return true; }
 
-  // The next forward brings positions [past, past + Q). Throws Error(internal) past the
-  // capacity.
-  void begin(std::int64_t past, std::int64_t count);
+  // The next forward brings positions [past, past + Q); 0: a text begins, before which
+  // states are 0. Throws Error(internal) past the capacity.
+  void begin(Stream& stream, std::int64_t past, std::int64_t count);
+
+  // On meta that of the first layer that has one.
+  parallel::RecurrentState recurrent_state(const Stream& stream) override;
 
   void forward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
@@ -37,6 +44,7 @@ class CachedAttention final : public parallel::AttentionCore {
  private:
   struct Layer {
     Buffer keys, values;  // no values where they are the keys
+    Buffer tail, state;   // of a recurrent layer, which has no others
   };
   std::vector<Layer> layers_;
   std::size_t next_layer_ = 0;

@@ -50,8 +50,7 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
 Generator::Generator(const LoadedModel& model, std::int64_t capacity)
     : model_(model),
       capacity_(capacity),
-      attention_(model.config().layers, capacity, kv_row_width(model),
-                 model.config().row().latent, model.dtype(), model.device()),
+      attention_(make_cache(model, capacity)),
       ids_(model.device(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
       saved_(model.device(), measure(model, capacity, attention_).first,
              MemoryClass::activations, "activations"),
@@ -59,16 +58,32 @@ Generator::Generator(const LoadedModel& model, std::int64_t capacity)
                MemoryClass::workspace, "scratch"),
       logits_(static_cast<std::size_t>(model.config().vocabulary)) {}
 
+CachedAttention Generator::make_cache(const LoadedModel& model, std::int64_t capacity) {
+  const auto& m = model.config();
+  CachedAttention cache(m.layers, capacity, kv_row_width(model), m.row().latent,
+                        model.dtype(), model.device());
+  for (std::int64_t layer = 0; layer < m.layers; ++layer) {
+    if (!m.is_linear(layer)) continue;
+    const auto& of = m.attention.linear;
+    const std::int64_t keys = model.region().part(of.key_heads).count(),
+                       values = keys * (of.value_heads / of.key_heads);
+    cache.make_recurrent(
+        layer, {of.taps - 1, 2 * keys * of.key_width + values * of.value_width},
+        {values, of.key_width * of.value_width}, model.dtype(), model.device());
+  }
+  return cache;
+}
+
 std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
                                            std::int64_t past) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   require(past == 0 || !changes_at(past, past + count),
           "positions {} to {} turn otherwise than the {} in the cache", past,
           past + count, past);
-  attention_.begin(past, count);
   const TensorView tokens_T = ids_.view().rows(0, count);
   const TensorView positions_T = ids_.view().rows(capacity_, count);
   Stream stream(model_.device());
+  attention_.begin(stream, past, count);
   std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
   const TensorView on_host(ids.data(), DType::i32, {count});
   copy_bytes(stream, on_host, tokens_T);

@@ -36,6 +36,7 @@ class Generator {
   bool changes_at(std::int64_t past, std::int64_t length) const;
 
  private:
+  static CachedAttention make_cache(const LoadedModel& model, std::int64_t capacity);
   std::span<const double> gather_logits(nn::Pass& pass, const TensorView& logits_1V);
 
   const LoadedModel& model_;

@@ -21,6 +21,12 @@ struct LatentNames {
   std::string_view q_down{}, q_up{}, down{}, norm{}, up{};
 };
 
+// Names of the tensors of linear attention (nn::GatedDeltaNet); empty: there is none.
+struct LinearNames {
+  std::string_view qkv{}, z{}, b{}, a{}, conv{}, decay{}, bias{}, norm{}, output{};
+  constexpr bool exist() const { return !qkv.empty(); }
+};
+
 // Names beside those of single experts: of the router, of the expert that all tokens use,
 // and of what decides how much of it; empty: there is none.
 struct ExpertNames {
@@ -68,8 +74,9 @@ struct ArchitectureRow {
   bool free_own_bias = false;  // qkv_bias and output_bias: model.attention.own_bias
   bool neighbours = false;     // turn as pairs of neighbours (kernels::RotaryHeads)
   bool free_qk_norm = false;   // only with model.qk_norm
-  bool fused_by_head = false;  // query, key and value of a head after another's
-  bool latent = false;         // attention is nn::LatentAttention
+  nn::QueryTensor query_tensor = nn::QueryTensor::plain;  // what else is in it
+  bool latent = false;   // attention is nn::LatentAttention
+  LinearNames linear{};  // that of some layers is nn::GatedDeltaNet
   // Attention and feed-forward both read a block's input, unless a model says otherwise.
   bool parallel_halves = false;
   double gain_offset = 0;         // norms multiply by this + weight

@@ -83,7 +83,7 @@ nn::AttentionConfig attention(const ModelConfig& m, std::int64_t layer,
           .output = at(row.names.output),
           .q_norm = at(row.names.q_norm),
           .k_norm = at(row.names.k_norm),
-          .fused_by_head = row.fused_by_head,
+          .query_tensor = row.query_tensor,
           .sinks = at(row.names.sinks),
           .dropout = probability_dropout(m, layer)};
 }
@@ -113,6 +113,30 @@ nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t la
           .latent_down = at(names.latent.down),
           .latent_norm = at(names.latent.norm),
           .latent_up = at(names.latent.up),
+          .output = at(names.output)};
+}
+
+nn::GatedDeltaNetConfig linear_attention_config(const ModelConfig& m,
+                                                const LayerNames& at) {
+  const LinearNames& names = m.row().linear;
+  const LinearSettings& s = m.attention.linear;
+  return {.hidden = m.hidden,
+          .key_heads = s.key_heads,
+          .value_heads = s.value_heads,
+          .key_width = s.key_width,
+          .value_width = s.value_width,
+          .taps = s.taps,
+          .norm_eps = m.norm_eps,
+          .deviation = m.initializer_range,
+          .output_deviation = output_deviation(m),
+          .qkv = at(names.qkv),
+          .z = at(names.z),
+          .b = at(names.b),
+          .a = at(names.a),
+          .conv = at(names.conv),
+          .decay = at(names.decay),
+          .bias = at(names.bias),
+          .norm = at(names.norm),
           .output = at(names.output)};
 }
 
@@ -204,6 +228,8 @@ nn::BlockConfig block_config(const ModelConfig& m, std::int64_t layer) {
   block.parallel = m.row().parallel_halves && m.residual.parallel;
   if (m.row().latent)
     block.latent = latent_attention(m, layer, at);
+  else if (m.is_linear(layer))
+    block.linear = linear_attention_config(m, at);
   else
     block.attention = attention(m, layer, at);
   block.mlp = feed_forward(m, at);

@@ -27,9 +27,10 @@ Stage on_meta(const ModelConfig& m, Range blocks, bool with_both) {
 
 // Of the blocks: those of one kind are alike, and one of each kind is built.
 Counts count_blocks(const ModelConfig& m) {
-  std::array<std::int64_t, 2> layers{}, example{};
+  std::array<std::int64_t, 4> layers{}, example{};
   for (std::int64_t layer = 0; layer < m.layers; ++layer) {
-    const auto kind = static_cast<std::size_t>(m.is_moe(layer));
+    const auto kind =
+        static_cast<std::size_t>(m.is_moe(layer)) + (m.is_linear(layer) ? 2 : 0);
     example[kind] = layer;
     ++layers[kind];
   }
@@ -88,16 +89,31 @@ double seen_twice(const ModelConfig& m, std::int64_t layer) {
   return w == 0 || w >= S ? S : 2 * w - w * w / S;
 }
 
+// Numbers in the states of a layer with linear attention. Row by row each is met by a
+// key, a correction and a query, 6 FLOPs, and twice as many backward.
+double state_elements(const ModelConfig& m) {
+  const LinearSettings& linear = m.attention.linear;
+  return static_cast<double>(linear.value_heads * linear.key_width) *
+         static_cast<double>(linear.value_width);
+}
+
 }  // namespace
 
 FlopsPerToken flops_per_token(const ModelConfig& m) {
   const auto N = static_cast<double>(active_matrix_parameter_count(m));
   double seen = 0;
-  for (std::int64_t layer = 0; layer < m.layers; ++layer) seen += seen_twice(m, layer);
+  std::int64_t recurrent = 0;
+  for (std::int64_t layer = 0; layer < m.layers; ++layer) {
+    if (m.is_linear(layer))
+      ++recurrent;
+    else
+      seen += seen_twice(m, layer);
+  }
   // The mean width of a head's two products: of queries by keys, of scores by values.
   const double width = static_cast<double>(m.head_width() + m.value_width()) / 2;
   const double attention = static_cast<double>(m.heads) * width * seen;
-  return {6.0 * N + 12.0 * attention, 6.0 * N + 6.0 * attention};
+  const double linear = 18.0 * static_cast<double>(recurrent) * state_elements(m);
+  return {6.0 * N + linear + 12.0 * attention, 6.0 * N + linear + 6.0 * attention};
 }
 
 }  // namespace trireme::model

@@ -18,12 +18,15 @@ inline constexpr std::array hugging_face_rows = {
     hugging_face::gpt2(),        hugging_face::phi3(),        hugging_face::smollm3(),
     hugging_face::deepseek_v2(), hugging_face::deepseek_v3(), hugging_face::glm4_moe(),
     hugging_face::gemma2(),      hugging_face::gemma3(),      hugging_face::olmo2(),
-    hugging_face::olmo3(),       hugging_face::gpt_neox(),    hugging_face::gpt_oss()};
+    hugging_face::olmo3(),       hugging_face::gpt_neox(),    hugging_face::gpt_oss(),
+    hugging_face::qwen3_5()};
 
 // How the model's tensor of this name lies in a folder of the family.
 constexpr Transform transform_of(const HuggingFaceRow& row, std::string_view name) {
   for (const std::string_view end : row.transposed)
     if (name.ends_with(end)) return Transform::transpose;
+  for (const std::string_view end : row.with_unit_dim)
+    if (name.ends_with(end)) return Transform::unit_dim;
   return Transform::copy;
 }
 

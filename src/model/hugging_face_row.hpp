@@ -18,7 +18,8 @@
 namespace trireme::model {
 
 // How a tensor in a folder becomes the model's: each its own inverse.
-enum class Transform : std::uint8_t { copy, transpose };
+// unit_dim: a matrix [C, W] lies there as [C, 1, W].
+enum class Transform : std::uint8_t { copy, transpose, unit_dim };
 
 // A tensor of each expert that lies in one of all experts, whose last dim is its rows:
 // `part` [R, C] of expert e is whole[e, :, first + step i], i < R, transposed, and a bias
@@ -111,6 +112,9 @@ struct RopeRule {
   std::string_view sliding_theta{};
   double default_sliding_theta = 0;
   bool longrope_only = false;  // "su" and "yarn" mean longrope; there is no other scaling
+  // mrope_section and mrope_interleaved deal out pairs to three positions, which are one
+  // and the same for text.
+  bool sections = false;
   // original_max_position_embeddings without that key; 0: max_position_embeddings.
   std::int64_t original = 0;
   // JSON text of rope_scaling without either key; "": there is none.
@@ -134,6 +138,12 @@ struct HuggingFaceRow {
   std::span<const NeutralKey> neutral;
   std::span<const std::string_view> transposed;  // ends of names of [in, out] tensors
   std::span<const std::string_view> buffers;     // ends of names that hold no weights
+  // A model_type with other parts than text, whose text_config is of this class: the
+  // prefix of its tensors there in place of `base`. Beginnings of names that are no part
+  // of the text, or predict further tokens, and are left out.
+  std::string_view outer_type{}, outer_base{};
+  std::span<const std::string_view> left_out{};
+  std::span<const std::string_view> with_unit_dim{};  // ends of names
   RopeRule rope{};
   bool one_activation = false;  // whatever it is called, it is the architecture's
   std::span<const StackedPart>

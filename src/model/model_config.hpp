@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/causal_conv.hpp"
 #include "kernels/rope.hpp"
 #include "kernels/router.hpp"
 #include "model/architectures.hpp"
@@ -48,9 +49,19 @@ struct LatentSettings {
   bool neighbours = true;        // pairs of neighbours turn, not of the halves
 };
 
+// Layers with linear attention in place of attention (nn::GatedDeltaNet): what a deck's
+// [model.linear] section says.
+struct LinearSettings {
+  std::int64_t key_heads = 0, value_heads = 0;
+  std::int64_t key_width = 128, value_width = 128;  // of a head
+  std::int64_t taps = 4;                            // of the convolution
+  static constexpr std::int64_t most_taps = kernels::most_conv_taps;
+};
+
 // What attention adds to scores and projections where the architecture leaves it open.
 struct AttentionSettings {
   LatentSettings latent{};  // of architectures with latent attention
+  LinearSettings linear{};  // of architectures with linear attention
   bool bias = false;        // of q, k, v and what else the architecture's row says
   bool own_bias = true;     // those that the architecture always has, if it is free to
   bool qk_norm = false;     // RMSNorm of each head's q and k
@@ -70,7 +81,8 @@ struct ResidualSettings {
 
 // The words of ModelConfig::layer_types, as in transformers.
 inline constexpr std::string_view full_attention = "full_attention",
-                                  sliding_attention = "sliding_attention";
+                                  sliding_attention = "sliding_attention",
+                                  linear_attention = "linear_attention";
 
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
@@ -119,6 +131,14 @@ struct ModelConfig {
   }
   std::int64_t expert_width() const {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
+  }
+
+  bool has_linear() const { return row().linear.exist(); }
+  // Whether this layer's attention is linear; without layer_types all but every fourth.
+  bool is_linear(std::int64_t layer) const {
+    if (!has_linear()) return false;
+    if (layer_types.empty()) return (layer + 1) % 4 != 0;
+    return layer_types.at(static_cast<std::size_t>(layer)) == linear_attention;
   }
 
   // The window of this layer, 0 where it sees all positions.

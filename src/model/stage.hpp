@@ -132,7 +132,9 @@ std::int64_t active_matrix_parameter_count(const ModelConfig& config);
 
 // FLOPs of training on one token (Kaplan et al., 2020; Chowdhery et al., 2022, appendix
 // B): 6 N + 12 L D S with full attention, 6 N + 6 L D S when only the causal half is
-// counted. N counts the experts that a token uses; D is the width of all heads.
+// counted. N counts the experts that a token uses; D is the width of all heads. A layer
+// with linear attention has 18 G K V in place of the last term (G value heads, keys of
+// width K, values of width V): of the rule row by row, not of its chunks.
 struct FlopsPerToken {
   double full = 0, causal = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/activation.hpp"
 #include "kernels/attention_sinks.hpp"
 #include "kernels/rope.hpp"
 #include "nn/first_seen.hpp"
@@ -12,7 +13,7 @@
 
 namespace trireme::nn {
 struct Attention::Columns {
-  TensorView q_THK, k_TGK, v_TGK;
+  TensorView q_THK, k_TGK, v_TGK, gate_THK;
 };
 
 Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion& region,
@@ -62,7 +63,8 @@ Attention::Attention(const AttentionConfig& config, const parallel::TensorRegion
 Attention::Columns Attention::columns(const TensorView& fused_TE) const {
   const std::int64_t q = heads_.queries.count() * head_width_,
                      kv = heads_.keys.count() * head_width_;
-  return {fused_TE.columns(0, q), fused_TE.columns(q, kv), fused_TE.columns(q + kv, kv)};
+  return {fused_TE.columns(0, q), fused_TE.columns(q, kv), fused_TE.columns(q + kv, kv),
+          config_.output_gate() ? fused_TE.columns(q + 2 * kv, q) : TensorView()};
 }
 
 kernels::AttentionShape Attention::shape(Pass& pass) const {
@@ -151,6 +153,35 @@ void Attention::attend(Pass& pass, Arena& arena, Saved& saved) const {
                        saved.lse_TH);
 }
 
+TensorView Attention::gate(Pass& pass, Arena& arena, const Saved& saved) const {
+  if (!config_.output_gate()) return saved.o_TE;
+  const std::int64_t T = pass.tokens(), width = saved.o_TE.dim(1);
+  const TensorView y_TE = arena.take(saved.o_TE.dtype(), {T, width}, "attention.gated");
+  const ArenaScope scope(pass.scratch);
+  const TensorView pair =
+      pass.scratch.take(saved.o_TE.dtype(), {T, 2 * width}, "attention.gate");
+  kernels::copy(pass.stream, columns(saved.qkv_TE).gate_THK, pair.columns(0, width));
+  kernels::copy(pass.stream, saved.o_TE, pair.columns(width, width));
+  kernels::activate(pass.stream, Activation::glu, pair, y_TE);
+  return y_TE;
+}
+
+void Attention::gate_backward(Pass& pass, const TensorView& do_TE, const Saved& saved,
+                              const TensorView& dqkv_TE) const {
+  if (!config_.output_gate()) return;
+  const std::int64_t T = pass.tokens(), width = do_TE.dim(1);
+  const ArenaScope scope(pass.scratch);
+  const auto take = [&] {
+    return pass.scratch.take(do_TE.dtype(), {T, 2 * width}, "attention.gate");
+  };
+  const TensorView pair = take(), dpair = take();
+  kernels::copy(pass.stream, columns(saved.qkv_TE).gate_THK, pair.columns(0, width));
+  kernels::copy(pass.stream, saved.o_TE, pair.columns(width, width));
+  kernels::activate_backward(pass.stream, Activation::glu, do_TE, pair, dpair);
+  kernels::copy(pass.stream, dpair.columns(0, width), columns(dqkv_TE).gate_THK);
+  kernels::copy(pass.stream, dpair.columns(width, width), do_TE);
+}
+
 void Attention::sinks_backward(Pass& pass, const TensorView& do_TE, const Saved& saved) {
   const DType sums = saved.lse_TH.dtype();
   const TensorView dsinks_H = pass.fused_target(sinks_, sums);
@@ -181,10 +212,11 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
   if (config_.rotary) rotate(pass, saved.qkv_TE, Direction::forward);
   // 5. o = softmax(q k^T) v, with sinks
   attend(pass, pass.kept_unless(again.attention), saved);
-  // 6. y = o Wo^T, a partial sum
+  // 6. gates, and y = o Wo^T, a partial sum
+  const TensorView gated_TE = gate(pass, pass.scratch, saved);
   const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
   const auto product = [&](const Range& rows, const TensorView& to_TD) {
-    output_.forward(pass, saved.o_TE.rows(rows.begin, rows.count()), {}, to_TD,
+    output_.forward(pass, gated_TE.rows(rows.begin, rows.count()), {}, to_TD,
                     saved.output);
   };
   // 7. leave the region with it
@@ -241,15 +273,16 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   const TensorView dy_all_TD = dy_all.wait();
   // 1. enter once more, for dW of 2.: beside the products of 6.
   auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
-  // 6. output projection
+  // 6. output projection and gates
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
   const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);
   output_.input_gradient(pass, dy, do_TE);
-  output_.post_weight_gradient(pass, dy, saved.o_TE, saved.output);
-  // 5. core
-  if (!config_.sinks.empty()) sinks_backward(pass, do_TE, saved);
+  output_.post_weight_gradient(pass, dy, gate(pass, pass.kept(), saved), saved.output);
   const TensorView dqkv_TE =
       pass.kept().take(dtype, saved.qkv_TE.shape(), "attention.dqkv");
+  gate_backward(pass, do_TE, saved, dqkv_TE);
+  // 5. core
+  if (!config_.sinks.empty()) sinks_backward(pass, do_TE, saved);
   const Columns in = columns(saved.qkv_TE), out = columns(dqkv_TE);
   pass.attention.backward(stream, pass.scratch, shape(pass), do_TE, in.q_THK, in.k_TGK,
                           in.v_TGK, saved.o_TE, saved.lse_TH, out.q_THK, out.k_TGK,

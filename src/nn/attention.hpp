@@ -20,11 +20,13 @@ class Attention {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;             // input, outside the region
-    TensorView qkv_TE;           // after norms and rotation; E = (H + 2 G) K on this rank
+    TensorView x_TD;  // input, outside the region
+    // After norms and rotation, with gates behind; E = (H + 2 G) K on this rank, and H K
+    // with gates.
+    TensorView qkv_TE;
     Norm::Saved q_norm, k_norm;  // with the heads before their norms, a row each
     WideNorm::Saved q_wide, k_wide;
-    TensorView o_TE;  // [T, H K], before the output projection
+    TensorView o_TE;  // [T, H K], before gates and the output projection
     TensorView lse_TH;
     Linear::Saved qkv, output;
   };
@@ -45,7 +47,7 @@ class Attention {
   void collect(std::vector<Fp8Operands*>& layers);
 
  private:
-  struct Columns;  // of q, k and v in a fused buffer
+  struct Columns;  // of q, k, v and gates in a fused buffer
   Columns columns(const TensorView& fused_TE) const;
   // With the first positions of windows, if any, in pass.scratch.
   kernels::AttentionShape shape(Pass& pass) const;
@@ -56,6 +58,11 @@ class Attention {
   // The norms of heads, in place in the columns of q and k.
   void norm_heads(Pass& pass, Saved& saved) const;
   void norm_heads_backward(Pass& pass, const TensorView& dqkv_TE, const Saved& saved);
+  // o sigma(gates), in `arena`, or o where there are none.
+  TensorView gate(Pass& pass, Arena& arena, const Saved& saved) const;
+  // From the gradient of that to that of o, in place, and of the gates.
+  void gate_backward(Pass& pass, const TensorView& do_TE, const Saved& saved,
+                     const TensorView& dqkv_TE) const;
   // The gradients of the sinks, from those of o.
   void sinks_backward(Pass& pass, const TensorView& do_TE, const Saved& saved);
   // The parts of dk and dv that ranks with one key/value head have, summed at its owner

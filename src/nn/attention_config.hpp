@@ -19,6 +19,11 @@ struct HeadNorms {
   double eps = 1e-5, gain_offset = 0;
 };
 
+// What else is in the tensor of queries: of each head its key and its value behind its
+// query (H = G), or a gate of as many rows, by whose sigma the head's output is
+// multiplied.
+enum class QueryTensor : std::uint8_t { plain, fused_by_head, with_gates };
+
 struct AttentionConfig {
   std::int64_t hidden = 0;      // D
   std::int64_t heads = 0;       // H
@@ -38,12 +43,15 @@ struct AttentionConfig {
   // one fused tensor [(H + 2 G) K, D], and k and v are empty: of all queries, keys and
   // values, or, where H = G, of the query, key and value of one head after another.
   std::string q, k, v, output, q_norm, k_norm;
-  bool fused_by_head = false;
+  QueryTensor query_tensor = QueryTensor::plain;
   // Name of the tensor of sinks (kernels/attention_sinks.hpp), a number for each query
   // head; empty: there are none.
   std::string sinks{};
   DropoutConfig dropout{};     // of the probabilities
   LinearPrecision products{};  // of the projections
+
+  bool fused_by_head() const { return query_tensor == QueryTensor::fused_by_head; }
+  bool output_gate() const { return query_tensor == QueryTensor::with_gates; }
 };
 
 }  // namespace trireme::nn

@@ -47,12 +47,15 @@ Range AttentionHeads::owned_keys() const {
 }
 
 // Rows of the part `part` (0 q, 1 k, 2 v): of tensors of their own, of one fused tensor
-// [q; k; v], or of one that has q, k and v of a head behind each other.
-void AttentionHeads::add_rows(Param& param, int part, Range heads, bool owned) const {
+// [q; k; v], or of one that has q, k and v of a head behind each other; or, of a tensor
+// of queries with the gates of their heads, the gates.
+void AttentionHeads::add_rows(Param& param, int part, Range heads, bool owned,
+                              bool gate) const {
   const AttentionConfig& c = config_;
   const std::int64_t K = c.head_width;
   const bool matrix = param.shape.rank() == 2, fused = c.k.empty();
-  const std::array<std::int64_t, 3> counts = {c.heads, c.kv_heads, c.kv_heads};
+  const std::array<std::int64_t, 3> counts = {c.output_gate() ? 2 * c.heads : c.heads,
+                                              c.kv_heads, c.kv_heads};
   const std::array<std::int64_t, 3> before = {0, c.heads, c.heads + c.kv_heads};
   const auto at = static_cast<std::size_t>(part);
   const std::string& name = fused || part == 0 ? c.q : part == 1 ? c.k : c.v;
@@ -70,8 +73,12 @@ void AttentionHeads::add_rows(Param& param, int part, Range heads, bool owned) c
                            owned});
     param.shape[0] += count * K;
   };
+  if (!fused && part == 0 && c.output_gate()) {
+    for (std::int64_t h = heads.begin; h < heads.end; ++h) add(2 * h + (gate ? 1 : 0), 1);
+    return;
+  }
   if (!fused) return add(heads.begin, heads.count());
-  if (!c.fused_by_head) return add(before[at] + heads.begin, heads.count());
+  if (!c.fused_by_head()) return add(before[at] + heads.begin, heads.count());
   for (std::int64_t h = heads.begin; h < heads.end; ++h) add(3 * h + part, 1);
 }
 
@@ -85,6 +92,7 @@ Param AttentionHeads::fused(const char* suffix, bool matrix) const {
   for (int part = 1; part <= 2; ++part)
     for (std::int64_t g = keys.begin; g < keys.end; ++g)
       add_rows(param, part, {g, g + 1}, owns_key(g));
+  if (config_.output_gate()) add_rows(param, 0, queries, true, true);
   return param;
 }
 

@@ -20,7 +20,8 @@ class AttentionHeads {
   bool owns_key(std::int64_t g) const;
   Range owned_keys() const;  // of `keys`
 
-  // Rows [q; k; v] of this rank: the fused weight, or its bias.
+  // Rows [q; k; v], and the gates behind them, of this rank: the fused weight, or its
+  // bias.
   Param fused(const char* suffix, bool matrix) const;
   // The gain of a norm over all query heads, or over all key heads.
   Param query_gain() const;
@@ -29,7 +30,7 @@ class AttentionHeads {
   Param sinks() const;
 
  private:
-  void add_rows(Param& param, int part, Range heads, bool owned) const;
+  void add_rows(Param& param, int part, Range heads, bool owned, bool gate = false) const;
   Place place_of_keys() const { return shared ? Place::replicate : Place::varying; }
 
   AttentionConfig config_;

@@ -23,6 +23,8 @@ Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
   require(!parallel_ || !output_norm1_, "halves side by side have no norm of outputs");
   if (config.latent) {
     latent_.emplace(*config.latent, region, rotary);
+  } else if (config.linear) {
+    linear_.emplace(*config.linear, region);
   } else {
     attention_.emplace(config.attention, region, rotary);
   }
@@ -57,6 +59,8 @@ void Block::attention_forward(Pass& pass, const TensorView& h_TD,
                               const Residual& residual, Saved& saved) const {
   if (latent_) {
     latent_->forward(pass, h_TD, residual, saved.latent);
+  } else if (linear_) {
+    linear_->forward(pass, h_TD, residual, saved.linear);
   } else {
     attention_->forward(pass, h_TD, residual, saved.attention);
   }
@@ -80,6 +84,11 @@ TensorView Block::attention_backward(Pass& pass, const TensorView& dy_TD,
     LatentAttention::Saved latent = saved.latent;
     latent.x_TD = attention_input(pass, latent.x_TD, saved);
     return latent_->backward(pass, dy_TD, latent);
+  }
+  if (linear_) {
+    GatedDeltaNet::Saved linear = saved.linear;
+    linear.x_TD = attention_input(pass, linear.x_TD, saved);
+    return linear_->backward(pass, dy_TD, linear);
   }
   Attention::Saved attention = saved.attention;
   attention.x_TD = attention_input(pass, attention.x_TD, saved);
@@ -185,6 +194,8 @@ void Block::collect(std::vector<Param*>& params) {
   collect_of(norm1_);
   if (latent_) {
     latent_->collect(params);
+  } else if (linear_) {
+    linear_->collect(params);
   } else {
     attention_->collect(params);
   }

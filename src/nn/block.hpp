@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nn/attention.hpp"
+#include "nn/gated_delta_net.hpp"
 #include "nn/latent_attention.hpp"
 #include "nn/mlp.hpp"
 #include "nn/moe.hpp"
@@ -22,7 +23,9 @@ struct BlockConfig {
   bool parallel = false;
   DropoutConfig dropout1{}, dropout2{};  // of what each half adds to the stream
   AttentionConfig attention;
-  std::optional<LatentAttentionConfig> latent;  // in place of the attention
+  // In place of the attention:
+  std::optional<LatentAttentionConfig> latent;
+  std::optional<GatedDeltaNetConfig> linear;
   MlpConfig mlp;
   std::optional<MoeConfig> moe;  // in place of the mlp
 };
@@ -34,6 +37,7 @@ class Block {
     Norm::Saved norm1, norm2, output_norm1, output_norm2;
     Attention::Saved attention;
     LatentAttention::Saved latent;
+    GatedDeltaNet::Saved linear;
     Mlp::Saved mlp;
     Moe::Saved moe;
   };
@@ -90,8 +94,9 @@ class Block {
   bool parallel_;
   DropoutConfig dropout1_, dropout2_;
   std::optional<Norm> norm1_, norm2_, output_norm1_, output_norm2_;
-  std::optional<Attention> attention_;  // or
-  std::optional<LatentAttention> latent_;
+  std::optional<Attention> attention_;     // or
+  std::optional<LatentAttention> latent_;  // or
+  std::optional<GatedDeltaNet> linear_;
   std::optional<Mlp> mlp_;  // or
   std::optional<Moe> moe_;
 };

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/parameter_store.hpp"
 
+#include <cmath>
+
+#include "base/device_memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
@@ -47,12 +50,35 @@ void draw_normal(Stream& stream, const TensorView& x, const ParamBox& box,
   stream.synchronize();
 }
 
+// Vectors of this kind are short: they are made on the host.
+void draw_log_uniform(Stream& stream, const TensorView& x, const ParamBox& box,
+                      const Initializer& initializer, std::uint64_t seed) {
+  require(x.shape().rank() == 1, "only vectors start with logarithms");
+  const Random random(seed, hash_name(box.named->tensor));
+  const double width = initializer.most - initializer.least;
+  const Buffer memory(Device::host(), DType::f64, x.shape(), MemoryClass::workspace,
+                      "initial weights"),
+      rounded(Device::host(), x.dtype(), x.shape(), MemoryClass::workspace,
+              "initial weights");
+  Stream host(Device::host());
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    const auto index = static_cast<std::uint64_t>(box.global_begin[0] + i);
+    memory.view().data<double>()[i] =
+        std::log(initializer.least + width * random.uniform(index));
+  }
+  kernels::copy(host, memory.view(), rounded.view());
+  copy_bytes(stream, rounded.view(), x);
+  stream.synchronize();
+}
+
 void draw(const TensorView& x, const ParamBox& box, const Initializer& initializer,
           std::uint64_t seed) {
   Stream stream(x.device());
   switch (initializer.kind) {
     case Initializer::Kind::zeros: return kernels::fill(stream, x, 0.0);
     case Initializer::Kind::ones: return kernels::fill(stream, x, 1.0);
+    case Initializer::Kind::log_uniform:
+      return draw_log_uniform(stream, x, box, initializer, seed);
     case Initializer::Kind::normal:
       draw_normal(stream, x, box, seed, initializer.standard_deviation);
   }

@@ -9,11 +9,19 @@ namespace trireme::parallel {
 
 // Arguments as in kernels/attention.hpp. shape.sequence is the rows of a sequence on this
 // rank; shape.first_T, where given, are positions in the whole sequence.
+// What a layer of the gated delta rule goes on from, and leaves for the next positions.
+struct RecurrentState {
+  TensorView tail_WC{};  // the last rows before the convolution
+  TensorView state{};    // kernels::DeltaShape::state()
+};
+
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;
   // Whether keys and values of earlier positions are kept, as in generation.
   virtual bool is_cached() const { return false; }
+  // Of the layer whose turn it is, where is_cached().
+  virtual RecurrentState recurrent_state(const Stream& /*stream*/) { return {}; }
   virtual void forward(Stream& stream, Arena& scratch,
                        const kernels::AttentionShape& shape, const TensorView& q_THK,
                        const TensorView& k_TGK, const TensorView& v_TGK,

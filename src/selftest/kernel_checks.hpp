@@ -25,6 +25,8 @@ void check_initial_weights(Probe& probe, DType dtype);
 void check_attention(Probe& probe, DType dtype);
 void check_attention_documents(Probe& probe, DType dtype);
 void check_attention_parts(Probe& probe, DType dtype);
+void check_delta_rule(Probe& probe, DType dtype);
+void check_causal_conv(Probe& probe, DType dtype);
 void check_attention_libraries(Probe& probe, DType dtype);
 
 // Of experts.

@@ -37,6 +37,8 @@ constexpr std::array rows = {
     Row{"attention, documents", check_attention_documents, every},
     Row{"attention, parts", check_attention_parts, every},
     Row{"attention, cuDNN and own", check_attention_libraries, half},
+    Row{"delta rule", check_delta_rule, every},
+    Row{"causal convolution", check_causal_conv, every},
     Row{"router", check_router, wide},
     Row{"expert rows", check_expert_rows, every},
     Row{"expert products", check_expert_products, every},

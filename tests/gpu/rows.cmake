@@ -1,6 +1,6 @@
 # Row-wise and elementwise kernels.
 # SPDX-License-Identifier: Apache-2.0
-foreach(family norm split_norm attention_sinks rope activation dropout elementwise embedding embedding_order random)
+foreach(family norm split_norm attention_sinks causal_conv delta_rule rope activation dropout elementwise embedding embedding_order random)
   trireme_gpu_test(${family}_test)
 endforeach()
 if(TRIREME_CUDA)

@@ -2,24 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms over all heads, sinks, caps, scales of their own, and each way to fuse q, k and
 // v.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <map>
-
-#include "base/philox.hpp"
 #include "comm/mesh.hpp"
-#include "kernels/elementwise.hpp"
 #include "kernels/rope.hpp"
 #include "nn/attention.hpp"
-#include "support/world.hpp"
+#include "ranks/module_case.hpp"
 
 namespace trireme::test {
 namespace {
 
-using Values = std::vector<double>;
-
-constexpr std::int64_t B = 2, S = 5, T = B * S, K = 4, D = 6;
+using AttentionCase = ModuleCase<nn::Attention>;
+constexpr std::int64_t S = AttentionCase::S, D = AttentionCase::D, K = 4;
 
 nn::AttentionConfig config_of(std::int64_t heads, std::int64_t kv_heads) {
   nn::AttentionConfig config;
@@ -46,14 +38,14 @@ double element(const nn::AttentionConfig& config, const std::string& tensor,
   if (config.k.empty() && tensor.starts_with("q.")) {
     const std::int64_t row = index / columns, head = row / K;
     const std::int64_t H = config.heads, G = config.kv_heads;
-    const std::int64_t part = config.fused_by_head ? head % 3
-                              : head < H           ? 0
-                              : head < H + G       ? 1
-                                                   : 2;
-    const std::int64_t own = config.fused_by_head ? head / 3
-                             : part == 0          ? head
-                             : part == 1          ? head - H
-                                                  : head - H - G;
+    const std::int64_t part = config.fused_by_head() ? head % 3
+                              : head < H             ? 0
+                              : head < H + G         ? 1
+                                                     : 2;
+    const std::int64_t own = config.fused_by_head() ? head / 3
+                             : part == 0            ? head
+                             : part == 1            ? head - H
+                                                    : head - H - G;
     name[0] = "qkv"[part];
     index = (own * K + row % K) * columns + index % columns;
   }
@@ -62,117 +54,24 @@ double element(const nn::AttentionConfig& config, const std::string& tensor,
   return tensor.find("norm") != std::string::npos ? 1 + 0.3 * x : 0.5 * x;
 }
 
-// One module with its weights, and a step of it.
-class Case {
+// The table of angles outlives the module.
+struct Table {
+  Buffer table{Device::host(), DType::f64, {S, K}, MemoryClass::workspace, "table"};
+  Table() {
+    Stream stream;
+    kernels::rope_table(stream, 100.0, table.view());
+  }
+};
+
+class Case : private Table, public AttentionCase {
  public:
   Case(const nn::AttentionConfig& config, const parallel::TensorRegion& region)
-      : config_(config),
-        region_(region),
-        table_(Device::host(), DType::f64, {S, K}, MemoryClass::workspace, "table"),
-        module_(config, region, table_.view()) {
-    Stream stream;
-    kernels::rope_table(stream, 100.0, table_.view());
-    module_.collect(params);
-    for (Param* param : params) {
-      param->value = take(param->shape);
-      param->gradient = take(param->shape);
-      for_elements(*param, [&](const NamedBox& box, std::int64_t at, std::int64_t index) {
-        param->value.data<double>()[at] =
-            element(config_, box.tensor, index, box.whole.rank() > 1 ? box.whole[1] : 1);
-      });
-    }
-    for (std::int32_t t = 0; t < T; ++t) positions_.push_back(t % S);
-    x = filled(1);
-    u = filled(2);
-  }
-
-  // y of x, and <y, u>; with `backward` dx and the gradients.
-  double run(bool backward) {
-    Stream stream;
-    saved_.reset();
-    scratch_.reset();
-    WeightAccess in_place;
-    nn::WeightGradients gradients(in_place);
-    parallel::LocalAttention core;
-    nn::Pass pass{stream,   saved_,
-                  scratch_, gradients,
-                  core,     {B, S, TensorView(positions_.data(), DType::i32, {T})}};
-    const TensorView x_TD(x.data(), DType::f64, {T, D});
-    const TensorView zero = saved_.take(DType::f64, {T, D}, "zero");
-    const TensorView y_TD = saved_.take(DType::f64, {T, D}, "y");
-    kernels::fill(stream, zero, 0.0);
-    nn::Attention::Saved kept;
-    module_.forward(pass, x_TD, {zero, y_TD}, kept);
-    y.assign(y_TD.data<double>(), y_TD.data<double>() + T * D);
-    if (backward) {
-      const TensorView dy_TD = saved_.take(DType::f64, {T, D}, "dy");
-      kernels::copy(stream, TensorView(u.data(), DType::f64, {T, D}), dy_TD);
-      const TensorView dx_TD = module_.backward(pass, dy_TD, kept);
-      dx.assign(dx_TD.data<double>(), dx_TD.data<double>() + T * D);
-    }
-    double loss = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) loss += y[i] * u[i];
-    return loss;
-  }
-
-  // This rank's share of the gradient of each whole tensor; the shares add up to it.
-  std::map<std::string, Values> gradients() const {
-    std::map<std::string, Values> all;
-    for (const Param* param : params)
-      for (const NamedBox& box : param->boxes) {
-        Values& whole = all[box.tensor];
-        whole.resize(static_cast<std::size_t>(box.whole.elements()));
-        if (box.place == Place::invariant && !box.owned) continue;
-        for_box(*param, box, [&](std::int64_t at, std::int64_t index) {
-          whole[static_cast<std::size_t>(index)] += param->gradient.data<double>()[at];
-        });
-      }
-    return all;
-  }
-
-  std::vector<Param*> params;
-  Values x, u, y, dx;
-
- private:
-  // f(element of the Param, element of the whole tensor)
-  template <class F>
-  static void for_box(const Param& param, const NamedBox& box, const F& f) {
-    const bool matrix = box.whole.rank() == 2;
-    const std::int64_t columns = matrix ? box.extent[1] : 1;
-    for (std::int64_t r = 0; r < box.extent[0]; ++r)
-      for (std::int64_t c = 0; c < columns; ++c)
-        f((box.local_begin[0] + r) * (matrix ? param.shape[1] : 1) +
-              (matrix ? box.local_begin[1] : 0) + c,
-          (box.global_begin[0] + r) * (matrix ? box.whole[1] : 1) +
-              (matrix ? box.global_begin[1] : 0) + c);
-  }
-  template <class F>
-  static void for_elements(const Param& param, const F& f) {
-    for (const NamedBox& box : param.boxes)
-      for_box(param, box,
-              [&](std::int64_t at, std::int64_t index) { f(box, at, index); });
-  }
-  TensorView take(const Shape& shape) {
-    memory_.emplace_back(Device::host(), DType::f64, shape, MemoryClass::weights, "test");
-    Stream stream;
-    kernels::fill(stream, memory_.back().view(), 0.0);
-    return memory_.back().view();
-  }
-  static Values filled(std::uint64_t seed) {
-    const Random random(seed, 5);
-    Values values(T * D);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = random.normal(i);
-    return values;
-  }
-
-  nn::AttentionConfig config_;
-  const parallel::TensorRegion& region_;
-  std::vector<Buffer> memory_;
-  Buffer table_;
-  nn::Attention module_;
-  std::vector<std::int32_t> positions_;
-  Arena saved_{Device::host(), 1 << 20, MemoryClass::activations, "saved"};
-  Arena scratch_{Device::host(), 1 << 20, MemoryClass::workspace, "scratch"};
+      : AttentionCase(
+            [config](const std::string& tensor, std::int64_t index,
+                     std::int64_t columns) {
+              return element(config, tensor, index, columns);
+            },
+            config, region, nn::RotaryTable(table.view())) {}
 };
 
 struct Named {
@@ -199,22 +98,15 @@ std::vector<Named> cases() {
   add("fused", 4).k = "";
   made = &add("fused by head", 12);
   made->k = "";
-  made->fused_by_head = true;
+  made->query_tensor = nn::QueryTensor::fused_by_head;
   add("cap", 4).cap = 0.8;
+  made = &add("output gates", 4);
+  made->query_tensor = nn::QueryTensor::with_gates;
+  made->qkv_bias = false;
+  made->qk_norm = nn::QkNorm::heads;
   return all;
 }
 
-double relative(const Values& a, const Values& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double difference = 0, size = 1e-300;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
-}
-
-// EQ64 of the design, and every share of every gradient.
 TEST(AttentionModule, TensorRanksEqualOneRank) {
   comm::World& world = test::world();
   comm::Mesh mesh(world, {.tensor = world.size()});
@@ -224,67 +116,16 @@ TEST(AttentionModule, TensorRanksEqualOneRank) {
     Case one(each.config, parallel::TensorRegion::whole());
     const parallel::TensorRegion region(group, false);
     Case many(each.config, region);
-    one.run(true);
-    many.run(true);
-    EXPECT_LE(relative(many.y, one.y), 1e-10);
-    EXPECT_LE(relative(many.dx, one.dx), 1e-10);
-    auto shares = many.gradients();
-    const auto expected = one.gradients();
-    for (const auto& [tensor, gradient] : expected) {
-      Values& sum = shares[tensor];  // a rank without a box of it has none
-      sum.resize(gradient.size());
-      Stream stream;
-      group
-          .all_reduce(stream, TensorView(sum.data(), DType::f64,
-                                         {static_cast<std::int64_t>(sum.size())}))
-          .wait();
-      EXPECT_LE(relative(sum, gradient), 1e-10) << tensor;
-    }
-    EXPECT_GE(expected.size(), 4U);
-    // Backward writes dx and adds to the gradients.
-    const Values dx = one.dx;
-    one.run(true);
-    EXPECT_EQ(one.dx, dx);
-    for (const auto& [tensor, twice] : one.gradients()) {
-      Values half = twice;
-      for (double& x : half) x /= 2;
-      EXPECT_LE(relative(half, expected.at(tensor)), 1e-14) << tensor;
-    }
+    expect_ranks_equal_one(one, many, group);
   }
 }
 
-// With a step of 1e-6 a central difference errs by about 1e-10 of the loss.
 TEST(AttentionModule, GradientsAreDifferences) {
   if (test::world().rank() != 0) return;
   for (const Named& each : cases()) {
     SCOPED_TRACE(each.name);
     Case c(each.config, parallel::TensorRegion::whole());
-    c.run(true);
-    constexpr double h = 1e-6;
-    const auto check = [&](double* values, const double* gradient, std::size_t count,
-                           const std::string& name) {
-      const Random random(9, hash_name(name));
-      const Values before(values, values + count);
-      double expected = 0, size = 0;
-      for (std::size_t i = 0; i < count; ++i) {
-        expected += gradient[i] * random.normal(i);
-        size += gradient[i] * gradient[i];
-      }
-      const auto moved = [&](double step) {
-        for (std::size_t i = 0; i < count; ++i)
-          values[i] = before[i] + step * random.normal(i);
-        return c.run(false);
-      };
-      const double numeric = (moved(h) - moved(-h)) / (2 * h);
-      std::copy(before.begin(), before.end(), values);
-      EXPECT_NEAR(numeric, expected, 1e-7 * (1 + std::sqrt(size))) << name;
-      EXPECT_GT(size, 0) << name;
-    };
-    const Values dx = c.dx;
-    check(c.x.data(), dx.data(), dx.size(), "x");
-    for (Param* param : c.params)
-      check(param->value.data<double>(), param->gradient.data<double>(),
-            static_cast<std::size_t>(param->shape.elements()), param->name);
+    expect_differences(c);
   }
 }
 
@@ -294,7 +135,7 @@ TEST(AttentionModule, FusedTensorsAreTheThree) {
     const nn::AttentionConfig apart = config_of(6, by_head ? 6 : 2);
     nn::AttentionConfig fused = apart;
     fused.k = fused.v = "";
-    fused.fused_by_head = by_head;
+    if (by_head) fused.query_tensor = nn::QueryTensor::fused_by_head;
     Case a(apart, parallel::TensorRegion::whole());
     Case b(fused, parallel::TensorRegion::whole());
     a.run(false);

@@ -161,6 +161,25 @@ TEST(Generator, LatentLogitsAreThoseOfTheWholeSequence) {
   compare_with_whole_sequence(latent, latent);
 }
 
+// Layers of the gated delta rule keep a state and the last rows before their convolution.
+model::ModelConfig tiny_linear() {
+  model::ModelConfig linear = tiny(model::Architecture::qwen3_5);
+  linear.own_head_width = 8;
+  linear.rope_width = 4;
+  linear.attention.linear = {
+      .key_heads = 4, .value_heads = 8, .key_width = 5, .value_width = 3, .taps = 4};
+  linear.layer_types = {"linear_attention", "full_attention"};
+  return linear;
+}
+
+TEST(Generator, LinearAttentionsLogitsAreThoseOfTheWholeSequence) {
+  model::ModelConfig linear = tiny_linear();
+  compare_with_whole_sequence(linear, linear);
+  linear.layer_types = {"linear_attention", "linear_attention"};
+  linear.attention.linear.taps = 1;
+  compare_with_whole_sequence(linear, linear);
+}
+
 model::ModelConfig tiny_longrope() {
   model::ModelConfig phi3 = tiny(model::Architecture::phi3);
   phi3.rope_width = 4;
@@ -227,8 +246,9 @@ TEST(Generator, ExpertsTakeAllTokens) {
 // What follows a text is the same wherever the prompt ended, also beyond the sequence.
 TEST(Generator, PromptsEndAnywhere) {
   comm::World& world = test::world();
-  for (const auto& config : {tiny(model::Architecture::llama),
-                             tiny(model::Architecture::gpt2), tiny_mixture(0.5)}) {
+  for (const auto& config :
+       {tiny(model::Architecture::llama), tiny(model::Architecture::gpt2),
+        tiny_mixture(0.5), tiny_linear()}) {
     const std::string directory = model_directory(world);
     write_model(world, config, directory);
     const io::CheckpointReader reader(directory);

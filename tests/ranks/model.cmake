@@ -4,6 +4,8 @@ trireme_test(edges_test SOURCES edges_test.cpp USES parallel RANKS 1 2
              LONG_RANKS 3 4)
 trireme_test(attention_module_test SOURCES attention_module_test.cpp USES nn comm
              RANKS 1 3 LONG_RANKS 2 4)
+trireme_test(delta_module_test SOURCES delta_module_test.cpp USES nn comm
+             RANKS 1 3 LONG_RANKS 2 4)
 trireme_test(parity_test SOURCES parity_test.cpp USES train RANKS 1 2 4
              LONG_RANKS 3 6 8 LIBRARIES trireme_mesh_run)
 # The table of meshes holds lines for each of these rank counts.

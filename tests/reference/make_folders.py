@@ -30,13 +30,19 @@ def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settin
         return transformers.GPT2LMHeadModel, config, shards, dtype
     if not rope or "full_attention" not in rope:
         rope = {"rope_type": "default", **(rope or {}), "rope_theta": theta}
-    config = getattr(transformers, {"Gemma3": "Gemma3Text"}.get(kind, kind) + "Config")(
+    config = getattr(transformers, {"Gemma3": "Gemma3Text", "Qwen3_5": "Qwen3_5Text"}.get(kind, kind) + "Config")(
         **{**COMMON, "rope_parameters": rope, **settings})
     return getattr(transformers, kind + "ForCausalLM"), config, shards, dtype
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 1.0,
         "truncate": False, "original_max_position_embeddings": 4}
+LINEAR = {"layer_types": ["linear_attention", "full_attention"], "head_dim": 8,
+          "pad_token_id": None,
+          "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+          "linear_value_head_dim": 12,
+          "rope": {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 0],
+                   "mrope_interleaved": True}}
 FP8_BLOCK = 16  # neither width of a matrix is a multiple
 
 CASES = {
@@ -129,6 +135,8 @@ CASES = {
                     use_sliding_window=True, sliding_window=6, no_rope_layers=[1, 1, 0, 1],
                     attention_bias=True),
     "gpt2_long": case("GPT2", n_positions=TEXT_POSITIONS),
+    "qwen3_5": case("Qwen3_5", **LINEAR),
+    "qwen3_5_vision": case("Qwen3_5", tie_word_embeddings=True, **LINEAR),
     "gpt2": case("GPT2", tie_word_embeddings=True),
     "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
 }
@@ -144,6 +152,8 @@ def randomise(model, rng):
     for name, parameter in model.named_parameters():
         normal = rng.standard_normal(tuple(parameter.shape))
         values = 0.15 * normal if parameter.dim() > 1 else 0.1 * normal
+        if "conv1d" in name:  # else what follows, which is normed, is next to nothing
+            values = 6 * values
         if name.endswith("weight") and parameter.dim() == 1:
             values = 1.0 + 0.2 * normal
         with torch.no_grad():
@@ -203,6 +213,21 @@ def quantize(model, path, how):
                     "weight_block_size": [FP8_BLOCK, FP8_BLOCK]}}[how]
 
 
+def nest(path, settings):
+    """The folder of a model with vision, of whose text the model is."""
+    file = os.path.join(path, "model.safetensors")
+    stored = {name.replace("model.", "model.language_model.", 1): tensor
+              for name, tensor in safetensors.torch.load_file(file).items()}
+    stored["model.visual.patch_embed.proj.weight"] = torch.ones(2, 3)
+    stored["mtp.fc.weight"] = torch.ones(3, 2)
+    safetensors.torch.save_file(stored, file, metadata={"format": "pt"})
+    tied = settings.pop("tie_word_embeddings")
+    settings.pop("architectures")
+    return {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5",
+            "text_config": settings, "tie_word_embeddings": tied,
+            "vision_config": {"depth": 1, "model_type": "qwen3_5_vision"}}
+
+
 def write(folder, name, tokens, kind, config, shards, dtype):
     model = kind(config).eval()
     randomise(model, np.random.default_rng(len(name)))
@@ -218,6 +243,8 @@ def write(folder, name, tokens, kind, config, shards, dtype):
     settings["of_nobody"] = {"kept": [1, 2]}
     if name.endswith(("_mxfp4", "_fp8")):
         settings["quantization_config"] = quantize(model, path, name.rsplit("_", 1)[1])
+    if name.endswith("_vision"):
+        settings = nest(path, settings)
     with open(file, "w") as target:
         json.dump(settings, target, indent=2, sort_keys=True)
     with open(os.path.join(path, "tokenizer.json"), "w") as target:

@@ -39,6 +39,7 @@ BATCH, SEQUENCE, STEPS = 2, 16, 10
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 CLIP, SGD_LEARNING_RATE = 1.0, 0.1
 IGNORE_INDEX = -100
+GREEDY = 50
 
 
 def llama(seed, **settings):
@@ -60,12 +61,12 @@ def gpt2(seed, **settings):
         bos_token_id=0, eos_token_id=0, **settings)
 
 
-def newer(model_type, name, seed, rope_theta, **settings):
+def newer(model_type, name, seed, rope_theta, config_name=None, **settings):
     """By model_type and the name of the classes: Qwen3 of Qwen3Config."""
     if not has_newer(model_type):
         return None
     kind = getattr(transformers, f"{name}ForCausalLM")
-    config = getattr(transformers, f"{name}Config")
+    config = getattr(transformers, f"{config_name or name}Config")
     return seed, kind, config(**{
         "max_position_embeddings": SEQUENCE, "rms_norm_eps": 1e-6, "attention_dropout": 0.0,
         "attn_implementation": "eager", "experts_implementation": "eager",
@@ -81,6 +82,8 @@ def qwen(version, seed, rope_theta, **settings):
 
 SMALL = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
          "intermediate_size": 12, "vocab_size": 43, "bos_token_id": 0, "eos_token_id": 1}
+
+RECURRENT = ("qwen3_5_text",)  # generation has a state of its own
 
 CASES = {
     "llama_tied": llama(
@@ -210,6 +213,18 @@ CASES = {
         "smollm3", "SmolLM3", 12, 2e4, num_hidden_layers=3, no_rope_layers=[1, 0, 0],
         use_sliding_window=True, sliding_window=5, tie_word_embeddings=True,
         layer_types=["full_attention", "full_attention", "sliding_attention"], **SMALL),
+    # Linear attention in the first layer, value heads that share key heads; gates
+    # behind attention, a part of each of whose heads turns. The output of a first token is
+    # its value times q k, whose sign alone the norm behind it would see without a large eps.
+    "qwen3_5": newer(
+        "qwen3_5", "Qwen3_5", 22, 1e4, config_name="Qwen3_5Text", **{
+            **SMALL, "num_hidden_layers": 2, "head_dim": 8, "rms_norm_eps": 1e-2,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+            "linear_value_head_dim": 6, "tie_word_embeddings": False,
+            "layer_types": ["linear_attention", "full_attention"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
+                                "partial_rotary_factor": 0.5}}),
 }
 
 
@@ -243,7 +258,9 @@ def randomise(model, rng):
     """Values that float32 holds exactly, so that every precision starts from the same."""
     for name, parameter in model.named_parameters():
         normal = rng.standard_normal(tuple(parameter.shape))
-        if parameter.dim() > 1:
+        if "conv1d" in name:  # less, and what follows, which is normed, is next to nothing
+            values = normal
+        elif parameter.dim() > 1:
             values = rng.uniform(0.1, 0.2) * normal
         elif name.endswith("weight"):  # the gain of a norm
             values = 1.0 + 0.2 * normal
@@ -318,6 +335,9 @@ def as_out_in(model, tensors):
     """GPT-2's Conv1D keeps [in, out]; every file here has [out, in]."""
     transposed = {name + ".weight" for name, module in model.named_modules()
                   if isinstance(module, transformers.pytorch_utils.Conv1D)}
+    # Convolutions of single channels keep [channels, 1, taps]; here [channels, taps].
+    tensors = {name: tensor.squeeze(1) if tensor.dim() == 3 and "conv1d" in name else tensor
+               for name, tensor in tensors.items()}
     return {name: (tensor.t() if name in transposed else tensor).detach().numpy().copy()
             for name, tensor in unpacked(tensors)}
 
@@ -331,17 +351,18 @@ def gradients_of(model):
 
 
 def check_gradients(model, inputs, targets, rng):
-    """Central difference along a random direction, relative error O(h^2) + eps / h."""
+    """Central difference along a random direction, relative error O(h^4) + eps / h."""
     parameters = list(model.parameters())
     direction = [torch.from_numpy(rng.standard_normal(tuple(p.shape))) for p in parameters]
     h, losses = 1e-6, []
     expected = sum((p.grad * d).sum().item() for p, d in zip(parameters, direction))
     with torch.no_grad():
-        for step in (h, -2 * h, h):
+        for step in (h, h, -3 * h, -h, 2 * h):  # to h, 2 h, -h, -2 h, and back
             for parameter, d in zip(parameters, direction):
                 parameter.add_(d, alpha=step)
             losses.append(evaluate(model, inputs, targets)[1].item())
-    error = abs((losses[0] - losses[1]) / (2 * h) - expected) / abs(expected)
+    slope = (8 * (losses[0] - losses[2]) - (losses[1] - losses[3])) / (12 * h)
+    error = abs(slope - expected) / abs(expected)
     assert error < 1e-7, f"finite difference: relative error {error:.1e}"
     return error
 
@@ -420,6 +441,16 @@ def write_config(file, config):
         file["config.json"] = np.frombuffer(config.to_json_string().encode(), np.uint8)
 
 
+def greedy(model, prompt):
+    """The prompt and GREEDY tokens, each the likeliest after all before it."""
+    tokens = torch.from_numpy(prompt)[None]
+    with torch.no_grad():
+        for _ in range(GREEDY):
+            logits = model(input_ids=tokens, use_cache=False).logits[:, -1]
+            tokens = torch.cat([tokens, logits.argmax(-1, keepdim=True)], dim=1)
+    return tokens[0].numpy()
+
+
 def write_case(path, seed, kind, config):
     inputs, targets = make_tokens(seed, config.vocab_size)
     logits_f32 = evaluate(build(seed, kind, config), inputs, targets)[0].detach().numpy()
@@ -432,6 +463,7 @@ def write_case(path, seed, kind, config):
         assert logits.dtype == loss.dtype == torch.float64
         logits, loss = logits.detach().numpy(), loss.item()
         gradients = gradients_of(model)
+        text = greedy(model, inputs[0, :5]) if config.model_type in RECURRENT else None
         probe = build(seed, kind, config).double()
         evaluate(probe, inputs, targets)[1].backward()
         error = check_gradients(probe, inputs, targets, np.random.default_rng(2000 + seed))
@@ -444,6 +476,8 @@ def write_case(path, seed, kind, config):
         write_config(file, config)
         file["input_ids"] = inputs.astype(np.int32)
         file["targets"] = targets.astype(np.int32)
+        if text is not None:
+            file["greedy"] = text.astype(np.int32)
         file["logits"], file["logits_f32"] = logits, logits_f32
         file["loss"], file["losses"], file["norms"] = np.array([loss]), losses, norms
         for group, tensors in groups.items():

@@ -1,7 +1,7 @@
 # The test of the models against PyTorch and transformers.
 # SPDX-License-Identifier: Apache-2.0
 trireme_test(reference_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/reference_test.cpp
-             USES train RANKS 1 2)
+             USES train infer RANKS 1 2)
 trireme_test(muon_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/muon_test.cpp USES optim)
 target_compile_definitions(muon_test PRIVATE
   MUON_REFERENCE="${CMAKE_CURRENT_LIST_DIR}/muon.txt")

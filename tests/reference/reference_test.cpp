@@ -17,6 +17,7 @@
 #include "config/precision.hpp"
 #include "convert/folder_config.hpp"
 #include "engine/engine.hpp"
+#include "infer/generator.hpp"
 #include "io/hdf5_file.hpp"
 #include "support/step.hpp"
 #include "support/world.hpp"
@@ -322,6 +323,40 @@ TEST_P(Reference, TenAdamWSteps) {
   }
 }
 
+// The weights of a file, as generation reads them.
+class FileWeights final : public io::TensorSource {
+ public:
+  explicit FileWeights(const io::Hdf5File& file) : file_(file) {}
+  void read(const std::string& path, const Shape& /*whole*/, const Shape& begin,
+            const TensorView& out) const override {
+    file_.read("weights" + path.substr(path.find('/')), begin, out);
+  }
+
+ private:
+  const io::Hdf5File& file_;
+};
+
+// Text of a model whose layers keep a state, token by token from a prompt.
+TEST(ReferenceText, GreedyTokensAreThose) {
+  const Model model("qwen3_5", DType::f64, comm::Axis::tensor);
+  std::vector<std::int32_t> expected;
+  read_tokens(model.file, "greedy", expected);
+  const FileWeights weights(model.file);
+  const auto positions = static_cast<std::int64_t>(expected.size());
+  comm::Mesh mesh(test::world(), model.config.parallel.mesh);
+  const infer::LoadedModel loaded(model.config.model, DType::f64,
+                                  mesh.group(comm::Axis::tensor), positions, weights);
+  infer::Generator generator(loaded, positions);
+  std::vector<std::int32_t> text(expected.begin(), expected.begin() + 5);
+  const std::vector<std::int32_t> prompt = text;
+  generator.generate(prompt, 50, infer::Sampler({.temperature = 0}),
+                     [&](std::int32_t token) {
+                       text.push_back(token);
+                       return true;
+                     });
+  EXPECT_EQ(text, expected);
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const char* name : {"llama_tied",
@@ -334,6 +369,7 @@ std::vector<Case> all_cases() {
                            "qwen3_window",
                            "qwen3_moe",
                            "qwen2_moe",
+                           "qwen3_5",
                            "gemma",
                            "llama_bias",
                            "phi3",

@@ -150,6 +150,20 @@ precision.compute = "fp64"
     set("model.moe.shared_feed_forward", "29");
     set("model.moe.mlp_layers", "[4]");
     set("model.moe.every", "2");
+  } else if (model == "qwen3_5" || model == "qwen3_5-packed") {
+    set("model.architecture", "\"qwen3_5\"");
+    set("model.head_width", "6");
+    set("model.rope.width", "2");
+    set("model.linear.key_heads", "12");
+    set("model.linear.value_heads", "24");
+    set("model.linear.key_width", "8");
+    set("model.linear.value_width", "6");
+    // A first token's output is its value times q k, whose sign alone the norm behind it
+    // sees where eps is small: 20 steps would amplify any rounding.
+    set("model.norm_eps", "0.05");
+    set("model.layer_types",
+        R"(["linear_attention", "full_attention", "linear_attention", "linear_attention",
+            "linear_attention", "full_attention", "linear_attention"])");
   } else if (model == "latent") {
     set("model.architecture", "\"deepseek_v3\"");
     set("model.kv_heads", "12");
@@ -249,7 +263,7 @@ inline config::RunConfig mesh_config(const MeshLine& line, const std::string& co
   config::RunConfig config = config::make_run_config(deck, line.ranks);
   // Rules tie packing to data that have documents; here the rows are made by
   // mesh_run.cpp.
-  if (line.model == "packed") config.data.packing = io::Packing::concatenate;
+  if (line.model.ends_with("packed")) config.data.packing = io::Packing::concatenate;
   if (line.model == "chat") {
     config.data.kind = io::SourceKind::chat;
     config.data.packing = io::Packing::best_fit;

@@ -34,7 +34,8 @@ constexpr ArchitectureRow gpt_neox_row() {
   row.name = "gpt_neox";
   row.doc = "gpt2 with rotary positions, and both halves of a block side by side";
   row.positions = Positions::rotary;
-  row.fused_by_head = row.free_own_bias = true;
+  row.free_own_bias = true;
+  row.query_tensor = nn::QueryTensor::fused_by_head;
   row.activation = nn::Activation::gelu_erf;
   row.parallel_halves = true;
   row.names = names::gpt_neox();

@@ -44,7 +44,30 @@ constexpr TensorNames qwen2_moe() {
   return names;
 }
 
+inline constexpr LinearNames qwen3_5 = {.qkv = "linear_attn.in_proj_qkv",
+                                        .z = "linear_attn.in_proj_z",
+                                        .b = "linear_attn.in_proj_b",
+                                        .a = "linear_attn.in_proj_a",
+                                        .conv = "linear_attn.conv1d",
+                                        .decay = "linear_attn.A_log",
+                                        .bias = "linear_attn.dt_bias",
+                                        .norm = "linear_attn.norm",
+                                        .output = "linear_attn.out_proj"};
+
 }  // namespace names
+
+// Qwen Team, 2026: Qwen3.5.
+constexpr ArchitectureRow qwen3_5_row() {
+  ArchitectureRow row = without_free_biases(qwen3_row());
+  row.name = "qwen3_5";
+  row.doc =
+      "qwen3 with layers of linear attention (model.linear), gates behind attention and "
+      "gains 1 + w";
+  row.linear = names::qwen3_5;
+  row.query_tensor = nn::QueryTensor::with_gates;
+  row.gain_offset = 1;
+  return row;
+}
 
 // Qwen Team, 2024: Qwen1.5-MoE.
 constexpr ArchitectureRow qwen2_moe_row() {
@@ -73,6 +96,35 @@ inline constexpr HuggingFaceRow qwen2 =
     like_llama("qwen2", "Qwen2ForCausalLM", "qwen2", qwen_defaults(0), window_from_layer);
 inline constexpr HuggingFaceRow qwen3 = with_attention_bias(like_llama(
     "qwen3", "Qwen3ForCausalLM", "qwen3", qwen_defaults(128), window_from_layer));
+
+inline constexpr std::array qwen3_5_neutral = {NeutralKey{"attention_bias", "false"},
+                                               NeutralKey{"attn_output_gate", "true"}};
+inline constexpr std::array<std::string_view, 2> qwen3_5_left_out = {"mtp.",
+                                                                     "model.visual."};
+inline constexpr std::array<std::string_view, 1> qwen3_5_unit_dim = {
+    ".linear_attn.conv1d.weight"};
+
+constexpr HuggingFaceRow qwen3_5() {
+  ConfigDefaults d = llama_defaults;
+  d.vocabulary = 248320;
+  d.heads = 16;
+  d.kv_heads = 4;
+  d.head_width = 256;
+  d.feed_forward = 12288;
+  d.positions = 32768;
+  d.rope_theta = 10000;
+  HuggingFaceRow row =
+      like_llama("qwen3_5_text", "Qwen3_5ForCausalLM", "qwen3_5", d, no_window);
+  row.rope.part = "partial_rotary_factor";
+  row.rope.default_part = 0.25;
+  row.rope.sections = true;
+  row.outer_type = "qwen3_5";
+  row.outer_base = "model.language_model.";
+  row.left_out = qwen3_5_left_out;
+  row.with_unit_dim = qwen3_5_unit_dim;
+  row.neutral = qwen3_5_neutral;
+  return row;
+}
 
 constexpr HuggingFaceRow qwen_moe(std::string_view type, std::string_view class_name,
                                   std::string_view architecture,

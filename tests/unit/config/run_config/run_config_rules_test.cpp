@@ -55,7 +55,8 @@ const std::vector<Case> cases = {
      {"does not have as many words as there are layers, model.layers = 2"}},
     {{"model.window=5", R"(model.layer_types=["full_attention","chunked_attention"])"},
      1,
-     {"has another word than \"full_attention\" and \"sliding_attention\""}},
+     {"has another word than \"full_attention\", \"sliding_attention\" and "
+      "\"linear_attention\""}},
     {{"model.window=5", "run.device=cuda", "attention.library=cudnn"},
      1,
      {"attention.library = \"cudnn\" has no windows here, but model.window = 5"}},
