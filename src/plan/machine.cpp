@@ -41,78 +41,75 @@ constexpr Key<std::int64_t> ranks_key{{"machine", "ranks_per_node", KeyType::int
                                        "ranks", "", 1, 1024, "",
                                        "Ranks that share a node."}};
 
-const auto& numbers() {
-  using M = Machine;
-  static const auto rows = std::to_array<Number>({
-      {number("machine", "memory", "GB", "", 0.1, 10000,
-              "Memory of a rank: of its GPU, or its share of the node's."),
-       [](M& m) -> double& { return m.memory_bytes; }, giga},
-      {number("products", "fp64", "TFLOP/s", "0.0", 0, 10000,
-              "Rate of large products in fp64; 0: not known."),
-       [](M& m) -> double& { return m.products.fp64; }, tera},
-      {number("products", "fp32", "TFLOP/s", "0.0", 0, 10000, "The same in fp32."),
-       [](M& m) -> double& { return m.products.fp32; }, tera},
-      {number("products", "bf16", "TFLOP/s", "0.0", 0, 10000, "The same in bf16."),
-       [](M& m) -> double& { return m.products.bf16; }, tera},
-      {number("products", "fp16", "TFLOP/s", "0.0", 0, 10000, "The same in fp16."),
-       [](M& m) -> double& { return m.products.fp16; }, tera},
-      {number("products", "fp8", "TFLOP/s", "0.0", 0, 20000, "The same in FP8."),
-       [](M& m) -> double& { return m.products.fp8; }, tera},
-      {number(
-           "products", "reached", "", "1.0", 0.01, 1,
-           "Share of these rates that large products reach; 1 where they were measured."),
-       [](M& m) -> double& { return m.products.reached; }, 1},
-      {number("products", "half_inner", "", "32.0", 0, 10000,
-              "Inner extent of a product that reaches half of the rate."),
-       [](M& m) -> double& { return m.products.half_inner; }, 1},
-      {number("products", "half_side", "", "32.0", 0, 10000,
-              "The smaller of rows and columns that reaches half of the rate."),
-       [](M& m) -> double& { return m.products.half_side; }, 1},
-      {number("attention", "forward", "", "", 0.001, 2,
-              "Rate of attention, as a share of that of products."),
-       [](M& m) -> double& { return m.attention_forward; }, 1},
-      {number("attention", "backward", "", "", 0.001, 2, "The same of its backward."),
-       [](M& m) -> double& { return m.attention_backward; }, 1},
-      {number("memory", "sweeps", "GB/s", "", 0.1, 100000,
-              "Bytes that norms, activations and updates read and write."),
-       [](M& m) -> double& { return m.sweep_rate; }, giga},
-      {number("launch", "kernel", "us", "", 0, 1000,
-              "A kernel that does nothing: the least that any takes."),
-       [](M& m) -> double& { return m.kernel_seconds; }, micro},
-      {number("launch", "step", "ms", "0.0", 0, 10000,
-              "A step, beside its kernels and messages."),
-       [](M& m) -> double& { return m.step_seconds; }, milli},
-      {number("links", "node", "GB/s", "", 0.001, 10000,
-              "Bytes that a rank sends to ranks of its node in a collective."),
-       [](M& m) -> double& { return m.links.node_rate; }, giga},
-      {number("links", "node_latency", "us", "", 0, 100000,
-              "A short message within a node."),
-       [](M& m) -> double& { return m.links.node_latency; }, micro},
-      {number("links", "network", "GB/s", "", 0.001, 10000,
-              "A rank's share of its node's network cards."),
-       [](M& m) -> double& { return m.links.network_rate; }, giga},
-      {number("links", "network_latency", "us", "", 0, 100000,
-              "A short message between nodes."),
-       [](M& m) -> double& { return m.links.network_latency; }, micro},
-      {number("links", "overlap", "", "", 0, 1,
-              "Share of a message's time that passes while kernels run."),
-       [](M& m) -> double& { return m.links.overlap; }, 1},
-      {number("files", "write", "GB/s", "", 0.001, 10000,
-              "Bytes that a node writes to the file system of checkpoints."),
-       [](M& m) -> double& { return m.write_rate; }, giga},
-      {number("files", "read", "GB/s", "", 0.001, 10000,
-              "Bytes that a node reads there."),
-       [](M& m) -> double& { return m.read_rate; }, giga},
-      {number("failures", "rank_hours", "hours", "50000.0", 1, 1e9,
-              "Mean time between failures of one rank. 50000 is what 16,384 GPUs of a "
-              "published run had (Grattafiori et al., 2024)."),
-       [](M& m) -> double& { return m.failure_hours; }, 1},
-      {number("failures", "restart", "s", "300.0", 0, 100000,
-              "From a failure to the first step after it, without reading."),
-       [](M& m) -> double& { return m.restart_seconds; }, 1},
-  });
-  return rows;
-}
+using M = Machine;
+
+constexpr auto numbers = std::to_array<Number>({
+    {number("machine", "memory", "GB", "", 0.1, 10000,
+            "Memory of a rank: of its GPU, or its share of the node's."),
+     [](M& m) -> double& { return m.memory_bytes; }, giga},
+    {number("products", "fp64", "TFLOP/s", "0.0", 0, 10000,
+            "Rate of large products in fp64; 0: not known."),
+     [](M& m) -> double& { return m.products.fp64; }, tera},
+    {number("products", "fp32", "TFLOP/s", "0.0", 0, 10000, "The same in fp32."),
+     [](M& m) -> double& { return m.products.fp32; }, tera},
+    {number("products", "bf16", "TFLOP/s", "0.0", 0, 10000, "The same in bf16."),
+     [](M& m) -> double& { return m.products.bf16; }, tera},
+    {number("products", "fp16", "TFLOP/s", "0.0", 0, 10000, "The same in fp16."),
+     [](M& m) -> double& { return m.products.fp16; }, tera},
+    {number("products", "fp8", "TFLOP/s", "0.0", 0, 20000, "The same in FP8."),
+     [](M& m) -> double& { return m.products.fp8; }, tera},
+    {number(
+         "products", "reached", "", "1.0", 0.01, 1,
+         "Share of these rates that large products reach; 1 where they were measured."),
+     [](M& m) -> double& { return m.products.reached; }, 1},
+    {number("products", "half_inner", "", "32.0", 0, 10000,
+            "Inner extent of a product that reaches half of the rate."),
+     [](M& m) -> double& { return m.products.half_inner; }, 1},
+    {number("products", "half_side", "", "32.0", 0, 10000,
+            "The smaller of rows and columns that reaches half of the rate."),
+     [](M& m) -> double& { return m.products.half_side; }, 1},
+    {number("attention", "forward", "", "", 0.001, 2,
+            "Rate of attention, as a share of that of products."),
+     [](M& m) -> double& { return m.attention_forward; }, 1},
+    {number("attention", "backward", "", "", 0.001, 2, "The same of its backward."),
+     [](M& m) -> double& { return m.attention_backward; }, 1},
+    {number("memory", "sweeps", "GB/s", "", 0.1, 100000,
+            "Bytes that norms, activations and updates read and write."),
+     [](M& m) -> double& { return m.sweep_rate; }, giga},
+    {number("launch", "kernel", "us", "", 0, 1000,
+            "A kernel that does nothing: the least that any takes."),
+     [](M& m) -> double& { return m.kernel_seconds; }, micro},
+    {number("launch", "step", "ms", "0.0", 0, 10000,
+            "A step, beside its kernels and messages."),
+     [](M& m) -> double& { return m.step_seconds; }, milli},
+    {number("links", "node", "GB/s", "", 0.001, 10000,
+            "Bytes that a rank sends to ranks of its node in a collective."),
+     [](M& m) -> double& { return m.links.node_rate; }, giga},
+    {number("links", "node_latency", "us", "", 0, 100000,
+            "A short message within a node."),
+     [](M& m) -> double& { return m.links.node_latency; }, micro},
+    {number("links", "network", "GB/s", "", 0.001, 10000,
+            "A rank's share of its node's network cards."),
+     [](M& m) -> double& { return m.links.network_rate; }, giga},
+    {number("links", "network_latency", "us", "", 0, 100000,
+            "A short message between nodes."),
+     [](M& m) -> double& { return m.links.network_latency; }, micro},
+    {number("links", "overlap", "", "", 0, 1,
+            "Share of a message's time that passes while kernels run."),
+     [](M& m) -> double& { return m.links.overlap; }, 1},
+    {number("files", "write", "GB/s", "", 0.001, 10000,
+            "Bytes that a node writes to the file system of checkpoints."),
+     [](M& m) -> double& { return m.write_rate; }, giga},
+    {number("files", "read", "GB/s", "", 0.001, 10000, "Bytes that a node reads there."),
+     [](M& m) -> double& { return m.read_rate; }, giga},
+    {number("failures", "rank_hours", "hours", "50000.0", 1, 1e9,
+            "Mean time between failures of one rank. 50000 is what 16,384 GPUs of a "
+            "published run had (Grattafiori et al., 2024)."),
+     [](M& m) -> double& { return m.failure_hours; }, 1},
+    {number("failures", "restart", "s", "300.0", 0, 100000,
+            "From a failure to the first step after it, without reading."),
+     [](M& m) -> double& { return m.restart_seconds; }, 1},
+});
 
 Machine machine_of(const io::Deck& deck) {
   Machine machine;
@@ -120,7 +117,7 @@ Machine machine_of(const io::Deck& deck) {
   machine.source = deck[source_key];
   machine.gpus = deck[gpus_key];
   machine.ranks_per_node = deck[ranks_key];
-  for (const Number& row : numbers()) row.field(machine) = deck[row.key] * row.unit;
+  for (const Number& row : numbers) row.field(machine) = deck[row.key] * row.unit;
   return machine;
 }
 
@@ -141,7 +138,7 @@ double Machine::product_rate(DType type) const {
 std::span<const io::DeckKey> machine_table() {
   static const std::vector<DeckKey> table = [] {
     std::vector<DeckKey> all = {name_key, source_key, gpus_key, ranks_key};
-    for (const Number& row : numbers()) all.push_back(row.key);
+    for (const Number& row : numbers) all.push_back(row.key);
     return all;
   }();
   return table;
@@ -185,7 +182,7 @@ std::string machine_text(const Machine& machine) {
              io::quote_toml(machine.name), io::quote_toml(machine.source),
              machine.gpus ? "true" : "false", machine.ranks_per_node);
   std::string_view section = "machine";
-  for (const Number& row : numbers()) {
+  for (const Number& row : numbers) {
     if (row.key.section != section) text += format("\n[{}]\n", row.key.section);
     section = row.key.section;
     // Four digits: more than any measurement has.

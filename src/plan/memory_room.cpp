@@ -1,5 +1,4 @@
-// The refusal of a deck that does not fit, and changes that are planned to find a way
-// out.
+// The refusal of a deck that does not fit, and the changes that would make it fit.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/memory_room.hpp"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Steps that trireme plan predicts from a machine file beside steps that trireme bench measures.
+# Steps that trireme plan predicts beside steps that trireme bench measures.
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: predicted.sh PROGRAM SOURCE MACHINE.toml [FIRST [LAST]]   lines of predicted.txt, from 1

@@ -1,5 +1,4 @@
-// playbook_check FIT.csv JUDGE.csv: fits the time model to measured runs, predicts
-// others.
+// playbook_check: fits the time model to measured runs and predicts others.
 // SPDX-License-Identifier: Apache-2.0
 //
 // With --folds N FILE.csv: each N-th part of one table is predicted from the rest.

@@ -1,5 +1,4 @@
-// The time model of playbook_check on runs that it made itself, and its reading of
-// tables.
+// The time model of playbook_check on runs that it made itself, and its tables.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <unistd.h>

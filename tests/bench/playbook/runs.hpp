@@ -1,5 +1,4 @@
-// Measured runs of the Ultra-Scale Playbook: a table of them, and the shapes of its
-// models.
+// Measured runs of the Ultra-Scale Playbook, and the shapes of its models.
 // SPDX-License-Identifier: Apache-2.0
 // nanotron on nodes of 8 H100, 4096 tokens a sequence (Tazi et al., 2025).
 #pragma once
