@@ -3,6 +3,7 @@
 #include "text/json_lines.hpp"
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "text/config_node.hpp"
 
 namespace trireme::text {
@@ -32,7 +33,15 @@ std::vector<std::int32_t> ids_of_json(std::string_view line, const std::string& 
 std::string field_of_json(std::string_view line, const std::string& field,
                           const std::string& place) {
   const Json json = parse_json(line, place);
-  return ConfigNode(json, place).at(field.c_str()).text();
+  require(json.is_object(), Status::bad_content,
+          "{}: a JSON object is expected, whose member \"{}\" is the text", place,
+          one_line(field));
+  const auto found = json.find(field);
+  require(found != json.end(), Status::bad_content,
+          "{}: has no member \"{}\"; --field names another one", place, one_line(field));
+  require(found->is_string(), Status::bad_content, "{}: \"{}\" must be a text", place,
+          one_line(field));
+  return found->get<std::string>();
 }
 
 std::string json_of_text(std::string_view text) { return Json(std::string(text)).dump(); }

@@ -147,8 +147,10 @@ void References::start(std::int64_t step, const io::SampleSource& source,
         .wait();
   }
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  log::info("reference {} of {} answers by the model at the start, {} (reference.h5)",
-            values_name, source.answers(), human_seconds(time.count()));
+  log::info(
+      "reference log-probabilities of {} answers by the model at the start, {} "
+      "(reference.h5)",
+      source.answers(), human_seconds(time.count()));
   training_ = std::move(values[0]);
   if (parts.size() > 1) validation.hold_against(std::move(values[1]));
 }

@@ -51,8 +51,8 @@ gzip -c good.txt >bad.txt.gz; printf 'garbage here' | dd of=bad.txt.gz bs=1 seek
 mkdir nothing
 tokenize "a broken line" 65 'broken.jsonl:2' 'JSON' broken.jsonl
 tokenize "a last line that is cut off" 65 'cut.jsonl:2' 'JSON' cut.jsonl
-tokenize "a list for an object" 65 'list.jsonl:2' 'object' list.jsonl
-tokenize "no text in a line" 65 'other.jsonl:2' 'text' other.jsonl
+tokenize "a list for an object" 65 'list.jsonl:2' 'a JSON object is expected' list.jsonl
+tokenize "no text in a line" 65 'other.jsonl:2' '--field names another' other.jsonl
 tokenize "a number for a text" 65 'number.jsonl:2' 'text' number.jsonl
 tokenize "a field that lines lack" 65 'good.jsonl:1' 'body' good.jsonl --field body
 tokenize "no UTF-8 in a line" 65 'bytes.jsonl:2' 'UTF-8' bytes.jsonl

@@ -1,5 +1,4 @@
 // The sources chat and preference: forms of lines, what is learned, bad lines.
-// lines.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <unistd.h>
