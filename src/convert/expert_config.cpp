@@ -130,6 +130,15 @@ void require_expressible_experts(const ModelConfig& m, const HuggingFaceRow& row
   needs(moe.groups.groups == 1 || !keys.moe.groups.empty(), "model.moe.groups",
         moe.groups.groups);
   needs(moe.scaling == 1 || !keys.moe.scaling.empty(), "model.moe.scaling", moe.scaling);
+  const auto word = [](bool flag) { return flag ? "true" : "false"; };
+  const bool biased = moe.choice_bias || moe.bias_update_rate > 0;
+  const bool sigmoid = moe.router == kernels::RouterScore::sigmoid;
+  needs(moe.router == row.router, "model.moe.router", sigmoid ? "sigmoid" : "softmax");
+  needs(biased == row.choice_bias, "model.moe.choice_bias", word(biased));
+  needs(moe.normalise == row.defaults.moe.normalise || !keys.moe.normalise.empty(),
+        "model.moe.normalise", word(moe.normalise));
+  needs(moe.groups.groups == 1 || moe.groups.counted == row.group_counts,
+        "model.moe.group_counts", moe.groups.counted);
   needs(moe.shared_experts == 0 || !keys.moe.shared_experts.empty() ||
             !keys.moe.shared_feed_forward.empty(),
         "model.moe.shared_experts", moe.shared_experts);

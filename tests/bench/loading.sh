@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # How fast ranks load a folder, beside dd on the same file, and what a rank holds at most.
 # SPDX-License-Identifier: Apache-2.0
-# Usage: loading.sh PROGRAM PEAK_MEMORY FOLDER [RANKS [GIGABYTES]]: makes a Llama of random
-# bits in fp32 in FOLDER, which it removes, and lets RANKS of the tensor axis evaluate a
-# few tokens. The file leaves the page cache before each reading (posix_fadvise).
+# Usage: loading.sh PROGRAM PEAK_MEMORY FOLDER [RANKS [GIGABYTES [ROUNDS]]]: makes a Llama
+# of random numbers in fp32 in FOLDER, which it removes, and lets RANKS of the tensor axis
+# evaluate a few tokens. The file leaves the page cache before each reading
+# (posix_fadvise); what the machine below caches, it cannot empty.
 set -eu
-program=$1 peak=$2 folder=$3 ranks=${4:-4} gigabytes=${5:-4}
+program=$1 peak=$2 folder=$3 ranks=${4:-4} gigabytes=${5:-4} rounds=${6:-3}
 launch="mpirun --oversubscribe"
 mkdir -p "$folder"
 trap 'rm -rf "$folder"' EXIT
@@ -80,7 +81,7 @@ evaluate() {
 }
 
 echo "round  dd (s)  load (s)  load / dd rate  largest rank (MiB)  of nothing (MiB)"
-for round in 1 2 3; do
+for ((round = 1; round <= rounds; ++round)); do
   out_of_cache "$file"
   begin=$(now)
   dd if="$file" of=/dev/null bs=8M status=none

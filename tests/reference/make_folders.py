@@ -249,11 +249,10 @@ def write(folder, name, tokens, kind, config, shards, dtype):
         json.dump(settings, target, indent=2, sort_keys=True)
     with open(os.path.join(path, "tokenizer.json"), "w") as target:
         json.dump({"version": "1.0", "case": name}, target)
+    if getattr(config, "n_positions", SEQUENCE) > SEQUENCE:
+        return  # windows of a model with learned positions are as long as these
     with torch.no_grad():
-        # The windows of a model with learned positions are as long as these.
-        learned = getattr(config, "n_positions", SEQUENCE) > SEQUENCE
-        length = SEQUENCE * WINDOWS if learned else SEQUENCE
-        windows = torch.from_numpy(tokens[:SEQUENCE * WINDOWS]).reshape(-1, length)
+        windows = torch.from_numpy(tokens[:SEQUENCE * WINDOWS]).reshape(WINDOWS, SEQUENCE)
         logits = model.float()(input_ids=windows, use_cache=False).logits
     with h5py.File(path + ".h5", "w") as target:
         target["logits"] = logits.reshape(SEQUENCE * WINDOWS, -1).numpy()

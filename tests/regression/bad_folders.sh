@@ -103,6 +103,8 @@ bad 65 "groups cannot give" deepseek_v3 edit 's/"n_group": 2/"n_group": 5/' conf
 bad 65 "'v_head_dim' = 50 is more than" deepseek_v3 edit 's/"v_head_dim": 5/"v_head_dim": 50/' config.json
 bad 65 "'qk_rope_head_dim' = 5 must be even" deepseek_v3 edit 's/"qk_rope_head_dim": 4/"qk_rope_head_dim": 5/' config.json
 bad 65 "'q_lora_rank' must be" deepseek_v3 edit 's/"q_lora_rank": 14/"q_lora_rank": -14/' config.json
+bad 65 'is no JSON' llama edit 's/"silu"/"si\xc0lu"/' config.json
+check "a message is UTF-8 whatever it quotes" iconv -f UTF-8 -t UTF-8 -o /dev/null "$work/out"
 bad 65 'directory' llama folder_for $f
 run 1 convert "$work/absent" "$work/to"
 check "an absent folder" expect 66 'there is no checkpoint here'

@@ -19,5 +19,5 @@ for text in */config.json; do
   tail -n 1 "$work/out" >"$work/text"
   check "$name continues its prompt as transformers does" cmp "$work/text" "$name.txt"
 done
-check "of many models" test "$count" -ge 28
+check "of many models" test "$count" -ge 33
 finish

@@ -36,6 +36,36 @@ TEST(FolderConfig, ActivationsHaveTheirNames) {
   }
 }
 
+// What a class has one way to do, whatever its configuration says.
+TEST(FolderConfig, RoutersAreThoseOfTheClass) {
+  std::string text = llama("", "deepseek_v3");
+  text.replace(text.find(R"("num_key_value_heads":2)"), 23, R"("num_experts_per_tok":3)");
+  const auto before = parse(text).model;
+  expect_both_ways(before);
+  const auto refuses = [](const model::ModelConfig& m, const std::string& words) {
+    try {
+      folder_config_text(m, DType::f32, "");
+      ADD_FAILURE() << words;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  auto m = before;
+  m.moe.choice_bias = false;
+  refuses(m, "model.moe.choice_bias = false cannot be written for deepseek_v3");
+  m.moe.bias_update_rate = 1e-3;  // then there is one
+  expect_both_ways(parse(folder_config_text(m, DType::f32, "")).model);
+  m = before;
+  m.moe.router = kernels::RouterScore::softmax;
+  refuses(m, "model.moe.router = softmax cannot be written for deepseek_v3");
+  m = before;
+  m.moe.groups.counted = 1;
+  refuses(m, "model.moe.group_counts = 1 cannot be written for deepseek_v3");
+  m = parse(llama("", "mixtral")).model;
+  m.moe.normalise = false;
+  refuses(m, "model.moe.normalise = false cannot be written for mixtral");
+}
+
 // Biases that a class leaves out or adds, and what divides scores.
 TEST(FolderConfig, AttentionIsThatOfTheClass) {
   const std::string off = R"("attention_bias":false)", on = R"("attention_bias":true)";
