@@ -89,8 +89,8 @@ Param GatedDeltaNet::conv_param() const {
   Param param;
   param.name = c.conv + ".weight";
   param.shape = {0, c.taps};
-  param.table =
-      true;  // rows of channels, and no matrix that Muon could update as a whole
+  // Its rows are channels: no matrix that Muon could update as a whole.
+  param.table = true;
   param.initializer = {Initializer::Kind::normal, c.deviation};
   add_rows(param, param.name, whole, times(key_heads_, c.key_width), c.taps);
   add_rows(param, param.name, whole, times(key_heads_, c.key_width, keys), c.taps);
