@@ -106,16 +106,14 @@ class Progress {
 void make_part(const Job& job, const text::TokenizePart& part, const Directory& folder,
                int threads, Progress& progress) {
   text::PartWriter out(folder, part.name(), part.key, job.dtype, job.info.end_token);
-  std::vector<std::int64_t> sizes;  // of documents whose tokens are still to come
-  std::size_t next = 0;
-  text::ParallelEncoder encoder(job.tokenizer, threads,
-                                [&](const std::vector<std::int32_t>& ids) {
-                                  out.add(ids, sizes[next]);
-                                  progress.add(sizes[next++], std::ssize(ids) + 1);
-                                });
+  text::ParallelEncoder encoder(
+      job.tokenizer, threads,
+      [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
+        out.add(ids, text_bytes);
+        progress.add(text_bytes, std::ssize(ids) + 1);
+      });
   for (const std::string& file : part.files)
-    text::read_documents(file, job.field, [&](std::string document) {
-      sizes.push_back(std::ssize(document));
+    text::read_documents(file, job.field, [&](text::Document document) {
       encoder.add(std::move(document));
     });
   encoder.finish();

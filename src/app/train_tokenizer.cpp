@@ -36,9 +36,10 @@ void train_tokenizer(const Arguments& arguments) {
   std::int64_t bytes = 0;
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)
-    text::read_documents(files[i], field, [&](const std::string& document) {
-      bytes += std::ssize(document);
-      trainer.add(document);
+    text::read_documents(files[i], field, [&](text::Document document) {
+      const std::string text = std::move(document).text();
+      bytes += std::ssize(text);
+      trainer.add(text);
       const auto now = std::chrono::steady_clock::now();
       if (now - told < std::chrono::seconds(5)) return;
       told = now;

@@ -198,10 +198,10 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens(), D = config_.hidden;
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
+  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. qkv = x W^T + b
   saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.weight.shape[0]}, "attention.qkv");
-  qkv_.forward(pass, saved.x_TD, qkv_bias_.value, saved.qkv_TE, saved.qkv);
+  qkv_.forward(pass, x_all_TD, qkv_bias_.value, saved.qkv_TE, saved.qkv);
   // 3. norms of the heads
   if (config_.qk_norm != QkNorm::none) norm_heads(pass, saved);
   // 4. rotate q and k
@@ -220,7 +220,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 8. residual and bias
   residual.join(pass, sum_TD, output_bias_.value);
-  if (again.norm) saved.x_TD = {};
+  if (!again.norm) saved.x_TD = x_TD;
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
 
@@ -267,6 +267,8 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   }
   if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
   const TensorView dy_all_TD = dy_all.wait();
+  // 1. enter once more, for dW of 2.: beside the products of 6.
+  auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
   // 6. output projection and gates
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
   const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);
@@ -289,6 +291,7 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
+  saved.x_TD = x_all.wait();
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
                                    [&](const Range& rows, const TensorView& to_TD) {
                                      qkv_.input_gradient(pass, dqkv.rows(rows), to_TD);

@@ -20,7 +20,7 @@ class Attention {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;  // input, all tokens
+    TensorView x_TD;  // input, outside the region
     // After norms and rotation, with gates behind; E = (H + 2 G) K on this rank, and H K
     // with gates.
     TensorView qkv_TE;
@@ -36,7 +36,7 @@ class Attention {
             const RotaryTable& rotary);
 
   // attention(x_TD) joins the residual stream, all outside the region. A view of x_TD is
-  // kept unless entering the region gathers it.
+  // kept; where entering the region gathers rows, backward gathers them again.
   void forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
                Saved& saved) const;
   // dx from dy, both outside; dx is taken from pass.scratch. dy lives in pass.kept() and

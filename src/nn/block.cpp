@@ -36,7 +36,7 @@ Block::Block(const BlockConfig& config, const parallel::TensorRegion& region,
 }
 
 Arena& Block::normed_arena(Pass& pass) const {
-  return pass.kept_unless(region_.gathers() || pass.recompute.norm);
+  return pass.kept_unless(pass.recompute.norm);
 }
 
 TensorView Block::normed(Pass& pass, const std::optional<Norm>& norm,
@@ -49,12 +49,10 @@ TensorView Block::normed(Pass& pass, const std::optional<Norm>& norm,
 
 TensorView Block::normed_again(Pass& pass, const std::optional<Norm>& norm,
                                const TensorView& x_TD, const Norm::Saved& saved) const {
-  TensorView h_TD = x_TD;
-  if (norm) {
-    h_TD = pass.kept().take(x_TD.dtype(), x_TD.shape(), "block.h");
-    norm->again(pass, saved, h_TD);
-  }
-  return region_.enter(pass.stream, pass.kept(), h_TD).wait();
+  if (!norm) return x_TD;
+  const TensorView h_TD = pass.kept().take(x_TD.dtype(), x_TD.shape(), "block.h");
+  norm->again(pass, saved, h_TD);
+  return h_TD;
 }
 
 void Block::attention_forward(Pass& pass, const TensorView& h_TD,

@@ -63,13 +63,12 @@ class Block {
   Moe* moe() { return moe_ ? &*moe_ : nullptr; }
 
  private:
-  // Where a norm's output goes: it is kept for backward unless the region gathers it, or
-  // it is computed again.
+  // Where a norm's output goes: it is kept for backward unless it is computed again.
   Arena& normed_arena(Pass& pass) const;
   // norm(x), or x where there is no norm.
   TensorView normed(Pass& pass, const std::optional<Norm>& norm, const TensorView& x_TD,
                     Norm::Saved& saved) const;
-  // The same once more, inside the region.
+  // The same once more.
   TensorView normed_again(Pass& pass, const std::optional<Norm>& norm,
                           const TensorView& x_TD, const Norm::Saved& saved) const;
   // Back through the norm of a half's output: dy_TD itself where there is none, else in

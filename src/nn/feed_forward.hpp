@@ -72,17 +72,17 @@ class FeedForward {
     project(pass, x_ND, saved, where...);
     activate(pass, saved);
   }
-  // What was not kept, once more. `rows` of x_ND.
+  // What was not kept, once more. x_ND is read if u was not.
   template <class... Where>
   void again(Pass& pass, const TensorView& x_ND, Saved& saved,
              const Where&... where) const {
-    const std::int64_t rows = x_ND.dim(0);
     if (saved.u_NU.empty()) {
-      saved.u_NU = pass.scratch.take(x_ND.dtype(), {rows, width_of_u()}, "ffn.u");
+      saved.u_NU = pass.scratch.take(x_ND.dtype(), {x_ND.dim(0), width_of_u()}, "ffn.u");
       project(pass, x_ND, saved, where...);
     }
     if (saved.a_NF.empty()) {
-      saved.a_NF = pass.kept().take(x_ND.dtype(), {rows, width()}, "ffn.a");
+      saved.a_NF =
+          pass.kept().take(saved.u_NU.dtype(), {saved.u_NU.dim(0), width()}, "ffn.a");
       activate(pass, saved);
     }
   }

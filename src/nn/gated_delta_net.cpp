@@ -214,10 +214,10 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens();
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
+  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. q, k, v, z, b and a = x W^T
   saved.mixed_TE = pass.saved.take(dtype, {T, input_.weight.shape[0]}, "delta.mixed");
-  input_.forward(pass, saved.x_TD, {}, saved.mixed_TE, saved.input);
+  input_.forward(pass, x_all_TD, {}, saved.mixed_TE, saved.input);
   // 3. convolution, gates and rule
   if (pass.attention.is_cached()) {
     go_on(pass, saved);
@@ -238,7 +238,7 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 7. residual
   residual.join(pass, sum_TD, {});
-  if (again.norm) saved.x_TD = {};
+  if (!again.norm) saved.x_TD = x_TD;
   if (again.attention)
     saved.conv_TC = saved.g_TG = saved.beta_TG = saved.states = saved.o_TGV = {};
 }
@@ -298,6 +298,8 @@ TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved sa
   const TensorView pairs = gated_pairs(pass, pass.scratch, saved, true);
   const TensorView y_TGV = activate(pass, pass.kept(), pairs);
   const TensorView dy_all_TD = dy_all.wait();
+  // 1. enter once more, for dW of 2.: beside the products of 5.
+  auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
   // 5. output projection
   const TensorView dgated_TGV = pass.scratch.take(dtype, y_TGV.shape(), "delta.dgated");
   const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);
@@ -322,6 +324,7 @@ TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved sa
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient d = input_.output_gradient(pass, dmixed_TE);
+  saved.x_TD = x_all.wait();
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
                                    [&](const Range& rows, const TensorView& to_TD) {
                                      input_.input_gradient(pass, d.rows(rows), to_TD);

@@ -198,7 +198,7 @@ void LatentAttention::forward(Pass& pass, const TensorView& x_TD,
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens();
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
+  saved.x_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. queries, keys and values, 3. o = softmax(q k^T) v
   saved.qkv_TE = pass.saved.take(dtype, {T, 3 * heads_.count() * config_.head_width},
                                  "attention.qkv");
@@ -225,7 +225,7 @@ void LatentAttention::forward(Pass& pass, const TensorView& x_TD,
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 6. residual
   residual.join(pass, sum_TD, {});
-  if (again.norm) saved.x_TD = {};
+  saved.x_TD = again.norm ? TensorView{} : x_TD;
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
 
@@ -291,6 +291,8 @@ TensorView LatentAttention::backward(Pass& pass, const TensorView& dy_TD, Saved 
   if (saved.o_TE.empty()) attend(pass, pass.kept(), saved);
   const TensorView o_THV = values_of(pass, pass.kept(), saved.o_TE);
   const TensorView dy_all_TD = dy_all.wait();
+  // 1. enter once more, for dW of 2.: beside the products of 4.
+  auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
   // 4. output projection
   const TensorView do_TE = pass.scratch.take(dtype, saved.o_TE.shape(), "attention.do");
   const Linear::Gradient dy = output_.output_gradient(pass, dy_all_TD);
@@ -312,6 +314,7 @@ TensorView LatentAttention::backward(Pass& pass, const TensorView& dy_TD, Saved 
   pass.attention.backward(stream, pass.scratch, shape(pass), do_TE, in.q_THK, in.k_THK,
                           in.v_THK, saved.o_TE, saved.lse_TH, d.q_THK, d.k_THK, d.v_THK);
   // 2. queries, keys and values
+  saved.x_TD = x_all.wait();
   queries_backward(pass, d.q_THK, saved, dx_all_TD);
   keys_and_values_backward(pass, d, saved, dx_all_TD);
   // 1. enter

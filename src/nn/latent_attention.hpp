@@ -43,7 +43,7 @@ class LatentAttention {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;  // input, all tokens
+    TensorView x_TD;  // input, outside the region (all tokens while a pass works)
     Norm::Saved q_norm, latent_norm;
     TensorView q_small_TQ, c_TC;  // after their norms
     TensorView qkv_TE;            // turned

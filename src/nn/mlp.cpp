@@ -33,10 +33,10 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   const DType dtype = x_TD.dtype();
   const std::int64_t T = pass.tokens();
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.kept_unless(pass.recompute.norm), x_TD).wait();
+  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. u = x W^T + b, a = activation(u)
   feed_.take(pass, dtype, T, saved.hidden);
-  feed_.forward(pass, saved.x_TD, saved.hidden);
+  feed_.forward(pass, x_all_TD, saved.hidden);
   // 3. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");
@@ -49,7 +49,7 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 5. residual and bias
   residual.join(pass, sum_TD, down_bias_.value);
-  if (pass.recompute.norm) saved.x_TD = {};
+  if (!pass.recompute.norm) saved.x_TD = x_TD;
   feed_.forget(pass.recompute, saved.hidden);
 }
 
@@ -66,6 +66,9 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
       kernels::add_column_sums(on, dy_TD, down_bias_.gradient);
     });
   }
+  // 1. enter once more, for dW of 2.: beside the products of 3., unless 2. reads it
+  auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
+  if (saved.hidden.u_NU.empty()) saved.x_TD = x_all.wait();
   feed_.again(pass, saved.x_TD, saved.hidden);
   const TensorView dy_all_TD = dy_all.wait();
   // 3. down projection, 2. activation
@@ -73,6 +76,7 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const TensorView du_TU = feed_.backward(pass, dy_all_TD, saved.hidden, da_TF);
   // 2. up projection: the input gradient first, so that 1. its communication overlaps
   const Linear::Gradient du = feed_.up.output_gradient(pass, du_TU);
+  saved.x_TD = x_all.wait();
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
                                    [&](const Range& rows, const TensorView& to_TD) {
                                      feed_.up.input_gradient(pass, du.rows(rows), to_TD);

@@ -27,7 +27,7 @@ class Mlp {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;  // input, all tokens
+    TensorView x_TD;  // input, this rank's rows outside the region
     FeedForward<Linear>::Saved hidden;
   };
 

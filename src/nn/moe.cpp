@@ -111,7 +111,7 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
       pass.scratch.take(x_TD.dtype(), {pass.tokens(), config_.hidden}, "moe.partial");
   // 1. enter the region
   const Recompute& again = pass.recompute;
-  saved.x_TD = region_.enter(stream, pass.kept_unless(again.norm), x_TD).wait();
+  saved.x_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. router: who goes where, with what weight
   route(pass, saved);
   // 3. shared expert, 4. experts: a partial sum
@@ -121,7 +121,7 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual
   residual.join(pass, sum_TD, {});
-  if (again.norm) saved.x_TD = {};
+  saved.x_TD = again.norm ? TensorView{} : x_TD;
   feed_.forget(again, saved.hidden);
   shared_.forget(again, saved.shared);
 }
@@ -133,7 +133,10 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
       pass.scratch.take(dtype, {pass.tokens(), config_.hidden}, "moe.dx");
   // 5. leave; beside its communication, 4., 3. what was not kept, once more
   auto dy_all = region_.leave_backward(stream, pass.kept(), dy_TD);
+  // 1. enter once more, for 2. and 3.: beside 4., unless 3. reads it before
+  auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
   feed_.again(pass, saved.rows_RD, saved.hidden, saved.route);
+  if (has_shared() && saved.shared.u_NU.empty()) saved.x_TD = x_all.wait();
   if (has_shared()) shared_.again(pass, saved.x_TD, saved.shared);
   const TensorView dy_all_TD = dy_all.wait();
   // 4. experts: combine, feed-forward, dispatch
@@ -147,6 +150,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   axes_.dispatch.dispatch_backward(stream, pass.scratch, saved.route, drows_RD,
                                    dx_all_TD);
   // 3. shared expert
+  saved.x_TD = x_all.wait();
   Linear::Gradient dshared;
   if (has_shared()) dshared = shared_backward(pass, dy_all_TD, saved, dx_all_TD);
   // 2. router

@@ -74,7 +74,7 @@ class Moe {
   // Legend: R rows that this rank's experts get, N rows that leave their source rank (see
   // there). x is empty when it is computed again (Pass::recompute).
   struct Saved {
-    TensorView x_TD;                   // input, all tokens
+    TensorView x_TD;  // input, outside the region (all tokens while a pass works)
     TensorView logits_TE, weights_TK;  // accumulator dtype
     TensorView choice_TK;              // i32
     TensorView sums_B2E;               // of the balance loss, if there is one

@@ -76,7 +76,7 @@ struct Recompute {
   bool full = false;        // keep the block's input only
   bool partition = false;   // with full: each tensor rank keeps its part of that input
                             // (ZeRO-R's P_a; Rajbhandari et al., 2020)
-  bool norm = false;        // outputs of the norms (with sequence parallelism, gathered)
+  bool norm = false;        // outputs of the norms
   bool attention = false;   // output of the attention core
   bool activation = false;  // output of the activation function
   bool up = false;          // output of the MLP's up projection

@@ -36,11 +36,12 @@ void GatheredWeights::allocate_buffers(Device device) {
   require(buffers >= needed, Status::bad_content,
           "parallel.gathered_units = {} is too few: a module with a tied table needs {}",
           buffers, needed);
-  buffers_.resize(static_cast<std::size_t>(buffers));
-  gathered_ = Buffer(device, config.bound_type(), {buffers * most}, MemoryClass::weights,
+  const std::vector<std::int64_t> capacities(static_cast<std::size_t>(buffers), most);
+  const std::int64_t elements = make_buffers(capacities, buffers_);
+  gathered_ = Buffer(device, config.bound_type(), {elements}, MemoryClass::weights,
                      "gathered weights");
   if (config.shards_weights() && config.converts_weights())
-    wire_ = Buffer(device, config.type(TensorClass::weight), {buffers * most},
+    wire_ = Buffer(device, config.type(TensorClass::weight), {elements},
                    MemoryClass::weights, "weights as they are gathered");
 }
 
@@ -122,7 +123,7 @@ void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
   const StoreConfig& config = context_.config;
   if (!config.shards_weights()) return;
   const TensorView memory =
-      memory_of(buffers_, buffer, config.converts_weights() ? wire_ : gathered_);
+      memory_of(buffer, config.converts_weights() ? wire_ : gathered_);
   std::int64_t begin = 0;
   for (const std::size_t f : context_.layout.bucket(bucket).flats) {
     const FlatParameter& flat = context_.layout.flats[f];
@@ -153,12 +154,10 @@ void GatheredWeights::settle(BucketBuffer& buffer) {
   std::int64_t begin = 0;
   for (const std::size_t f : context_.layout.bucket(buffer.bucket).flats) {
     const FlatParameter& flat = context_.layout.flats[f];
-    const TensorView kept =
-        config.shards_weights()
-            ? memory_of(buffers_, buffer, wire_).rows(begin, flat.elements)
-            : unsharded_in(weights_, flat);
-    convert(flat, kept,
-            memory_of(buffers_, buffer, gathered_).rows(begin, flat.elements));
+    const TensorView kept = config.shards_weights()
+                                ? memory_of(buffer, wire_).rows(begin, flat.elements)
+                                : unsharded_in(weights_, flat);
+    convert(flat, kept, memory_of(buffer, gathered_).rows(begin, flat.elements));
     begin += flat.elements;
   }
 }
@@ -195,7 +194,7 @@ void GatheredWeights::fetch(int module, Direction direction) {
     BucketBuffer& buffer = *buffer_of(bucket);
     buffer.last_use = clock_;
     settle(buffer);
-    bind(bucket, memory_of(buffers_, buffer, gathered_));
+    bind(bucket, memory_of(buffer, gathered_));
   }
 }
 

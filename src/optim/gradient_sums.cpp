@@ -11,6 +11,32 @@
 
 namespace trireme::optim {
 
+namespace {
+
+// Elements of the buffers for gradients that modules add to: those of any one module, and
+// one more, as large as half of the modules need, so that most of them are reduced while
+// the next is filled.
+std::vector<std::int64_t> buffer_capacities(const FlatLayout& layout) {
+  std::vector<std::int64_t> capacities(static_cast<std::size_t>(layout.most_buckets));
+  std::vector<std::int64_t> largest;  // of each module
+  for (const std::vector<int>& buckets : layout.buckets_of_module) {
+    std::vector<std::int64_t> sizes;
+    for (const int bucket : buckets)
+      sizes.push_back(layout.bucket(bucket).trained_elements);
+    std::sort(sizes.rbegin(), sizes.rend());
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      capacities[i] = std::max(capacities[i], sizes[i]);
+    if (!sizes.empty() && sizes.front() > 0) largest.push_back(sizes.front());
+  }
+  if (largest.empty()) return {};
+  const auto middle = largest.begin() + std::ssize(largest) / 2;
+  std::nth_element(largest.begin(), middle, largest.end());
+  capacities.push_back(*middle);
+  return capacities;
+}
+
+}  // namespace
+
 GradientSums::GradientSums(StoreContext& context, NumberCodec& codec, Device device)
     : context_(context),
       codec_(codec),
@@ -38,14 +64,9 @@ void GradientSums::allocate(Device device) {
     microbatch_ = Buffer(device, microbatch, {layout.trained_unsharded_elements},
                          MemoryClass::gradients, "gradients of a microbatch");
   if (config.opens_gradients()) {
-    // One more than a module opens: it is reduced while the next is filled.
-    const int buffers = layout.most_buckets + 1;
-    std::int64_t most = 0;
-    for (const Bucket& bucket : layout.buckets)
-      most = std::max(most, bucket.trained_elements);
-    buffers_.resize(static_cast<std::size_t>(buffers));
-    opened_ = Buffer(device, config.accumulator(), {buffers * most},
-                     MemoryClass::gradients, "whole gradients");
+    const std::int64_t elements = make_buffers(buffer_capacities(layout), buffers_);
+    opened_ = Buffer(device, config.accumulator(), {elements}, MemoryClass::gradients,
+                     "whole gradients");
   }
   if (!config.low_precision()) return;
   const std::size_t tensors = layout.tensors.size();
@@ -135,20 +156,26 @@ void GradientSums::ready(Param& param) {
   }
 }
 
-BucketBuffer& GradientSums::idle_buffer(int bucket) {
-  for (std::size_t tries = 0; tries < buffers_.size(); ++tries) {
-    BucketBuffer& buffer = buffers_[next_buffer_++ % buffers_.size()];
-    if (buffer.users > 0) continue;
-    settle(buffer);
-    buffer.bucket = bucket;
-    buffer.users = 1;
-    return buffer;
+BucketBuffer& GradientSums::idle_buffer(int bucket, bool smallest) {
+  const std::int64_t needed = context_.layout.bucket(bucket).trained_elements;
+  const auto rank = [&](const BucketBuffer& buffer) {
+    return std::pair(smallest ? buffer.capacity : 0, buffer.last_use);
+  };
+  BucketBuffer* best = nullptr;
+  for (BucketBuffer& buffer : buffers_) {
+    if (buffer.users > 0 || buffer.capacity < needed) continue;
+    if (best == nullptr || rank(buffer) < rank(*best)) best = &buffer;
   }
-  fail(Status::internal, "no memory for the gradients of another module");
+  require(best != nullptr, "no memory for the gradients of another module");
+  settle(*best);
+  best->bucket = bucket;
+  best->users = 1;
+  best->last_use = ++clock_;
+  return *best;
 }
 
 void GradientSums::for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const {
-  const TensorView memory = memory_of(buffers_, buffer, opened_);
+  const TensorView memory = memory_of(buffer, opened_);
   std::int64_t begin = 0;
   for (const std::size_t f : context_.layout.bucket(buffer.bucket).flats) {
     const FlatParameter& flat = context_.layout.flats[f];
@@ -169,11 +196,17 @@ void GradientSums::bind(BucketBuffer& buffer, bool bound) {
 
 void GradientSums::open(int module) {
   if (!context_.config.opens_gradients()) return;
-  for (const int bucket : context_.layout.module_buckets(module)) {
-    const std::int64_t trained = context_.layout.bucket(bucket).trained_elements;
-    if (trained == 0) continue;
-    BucketBuffer& buffer = idle_buffer(bucket);
-    kernels::fill(context_.stream, memory_of(buffers_, buffer, opened_).rows(0, trained),
+  const auto trained = [&](int bucket) {
+    return context_.layout.bucket(bucket).trained_elements;
+  };
+  // The small ones first, which could otherwise take the memory of the large ones.
+  std::vector<int> buckets = context_.layout.module_buckets(module);
+  std::stable_sort(buckets.begin(), buckets.end(),
+                   [&](int a, int b) { return trained(a) < trained(b); });
+  for (const int bucket : buckets) {
+    if (trained(bucket) == 0) continue;
+    BucketBuffer& buffer = idle_buffer(bucket, bucket != buckets.back());
+    kernels::fill(context_.stream, memory_of(buffer, opened_).rows(0, trained(bucket)),
                   0.0);
     bind(buffer, true);
   }
@@ -211,9 +244,12 @@ void GradientSums::start_reduction(BucketBuffer& buffer) {
   });
 }
 
-// Waits for the buffer's reductions and adds their results to this rank's shards.
+// Waits for the buffer's reductions and adds their results to this rank's shards. What
+// another microbatch made of the same bucket before comes first: sums have one order.
 void GradientSums::settle(BucketBuffer& buffer) {
   if (buffer.settled) return;
+  for (BucketBuffer& other : buffers_)
+    if (other.bucket == buffer.bucket && other.last_use < buffer.last_use) settle(other);
   std::size_t i = 0;
   for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
     buffer.handles[i++].wait();
@@ -243,8 +279,7 @@ void GradientSums::finish() {
     state.handle.wait();
   }
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
-  for (std::size_t i = 0; i < buffers_.size(); ++i)  // in the order of opening
-    settle(buffers_[next_buffer_++ % buffers_.size()]);
+  for (BucketBuffer& buffer : buffers_) settle(buffer);
   // 2. The ranks that hold the same weights.
   if (config.low_precision_gradients() || config.low_precision_traffic()) {
     reduce_low_precision();

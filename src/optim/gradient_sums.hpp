@@ -86,7 +86,9 @@ class GradientSums : private PartialSums::Codec {
     return unsharded_in(sums_, flat);
   }
   // Gradients that a module adds to.
-  BucketBuffer& idle_buffer(int bucket);
+  // The fitting one that was opened longest ago; the smallest of them where the module
+  // has other buckets that are larger.
+  BucketBuffer& idle_buffer(int bucket, bool smallest);
   void for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const;
   void bind(BucketBuffer& buffer, bool bound);
   void start_reduction(BucketBuffer& buffer);
@@ -126,7 +128,7 @@ class GradientSums : private PartialSums::Codec {
   std::vector<FlatState> flats_;
   std::vector<ReduceBucket> reduce_buckets_;
   std::vector<BucketBuffer> buffers_;
-  std::size_t next_buffer_ = 0;
+  std::int64_t clock_ = 0;  // buffers opened so far
   std::optional<PartialSums> partial_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -86,6 +87,7 @@ void append_boxes(std::string_view section, const FlatParameter& flat,
 // A bucket's place in memory for unsharded buckets: of gathered weights, or of gradients
 // that modules add to.
 struct BucketBuffer {
+  std::int64_t begin = 0, capacity = 0;  // elements
   int bucket = -1;
   int users = 0;
   std::int64_t last_use = 0;
@@ -93,13 +95,22 @@ struct BucketBuffer {
   std::vector<comm::Handle> handles;
 };
 
-// The part of `memory` that belongs to one of its buffers, all of one size.
-inline TensorView memory_of(const std::vector<BucketBuffer>& buffers,
-                            const BucketBuffer& one, const Buffer& memory) {
-  const auto elements =
-      memory.view().elements() /
-      static_cast<std::int64_t>(std::max<std::size_t>(buffers.size(), 1));
-  return memory.view().rows((&one - buffers.data()) * elements, elements);
+// Buffers of these sizes one behind another; how many elements they have together.
+inline std::int64_t make_buffers(std::span<const std::int64_t> capacities,
+                                 std::vector<BucketBuffer>& buffers) {
+  std::int64_t end = 0;
+  for (const std::int64_t capacity : capacities) {
+    BucketBuffer& buffer = buffers.emplace_back();
+    buffer.begin = end;
+    buffer.capacity = capacity;
+    end += capacity;
+  }
+  return end;
+}
+
+// The part of `memory` that belongs to a buffer.
+inline TensorView memory_of(const BucketBuffer& buffer, const Buffer& memory) {
+  return memory.view().rows(buffer.begin, buffer.capacity);
 }
 
 }  // namespace trireme::optim

@@ -13,6 +13,8 @@ namespace trireme::text {
 namespace {
 
 constexpr std::string_view mark = "\u2581";
+// Symbols up to which looking through all ranks costs less than a heap.
+constexpr std::size_t longest_scan = 256;
 
 std::string fallback_name(unsigned byte) {
   static constexpr char digits[] = "0123456789ABCDEF";
@@ -47,6 +49,15 @@ Bpe::Bpe(BpeConfig config, const ConfigNode& node)
     unknown_ = *id;
   }
   add_merges(node);
+  const bool plain = config_.prefix.empty() && config_.suffix.empty();
+  scans_ = plain && unknown_ < 0 && config_.vocabulary.distinct();
+  const auto& ids = byte_ids_;
+  if (!bytes_ || std::any_of(ids.begin(), ids.end(), [](auto id) { return id < 0; }))
+    return;
+  byte_merges_.reserve(256 * 256);
+  for (const std::int32_t left : ids)
+    for (const std::int32_t right : ids)
+      byte_merges_.push_back(merges_.find(left, right));
 }
 
 void Bpe::add_merges(const ConfigNode& node) {
@@ -95,12 +106,33 @@ std::vector<RankedMerge> merges_of_cuts(
   return merges;
 }
 
+void Bpe::take_over(Workspace& workspace) const {
+  if (workspace.owner == this) return;
+  if (workspace.owner != nullptr) workspace.cache = PieceCache();
+  workspace.owner = this;
+}
+
+void Bpe::encode_all(const Pieces& pieces, std::vector<std::int32_t>& ids,
+                     Workspace& workspace) const {
+  if (config_.whole.size() > 0 || cuts_) return Model::encode_all(pieces, ids, workspace);
+  take_over(workspace);
+  ids.reserve(ids.size() + pieces.ranges.size() + pieces.ranges.size() / 4);
+  std::vector<Token> tokens;
+  for (const Range& range : pieces.ranges) {
+    const std::string_view piece = pieces.text(range);
+    if (piece.empty()) continue;
+    const bool is_kept = piece.size() <= PieceCache::longest_piece;
+    if (is_kept && workspace.cache.append(piece, ids)) continue;
+    tokens.clear();
+    encode_word(piece, tokens, workspace);
+    if (is_kept) workspace.cache.add(piece, tokens);
+    for (const Token& token : tokens) ids.push_back(token.id);
+  }
+}
+
 void Bpe::encode(std::string_view piece, std::vector<Token>& out,
                  Workspace& workspace) const {
-  if (workspace.owner != this) {
-    if (workspace.owner != nullptr) workspace.cache = PieceCache();
-    workspace.owner = this;
-  }
+  take_over(workspace);
   if (config_.whole.size() > 0)
     if (const auto id = config_.whole.id_of(piece)) {
       out.push_back({*id, static_cast<std::uint32_t>(piece.size())});
@@ -151,7 +183,11 @@ void Bpe::encode_word(std::string_view word, std::vector<Token>& out,
     add_bytes(word, workspace.symbols);
   else
     add_characters(word, workspace.symbols);
-  merge_all(workspace);
+  const bool bytes = !byte_merges_.empty();
+  if (scans_ && workspace.symbols.size() <= longest_scan)
+    merge_by_scan(bytes ? word : std::string_view(), workspace);
+  else
+    merge_by_heap(workspace);
   for (const Symbol& symbol : workspace.symbols)
     if (symbol.previous != -2) out.push_back({symbol.id, symbol.bytes});
 }
@@ -222,52 +258,6 @@ void Bpe::add_characters(std::string_view word, std::vector<Symbol>& symbols) co
     }
   }
   unknowns.flush(symbols);
-}
-
-// Merges the pair of the lowest rank, the leftmost of those, until there is none. A
-// symbol that was merged into the one before it gets previous = -2.
-void Bpe::merge_all(Workspace& workspace) const {
-  auto& symbols = workspace.symbols;
-  auto& heap = workspace.heap;
-  const auto count = static_cast<std::int32_t>(symbols.size());
-  heap.clear();
-  const auto at = [&](std::int32_t i) -> Symbol& {
-    return symbols[static_cast<std::size_t>(i)];
-  };
-  for (std::int32_t i = 0; i < count; ++i) {
-    at(i).previous = i - 1;
-    at(i).next = i + 1 < count ? i + 1 : -1;
-    if (i + 1 == count) break;
-    const Merge merge = merges_.find(at(i).id, at(i + 1).id);
-    if (merge.rank >= 0)
-      heap.push_back({merge.rank, merge.new_id, static_cast<std::uint32_t>(i)});
-  }
-  std::make_heap(heap.begin(), heap.end());
-  const auto push = [&](std::int32_t left, std::int32_t right) {
-    const Merge merge = merges_.find(at(left).id, at(right).id);
-    if (merge.rank < 0) return;
-    heap.push_back({merge.rank, merge.new_id, static_cast<std::uint32_t>(left)});
-    std::push_heap(heap.begin(), heap.end());
-  };
-  while (!heap.empty()) {
-    const PendingMerge top = heap.front();
-    std::pop_heap(heap.begin(), heap.end());
-    heap.pop_back();
-    const auto position = static_cast<std::int32_t>(top.position);
-    Symbol& left = at(position);
-    if (left.previous == -2 || left.next < 0) continue;
-    Symbol& right = at(left.next);
-    // The reference compares what comes out, not the rank.
-    const Merge now = merges_.find(left.id, right.id);
-    if (now.rank < 0 || now.new_id != top.new_id) continue;
-    left.id = top.new_id;
-    left.bytes += right.bytes;
-    right.previous = -2;
-    left.next = right.next;
-    if (left.next >= 0) at(left.next).previous = position;
-    if (left.previous >= 0) push(left.previous, position);
-    if (left.next >= 0) push(position, left.next);
-  }
 }
 
 namespace {

@@ -37,6 +37,8 @@ class Bpe final : public Model {
   // Cost: O(n log n) in the bytes of a piece.
   void encode(std::string_view piece, std::vector<Token>& out,
               Workspace& workspace) const override;
+  void encode_all(const Pieces& pieces, std::vector<std::int32_t>& ids,
+                  Workspace& workspace) const override;
   std::optional<std::int32_t> id_of(std::string_view token) const override {
     return config_.vocabulary.id_of(token);
   }
@@ -60,15 +62,23 @@ class Bpe final : public Model {
   void add_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
   void add_characters(std::string_view word, std::vector<Symbol>& symbols) const;
   bool add_fallback(std::string_view character, std::vector<Symbol>& symbols) const;
-  void merge_all(Workspace& workspace) const;
+  // Merges the pair of the lowest rank, the leftmost of those, until there is none; a
+  // symbol that was merged into the one before it gets previous = -2. By a heap, or,
+  // where words are short, by looking through all ranks; `bytes` has the first pairs
+  // where symbols are single bytes, else it is empty.
+  void merge_by_heap(Workspace& workspace) const;
+  void merge_by_scan(std::string_view bytes, Workspace& workspace) const;
+  void take_over(Workspace& workspace) const;
 
   BpeConfig config_;
   MergeTable merges_;
   std::int32_t unknown_ = -1;
   bool bytes_ = false;
-  bool cuts_ = false;  // no merge crosses the beginning of a word that a mark begins
+  bool scans_ = false;  // a merge is known by what comes out, so that none is out of date
+  bool cuts_ = false;   // no merge crosses the beginning of a word that a mark begins
   std::array<std::int32_t, 256> byte_ids_{};      // of letters, where bytes_
   std::array<std::int32_t, 256> fallback_ids_{};  // of <0x00> to <0xFF>
+  std::vector<Merge> byte_merges_;  // of two bytes, where bytes_ and each has a letter
 };
 
 // Formats without a list of merges let any two neighbours merge to what has a rank: all

@@ -77,18 +77,21 @@ std::vector<std::string> corpus_files(const std::vector<std::string>& words) {
   return files;
 }
 
+std::string Document::text() && {
+  return field.empty() ? std::move(bytes) : field_of_json(bytes, field, place);
+}
+
 void read_documents(const std::string& path, const std::optional<std::string>& field,
-                    const std::function<void(std::string)>& take) {
+                    const std::function<void(Document)>& take) {
   if (!field && !is_json_lines(path)) {
     std::string text = whole_text(path);
-    if (!text.empty()) take(std::move(text));
+    if (!text.empty()) take({std::move(text), {}, path});
     return;
   }
   LineInput lines(open_bytes(path));
-  while (const auto line = lines.next()) {
+  while (auto line = lines.next()) {
     if (line->find_first_not_of(" \t\r") == line->npos) continue;
-    std::string text = field_of_json(*line, field.value_or("text"), lines.place());
-    if (!text.empty()) take(std::move(text));
+    take({std::move(*line), field.value_or("text"), lines.place()});
   }
 }
 

@@ -17,21 +17,22 @@ class MergeTable {
   explicit MergeTable(std::size_t merges = 0) {
     std::size_t slots = 16;
     while (slots < merges * 2) slots *= 2;
-    keys_.assign(slots, free_key);
-    merges_.assign(slots, {});
+    slots_.assign(slots, {});
   }
   // A pair that is there gets the new rank.
   void add(std::int32_t left, std::int32_t right, Merge merge) {
-    const std::size_t at = place_of(key(left, right));
-    keys_[at] = key(left, right);
-    merges_[at] = merge;
+    slots_[place_of(key(left, right))] = {key(left, right), merge};
   }
   Merge find(std::int32_t left, std::int32_t right) const {
-    return merges_[place_of(key(left, right))];
+    return slots_[place_of(key(left, right))].merge;
   }
 
  private:
   static constexpr std::uint64_t free_key = ~std::uint64_t{0};
+  struct Slot {
+    std::uint64_t key = free_key;
+    Merge merge;
+  };
   static std::uint64_t key(std::int32_t left, std::int32_t right) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
            static_cast<std::uint32_t>(right);
@@ -39,14 +40,13 @@ class MergeTable {
   std::size_t place_of(std::uint64_t wanted) const {
     std::uint64_t hash = wanted * 0x9E3779B97F4A7C15u;
     hash ^= hash >> 32;
-    std::size_t at = hash & (keys_.size() - 1);
-    while (keys_[at] != free_key && keys_[at] != wanted)
-      at = (at + 1) & (keys_.size() - 1);
+    std::size_t at = hash & (slots_.size() - 1);
+    while (slots_[at].key != free_key && slots_[at].key != wanted)
+      at = (at + 1) & (slots_.size() - 1);
     return at;
   }
 
-  std::vector<std::uint64_t> keys_;
-  std::vector<Merge> merges_;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace trireme::text

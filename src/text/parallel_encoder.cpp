@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <thread>
 
 namespace trireme::text {
@@ -19,32 +20,40 @@ ParallelEncoder::ParallelEncoder(const Tokenizer& tokenizer, int threads, Take t
       take_(std::move(take)),
       workspaces_(static_cast<std::size_t>(std::max(threads, 1))) {}
 
-void ParallelEncoder::add(std::string document) {
-  bytes_ += document.size();
+void ParallelEncoder::add(Document document) {
+  bytes_ += document.bytes.size();
   documents_.push_back(std::move(document));
   if (bytes_ >= batch_bytes * workspaces_.size()) finish();
 }
 
 void ParallelEncoder::finish() {
-  std::vector<std::vector<std::int32_t>> ids(documents_.size());
-  std::vector<std::exception_ptr> errors(workspaces_.size());
+  struct Result {
+    std::vector<std::int32_t> ids;
+    std::int64_t text_bytes = 0;
+    std::exception_ptr error;
+  };
+  std::vector<Result> results(documents_.size());
   std::atomic<std::size_t> next{0};
-  const auto work = [&](std::size_t thread) {
-    try {
-      for (std::size_t i = next++; i < documents_.size(); i = next++)
-        tokenizer_.encode(documents_[i], false, ids[i], workspaces_[thread]);
-    } catch (...) {
-      errors[thread] = std::current_exception();
-    }
+  const auto work = [&](Workspace& workspace) {
+    for (std::size_t i = next++; i < documents_.size(); i = next++) try {
+        const std::string text = std::move(documents_[i]).text();
+        results[i].text_bytes = std::ssize(text);
+        tokenizer_.encode(text, false, results[i].ids, workspace);
+      } catch (...) {
+        results[i].error = std::current_exception();
+        return;
+      }
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < workspaces_.size(); ++i) threads.emplace_back(work, i);
-    work(0);
+    for (std::size_t i = 1; i < workspaces_.size(); ++i)
+      threads.emplace_back(work, std::ref(workspaces_[i]));
+    work(workspaces_[0]);
   }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-  for (const auto& document : ids) take_(document);
+  for (const Result& result : results) {
+    if (result.error) std::rethrow_exception(result.error);
+    if (result.text_bytes > 0) take_(result.ids, result.text_bytes);
+  }
   documents_.clear();
   bytes_ = 0;
 }

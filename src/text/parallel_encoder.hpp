@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "text/corpus.hpp"
 #include "text/tokenizer.hpp"
 #include "text/workspace.hpp"
 
@@ -14,13 +15,15 @@ namespace trireme::text {
 
 class ParallelEncoder {
  public:
-  using Take = std::function<void(const std::vector<std::int32_t>&)>;
+  using Take =
+      std::function<void(const std::vector<std::int32_t>& ids, std::int64_t text_bytes)>;
 
-  // take(ids) gets each document's tokens on the caller's thread. The tokenizer outlives
-  // this object.
+  // take() gets the tokens of each document that is not empty on the caller's thread. The
+  // tokenizer outlives this object.
   ParallelEncoder(const Tokenizer& tokenizer, int threads, Take take);
-  // Encodes when enough text has come together. Throws what encode() does.
-  void add(std::string document);
+  // Encodes when enough text has come together. Throws what encode() and
+  // Document::text() do, of the first document where one of them does.
+  void add(Document document);
   // The rest.
   void finish();
 
@@ -28,7 +31,7 @@ class ParallelEncoder {
   const Tokenizer& tokenizer_;
   Take take_;
   std::vector<Workspace> workspaces_;
-  std::vector<std::string> documents_;
+  std::vector<Document> documents_;
   std::size_t bytes_ = 0;
 };
 

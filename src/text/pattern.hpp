@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/aligned_text.hpp"
 #include "text/config_node.hpp"
@@ -17,6 +18,8 @@ class Pattern {
   virtual ~Pattern() = default;
   // The first match at or behind `from` in valid UTF-8; it may be empty.
   virtual std::optional<Range> find(std::string_view text, std::size_t from) const = 0;
+  // Adds every match, as for_each_match() finds them.
+  virtual void find_all(std::string_view text, std::vector<Range>& matches) const;
 };
 
 // Every match in turn. An empty one is not taken where the one before it ended.

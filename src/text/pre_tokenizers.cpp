@@ -80,9 +80,11 @@ class Split final : public PreTokenizer {
     std::vector<Range> cut;
     cut.reserve(pieces.whole.text.size() / 4 + pieces.ranges.size());
     std::vector<Part> parts;
+    std::vector<Range> matches;
     const bool plain = behavior_ == Behavior::isolated;
     for (const Range& piece : pieces.ranges) {
       parts.clear();
+      matches.clear();
       std::uint32_t done = 0;
       const auto put = [&](Range range, bool match) {
         const Range placed{piece.begin + range.begin, piece.begin + range.end};
@@ -92,11 +94,12 @@ class Split final : public PreTokenizer {
           cut.push_back(placed);
       };
       const std::string_view text = pieces.text(piece);
-      for_each_match(*pattern_, text, [&](const Range& match) {
+      pattern_->find_all(text, matches);
+      for (const Range& match : matches) {
         if (match.begin > done) put({done, match.begin}, false);
         put(match, true);
         done = match.end;
-      });
+      }
       if (done < text.size()) put({done, static_cast<std::uint32_t>(text.size())}, false);
       if (!plain) add_parts(parts, behavior_, cut);
     }

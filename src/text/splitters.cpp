@@ -54,6 +54,11 @@ class Scanner {
     return end;
   }
   std::size_t run_of(std::size_t begin, Categories set, int most = -1) const {
+    for (; most < 0 && begin < text_.size(); ++begin) {  // ASCII, a byte each
+      const auto byte = static_cast<unsigned char>(text_[begin]);
+      if (byte >= 0x80) break;
+      if ((set >> (table_[byte] & category_mask) & 1) == 0) return begin;
+    }
     return run(
         begin, [&](const Char& c) { return c.in(set); }, most);
   }
@@ -223,6 +228,17 @@ class Splitter final : public Pattern {
     }
     return {};
   }
+  void find_all(std::string_view text, std::vector<Range>& matches) const override {
+    const Scanner scan(text);
+    for (std::size_t from = 0, end; from < text.size(); from = end) {
+      end = Language::end_at(scan, from);
+      if (end > from)
+        matches.push_back(
+            {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(end)});
+      else
+        end = from + length_at(static_cast<unsigned char>(text[from]));
+    }
+  }
 };
 
 template <class Language>
@@ -275,6 +291,10 @@ std::unique_ptr<Pattern> known_splitter(std::string_view regex) {
   for (const auto& [text, make_splitter] : known)
     if (regex == text) return make_splitter();
   return nullptr;
+}
+
+void Pattern::find_all(std::string_view text, std::vector<Range>& matches) const {
+  for_each_match(*this, text, [&](const Range& match) { matches.push_back(match); });
 }
 
 std::size_t next_character(std::string_view text, std::size_t at) {

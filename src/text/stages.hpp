@@ -44,6 +44,9 @@ class Model {
   // Adds the tokens of a piece.
   virtual void encode(std::string_view piece, std::vector<Token>& out,
                       Workspace& workspace) const = 0;
+  // Adds the ids of all pieces' tokens.
+  virtual void encode_all(const Pieces& pieces, std::vector<std::int32_t>& ids,
+                          Workspace& workspace) const;
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
   // Null for an id that no token has.
   virtual const std::string* token_of(std::int32_t id) const = 0;

@@ -26,15 +26,16 @@ class TextSource final : public io::TokenStream {
               "data.source = \"text\" reads files; name one instead of \"-\"");
       File& file = files_.emplace_back(name);
       // One thread: ranks that share a node do the same side by side.
-      ParallelEncoder encoder(tokenizer, 1, [&](const std::vector<std::int32_t>& ids) {
-        file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
-        file.tokens.push_back(end_token);
-        file.ends.push_back(std::ssize(file.tokens));
-      });
-      read_documents(name, {}, [&](std::string document) {
-        bytes_ += std::ssize(document);
-        encoder.add(std::move(document));
-      });
+      ParallelEncoder encoder(
+          tokenizer, 1,
+          [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
+            bytes_ += text_bytes;
+            file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
+            file.tokens.push_back(end_token);
+            file.ends.push_back(std::ssize(file.tokens));
+          });
+      read_documents(name, {},
+                     [&](Document document) { encoder.add(std::move(document)); });
       encoder.finish();
       add_part(std::ssize(file.tokens));
     }

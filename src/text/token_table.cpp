@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/token_table.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -34,6 +36,12 @@ std::optional<std::int32_t> TokenTable::id_of(std::string_view token) const {
   const auto found = ids_.find(token);
   if (found == ids_.end()) return {};
   return found->second;
+}
+
+bool TokenTable::distinct() const {
+  const auto known = std::count_if(tokens_.begin(), tokens_.end(),
+                                   [](const std::string* token) { return token; });
+  return static_cast<std::size_t>(known) == ids_.size();
 }
 
 const std::string* TokenTable::token_of(std::int32_t id) const {

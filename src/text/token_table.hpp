@@ -26,6 +26,8 @@ class TokenTable {
   std::optional<std::int32_t> id_of(std::string_view token) const;
   const std::string* token_of(std::int32_t id) const;
   std::size_t size() const { return ids_.size(); }
+  // Whether no two tokens have one id.
+  bool distinct() const;
   std::int32_t highest() const { return static_cast<std::int32_t>(tokens_.size()) - 1; }
 
  private:

@@ -131,6 +131,10 @@ void encode_text(const TokenizerState& state, AlignedText text, Encoding& out,
   pieces.ranges = {{0, static_cast<std::uint32_t>(text.text.size())}};
   pieces.whole = std::move(text);
   if (state.pre_tokenizer) state.pre_tokenizer->apply(pieces);
+  if (!pieces.whole.tracks()) {
+    state.model->encode_all(pieces, out.ids, workspace);
+    return;
+  }
   std::vector<Token> tokens;
   for (const Range& piece : pieces.ranges) {
     if (piece.size() == 0) continue;
@@ -139,7 +143,6 @@ void encode_text(const TokenizerState& state, AlignedText text, Encoding& out,
     std::uint32_t at = piece.begin;
     for (const Token& token : tokens) {
       out.ids.push_back(token.id);
-      if (!pieces.whole.tracks()) continue;
       const std::uint32_t end = std::min(at + token.bytes, piece.end);
       Range origin = pieces.whole.origins[std::min(at, piece.end - 1)];
       for (std::uint32_t i = at; i < end; ++i) {

@@ -7,6 +7,17 @@
 #include "text/utf8.hpp"
 
 namespace trireme::text {
+
+void Model::encode_all(const Pieces& pieces, std::vector<std::int32_t>& ids,
+                       Workspace& workspace) const {
+  std::vector<Token> tokens;
+  for (const Range& piece : pieces.ranges) {
+    if (piece.size() == 0) continue;
+    tokens.clear();
+    encode(pieces.text(piece), tokens, workspace);
+    for (const Token& token : tokens) ids.push_back(token.id);
+  }
+}
 namespace {
 
 class WordModel : public Model {

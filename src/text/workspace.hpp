@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/merge_table.hpp"
 #include "text/stages.hpp"
 
 namespace trireme::text {
@@ -21,15 +22,27 @@ class PieceCache {
   PieceCache();
   // Whether the piece was added, and its tokens, which stay until the next add().
   bool find(std::string_view piece, std::span<const Token>& tokens) const;
+  // The same, but its tokens' ids are appended.
+  bool append(std::string_view piece, std::vector<std::int32_t>& ids) const;
   void add(std::string_view piece, std::span<const Token> tokens);
 
  private:
+  // A piece of up to 16 bytes is in its slot whole; of a longer one there are a hash and
+  // where it is in keys_.
+  struct Key {
+    std::uint64_t low = 0, high = 0;
+    bool operator==(const Key&) const = default;
+  };
   struct Slot {
-    std::uint64_t hash = 0;
-    std::uint32_t key = 0, first = 0;
+    Key key;
+    std::uint32_t first = 0;                 // of its tokens
+    std::int32_t id = 0;                     // of the first token
     std::uint16_t key_bytes = 0, count = 0;  // key_bytes = 0: free
   };
-  const Slot& slot_of(std::string_view piece, std::uint64_t hash) const;
+  static bool is_short(std::size_t bytes) { return bytes <= sizeof(Key); }
+  static Key key_of(std::string_view piece);
+  static std::uint64_t hash_of(const Key& key, std::size_t bytes);
+  const Slot& slot_of(std::string_view piece) const;
   void grow();
   void clear();
 
@@ -58,6 +71,8 @@ struct Workspace {
   PieceCache cache;
   std::vector<Symbol> symbols;
   std::vector<PendingMerge> heap;
+  std::vector<Merge> merges;         // of each symbol with the next
+  std::vector<std::uint32_t> ranks;  // theirs
   std::vector<Token> tokens;
 };
 

@@ -39,9 +39,9 @@ BlockBytes block_bytes(const config::RunConfig& config, int tensor_rank) {
   b.input = aligned(outside * D * w);
   b.part = aligned(divide_up(T, shape.tensor) * D * w);
   b.gathered = aligned(T * D * w);
-  // With sequence parallelism outputs of norms are never kept, but what is gathered of
-  // them is; without, entering the region makes no copy.
-  b.norm = 2 * b.gathered;
+  // Outputs of norms are kept as they lie outside the region: with sequence parallelism
+  // this rank's rows, which backward gathers once more.
+  b.norm = 2 * b.input;
   b.attention = aligned(T * H * m.head_width() * w) + aligned(T * H * wide);
   b.activation = aligned(T * F * w);
   b.up = aligned(T * 2 * F * w);

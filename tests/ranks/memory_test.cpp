@@ -178,6 +178,17 @@ TEST(Memory, SharesAndTwoUnits) {
   }
 }
 
+// A table that is much larger than a block has one buffer for its gradient; the other is
+// of a block's size.
+TEST(Memory, AWideTableHasOneBuffer) {
+  const int d = world().size();
+  for (const char* name : {"SHARD_GRAD_OP", "FULL_SHARD"}) {
+    const State state = state_of({"batch.micro=1", "model.vocabulary=5000",
+                                  std::string("parallel.sharding_strategy=") + name});
+    EXPECT_LE(state.gradients, 4 * state.padded / d + 4 * (state.largest * 3 / 2));
+  }
+}
+
 // Initial weights are made in the share: nothing is allocated but what messages need.
 TEST(Memory, InitialisingHoldsTheShareAlone) {
   for (const char* name : {"NO_SHARD", "ZERO1", "SHARD_GRAD_OP", "FULL_SHARD"}) {

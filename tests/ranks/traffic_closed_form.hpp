@@ -106,15 +106,16 @@ class ClosedForm {
   }
 
   // Two all-reduces forward and two backward a block; with sequence parallelism as many
-  // pairs of gather and scatter. Their sums go in parts of rows. One more forward for the
-  // embedding, backward for the head. The loss gathers three numbers a token, in two
+  // pairs of gather and scatter, and two gathers more, of the inputs that backward reads.
+  // Their sums go in parts of rows. One more forward for the embedding, backward for the
+  // head. The loss gathers three numbers a token, in two
   // chunks.
   void tensor() {
     const comm::Group& group = mesh_.group(Axis::tensor);
     const std::int64_t TD = T_ * config_.model.hidden;
     const std::int64_t ends = (first_ ? 1 : 0) + (last_ ? 1 : 0);
     if (config_.parallel.sequence) {
-      const std::int64_t times = M_ * (4 * layers_ + ends);
+      const std::int64_t times = M_ * (6 * layers_ + ends);
       parts(group, Collective::all_gather, times, TD, w_);
       parts(group, Collective::reduce_scatter, M_ * ends, TD, w_);
       for_chunks(T_ / group.size(), [&](std::int64_t rows) {

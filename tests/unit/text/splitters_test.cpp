@@ -55,6 +55,9 @@ std::string random_text(std::mt19937& random) {
 std::vector<Range> cuts(const Pattern& pattern, std::string_view text) {
   std::vector<Range> found;
   for_each_match(pattern, text, [&](const Range& match) { found.push_back(match); });
+  std::vector<Range> at_once;
+  pattern.find_all(text, at_once);
+  EXPECT_EQ(at_once, found) << testing::PrintToString(text);
   return found;
 }
 
