@@ -6,7 +6,8 @@
 
 #include "kernels/checks.hpp"
 #include "kernels/dispatch.hpp"
-#include "kernels/math/delta_rule.hpp"
+#include "kernels/math/delta_space.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
 #include "kernels/runtime/runtime.hpp"
 
 namespace trireme::kernels {
@@ -54,12 +55,16 @@ void check_shape(const Checks& check, const DeltaShape& shape, const DeltaInputs
   check_inputs(check, shape, in.q_THK.dtype(), in);
 }
 
-// A working space for each thread of a host; a GPU has its own workspace.
-TensorView working_memory(const Stream& stream, Arena& scratch, const DeltaShape& shape,
+// A working space for each thread of a host; a GPU has one in its own workspace for each
+// key head of a sequence.
+TensorView working_memory(Stream& stream, Arena& scratch, const DeltaShape& shape,
                           DType dtype, std::int64_t each) {
+  const std::int64_t heads = shape.batch * shape.key_heads;
+  plan_working_memory(stream, [&] {
+    return heads * each * static_cast<std::int64_t>(size_of(accumulator_of(dtype)));
+  });
   if (stream.device().is_cuda()) return {};
-  const std::int64_t spaces =
-      std::min<std::int64_t>(shape.batch * shape.key_heads, threads());
+  const std::int64_t spaces = std::min<std::int64_t>(heads, threads());
   return scratch.take(accumulator_of(dtype), {spaces, each}, "delta rule");
 }
 

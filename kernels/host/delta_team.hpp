@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/host/delta_product.hpp"
 #include "kernels/host/vector_math.hpp"
 #include "kernels/math/delta_rule.hpp"
 
@@ -36,67 +37,44 @@ struct DeltaTeam {
 
   template <class A>
   void product(const math::DeltaProduct<A>& of) const {
-    for (std::int64_t m = 0; m < of.m; ++m) {
-      A* const out = of.out + m * of.out_m;
-      if (!of.add) std::fill_n(out, of.n, A(0));
-      const A factor = of.scale == nullptr ? of.factor : of.factor * of.scale[m];
-      if (factor == A(0)) continue;
-      if (of.b_n == 1) {
-        add_rows(of, of.a + m * of.a_m, factor, out);
-      } else {
-        add_dots(of, of.a + m * of.a_m, factor, out);
-      }
-    }
+    DeltaProducts<A>::multiply(of);
   }
 
-  // (1 + L) x = u for the rows x of [rows, V], in place; L strictly lower.
+  // U = (1 + L)^-1 U for U [rows, V], L strictly lower: what the rows before a block take
+  // from it is a product.
   template <class A>
   void solve(const A* low, std::int64_t rows, A* u, std::int64_t V) const {
-    for (std::int64_t i = 1; i < rows; ++i)
-      for (std::int64_t j = 0; j < i; ++j)
-        add_row(-low[i * delta_chunk_rows + j], u + j * V, V, u + i * V);
+    for (std::int64_t begin = 0; begin < rows; begin += block) {
+      const std::int64_t end = std::min(begin + block, rows);
+      if (begin > 0)
+        product(math::DeltaProduct<A>{end - begin, V, begin, low + begin * C, C, 1, u, V,
+                                      1, u + begin * V, V, true, A(-1)});
+      for (std::int64_t i = begin + 1; i < end; ++i)
+        for (std::int64_t j = begin; j < i; ++j)
+          add_row(-low[i * C + j], u + j * V, V, u + i * V);
+    }
   }
   // The same with L^T.
   template <class A>
   void solve_transposed(const A* low, std::int64_t rows, A* u, std::int64_t V) const {
-    for (std::int64_t i = rows; i-- > 1;)
-      for (std::int64_t j = 0; j < i; ++j)
-        add_row(-low[i * delta_chunk_rows + j], u + i * V, V, u + j * V);
+    for (std::int64_t begin = (rows - 1) / block * block; begin >= 0; begin -= block) {
+      const std::int64_t end = std::min(begin + block, rows);
+      for (std::int64_t i = end; i-- > begin + 1;)
+        for (std::int64_t j = begin; j < i; ++j)
+          add_row(-low[i * C + j], u + i * V, V, u + j * V);
+      if (begin > 0)
+        product(math::DeltaProduct<A>{begin, V, end - begin, low + begin * C, 1, C,
+                                      u + begin * V, V, 1, u, V, true, A(-1)});
+    }
   }
 
  private:
+  static constexpr std::int64_t C = delta_chunk_rows, block = 16;
+
   template <class A>
   static void add_row(A by, const A* x, std::int64_t n, A* y) {
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) y[i] += by * x[i];
-  }
-
-  // Four rows of b at a time, so that out is read and written a quarter as often.
-  template <class A>
-  static void add_rows(const math::DeltaProduct<A>& of, const A* a, A factor, A* out) {
-    std::int64_t p = 0;
-    for (; p + 4 <= of.p; p += 4) {
-      const A a0 = factor * a[p * of.a_p], a1 = factor * a[(p + 1) * of.a_p],
-              a2 = factor * a[(p + 2) * of.a_p], a3 = factor * a[(p + 3) * of.a_p];
-      const A *b0 = of.b + p * of.b_p, *b1 = b0 + of.b_p, *b2 = b1 + of.b_p,
-              *b3 = b2 + of.b_p;
-#pragma omp simd
-      for (std::int64_t n = 0; n < of.n; ++n)
-        out[n] += (a0 * b0[n] + a1 * b1[n]) + (a2 * b2[n] + a3 * b3[n]);
-    }
-    for (; p < of.p; ++p) add_row(factor * a[p * of.a_p], of.b + p * of.b_p, of.n, out);
-  }
-
-  // Where a and b are both read along p.
-  template <class A>
-  static void add_dots(const math::DeltaProduct<A>& of, const A* a, A factor, A* out) {
-    for (std::int64_t n = 0; n < of.n; ++n) {
-      const A* const b = of.b + n * of.b_n;
-      A sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t p = 0; p < of.p; ++p) sum += a[p * of.a_p] * b[p * of.b_p];
-      out[n] += factor * sum;
-    }
   }
 };
 

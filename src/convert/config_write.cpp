@@ -151,13 +151,15 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
 }  // namespace
 
 std::string folder_config_text(const ModelConfig& m, DType dtype,
-                               const std::string& kept) {
+                               const std::string& kept_file) {
   const HuggingFaceRow* row = row_for(m);
   require_expressible(m, row);
   Json json = Json::object();
   bool is_kept = false, is_quantized = false;
-  if (!kept.empty()) {
-    const FolderConfig before = parse_folder_config(kept, "the kept config.json");
+  std::string kept;
+  if (!kept_file.empty()) {
+    const FolderConfig before = parse_folder_config(kept_file, "the kept config.json");
+    kept = before.text;  // of a model with other parts that of its text
     json = Json::parse(kept);
     json.erase("quantization_config");  // what is written is not quantized
     if (can_say(*before.row, m)) row = before.row;

@@ -19,7 +19,7 @@ struct FolderConfig {
   model::ModelConfig model;    // its sequence: as many positions as the model has
   std::optional<DType> dtype;  // of the weights, if it says so
   Quantization quantization{};
-  std::string text;  // as it stands in the file
+  std::string text;  // as it stands in the file; of its text part where it has others
 };
 
 // Reads config.json of a folder. Throws Error(missing_input) without a folder or the

@@ -89,6 +89,8 @@ Param GatedDeltaNet::conv_param() const {
   Param param;
   param.name = c.conv + ".weight";
   param.shape = {0, c.taps};
+  // Its rows are channels: no matrix that Muon could update as a whole.
+  param.table = true;
   param.initializer = {Initializer::Kind::normal, c.deviation};
   add_rows(param, param.name, whole, times(key_heads_, c.key_width), c.taps);
   add_rows(param, param.name, whole, times(key_heads_, c.key_width, keys), c.taps);
@@ -212,10 +214,10 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens();
   // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.scratch, x_TD).wait();
+  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. q, k, v, z, b and a = x W^T
   saved.mixed_TE = pass.saved.take(dtype, {T, input_.weight.shape[0]}, "delta.mixed");
-  input_.forward(pass, saved.x_TD, {}, saved.mixed_TE, saved.input);
+  input_.forward(pass, x_all_TD, {}, saved.mixed_TE, saved.input);
   // 3. convolution, gates and rule
   if (pass.attention.is_cached()) {
     go_on(pass, saved);
@@ -236,7 +238,7 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
       region_.leave(stream, pass.scratch, partial_TD, product).wait();
   // 7. residual
   residual.join(pass, sum_TD, {});
-  saved.x_TD = again.norm ? TensorView{} : x_TD;
+  if (!again.norm) saved.x_TD = x_TD;
   if (again.attention)
     saved.conv_TC = saved.g_TG = saved.beta_TG = saved.states = saved.o_TGV = {};
 }

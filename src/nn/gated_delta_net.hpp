@@ -40,7 +40,7 @@ class GatedDeltaNet {
  public:
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;           // input, outside the region (all tokens in a pass)
+    TensorView x_TD;           // input, outside the region
     TensorView mixed_TE;       // before the convolution: q, k, v, then z, b and a
     TensorView conv_TC;        // behind it
     TensorView g_TG, beta_TG;  // gates

@@ -59,7 +59,7 @@ TEST(LinearConfig, IsTheTextOfAModelWithVision) {
   const FolderConfig config = parse(text);
   EXPECT_TRUE(config.model.tie_embeddings);
   EXPECT_EQ(config.model.layers, 8);
-  const std::string out = folder_config_text(config.model, DType::f32, config.text);
+  const std::string out = folder_config_text(config.model, DType::f32, text);
   EXPECT_NE(out.find("\"Qwen3_5ForCausalLM\""), std::string::npos) << out;
   EXPECT_NE(out.find("of_nobody"), std::string::npos) << out;
   EXPECT_EQ(out.find("vision"), std::string::npos) << out;
