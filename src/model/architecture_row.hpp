@@ -45,6 +45,7 @@ struct TensorNames {
   std::string_view q, k, v, output, q_norm, k_norm;
   std::string_view sinks{};  // of attention; empty: there are none
   LatentNames latent{};
+  LinearNames linear{};  // of layers whose attention is that
   // gate is used by gated activations only; the name of up: one tensor, gate's rows
   // first.
   std::string_view gate, up, down;
@@ -75,8 +76,7 @@ struct ArchitectureRow {
   bool neighbours = false;     // turn as pairs of neighbours (kernels::RotaryHeads)
   bool free_qk_norm = false;   // only with model.qk_norm
   nn::QueryTensor query_tensor = nn::QueryTensor::plain;  // what else is in it
-  bool latent = false;   // attention is nn::LatentAttention
-  LinearNames linear{};  // that of some layers is nn::GatedDeltaNet
+  bool latent = false;  // attention is nn::LatentAttention
   // Attention and feed-forward both read a block's input, unless a model says otherwise.
   bool parallel_halves = false;
   double gain_offset = 0;         // norms multiply by this + weight

@@ -118,7 +118,7 @@ nn::LatentAttentionConfig latent_attention(const ModelConfig& m, std::int64_t la
 
 nn::GatedDeltaNetConfig linear_attention_config(const ModelConfig& m,
                                                 const LayerNames& at) {
-  const LinearNames& names = m.row().linear;
+  const LinearNames& names = m.row().names.linear;
   const LinearSettings& s = m.attention.linear;
   return {.hidden = m.hidden,
           .key_heads = s.key_heads,

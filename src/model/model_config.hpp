@@ -133,7 +133,7 @@ struct ModelConfig {
     return moe.expert_feed_forward > 0 ? moe.expert_feed_forward : feed_forward;
   }
 
-  bool has_linear() const { return row().linear.exist(); }
+  bool has_linear() const { return row().names.linear.exist(); }
   // Whether this layer's attention is linear; without layer_types all but every fourth.
   bool is_linear(std::int64_t layer) const {
     if (!has_linear()) return false;

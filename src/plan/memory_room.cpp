@@ -51,12 +51,23 @@ struct Tried {
   double step_seconds = 0;
 };
 
-std::string line_of(const Tried& tried, double bytes, double step_seconds, double room) {
+// The clock of a prediction does not know copies between a GPU and its host.
+bool is_timed(const Tried& tried) {
+  return !tried.override.starts_with("parallel.offload");
+}
+
+std::string time_of(const Tried& tried, double step_seconds) {
+  if (!is_timed(tried)) return "its copies take time that is not predicted";
   const double longer = 100 * (tried.step_seconds / step_seconds - 1);
-  return format("  {}: {} a rank, {} less{}; a step takes about {} % {}\n",
-                tried.override, text_of(tried.bytes), text_of(bytes - tried.bytes),
+  return format("a step takes about {} % {}", fixed(std::abs(longer), 0),
+                longer < 0 ? "less" : "more");
+}
+
+std::string line_of(const Tried& tried, double bytes, double step_seconds, double room) {
+  return format("  {}: {} a rank, {} less{}; {}\n", tried.override, text_of(tried.bytes),
+                text_of(bytes - tried.bytes),
                 tried.bytes <= room ? ", which fits" : ", which is not enough",
-                fixed(std::abs(longer), 0), longer < 0 ? "less" : "more");
+                time_of(tried, step_seconds));
 }
 
 }  // namespace
@@ -112,12 +123,13 @@ std::string why_no_room(const config::RunConfig& config, std::span<const Plan> p
   std::stable_sort(all.begin(), all.end(), [&](const Tried& a, const Tried& b) {
     const bool a_fits = a.bytes <= room.bytes, b_fits = b.bytes <= room.bytes;
     if (a_fits != b_fits) return a_fits;
-    return a_fits ? a.step_seconds < b.step_seconds : a.bytes < b.bytes;
+    if (!a_fits) return a.bytes < b.bytes;
+    if (is_timed(a) != is_timed(b)) return is_timed(a);
+    return a.step_seconds < b.step_seconds;
   });
   std::string text = format(
       "the deck does not fit: a rank needs {}, and has {} ({}); {} too much. All of it "
-      "is "
-      "held from before the first step to the end:\n{}",
+      "is held from before the first step to the end:\n{}",
       text_of(bytes), text_of(room.bytes), room.from, text_of(bytes - room.bytes),
       table_by_class(plans, on, largest));
   if (all.empty()) return text + "no change of one key takes less: give it more ranks";

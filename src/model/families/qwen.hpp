@@ -63,7 +63,7 @@ constexpr ArchitectureRow qwen3_5_row() {
   row.doc =
       "qwen3 with layers of linear attention (model.linear), gates behind attention and "
       "gains 1 + w";
-  row.linear = names::qwen3_5;
+  row.names.linear = names::qwen3_5;
   row.query_tensor = nn::QueryTensor::with_gates;
   row.gain_offset = 1;
   return row;
