@@ -146,8 +146,20 @@ TEST(Overlap, WeightGradientsRunBesideTheSumsOfInputGradients) {
   }
 }
 
+// With sequence parallelism backward gathers the inputs of attention and feed-forward
+// once more, for weight gradients: beside the products before those.
+TEST(Overlap, ProductsRunBesideTheGatherOfInputs) {
+  int with_products = 0;
+  for (const Flight& flight : flights_of(model::Architecture::llama, true)) {
+    if (flight.kind != Collective::all_gather) continue;
+    with_products += flight.weight_gradients > 0 ? 1 : 0;
+  }
+  EXPECT_EQ(with_products, 2 * 2);
+}
+
 // What backward computes again does not need the gradient of the output, whose gather
-// goes on beside it.
+// goes on beside it. The gathers of inputs have attention's backward beside them, and the
+// activation.
 TEST(Overlap, RecomputationRunsBesideTheGatherOfGradients) {
   int attention = 0, activation = 0;
   for (const Flight& flight : flights_of(model::Architecture::llama, true,
@@ -156,8 +168,8 @@ TEST(Overlap, RecomputationRunsBesideTheGatherOfGradients) {
     attention += flight.attention > 0 ? 1 : 0;
     activation += flight.activation > 0 ? 1 : 0;
   }
-  EXPECT_EQ(attention, 2);
-  EXPECT_EQ(activation, 2);
+  EXPECT_EQ(attention, 2 + 2);
+  EXPECT_EQ(activation, 2 + 2);
 }
 
 }  // namespace
