@@ -27,9 +27,11 @@ struct LinearNames {
   constexpr bool exist() const { return !qkv.empty(); }
 };
 
-// Names beside those of single experts: of the router, of the expert that all tokens use,
-// and of what decides how much of it; empty: there is none.
+// Names of an MoE layer: where its tensors lie, an expert's in their folders, of the
+// router, of the expert that all tokens use, and of what decides how much of it; empty:
+// there is none.
 struct ExpertNames {
+  std::string_view layer{}, gate{}, up{}, down{};
   std::string_view router = "gate", shared{}, shared_gate{};
 };
 
@@ -49,8 +51,6 @@ struct TensorNames {
   // gate is used by gated activations only; the name of up: one tensor, gate's rows
   // first.
   std::string_view gate, up, down;
-  // Of an MoE layer: where its tensors lie, and an expert's in their folders.
-  std::string_view moe, expert_gate, expert_up, expert_down;
   ExpertNames experts{};
 };
 

@@ -156,7 +156,7 @@ nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
 nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
   const MoeSettings& s = m.moe;
   const TensorNames& names = m.row().names;
-  const std::string where = at(names.moe);
+  const std::string where = at(names.experts.layer);
   return {.hidden = m.hidden,
           .feed_forward = m.expert_width(),
           .experts = s.experts,
@@ -180,8 +180,8 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .shared_gate = names.experts.shared_gate.empty()
                              ? std::string()
                              : where + "." + std::string(names.experts.shared_gate),
-          .expert_names = {std::string(names.expert_gate), std::string(names.expert_up),
-                           std::string(names.expert_down), m.row().moe_biases},
+          .expert_names = {std::string(names.experts.gate), std::string(names.experts.up),
+                           std::string(names.experts.down), m.row().moe_biases},
           .shared_names = {"gate_proj", "up_proj", "down_proj"}};
 }
 

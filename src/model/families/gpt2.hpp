@@ -24,11 +24,7 @@ inline constexpr TensorNames gpt2 = {.tokens = "transformer.wte",
                                      .k_norm = "",
                                      .gate = "",
                                      .up = "mlp.c_fc",
-                                     .down = "mlp.c_proj",
-                                     .moe = "",
-                                     .expert_gate = "",
-                                     .expert_up = "",
-                                     .expert_down = ""};
+                                     .down = "mlp.c_proj"};
 
 }  // namespace names
 

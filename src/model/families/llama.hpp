@@ -9,26 +9,25 @@
 namespace trireme::model {
 namespace names {
 
-inline constexpr TensorNames llama = {.tokens = "model.embed_tokens",
-                                      .positions = "",
-                                      .layers = "model.layers.",
-                                      .final_norm = "model.norm",
-                                      .head = "lm_head",
-                                      .attention_norm = "input_layernorm",
-                                      .feed_forward_norm = "post_attention_layernorm",
-                                      .q = "self_attn.q_proj",
-                                      .k = "self_attn.k_proj",
-                                      .v = "self_attn.v_proj",
-                                      .output = "self_attn.o_proj",
-                                      .q_norm = "self_attn.q_norm",
-                                      .k_norm = "self_attn.k_norm",
-                                      .gate = "mlp.gate_proj",
-                                      .up = "mlp.up_proj",
-                                      .down = "mlp.down_proj",
-                                      .moe = "mlp",
-                                      .expert_gate = "gate_proj",
-                                      .expert_up = "up_proj",
-                                      .expert_down = "down_proj"};
+inline constexpr TensorNames llama = {
+    .tokens = "model.embed_tokens",
+    .positions = "",
+    .layers = "model.layers.",
+    .final_norm = "model.norm",
+    .head = "lm_head",
+    .attention_norm = "input_layernorm",
+    .feed_forward_norm = "post_attention_layernorm",
+    .q = "self_attn.q_proj",
+    .k = "self_attn.k_proj",
+    .v = "self_attn.v_proj",
+    .output = "self_attn.o_proj",
+    .q_norm = "self_attn.q_norm",
+    .k_norm = "self_attn.k_norm",
+    .gate = "mlp.gate_proj",
+    .up = "mlp.up_proj",
+    .down = "mlp.down_proj",
+    .experts = {
+        .layer = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"}};
 
 }  // namespace names
 

@@ -11,10 +11,10 @@ namespace names {
 
 constexpr TensorNames mixtral() {
   TensorNames names = llama;
-  names.moe = "block_sparse_moe";
-  names.expert_gate = "w1";
-  names.expert_up = "w3";
-  names.expert_down = "w2";
+  names.experts.layer = "block_sparse_moe";
+  names.experts.gate = "w1";
+  names.experts.up = "w3";
+  names.experts.down = "w2";
   return names;
 }
 
