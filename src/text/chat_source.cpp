@@ -6,9 +6,7 @@
 
 #include "base/error.hpp"
 #include "io/document_rows.hpp"
-#include "text/byte_source.hpp"
-#include "text/chat_encoder.hpp"
-#include "text/corpus.hpp"
+#include "text/chat_files.hpp"
 
 namespace trireme::text {
 namespace {
@@ -63,10 +61,7 @@ class ChatSource final : public io::SampleSource {
   std::vector<io::SamplePart> parts(std::int64_t index) const override {
     std::vector<io::SamplePart> all;
     for (const io::DocumentPiece& piece : pieces(index)) {
-      const auto file =
-          std::upper_bound(files_.begin(), files_.end(), piece.begin,
-                           [](std::int64_t at, const File& f) { return at < f.begin; });
-      const File& own = *(file - 1);
+      const FileTokens& own = file_of(files_, piece.begin);
       all.push_back({own.path, piece.begin - own.begin, piece.tokens});
     }
     return all;
@@ -86,26 +81,16 @@ class ChatSource final : public io::SampleSource {
   }
 
  private:
-  struct File {
-    std::string path;
-    std::int64_t begin = 0;  // its first token
-  };
-
   void read_files(const io::SourceConfig& config, const Tokenizer& tokenizer) {
-    const auto chat = open_chat_template(tokenizer.folder(), config.chat_template,
-                                         config.template_date);
-    const ChatEncoder encoder(tokenizer, chat ? &*chat : nullptr, config.loss_on, end_);
-    for (const std::string& name : corpus_files(config.paths)) {
-      require(name != "-", Status::bad_content,
-              "data.source = \"chat\" reads files; name one instead of \"-\"");
-      files_.push_back({name, tokens()});
-      LineInput lines(open_bytes(name));
-      while (const auto line = lines.next()) {
-        if (line->find_first_not_of(" \t\r") == line->npos) continue;
-        const std::string place = lines.place();
-        add(encoder.encode(parse_chat_line(*line, place), place));
-      }
-    }
+    read_chat_files(
+        config, tokenizer, end_, "chat",
+        [&](const std::string& path) {
+          files_.push_back({path, tokens()});
+        },
+        [&](const ChatEncoder& encoder, const std::string& line,
+            const std::string& place) {
+          add(encoder.encode(parse_chat_line(line, place), place));
+        });
   }
 
   void add(EncodedChat chat) {
@@ -150,7 +135,7 @@ class ChatSource final : public io::SampleSource {
   std::int64_t sequence_;
   io::Packing packing_;
   std::int32_t end_;
-  std::vector<File> files_;
+  std::vector<FileTokens> files_;
   std::vector<std::int32_t> ids_;      // of all conversations
   std::vector<std::uint8_t> learned_;  // of each id
   std::vector<std::int64_t> ends_;     // of conversations

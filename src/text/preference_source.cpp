@@ -9,9 +9,7 @@
 
 #include "base/error.hpp"
 #include "io/document_rows.hpp"
-#include "text/byte_source.hpp"
-#include "text/chat_encoder.hpp"
-#include "text/corpus.hpp"
+#include "text/chat_files.hpp"
 
 namespace trireme::text {
 namespace {
@@ -72,10 +70,7 @@ class PreferenceSource final : public io::SampleSource {
     std::vector<io::SamplePart> all;
     for (const std::size_t p : pairs_of(index)) {
       const std::int64_t begin = begin_of(p);
-      const auto file =
-          std::upper_bound(files_.begin(), files_.end(), begin,
-                           [](std::int64_t at, const File& f) { return at < f.begin; });
-      const File& own = *(file - 1);
+      const FileTokens& own = file_of(files_, begin);
       all.push_back({own.path, begin - own.begin, pairs_[p].end - begin});
     }
     return all;
@@ -96,31 +91,22 @@ class PreferenceSource final : public io::SampleSource {
   }
 
  private:
-  struct File {
-    std::string path;
-    std::int64_t begin = 0;  // its first token
-  };
   // Where its second answer begins, and where it ends.
   struct Pair {
     std::int64_t middle = 0, end = 0;
   };
 
   void read_files(const io::SourceConfig& config, const Tokenizer& tokenizer) {
-    const auto chat = open_chat_template(tokenizer.folder(), config.chat_template,
-                                         config.template_date);
-    const ChatEncoder encoder(tokenizer, chat ? &*chat : nullptr, config.loss_on, end_);
-    for (const std::string& name : corpus_files(config.paths)) {
-      require(name != "-", Status::bad_content,
-              "data.source = \"preference\" reads files; name one instead of \"-\"");
-      files_.push_back({name, tokens()});
-      LineInput lines(open_bytes(name));
-      while (const auto line = lines.next()) {
-        if (line->find_first_not_of(" \t\r") == line->npos) continue;
-        const std::string place = lines.place();
-        const auto pair = parse_preference_line(*line, place);
-        add(encoder.encode(pair[0], place), encoder.encode(pair[1], place), place);
-      }
-    }
+    read_chat_files(
+        config, tokenizer, end_, "preference",
+        [&](const std::string& path) {
+          files_.push_back({path, tokens()});
+        },
+        [&](const ChatEncoder& encoder, const std::string& line,
+            const std::string& place) {
+          const auto pair = parse_preference_line(line, place);
+          add(encoder.encode(pair[0], place), encoder.encode(pair[1], place), place);
+        });
   }
 
   void add(EncodedChat preferred, EncodedChat other, const std::string& place) {
@@ -172,7 +158,7 @@ class PreferenceSource final : public io::SampleSource {
 
   std::int64_t sequence_;
   std::int32_t end_;
-  std::vector<File> files_;
+  std::vector<FileTokens> files_;
   std::vector<std::int32_t> ids_;      // of all answers
   std::vector<std::uint8_t> learned_;  // of each id
   std::vector<Pair> pairs_;
