@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/split.hpp"
+#include "kernels/gemm/amx_tile.hpp"
 #include "kernels/gemm/bf16_panels.hpp"
 #include "kernels/gemm/bf16_target.hpp"
 #include "kernels/gemm/bf16_tile.hpp"
@@ -15,18 +16,61 @@
 namespace trireme::kernels {
 namespace {
 
-constexpr std::int64_t most_depth = 1024;         // of K: a panel of A stays in L1
-constexpr std::int64_t left_elements = 1 << 21;   // packed, shared by all threads
-constexpr std::int64_t right_elements = 3 << 16;  // packed, of one thread: in its L2
-constexpr std::int64_t sum_elements = 1 << 22;    // f32, where K is cut and C is bf16
-
-// Panels of whole registers, which are two panels of A or a third of one of B.
-static_assert(panel_group == 2 * tile_rows && tile_columns % panel_group == 0);
+constexpr std::int64_t left_elements = 1 << 21;  // packed, shared by all threads
+constexpr std::int64_t sum_elements = 1 << 22;   // f32, where K is cut and C is bf16
 
 std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {
   const std::int64_t parts = divide_up(total, std::max(most, unit));
   return std::min(total, divide_up(divide_up(total, parts), unit) * unit);
 }
+
+// VDPBF16PS: panels of 8 lines of A and of up to three registers of B.
+struct VectorTile {
+  static constexpr std::int64_t rows = tile_rows, columns = tile_columns;
+  static constexpr std::int64_t pair_unit = 1;      // pairs of K come in multiples of it
+  static constexpr std::int64_t most_depth = 1024;  // of K: a panel of A stays in L1
+  static constexpr std::int64_t right_elements = 3 << 16;  // packed, of one thread: in L2
+  static constexpr auto pack_left = pack_group;
+  // Where `lines` lines of A, from `line` of them on, are packed.
+  static PanelPlace left(std::uint32_t* to, std::int64_t line, std::int64_t pairs) {
+    std::uint32_t* const low = to + line * pairs;
+    return {low, low + rows * pairs, rows};
+  }
+  // Where columns of B are, from `line` of `lines` of them on.
+  static PanelPlace right(std::uint32_t* to, std::int64_t line, std::int64_t lines,
+                          std::int64_t pairs) {
+    const std::int64_t panel = line / columns * columns;
+    const std::int64_t width = std::min(columns, lines - panel);
+    std::uint32_t* const low = to + panel * pairs + (line - panel);
+    return {low, low + panel_group / 2, divide_up(width, panel_group) * panel_group};
+  }
+  static constexpr auto multiply = multiply_tile;
+  static void begin() {}
+  static void end() {}
+};
+
+// AMX: two by two tiles of 16 lines each.
+struct MatrixTile {
+  static constexpr std::int64_t rows = amx_rows, columns = amx_columns;
+  static constexpr std::int64_t pair_unit = 16;
+  static constexpr std::int64_t most_depth = 1024;
+  static constexpr std::int64_t right_elements = 1 << 18;
+  static constexpr auto pack_left = pack_tiles;
+  static PanelPlace left(std::uint32_t* to, std::int64_t line, std::int64_t pairs) {
+    std::uint32_t* const low = to + line * pairs;
+    return {low, low + panel_group / 2, panel_group};
+  }
+  static PanelPlace right(std::uint32_t* to, std::int64_t line, std::int64_t /*lines*/,
+                          std::int64_t pairs) {
+    return left(to, line, pairs);
+  }
+  static constexpr auto multiply = multiply_amx_tile;
+  static void begin() { configure_amx_tiles(); }
+  static void end() { release_amx_tiles(); }
+};
+
+static_assert(panel_group == 2 * tile_rows && tile_columns % panel_group == 0);
+static_assert(amx_rows % panel_group == 0 && amx_columns % panel_group == 0);
 
 // Rows of A as they are packed: in whole groups.
 std::int64_t padded(std::int64_t rows) {
@@ -47,6 +91,7 @@ std::uint32_t* take_pairs(WorkspaceUse use, std::int64_t pairs) {
 // One product: a packed block of A, of some rows and some parts of K, serves all columns;
 // threads share the columns (and the rows, where columns are few) and pack their own of
 // B.
+template <class Tile>
 struct Packed {
   TensorView c;
   PanelSource a, b;
@@ -70,25 +115,29 @@ struct Packed {
   TileResult result(std::int64_t row, std::int64_t row_of_block, std::int64_t column,
                     Range depth) const;
   bool sums_are_kept() const { return c.dtype() != DType::f32 && k_part < k; }
+  static std::int64_t pairs_of(std::int64_t depth) {
+    return divide_up(depth, 2 * Tile::pair_unit) * Tile::pair_unit;
+  }
 };
 
-void Packed::choose_parts() {
-  k_part = even_part(k, most_depth, 32);
+template <class Tile>
+void Packed<Tile>::choose_parts() {
+  k_part = even_part(k, Tile::most_depth, 32);
   m_part = left_elements / k_part;
   if (sums_are_kept()) m_part = std::min(m_part, sum_elements / n);
   m_part = even_part(m, m_part, panel_group);
-  columns = even_part(n, right_elements / k_part, tile_columns);
-  const std::int64_t panels = divide_up(n, tile_columns);
+  columns = even_part(n, Tile::right_elements / k_part, Tile::columns);
+  const std::int64_t panels = divide_up(n, Tile::columns);
   column_parts = std::min<std::int64_t>(panels, threads());
   row_parts = std::min(divide_up(m_part, panel_group), threads() / column_parts);
-  const std::int64_t pairs = divide_up(k_part, 2);
+  const std::int64_t pairs = pairs_of(k_part);
   // As many parts of K are packed at once as there is room for: threads meet less often.
   k_block = std::max<std::int64_t>(1, left_elements / (padded(m_part) * k_part)) * k_part;
   left = take_pairs(WorkspaceUse::left,
                     padded(m_part) * divide_up(std::min(k_block, k), k_part) * pairs);
-  right = take_pairs(
-      WorkspaceUse::right,
-      column_parts * row_parts * divide_up(columns, tile_columns) * tile_columns * pairs);
+  right = take_pairs(WorkspaceUse::right, column_parts * row_parts *
+                                              divide_up(columns, Tile::columns) *
+                                              Tile::columns * pairs);
   if (sums_are_kept())
     sums = static_cast<float*>(workspace(
         WorkspaceUse::result, static_cast<std::size_t>(m_part * n) * sizeof(float)));
@@ -97,21 +146,23 @@ void Packed::choose_parts() {
 // Packs `from`, groups of lines at the places that `place(line)` gives. Where lines lie
 // along memory, some rows of all groups come first, so that cache lines are used whole.
 template <class F>
-void pack(const PanelSource& from, const F& place) {
+void pack(const PanelSource& from, void (*pack_lines)(const PanelSource&, PanelPlace),
+          const F& place) {
   constexpr std::int64_t rows_at_once = 64;
   const std::int64_t step = from.lines_apart ? from.depth : rows_at_once;
   for (std::int64_t k = 0; k < from.depth; k += step)
     for (std::int64_t line = 0; line < from.lines; line += panel_group) {
       const PanelPlace to = place(line);
       const std::int64_t offset = k / 2 * to.step;
-      pack_group(from.part(line, std::min(panel_group, from.lines - line), k,
+      pack_lines(from.part(line, std::min(panel_group, from.lines - line), k,
                            std::min(step, from.depth - k)),
                  {to.low + offset, to.high + offset, to.step});
     }
 }
 
 // A part of K of a packed block of A begins at depth * padded rows / 2.
-void Packed::pack_left(Range rows, Range depths) const {
+template <class Tile>
+void Packed<Tile>::pack_left(Range rows, Range depths) const {
   constexpr std::int64_t lines = 4 * panel_group;  // two cache lines
   const std::int64_t clusters = divide_up(rows.count(), lines);
   const std::int64_t parts = divide_up(depths.count(), k_part);
@@ -119,33 +170,34 @@ void Packed::pack_left(Range rows, Range depths) const {
     for (auto i = begin; i < end; ++i) {
       const std::int64_t line = i / parts * lines, at = i % parts * k_part;
       const std::int64_t depth = std::min(k_part, depths.count() - at);
-      const std::int64_t pairs = divide_up(depth, 2);
+      const std::int64_t pairs = pairs_of(depth);
       std::uint32_t* const to = left + padded(rows.count()) * (at / 2) + line * pairs;
       pack(a.part(rows.begin + line, std::min(lines, rows.count() - line),
                   depths.begin + at, depth),
-           [&](std::int64_t of_part) -> PanelPlace {
-             std::uint32_t* low = to + of_part * pairs;
-             return {low, low + tile_rows * pairs, tile_rows};
-           });
+           Tile::pack_left,
+           [&](std::int64_t of_part) { return Tile::left(to, of_part, pairs); });
     }
   });
 }
 
-void Packed::pack_right(Range block, Range depth, std::uint32_t* to) const {
-  const std::int64_t pairs = divide_up(depth.count(), 2);
-  pack(b.part(block.begin, block.count(), depth.begin, depth.count()),
-       [&](std::int64_t line) -> PanelPlace {
-         const std::int64_t panel = line / tile_columns * tile_columns;
-         const std::int64_t columns_of = std::min(tile_columns, block.count() - panel);
-         std::uint32_t* low = to + panel * pairs + (line - panel);
-         return {low, low + panel_group / 2,
-                 divide_up(columns_of, panel_group) * panel_group};
-       });
+template <class Tile>
+void Packed<Tile>::pack_right(Range block, Range depth, std::uint32_t* to) const {
+  const std::int64_t pairs = pairs_of(depth.count());
+  const auto place = [&](std::int64_t line) {
+    return Tile::right(to, line, block.count(), pairs);
+  };
+  pack(b.part(block.begin, block.count(), depth.begin, depth.count()), pack_group, place);
+  const std::int64_t packed = divide_up(depth.count(), 2);
+  if (packed < pairs)  // what a tile reads beyond K is 0
+    for (std::int64_t line = 0; line < block.count(); line += panel_group)
+      std::fill_n(place(line).low + packed * panel_group, (pairs - packed) * panel_group,
+                  0u);
 }
 
 // The row of C that is the `row_of_block`-th of its block.
-TileResult Packed::result(std::int64_t row, std::int64_t row_of_block,
-                          std::int64_t column, Range depth) const {
+template <class Tile>
+TileResult Packed<Tile>::result(std::int64_t row, std::int64_t row_of_block,
+                                std::int64_t column, Range depth) const {
   const bool first = depth.begin == 0, last = depth.end == k;
   const std::int64_t offset = row * c.stride(0) + column;
   TileResult to;
@@ -166,29 +218,31 @@ TileResult Packed::result(std::int64_t row, std::int64_t row_of_block,
   return to;
 }
 
-void Packed::multiply(Range rows, Range block_rows, Range depth, Range block,
-                      const std::uint32_t* packed_left,
-                      const std::uint32_t* packed) const {
-  const std::int64_t pairs = divide_up(depth.count(), 2);
-  for (std::int64_t row = rows.begin; row < rows.end; row += tile_rows) {
+template <class Tile>
+void Packed<Tile>::multiply(Range rows, Range block_rows, Range depth, Range block,
+                            const std::uint32_t* packed_left,
+                            const std::uint32_t* packed) const {
+  const std::int64_t pairs = pairs_of(depth.count());
+  for (std::int64_t row = rows.begin; row < rows.end; row += Tile::rows) {
     const std::int64_t of_block = row - block_rows.begin;
     const std::uint32_t* from = packed;
-    for (std::int64_t at = block.begin; at < block.end; at += tile_columns) {
-      const std::int64_t width = std::min(tile_columns, block.end - at);
-      multiply_tile(packed_left + of_block * pairs, from, pairs,
-                    std::min(tile_rows, rows.end - row), width,
-                    result(row, of_block, at, depth));
+    for (std::int64_t at = block.begin; at < block.end; at += Tile::columns) {
+      const std::int64_t width = std::min(Tile::columns, block.end - at);
+      Tile::multiply(packed_left + of_block * pairs, from, pairs,
+                     std::min(Tile::rows, rows.end - row), width,
+                     result(row, of_block, at, depth));
       from += divide_up(width, panel_group) * panel_group * pairs;
     }
   }
 }
 
-void Packed::run_block(Range rows, Range depths) {
+template <class Tile>
+void Packed<Tile>::run_block(Range rows, Range depths) {
   pack_left(rows, depths);
-  const std::int64_t panels = divide_up(n, tile_columns);
+  const std::int64_t panels = divide_up(n, Tile::columns);
   const std::int64_t groups = divide_up(rows.count(), panel_group);
   const std::int64_t room =
-      divide_up(columns, tile_columns) * tile_columns * divide_up(k_part, 2);
+      divide_up(columns, Tile::columns) * Tile::columns * pairs_of(k_part);
   const auto share = [&](std::int64_t part) {
     const Range columns_of = split_range(panels, column_parts, part / row_parts);
     const Range groups_of = split_range(groups, row_parts, part % row_parts);
@@ -196,9 +250,10 @@ void Packed::run_block(Range rows, Range depths) {
                      std::min(rows.end, rows.begin + groups_of.end * panel_group)};
     if (mine.count() <= 0) return;
     std::uint32_t* const packed = right + part * room;
-    const std::int64_t end = std::min(n, columns_of.end * tile_columns);
-    const std::int64_t begin = columns_of.begin * tile_columns;
-    const std::int64_t step = even_part(end - begin, columns, tile_columns);
+    const std::int64_t end = std::min(n, columns_of.end * Tile::columns);
+    const std::int64_t begin = columns_of.begin * Tile::columns;
+    const std::int64_t step = even_part(end - begin, columns, Tile::columns);
+    Tile::begin();
     for (std::int64_t k_at = depths.begin; k_at < depths.end; k_at += k_part) {
       const Range depth{k_at, std::min(depths.end, k_at + k_part)};
       const std::uint32_t* const packed_left =
@@ -209,11 +264,13 @@ void Packed::run_block(Range rows, Range depths) {
         multiply(mine, rows, depth, block, packed_left, packed);
       }
     }
+    Tile::end();
   };
   run_chunks("gemm.bf16", column_parts * row_parts, ChunkBody(share));
 }
 
-void Packed::run() {
+template <class Tile>
+void Packed<Tile>::run() {
   choose_parts();
   for (std::int64_t row = 0; row < m; row += m_part)
     for (std::int64_t at = 0; at < k; at += k_block)
@@ -234,20 +291,46 @@ bool has_bf16_products() {
 #endif
 }
 
+bool bf16_products_pay() {
+#if TRIREME_HAS_BF16_TARGET
+  return has_bf16_products() && !__builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+namespace {
+
+template <class Tile>
+void multiply_packed(const TensorView& c, const TensorView& a, Transpose transpose_a,
+                     const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+                     const TensorView& bias) {
+  const std::int64_t m = c.dim(0), n = c.dim(1);
+  const std::int64_t k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
+  Packed<Tile>{
+      .c = c,
+      .a = source_of(a, transpose_a == Transpose::no, m, k),
+      .b = source_of(b, transpose_b == Transpose::yes, n, k),
+      .bias = bias.empty() ? nullptr : static_cast<const std::uint16_t*>(bias.raw()),
+      .accumulate = accumulate == Accumulate::yes,
+      .m = m,
+      .n = n,
+      .k = k}
+      .run();
+}
+
+}  // namespace
+
 void gemm_bf16(const TensorView& c, const TensorView& a, Transpose transpose_a,
                const TensorView& b, Transpose transpose_b, Accumulate accumulate,
                const TensorView& bias) {
-  const std::int64_t m = c.dim(0), n = c.dim(1);
-  const std::int64_t k = a.dim(transpose_a == Transpose::yes ? 0 : 1);
-  Packed{.c = c,
-         .a = source_of(a, transpose_a == Transpose::no, m, k),
-         .b = source_of(b, transpose_b == Transpose::yes, n, k),
-         .bias = bias.empty() ? nullptr : static_cast<const std::uint16_t*>(bias.raw()),
-         .accumulate = accumulate == Accumulate::yes,
-         .m = m,
-         .n = n,
-         .k = k}
-      .run();
+  multiply_packed<VectorTile>(c, a, transpose_a, b, transpose_b, accumulate, bias);
+}
+
+void gemm_amx(const TensorView& c, const TensorView& a, Transpose transpose_a,
+              const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+              const TensorView& bias) {
+  multiply_packed<MatrixTile>(c, a, transpose_a, b, transpose_b, accumulate, bias);
 }
 
 }  // namespace trireme::kernels

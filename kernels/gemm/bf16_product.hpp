@@ -8,6 +8,9 @@ namespace trireme::kernels {
 
 // True if the processor multiplies bf16 (AVX512_BF16).
 bool has_bf16_products();
+// Whether that is faster than products of f32: VDPBF16PS makes half as many sums a cycle
+// as an f32 FMA on Intel's processors, and twice as many on AMD's.
+bool bf16_products_pay();
 
 // As gemm() for bf16, with M, N and K above 0, where has_bf16_products(). Any transposes,
 // strides and extents take the same path. Sums are those of whole rows of K (of parts of
@@ -16,5 +19,10 @@ bool has_bf16_products();
 void gemm_bf16(const TensorView& c, const TensorView& a, Transpose transpose_a,
                const TensorView& b, Transpose transpose_b, Accumulate accumulate,
                const TensorView& bias);
+
+// The same by AMX, where has_amx() (kernels/gemm/amx_tile.hpp).
+void gemm_amx(const TensorView& c, const TensorView& a, Transpose transpose_a,
+              const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+              const TensorView& bias);
 
 }  // namespace trireme::kernels

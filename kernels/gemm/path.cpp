@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "kernels/gemm/amx_tile.hpp"
 #include "kernels/gemm/bf16_product.hpp"
 #include "kernels/gemm/blas.hpp"
 #include "kernels/gemm/convert.hpp"
@@ -24,6 +25,7 @@ bool takes(ProductPath path, const Product& product) {
       return (product.operands == DType::f32 || product.operands == DType::bf16) &&
              product.m <= most_few_rows && !product.transposed_left &&
              product.transposed_right;
+    case ProductPath::amx: return product.operands == DType::bf16 && has_amx();
     case ProductPath::bf16: return product.operands == DType::bf16 && has_bf16_products();
     case ProductPath::primitive:
     case ProductPath::sgemm: return product.operands == DType::f32;
@@ -48,7 +50,7 @@ void multiply_f32_by(ProductPath path, Product product, const TensorView& c,
 
 std::string_view name_of(ProductPath path) {
   constexpr std::array<std::string_view, product_paths> names = {
-      "BLAS",          "few rows",     "bf16 instruction",
+      "BLAS",          "few rows",     "AMX tiles",   "bf16 instruction",
       "oneDNN matmul", "oneDNN sgemm", "through fp32"};
   return names[static_cast<std::size_t>(path)];
 }
@@ -72,22 +74,23 @@ Product product_of(const TensorView& c, const TensorView& a, Transpose transpose
 
 ProductPath choose_path(const Product& product) {
   using enum ProductPath;
-  for (const ProductPath path : {blas, few_rows, bf16, converted})
-    if (takes(path, product)) return path;
+  for (const ProductPath path : {blas, few_rows, amx, bf16, converted})
+    if (takes(path, product) && (path != bf16 || bf16_products_pay())) return path;
   const bool few = product.m > 1 && product.m <= most_primitive_rows;
   return few && !product.transposed_left && is_fast(product) ? primitive : sgemm;
 }
 
 std::string_view why_slow(const Product& product) {
   if (choose_path(product) != ProductPath::converted) return {};
-  return product.operands == DType::f16 ? "no processor of ours multiplies fp16"
-                                        : "this processor has no products of bf16";
+  if (product.operands == DType::f16) return "no processor of ours multiplies fp16";
+  return has_bf16_products() ? "this processor's products of bf16 are slower than of fp32"
+                             : "this processor has no products of bf16";
 }
 
 std::vector<ProductPath> paths_of(const Product& product) {
   using enum ProductPath;
   std::vector<ProductPath> paths = {choose_path(product)};
-  for (const ProductPath path : {blas, few_rows, bf16, primitive, sgemm, converted})
+  for (const ProductPath path : {blas, few_rows, amx, bf16, primitive, sgemm, converted})
     if (path != paths.front() && takes(path, product)) paths.push_back(path);
   return paths;
 }
@@ -102,6 +105,8 @@ void multiply_by(ProductPath path, const TensorView& c, const TensorView& a,
     case ProductPath::blas:
       return gemm_f64(c, a, transpose_a, b, transpose_b, accumulate, bias);
     case ProductPath::few_rows: return gemm_few_rows(c, a, b, accumulate, bias);
+    case ProductPath::amx:
+      return gemm_amx(c, a, transpose_a, b, transpose_b, accumulate, bias);
     case ProductPath::bf16:
       return gemm_bf16(c, a, transpose_a, b, transpose_b, accumulate, bias);
     case ProductPath::primitive:

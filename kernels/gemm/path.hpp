@@ -13,12 +13,13 @@ namespace trireme::kernels {
 enum class ProductPath : std::uint8_t {
   blas,       // f64
   few_rows,   // 1 to 4 rows of f32 or bf16 by a B stored as [N, K]
+  amx,        // bf16 by the processor's tiles, on packed operands
   bf16,       // the processor's own products of bf16, on packed operands
   primitive,  // oneDNN's
   sgemm,      // oneDNN's sgemm, f32
   converted   // bf16 and f16, through f32
 };
-inline constexpr int product_paths = 6;
+inline constexpr int product_paths = 7;
 std::string_view name_of(ProductPath path);
 
 // By rule, never by timing: the same product gets the same bits in every run.

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/memory.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/gemm/amx_tile.hpp"
 #include "kernels/gemm/bf16_product.hpp"
 #include "kernels/gemm/path.hpp"
 #include "kernels/gemm/product_log.hpp"
@@ -54,7 +56,7 @@ TEST(ProductPath, FollowsTheRule) {
   EXPECT_EQ(choose_path(forward(65, DType::f32)), sgemm);
   EXPECT_EQ(choose_path(forward(65, DType::f16)), converted);
   EXPECT_EQ(choose_path(forward(65, DType::bf16)),
-            has_bf16_products() ? bf16 : converted);
+            has_amx() ? amx : (bf16_products_pay() ? bf16 : converted));
 }
 
 TEST(ProductPath, ASlowPathHasAReason) {
@@ -95,8 +97,7 @@ TEST(ProductPath, AllPathsAgree) {
 }
 
 // Only on a processor that has the instruction, and not on one thread alone.
-TEST(ProductPath, CutsOfBf16ProductsAreAddedInF32) {
-  if (!has_bf16_products()) GTEST_SKIP() << "this processor has no products of bf16";
+void expect_cuts_added_in_f32(ProductPath path) {
   const std::int64_t m = 19, n = 50, k = 3001;  // three parts of K
   const Buffer a = matrix(DType::bf16, m, k, 1), b = matrix(DType::bf16, n, k, 2);
   const Buffer bias = matrix(DType::bf16, 1, n, 3);
@@ -104,7 +105,7 @@ TEST(ProductPath, CutsOfBf16ProductsAreAddedInF32) {
                rounded = matrix(DType::bf16, m, n, 5);
   const TensorView bias_N = bias.view().reshape({n});
   for (const TensorView& c : {exact.view(), rounded.view()})
-    multiply_by(bf16, c, a.view(), no, b.view(), yes, Accumulate::no, bias_N);
+    multiply_by(path, c, a.view(), no, b.view(), yes, Accumulate::no, bias_N);
   for (std::int64_t i = 0; i < m * n; ++i) {
     const float sum = exact.view().data<float>()[i];
     // Rounded once: half a unit in the last place of eight bits, and what the order of
@@ -112,6 +113,58 @@ TEST(ProductPath, CutsOfBf16ProductsAreAddedInF32) {
     EXPECT_NEAR(static_cast<float>(rounded.view().data<BFloat16>()[i]), sum,
                 std::abs(sum) * 0x1p-8 + 0x1p-14);
   }
+}
+
+TEST(ProductPath, CutsOfBf16ProductsAreAddedInF32) {
+  if (!has_bf16_products()) GTEST_SKIP() << "this processor has no products of bf16";
+  expect_cuts_added_in_f32(bf16);
+}
+
+TEST(ProductPath, CutsOfAmxProductsAreAddedInF32) {
+  if (!has_amx()) GTEST_SKIP() << "this processor has no AMX";
+  expect_cuts_added_in_f32(amx);
+}
+
+// Every number of lines and columns of a last tile, K that is odd and ends within a tile,
+// each transposition, sums added to C: products of whole numbers are exact.
+TEST(ProductPath, TilesOfAllExtentsAreExact) {
+  const auto whole = [](std::int64_t rows, std::int64_t columns, int seed) {
+    Buffer made(Device::host(), DType::bf16, {rows, columns}, MemoryClass::workspace,
+                "whole");
+    for (std::int64_t i = 0; i < rows * columns; ++i)
+      made.view().data<BFloat16>()[i] = BFloat16(static_cast<float>((i * seed) % 7 - 3));
+    return made;
+  };
+  // What earlier products leave in working memory must not be read.
+  Buffer endless = whole(128, 128, 1), lost = matrix(DType::f32, 128, 128, 1);
+  std::fill_n(endless.view().data<BFloat16>(), 128 * 128, BFloat16(INFINITY));
+  const TensorView of = endless.view();
+  for (const ProductPath path :
+       paths_of(product_of(lost.view(), of, no, of, yes, Accumulate::no, {})))
+    multiply_by(path, lost.view(), of, no, of, yes, Accumulate::no, {});
+  for (const std::int64_t m : {5, 16, 17, 33, 64, 79})
+    for (const std::int64_t n : {1, 15, 16, 31, 32, 49, 97})
+      for (const std::int64_t k : {1, 31, 64, 101})
+        for (const Transpose ta : {no, yes})
+          for (const Transpose tb : {no, yes}) {
+            const Buffer a = ta == yes ? whole(k, m, 5) : whole(m, k, 5);
+            const Buffer b = tb == yes ? whole(n, k, 11) : whole(k, n, 11);
+            Buffer c = matrix(DType::f32, m, n, 4), other = matrix(DType::f32, m, n, 4);
+            for (const auto* made : {&c, &other})
+              std::fill_n(made->view().data<float>(), m * n, 1.0f);
+            const auto paths = paths_of(
+                product_of(c.view(), a.view(), ta, b.view(), tb, Accumulate::yes, {}));
+            multiply_by(converted, c.view(), a.view(), ta, b.view(), tb, Accumulate::yes,
+                        {});
+            for (const ProductPath path : paths) {
+              std::fill_n(other.view().data<float>(), m * n, 1.0f);
+              multiply_by(path, other.view(), a.view(), ta, b.view(), tb, Accumulate::yes,
+                          {});
+              for (std::int64_t i = 0; i < m * n; ++i)
+                ASSERT_EQ(c.view().data<float>()[i], other.view().data<float>()[i])
+                    << name_of(path) << " " << m << " " << n << " " << k << " at " << i;
+            }
+          }
 }
 
 TEST(ProductLog, CountsCallsByShape) {
