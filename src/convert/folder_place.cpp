@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 namespace trireme::convert {
@@ -21,7 +22,7 @@ struct Steps {
 
 // Steps of those for a box of rows of `width` elements.
 Steps steps_of(const FolderPlace& place, std::int64_t width) {
-  if (place.stacked()) return {place.step, width};
+  if (place.stacked() && !place.by_rows) return {place.step, width};
   if (place.transform == Transform::transpose) return {1, width};
   return {width, 1};
 }
@@ -47,6 +48,7 @@ void for_elements(const Steps& steps, std::byte* corner, const TensorView& tenso
 
 FolderPlace::Box FolderPlace::box_of(const Shape& begin, const Shape& extent) const {
   const bool matrix = extent.rank() == 2;
+  if (by_rows) return {{expert, first + begin[0], begin[1]}, {1, extent[0], extent[1]}};
   if (stacked()) {
     const std::int64_t from = step * begin[0] + first;
     const std::int64_t count = step * (extent[0] - 1) + 1;
@@ -60,8 +62,11 @@ FolderPlace::Box FolderPlace::box_of(const Shape& begin, const Shape& extent) co
   return {begin, extent};
 }
 
-FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig& m,
-                     const model::WholeTensor& whole) {
+namespace {
+
+FolderPlace place_among(std::span<const model::StackedPart> stacks,
+                        const model::HuggingFaceRow& row, const model::ModelConfig& m,
+                        const model::WholeTensor& whole) {
   FolderPlace place{whole.name, whole.shape, transform_of(row, whole.name)};
   if (place.transform == Transform::transpose)
     place.shape = {whole.shape[1], whole.shape[0]};
@@ -69,12 +74,12 @@ FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig&
     place.shape = {whole.shape[0], 1, whole.shape[1]};
   const std::string_view name = whole.name;
   const std::size_t at = name.find(experts);
-  if (row.stacks.empty() || at == std::string_view::npos) return place;
+  if (stacks.empty() || at == std::string_view::npos) return place;
   const std::string_view rest = name.substr(at + experts.size());
   std::int64_t expert = 0;
   std::from_chars(rest.data(), rest.data() + rest.size(), expert);
   const std::string_view part = rest.substr(rest.find('.') + 1);
-  for (const model::StackedPart& each : row.stacks) {
+  for (const model::StackedPart& each : stacks) {
     if (each.part != part) continue;
     place.name =
         std::string(name.substr(0, at + experts.size())) + std::string(each.whole);
@@ -82,10 +87,29 @@ FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig&
     place.step = each.step;
     place.first = each.first;
     const std::int64_t rows = each.step * whole.shape[0];
+    place.by_rows = each.by_rows;
+    if (each.by_rows) {
+      place.first = each.first * whole.shape[0];
+      place.shape = {m.moe.experts, rows, whole.shape[1]};
+      continue;
+    }
     place.shape = whole.shape.rank() == 1 ? Shape{m.moe.experts, rows}
                                           : Shape{m.moe.experts, whole.shape[1], rows};
   }
   return place;
+}
+
+}  // namespace
+
+FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig& m,
+                     const model::WholeTensor& whole) {
+  return place_among(row.stacks, row, m, whole);
+}
+
+FolderPlace stacked_place_of(const model::HuggingFaceRow& row,
+                             const model::ModelConfig& m,
+                             const model::WholeTensor& whole) {
+  return place_among(row.stacks_too, row, m, whole);
 }
 
 void from_folder(const FolderPlace& place, const TensorView& box, const TensorView& out) {

@@ -19,6 +19,7 @@ struct FolderPlace {
   model::Transform transform = model::Transform::copy;
   std::int64_t expert = -1;  // below 0: the tensor is not of all experts
   std::int64_t step = 1, first = 0;
+  bool by_rows = false;  // `first` is a row, and no dim is transposed
 
   bool stacked() const { return expert >= 0; }
   // The box of the folder's tensor that holds the model's at `begin` of `extent`.
@@ -30,6 +31,10 @@ struct FolderPlace {
 
 FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig& model,
                      const model::WholeTensor& whole);
+// The same in a folder that has one tensor of all experts (row.stacks_too).
+FolderPlace stacked_place_of(const model::HuggingFaceRow& row,
+                             const model::ModelConfig& model,
+                             const model::WholeTensor& whole);
 
 // `out` (written; rows may be strided) from its box of the folder's tensor, which is
 // dense; elements of one type, on the host.

@@ -125,6 +125,10 @@ void ModelFolder::match() {
   for (auto& whole : model::whole_tensors(config_.model)) {
     FolderTensor tensor{std::move(whole), {}};
     tensor.place = place_of(*config_.row, config_.model, tensor.whole);
+    if (find(tensor.place.name) == nullptr)
+      if (const auto other = stacked_place_of(*config_.row, config_.model, tensor.whole);
+          find(other.name) != nullptr)
+        tensor.place = other;
     const std::string what = find_stored(tensor);
     if (!what.empty() && std::find(wrong.begin(), wrong.end(), what) == wrong.end())
       wrong.push_back(what);

@@ -44,7 +44,8 @@ enum class Architecture : std::uint8_t {
   olmo2,
   gpt_neox,
   gpt_oss,
-  qwen3_5
+  qwen3_5,
+  qwen3_5_moe
 };
 
 inline constexpr std::array architectures = {
@@ -52,14 +53,15 @@ inline constexpr std::array architectures = {
     qwen2_row(),       qwen3_row(),    qwen3_moe_row(), qwen2_moe_row(),
     gemma_row(),       phi3_row(),     smollm3_row(),   deepseek_v2_row(),
     deepseek_v3_row(), glm4_moe_row(), gemma2_row(),    gemma3_row(),
-    olmo2_row(),       gpt_neox_row(), gpt_oss_row(),   qwen3_5_row()};
+    olmo2_row(),       gpt_neox_row(), gpt_oss_row(),   qwen3_5_row(),
+    qwen3_5_moe_row()};
 
 constexpr const ArchitectureRow& row_of(Architecture architecture) {
   return architectures[static_cast<std::size_t>(architecture)];
 }
 static_assert(row_of(Architecture::deepseek_moe).name == "deepseek_moe");
 static_assert(row_of(Architecture::gpt_oss).name == "gpt_oss");
-static_assert(row_of(Architecture::qwen3_5).name == "qwen3_5");
+static_assert(row_of(Architecture::qwen3_5_moe).name == "qwen3_5_moe");
 
 // The row of this name; throws Error(internal) if there is none.
 Architecture architecture_named(std::string_view name);

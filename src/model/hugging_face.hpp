@@ -19,7 +19,7 @@ inline constexpr std::array hugging_face_rows = {
     hugging_face::deepseek_v2(), hugging_face::deepseek_v3(), hugging_face::glm4_moe(),
     hugging_face::gemma2(),      hugging_face::gemma3(),      hugging_face::olmo2(),
     hugging_face::olmo3(),       hugging_face::gpt_neox(),    hugging_face::gpt_oss(),
-    hugging_face::qwen3_5()};
+    hugging_face::qwen3_5(),     hugging_face::qwen3_5_moe()};
 
 // How the model's tensor of this name lies in a folder of the family.
 constexpr Transform transform_of(const HuggingFaceRow& row, std::string_view name) {

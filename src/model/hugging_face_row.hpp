@@ -23,10 +23,12 @@ enum class Transform : std::uint8_t { copy, transpose, unit_dim };
 
 // A tensor of each expert that lies in one of all experts, whose last dim is its rows:
 // `part` [R, C] of expert e is whole[e, :, first + step i], i < R, transposed, and a bias
-// [R] is whole[e, first + step i].
+// [R] is whole[e, first + step i]. With by_rows it is whole[e, first R + i, :], one of
+// `step` such parts.
 struct StackedPart {
   std::string_view part, whole;  // names behind those of the experts and of one expert
   std::int64_t step = 1, first = 0;
+  bool by_rows = false;
 };
 
 // Keys of config.json about experts; "": the class has none.
@@ -147,7 +149,8 @@ struct HuggingFaceRow {
   RopeRule rope{};
   bool one_activation = false;  // whatever it is called, it is the architecture's
   std::span<const StackedPart>
-      stacks{};  // of experts; empty: each has tensors of its own
+      stacks{};  // of experts; empty: each has tensors of its own, ...
+  std::span<const StackedPart> stacks_too{};  // ... or these, which are not written
   // Layers after the model's predict further tokens, and are left out.
   bool further_layers = false;
   // How experts are chosen, where the class has one way.

@@ -30,7 +30,8 @@ def case(kind, shards=1, dtype=torch.float32, theta=10000.0, rope=None, **settin
         return transformers.GPT2LMHeadModel, config, shards, dtype
     if not rope or "full_attention" not in rope:
         rope = {"rope_type": "default", **(rope or {}), "rope_theta": theta}
-    config = getattr(transformers, {"Gemma3": "Gemma3Text", "Qwen3_5": "Qwen3_5Text"}.get(kind, kind) + "Config")(
+    config = getattr(transformers, {"Gemma3": "Gemma3Text", "Qwen3_5": "Qwen3_5Text",
+                                    "Qwen3_5Moe": "Qwen3_5MoeText"}.get(kind, kind) + "Config")(
         **{**COMMON, "rope_parameters": rope, **settings})
     return getattr(transformers, kind + "ForCausalLM"), config, shards, dtype
 
@@ -43,6 +44,8 @@ LINEAR = {"layer_types": ["linear_attention", "full_attention"], "head_dim": 8,
           "linear_value_head_dim": 12,
           "rope": {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 0],
                    "mrope_interleaved": True}}
+LINEAR_MOE = {**LINEAR, "num_experts": 5, "num_experts_per_tok": 2,
+              "moe_intermediate_size": 12, "shared_expert_intermediate_size": 14}
 FP8_BLOCK = 16  # neither width of a matrix is a multiple
 
 CASES = {
@@ -137,12 +140,16 @@ CASES = {
     "gpt2_long": case("GPT2", n_positions=TEXT_POSITIONS),
     "qwen3_5": case("Qwen3_5", **LINEAR),
     "qwen3_5_vision": case("Qwen3_5", tie_word_embeddings=True, **LINEAR),
+    "qwen3_5_moe": case("Qwen3_5Moe", **LINEAR_MOE),
+    "qwen3_5_moe_vision": case("Qwen3_5Moe", tie_word_embeddings=True, **LINEAR_MOE),
     "gpt2": case("GPT2", tie_word_embeddings=True),
     "gpt2_untied": case("GPT2", tie_word_embeddings=False, n_inner=40),
 }
 
-# Too few learned positions, or weights that this function would have to decode.
-NO_TEXT = ("gpt2", "gpt2_untied", "gpt_oss_mxfp4", "qwen3_fp8")
+# Too few learned positions, weights that this function would have to decode, or parts that
+# are no model.
+NO_TEXT = ("gpt2", "gpt2_untied", "gpt_oss_mxfp4", "qwen3_fp8", "qwen3_5_vision",
+           "qwen3_5_moe_vision")
 
 
 def randomise(model, rng):
@@ -213,6 +220,20 @@ def quantize(model, path, how):
                     "weight_block_size": [FP8_BLOCK, FP8_BLOCK]}}[how]
 
 
+def stack(stored):
+    """Experts as one tensor of all, gates before what they weigh."""
+    experts = sorted((name for name in stored if ".experts." in name),
+                     key=lambda name: [int(part) if part.isdigit() else part
+                                       for part in name.split(".")])
+    for begin in sorted({name.split(".experts.")[0] + ".experts." for name in experts}):
+        of = {part: [stored.pop(name) for name in experts
+                     if name.startswith(begin) and name.endswith(part + ".weight")]
+              for part in ("gate_proj", "up_proj", "down_proj")}
+        stored[begin + "gate_up_proj"] = torch.stack(
+            [torch.cat(pair) for pair in zip(of["gate_proj"], of["up_proj"])])
+        stored[begin + "down_proj"] = torch.stack(of["down_proj"])
+
+
 def nest(path, settings):
     """The folder of a model with vision, of whose text the model is."""
     file = os.path.join(path, "model.safetensors")
@@ -220,12 +241,15 @@ def nest(path, settings):
               for name, tensor in safetensors.torch.load_file(file).items()}
     stored["model.visual.patch_embed.proj.weight"] = torch.ones(2, 3)
     stored["mtp.fc.weight"] = torch.ones(3, 2)
+    stack(stored)
     safetensors.torch.save_file(stored, file, metadata={"format": "pt"})
     tied = settings.pop("tie_word_embeddings")
     settings.pop("architectures")
-    return {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5",
+    kind = settings["model_type"].removesuffix("_text")
+    name = {"qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe"}[kind]
+    return {"architectures": [name + "ForConditionalGeneration"], "model_type": kind,
             "text_config": settings, "tie_word_embeddings": tied,
-            "vision_config": {"depth": 1, "model_type": "qwen3_5_vision"}}
+            "vision_config": {"depth": 1, "model_type": kind + "_vision"}}
 
 
 def write(folder, name, tokens, kind, config, shards, dtype):

@@ -83,7 +83,7 @@ def qwen(version, seed, rope_theta, **settings):
 SMALL = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
          "intermediate_size": 12, "vocab_size": 43, "bos_token_id": 0, "eos_token_id": 1}
 
-RECURRENT = ("qwen3_5_text",)  # generation has a state of its own
+RECURRENT = ("qwen3_5_text", "qwen3_5_moe_text")  # generation has a state of its own
 
 CASES = {
     "llama_tied": llama(
@@ -222,6 +222,17 @@ CASES = {
             "linear_num_key_heads": 2,
             "linear_num_value_heads": 4, "linear_key_head_dim": 8,
             "linear_value_head_dim": 6, "tie_word_embeddings": False,
+            "layer_types": ["linear_attention", "full_attention"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
+                                "partial_rotary_factor": 0.5}}),
+    "qwen3_5_moe": newer(
+        "qwen3_5_moe", "Qwen3_5Moe", 23, 1e4, config_name="Qwen3_5MoeText", **{
+            **{key: SMALL[key] for key in SMALL if key != "intermediate_size"},
+            "num_hidden_layers": 2, "head_dim": 8, "rms_norm_eps": 1e-2,
+            "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+            "linear_key_head_dim": 6, "linear_value_head_dim": 8,
+            "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 6,
+            "shared_expert_intermediate_size": 10, "tie_word_embeddings": False,
             "layer_types": ["linear_attention", "full_attention"],
             "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
                                 "partial_rotary_factor": 0.5}}),
@@ -403,7 +414,7 @@ def config_of(config):
     integers = {
         "layers": config.num_hidden_layers, "hidden": hidden, "heads": heads,
         "kv_heads": getattr(config, "num_key_value_heads", heads) if is_llama else heads,
-        "feed_forward": config.intermediate_size if is_llama
+        "feed_forward": getattr(config, "intermediate_size", 1) if is_llama
         else config.n_inner or 4 * hidden,
         "vocabulary": config.vocab_size, "sequence": SEQUENCE, "batch": BATCH,
         "tie_embeddings": int(config.tie_word_embeddings), "steps": STEPS}

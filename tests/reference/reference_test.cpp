@@ -370,6 +370,7 @@ std::vector<Case> all_cases() {
                            "qwen3_moe",
                            "qwen2_moe",
                            "qwen3_5",
+                           "qwen3_5_moe",
                            "gemma",
                            "llama_bias",
                            "phi3",

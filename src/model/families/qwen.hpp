@@ -79,6 +79,16 @@ constexpr ArchitectureRow qwen2_moe_row() {
   return row;
 }
 
+// Qwen Team, 2026: Qwen3.5 with experts.
+constexpr ArchitectureRow qwen3_5_moe_row() {
+  ArchitectureRow row = qwen3_5_row();
+  row.name = "qwen3_5_moe";
+  row.doc = "qwen3_5 with experts, and a shared one with a gate (model.moe)";
+  row.experts = row.free_experts = true;
+  row.names.experts = names::qwen2_moe().experts;
+  return row;
+}
+
 namespace hugging_face {
 
 constexpr ConfigDefaults qwen_defaults(std::int64_t head_width) {
@@ -172,6 +182,36 @@ constexpr HuggingFaceRow qwen2_moe() {
   row.keys.moe.shared_feed_forward = "shared_expert_intermediate_size";
   row.keys.attention_bias = "qkv_bias";
   row.neutral = {};
+  return row;
+}
+
+// Older folders have a tensor of all experts, in which gates lie before what they weigh.
+inline constexpr std::array qwen3_5_moe_stacks = {
+    StackedPart{"gate_proj.weight", "gate_up_proj", 2, 0, true},
+    StackedPart{"up_proj.weight", "gate_up_proj", 2, 1, true},
+    StackedPart{"down_proj.weight", "down_proj", 1, 0, true}};
+
+constexpr HuggingFaceRow qwen3_5_moe() {
+  HuggingFaceRow row = qwen3_5();
+  row.model_type = "qwen3_5_moe_text";
+  row.class_name = "Qwen3_5MoeForCausalLM";
+  row.architecture = "qwen3_5_moe";
+  row.outer_type = "qwen3_5_moe";
+  row.defaults.layers = 40;
+  row.defaults.hidden = 2048;
+  row.defaults.kv_heads = 2;
+  row.defaults.moe = {.experts = 256,
+                      .top_k = 8,
+                      .feed_forward = 512,
+                      .shared_feed_forward = 512,
+                      .normalise = true};
+  row.keys.feed_forward = {};
+  row.keys.moe.experts = "num_experts";
+  row.keys.moe.experts_too = "num_local_experts";
+  row.keys.moe.top_k = "num_experts_per_tok";
+  row.keys.moe.feed_forward = "moe_intermediate_size";
+  row.keys.moe.shared_feed_forward = "shared_expert_intermediate_size";
+  row.stacks_too = qwen3_5_moe_stacks;
   return row;
 }
 
