@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <set>
 
+#include "base/memory.hpp"
 #include "convert/adapter_names.hpp"
 #include "convert/config_fields.hpp"
 #include "io/element_convert.hpp"
@@ -96,7 +96,7 @@ void AdapterFolder::match(const model::ModelConfig& model) {
           format("'{}' is no tensor of an adapter for this model", tensor.entry.name));
       continue;
     }
-    Shape wanted = found.whole;
+    Shape wanted = found.down || found.up ? found.whole : found.place.shape;
     if (found.down && shape && shape->rank() == 2)
       wanted = {(*shape)[0], found.whole[1]};
     if (found.up && shape && shape->rank() == 2) wanted = {found.whole[0], (*shape)[1]};
@@ -119,16 +119,16 @@ void AdapterFolder::match(const model::ModelConfig& model) {
     } else {
       config_.modules_to_save.push_back(found.module);
     }
-    by_name_[found.name] = &tensor;
+    by_name_[found.name] = {&tensor, found.place};
   }
-  for (const auto& [name, tensor] : by_name_) {
+  for (const auto& [name, stored] : by_name_) {
     if (!nn::is_adapter_tensor(name)) continue;
     const bool down = name.ends_with(nn::down_suffix);
     const std::string other =
         name.substr(0, name.size() - nn::down_suffix.size()) +
         std::string(down ? nn::up_suffix : nn::down_suffix);
     if (!by_name_.contains(other))
-      wrong.push_back(format("'{}' is there without its {}", tensor->entry.name,
+      wrong.push_back(format("'{}' is there without its {}", stored.tensor->entry.name,
                              down ? "lora_B" : "lora_A"));
   }
   if (wrong.empty() && by_name_.empty()) wrong.push_back("there are no tensors");
@@ -144,7 +144,7 @@ void AdapterFolder::match(const model::ModelConfig& model) {
 
 std::vector<std::string> AdapterFolder::modules() const {
   std::vector<std::string> all;
-  for (const auto& [name, tensor] : by_name_)
+  for (const auto& [name, stored] : by_name_)
     if (name.ends_with(nn::down_suffix))
       all.push_back(name.substr(0, name.size() - nn::down_suffix.size()));
   return all;
@@ -158,17 +158,24 @@ void AdapterFolder::read(const std::string& path, const Shape& whole, const Shap
           "{}: has no tensor '{}': adapter.targets, or a rank, is not what it was made "
           "with",
           files_.path(), path);
-  const auto& tensor = *found->second;
-  const AdapterStored stored{tensor.entry.name, *tensor.entry.shape(), whole};
-  require(stored.fits(), Status::bad_content,
+  const Stored& stored = found->second;
+  const auto& tensor = *stored.tensor;
+  const bool matrix = nn::is_adapter_tensor(found->first);
+  const Shape shape = *tensor.entry.shape();
+  require(!matrix || shape == whole, Status::bad_content,
           "{}: '{}' is {}, but {} is wanted: write the adapter.rank and rank_pattern "
           "that it was made with",
-          files_.path(), tensor.entry.name, stored.shape, whole);
+          files_.path(), tensor.entry.name, shape, whole);
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {
     if (view.elements() == 0) return;
-    if (!stored.turned()) return files_.read(tensor, begin, view);
-    stored.read_turned(files_, tensor, begin, view);
+    if (matrix || stored.place.transform == model::Transform::copy)
+      return files_.read(tensor, begin, view);
+    const FolderPlace::Box box = stored.place.box_of(begin, view.shape());
+    const Buffer memory(Device::host(), view.dtype(), box.extent, MemoryClass::data,
+                        "part of a tensor");
+    files_.read(tensor, box.begin, memory.view());
+    from_folder(stored.place, memory.view(), view);
   });
 }
 

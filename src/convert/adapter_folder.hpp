@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
+#include "convert/folder_place.hpp"
 #include "io/checkpoint.hpp"
 #include "io/safetensors_folder.hpp"
 #include "io/tensor_source.hpp"
@@ -50,9 +51,14 @@ class AdapterFolder : public io::TensorSource {
   void read_config();
   void match(const model::ModelConfig& model);
 
-  mutable io::SafetensorsFolder files_;
+  struct Stored {
+    const io::SafetensorsFolder::Tensor* tensor = nullptr;
+    FolderPlace place;  // of a whole module's tensor
+  };
+
+  mutable io::SafetensorsFolder files_;  // which files are open is no state of it
   nn::AdapterConfig config_;
-  std::map<std::string, const io::SafetensorsFolder::Tensor*> by_name_;
+  std::map<std::string, Stored> by_name_;
 };
 
 struct AdapterOrigin {
