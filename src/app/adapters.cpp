@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/adapters.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -35,15 +36,15 @@ std::vector<NamedAdapter> parse_adapters(const std::string& option,
   return all;
 }
 
-std::shared_ptr<const io::TensorSource> with_adapters(
-    std::shared_ptr<const io::TensorSource> base, const model::ModelConfig& model,
-    const std::vector<NamedAdapter>& adapters, double sign) {
+std::unique_ptr<io::TensorSource> with_adapters(std::unique_ptr<io::TensorSource> base,
+                                                const model::ModelConfig& model,
+                                                const std::vector<NamedAdapter>& adapters,
+                                                double sign) {
   if (adapters.empty()) return base;
   std::vector<convert::AddedAdapter> added;
   for (const NamedAdapter& adapter : adapters)
-    added.push_back(
-        convert::added_adapter(adapter.folder, model, sign * adapter.weight));
-  return std::make_shared<convert::AdaptedSource>(std::move(base), std::move(added));
+    added.push_back(convert::added_adapter(adapter.folder, model, sign * adapter.weight));
+  return std::make_unique<convert::AdaptedSource>(std::move(base), std::move(added));
 }
 
 }  // namespace trireme::app

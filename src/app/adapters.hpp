@@ -22,8 +22,9 @@ std::vector<NamedAdapter> parse_adapters(const std::string& option,
 
 // The model's tensors with these adapters, times `sign`; `base` itself where there are
 // none. Throws as convert::AdapterFolder does.
-std::shared_ptr<const io::TensorSource> with_adapters(
-    std::shared_ptr<const io::TensorSource> base, const model::ModelConfig& model,
-    const std::vector<NamedAdapter>& adapters, double sign = 1);
+std::unique_ptr<io::TensorSource> with_adapters(std::unique_ptr<io::TensorSource> base,
+                                                const model::ModelConfig& model,
+                                                const std::vector<NamedAdapter>& adapters,
+                                                double sign = 1);
 
 }  // namespace trireme::app

@@ -35,6 +35,10 @@ void AdapterRules::adapter_rules() {
     meaningless(*key, key::adapter.rank, !adapter.exists(),
                 std::vector{Advice(key::adapter.rank, {"8"})});
   if (!adapter.exists()) return;
+  rule({key::adapter.from, key::model.from},
+       config_.adapter.from.empty() || !config_.start_from.empty(), key::adapter.from,
+       " is an adapter of a model, and ", key::model.from,
+       " names none: write the folder or checkpoint that it was trained beside");
   pattern_rule(key::adapter.rank_pattern, 1, 1e6);
   pattern_rule(key::adapter.alpha_pattern, 0, 1e6);
   std::string wrong;

@@ -38,20 +38,24 @@ void add_product(double factor, const TensorView& up, const TensorView& down,
   }
 }
 
-// out = the rows of a dense f64 matrix plus those of the model, whose rows may be strided.
+// out = the rows of a dense f64 matrix plus those of the model, whose rows may be
+// strided.
 void store_sum(const TensorView& base, const TensorView& sum, const TensorView& out) {
   const std::int64_t rows = sum.dim(0), columns = sum.dim(1);
-  visit_floating(base.dtype(), [&]<class T>(T) {
+  const auto store = [&]<class T>(T) {
     std::vector<T> row(static_cast<std::size_t>(columns));
     for (std::int64_t i = 0; i < rows; ++i) {
       const T* const w = base.data<T>() + i * columns;
       const double* const d = sum.data<double>() + i * columns;
       for (std::int64_t j = 0; j < columns; ++j)
-        row[static_cast<std::size_t>(j)] = T(static_cast<double>(w[j]) + d[j]);
+        row[static_cast<std::size_t>(j)] =
+            static_cast<T>(static_cast<double>(w[j]) + d[j]);
       io::convert_elements(row.data(), base.dtype(), out.rows(i, 1).raw(), out.dtype(),
                            columns);
     }
-  });
+  };
+  if (base.dtype() == DType::f64) return store(double{});
+  store(float{});
 }
 
 }  // namespace

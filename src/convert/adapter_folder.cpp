@@ -97,8 +97,7 @@ void AdapterFolder::match(const model::ModelConfig& model) {
       continue;
     }
     Shape wanted = found.down || found.up ? found.whole : found.place.shape;
-    if (found.down && shape && shape->rank() == 2)
-      wanted = {(*shape)[0], found.whole[1]};
+    if (found.down && shape && shape->rank() == 2) wanted = {(*shape)[0], found.whole[1]};
     if (found.up && shape && shape->rank() == 2) wanted = {found.whole[0], (*shape)[1]};
     if (!shape || *shape != wanted) {
       wrong.push_back(format("'{}' is {}, where {} fits the model", tensor.entry.name,
@@ -124,9 +123,8 @@ void AdapterFolder::match(const model::ModelConfig& model) {
   for (const auto& [name, stored] : by_name_) {
     if (!nn::is_adapter_tensor(name)) continue;
     const bool down = name.ends_with(nn::down_suffix);
-    const std::string other =
-        name.substr(0, name.size() - nn::down_suffix.size()) +
-        std::string(down ? nn::up_suffix : nn::down_suffix);
+    const std::string other = name.substr(0, name.size() - nn::down_suffix.size()) +
+                              std::string(down ? nn::up_suffix : nn::down_suffix);
     if (!by_name_.contains(other))
       wrong.push_back(format("'{}' is there without its {}", stored.tensor->entry.name,
                              down ? "lora_B" : "lora_A"));
@@ -152,8 +150,8 @@ std::vector<std::string> AdapterFolder::modules() const {
 
 void AdapterFolder::read(const std::string& path, const Shape& whole, const Shape& begin,
                          const TensorView& out) const {
-  const auto found = path.starts_with("model/") ? by_name_.find(path.substr(6))
-                                                : by_name_.end();
+  const auto found =
+      path.starts_with("model/") ? by_name_.find(path.substr(6)) : by_name_.end();
   require(found != by_name_.end(), Status::bad_content,
           "{}: has no tensor '{}': adapter.targets, or a rank, is not what it was made "
           "with",

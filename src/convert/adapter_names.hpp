@@ -24,7 +24,7 @@ class AdapterNames {
   struct Found {
     std::string name, module;
     bool down = false, up = false;
-    Shape whole{};       // of the matrix whose adapter it is, or of the tensor itself
+    Shape whole{};        // of the matrix whose adapter it is, or of the tensor itself
     FolderPlace place{};  // of the tensor itself
   };
   Found find(const std::string& stored) const;
@@ -40,7 +40,7 @@ class AdapterNames {
     model::WholeTensor whole;
     FolderPlace place;
   };
-  std::map<std::string, Entry> entries_;           // by names in a checkpoint
+  std::map<std::string, Entry> entries_;          // by names in a checkpoint
   std::map<std::string, std::string> of_folder_;  // these, by names in a folder
   bool fans_in_ = false;
 };

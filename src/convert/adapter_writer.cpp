@@ -10,6 +10,7 @@
 #include "convert/adapter_names.hpp"
 #include "io/element_convert.hpp"
 #include "io/files.hpp"
+#include "io/json_fields.hpp"
 #include "model/adapted_modules.hpp"
 
 namespace trireme::convert {
