@@ -42,7 +42,8 @@ io::Json targets_of(const nn::AdapterConfig& config,
 }
 
 std::string config_text(const AdapterOrigin& origin, bool fans_in,
-                        const std::vector<std::string>& modules) {
+                        const std::vector<std::string>& modules,
+                        const std::set<std::string>& saved) {
   const nn::AdapterConfig& config = origin.config;
   io::Json ranks = io::Json::object(), alphas = io::Json::object();
   for (const auto& each : config.ranks) ranks[each.pattern] = each.value;
@@ -62,7 +63,8 @@ std::string config_text(const AdapterOrigin& origin, bool fans_in,
   json["lora_alpha"] = number(config.alpha);
   json["lora_dropout"] = config.dropout;
   json["modules_to_save"] = nullptr;
-  if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
+  // Whole names: PEFT takes "norm" for the end of "input_layernorm", too.
+  if (!saved.empty()) json["modules_to_save"] = saved;
   json["peft_type"] = "LORA";
   json["r"] = config.rank;
   json["rank_pattern"] = ranks;
@@ -82,7 +84,7 @@ class AdapterPlan {
               const AdapterOrigin& origin, std::optional<DType> dtype)
       : checkpoint_(checkpoint), names_(model) {
     std::vector<io::SafetensorsTensor> tensors;
-    std::set<std::string> modules;
+    std::set<std::string> modules, saved;
     for (const auto& whole : model::adapter_tensors(origin.config, model)) {
       const std::string name = names_.stored_name(whole.name);
       const bool matrix = nn::is_adapter_tensor(whole.name);
@@ -92,12 +94,14 @@ class AdapterPlan {
       for (int i = 0; i < shape.rank(); ++i) tensor.extents.push_back(shape[i]);
       tensors.push_back(std::move(tensor));
       wholes_[name] = whole;
-      if (!whole.name.ends_with(nn::down_suffix)) continue;
       const std::string stored = name.substr(adapter_prefix.size());
+      if (!matrix) saved.insert(nn::module_of_tensor(stored));
+      if (!whole.name.ends_with(nn::down_suffix)) continue;
       modules.insert(stored.substr(0, stored.size() - nn::down_suffix.size()));
     }
     plan_.emplace(std::move(tensors));
-    config_ = config_text(origin, names_.fans_in(), {modules.begin(), modules.end()});
+    config_ = config_text(origin, names_.fans_in(), {modules.begin(), modules.end()},
+                          saved);
   }
 
   std::int64_t count() const { return static_cast<std::int64_t>(wholes_.size()); }
