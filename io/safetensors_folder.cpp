@@ -32,6 +32,15 @@ constexpr std::size_t longest_shown = 200;
 
 }  // namespace
 
+SafetensorsFolder::SafetensorsFolder(const std::string& path, const std::string& file)
+    : files_(path, Links::followed) {
+  require(files_.folder().has(file), Status::missing_input, "{}: there is no {} here",
+          path, file);
+  add(file);
+  std::sort(tensors_.begin(), tensors_.end(),
+            [](const Tensor& a, const Tensor& b) { return a.entry.name < b.entry.name; });
+}
+
 SafetensorsFolder::SafetensorsFolder(const std::string& path)
     : files_(path, Links::followed) {
   if (files_.folder().has(safetensors_name)) {

@@ -23,6 +23,8 @@ class SafetensorsFolder {
   // rule of the format, when the index names a file outside of the folder, or when a
   // tensor is in two shards, or in another than the index says.
   explicit SafetensorsFolder(const std::string& path);
+  // The same of one file of the folder, which must be there.
+  SafetensorsFolder(const std::string& path, const std::string& file);
 
   struct Tensor {
     std::string file;

@@ -18,6 +18,8 @@ struct DropoutKey {
   std::uint64_t stream = 0;         // a layer and a use
   std::int64_t first_sequence = 0;  // of the microbatch, counted through all steps
   std::int64_t first_token = 0, here = 1, sequence = 1;
+  // Column j of this call is number j + first_column of `columns`; 0: it has them all.
+  std::int64_t first_column = 0, columns = 0;
 };
 
 // y_TD (written; may be x_TD) = x_TD / (1 - rate) where it is kept, else 0. An element is

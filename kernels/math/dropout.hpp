@@ -17,7 +17,7 @@ class DropoutMask {
   DropoutMask(const DropoutKey& key, double rate, std::int64_t columns)
       : random_(key.seed, key.stream),
         key_(key),
-        draws_((columns + 1) / 2),
+        draws_(((key.columns > 0 ? key.columns : columns) + 1) / 2),
         below_(static_cast<std::uint64_t>(std::llround(rate * 0x1p32))) {}
 
   // The row of the run in which token `t` at this position lies.
@@ -25,7 +25,8 @@ class DropoutMask {
     return (key_.first_sequence + (t + key_.first_token) / key_.here) * key_.sequence +
            position;
   }
-  TRIREME_HOST_DEVICE bool keeps(std::int64_t row, std::int64_t column) const {
+  TRIREME_HOST_DEVICE bool keeps(std::int64_t row, std::int64_t own_column) const {
+    const std::int64_t column = own_column + key_.first_column;
     const std::uint64_t bits =
         random_.bits(static_cast<std::uint64_t>(row * draws_ + column / 2));
     return (column % 2 == 0 ? bits & 0xffffffffu : bits >> 32) >= below_;

@@ -48,6 +48,7 @@ Continues a text, token by token. MODEL is a run's directory, a checkpoint or a 
   --top-k N             only the N likeliest tokens; 0: all of them (default)
   --top-p X             only the likeliest tokens that together reach X (default 1)
   --seed N              another seed, another text (default 0)
+  --adapter LIST        folders of adapters to add to the model: DIR[=WEIGHT],...
   --device D            auto, cpu or cuda (default auto)
 
   trireme generate runs/quickstart --prompt "The mesh" --tokens 200)"},
@@ -57,6 +58,7 @@ Loss and perplexity of a model on a file, in windows of the model's sequence. MO
 
   --logits FILE.h5  also writes the logits of each token
   --sequence N      length of the windows, in place of the model's
+  --adapter LIST    folders of adapters to add to the model: DIR[=WEIGHT],...
   --device D        auto, cpu or cuda (default auto)
 
   mpirun -n 2 trireme evaluate runs/quickstart README.md)"},
@@ -75,14 +77,18 @@ of documents and what is no target.
   --ranks N          of a deck: as so many ranks would train
 
   trireme inspect runs/quickstart/checkpoints/latest --verify)"},
-    CommandPage{"convert", R"(usage: trireme convert FROM TO [--dtype T] [--shard-bytes N]
+    CommandPage{"convert", R"(usage: trireme convert FROM TO [options]
 
-Makes a checkpoint of a Hugging Face folder, or a folder of a checkpoint or a run. Works on any
-number of ranks. What is not finished is not taken for a model; the same command goes on with it.
+Makes a checkpoint of a Hugging Face folder, or a folder of a checkpoint or a run; of a run with
+adapters the adapter alone, as PEFT has it. Works on any number of ranks. What is not finished is
+not taken for a model; the same command goes on with it.
 
   --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
   --shard-bytes N  bytes of each file of weights at most (a larger tensor has a file of
                    its own)
+  --merge          of a run with adapters: the whole model with them
+  --merge-adapter LIST    adds adapters to the weights: DIR[=WEIGHT],...
+  --unmerge-adapter LIST  takes them away again
 
   trireme convert runs/quickstart my-model --dtype bf16)"},
     CommandPage{"tokenize",

@@ -1,25 +1,32 @@
-// `trireme convert FROM TO [--dtype T] [--shard-bytes N]`.
+// `trireme convert FROM TO [--dtype T] [--shard-bytes N] [--merge-adapter DIR]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <utility>
 
+#include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "convert/adapted_source.hpp"
+#include "convert/adapter_folder.hpp"
 #include "convert/folder_writer.hpp"
 #include "convert/kept_files.hpp"
 #include "convert/model_folder.hpp"
 #include "io/checkpoint_parts.hpp"
 #include "io/digest.hpp"
+#include "io/files.hpp"
 
 namespace trireme::app {
 namespace {
 
 constexpr std::string_view usage =
-    "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N]";
+    "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N] [--merge] "
+    "[--merge-adapter DIR[=WEIGHT],...] [--unmerge-adapter DIR[=WEIGHT],...]";
 // Of folders as transformers 4 has it; of checkpoints so that ranks have enough to share.
 constexpr std::int64_t folder_shard_bytes = 5'000'000'000;
 constexpr std::int64_t checkpoint_shard_bytes = 500'000'000;
@@ -32,6 +39,49 @@ std::optional<DType> read_dtype(const Arguments& arguments) {
   fail(Status::command_line, "--dtype: '{}' is none of fp32, bf16, fp16 and fp64", name);
 }
 
+// Adapters to add (or, with weights below 0, to take away).
+struct Merging {
+  std::vector<NamedAdapter> adapters;
+  bool own = false;  // of the checkpoint itself
+
+  // What the result depends on beside the model.
+  std::string text() const {
+    std::string all = own ? "its own" : "";
+    for (const NamedAdapter& adapter : adapters)
+      all +=
+          format("{} {} {}\n", adapter.weight,
+                 io::file_digest(adapter.folder + "/" + convert::adapter_config_name),
+                 io::file_digest(adapter.folder + "/" + convert::adapter_weights_name));
+    return all;
+  }
+};
+
+Merging read_merging(const Arguments& arguments) {
+  Merging merging{{}, arguments.has("--merge")};
+  for (const auto& [option, sign] :
+       {std::pair{"--merge-adapter", 1.0}, {"--unmerge-adapter", -1.0}}) {
+    if (!arguments.has(option)) continue;
+    for (NamedAdapter& adapter : parse_adapters(option, arguments.text(option, ""))) {
+      adapter.weight *= sign;
+      merging.adapters.push_back(std::move(adapter));
+    }
+  }
+  return merging;
+}
+
+// The tensors of another source, which outlives this.
+class Borrowed : public io::TensorSource {
+ public:
+  explicit Borrowed(const io::TensorSource& source) : source_(source) {}
+  void read(const std::string& path, const Shape& whole, const Shape& begin,
+            const TensorView& out) const override {
+    source_.read(path, whole, begin, out);
+  }
+
+ private:
+  const io::TensorSource& source_;
+};
+
 std::string without_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -39,6 +89,7 @@ std::string without_slash(std::string path) {
 
 // The tensors of the folder in shards of at most so many bytes, or of one tensor each.
 std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
+                                            const io::TensorSource& source,
                                             std::optional<DType> dtype,
                                             std::int64_t shard_bytes) {
   std::vector<std::vector<io::TensorBox>> shards(1);
@@ -58,8 +109,8 @@ std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
     const std::string path = "model/" + tensor.whole.name;
     shards.back().push_back(
         {path, shape, begin, TensorView(nullptr, type, shape, Device::meta()), true,
-         false, [&folder, path, shape, begin](const TensorView& view) {
-           folder.read(path, shape, begin, view);
+         false, [&source, path, shape, begin](const TensorView& view) {
+           source.read(path, shape, begin, view);
          }});
   }
   return shards;
@@ -70,7 +121,7 @@ std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
 std::string job_text(const convert::ModelFolder& folder,
                      const std::vector<convert::KeptFile>& kept,
                      const io::CheckpointInfo& info,
-                     const convert::FolderOptions& options) {
+                     const convert::FolderOptions& options, const Merging& merging) {
   io::Json job;
   job["to"] = "checkpoint";
   for (const convert::KeptFile& file : kept)
@@ -86,6 +137,7 @@ std::string job_text(const convert::ModelFolder& folder,
   job["deck"] = io::digest_of(info.deck);
   job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
   job["shard_bytes"] = options.shard_bytes;
+  if (!merging.adapters.empty()) job["adapters"] = merging.text();
   job["program"] = info.program_version;
   return job.dump(2) + "\n";
 }
@@ -96,9 +148,10 @@ std::string kept_text(std::int64_t kept, std::int64_t shards) {
 }
 
 void to_checkpoint(comm::World& world, const std::string& from, const std::string& to,
-                   const convert::FolderOptions& options) {
+                   const convert::FolderOptions& options, const Merging& merging) {
   const std::optional<DType> dtype = options.dtype;
   std::optional<convert::ModelFolder> folder;
+  std::unique_ptr<io::TensorSource> source;
   std::vector<convert::KeptFile> kept;
   io::CheckpointInfo info;
   info.program_version = build_info().version;
@@ -108,7 +161,12 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
     const model::ModelConfig model = read_model(from, 0);
     folder.emplace(from);
     info.deck = folder_deck(model, dtype ? dtype : folder->config().dtype);
-    shards = cut(*folder, dtype, options.shard_bytes);
+    require(!merging.own, Status::command_line,
+            "--merge: {} is a folder, which has no adapter of its own; write "
+            "--merge-adapter DIR",
+            from);
+    source = with_adapters(std::make_unique<Borrowed>(*folder), model, merging.adapters);
+    shards = cut(*folder, *source, dtype, options.shard_bytes);
     kept = convert::kept_files(from);
     for (auto& box : convert::kept_boxes(kept)) shards[0].push_back(std::move(box));
     if (world.rank() != 0) return;
@@ -117,7 +175,7 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
     require(!std::filesystem::exists(there) || (std::filesystem::is_directory(there) &&
                                                 io::holds_parts_only(to, info.step)),
             Status::cannot_create, "{}: is there already; nothing is replaced", to);
-    job = job_text(*folder, kept, info, options);
+    job = job_text(*folder, kept, info, options, merging);
   });
   const io::PartsResult written =
       io::write_checkpoint_parts(world, to, info, shards, job);
@@ -125,15 +183,46 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
             to, kept_text(written.kept, written.shards));
 }
 
+// The adapter of a checkpoint alone, as PEFT writes it.
+void to_adapter(comm::World& world, const io::CheckpointReader& reader,
+                const config::RunConfig& config, const std::string& to,
+                const convert::FolderOptions& options) {
+  const std::int64_t tensors = convert::write_adapter(
+      world, reader, config.model, {config.adapter.matrices, config.start_from}, to,
+      options.dtype);
+  log::info(
+      "the adapter of {}, {} tensors, is in {} as PEFT has it; --merge writes the whole "
+      "model",
+      reader.directory(), tensors, to);
+}
+
 void to_folder(comm::World& world, const std::string& from, const std::string& to,
-               const convert::FolderOptions& options) {
-  std::optional<io::CheckpointReader> reader;
-  model::ModelConfig model;
+               const convert::FolderOptions& given, const Merging& merging) {
+  std::shared_ptr<const io::CheckpointReader> reader;
+  std::unique_ptr<io::TensorSource> source;
+  config::RunConfig config;
+  convert::FolderOptions options = given;
   world.agree([&] {
-    reader.emplace(from, world.rank(), world.size());
-    model = checkpoint_config(*reader).model;
+    reader = std::make_shared<io::CheckpointReader>(from, world.rank(), world.size());
+    config = checkpoint_config(*reader);
+    const bool own = config.adapter.matrices.exists();
+    require(own || !merging.own, Status::command_line,
+            "--merge: {} was trained without adapters; write --merge-adapter DIR", from);
+    require(!own || merging.own || merging.adapters.empty(), Status::command_line,
+            "{} has an adapter of its own: write --merge, too, to add it to the model",
+            from);
+    if (!merging.own && merging.adapters.empty()) return;
+    source = std::make_unique<Borrowed>(*reader);
+    if (merging.own)
+      source = std::make_unique<convert::AdaptedSource>(
+          reader, std::vector{convert::own_adapter(reader, config.adapter.matrices)});
+    source = with_adapters(std::move(source), config.model, merging.adapters);
+    options.tensors = source.get();
+    options.adapters = merging.text();
   });
-  const auto written = convert::write_folder(world, *reader, model, to, options);
+  if (config.adapter.matrices.exists() && !merging.own)
+    return to_adapter(world, *reader, config, to, options);
+  const auto written = convert::write_folder(world, *reader, config.model, to, options);
   log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}{}",
             written.tensors, reader->directory(), to,
             human_bytes(static_cast<double>(written.bytes)), written.shards,
@@ -147,21 +236,27 @@ int convert(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   std::string from, to;
   convert::FolderOptions options;
+  Merging merging;
   world.agree([&] {
-    constexpr Option known[] = {{"--dtype", true}, {"--shard-bytes", true}};
+    constexpr Option known[] = {{"--dtype", true},
+                                {"--shard-bytes", true},
+                                {"--merge", false},
+                                {"--merge-adapter", true},
+                                {"--unmerge-adapter", true}};
     arguments.parse(usage, known, 2, 2);
     from = without_slash(arguments.words()[0]);
     to = without_slash(arguments.words()[1]);
     options.dtype = read_dtype(arguments);
+    merging = read_merging(arguments);
     options.shard_bytes = arguments.integer(
         "--shard-bytes",
         convert::is_model_folder(from) ? checkpoint_shard_bytes : folder_shard_bytes, 1,
         INT64_MAX);
   });
   if (convert::is_model_folder(from)) {
-    to_checkpoint(world, from, to, options);
+    to_checkpoint(world, from, to, options, merging);
   } else {
-    to_folder(world, from, to, options);
+    to_folder(world, from, to, options, merging);
   }
   return 0;
 }

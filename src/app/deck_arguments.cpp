@@ -5,6 +5,7 @@
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
 #include "config/start_model.hpp"
+#include "convert/adapted_source.hpp"
 #include "convert/model_folder.hpp"
 
 namespace trireme::app {
@@ -76,7 +77,12 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
     config::RunConfig config = checkpoint_config(*reader);
     check_sequence(path, config.model, sequence);
     if (sequence > 0) config.model.sequence = config.data.sequence = sequence;
-    return {std::move(reader), config};
+    if (!config.adapter.matrices.exists()) return {std::move(reader), config};
+    // The model with what was trained beside it.
+    const std::shared_ptr<const io::CheckpointReader> shared = std::move(reader);
+    std::vector<convert::AddedAdapter> own = {
+        convert::own_adapter(shared, config.adapter.matrices)};
+    return {std::make_unique<convert::AdaptedSource>(shared, std::move(own)), config};
   }
   const model::ModelConfig model = read_model(path, sequence);
   check_sequence(path, model, sequence);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
@@ -114,16 +115,22 @@ int evaluate(comm::World& world, const Arguments& given) {
   config::RunConfig config;
   std::unique_ptr<io::SampleSource> source;
   world.agree([&] {
-    constexpr Option options[] = {
-        {"--logits", true}, {"--sequence", true}, {"--device", true}};
+    constexpr Option options[] = {{"--logits", true},
+                                  {"--sequence", true},
+                                  {"--device", true},
+                                  {"--adapter", true}};
     arguments.parse(
         "trireme evaluate MODEL DATA [--logits FILE.h5] [--sequence N] "
-        "[--device auto|cpu|cuda]",
+        "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]",
         options, 2, 2);
     OpenedModel opened = open_model(world, arguments.words()[0],
                                     arguments.integer("--sequence", 0, 1, 1 << 27));
-    tensors = std::move(opened.tensors);
     config = opened.config;
+    tensors = std::move(opened.tensors);
+    if (arguments.has("--adapter"))
+      tensors =
+          with_adapters(std::move(tensors), config.model,
+                        parse_adapters("--adapter", arguments.text("--adapter", "")));
     source = open_data(config, arguments.words()[1]);
     require(config.model.heads % world.size() == 0, Status::resources,
             "model.heads = {} cannot be split over {} ranks; start a divisor of it",

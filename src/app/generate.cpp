@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/directory.hpp"
@@ -21,11 +22,12 @@ namespace {
 constexpr std::string_view usage =
     "trireme generate MODEL (--prompt TEXT | --prompt-tokens 1,2,3) [--tokenizer F] "
     "[--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N] "
-    "[--device auto|cpu|cuda]";
-constexpr Option options[] = {
-    {"--prompt", true}, {"--prompt-tokens", true}, {"--tokenizer", true},
-    {"--tokens", true}, {"--temperature", true},   {"--top-k", true},
-    {"--top-p", true},  {"--seed", true},          {"--device", true}};
+    "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]";
+constexpr Option options[] = {{"--prompt", true},      {"--prompt-tokens", true},
+                              {"--tokenizer", true},   {"--tokens", true},
+                              {"--temperature", true}, {"--top-k", true},
+                              {"--top-p", true},       {"--seed", true},
+                              {"--device", true},      {"--adapter", true}};
 
 struct Request {
   std::vector<std::int32_t> prompt;
@@ -153,8 +155,12 @@ int generate(comm::World& world, const Arguments& given) {
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
     OpenedModel opened = open_model(world, arguments.words().front());
-    tensors = std::move(opened.tensors);
     config = opened.config;
+    tensors = std::move(opened.tensors);
+    if (arguments.has("--adapter"))
+      tensors =
+          with_adapters(std::move(tensors), config.model,
+                        parse_adapters("--adapter", arguments.text("--adapter", "")));
     tokenizer = open_tokenizer(arguments, config);
     request = parse_request(arguments, config, tokenizer);
     require(config.model.heads % world.size() == 0, Status::resources,

@@ -33,8 +33,10 @@ struct NamedBox {
 // How a tensor starts. Every element is a pure function of (seed, tensor name, global
 // index).
 struct Initializer {
-  // log_uniform: of a vector, the logarithms of numbers even in [least, most).
-  enum class Kind : std::uint8_t { zeros, ones, normal, log_uniform } kind = Kind::zeros;
+  // uniform: even in [least, most). log_uniform: of a vector, the logarithms of such
+  // numbers.
+  enum class Kind : std::uint8_t { zeros, ones, normal, uniform, log_uniform } kind =
+      Kind::zeros;
   double standard_deviation = 0.0;
   double least = 0.0, most = 0.0;
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "config/keys_adapter.hpp"
 #include "config/keys_dropout.hpp"
 #include "config/keys_latent.hpp"
 #include "config/keys_linear.hpp"

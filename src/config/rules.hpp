@@ -46,9 +46,20 @@ class AttentionRules : public DataRules {
   void linear_rules();
 };
 
-class Rules : public AttentionRules {
+// Rules of adapters.
+class AdapterRules : public AttentionRules {
  public:
   using AttentionRules::AttentionRules;
+
+ protected:
+  void adapter_rules();
+  void pattern_rule(const io::Key<std::vector<std::string>>& key, double least,
+                    double most);
+};
+
+class Rules : public AdapterRules {
+ public:
+  using AdapterRules::AdapterRules;
 
   // Judges every rule, in the order in which a message names them.
   BrokenRules check();

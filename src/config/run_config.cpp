@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/split.hpp"
+#include "config/adapter_patterns.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
 #include "config/precision.hpp"
@@ -112,6 +113,16 @@ void read_optimizer(const io::Deck& deck, optim::OptimizerConfig& optimizer) {
   }
 }
 
+// A rule says what is wrong with what is left out here.
+void read_adapter(const io::Deck& deck, nn::AdapterConfig& adapter) {
+  for (const std::string& text : deck[key::adapter.rank_pattern])
+    if (const auto each = parse_module_pattern(text, 1, 1e6))
+      adapter.ranks.push_back({each->pattern, static_cast<std::int64_t>(each->value)});
+  for (const std::string& text : deck[key::adapter.alpha_pattern])
+    if (const auto each = parse_module_pattern(text, 0, 1e6))
+      adapter.alphas.push_back(*each);
+}
+
 std::vector<RampPart> read_ramp(const io::Deck& deck, const Strings& key) {
   std::vector<RampPart> parts;
   for (const std::string& part : deck[key]) {
@@ -156,6 +167,7 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
                    config.parallel);
   read_recompute(deck, config.recompute.what);
   read_optimizer(deck, config.optimizer);
+  read_adapter(deck, config.adapter.matrices);
   config.batch.ramp = read_ramp(deck, key::batch.ramp);
   config.batch.sequence_ramp = read_ramp(deck, key::batch.sequence_ramp);
   count_for_schedules(deck, config);

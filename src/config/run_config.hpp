@@ -16,6 +16,7 @@
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
 #include "model/model_config.hpp"
+#include "nn/adapter_config.hpp"
 #include "nn/pass.hpp"
 #include "nn/preferences.hpp"
 #include "optim/loss_scaler.hpp"
@@ -155,11 +156,18 @@ struct TrainSettings {
   nn::PreferenceLoss pairs;  // of dpo
 };
 
+// Low-rank matrices that are trained in place of the model.
+struct AdapterSettings {
+  nn::AdapterConfig matrices;
+  std::string from;  // a folder to start from; "": new ones
+};
+
 struct RunConfig {
   RunSettings run;
   TrainSettings train;
   model::ModelConfig model;
   std::string start_from;  // whose weights to start from; "": none
+  AdapterSettings adapter;
   // Validation happens if metrics.validate_every > 0; validation.paths is empty for
   // synthetic.
   io::SourceConfig data, validation;
@@ -192,6 +200,7 @@ struct RunConfig {
     return data.packing != io::Packing::none || !batch.sequence_ramp.empty() ||
            learns_pairs();
   }
+  bool drops() const { return model.drops() || adapter.matrices.dropout > 0; }
   bool learns_pairs() const { return train.objective == Objective::dpo; }
 };
 

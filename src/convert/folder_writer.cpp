@@ -112,7 +112,7 @@ class Plan {
 };
 
 // Its elements in the order of the file, on the host.
-Buffer load(const io::CheckpointReader& checkpoint, const io::SafetensorsTensor& tensor,
+Buffer load(const io::TensorSource& checkpoint, const io::SafetensorsTensor& tensor,
             const std::vector<Part>& parts) {
   const DType dtype = *tensor.type->dtype;
   const auto read = [&](const model::WholeTensor& whole, const TensorView& view) {
@@ -134,7 +134,7 @@ Buffer load(const io::CheckpointReader& checkpoint, const io::SafetensorsTensor&
   return out;
 }
 
-void write_shard(const io::CheckpointReader& checkpoint, const Plan& plan,
+void write_shard(const io::TensorSource& checkpoint, const Plan& plan,
                  const Directory& folder, const Shard& shard) {
   io::SafetensorsWriter writer(folder, shard.name, shard.plan);
   for (const auto& tensor : shard.plan.tensors())
@@ -143,9 +143,8 @@ void write_shard(const io::CheckpointReader& checkpoint, const Plan& plan,
 }
 
 // This rank's shards, but for those that an earlier try has finished; returns how many.
-std::int64_t write_shards(const comm::World& world,
-                          const io::CheckpointReader& checkpoint, const Plan& plan,
-                          const io::PartialWork& work) {
+std::int64_t write_shards(const comm::World& world, const io::TensorSource& checkpoint,
+                          const Plan& plan, const io::PartialWork& work) {
   std::int64_t kept = 0;
   const auto size = static_cast<std::size_t>(world.size());
   for (auto i = static_cast<std::size_t>(world.rank()); i < plan.shards().size();
@@ -173,6 +172,7 @@ std::string job_of(const io::CheckpointReader& checkpoint, const Plan& plan,
   job["checkpoint"] = io::digest_of(manifest);
   job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
   job["shard_bytes"] = options.shard_bytes;
+  if (!options.adapters.empty()) job["adapters"] = options.adapters;
   job["shards"] = plan.shards().size();
   job["program"] = build_info().version;
   return job.dump(2) + "\n";
@@ -217,9 +217,11 @@ WrittenFolder write_folder(comm::World& world, const io::CheckpointReader& check
   const auto work = [&] {
     return io::PartialWork(Directory(parent_of(path)).open(temporary));
   };
+  const io::TensorSource& tensors =
+      options.tensors != nullptr ? *options.tensors : checkpoint;
   std::int64_t kept = 0;
   try {
-    world.agree([&] { kept = write_shards(world, checkpoint, *plan, work()); });
+    world.agree([&] { kept = write_shards(world, tensors, *plan, work()); });
     kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
     world.agree([&] {
       if (world.rank() != 0) return;

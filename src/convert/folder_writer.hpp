@@ -15,6 +15,10 @@ namespace trireme::convert {
 struct FolderOptions {
   std::optional<DType> dtype;    // of the weights; none: as they are stored
   std::int64_t shard_bytes = 0;  // of a file's tensors; at least one tensor
+  // Where tensors are read, if not from the checkpoint as it is, and what that depends on
+  // (part of the job's name).
+  const io::TensorSource* tensors = nullptr;
+  std::string adapters{};
 };
 
 struct WrittenFolder {

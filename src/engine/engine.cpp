@@ -8,6 +8,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/runtime/working_memory.hpp"
+#include "model/adapted_modules.hpp"
 #include "optim/parameter_groups.hpp"
 
 namespace trireme::engine {
@@ -34,7 +35,8 @@ optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mes
           .offload = parallel.offload,
           .seed = config.run.seed,
           .error_feedback = config.precision.error_feedback,
-          .reports = config.precision.report_every > 0};
+          .reports = config.precision.report_every > 0,
+          .frozen_as_kept = config.adapter.matrices.exists()};
 }
 
 // What a step takes of one rank: it is run on meta.
@@ -86,7 +88,10 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
 void Engine::build_store() {
   std::vector<ParamModule> modules = model_.modules();
   for (ParamModule& module : modules)
-    for (Param* param : module.params) optim::apply_groups(config_.optimizer, *param);
+    for (Param* param : module.params) {
+      optim::apply_groups(config_.optimizer, *param);
+      model::freeze_base(config_.adapter.matrices, *param);
+    }
   store_.emplace(modules, store_config(config_, mesh_), mesh_, device_);
   model_.attach(*store_);
 }

@@ -16,6 +16,7 @@ namespace {
 // With NCCL what is summed travels without the host, so that cutting it costs little.
 int tensor_chunks(const config::RunConfig& config, const comm::Mesh& mesh) {
   if (config.parallel.tensor_chunks > 0) return config.parallel.tensor_chunks;
+  if (config.adapter.matrices.dropout > 0) return 1;  // it drops whole inputs
   const bool by_nccl = mesh.transport() == comm::Transport::nccl;
   return by_nccl && !config.precision.recipe.fp8() ? 2 : 1;
 }
@@ -54,7 +55,7 @@ nn::DropoutRows RankModel::dropout_rows(std::int64_t step,
   const auto& batch = config_.batch;
   const std::int64_t piece =
       microbatch * config_.parallel.mesh.data + mesh_.coordinate(comm::Axis::data);
-  return {.active = config_.model.drops(),
+  return {.active = config_.drops(),
           .seed = config_.run.seed,
           .first_sequence = (step - 1) * batch.global + piece * batch.micro,
           .sequence = config_.model.sequence,
@@ -117,7 +118,8 @@ model::StageConfig RankModel::stage_config(const Chunk& chunk, const Range& bloc
       .products = products,
       .fp8_blocks = {precision.first_bf16, config_.model.layers - precision.last_bf16},
       .scaling = {precision.amax_history, precision.margin},
-      .keep_weight_codes = precision.keep_weight_codes};
+      .keep_weight_codes = precision.keep_weight_codes,
+      .adapter = config_.adapter.matrices};
 }
 
 void RankModel::build_chunks(Device device) {

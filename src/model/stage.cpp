@@ -40,6 +40,7 @@ Stage::Stage(const StageConfig& config, const parallel::TensorRegion& region,
     }
     blocks_.push_back(std::make_unique<nn::Block>(block, region, rotary_.of(m, layer),
                                                   axes, config.dtype, device));
+    blocks_.back()->attach(config.adapter);
     if (block.attention.products.one_scale()) blocks_.back()->collect(layers);
     if (block.attention.products.fp8()) blocks_.back()->collect(coded);
   }

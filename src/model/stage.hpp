@@ -36,6 +36,7 @@ struct StageConfig {
   Range fp8_blocks{};
   nn::DelayedScaling scaling{};
   bool keep_weight_codes = false;  // of FP8, while weights do not change
+  nn::AdapterConfig adapter{};     // of the blocks' linear layers
 };
 
 class Stage {

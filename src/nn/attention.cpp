@@ -305,15 +305,20 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
 }
 
 void Attention::collect(std::vector<Param*>& params) {
-  params.push_back(&qkv_.weight);
+  qkv_.collect(params);
   if (config_.qkv_bias) params.push_back(&qkv_bias_);
   if (q_norm_) q_norm_->collect(params);
   if (k_norm_) k_norm_->collect(params);
   if (q_wide_) q_wide_->collect(params);
   if (k_wide_) k_wide_->collect(params);
   if (!config_.sinks.empty()) params.push_back(&sinks_);
-  params.push_back(&output_.weight);
+  output_.collect(params);
   if (config_.output_bias) params.push_back(&output_bias_);
+}
+
+void Attention::attach(const AdapterConfig& adapters) {
+  qkv_.adapter.attach(adapters, region_);
+  output_.adapter.attach(adapters, region_);
 }
 
 void Attention::collect(std::vector<Fp8Operands*>& layers) {

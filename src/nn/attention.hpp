@@ -45,6 +45,7 @@ class Attention {
 
   void collect(std::vector<Param*>& params);
   void collect(std::vector<Fp8Operands*>& layers);
+  void attach(const AdapterConfig& adapters);
 
  private:
   struct Columns;  // of q, k, v and gates in a fused buffer

@@ -209,6 +209,14 @@ void Block::collect(std::vector<Param*>& params) {
   collect_of(output_norm2_);
 }
 
+void Block::attach(const AdapterConfig& adapters) {
+  if (attention_) attention_->attach(adapters);
+  if (latent_) latent_->attach(adapters);
+  if (linear_) linear_->attach(adapters);
+  if (mlp_) mlp_->attach(adapters);
+  if (moe_) moe_->attach(adapters);
+}
+
 void Block::collect(std::vector<Fp8Operands*>& layers) {
   if (attention_) attention_->collect(layers);
   if (latent_) latent_->collect(layers);

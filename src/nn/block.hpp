@@ -59,6 +59,8 @@ class Block {
   void collect(std::vector<Param*>& params);
   // The linear layers that a recipe may have in FP8.
   void collect(std::vector<Fp8Operands*>& layers);
+  // Makes the adapters of its linear layers, before Params are collected.
+  void attach(const AdapterConfig& adapters);
   // The MoE layer, or null.
   Moe* moe() { return moe_ ? &*moe_ : nullptr; }
 

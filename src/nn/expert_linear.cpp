@@ -131,8 +131,20 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
                   y_RO.rows(part.first, part.rows));
 }
 
+void ExpertLinear::collect(std::vector<Param*>& params) {
+  params.push_back(&weight);
+  adapter.collect(params);
+}
+
 void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_RI,
                            const TensorView& y_RO, Saved& saved) const {
+  multiply_forward(pass, route, x_RI, y_RO, saved);
+  adapter.forward(pass, x_RI, y_RO, route.rows_L);
+}
+
+void ExpertLinear::multiply_forward(Pass& pass, const Route& route,
+                                    const TensorView& x_RI, const TensorView& y_RO,
+                                    Saved& saved) const {
   if (!operands.fp8()) {
     const ArenaScope scope(pass.scratch);
     kernels::grouped_linear(pass.stream, route.rows_L, x_RI,
@@ -150,7 +162,7 @@ void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_R
 
 ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& route,
                                                      const TensorView& dy_RO) const {
-  Gradient dy{dy_RO, {}};
+  Gradient dy{dy_RO, {}, adapter.output_gradient(pass, dy_RO, route.rows_L)};
   if (!operands.one_scale()) return dy;
   const TensorView buffer_P =
       pass.kept().take(DType::f32, {dispatch_->sources()}, "experts.scale");
@@ -161,6 +173,12 @@ ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& ro
 
 void ExpertLinear::input_gradient(Pass& pass, const Route& route, const Gradient& dy,
                                   const TensorView& dx_RI) const {
+  multiply_gradient(pass, route, dy, dx_RI);
+  adapter.input_gradient(pass, dy.du_RR, dx_RI, route.rows_L);
+}
+
+void ExpertLinear::multiply_gradient(Pass& pass, const Route& route, const Gradient& dy,
+                                     const TensorView& dx_RI) const {
   if (!operands.fp8()) {
     const ArenaScope scope(pass.scratch);
     kernels::grouped_linear_input_gradient(pass.stream, route.rows_L, dy.dy_RO,
@@ -174,6 +192,7 @@ void ExpertLinear::input_gradient(Pass& pass, const Route& route, const Gradient
 void ExpertLinear::post_weight_gradient(Pass& pass, const Route& route,
                                         const Gradient& dy, const TensorView& x_RI,
                                         const Saved& saved) {
+  adapter.post_gradients(pass, dy.du_RR, dy.dy_RO, x_RI, route.rows_L);
   if (weight.frozen) return;
   if (!operands.fp8()) {
     pass.weight_gradients.post(

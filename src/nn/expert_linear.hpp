@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "nn/adapter.hpp"
 #include "nn/fp8_operands.hpp"
 #include "parallel/expert_dispatch.hpp"
 
@@ -31,10 +32,12 @@ class ExpertLinear {
   };
   struct Gradient {
     TensorView dy_RO, scale_P;
+    TensorView du_RR{};  // of the adapters' inner values, if they are attached
   };
 
   Param weight;
   Fp8Operands operands{weight};
+  Adapter adapter{weight};  // of each expert
 
   // The dispatch outlives this.
   void bind(const parallel::ExpertDispatch& dispatch, std::int64_t experts) {
@@ -52,6 +55,10 @@ class ExpertLinear {
                       const TensorView& dx_RI) const;
   void post_weight_gradient(Pass& pass, const Route& route, const Gradient& dy,
                             const TensorView& x_RI, const Saved& saved);
+
+  std::int64_t experts() const { return experts_; }
+  // The weight and the adapters' matrices.
+  void collect(std::vector<Param*>& params);
 
   // Each expert's part of `bias` [L O] is added to its rows of y_RO, which may be columns
   // of a wider matrix; the gradient of such a bias is posted.
@@ -73,6 +80,10 @@ class ExpertLinear {
   TensorView scales_of(Pass& pass, const Parts& parts, Operand what,
                        const TensorView& x_RI, const TensorView& buffer_P) const;
   TensorView weight_of(std::int64_t expert) const;
+  void multiply_forward(Pass& pass, const Route& route, const TensorView& x_RI,
+                        const TensorView& y_RO, Saved& saved) const;
+  void multiply_gradient(Pass& pass, const Route& route, const Gradient& dy,
+                         const TensorView& dx_RI) const;
   // y_RO (written) = the products of padded rows, quantized as `what`, with each expert's
   // weight, transposed or not.
   void multiply(Pass& pass, const Route& route, Operand what, const TensorView& x_RI,

@@ -118,14 +118,25 @@ class FeedForward {
   }
 
   void collect(std::vector<Param*>& params) {
-    params.push_back(&up.weight);
+    up.collect(params);
     if (up_bias.shape.rank() > 0) params.push_back(&up_bias);
-    params.push_back(&down.weight);
+    down.collect(params);
     if (down_bias.shape.rank() > 0) params.push_back(&down_bias);
   }
   void collect(std::vector<Fp8Operands*>& layers) {
     layers.push_back(&up.operands);
     layers.push_back(&down.operands);
+  }
+  // attach(adapter, experts) for each layer.
+  template <class Attach>
+  void for_each_adapter(const Attach& attach) {
+    for (Layer* layer : {&up, &down}) {
+      if constexpr (std::is_same_v<Layer, Linear>) {
+        attach(layer->adapter, std::int64_t{0});
+      } else {
+        attach(layer->adapter, layer->experts());
+      }
+    }
   }
 
  private:

@@ -333,13 +333,18 @@ TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved sa
   return dx.wait();
 }
 
+void GatedDeltaNet::attach(const AdapterConfig& adapters) {
+  input_.adapter.attach(adapters, region_);
+  output_.adapter.attach(adapters, region_);
+}
+
 void GatedDeltaNet::collect(std::vector<Param*>& params) {
-  params.push_back(&input_.weight);
+  input_.collect(params);
   params.push_back(&conv_);
   params.push_back(&decay_);
   params.push_back(&bias_);
   norm_.collect(params);
-  params.push_back(&output_.weight);
+  output_.collect(params);
 }
 
 }  // namespace trireme::nn

@@ -57,6 +57,7 @@ class GatedDeltaNet {
   TensorView backward(Pass& pass, const TensorView& dy_TD, Saved saved);
 
   void collect(std::vector<Param*>& params);
+  void attach(const AdapterConfig& adapters);
 
  private:
   // Columns of mixed_TE.

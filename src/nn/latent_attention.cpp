@@ -343,17 +343,22 @@ void LatentAttention::collect(std::vector<Param*>& params) {
     if (config_.bias) params.push_back(&bias);
   };
   if (has_small_query()) {
-    params.push_back(&q_down_.weight);
+    q_down_.collect(params);
     push_bias(q_down_bias_);
     q_norm_->collect(params);
   }
-  params.push_back(&q_.weight);
-  params.push_back(&latent_down_.weight);
+  q_.collect(params);
+  latent_down_.collect(params);
   push_bias(latent_down_bias_);
   latent_norm_->collect(params);
-  params.push_back(&latent_up_.weight);
-  params.push_back(&output_.weight);
+  latent_up_.collect(params);
+  output_.collect(params);
   push_bias(output_bias_);
+}
+
+void LatentAttention::attach(const AdapterConfig& adapters) {
+  for (Linear* linear : {&q_down_, &q_, &latent_down_, &latent_up_, &output_})
+    linear->adapter.attach(adapters, region_);
 }
 
 void LatentAttention::collect(std::vector<Fp8Operands*>& layers) {

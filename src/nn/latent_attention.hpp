@@ -69,6 +69,7 @@ class LatentAttention {
 
   void collect(std::vector<Param*>& params);
   void collect(std::vector<Fp8Operands*>& layers);
+  void attach(const AdapterConfig& adapters);
 
  private:
   bool has_small_query() const { return config_.query_rank > 0; }

@@ -13,8 +13,19 @@ TensorView in_type(Pass& pass, const TensorView& weight, DType type) {
   return converted;
 }
 
+void Linear::collect(std::vector<Param*>& params) {
+  params.push_back(&weight);
+  adapter.collect(params);
+}
+
 void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                      const TensorView& y_TO, Saved& saved) const {
+  multiply(pass, x_TI, bias_O, y_TO, saved);
+  adapter.forward(pass, x_TI, y_TO);
+}
+
+void Linear::multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+                      const TensorView& y_TO, Saved& saved) const {
   using kernels::Accumulate, kernels::Transpose;
   const DType type = x_TI.dtype();
   if (!operands.fp8()) {
@@ -49,7 +60,7 @@ void Linear::forward_activated(Pass& pass, Activation activation, const TensorVi
                                const TensorView& bias_O, const TensorView& u_TO,
                                const TensorView& y_TO, Saved& saved) const {
   using kernels::Transpose;
-  if (operands.fp8()) {
+  if (operands.fp8() || adapter.attached()) {
     forward(pass, x_TI, bias_O, u_TO, saved);
     kernels::activate(pass.stream, activation, u_TO, y_TO);
     return;
@@ -62,7 +73,7 @@ void Linear::forward_activated(Pass& pass, Activation activation, const TensorVi
 }
 
 Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
-  Gradient dy{dy_TO, {}, {}, {}};
+  Gradient dy{dy_TO, {}, {}, {}, adapter.output_gradient(pass, dy_TO)};
   if (!operands.fp8()) return dy;
   constexpr Operand what = Operand::output_gradient;
   if (!operands.one_scale()) {
@@ -79,11 +90,21 @@ Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) co
 Linear::Gradient Linear::Gradient::rows(const Range& rows) const {
   if (rows.begin == 0 && rows.end == dy_TO.dim(0)) return *this;
   require(fp8.codes.empty(), "an FP8 gradient is not cut by rows");
-  return {dy_TO.rows(rows.begin, rows.count()), {}, {}, {}};
+  return {dy_TO.rows(rows.begin, rows.count()),
+          {},
+          {},
+          {},
+          du_TR.empty() ? du_TR : du_TR.rows(rows.begin, rows.count())};
 }
 
 void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
                             kernels::Accumulate accumulate) const {
+  multiply_gradient(pass, dy, dx_TI, accumulate);
+  adapter.input_gradient(pass, dy.du_TR, dx_TI);
+}
+
+void Linear::multiply_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
+                               kernels::Accumulate accumulate) const {
   using kernels::Transpose;
   const ArenaScope scope(pass.scratch);
   if (!operands.fp8()) {
@@ -100,7 +121,7 @@ void Linear::activated_input_gradient(Pass& pass, Activation activation,
                                       const Gradient& dy, const TensorView& u_TI,
                                       const TensorView& du_TI) const {
   using kernels::Transpose;
-  if (operands.fp8()) {
+  if (operands.fp8() || adapter.attached()) {
     input_gradient(pass, dy, du_TI);
     kernels::activate_backward(pass.stream, activation, du_TI, u_TI, du_TI);
     return;
@@ -133,6 +154,7 @@ void Linear::post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_
 
 void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorView& x_TI,
                                   const Saved& saved) {
+  adapter.post_gradients(pass, dy.du_TR, dy.dy_TO, x_TI);
   if (weight.frozen) return;
   if (!operands.fp8()) {
     pass.weight_gradients.post(pass.stream, weight,

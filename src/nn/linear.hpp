@@ -6,6 +6,7 @@
 #include "base/split.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm_epilogue.hpp"
+#include "nn/adapter.hpp"
 #include "nn/fp8_operands.hpp"
 
 namespace trireme::nn {
@@ -65,12 +66,14 @@ class Linear {
     kernels::Fp8Matrix fp8;
     TensorView scale_1;
     kernels::Fp8Matrix turned;  // codes of dy^T, with one scale, unless W is frozen
+    TensorView du_TR{};         // of the adapter's inner values, if it is attached
     // That of some rows. All of them where operands are FP8.
     Gradient rows(const Range& rows) const;
   };
 
   Param weight;
   Fp8Operands operands{weight};
+  Adapter adapter{weight};  // adds to the products, in the type of activations
 
   // y_TO (written). bias_O may be empty. With FP8 collective over pass.fp8.amax_region.
   void forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
@@ -95,6 +98,14 @@ class Linear {
   // product where both are wanted and the operands are not FP8.
   void post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_TI,
                       const Saved& saved, Param& bias);
+  // The weight and its adapter's matrices.
+  void collect(std::vector<Param*>& params);
+
+ private:
+  void multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+                const TensorView& y_TO, Saved& saved) const;
+  void multiply_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
+                         kernels::Accumulate accumulate) const;
 };
 
 }  // namespace trireme::nn

@@ -90,6 +90,12 @@ void Mlp::collect(std::vector<Param*>& params) {
   if (config_.bias) params.push_back(&down_bias_);
 }
 
+void Mlp::attach(const AdapterConfig& adapters) {
+  feed_.for_each_adapter([&](Adapter& adapter, std::int64_t experts) {
+    adapter.attach(adapters, region_, experts);
+  });
+}
+
 void Mlp::collect(std::vector<Fp8Operands*>& layers) { feed_.collect(layers); }
 
 }  // namespace trireme::nn

@@ -40,6 +40,7 @@ class Mlp {
 
   void collect(std::vector<Param*>& params);
   void collect(std::vector<Fp8Operands*>& layers);
+  void attach(const AdapterConfig& adapters);
 
  private:
   MlpConfig config_;

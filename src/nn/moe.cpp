@@ -314,6 +314,14 @@ void Moe::collect(std::vector<Param*>& params) {
   if (has_gate()) params.push_back(&shared_gate_);
 }
 
+void Moe::attach(const AdapterConfig& adapters) {
+  const auto each = [&](Adapter& adapter, std::int64_t experts) {
+    adapter.attach(adapters, region_, experts);
+  };
+  feed_.for_each_adapter(each);
+  if (has_shared()) shared_.for_each_adapter(each);
+}
+
 void Moe::collect(std::vector<Fp8Operands*>& layers) {
   feed_.collect(layers);
   if (has_shared()) shared_.collect(layers);

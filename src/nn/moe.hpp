@@ -101,6 +101,7 @@ class Moe {
 
   void collect(std::vector<Param*>& params);
   void collect(std::vector<Fp8Operands*>& layers);
+  void attach(const AdapterConfig& adapters);
   // The bias of the choice, f32 (f64 where the model is); none without one.
   void collect(std::vector<StateTensor*>& states);
 

@@ -38,7 +38,10 @@ void OptimizerState::allocate(Device device) {
   const DType master = config.type(TensorClass::master);
   // The host updates a copy of its own even where the types are the same.
   if (weight != master || config.offload == Offload::optimizer)
-    master_ = flat_buffer(device, master, layout.shard_elements, use, "master weights");
+    master_ = flat_buffer(
+        device, master,
+        config.frozen_as_kept ? layout.trained_shard_elements : layout.shard_elements,
+        use, "master weights");
   if (config.has_moment1())
     moment1_ = flat_buffer(device, config.type(TensorClass::moment1),
                            layout.trained_shard_elements, use, "first moments");
@@ -62,7 +65,7 @@ void OptimizerState::allocate(Device device) {
 }
 
 TensorView OptimizerState::master_shard(const FlatParameter& flat) const {
-  return owns_master() ? shard_in(master_, flat) : weights_.shard(flat);
+  return has_master(flat) ? shard_in(master_, flat) : weights_.shard(flat);
 }
 
 void OptimizerState::refresh_weights() {
@@ -71,7 +74,8 @@ void OptimizerState::refresh_weights() {
   const bool coded = scales_.has(Scaled::weight);
   if (coded) encode_weights();
   for (const FlatParameter& flat : context_.layout.flats) {
-    if (owns_master() && !coded) round_weights(master_shard(flat), weights_.shard(flat));
+    if (has_master(flat) && !coded)
+      round_weights(master_shard(flat), weights_.shard(flat));
     weights_.all_gather(flat);
   }
   weights_.wait();

@@ -80,6 +80,9 @@ class OptimizerState {
 
   void allocate(Device device);
   bool owns_master() const { return !master_.view().empty(); }
+  bool has_master(const FlatParameter& flat) const {
+    return owns_master() && !(flat.frozen && context_.config.frozen_as_kept);
+  }
   bool offloads() const { return context_.config.offload != Offload::none; }
   bool offloads_weights() const { return context_.config.offload == Offload::weights; }
   void round_weights(const TensorView& master, const TensorView& weights);

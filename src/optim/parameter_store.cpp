@@ -50,21 +50,29 @@ void draw_normal(Stream& stream, const TensorView& x, const ParamBox& box,
   stream.synchronize();
 }
 
-// Vectors of this kind are short: they are made on the host.
-void draw_log_uniform(Stream& stream, const TensorView& x, const ParamBox& box,
-                      const Initializer& initializer, std::uint64_t seed) {
-  require(x.shape().rank() == 1, "only vectors start with logarithms");
+// Tensors of these kinds are small (vectors, the matrices of adapters): they are made on
+// the host.
+void draw_uniform(Stream& stream, const TensorView& x, const ParamBox& box,
+                  const Initializer& initializer, std::uint64_t seed) {
+  const bool logarithms = initializer.kind == Initializer::Kind::log_uniform;
+  require(!logarithms || x.shape().rank() == 1, "only vectors start with logarithms");
   const Random random(seed, hash_name(box.named->tensor));
   const double width = initializer.most - initializer.least;
   const Buffer memory(Device::host(), DType::f64, x.shape(), MemoryClass::workspace,
                       "initial weights"),
       rounded(Device::host(), x.dtype(), x.shape(), MemoryClass::workspace,
               "initial weights");
+  const bool matrix = x.shape().rank() == 2;
+  const std::int64_t columns = matrix ? x.dim(1) : 1,
+                     all_columns = matrix ? box.named->whole[1] : 1,
+                     first_column = matrix ? box.global_begin[1] : 0;
   Stream host(Device::host());
   for (std::int64_t i = 0; i < x.elements(); ++i) {
-    const auto index = static_cast<std::uint64_t>(box.global_begin[0] + i);
-    memory.view().data<double>()[i] =
-        std::log(initializer.least + width * random.uniform(index));
+    const std::int64_t row = box.global_begin[0] + i / columns;
+    const auto index =
+        static_cast<std::uint64_t>(row * all_columns + first_column + i % columns);
+    const double value = initializer.least + width * random.uniform(index);
+    memory.view().data<double>()[i] = logarithms ? std::log(value) : value;
   }
   kernels::copy(host, memory.view(), rounded.view());
   copy_bytes(stream, rounded.view(), x);
@@ -77,8 +85,9 @@ void draw(const TensorView& x, const ParamBox& box, const Initializer& initializ
   switch (initializer.kind) {
     case Initializer::Kind::zeros: return kernels::fill(stream, x, 0.0);
     case Initializer::Kind::ones: return kernels::fill(stream, x, 1.0);
+    case Initializer::Kind::uniform:
     case Initializer::Kind::log_uniform:
-      return draw_log_uniform(stream, x, box, initializer, seed);
+      return draw_uniform(stream, x, box, initializer, seed);
     case Initializer::Kind::normal:
       draw_normal(stream, x, box, seed, initializer.standard_deviation);
   }

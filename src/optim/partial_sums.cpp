@@ -19,7 +19,7 @@ std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_o
     for (const ParameterView& view : flat.views) {
       for (const NamedBox& named : view.param->boxes) {
         if (index.try_emplace(named.tensor, all.size()).second)
-          all.push_back({&named, flat.expert, {}});
+          all.push_back({&named, flat.expert, false, {}});
       }
     }
     const TensorView shard = shard_of(flat);
@@ -40,15 +40,18 @@ PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device 
   std::int64_t largest = 0, total = 0;
   for (Tensor& tensor : all_tensors(shard_of)) {
     if (tensor.named->place != Place::replicate) continue;
-    // Ranks list the tensors by their order, and others hold other experts.
-    require(
-        !tensor.of_expert || context.mesh.experts().size() == 1,
-        "{} of an expert is whole on several ranks: its parts would be added to those "
-        "of other experts",
-        tensor.named->tensor);
-    largest = std::max(largest, tensor.elements());
-    total += tensor.elements();
-    tensors_.push_back(std::move(tensor));
+    // Ranks list the tensors by their order, and others hold as many other experts.
+    const comm::Group& holders = context.mesh.experts();
+    const bool apart = tensor.of_expert && context.mesh.folding().shard > 1;
+    for (int rank = 0; rank < (apart ? holders.size() : 1); ++rank) {
+      largest = std::max(largest, tensor.elements());
+      total += tensor.elements();
+      if (apart && rank != holders.rank()) {
+        tensors_.push_back({tensor.named, true, true, {}});
+      } else {
+        tensors_.push_back(tensor);
+      }
+    }
   }
   if (tensors_.empty() || context.mesh.group(comm::Axis::tensor).size() == 1) return;
   const DType type = context.config.accumulator();
@@ -105,7 +108,8 @@ void PartialSums::sum_range(std::size_t first, std::size_t last, Codec& codec) {
   context_.mesh.spread().all_reduce(context_.stream, used).wait();
   std::int64_t begin = 0;
   for (std::size_t i = first; i < last; ++i) {
-    codec.rescale(*tensors_[i].named, used.rows(begin, tensors_[i].elements()));
+    if (!tensors_[i].foreign)
+      codec.rescale(*tensors_[i].named, used.rows(begin, tensors_[i].elements()));
     begin += tensors_[i].elements();
   }
   for_each_box(first, last,

@@ -15,7 +15,8 @@ namespace trireme::optim {
 // replicated: each rank adds its boxes into zeros at their global place, the sum over the
 // ranks among which the tensor is spread is the whole gradient, and each rank takes its
 // boxes back. Boxes that one rank alone holds pass through unchanged. So one rule serves
-// norms under sequence parallelism, shared key/value heads and routers.
+// norms under sequence parallelism, shared key/value heads and routers. Of experts' the
+// ranks of the expert axis, which hold other experts, have a place each in every sum.
 class PartialSums {
  public:
   using ShardOf = std::function<TensorView(const FlatParameter&)>;
@@ -45,6 +46,7 @@ class PartialSums {
   struct Tensor {
     const NamedBox* named = nullptr;  // any, for name and shape
     bool of_expert = false;
+    bool foreign = false;  // of another rank's experts: this one has no part of it
     std::vector<std::pair<ParamBox, TensorView>> boxes;
     std::int64_t elements() const { return named->whole.elements(); }
   };

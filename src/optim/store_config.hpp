@@ -31,6 +31,8 @@ struct StoreConfig {
   // What rounding takes from gradients on the wire is added to the next ones.
   bool error_feedback = false;
   bool reports = false;  // there is memory for a StoredReport
+  // What is frozen has no master weights, in whatever type weights are kept.
+  bool frozen_as_kept = false;
 
   DType type(TensorClass what) const { return recipe[what].type; }
   // What modules compute in, and hand over gradients' contributions in.

@@ -16,15 +16,16 @@
 #include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/missing_state.hpp"
+#include "train/start_adapters.hpp"
 
 namespace trireme::train {
 namespace {
 
 // Keys whose change alters what is learned from here on; others are free to change.
 bool changes_training(std::string_view section) {
-  return section == "model" || section == "data" || section == "batch" ||
-         section == "precision" || section.starts_with("optimizer") ||
-         section.starts_with("train");
+  return section == "model" || section == "adapter" || section == "data" ||
+         section == "batch" || section == "precision" ||
+         section.starts_with("optimizer") || section.starts_with("train");
 }
 
 void warn_of_changes(const std::string& before, const std::string& now) {
@@ -118,8 +119,10 @@ void Checkpoints::load_start() {
   world_.agree(
       [&] { source = convert::open_tensors(from, world_.rank(), world_.size()); });
   world_.agree([&] {
+    const auto* checkpoint = dynamic_cast<const io::CheckpointReader*>(source.get());
+    const StartAdapters adapters(config_, checkpoint);
     for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
-      if (box.path.starts_with("model/"))
+      if (box.path.starts_with("model/") && !adapters.read(box))
         source->read(box.path, box.whole, box.begin, box.data);
   });
   engine_.store().refresh_weights();

@@ -1,0 +1,86 @@
+// Rules about adapters.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/number.hpp"
+#include "config/adapter_patterns.hpp"
+#include "config/rules.hpp"
+#include "model/adapted_modules.hpp"
+
+namespace trireme::config {
+namespace {
+
+// What is wrong with the names of modules for this model, as a sentence; or nothing.
+std::string misfit_of(const nn::AdapterConfig& config, const model::ModelConfig& model) {
+  try {
+    return model::adapter_misfit(config, model);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void AdapterRules::adapter_rules() {
+  const nn::AdapterConfig& adapter = config_.adapter.matrices;
+  for (const io::DeckKey* key :
+       {static_cast<const io::DeckKey*>(&key::adapter.alpha),
+        static_cast<const io::DeckKey*>(&key::adapter.rslora),
+        static_cast<const io::DeckKey*>(&key::adapter.targets),
+        static_cast<const io::DeckKey*>(&key::adapter.dropout),
+        static_cast<const io::DeckKey*>(&key::adapter.rank_pattern),
+        static_cast<const io::DeckKey*>(&key::adapter.alpha_pattern),
+        static_cast<const io::DeckKey*>(&key::adapter.modules_to_save),
+        static_cast<const io::DeckKey*>(&key::adapter.from)})
+    meaningless(*key, key::adapter.rank, !adapter.exists(),
+                std::vector{Advice(key::adapter.rank, {"8"})});
+  if (!adapter.exists()) return;
+  rule({key::adapter.from, key::model.from},
+       config_.adapter.from.empty() || !config_.start_from.empty(), key::adapter.from,
+       " is an adapter of a model, and ", key::model.from,
+       " names none: write the folder or checkpoint that it was trained beside");
+  pattern_rule(key::adapter.rank_pattern, 1, 1e6);
+  pattern_rule(key::adapter.alpha_pattern, 0, 1e6);
+  std::string wrong;
+  rule(
+      {key::adapter.targets, key::adapter.modules_to_save, key::adapter.rank_pattern,
+       key::adapter.alpha_pattern},
+      [&] {
+        if (quiet_ || !nothing_broken()) return true;
+        wrong = misfit_of(adapter, config_.model);
+        return wrong.empty();
+      },
+      [&] { return wrong; });
+  rule({key::parallel.tensor_chunks, key::adapter.dropout},
+       adapter.dropout == 0 || config_.parallel.tensor_chunks <= 1,
+       key::parallel.tensor_chunks, " cuts the rows of products, whose inputs ",
+       key::adapter.dropout,
+       " drops as a whole: write parallel.tensor_chunks = 1, or "
+       "adapter.dropout = 0.0");
+  rule(
+      {key::adapter.dropout, key::adapter.targets, key::moe.experts},
+      [&] {
+        return quiet_ || adapter.dropout == 0 || !nothing_broken() ||
+               !model::adapts_experts(adapter, config_.model);
+      },
+      key::adapter.dropout,
+      " cannot be with adapters of experts, whose rows come sorted from other ranks: "
+      "write adapter.dropout = 0.0, or adapter.targets without layers of experts");
+  rule({key::adapter.rank, key::precision.recipe, key::precision.weights},
+       !is_fp8(config_.precision.recipe[TensorClass::weight].type), key::adapter.rank,
+       " freezes the model's weights as they are kept, and ", key::precision.recipe,
+       " keeps them in FP8 with scales that follow the master weights: write a recipe "
+       "with weights in bf16 or fp32");
+}
+
+void AdapterRules::pattern_rule(const io::Key<std::vector<std::string>>& key,
+                                double least, double most) {
+  for (const std::string& text : deck_[key])
+    rule(
+        {key}, [&] { return parse_module_pattern(text, least, most).has_value(); },
+        full_name(key), ": \"", text,
+        "\" is not PATTERN=NUMBER with a number that is legal here: write "
+        "[\"q_proj=16\"]");
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,122 @@
+// AdaptedSource: the products of adapters, added as tensors are read.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/adapted_source.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/memory.hpp"
+#include "convert/adapter_folder.hpp"
+#include "io/element_convert.hpp"
+#include "io/host_copy.hpp"
+
+namespace trireme::convert {
+namespace {
+
+constexpr std::string_view prefix = "model/";
+
+Buffer read_box(const io::TensorSource& source, const std::string& path,
+                const Shape& whole, const Shape& begin, const Shape& extent) {
+  Buffer box(Device::host(), DType::f64, extent, MemoryClass::data, "adapter's matrix");
+  source.read(path, whole, begin, box.view());
+  return box;
+}
+
+// sum_NM (f64) += factor B_NR A_RM
+void add_product(double factor, const TensorView& up, const TensorView& down,
+                 const TensorView& sum) {
+  const std::int64_t rows = up.dim(0), rank = up.dim(1), columns = down.dim(1);
+  const double* const b = up.data<double>();
+  const double* const a = down.data<double>();
+  double* const y = sum.data<double>();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t k = 0; k < rank; ++k) {
+      const double weight = factor * b[i * rank + k];
+      for (std::int64_t j = 0; j < columns; ++j)
+        y[i * columns + j] += weight * a[k * columns + j];
+    }
+  }
+}
+
+// out = the rows of a dense f64 matrix plus those of the model, whose rows may be
+// strided.
+void store_sum(const TensorView& base, const TensorView& sum, const TensorView& out) {
+  const std::int64_t rows = sum.dim(0), columns = sum.dim(1);
+  const auto store = [&]<class T>(T) {
+    std::vector<T> row(static_cast<std::size_t>(columns));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const T* const w = base.data<T>() + i * columns;
+      const double* const d = sum.data<double>() + i * columns;
+      for (std::int64_t j = 0; j < columns; ++j)
+        row[static_cast<std::size_t>(j)] =
+            static_cast<T>(static_cast<double>(w[j]) + d[j]);
+      io::convert_elements(row.data(), base.dtype(), out.rows(i, 1).raw(), out.dtype(),
+                           columns);
+    }
+  };
+  if (base.dtype() == DType::f64) return store(double{});
+  store(float{});
+}
+
+}  // namespace
+
+void AdaptedSource::read(const std::string& path, const Shape& whole, const Shape& begin,
+                         const TensorView& out) const {
+  const std::string name =
+      path.starts_with(prefix) ? path.substr(prefix.size()) : std::string();
+  // 1. what an adapter holds whole
+  for (const AddedAdapter& adapter : adapters_)
+    if (!name.empty() && adapter.weight > 0 && adapter.has(name))
+      return adapter.tensors->read(path, whole, begin, out);
+  // 2. the model's, without a product
+  const std::string module = nn::module_of_tensor(name);
+  const std::string down = module + std::string(nn::down_suffix),
+                    up = module + std::string(nn::up_suffix);
+  const bool matrix = whole.rank() == 2 && name == module + ".weight";
+  const bool adapted =
+      matrix && std::any_of(adapters_.begin(), adapters_.end(),
+                            [&](const auto& adapter) { return adapter.has(down); });
+  if (!adapted) return base_->read(path, whole, begin, out);
+  // 3. the sum
+  io::HostCopy host;
+  host.write(out, [&](const TensorView& view) {
+    const Shape extent = {view.dim(0), view.dim(1)};
+    const DType type = out.dtype() == DType::f64 ? DType::f64 : DType::f32;
+    const Buffer base(Device::host(), type, extent, MemoryClass::data, "model's matrix");
+    base_->read(path, whole, begin, base.view());
+    const Buffer sum(Device::host(), DType::f64, extent, MemoryClass::data,
+                     "product of an adapter");
+    std::fill_n(sum.view().data<double>(), extent.elements(), 0.0);
+    for (const AddedAdapter& adapter : adapters_) {
+      if (!adapter.has(down)) continue;
+      const auto what = adapter.config.of(module);
+      require(what.has_value(), Status::bad_content,
+              "'{}' has an adapter that its configuration does not name", module);
+      const std::int64_t r = what->rank;
+      const Buffer b = read_box(*adapter.tensors, std::string(prefix) + up, {whole[0], r},
+                                {begin[0], 0}, {extent[0], r});
+      const Buffer a = read_box(*adapter.tensors, std::string(prefix) + down,
+                                {r, whole[1]}, {0, begin[1]}, {r, extent[1]});
+      add_product(adapter.weight * what->scale, b.view(), a.view(), sum.view());
+    }
+    store_sum(base.view(), sum.view(), view);
+  });
+}
+
+AddedAdapter added_adapter(const std::string& folder, const model::ModelConfig& model,
+                           double weight) {
+  const auto tensors = std::make_shared<const AdapterFolder>(folder, model);
+  nn::AdapterConfig config = tensors->config();
+  config.modules_to_save.clear();
+  return {tensors, config, weight,
+          [tensors](const std::string& tensor) { return tensors->has(tensor); }};
+}
+
+AddedAdapter own_adapter(std::shared_ptr<const io::CheckpointReader> checkpoint,
+                         const nn::AdapterConfig& config) {
+  return {checkpoint, config, 1, [checkpoint](const std::string& tensor) {
+            return nn::is_adapter_tensor(tensor) && checkpoint->has("model/" + tensor);
+          }};
+}
+
+}  // namespace trireme::convert

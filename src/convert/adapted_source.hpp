@@ -1,0 +1,49 @@
+// AdaptedSource: a model's tensors with adapters added to them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint.hpp"
+#include "io/tensor_source.hpp"
+#include "model/model_config.hpp"
+#include "nn/adapter_config.hpp"
+
+namespace trireme::convert {
+
+// Matrices by their names in a checkpoint, and what their product is multiplied with.
+struct AddedAdapter {
+  std::shared_ptr<const io::TensorSource> tensors;
+  nn::AdapterConfig config;
+  double weight = 1;  // below 0: it is taken away again
+  std::function<bool(const std::string& tensor)> has;
+};
+
+// Reads W + sum of weight s B A where there is a B A, and whole modules in place of the
+// model's. Products and their sum are made in double and, with W in f32 (in f64 for f64),
+// rounded once to the type that is asked for.
+class AdaptedSource : public io::TensorSource {
+ public:
+  AdaptedSource(std::shared_ptr<const io::TensorSource> base,
+                std::vector<AddedAdapter> adapters)
+      : base_(std::move(base)), adapters_(std::move(adapters)) {}
+
+  void read(const std::string& path, const Shape& whole, const Shape& begin,
+            const TensorView& out) const override;
+
+ private:
+  std::shared_ptr<const io::TensorSource> base_;
+  std::vector<AddedAdapter> adapters_;
+};
+
+// The adapter in a folder, with this weight. Throws as AdapterFolder does.
+AddedAdapter added_adapter(const std::string& folder, const model::ModelConfig& model,
+                           double weight);
+// The adapter that a checkpoint itself holds.
+AddedAdapter own_adapter(std::shared_ptr<const io::CheckpointReader> checkpoint,
+                         const nn::AdapterConfig& config);
+
+}  // namespace trireme::convert

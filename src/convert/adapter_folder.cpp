@@ -1,0 +1,180 @@
+// AdapterFolder: reading an adapter as PEFT writes it.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/adapter_folder.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/memory.hpp"
+#include "convert/adapter_names.hpp"
+#include "convert/config_fields.hpp"
+#include "io/element_convert.hpp"
+#include "io/files.hpp"
+#include "io/host_copy.hpp"
+
+namespace trireme::convert {
+namespace {
+
+constexpr std::int64_t most_config_bytes = 1 << 24;
+constexpr int config_depth = 16;
+constexpr std::size_t most_listed = 20;
+constexpr double most = 1e6;
+
+io::Json parse_config(const std::string& path) {
+  const std::string text = io::read_text(path, most_config_bytes);
+  const std::string wrong = io::why_no_json(text, config_depth);
+  require(wrong.empty(), Status::bad_content, "{}: is no JSON: {}", path, wrong);
+  io::Json json = io::Json::parse(text);
+  require(json.is_object(), Status::bad_content, "{}: must be an object", path);
+  return json;
+}
+
+template <class T>
+std::vector<nn::ModulePattern<T>> read_patterns(const ConfigFields& fields,
+                                                const char* key, double least) {
+  std::vector<nn::ModulePattern<T>> all;
+  if (!fields.has(key)) return all;
+  const ConfigFields object = fields.object(key);
+  for (const auto& [pattern, value] : fields.value(key).items()) {
+    const double number = object.real(pattern, 0, least, most);
+    all.push_back({pattern, static_cast<T>(number)});
+  }
+  return all;
+}
+
+std::string shape_text(const io::SafetensorsTensor& tensor) {
+  const auto shape = tensor.shape();
+  return shape ? format("{}", *shape) : std::string("no shape of at most four dims");
+}
+
+}  // namespace
+
+bool is_adapter_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat((path + "/" + adapter_config_name).c_str(), &status) == 0;
+}
+
+AdapterFolder::AdapterFolder(const std::string& path, const model::ModelConfig& model)
+    : files_(path, adapter_weights_name) {
+  read_config();
+  match(model);
+}
+
+void AdapterFolder::read_config() {
+  const std::string path = files_.path() + "/" + adapter_config_name;
+  const io::Json json = parse_config(path);
+  const ConfigFields fields(json, path);
+  const std::string type = fields.text("peft_type", "");
+  if (type != "LORA") fields.refuse("peft_type", "is not LORA, which is what is read");
+  if (fields.flag("use_dora", false))
+    fields.refuse("use_dora", "asks for DoRA, which this program does not have");
+  if (fields.text("bias", "none") != "none")
+    fields.refuse("bias", "trains biases, which this program reads of no adapter");
+  if (fields.has("target_parameters") && !fields.value("target_parameters").empty())
+    fields.refuse("target_parameters",
+                  "adapts parameters that are no module; write an adapter of modules");
+  config_.rank = fields.integer("r", 8, 1, 1'000'000);
+  config_.alpha = fields.real("lora_alpha", 8, -1, most);
+  config_.by_root = fields.flag("use_rslora", false);
+  config_.dropout = fields.real("lora_dropout", 0, -1, 1);
+  config_.ranks = read_patterns<std::int64_t>(fields, "rank_pattern", 0);
+  config_.alphas = read_patterns<double>(fields, "alpha_pattern", -1);
+  config_.targets = {std::string(nn::all_linear)};
+}
+
+void AdapterFolder::match(const model::ModelConfig& model) {
+  const AdapterNames names(model);
+  std::vector<std::string> wrong;
+  std::map<std::string, std::int64_t> ranks;  // of A and B
+  for (const auto& tensor : files_.tensors()) {
+    const AdapterNames::Found found = names.find(tensor.entry.name);
+    const auto shape = tensor.entry.shape();
+    const auto& type = tensor.entry.type->dtype;
+    if (found.name.empty()) {
+      wrong.push_back(
+          format("'{}' is no tensor of an adapter for this model", tensor.entry.name));
+      continue;
+    }
+    Shape wanted = found.down || found.up ? found.whole : found.place.shape;
+    if (found.down && shape && shape->rank() == 2) wanted = {(*shape)[0], found.whole[1]};
+    if (found.up && shape && shape->rank() == 2) wanted = {found.whole[0], (*shape)[1]};
+    if (!shape || *shape != wanted) {
+      wrong.push_back(format("'{}' is {}, where {} fits the model", tensor.entry.name,
+                             shape_text(tensor.entry), wanted));
+      continue;
+    }
+    if (!type || !io::converts(*type, DType::f32)) {
+      wrong.push_back(format("'{}' holds {}, which is no floating type",
+                             tensor.entry.name, tensor.entry.type->name));
+      continue;
+    }
+    if (found.down || found.up) {
+      const std::int64_t rank = found.down ? (*shape)[0] : (*shape)[1];
+      const auto module = config_.of(found.module);
+      if (!module || module->rank != rank)
+        wrong.push_back(format("'{}' has the rank {}, and {} says {}", tensor.entry.name,
+                               rank, adapter_config_name, module ? module->rank : 0));
+    } else {
+      config_.modules_to_save.push_back(found.module);
+    }
+    by_name_[found.name] = {&tensor, found.place};
+  }
+  for (const auto& [name, stored] : by_name_) {
+    if (!nn::is_adapter_tensor(name)) continue;
+    const bool down = name.ends_with(nn::down_suffix);
+    const std::string other = name.substr(0, name.size() - nn::down_suffix.size()) +
+                              std::string(down ? nn::up_suffix : nn::down_suffix);
+    if (!by_name_.contains(other))
+      wrong.push_back(format("'{}' is there without its {}", stored.tensor->entry.name,
+                             down ? "lora_B" : "lora_A"));
+  }
+  if (wrong.empty() && by_name_.empty()) wrong.push_back("there are no tensors");
+  if (wrong.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(wrong.size(), most_listed); ++i)
+    text += "\n  " + wrong[i];
+  if (wrong.size() > most_listed)
+    text += format("\n  and {} more", wrong.size() - most_listed);
+  fail(Status::bad_content, "{}/{}: is no adapter for this {} model:{}", path(),
+       adapter_weights_name, model.row().name, text);
+}
+
+std::vector<std::string> AdapterFolder::modules() const {
+  std::vector<std::string> all;
+  for (const auto& [name, stored] : by_name_)
+    if (name.ends_with(nn::down_suffix))
+      all.push_back(name.substr(0, name.size() - nn::down_suffix.size()));
+  return all;
+}
+
+void AdapterFolder::read(const std::string& path, const Shape& whole, const Shape& begin,
+                         const TensorView& out) const {
+  const auto found =
+      path.starts_with("model/") ? by_name_.find(path.substr(6)) : by_name_.end();
+  require(found != by_name_.end(), Status::bad_content,
+          "{}: has no tensor '{}': adapter.targets, or a rank, is not what it was made "
+          "with",
+          files_.path(), path);
+  const Stored& stored = found->second;
+  const auto& tensor = *stored.tensor;
+  const bool matrix = nn::is_adapter_tensor(found->first);
+  const Shape shape = *tensor.entry.shape();
+  require(!matrix || shape == whole, Status::bad_content,
+          "{}: '{}' is {}, but {} is wanted: write the adapter.rank and rank_pattern "
+          "that it was made with",
+          files_.path(), tensor.entry.name, shape, whole);
+  io::HostCopy host;
+  host.write(out, [&](const TensorView& view) {
+    if (view.elements() == 0) return;
+    if (matrix || stored.place.transform == model::Transform::copy)
+      return files_.read(tensor, begin, view);
+    const FolderPlace::Box box = stored.place.box_of(begin, view.shape());
+    const Buffer memory(Device::host(), view.dtype(), box.extent, MemoryClass::data,
+                        "part of a tensor");
+    files_.read(tensor, box.begin, memory.view());
+    from_folder(stored.place, memory.view(), view);
+  });
+}
+
+}  // namespace trireme::convert

@@ -1,0 +1,67 @@
+// Names of an adapter's tensors, read off the class's row.
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/adapter_names.hpp"
+
+#include "base/error.hpp"
+#include "convert/folder_config.hpp"
+#include "nn/adapter_config.hpp"
+
+namespace trireme::convert {
+namespace {
+
+constexpr std::string_view weight_end = ".weight";
+
+}  // namespace
+
+AdapterNames::AdapterNames(const model::ModelConfig& model) {
+  const model::HuggingFaceRow* row = row_for(model);
+  require(row != nullptr, Status::bad_content,
+          "model.architecture = \"{}\" has no class in transformers", model.row().name);
+  for (auto& whole : model::whole_tensors(model)) {
+    const std::string name = whole.name;
+    FolderPlace place = place_of(*row, model, whole);
+    // An expert's matrix in a stack of all keeps the name that it has alone.
+    if (place.stacked()) place = {name, whole.shape};
+    fans_in_ = fans_in_ || place.transform == model::Transform::transpose;
+    of_folder_[place.name] = name;
+    entries_[name] = {std::move(whole), std::move(place)};
+  }
+}
+
+AdapterNames::Found AdapterNames::find(const std::string& stored) const {
+  if (!stored.starts_with(adapter_prefix)) return {};
+  const std::string rest = stored.substr(adapter_prefix.size());
+  Found found;
+  found.down = rest.ends_with(nn::down_suffix);
+  found.up = rest.ends_with(nn::up_suffix);
+  const std::string_view end = found.down ? nn::down_suffix : nn::up_suffix;
+  const bool matrix = found.down || found.up;
+  const std::string folder =
+      matrix ? rest.substr(0, rest.size() - end.size()) + std::string(weight_end) : rest;
+  const auto name = of_folder_.find(folder);
+  if (name == of_folder_.end()) return {};
+  const Entry& entry = entries_.at(name->second);
+  if (matrix && entry.whole.shape.rank() != 2) return {};
+  found.module = nn::module_of_tensor(entry.whole.name);
+  found.name = matrix ? found.module + std::string(end) : entry.whole.name;
+  found.whole = entry.whole.shape;
+  found.place = entry.place;
+  return found;
+}
+
+const FolderPlace& AdapterNames::place_of_tensor(const std::string& tensor) const {
+  return entries_.at(tensor).place;
+}
+
+std::string AdapterNames::stored_name(const std::string& tensor) const {
+  for (const std::string_view end : {nn::down_suffix, nn::up_suffix}) {
+    if (!tensor.ends_with(end)) continue;
+    const std::string module = tensor.substr(0, tensor.size() - end.size());
+    const std::string folder =
+        nn::module_of_tensor(place_of_tensor(module + std::string(weight_end)).name);
+    return std::string(adapter_prefix) + folder + std::string(end);
+  }
+  return std::string(adapter_prefix) + place_of_tensor(tensor).name;
+}
+
+}  // namespace trireme::convert

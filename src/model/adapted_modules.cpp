@@ -1,0 +1,129 @@
+// Modules with adapters, read off the model on the meta device.
+// SPDX-License-Identifier: Apache-2.0
+#include "model/adapted_modules.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "model/stage.hpp"
+
+namespace trireme::model {
+namespace {
+
+// Calls body(param) for each Param of the whole model with its adapters.
+template <class Body>
+void for_each_param(const nn::AdapterConfig& config, const ModelConfig& model,
+                    const Body& body) {
+  StageConfig whole{.model = model, .blocks = {0, model.layers}};
+  whole.adapter = config;
+  Stage stage(whole, parallel::TensorRegion::whole(), Device::meta());
+  for (Param* param : stage.parameters()) body(*param);
+}
+
+bool is_adapter(const Param& param) {
+  return nn::is_adapter_tensor(param.boxes.front().tensor);
+}
+
+}  // namespace
+
+void freeze_base(const nn::AdapterConfig& config, Param& param) {
+  if (!config.exists() || param.boxes.empty() || is_adapter(param)) return;
+  const auto saved =
+      std::count_if(param.boxes.begin(), param.boxes.end(), [&](const NamedBox& named) {
+        return config.saves(nn::module_of_tensor(named.tensor));
+      });
+  require(saved == 0 || saved == static_cast<std::int64_t>(param.boxes.size()),
+          Status::bad_content,
+          "adapter.modules_to_save names some of the modules that are stored together "
+          "with {}: name all of them or none",
+          param.boxes.front().tensor);
+  param.frozen = saved == 0;
+}
+
+std::string adapter_misfit(const nn::AdapterConfig& config, const ModelConfig& model) {
+  std::set<std::string> adapted, modules;
+  for_each_param(config, model, [&](Param& param) {
+    freeze_base(config, param);
+    for (const NamedBox& named : param.boxes) {
+      const std::string& tensor = named.tensor;
+      if (!is_adapter(param)) {
+        modules.insert(nn::module_of_tensor(tensor));
+      } else if (tensor.ends_with(nn::down_suffix)) {
+        adapted.insert(tensor.substr(0, tensor.size() - nn::down_suffix.size()));
+      }
+    }
+  });
+  for (const std::string& target : config.targets) {
+    const bool fits = std::any_of(adapted.begin(), adapted.end(), [&](const auto& name) {
+      return nn::fits_target(target, name);
+    });
+    if (fits) continue;
+    nn::AdapterConfig all = config;
+    all.targets = {std::string(nn::all_linear)};
+    all.modules_to_save.clear();
+    std::set<std::string> last_parts;
+    for_each_param(all, model, [&](Param& param) {
+      for (const NamedBox& named : param.boxes) {
+        if (!named.tensor.ends_with(nn::down_suffix)) continue;
+        const std::string name =
+            named.tensor.substr(0, named.tensor.size() - nn::down_suffix.size());
+        last_parts.insert(name.substr(name.rfind('.') + 1));
+      }
+    });
+    std::string names;
+    for (const std::string& name : last_parts)
+      names += (names.empty() ? "" : ", ") + name;
+    return format(
+        "adapter.targets: \"{}\" fits no linear layer in the blocks of this model; they "
+        "are {}",
+        target, names);
+  }
+  for (const std::string& saved : config.modules_to_save) {
+    const bool fits = std::any_of(modules.begin(), modules.end(), [&](const auto& name) {
+      return nn::ends_with_module(name, saved);
+    });
+    if (!fits)
+      return format(
+          "adapter.modules_to_save: \"{}\" fits no module of this model; the last is "
+          "called {}",
+          saved, *modules.rbegin());
+  }
+  const auto unused = [&](const auto& patterns) {
+    for (const auto& each : patterns)
+      if (std::none_of(adapted.begin(), adapted.end(), [&](const auto& name) {
+            return nn::fits_pattern(each.pattern, name);
+          }))
+        return each.pattern;
+    return std::string();
+  };
+  if (const auto pattern = unused(config.ranks); !pattern.empty())
+    return format("adapter.rank_pattern: \"{}\" fits none of adapter.targets", pattern);
+  if (const auto pattern = unused(config.alphas); !pattern.empty())
+    return format("adapter.alpha_pattern: \"{}\" fits none of adapter.targets", pattern);
+  return {};
+}
+
+bool adapts_experts(const nn::AdapterConfig& config, const ModelConfig& model) {
+  bool found = false;
+  for_each_param(config, model, [&](const Param& param) {
+    found = found || (is_adapter(param) && param.expert);
+  });
+  return found;
+}
+
+std::vector<WholeTensor> adapter_tensors(const nn::AdapterConfig& config,
+                                         const ModelConfig& model) {
+  std::vector<WholeTensor> all;
+  std::set<std::string> seen;
+  for_each_param(config, model, [&](Param& param) {
+    freeze_base(config, param);
+    if (param.frozen) return;
+    for (const NamedBox& named : param.boxes)
+      if (seen.insert(named.tensor).second)
+        all.push_back({named.tensor, named.whole, true});
+  });
+  return all;
+}
+
+}  // namespace trireme::model

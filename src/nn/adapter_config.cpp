@@ -1,0 +1,81 @@
+// AdapterConfig: which modules targets and patterns fit.
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/adapter_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include "base/error.hpp"
+
+namespace trireme::nn {
+namespace {
+
+constexpr std::string_view regex_mark = "re:";
+
+bool fits_whole(const std::string& expression, const std::string& module) {
+  try {
+    return std::regex_match(module, std::regex(expression, std::regex::ECMAScript));
+  } catch (const std::regex_error& error) {
+    fail(Status::bad_content,
+         "'{}' is no regular expression that this program reads ({}): write one of "
+         "ECMAScript's",
+         expression, error.what());
+  }
+}
+
+template <class T>
+T value_for(const std::vector<ModulePattern<T>>& patterns, const std::string& module,
+            T otherwise) {
+  for (const ModulePattern<T>& each : patterns)
+    if (fits_pattern(each.pattern, module)) return each.value;
+  return otherwise;
+}
+
+}  // namespace
+
+bool ends_with_module(std::string_view module, std::string_view name) {
+  if (!module.ends_with(name) || name.empty()) return false;
+  return module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
+}
+
+bool fits_target(const std::string& target, const std::string& module) {
+  if (target == all_linear) return true;
+  if (target.starts_with(regex_mark))
+    return fits_whole(target.substr(regex_mark.size()), module);
+  return ends_with_module(module, target);
+}
+
+bool fits_pattern(const std::string& pattern, const std::string& module) {
+  return fits_whole("^(.*\\.)?(" + pattern + ")$", module);
+}
+
+std::optional<AdapterModule> AdapterConfig::of(const std::string& module) const {
+  const bool targeted =
+      exists() && std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
+        return fits_target(target, module);
+      });
+  if (!targeted || saves(module)) return {};
+  const std::int64_t r = value_for(ranks, module, rank);
+  const double a = value_for(alphas, module, alpha);
+  const auto real = static_cast<double>(r);
+  return AdapterModule{r, by_root ? a / std::sqrt(real) : a / real};
+}
+
+bool AdapterConfig::saves(const std::string& module) const {
+  return std::any_of(
+      modules_to_save.begin(), modules_to_save.end(),
+      [&](const std::string& name) { return ends_with_module(module, name); });
+}
+
+std::string module_of_tensor(const std::string& tensor) {
+  for (const std::string_view end : {".weight", ".bias"})
+    if (tensor.ends_with(end)) return tensor.substr(0, tensor.size() - end.size());
+  return tensor;
+}
+
+bool is_adapter_tensor(std::string_view tensor) {
+  return tensor.ends_with(down_suffix) || tensor.ends_with(up_suffix);
+}
+
+}  // namespace trireme::nn

@@ -1,0 +1,29 @@
+// StartAdapters: the adapters that a run starts with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "config/run_config.hpp"
+#include "convert/adapter_folder.hpp"
+#include "io/checkpoint.hpp"
+
+namespace trireme::train {
+
+class StartAdapters {
+ public:
+  // checkpoint: that the model starts from, or null. Throws Error(bad_content) where it
+  // has adapters that this run has no place for, or where the folder of adapter.from is
+  // not that of the deck's adapters.
+  StartAdapters(const config::RunConfig& config, const io::CheckpointReader* checkpoint);
+
+  // Whether the box needs nothing of the model that the run starts from: it is read from
+  // adapter.from, or is a new adapter's and stays as it is.
+  bool read(const io::TensorBox& box) const;
+
+ private:
+  const io::CheckpointReader* checkpoint_;
+  std::optional<convert::AdapterFolder> folder_;
+};
+
+}  // namespace trireme::train

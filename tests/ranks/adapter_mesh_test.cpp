@@ -1,0 +1,85 @@
+// Adapters train on every mesh of a table (adapter_meshes.txt) as on one rank.
+// SPDX-License-Identifier: Apache-2.0
+// The second matrices start with numbers, so that the first ones have gradients at once.
+#include <gtest/gtest.h>
+
+#include "kernels/elementwise.hpp"
+#include "nn/adapter_config.hpp"
+#include "support/device.hpp"
+#include "support/mesh_run.hpp"
+#include "support/mesh_table.hpp"
+#include "support/world.hpp"
+
+namespace trireme::test {
+namespace {
+
+constexpr int steps = 3;
+
+// A number for each element of the whole matrix.
+double value_at(std::int64_t row, std::int64_t column) {
+  return 0.02 * static_cast<double>((row * 13 + column * 7) % 11 - 5);
+}
+
+void fill_up_matrices(engine::Engine& engine) {
+  engine.store().initialize(42);
+  for (const optim::StateBox& box : engine.store().state_boxes()) {
+    if (box.section != "model" || !box.named->tensor.ends_with(nn::up_suffix)) continue;
+    Stream stream(box.data.device());
+    for (std::int64_t i = 0; i < box.data.dim(0); ++i)
+      for (std::int64_t j = 0; j < box.data.dim(1); ++j)
+        kernels::fill(stream, box.data.rows(i, 1).columns(j, 1),
+                      value_at(box.global_begin[0] + i, box.global_begin[1] + j));
+  }
+  engine.store().refresh_weights();
+}
+
+Outcome run(const config::RunConfig& config, comm::Mesh& mesh) {
+  const Resume with_numbers{fill_up_matrices, 1};
+  return train_steps(config, mesh, steps, true, {}, with_numbers, true);
+}
+
+config::RunConfig without_mesh(config::RunConfig config) {
+  const std::int64_t bucket_bytes = config.parallel.bucket_bytes;
+  config.parallel = {};
+  config.parallel.bucket_bytes = bucket_bytes;
+  config.recompute = {};
+  config.batch.micro = 1;
+  return config;
+}
+
+// Only adapters have moments, and the frozen weights are those of the start.
+void expect_frozen(const Outcome& outcome) {
+  for (const auto& [name, values] : outcome.gradients)
+    EXPECT_TRUE(nn::is_adapter_tensor(name) || name.find("norm.") != std::string::npos)
+        << name;
+}
+
+TEST(AdapterMesh, EachMeshEqualsOneRank) {
+  int run_lines = 0;
+  for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
+    if (line.ranks != world().size()) continue;
+    SCOPED_TRACE(line.text);
+    const auto config = mesh_config(line, "fp64");
+    comm::Mesh mesh = test_mesh(config);
+    const Outcome outcome = run(config, mesh);
+    ++run_lines;
+    if (world().rank() != 0) continue;
+    comm::Mesh alone = comm::Mesh::meta({}, 0);
+    const Outcome one = run(without_mesh(config), alone);
+    expect_equal(outcome, one, eq64);
+    expect_frozen(outcome);
+    for (const auto& [name, values] : one.gradients) {
+      double sum = 0;
+      for (const double value : values) sum += value * value;
+      EXPECT_GT(sum, 0) << name << ": has no gradient";
+    }
+    for (const auto& [name, values] : one.state) {
+      ASSERT_TRUE(outcome.state.contains(name)) << name;
+      EXPECT_LE(relative(outcome.state.at(name), values), 1e-6) << name;
+    }
+  }
+  EXPECT_GT(run_lines, 0);
+}
+
+}  // namespace
+}  // namespace trireme::test
