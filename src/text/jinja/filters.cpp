@@ -127,8 +127,8 @@ Value end(const Value& value, const Arguments& arguments, Budget& budget) {
 
 Value reverse(const Value& value, const Arguments& arguments, Budget& budget) {
   arguments.bind({});
-  List items = items_of(value, budget);
-  std::reverse(items.begin(), items.end());
+  const List forward = items_of(value, budget);
+  List items(forward.rbegin(), forward.rend());
   if (!value.is(Kind::text)) return Value::list(std::move(items));
   std::string out;
   for (const Value& item : items) out += item.text();
