@@ -5,8 +5,8 @@
 #include <array>
 #include <bit>
 
+#include "base/block_scale.hpp"
 #include "kernels/host/rows.hpp"
-#include "kernels/math/block_codes.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -38,11 +38,10 @@ float largest_of(const T* x, std::int64_t n) {
 
 // The scale of the block of x [begin, end), whose absmax is written.
 template <class T>
-math::BlockScale take_scale(const T* x, std::int64_t count, std::int64_t block,
-                            float& absmax) {
+BlockScale take_scale(const T* x, std::int64_t count, std::int64_t block, float& absmax) {
   const float most = largest_of(x, count);
-  const math::BlockScale scale = math::block_scale(most, count == block);
-  absmax = math::kept_absmax(scale, most);
+  const BlockScale scale = block_scale(most, count == block);
+  absmax = kept_absmax(scale, most);
   return scale;
 }
 
@@ -131,8 +130,7 @@ void decode_absmax(Stream& /*stream*/, const TensorView& codes_B,
   for_blocks("decode_absmax", absmax_B.elements(), dynamic_block,
              [&](std::int64_t b, std::int64_t begin, std::int64_t end) {
                for (std::int64_t i = begin; i < end; ++i)
-                 absmax[i] =
-                     math::nested_absmax(map.numbers[codes[i]], nested[b], offset);
+                 absmax[i] = nested_absmax(map.numbers[codes[i]], nested[b], offset);
              });
 }
 

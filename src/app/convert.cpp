@@ -1,4 +1,4 @@
-// `trireme convert FROM TO [--dtype T] [--shard-bytes N]`.
+// `trireme convert FROM TO [--dtype T] [--shard-bytes N] [--quantize Q]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
@@ -18,8 +18,11 @@
 namespace trireme::app {
 namespace {
 
+using convert::QuantizeTo;
+
 constexpr std::string_view usage =
-    "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N]";
+    "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N] "
+    "[--quantize nf4|int8|fp8]";
 // Of folders as transformers 4 has it; of checkpoints so that ranks have enough to share.
 constexpr std::int64_t folder_shard_bytes = 5'000'000'000;
 constexpr std::int64_t checkpoint_shard_bytes = 500'000'000;
@@ -30,6 +33,15 @@ std::optional<DType> read_dtype(const Arguments& arguments) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
     if (name == name_of(dtype)) return dtype;
   fail(Status::command_line, "--dtype: '{}' is none of fp32, bf16, fp16 and fp64", name);
+}
+
+QuantizeTo read_quantize(const Arguments& arguments) {
+  if (!arguments.has("--quantize")) return QuantizeTo::none;
+  const std::string name = arguments.text("--quantize", "");
+  if (name == "nf4") return QuantizeTo::nf4;
+  if (name == "int8") return QuantizeTo::int8;
+  if (name == "fp8") return QuantizeTo::fp8;
+  fail(Status::command_line, "--quantize: '{}' is none of nf4, int8 and fp8", name);
 }
 
 std::string without_slash(std::string path) {
@@ -65,14 +77,11 @@ std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
   return shards;
 }
 
-// What the files of a checkpoint are a function of. Of a folder's weights size and time
-// are taken, for their digest would cost as much as the conversion.
-std::string job_text(const convert::ModelFolder& folder,
-                     const std::vector<convert::KeptFile>& kept,
-                     const io::CheckpointInfo& info,
-                     const convert::FolderOptions& options) {
+// What the files made of a folder are a function of. Of its weights size and time are
+// taken, for their digest would cost as much as the conversion.
+io::Json folder_state(const convert::ModelFolder& folder,
+                      const std::vector<convert::KeptFile>& kept) {
   io::Json job;
-  job["to"] = "checkpoint";
   for (const convert::KeptFile& file : kept)
     job["files"][file.name] = io::digest_of(file.bytes);
   for (const std::string& shard : folder.files().shards()) {
@@ -83,6 +92,15 @@ std::string job_text(const convert::ModelFolder& folder,
     job["shards"][shard] = {status.st_size, status.st_mtim.tv_sec,
                             status.st_mtim.tv_nsec};
   }
+  return job;
+}
+
+std::string job_text(const convert::ModelFolder& folder,
+                     const std::vector<convert::KeptFile>& kept,
+                     const io::CheckpointInfo& info,
+                     const convert::FolderOptions& options) {
+  io::Json job = folder_state(folder, kept);
+  job["to"] = "checkpoint";
   job["deck"] = io::digest_of(info.deck);
   job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
   job["shard_bytes"] = options.shard_bytes;
@@ -125,20 +143,45 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
             to, kept_text(written.kept, written.shards));
 }
 
-void to_folder(comm::World& world, const std::string& from, const std::string& to,
-               const convert::FolderOptions& options) {
+void report(const convert::WrittenFolder& written, const std::string& from,
+            const std::string& to) {
+  log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}{}",
+            written.tensors, from, to, human_bytes(static_cast<double>(written.bytes)),
+            written.shards, written.shards == 1 ? "file" : "shards",
+            kept_text(written.kept, written.shards));
+}
+
+void checkpoint_to_folder(comm::World& world, const std::string& from,
+                          const std::string& to, const convert::FolderOptions& options) {
   std::optional<io::CheckpointReader> reader;
+  std::optional<convert::FolderSource> source;
   model::ModelConfig model;
   world.agree([&] {
     reader.emplace(from, world.rank(), world.size());
     model = checkpoint_config(*reader).model;
+    source.emplace(convert::source_of(*reader));
   });
-  const auto written = convert::write_folder(world, *reader, model, to, options);
-  log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}{}",
-            written.tensors, reader->directory(), to,
-            human_bytes(static_cast<double>(written.bytes)), written.shards,
-            written.shards == 1 ? "file" : "shards",
-            kept_text(written.kept, written.shards));
+  report(convert::write_folder(world, *source, model, to, options), reader->directory(),
+         to);
+}
+
+void folder_to_folder(comm::World& world, const std::string& from, const std::string& to,
+                      const convert::FolderOptions& options) {
+  std::optional<convert::ModelFolder> folder;
+  std::optional<convert::FolderSource> source;
+  world.agree([&] {
+    folder.emplace(from);
+    const auto type_of = [&](const std::string& name) {
+      for (const auto& tensor : folder->tensors())
+        if (tensor.whole.name == name) return folder->dtype_of(tensor);
+      fail(Status::bad_content, "{}: has no tensor '{}'", from, name);
+    };
+    std::vector<convert::KeptFile> kept = convert::kept_files(from);
+    const std::string digest = io::digest_of(folder_state(*folder, kept).dump());
+    source.emplace(convert::FolderSource{*folder, type_of, std::move(kept), digest});
+  });
+  report(convert::write_folder(world, *source, folder->config().model, to, options), from,
+         to);
 }
 
 }  // namespace
@@ -148,20 +191,26 @@ int convert(comm::World& world, const Arguments& given) {
   std::string from, to;
   convert::FolderOptions options;
   world.agree([&] {
-    constexpr Option known[] = {{"--dtype", true}, {"--shard-bytes", true}};
+    constexpr Option known[] = {
+        {"--dtype", true}, {"--shard-bytes", true}, {"--quantize", true}};
     arguments.parse(usage, known, 2, 2);
     from = without_slash(arguments.words()[0]);
     to = without_slash(arguments.words()[1]);
     options.dtype = read_dtype(arguments);
+    options.quantize = read_quantize(arguments);
     options.shard_bytes = arguments.integer(
         "--shard-bytes",
-        convert::is_model_folder(from) ? checkpoint_shard_bytes : folder_shard_bytes, 1,
-        INT64_MAX);
+        convert::is_model_folder(from) && options.quantize == QuantizeTo::none
+            ? checkpoint_shard_bytes
+            : folder_shard_bytes,
+        1, INT64_MAX);
   });
-  if (convert::is_model_folder(from)) {
-    to_checkpoint(world, from, to, options);
+  if (!convert::is_model_folder(from)) {
+    checkpoint_to_folder(world, from, to, options);
+  } else if (options.quantize != QuantizeTo::none) {
+    folder_to_folder(world, from, to, options);
   } else {
-    to_folder(world, from, to, options);
+    to_checkpoint(world, from, to, options);
   }
   return 0;
 }

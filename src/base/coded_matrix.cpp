@@ -51,6 +51,25 @@ OwnedCodes::OwnedCodes(Device device, CodeType type, const Shape& shape,
   matrix.zeros = zeros.view();
 }
 
+std::uint8_t nearest_e4m3(float x) {
+  constexpr float most = 448.0f;
+  constexpr int least_exponent = -6, bias = 7, mantissa_bits = 3;
+  if (std::isnan(x)) return 0x7f;
+  const unsigned sign = std::signbit(x) ? 0x80u : 0u;
+  const float size = std::min(std::abs(x), most);
+  int exponent = 0;
+  std::frexp(size, &exponent);  // size in [1/2, 1) times 2^exponent
+  exponent = std::max(exponent - 1, least_exponent);
+  // Of numbers below 2^-6 the code is the mantissa alone; one that rounds up to the next
+  // power of two is the next code as well.
+  const auto steps =
+      static_cast<unsigned>(std::nearbyint(std::ldexp(size, mantissa_bits - exponent)));
+  const unsigned below = static_cast<unsigned>(exponent - least_exponent)
+                         << mantissa_bits;
+  static_assert(bias + least_exponent == 1);
+  return static_cast<std::uint8_t>(sign | (size > 0 ? below + steps : 0u));
+}
+
 const float* numbers_of(const CodedMatrix& matrix) {
   static const auto integers = [] {
     std::array<float, 256> all{};

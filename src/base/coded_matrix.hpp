@@ -77,6 +77,10 @@ void decode_row(const CodedMatrix& matrix, std::int64_t i, float* numbers);
 void decode_columns(const CodedMatrix& matrix, std::int64_t i, std::int64_t begin,
                     std::int64_t count, float* numbers);
 
+// The code of E4M3 nearest to a number, ties to even; what is larger than 448 is 448, as
+// the type has no infinity.
+std::uint8_t nearest_e4m3(float x);
+
 // The numbers of all codes of a type; of four_bits the book's.
 const float* numbers_of(const CodedMatrix& matrix);
 

@@ -173,6 +173,9 @@ void ModelFolder::check_others(std::vector<std::string>& wrong) const {
   }
   const std::string head = std::string(config_.model.row().names.head) + ".weight";
   const auto kind = config_.quantization.kind;
+  const bool of_matrices =
+      kind >= Quantization::Kind::bitsandbytes;  // with tensors beside the codes
+  if (of_matrices && !wrong.empty()) return;     // they may be those of what is wrong
   const bool inputs_too =
       kind == Quantization::Kind::fp8 || kind == Quantization::Kind::compressed;
   std::size_t left_out = 0, other_parts = 0;

@@ -33,7 +33,7 @@ damaged() {
 }
 damaged 65 'in a way that this program cannot read' nf4 bitsandbytes hqq
 damaged 65 'largest magnitudes .*q_proj.weight.absmax. are missing' nf4 q_proj.weight.absmax q_proj.weight.absmay
-damaged 65 'absmax. has the shape .16., where .32. was expected' nf4 '"blocksize": 64' '"blocksize": 32'
+damaged 65 'absmax. has the shape .32., where .64. was expected' nf4 '"blocksize": 64' '"blocksize": 32'
 damaged 65 'holds I32, where F32 was expected' nf4 'F32","shape":\[16\]' 'I32","shape":[16]'
 damaged 65 "'blocksize' must be" nf4 '"blocksize": 64' '"blocksize": 65'
 damaged 65 "'quant_type' must be" nf4 '"quant_type": "nf4"' '"quant_type": "nf5"'

@@ -1,10 +1,10 @@
 // Codes of 4 and 8 bits in blocks on a GPU: a warp for each block of numbers.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/block_scale.hpp"
 #include "base/split.hpp"
 #include "kernels/block_codes.hpp"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/rows.cuh"
-#include "kernels/math/block_codes.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -36,8 +36,8 @@ __global__ void encode_kernel(const T* x, std::int64_t n, std::int64_t block,
   for (; b < blocks; b += step) {
     const std::int64_t begin = b * block, end = min(n, begin + block);
     const float most = largest_of(x, begin, end);
-    const math::BlockScale scale = math::block_scale(most, end - begin == block);
-    if (threadIdx.x == 0) absmax[b] = math::kept_absmax(scale, most);
+    const BlockScale scale = block_scale(most, end - begin == block);
+    if (threadIdx.x == 0) absmax[b] = kept_absmax(scale, most);
     code.write(x, begin, end, scale, codes);
   }
 }
@@ -46,12 +46,12 @@ struct FourBits {
   FourBitEncoder encoder;
   template <class T>
   __device__ unsigned of(const T* x, std::int64_t i, std::int64_t end,
-                         const math::BlockScale& scale) const {
+                         const BlockScale& scale) const {
     return encoder.encode(i < end ? scale.scaled(as_float(x[i])) : 0.0f);
   }
   template <class T>
   __device__ void write(const T* x, std::int64_t begin, std::int64_t end,
-                        const math::BlockScale& scale, unsigned char* codes) const {
+                        const BlockScale& scale, unsigned char* codes) const {
     for (std::int64_t i = begin + 2 * threadIdx.x; i < end; i += 2 * warp_size)
       codes[i / 2] = static_cast<unsigned char>(of(x, i, end, scale) << 4 |
                                                 of(x, i + 1, end, scale));
@@ -62,7 +62,7 @@ struct Dynamic {
   DynamicMap map;
   template <class T>
   __device__ void write(const T* x, std::int64_t begin, std::int64_t end,
-                        const math::BlockScale& scale, unsigned char* codes) const {
+                        const BlockScale& scale, unsigned char* codes) const {
     for (std::int64_t i = begin + threadIdx.x; i < end; i += warp_size)
       codes[i] = static_cast<unsigned char>(map.encode(scale.scaled(as_float(x[i]))));
   }
@@ -116,8 +116,7 @@ struct DecodeAbsmax {
   float* absmax;
   template <int W>
   __device__ void at(std::int64_t, std::int64_t c) const {
-    absmax[c] =
-        math::nested_absmax(map.numbers[codes[c]], nested[c / dynamic_block], *offset);
+    absmax[c] = nested_absmax(map.numbers[codes[c]], nested[c / dynamic_block], *offset);
   }
 };
 

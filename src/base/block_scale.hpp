@@ -4,7 +4,7 @@
 
 #include "base/host_device.hpp"
 
-namespace trireme::kernels::math {
+namespace trireme {
 
 // A block of zeros has no scale: this stands in its place.
 inline constexpr float least_absmax = 1e-38f;
@@ -39,4 +39,4 @@ TRIREME_HOST_DEVICE float nested_absmax(float number, float scale, float offset)
   return static_cast<float>(product) + offset;
 }
 
-}  // namespace trireme::kernels::math
+}  // namespace trireme
