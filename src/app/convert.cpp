@@ -1,4 +1,5 @@
-// `trireme convert FROM TO [--dtype T] [--shard-bytes N] [--merge-adapter DIR]`.
+// `trireme convert FROM TO`: Hugging Face folders, checkpoints, adapters, quantized
+// weights.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
@@ -24,8 +25,11 @@
 namespace trireme::app {
 namespace {
 
+using convert::QuantizeTo;
+
 constexpr std::string_view usage =
-    "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N] [--merge] "
+    "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N] "
+    "[--quantize nf4|int8|fp8] [--merge] "
     "[--merge-adapter DIR[=WEIGHT],...] [--unmerge-adapter DIR[=WEIGHT],...]";
 // Of folders as transformers 4 has it; of checkpoints so that ranks have enough to share.
 constexpr std::int64_t folder_shard_bytes = 5'000'000'000;
@@ -37,6 +41,15 @@ std::optional<DType> read_dtype(const Arguments& arguments) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
     if (name == name_of(dtype)) return dtype;
   fail(Status::command_line, "--dtype: '{}' is none of fp32, bf16, fp16 and fp64", name);
+}
+
+QuantizeTo read_quantize(const Arguments& arguments) {
+  if (!arguments.has("--quantize")) return QuantizeTo::none;
+  const std::string name = arguments.text("--quantize", "");
+  if (name == "nf4") return QuantizeTo::nf4;
+  if (name == "int8") return QuantizeTo::int8;
+  if (name == "fp8") return QuantizeTo::fp8;
+  fail(Status::command_line, "--quantize: '{}' is none of nf4, int8 and fp8", name);
 }
 
 // Adapters to add (or, with weights below 0, to take away).
@@ -67,6 +80,13 @@ Merging read_merging(const Arguments& arguments) {
     }
   }
   return merging;
+}
+
+void require_no_own(const Merging& merging, const std::string& folder) {
+  require(!merging.own, Status::command_line,
+          "--merge: {} is a folder, which has no adapter of its own; write "
+          "--merge-adapter DIR",
+          folder);
 }
 
 // The tensors of another source, which outlives this.
@@ -116,14 +136,11 @@ std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
   return shards;
 }
 
-// What the files of a checkpoint are a function of. Of a folder's weights size and time
-// are taken, for their digest would cost as much as the conversion.
-std::string job_text(const convert::ModelFolder& folder,
-                     const std::vector<convert::KeptFile>& kept,
-                     const io::CheckpointInfo& info,
-                     const convert::FolderOptions& options, const Merging& merging) {
+// What the files made of a folder are a function of. Of its weights size and time are
+// taken, for their digest would cost as much as the conversion.
+io::Json folder_state(const convert::ModelFolder& folder,
+                      const std::vector<convert::KeptFile>& kept) {
   io::Json job;
-  job["to"] = "checkpoint";
   for (const convert::KeptFile& file : kept)
     job["files"][file.name] = io::digest_of(file.bytes);
   for (const std::string& shard : folder.files().shards()) {
@@ -134,6 +151,15 @@ std::string job_text(const convert::ModelFolder& folder,
     job["shards"][shard] = {status.st_size, status.st_mtim.tv_sec,
                             status.st_mtim.tv_nsec};
   }
+  return job;
+}
+
+std::string job_text(const convert::ModelFolder& folder,
+                     const std::vector<convert::KeptFile>& kept,
+                     const io::CheckpointInfo& info,
+                     const convert::FolderOptions& options, const Merging& merging) {
+  io::Json job = folder_state(folder, kept);
+  job["to"] = "checkpoint";
   job["deck"] = io::digest_of(info.deck);
   job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
   job["shard_bytes"] = options.shard_bytes;
@@ -161,10 +187,7 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
     const model::ModelConfig model = read_model(from, 0);
     folder.emplace(from);
     info.deck = folder_deck(model, dtype ? dtype : folder->config().dtype);
-    require(!merging.own, Status::command_line,
-            "--merge: {} is a folder, which has no adapter of its own; write "
-            "--merge-adapter DIR",
-            from);
+    require_no_own(merging, from);
     source = with_adapters(std::make_unique<Borrowed>(*folder), model, merging.adapters);
     shards = cut(*folder, *source, dtype, options.shard_bytes);
     kept = convert::kept_files(from);
@@ -196,12 +219,21 @@ void to_adapter(comm::World& world, const io::CheckpointReader& reader,
       reader.directory(), tensors, to);
 }
 
-void to_folder(comm::World& world, const std::string& from, const std::string& to,
-               const convert::FolderOptions& given, const Merging& merging) {
+void report(const convert::WrittenFolder& written, const std::string& from,
+            const std::string& to) {
+  log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}{}",
+            written.tensors, from, to, human_bytes(static_cast<double>(written.bytes)),
+            written.shards, written.shards == 1 ? "file" : "shards",
+            kept_text(written.kept, written.shards));
+}
+
+void checkpoint_to_folder(comm::World& world, const std::string& from,
+                          const std::string& to, const convert::FolderOptions& options,
+                          const Merging& merging) {
   std::shared_ptr<const io::CheckpointReader> reader;
-  std::unique_ptr<io::TensorSource> source;
+  std::unique_ptr<io::TensorSource> merged;
+  std::optional<convert::FolderSource> source;
   config::RunConfig config;
-  convert::FolderOptions options = given;
   world.agree([&] {
     reader = std::make_shared<io::CheckpointReader>(from, world.rank(), world.size());
     config = checkpoint_config(*reader);
@@ -211,23 +243,47 @@ void to_folder(comm::World& world, const std::string& from, const std::string& t
     require(!own || merging.own || merging.adapters.empty(), Status::command_line,
             "{} has an adapter of its own: write --merge, too, to add it to the model",
             from);
-    if (!merging.own && merging.adapters.empty()) return;
-    source = std::make_unique<Borrowed>(*reader);
+    require(!own || merging.own || options.quantize == QuantizeTo::none,
+            Status::command_line,
+            "--quantize: {} has an adapter, which is written alone: write --merge, too",
+            from);
+    const convert::FolderSource plain = convert::source_of(*reader);
+    merged = std::make_unique<Borrowed>(*reader);
     if (merging.own)
-      source = std::make_unique<convert::AdaptedSource>(
+      merged = std::make_unique<convert::AdaptedSource>(
           reader, std::vector{convert::own_adapter(reader, config.adapter.matrices)});
-    source = with_adapters(std::move(source), config.model, merging.adapters);
-    options.tensors = source.get();
-    options.adapters = merging.text();
+    merged = with_adapters(std::move(merged), config.model, merging.adapters);
+    source.emplace(convert::FolderSource{*merged, plain.type_of, plain.kept,
+                                         io::digest_of(plain.digest + merging.text())});
   });
   if (config.adapter.matrices.exists() && !merging.own)
     return to_adapter(world, *reader, config, to, options);
-  const auto written = convert::write_folder(world, *reader, config.model, to, options);
-  log::info("{} tensors of {} are a Hugging Face folder in {}: {} in {} {}{}",
-            written.tensors, reader->directory(), to,
-            human_bytes(static_cast<double>(written.bytes)), written.shards,
-            written.shards == 1 ? "file" : "shards",
-            kept_text(written.kept, written.shards));
+  report(convert::write_folder(world, *source, config.model, to, options),
+         reader->directory(), to);
+}
+
+void folder_to_folder(comm::World& world, const std::string& from, const std::string& to,
+                      const convert::FolderOptions& options, const Merging& merging) {
+  std::optional<convert::ModelFolder> folder;
+  std::unique_ptr<io::TensorSource> merged;
+  std::optional<convert::FolderSource> source;
+  world.agree([&] {
+    folder.emplace(from);
+    require_no_own(merging, from);
+    const auto type_of = [&](const std::string& name) {
+      for (const auto& tensor : folder->tensors())
+        if (tensor.whole.name == name) return folder->dtype_of(tensor);
+      fail(Status::bad_content, "{}: has no tensor '{}'", from, name);
+    };
+    merged = with_adapters(std::make_unique<Borrowed>(*folder), folder->config().model,
+                           merging.adapters);
+    std::vector<convert::KeptFile> kept = convert::kept_files(from);
+    const std::string state = folder_state(*folder, kept).dump() + merging.text();
+    source.emplace(
+        convert::FolderSource{*merged, type_of, std::move(kept), io::digest_of(state)});
+  });
+  report(convert::write_folder(world, *source, folder->config().model, to, options), from,
+         to);
 }
 
 }  // namespace
@@ -238,25 +294,28 @@ int convert(comm::World& world, const Arguments& given) {
   convert::FolderOptions options;
   Merging merging;
   world.agree([&] {
-    constexpr Option known[] = {{"--dtype", true},
-                                {"--shard-bytes", true},
-                                {"--merge", false},
-                                {"--merge-adapter", true},
-                                {"--unmerge-adapter", true}};
+    constexpr Option known[] = {{"--dtype", true},         {"--shard-bytes", true},
+                                {"--quantize", true},      {"--merge", false},
+                                {"--merge-adapter", true}, {"--unmerge-adapter", true}};
     arguments.parse(usage, known, 2, 2);
     from = without_slash(arguments.words()[0]);
     to = without_slash(arguments.words()[1]);
     options.dtype = read_dtype(arguments);
+    options.quantize = read_quantize(arguments);
     merging = read_merging(arguments);
     options.shard_bytes = arguments.integer(
         "--shard-bytes",
-        convert::is_model_folder(from) ? checkpoint_shard_bytes : folder_shard_bytes, 1,
-        INT64_MAX);
+        convert::is_model_folder(from) && options.quantize == QuantizeTo::none
+            ? checkpoint_shard_bytes
+            : folder_shard_bytes,
+        1, INT64_MAX);
   });
-  if (convert::is_model_folder(from)) {
-    to_checkpoint(world, from, to, options, merging);
+  if (!convert::is_model_folder(from)) {
+    checkpoint_to_folder(world, from, to, options, merging);
+  } else if (options.quantize != QuantizeTo::none) {
+    folder_to_folder(world, from, to, options, merging);
   } else {
-    to_folder(world, from, to, options, merging);
+    to_checkpoint(world, from, to, options, merging);
   }
   return 0;
 }

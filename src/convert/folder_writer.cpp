@@ -1,10 +1,11 @@
-// Writing a checkpoint's model as a Hugging Face folder.
+// Writing a model as a Hugging Face folder, its weights as numbers or codes.
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/folder_writer.hpp"
 
 #include <array>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "base/directory.hpp"
 #include "base/memory.hpp"
@@ -31,16 +32,17 @@ struct Part {
   FolderPlace place;
 };
 
+// What a tensor of the folder is made of, and which of a matrix's tensors of codes it is.
+struct Origin {
+  std::vector<Part> parts;
+  DType dtype = DType::f32;  // of the numbers
+  int coded = -1;            // below 0: it holds numbers
+};
+
 struct Shard {
   std::string name;
   io::SafetensorsPlan plan;
 };
-
-DType stored_type(const io::CheckpointReader& checkpoint, const std::string& name) {
-  for (const auto& tensor : checkpoint.tensors())
-    if (tensor.path == "model/" + name) return tensor.dtype;
-  fail(Status::bad_content, "{}: has no tensor 'model/{}'", checkpoint.directory(), name);
-}
 
 std::string shard_name(std::size_t number, std::size_t of) {
   if (of == 1) return io::safetensors_name;
@@ -49,49 +51,46 @@ std::string shard_name(std::size_t number, std::size_t of) {
   return text.data();
 }
 
-// The model's tensors in its own order, cut where a file would grow too large.
+std::string module_of(const std::string& name) {
+  return name.substr(0, name.size() - std::string_view(".weight").size());
+}
+
+// The model's tensors in its own order, cut where a file would grow too large. Tensors of
+// one matrix's codes stay together.
 class Plan {
  public:
-  Plan(const io::CheckpointReader& checkpoint, const model::ModelConfig& model,
+  Plan(const FolderSource& source, const model::ModelConfig& model,
        const FolderOptions& options)
-      : row_(row_for(model)) {
+      : to_(options.quantize), shard_bytes_(options.shard_bytes), row_(row_for(model)) {
     require(row_ != nullptr, Status::bad_content,
             "model.architecture = \"{}\" has no class in transformers", model.row().name);
-    std::vector<std::vector<io::SafetensorsTensor>> files(1);
-    std::int64_t filled = 0;
     for (const auto& whole : model::whole_tensors(model)) {
-      const DType dtype = options.dtype.value_or(stored_type(checkpoint, whole.name));
+      const DType dtype = options.dtype.value_or(source.type_of(whole.name));
       if (!dtype_) dtype_ = dtype;
       const FolderPlace place = place_of(*row_, model, whole);
-      std::vector<Part>& parts = parts_[place.name];
-      parts.push_back({whole, place});
-      if (parts.size() > 1) continue;  // it is in the plan already
-      io::SafetensorsTensor tensor{place.name, &io::safetensors_type(dtype), {}, 0, 0};
-      const Shape& shape = place.shape;
-      for (int i = 0; i < shape.rank(); ++i) tensor.extents.push_back(shape[i]);
-      const std::int64_t bytes = io::safetensors_bytes(tensor);
-      if (filled > 0 && bytes > options.shard_bytes - filled) {
-        files.emplace_back();
-        filled = 0;
+      const auto there = origins_.find(place.name);
+      if (there != origins_.end()) {  // of experts in one tensor
+        there->second.parts.push_back({whole, place});
+        continue;
       }
-      filled += bytes;
-      total_ += bytes;
-      ++count_;
-      files.back().push_back(std::move(tensor));
+      add(whole, place, dtype);
     }
-    for (std::size_t i = 0; i < files.size(); ++i)
+    require(to_ == QuantizeTo::none || coded_ > 0, Status::bad_content,
+            "{} has no linear layers outside of experts that could be quantized",
+            row_->class_name);
+    for (std::size_t i = 0; i < files_.size(); ++i)
       shards_.push_back(
-          {shard_name(i + 1, files.size()), io::SafetensorsPlan(std::move(files[i]))});
+          {shard_name(i + 1, files_.size()), io::SafetensorsPlan(std::move(files_[i]))});
   }
 
-  // What one tensor of the folder is made of.
-  const std::vector<Part>& parts(const std::string& name) const {
-    return parts_.at(name);
-  }
+  const Origin& origin(const std::string& name) const { return origins_.at(name); }
   const std::vector<Shard>& shards() const { return shards_; }
   DType dtype() const { return dtype_.value_or(DType::f32); }
   std::int64_t bytes() const { return total_; }
   std::int64_t count() const { return count_; }
+  QuantizeTo quantize() const { return to_; }
+  // Linear layers that stay numbers.
+  const std::vector<std::string>& kept_modules() const { return kept_modules_; }
 
   std::string index() const {
     io::Json json;
@@ -104,46 +103,133 @@ class Plan {
   }
 
  private:
+  void add(const model::WholeTensor& whole, const FolderPlace& place, DType dtype) {
+    const Written as =
+        to_ == QuantizeTo::none ? Written::numbers : written_as(whole, place);
+    const Origin origin{{{whole, place}}, dtype};
+    if (as == Written::linear) kept_modules_.push_back(module_of(place.name));
+    if (as != Written::codes) {
+      io::SafetensorsTensor tensor{place.name, &io::safetensors_type(dtype), {}, 0, 0};
+      const Shape& shape = place.shape;
+      for (int i = 0; i < shape.rank(); ++i) tensor.extents.push_back(shape[i]);
+      put({std::move(tensor)}, origin);
+      return;
+    }
+    require(to_ != QuantizeTo::fp8 || place.transform == model::Transform::copy,
+            Status::bad_content,
+            "compressed-tensors does not read FP8 codes of {}, which keeps weights as "
+            "[inputs, outputs]: write --quantize int8 or nf4",
+            row_->class_name);
+    Origin coded = origin;
+    if (dtype == DType::f64) coded.dtype = DType::f32;  // there are no codes of it
+    ++coded_;
+    put(coded_tensors(to_, place.name, whole.shape, coded.dtype), coded);
+  }
+
+  // Adds tensors of one origin to the last file, or to a new one.
+  void put(std::vector<io::SafetensorsTensor> tensors, const Origin& origin) {
+    std::int64_t bytes = 0;
+    for (const auto& tensor : tensors) bytes += bytes_of(tensor);
+    if (filled_ > 0 && bytes > shard_bytes_ - filled_) {
+      files_.emplace_back();
+      filled_ = 0;
+    }
+    filled_ += bytes;
+    total_ += bytes;
+    const bool coded = tensors.size() > 1;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      Origin& own = origins_[tensors[i].name] = origin;
+      if (coded) own.coded = static_cast<int>(i);
+      files_.back().push_back(std::move(tensors[i]));
+      ++count_;
+    }
+  }
+  static std::int64_t bytes_of(const io::SafetensorsTensor& tensor) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : tensor.extents) elements *= extent;
+    return elements * tensor.type->bits / 8;
+  }
+
+  QuantizeTo to_;
+  std::int64_t shard_bytes_;
   const model::HuggingFaceRow* row_;
-  std::map<std::string, std::vector<Part>> parts_;
+  std::vector<std::vector<io::SafetensorsTensor>> files_{1};
+  std::map<std::string, Origin> origins_;
   std::vector<Shard> shards_;
+  std::vector<std::string> kept_modules_;
   std::optional<DType> dtype_;
-  std::int64_t total_ = 0, count_ = 0;
+  std::int64_t filled_ = 0, total_ = 0, count_ = 0, coded_ = 0;
 };
 
-// Its elements in the order of the file, on the host.
-Buffer load(const io::TensorSource& checkpoint, const io::SafetensorsTensor& tensor,
-            const std::vector<Part>& parts) {
-  const DType dtype = *tensor.type->dtype;
-  const auto read = [&](const model::WholeTensor& whole, const TensorView& view) {
-    checkpoint.read("model/" + whole.name, whole.shape, io::origin_of(whole.shape), view);
-  };
-  Buffer out(Device::host(), dtype, *tensor.shape(), MemoryClass::data,
-             "exported tensor");
-  for (const Part& part : parts) {
-    const FolderPlace& place = part.place;
-    if (!place.stacked() && place.transform == model::Transform::copy) {
-      read(part.whole, out.view());
-      continue;
-    }
-    const Buffer own(Device::host(), dtype, part.whole.shape, MemoryClass::data,
-                     "part of a tensor");
-    read(part.whole, own.view());
-    to_folder(place, own.view(), out.view());
-  }
-  return out;
-}
+// Tensors of a shard, one at a time, and what is small of matrices of codes until it is
+// asked for.
+class Loader {
+ public:
+  Loader(const FolderSource& source, const Plan& plan) : source_(source), plan_(plan) {}
 
-void write_shard(const io::TensorSource& checkpoint, const Plan& plan,
-                 const Directory& folder, const Shard& shard) {
+  // The elements in the order of the file, on the host.
+  Buffer load(const io::SafetensorsTensor& tensor) {
+    const Origin& origin = plan_.origin(tensor.name);
+    if (origin.coded < 0) return numbers(tensor, origin);
+    const model::WholeTensor& whole = origin.parts[0].whole;
+    if (const auto small = small_.find(tensor.name); small != small_.end()) {
+      Buffer out = std::move(small->second);
+      small_.erase(small);
+      return out;
+    }
+    const Buffer matrix(Device::host(), origin.dtype, whole.shape, MemoryClass::data,
+                        "numbers to be quantized");
+    read(whole, matrix.view());
+    const std::string& name = origin.parts[0].place.name;
+    std::vector<Buffer> all = encode_matrix(plan_.quantize(), name, matrix.view());
+    const auto entries = coded_tensors(plan_.quantize(), name, whole.shape, origin.dtype);
+    for (std::size_t i = 1; i < all.size(); ++i)
+      if (static_cast<int>(i) != origin.coded && asked_.count(entries[i].name) == 0)
+        small_[entries[i].name] = std::move(all[i]);
+    asked_.insert(tensor.name);
+    return std::move(all[static_cast<std::size_t>(origin.coded)]);
+  }
+
+ private:
+  void read(const model::WholeTensor& whole, const TensorView& view) const {
+    source_.tensors.read("model/" + whole.name, whole.shape, io::origin_of(whole.shape),
+                         view);
+  }
+  Buffer numbers(const io::SafetensorsTensor& tensor, const Origin& origin) const {
+    const DType dtype = *tensor.type->dtype;
+    Buffer out(Device::host(), dtype, *tensor.shape(), MemoryClass::data,
+               "exported tensor");
+    for (const Part& part : origin.parts) {
+      const FolderPlace& place = part.place;
+      if (!place.stacked() && place.transform == model::Transform::copy) {
+        read(part.whole, out.view());
+        continue;
+      }
+      const Buffer own(Device::host(), dtype, part.whole.shape, MemoryClass::data,
+                       "part of a tensor");
+      read(part.whole, own.view());
+      to_folder(place, own.view(), out.view());
+    }
+    return out;
+  }
+
+  const FolderSource& source_;
+  const Plan& plan_;
+  std::map<std::string, Buffer> small_;
+  std::set<std::string> asked_;
+};
+
+void write_shard(const FolderSource& source, const Plan& plan, const Directory& folder,
+                 const Shard& shard) {
   io::SafetensorsWriter writer(folder, shard.name, shard.plan);
+  Loader loader(source, plan);
   for (const auto& tensor : shard.plan.tensors())
-    writer.write(load(checkpoint, tensor, plan.parts(tensor.name)).view());
+    writer.write(loader.load(tensor).view());
   writer.close();
 }
 
 // This rank's shards, but for those that an earlier try has finished; returns how many.
-std::int64_t write_shards(const comm::World& world, const io::TensorSource& checkpoint,
+std::int64_t write_shards(const comm::World& world, const FolderSource& source,
                           const Plan& plan, const io::PartialWork& work) {
   std::int64_t kept = 0;
   const auto size = static_cast<std::size_t>(world.size());
@@ -154,35 +240,31 @@ std::int64_t write_shards(const comm::World& world, const io::TensorSource& chec
       ++kept;
       continue;
     }
-    write_shard(checkpoint, plan, work.folder(), shard);
+    write_shard(source, plan, work.folder(), shard);
     work.record(io::file_entry(work.folder().path(), shard.name));
   }
   return kept;
 }
 
-// What the files of a conversion are a function of. The manifest has the digests of all
-// files of the checkpoint.
-std::string job_of(const io::CheckpointReader& checkpoint, const Plan& plan,
+// What the files of a conversion are a function of.
+std::string job_of(const FolderSource& source, const Plan& plan,
                    const FolderOptions& options) {
-  constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
-  const std::string manifest =
-      io::read_text(checkpoint.directory() + "/" + io::manifest_name, most_bytes);
   io::Json job;
   job["to"] = "Hugging Face folder";
-  job["checkpoint"] = io::digest_of(manifest);
+  job["source"] = source.digest;
   job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
+  job["quantize"] = static_cast<int>(options.quantize);
   job["shard_bytes"] = options.shard_bytes;
-  if (!options.adapters.empty()) job["adapters"] = options.adapters;
   job["shards"] = plan.shards().size();
   job["program"] = build_info().version;
   return job.dump(2) + "\n";
 }
 
 // What is not a tensor: the index, config.json and the files that the model came with.
-void write_rest(const io::CheckpointReader& checkpoint, const model::ModelConfig& model,
+void write_rest(const FolderSource& source, const model::ModelConfig& model,
                 const Plan& plan, const Directory& folder) {
   std::string kept;
-  for (const KeptFile& file : kept_files(checkpoint)) {
+  for (const KeptFile& file : source.kept) {
     if (file.name == config_name) {
       kept = file.bytes;
     } else {
@@ -191,43 +273,61 @@ void write_rest(const io::CheckpointReader& checkpoint, const model::ModelConfig
   }
   if (plan.shards().size() > 1)
     io::write_text_atomically(folder, io::safetensors_index_name, plan.index());
-  io::write_text_atomically(folder, config_name,
-                            folder_config_text(model, plan.dtype(), kept));
+  std::string config = folder_config_text(model, plan.dtype(), kept);
+  if (plan.quantize() != QuantizeTo::none) {
+    io::Json json = io::Json::parse(config);
+    json["quantization_config"] =
+        quantization_block(plan.quantize(), plan.dtype(), plan.kept_modules());
+    config = json.dump(2) + "\n";
+  }
+  io::write_text_atomically(folder, config_name, config);
 }
 
 }  // namespace
 
-WrittenFolder write_folder(comm::World& world, const io::CheckpointReader& checkpoint,
+FolderSource source_of(const io::CheckpointReader& checkpoint) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
+  // The manifest has the digests of all files of the checkpoint.
+  const std::string manifest =
+      io::read_text(checkpoint.directory() + "/" + io::manifest_name, most_bytes);
+  const auto type_of = [&checkpoint](const std::string& name) {
+    for (const auto& tensor : checkpoint.tensors())
+      if (tensor.path == "model/" + name) return tensor.dtype;
+    fail(Status::bad_content, "{}: has no tensor 'model/{}'", checkpoint.directory(),
+         name);
+  };
+  return {checkpoint, type_of, kept_files(checkpoint), io::digest_of(manifest)};
+}
+
+WrittenFolder write_folder(comm::World& world, const FolderSource& source,
                            const model::ModelConfig& model, const std::string& path,
                            const FolderOptions& options) {
   const std::string name = last_name_of(path), temporary = "." + name + ".tmp";
   std::optional<Plan> plan;
   std::optional<io::RunLock> lock;  // of rank 0
   world.agree([&] {
-    plan.emplace(checkpoint, model, options);
+    plan.emplace(source, model, options);
     folder_config_text(model, plan->dtype(), "");  // before anything is written
     if (world.rank() != 0) return;
     io::make_directories(parent_of(path));
     const Directory parent(parent_of(path));
     require(!parent.has(name), Status::cannot_create,
             "{}: is there already; nothing is replaced", path);
-    io::PartialWork::prepare(parent, temporary, job_of(checkpoint, *plan, options));
+    io::PartialWork::prepare(parent, temporary, job_of(source, *plan, options));
     lock.emplace(parent.path_of(temporary));
   });
   const auto work = [&] {
     return io::PartialWork(Directory(parent_of(path)).open(temporary));
   };
-  const io::TensorSource& tensors =
-      options.tensors != nullptr ? *options.tensors : checkpoint;
   std::int64_t kept = 0;
   try {
-    world.agree([&] { kept = write_shards(world, tensors, *plan, work()); });
+    world.agree([&] { kept = write_shards(world, source, *plan, work()); });
     kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
     world.agree([&] {
       if (world.rank() != 0) return;
       const io::PartialWork made = work();
       const Directory& folder = made.folder();
-      write_rest(checkpoint, model, *plan, folder);
+      write_rest(source, model, *plan, folder);
       made.clear();
       lock.reset();
       folder.sync();

@@ -22,8 +22,9 @@ namespace {
 constexpr std::string_view prefix = "model/";
 constexpr std::size_t most_listed = 50;
 // Of FP8 products, whose inputs are quantized here by recipes of this program.
-constexpr std::array<std::string_view, 2> scales_of_inputs = {".activation_scale",
-                                                              ".input_scale"};
+constexpr std::array<std::string_view, 7> scales_of_inputs = {
+    ".activation_scale",  ".input_scale", ".input_zero_point", ".output_scale",
+    ".output_zero_point", ".k_scale",     ".v_scale"};
 
 std::string shape_text(const io::SafetensorsTensor& tensor) {
   std::string text;
@@ -99,9 +100,27 @@ std::string ModelFolder::find_scales(FolderTensor& tensor) const {
   return why_unusable(found, tensor.place, tensor.whole.shape);
 }
 
+bool ModelFolder::find_matrix(FolderTensor& tensor, std::string& wrong) const {
+  if (tensor.place.stacked()) return false;
+  const QuantizedSearch search{
+      config_.quantization, tensor.place.name, tensor.whole.shape,
+      [this](const std::string& name) { return find(name); }, files_};
+  try {
+    tensor.matrix = find_quantized(search);
+  } catch (const Error& error) {
+    if (error.status() != Status::bad_content) throw;
+    wrong = error.what();
+    return true;
+  }
+  if (tensor.matrix == nullptr) return false;
+  tensor.stored = tensor.matrix->stored().front();
+  return true;
+}
+
 std::string ModelFolder::find_stored(FolderTensor& tensor) const {
   const auto kind = config_.quantization.kind;
   const std::string& name = tensor.place.name;
+  if (std::string wrong; find_matrix(tensor, wrong)) return wrong;
   tensor.stored = find(name);
   const bool codes =
       tensor.stored != nullptr && tensor.stored->entry.type->dtype == DType::e4m3;
@@ -151,15 +170,23 @@ void ModelFolder::check_others(std::vector<std::string>& wrong) const {
   std::set<std::string_view> used;
   for (const FolderTensor& tensor : tensors_) {
     used.insert(tensor.stored->entry.name);
-    if (tensor.is_quantized()) used.insert(tensor.quantized.scales->entry.name);
+    if (tensor.quantized.scales != nullptr)
+      used.insert(tensor.quantized.scales->entry.name);
+    if (tensor.matrix == nullptr) continue;
+    for (const auto* stored : tensor.matrix->stored()) used.insert(stored->entry.name);
   }
   const std::string head = std::string(config_.model.row().names.head) + ".weight";
-  const bool fp8 = config_.quantization.kind == Quantization::Kind::fp8;
+  const auto kind = config_.quantization.kind;
+  const bool of_matrices =
+      kind >= Quantization::Kind::bitsandbytes;  // with tensors beside the codes
+  if (of_matrices && !wrong.empty()) return;     // they may be those of what is wrong
+  const bool inputs_too =
+      kind == Quantization::Kind::fp8 || kind == Quantization::Kind::compressed;
   std::size_t left_out = 0, other_parts = 0;
   for (const auto& stored : files_.tensors()) {
     const std::string& name = stored.entry.name;
     const bool tied_head = config_.model.tie_embeddings && name == head;
-    const bool of_inputs = fp8 && ends_with_any(name, scales_of_inputs);
+    const bool of_inputs = inputs_too && ends_with_any(name, scales_of_inputs);
     if (config_.row->further_layers && is_beyond(config_.model, name))
       ++left_out;
     else if (begins_with_any(name, config_.row->left_out))
@@ -222,6 +249,10 @@ void ModelFolder::read(const std::string& path, const Shape& whole, const Shape&
           tensor.whole.shape, whole);
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {
+    if (tensor.matrix != nullptr) {
+      read_matrix_numbers(*tensor.matrix, files_, begin, view);
+      return;
+    }
     if (tensor.is_quantized()) {
       read_quantized(files_, tensor.quantized, tensor.place, begin, view);
       return;
@@ -241,6 +272,7 @@ void ModelFolder::read(const std::string& path, const Shape& whole, const Shape&
 }
 
 std::string_view FolderTensor::type_name() const {
+  if (matrix != nullptr) return matrix->type_name();
   if (quantized.how.kind == Quantization::Kind::mxfp4) return "MXFP4";
   return stored->entry.type->name;
 }

@@ -10,6 +10,7 @@
 #include "convert/folder_config.hpp"
 #include "convert/folder_place.hpp"
 #include "convert/quantization.hpp"
+#include "convert/quantized_matrix.hpp"
 #include "io/safetensors_folder.hpp"
 #include "io/tensor_source.hpp"
 #include "model/whole_tensors.hpp"
@@ -22,8 +23,9 @@ struct FolderTensor {
   FolderPlace place;
   const io::SafetensorsFolder::Tensor* stored = nullptr;  // numbers or codes
   QuantizedTensor quantized{};  // codes and scales; none where numbers are stored
+  FoundMatrix matrix{};         // of the other ways to quantize
 
-  bool is_quantized() const { return quantized.codes != nullptr; }
+  bool is_quantized() const { return quantized.codes != nullptr || matrix != nullptr; }
   // What its elements are stored as: "BF16", "MXFP4".
   std::string_view type_name() const;
 };
@@ -52,6 +54,8 @@ class ModelFolder : public io::TensorSource {
   // Finds what is stored of a tensor; "" or what is wrong with it.
   std::string find_stored(FolderTensor& tensor) const;
   std::string find_scales(FolderTensor& tensor) const;
+  // Whether it is one of codes; `wrong` is left empty unless they cannot be used.
+  bool find_matrix(FolderTensor& tensor, std::string& wrong) const;
   // What else is stored, which the model has no place for, is added to `wrong`.
   void check_others(std::vector<std::string>& wrong) const;
   void check_tied_head() const;

@@ -1,4 +1,4 @@
-// Quantized weights of a Hugging Face folder: what they are, and their numbers.
+// FP8 and MXFP4 weights of a Hugging Face folder: their numbers.
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/quantization.hpp"
 
@@ -18,10 +18,10 @@ namespace {
 
 using Kind = Quantization::Kind;
 
-constexpr std::int64_t most_block = 1 << 20, mx_inputs = 32, mx_bytes = 16;
+constexpr std::int64_t mx_inputs = 32, mx_bytes = 16;
 constexpr int exponent_bias = 127;
 constexpr std::uint8_t no_number = 255;  // of the scales of MXFP4
-constexpr std::string_view key = "quantization_config", block_key = "weight_block_size";
+constexpr std::string_view block_key = "weight_block_size";
 
 // The number of a code of few bits: sign, exponent, mantissa. The smallest exponent is
 // that of numbers without a leading one.
@@ -48,13 +48,6 @@ std::array<float, 16> e2m1_numbers() {
   std::array<float, 16> all{};
   for (unsigned code = 0; code < all.size(); ++code) all[code] = number_of(code, 2, 1, 1);
   return all;
-}
-
-std::int64_t block_extent(const ConfigFields& fields, const io::Json& extent) {
-  const bool sound = extent.is_number_integer() && extent.get<std::int64_t>() >= 1 &&
-                     extent.get<std::int64_t>() <= most_block;
-  if (!sound) fields.refuse(block_key, "is no pair of extents of a block");
-  return extent.get<std::int64_t>();
 }
 
 std::string shape_text(const io::SafetensorsTensor& tensor) {
@@ -198,32 +191,6 @@ void read_mxfp4(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
 }
 
 }  // namespace
-
-Quantization read_quantization(const ConfigFields& fields) {
-  if (!fields.has(key)) return {};
-  const ConfigFields inner = fields.object(key);
-  constexpr auto method_key = "quant_method";
-  const std::string method = inner.text(method_key, "");
-  Quantization how;
-  if (method == "mxfp4") {
-    how.kind = Kind::mxfp4;
-    return how;
-  }
-  if (method != "fp8")
-    fields.refuse(key,
-                  "says that weights are quantized in a way that this program cannot "
-                  "read: it has quant_method \"fp8\" and \"mxfp4\"");
-  how.kind = Kind::fp8;
-  if (inner.text("fmt", "e4m3") != "e4m3")
-    inner.refuse("fmt", "is no type of codes that this program reads: it has \"e4m3\"");
-  if (!inner.has(block_key)) return how;
-  const io::Json& block = inner.value(block_key);
-  if (!block.is_array() || block.size() != 2)
-    inner.refuse(block_key, "is no pair of extents of a block");
-  how.rows = block_extent(inner, block[0]);
-  how.columns = block_extent(inner, block[1]);
-  return how;
-}
 
 std::string why_unusable(const QuantizedTensor& tensor, const FolderPlace& place,
                          const Shape& whole) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "convert/config_fields.hpp"
 #include "convert/folder_place.hpp"
@@ -24,10 +25,30 @@ struct Quantization {
     // exponent: "X_blocks" [E, outputs, inputs / 32, 16], "X_scales" [E, outputs, inputs
     // / 32], 2 to the power of the scale - 127. Source: "OCP Microscaling formats", 2023,
     // section 5.
-    mxfp4
+    mxfp4,
+    // What each tensor is says itself: codes of 4 bits, or bytes with a scale a row.
+    bitsandbytes,
+    compressed,  // of compressed-tensors, by the schemes below
+    gptq,
+    awq
   };
   Kind kind = Kind::none;
   std::int64_t rows = 0, columns = 0;  // of a block of FP8; 0: a tensor has one scale
+  // Of GPTQ and AWQ: bits of a code, inputs of a group (0: all), and whether zero points
+  // are stored less one.
+  int bits = 4;
+  std::int64_t group = 0;
+  bool zeros_less_one = false;
+
+  // How compressed-tensors stores the weights of a group of modules.
+  struct Scheme {
+    enum class Strategy : std::uint8_t { tensor, channel, group, block };
+    Strategy strategy = Strategy::tensor;
+    int bits = 8;
+    bool floating = false, symmetric = true;
+    std::int64_t rows = 0, columns = 0;  // of a block; of a group the inputs alone
+  };
+  std::vector<Scheme> schemes{};
 };
 
 // Throws Error(bad_content) for a way to quantize that this program cannot read.

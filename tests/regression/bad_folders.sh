@@ -85,7 +85,7 @@ bad 65 "'tie_word_embeddings' must be" llama edit 's/"tie_word_embeddings": fals
 bad 65 "'dtype'" llama edit 's/"float32"/"int4"/' config.json
 bad 65 'factor' llama edit 's/"factor": 4.0/"factor": 0/' config.json
 bad 65 'wavy' llama edit 's/"llama3"/"wavy"/' config.json
-bad 65 'quantized' llama edit '1s/$/"quantization_config": {"quant_method": "gptq"},/' config.json
+bad 65 'quantized' llama edit '1s/$/"quantization_config": {"quant_method": "hqq"},/' config.json
 bad 65 'swiglu_limit' gpt_oss edit 's/"swiglu_limit": 7.0/"swiglu_limit": 8.0/' config.json
 bad 65 'has the shape \[5, 24, 40\], where \[4, 24, 40\]' gpt_oss edit 's/"num_local_experts": 5/"num_local_experts": 4/' config.json
 bad 65 'experts.down_proj_blocks.* has the shape \[3, 64, 1, 16\], where \[3, 64, 2, 16\]' gpt_oss_mxfp4 edit 's/"intermediate_size": 32/"intermediate_size": 64/' config.json

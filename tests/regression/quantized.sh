@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Quantized Hugging Face folders: numbers to the bit, damaged ones, and what is written.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/folder_lib.sh"
+cd "$SOURCE/tests/reference/quantized" || exit 1
+
+# Digest and name of each tensor of a checkpoint in fp32.
+digests() { "$TRIREME" inspect "$1" 2>/dev/null | sed -nE 's/^([0-9a-f]{32}) .* model\/([^ ]*).*/\1 \2/p' | sort; }
+
+for config in */config.json; do
+  name=${config%/*}
+  run 1 convert "$name" "$work/$name.ck" --dtype fp32
+  check "$name is read" test "$status" = 0
+  digests "$work/$name.ck" >"$work/a"
+  sed -n "s/^$name //p" digests.txt | sort >"$work/b"
+  check "$name has the numbers of its library" cmp "$work/a" "$work/b"
+  check "$name has numbers" test -s "$work/a"
+done
+run 2 convert nf4_odd "$work/two.ck" --dtype fp32
+digests "$work/two.ck" >"$work/a"
+sed -n 's/^nf4_odd //p' digests.txt | sort >"$work/b"
+check "two ranks read the same" cmp "$work/a" "$work/b"
+
+# damaged STATUS MESSAGE CASE FROM TO: the header, or config.json, with FROM written as TO.
+damaged() {
+  rm -rf "$work/bad"
+  cp -r "$3" "$work/bad"
+  sed -i "s/$4/$5/" "$work/bad/config.json"
+  perl -0pi -e "s/$4/$5/" "$work/bad/model.safetensors"
+  run 1 convert "$work/bad" "$work/bad.ck"
+  check "damaged: $3, $4 as $5" expect "$1" "$2"
+  check "nothing is written of it" test ! -e "$work/bad.ck"
+}
+damaged 65 'in a way that this program cannot read' nf4 bitsandbytes hqq
+damaged 65 'largest magnitudes .*q_proj.weight.absmax. are missing' nf4 q_proj.weight.absmax q_proj.weight.absmay
+damaged 65 'absmax. has the shape .32., where .64. was expected' nf4 '"blocksize": 64' '"blocksize": 32'
+damaged 65 'holds I32, where F32 was expected' nf4 'F32","shape":\[16\]' 'I32","shape":[16]'
+damaged 65 "'blocksize' must be" nf4 '"blocksize": 64' '"blocksize": 65'
+damaged 65 "'quant_type' must be" nf4 '"quant_type": "nf4"' '"quant_type": "nf5"'
+damaged 65 "'shape' must be" nf4 '"shape": \[32' '"shape": [33'
+damaged 65 "'dtype' must be" nf4 '"dtype": "float32"' '"dtype": "float64"'
+damaged 65 'quant_state.bitsandbytes__nf4.* is missing' nf4 'q_proj.weight.quant_state.bitsandbytes__nf4' 'q_proj.weight.quant_state.bitsandbytes__nf5'
+damaged 65 'nested magnitudes .* are missing' nf4_double 'q_proj.weight.nested_absmax' 'q_proj.weight.nested_absmay'
+damaged 65 'SCB. are missing' int8 q_proj.SCB q_proj.SCC
+damaged 65 "scales .*weight_scale. are missing" ct_fp8_channel q_proj.weight_scale q_proj.weight_scald
+damaged 65 'has the shape .*, where .* was expected' ct_int4 '"group_size": 16' '"group_size": 32'
+damaged 65 'zero points .* are missing' ct_int4_zero q_proj.weight_zero_point q_proj.weight_zero_poinz
+damaged 65 "'quantization_config.config_groups.group_0.weights.strategy'" ct_int4 '"strategy": "group"' '"strategy": "token"'
+damaged 65 'config_groups' ct_int4 '"config_groups"' '"config_grouqs"'
+damaged 65 "bits' = 5" gptq '"bits": 4' '"bits": 5'
+damaged 65 'scales .* are missing' gptq q_proj.scales q_proj.scalez
+damaged 65 'has the shape .*, where .* was expected' gptq '"bits": 4' '"bits": 8'
+damaged 65 'checkpoint_format' gptq '"checkpoint_format": "gptq"' '"checkpoint_format": "marlin"'
+damaged 65 'zero points .* are missing' awq q_proj.qzeros q_proj.qzeroz
+damaged 65 'is no layout' awq '"version": "gemm"' '"version": "gemv"'
+finish

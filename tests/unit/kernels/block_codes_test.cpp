@@ -1,0 +1,242 @@
+// Codes in blocks: those of bitsandbytes, bit for bit, and what they lose.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/block_codes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/device_memory.hpp"
+#include "base/memory.hpp"
+#include "base/split.hpp"
+#include "support/device.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+std::string digest(const void* bytes, std::size_t count) {
+  const auto* const from = static_cast<const std::uint8_t*>(bytes);
+  std::uint64_t value = 0xcbf29ce484222325u;
+  for (std::size_t i = 0; i < count; ++i) value = (value ^ from[i]) * 0x100000001b3u;
+  std::ostringstream text;
+  text.width(16);
+  text.fill('0');
+  text << std::hex << value;
+  return text.str();
+}
+
+// As in tests/reference/make_block_codes.py.
+std::vector<float> numbers(std::int64_t count, std::uint32_t state) {
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const float x =
+        static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) /
+        static_cast<float>(1 << 23);
+    const float square = x * x;
+    out.push_back(square * x);
+  }
+  return out;
+}
+
+// 0.02 sin: magnitudes differ from block to block.
+std::vector<float> waves(std::int64_t count) {
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<float>(std::sin(0.37 * static_cast<double>(i)) *
+                                     (1.0 + static_cast<double>(i / 64 % 7))));
+  return out;
+}
+
+class BlockCodes : public ::testing::Test {
+ protected:
+  Device device_ = test::test_device();
+  Stream stream_{device_};
+
+  Buffer make(DType type, std::int64_t n) {
+    return Buffer(device_, type, {n}, MemoryClass::workspace, "test");
+  }
+  Buffer send(const std::vector<float>& x) {
+    Buffer to = make(DType::f32, static_cast<std::int64_t>(x.size()));
+    const TensorView from(const_cast<float*>(x.data()), DType::f32, to.view().shape());
+    copy_bytes(stream_, from, to.view());
+    stream_.synchronize();
+    return to;
+  }
+  template <class T>
+  std::vector<T> fetch(const Buffer& from) {
+    std::vector<T> out(static_cast<std::size_t>(from.view().elements()));
+    copy_bytes(stream_, from.view(),
+               TensorView(out.data(), from.view().dtype(), from.view().shape()));
+    stream_.synchronize();
+    return out;
+  }
+  template <class T>
+  std::string digest_of(const Buffer& from) {
+    const auto all = fetch<T>(from);
+    return digest(all.data(), all.size() * sizeof(T));
+  }
+
+  struct Coded {
+    std::string codes, absmax, back;
+  };
+  template <class T>
+  Coded round_trip(const std::vector<float>& x, FourBitType type, std::int64_t block) {
+    std::vector<T> narrow;
+    for (const float value : x) narrow.push_back(T(value));
+    const auto n = static_cast<std::int64_t>(x.size());
+    const Buffer from = make(dtype_of<T>, n), back = make(dtype_of<T>, n);
+    copy_bytes(stream_, TensorView(narrow.data(), dtype_of<T>, {n}), from.view());
+    const Buffer codes = make(DType::u8, four_bit_bytes(n));
+    const Buffer absmax = make(DType::f32, divide_up(n, block));
+    encode_four_bits(stream_, from.view(), type, block, codes.view(), absmax.view());
+    decode_four_bits(stream_, codes.view(), absmax.view(), type, block, back.view());
+    return {digest_of<std::uint8_t>(codes), digest_of<float>(absmax), digest_of<T>(back)};
+  }
+};
+
+TEST_F(BlockCodes, AreThoseOfBitsandbytes) {
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  ASSERT_NE(root, nullptr) << "CTest sets it";
+  std::ifstream file(std::string(root) + "/tests/reference/block_codes.txt");
+  int lines = 0;
+  std::string text;
+  while (std::getline(file, text)) {
+    SCOPED_TRACE(text);
+    std::istringstream words(text);
+    std::string kind, type;
+    std::int64_t count = 0, block = 0;
+    std::uint32_t seed = 0;
+    Coded want;
+    words >> kind >> type >> count >> block >> seed >> want.codes >> want.absmax >>
+        want.back;
+    const auto x = numbers(count, seed);
+    const FourBitType four = kind == "nf4" ? FourBitType::nf4 : FourBitType::fp4;
+    const Coded got = type == "fp32"   ? round_trip<float>(x, four, block)
+                      : type == "bf16" ? round_trip<BFloat16>(x, four, block)
+                                       : round_trip<Float16>(x, four, block);
+    EXPECT_EQ(got.codes, want.codes);
+    EXPECT_EQ(got.absmax, want.absmax);
+    EXPECT_EQ(got.back, want.back);
+    ++lines;
+  }
+  EXPECT_EQ(lines, 36);
+}
+
+// Golden values of bitsandbytes: blocks of one absmax, then of 1, 1/2, 1/4 and 3 of it.
+TEST_F(BlockCodes, DoubleQuantizationIsThatOfBitsandbytes) {
+  std::vector<float> x;
+  for (int i = 0; i < 256; ++i) {
+    const float scale[] = {1.0f, 0.5f, 0.25f, 3.0f};
+    x.push_back(static_cast<float>(37 * i % 101 - 50) / 64.0f * scale[i / 64]);
+  }
+  const Buffer from = send(x), codes = make(DType::u8, 128), absmax = make(DType::f32, 4);
+  encode_four_bits(stream_, from.view(), FourBitType::nf4, 64, codes.view(),
+                   absmax.view());
+  const auto packed = fetch<std::uint8_t>(codes);
+  const std::vector<std::uint8_t> begin(packed.begin(), packed.begin() + 8);
+  EXPECT_EQ(begin,
+            (std::vector<std::uint8_t>{0x04, 0xc1, 0x6e, 0x29, 0xf3, 0xb0, 0x5d, 0x17}));
+  const Buffer of_absmax = make(DType::u8, 4), nested = make(DType::f32, 1),
+               offset = make(DType::f32, 1), back = make(DType::f32, 256),
+               again = make(DType::f32, 4);
+  encode_absmax(stream_, absmax.view(), of_absmax.view(), nested.view(), offset.view());
+  EXPECT_EQ(fetch<std::uint8_t>(of_absmax), (std::vector<std::uint8_t>{63, 44, 34, 255}));
+  EXPECT_EQ(fetch<float>(nested), std::vector<float>{1.416015625f});
+  EXPECT_EQ(fetch<float>(offset), std::vector<float>{0.927734375f});
+  decode_absmax(stream_, of_absmax.view(), nested.view(), offset.view(), again.view());
+  EXPECT_EQ(fetch<float>(again), fetch<float>(absmax));
+  decode_four_bits(stream_, codes.view(), absmax.view(), FourBitType::nf4, 64,
+                   back.view());
+  const auto got = fetch<float>(back);
+  const std::pair<std::size_t, float> golden[] = {{0, -0.77617645f},
+                                                  {1, -0.22077671f},
+                                                  {64, -0.03622287f},
+                                                  {128, 0.14365704f},
+                                                  {192, -0.66665947f}};
+  // Of 8 digits: they are the number's own, or that of a neighbour.
+  for (const auto& [at, value] : golden) EXPECT_FLOAT_EQ(got[at], value) << at;
+}
+
+TEST_F(BlockCodes, DynamicNumbersAreThoseOfBitsandbytes) {
+  const auto& with_sign = dynamic_map(DynamicType::signed_numbers).numbers;
+  const auto& without = dynamic_map(DynamicType::unsigned_numbers).numbers;
+  EXPECT_FLOAT_EQ(with_sign[0], -0.99296874f);
+  EXPECT_FLOAT_EQ(with_sign[1], -0.97890627f);
+  EXPECT_FLOAT_EQ(with_sign[64], -0.09859375f);
+  EXPECT_FLOAT_EQ(with_sign[126], -5.5e-07f);
+  EXPECT_FLOAT_EQ(with_sign[127], 0.0f);
+  EXPECT_FLOAT_EQ(with_sign[191], 0.10703126f);
+  EXPECT_FLOAT_EQ(with_sign[255], 1.0f);
+  EXPECT_FLOAT_EQ(without[0], 0.0f);
+  EXPECT_FLOAT_EQ(without[1], 3.25e-07f);
+  EXPECT_FLOAT_EQ(without[126], 0.0992969f);
+  EXPECT_FLOAT_EQ(without[254], 0.9964844f);
+  // Of all the bytes, by tests/reference/make_block_codes.py's digest.
+  EXPECT_EQ(digest(with_sign, sizeof with_sign), "d677f22a96665bc4");
+  EXPECT_EQ(digest(without, sizeof without), "43811b16730a873e");
+}
+
+// A number is off by at most half the distance of its neighbours: 0.0071 of absmax / 2
+// next to 1, plus one rounding of x / absmax and one of the product.
+TEST_F(BlockCodes, DynamicCodesAreNearest) {
+  for (const std::int64_t n : {1, 255, 256, 257, 3001}) {
+    const auto x = waves(n);
+    const Buffer from = send(x), codes = make(DType::u8, n), back = make(DType::f32, n),
+                 absmax = make(DType::f32, divide_up(n, dynamic_block));
+    encode_dynamic(stream_, from.view(), DynamicType::signed_numbers, dynamic_block,
+                   codes.view(), absmax.view());
+    decode_dynamic(stream_, codes.view(), absmax.view(), DynamicType::signed_numbers,
+                   dynamic_block, back.view());
+    const auto got = fetch<float>(back), scales = fetch<float>(absmax);
+    const auto kept = fetch<std::uint8_t>(codes);
+    const auto& map = dynamic_map(DynamicType::signed_numbers).numbers;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float scale = scales[i / dynamic_block];
+      float best = std::numeric_limits<float>::infinity();
+      for (const float number : map)
+        best = std::min(best, std::abs(number * scale - x[i]));
+      EXPECT_LE(std::abs(got[i] - x[i]), best + 4e-7f * scale) << n << " " << i;
+      EXPECT_EQ(got[i], map[kept[i]] * scale);
+    }
+  }
+}
+
+TEST_F(BlockCodes, ZerosAndNumbersThatAreNone) {
+  std::vector<float> x(192, 0.0f);
+  x[70] = std::numeric_limits<float>::quiet_NaN();
+  const Buffer from = send(x), codes = make(DType::u8, 96), absmax = make(DType::f32, 3),
+               back = make(DType::f32, 192);
+  encode_four_bits(stream_, from.view(), FourBitType::nf4, 64, codes.view(),
+                   absmax.view());
+  decode_four_bits(stream_, codes.view(), absmax.view(), FourBitType::nf4, 64,
+                   back.view());
+  const auto got = fetch<float>(back);
+  for (std::size_t i = 0; i < 192; ++i) {
+    if (i / 64 == 1)
+      EXPECT_TRUE(std::isnan(got[i])) << i;
+    else
+      EXPECT_EQ(got[i], 0.0f) << i;
+  }
+}
+
+TEST_F(BlockCodes, WrongShapesAreRefused) {
+  const Buffer x = send(waves(100)), codes = make(DType::u8, 50),
+               absmax = make(DType::f32, 1);
+  EXPECT_THROW(encode_four_bits(stream_, x.view(), FourBitType::nf4, 64, codes.view(),
+                                absmax.view()),
+               Error);
+  EXPECT_THROW(decode_four_bits(stream_, codes.view(), absmax.view(), FourBitType::nf4,
+                                63, x.view()),
+               Error);
+}
+
+}  // namespace
+}  // namespace trireme::kernels
