@@ -112,7 +112,9 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
     const auto cut = run(model, pipeline, scarce, all, numbers, &evictions);
     for (const std::size_t number : numbers)
       expect_same(cut.at(number), together.at(number));
-    if (config.window == 0 && pipeline.size() == 1) EXPECT_GT(evictions, 0);
+    if (config.window == 0 && pipeline.size() == 1) {
+      EXPECT_GT(evictions, 0);
+    }
     if (first.empty()) first = together;
     // Other meshes sum in other orders.
     for (const std::size_t number : numbers) {
@@ -128,7 +130,7 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
   comm::Mesh mesh(world, {.tensor = world.size()});
   const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
                                  config.sequence, reader);
-  infer::Generator generator(model, config.sequence);
+  infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence);
   for (const std::size_t number : {0U, 2U, 3U}) {
     std::vector<std::int32_t> tokens;
     generator.generate(all[number].prompt, all[number].most,

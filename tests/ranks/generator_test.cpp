@@ -76,7 +76,7 @@ void compare_with_whole_sequence(const model::ModelConfig& config,
                                   whole.begin() + (first + i) * part.count());
                   });
   for (const std::size_t piece : {1, 5, 12}) {
-    infer::Generator generator(model, config.sequence);
+    infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence);
     for (std::size_t past = 0; past < 12; past += piece) {
       const std::size_t count = std::min(piece, 12 - past);
       const auto logits = generator.forward({tokens.data() + past, count},
@@ -193,7 +193,8 @@ TEST(Generator, LongropeRunsTheTextAgainWhereItChanges) {
   const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
                                  config.sequence, reader);
   const infer::Sampler greedy({.temperature = 0});
-  infer::Generator generator(model, config.sequence), fresh(model, config.sequence);
+  infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence),
+      fresh(model, mesh.group(comm::Axis::pipeline), config.sequence);
   std::vector<std::int32_t> text = {1, 7, 3};
   std::vector<std::int32_t> alone = text;
   generator.generate(text, 8, greedy, [&](std::int32_t token) {
@@ -238,7 +239,8 @@ TEST(Generator, PromptsEndAnywhere) {
     const auto continued = [&](std::vector<std::int32_t> text) {
       const auto count = static_cast<std::int64_t>(all - text.size());
       const std::vector<std::int32_t> prompt = text;
-      infer::Generator generator(model, config.sequence);
+      infer::Generator generator(model, mesh.group(comm::Axis::pipeline),
+                                 config.sequence);
       generator.generate(prompt, count, infer::Sampler({.temperature = 0}),
                          [&](std::int32_t token) {
                            text.push_back(token);

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
+#include "base/memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
 
