@@ -68,7 +68,7 @@ void gemm_on_host(Stream& /*stream*/, const TensorView& c, const TensorView& a,
   multiply_logged(c, a, transpose_a, b, transpose_b, accumulate, bias);
 }
 
-bool tf32_enabled = false, search_enabled = false;
+bool tf32_enabled = false, search_enabled = false, rows_enabled = false;
 
 }  // namespace
 
@@ -76,6 +76,8 @@ void set_tf32(bool enabled) { tf32_enabled = enabled; }
 bool tf32() { return tf32_enabled; }
 void set_gemm_search(bool enabled) { search_enabled = enabled; }
 bool gemm_search() { return search_enabled; }
+void set_independent_rows(bool enabled) { rows_enabled = enabled; }
+bool independent_rows() { return rows_enabled; }
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose transpose_a,
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,

@@ -11,6 +11,7 @@
 #include "kernels/gemm/converted.hpp"
 #include "kernels/gemm/few_rows.hpp"
 #include "kernels/gemm/onednn.hpp"
+#include "kernels/gemm/row_products.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -31,6 +32,7 @@ bool takes(ProductPath path, const Product& product) {
     case ProductPath::sgemm: return product.operands == DType::f32;
     case ProductPath::converted:
       return product.operands == DType::bf16 || product.operands == DType::f16;
+    case ProductPath::by_rows: return !product.transposed_left;
   }
   return false;
 }
@@ -50,8 +52,8 @@ void multiply_f32_by(ProductPath path, Product product, const TensorView& c,
 
 std::string_view name_of(ProductPath path) {
   constexpr std::array<std::string_view, product_paths> names = {
-      "BLAS",          "few rows",     "AMX tiles",   "bf16 instruction",
-      "oneDNN matmul", "oneDNN sgemm", "through fp32"};
+      "BLAS",          "few rows",     "AMX tiles",    "bf16 instruction",
+      "oneDNN matmul", "oneDNN sgemm", "through fp32", "independent rows"};
   return names[static_cast<std::size_t>(path)];
 }
 
@@ -74,6 +76,7 @@ Product product_of(const TensorView& c, const TensorView& a, Transpose transpose
 
 ProductPath choose_path(const Product& product) {
   using enum ProductPath;
+  if (independent_rows() && takes(by_rows, product)) return by_rows;
   for (const ProductPath path : {blas, few_rows, amx, bf16, converted})
     if (takes(path, product) && (path != bf16 || bf16_products_pay())) return path;
   const bool few = product.m > 1 && product.m <= most_primitive_rows;
@@ -90,7 +93,8 @@ std::string_view why_slow(const Product& product) {
 std::vector<ProductPath> paths_of(const Product& product) {
   using enum ProductPath;
   std::vector<ProductPath> paths = {choose_path(product)};
-  for (const ProductPath path : {blas, few_rows, amx, bf16, primitive, sgemm, converted})
+  for (const ProductPath path :
+       {blas, few_rows, amx, bf16, primitive, sgemm, converted, by_rows})
     if (path != paths.front() && takes(path, product)) paths.push_back(path);
   return paths;
 }
@@ -113,6 +117,8 @@ void multiply_by(ProductPath path, const TensorView& c, const TensorView& a,
     case ProductPath::sgemm: return multiply_f32_by(path, product, c, a, b, bias);
     case ProductPath::converted:
       return gemm_converted(c, a, transpose_a, b, transpose_b, accumulate, bias);
+    case ProductPath::by_rows:
+      return gemm_by_rows(c, a, b, transpose_b, accumulate, bias);
   }
 }
 

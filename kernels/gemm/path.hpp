@@ -17,12 +17,14 @@ enum class ProductPath : std::uint8_t {
   bf16,       // the processor's own products of bf16, on packed operands
   primitive,  // oneDNN's
   sgemm,      // oneDNN's sgemm, f32
-  converted   // bf16 and f16, through f32
+  converted,  // bf16 and f16, through f32
+  by_rows     // each row alike whatever the others are: with independent_rows()
 };
-inline constexpr int product_paths = 7;
+inline constexpr int product_paths = 8;
 std::string_view name_of(ProductPath path);
 
-// By rule, never by timing: the same product gets the same bits in every run.
+// By rule, never by timing: the same product gets the same bits in every run (under the
+// same independent_rows()).
 ProductPath choose_path(const Product& product);
 // Why a product is not made by the fastest path that its extents could have; empty where
 // it is.

@@ -37,19 +37,39 @@ train, without its memory. Needs no GPU and no other rank.
 
   trireme plan inputs/llama-small.toml --ranks 16 parallel.tensor=4)"},
     CommandPage{"generate", R"(usage: trireme generate MODEL --prompt TEXT [options]
+       trireme generate MODEL --prompts FILE.jsonl -o OUT.jsonl [options]
 
-Continues a text, token by token. MODEL is a run's directory, a checkpoint or a Hugging Face folder.
+Continues a text, token by token, or a file of texts, many at a time. MODEL is a run's directory,
+a checkpoint or a Hugging Face folder; its generation_config.json says what options do not.
 
-  --prompt TEXT         the text to continue
-  --prompt-tokens LIST  its token ids in place of a text: 1,2,3; ids come out
-  --tokenizer F         tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
-  --tokens N            how many tokens to add (default 100)
-  --temperature X       0: always the likeliest token (default 0.8)
-  --top-k N             only the N likeliest tokens; 0: all of them (default)
-  --top-p X             only the likeliest tokens that together reach X (default 1)
-  --seed N              another seed, another text (default 0)
-  --adapter LIST        folders of adapters to add to the model: DIR[=WEIGHT],...
-  --device D            auto, cpu or cuda (default auto)
+  --prompt TEXT           the text to continue
+  --prompt-tokens LIST    its token ids in place of a text: 1,2,3; ids come out
+  --prompts FILE          a JSON object a line: {"prompt": TEXT} (docs/generate.md)
+  -o FILE                 what comes of --prompts; a run that was stopped goes on
+  --tokenizer F           tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
+  --tokens N              how many tokens to add (default 100)
+  --temperature X         0: always the likeliest token (default 0.8)
+  --top-k N               only the N likeliest tokens; 0: all of them (default 50)
+  --top-p X               only the likeliest tokens that together reach X (default 1)
+  --min-p X               only tokens X times as likely as the likeliest (default 0)
+  --typical-p X           only the most typical tokens that reach X (default 1)
+  --repetition-penalty X  of tokens that the text has (default 1)
+  --seed N                another seed, another text (default 0)
+  --pipeline N            stages of the model on as many ranks (default 1); the other ranks
+                          split its matrices
+  --adapter LIST          folders of adapters to add to the model: DIR[=WEIGHT],...
+  --device D              auto, cpu or cuda (default auto)
+
+With --prompts:
+
+  --samples N        texts for each prompt (default 1)
+  --chat-template F  for messages, in place of the tokenizer's own
+  --texts N          at a time (default 64)
+  --step-tokens N    rows of a step (default 512)
+  --chunk N          of a prompt in a step (default 128)
+  --block N          positions of a block of the cache (default 16)
+  --cache-bytes S    of a rank: 4GiB (default)
+  --cache-dtype T    auto (that of the weights), fp64, fp32, bf16, fp16, fp8 or int8
 
   trireme generate runs/quickstart --prompt "The mesh" --tokens 200)"},
     CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]

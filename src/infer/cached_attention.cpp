@@ -31,9 +31,11 @@ void CachedAttention::make_recurrent(std::int64_t layer, const Shape& tail,
                     "state of the delta rule");
 }
 
-parallel::RecurrentState CachedAttention::recurrent_state(const Stream& stream) {
-  const auto state_of = [](const Layer& layer) {
-    return parallel::RecurrentState{layer.tail.view(), layer.state.view()};
+std::vector<parallel::RecurrentState> CachedAttention::recurrent_states(
+    const Stream& stream, std::int64_t rows) {
+  const auto state_of = [&](const Layer& layer) {
+    return std::vector<parallel::RecurrentState>{
+        {{0, rows}, layer.tail.view(), layer.state.view()}};
   };
   if (!stream.device().is_meta()) return state_of(layers_.at(next_layer_++));
   for (const Layer& layer : layers_)

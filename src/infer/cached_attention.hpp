@@ -29,7 +29,8 @@ class CachedAttention final : public parallel::AttentionCore {
   void begin(Stream& stream, std::int64_t past, std::int64_t count);
 
   // On meta that of the first layer that has one.
-  parallel::RecurrentState recurrent_state(const Stream& stream) override;
+  std::vector<parallel::RecurrentState> recurrent_states(const Stream& stream,
+                                                         std::int64_t rows) override;
 
   void forward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,

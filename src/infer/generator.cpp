@@ -6,24 +6,14 @@
 #include <numeric>
 
 #include "base/device_memory.hpp"
-#include "base/split.hpp"
-#include "kernels/elementwise.hpp"
+#include "infer/block_cache.hpp"
+#include "infer/vocabulary_gather.hpp"
 
 namespace trireme::infer {
 namespace {
 
-// Width of the key/value rows of this rank: every head that its query heads use, or the
-// small vector of latent attention.
-std::int64_t kv_row_width(const LoadedModel& model) {
-  const auto& m = model.config();
-  if (m.row().latent) return m.attention.latent.width + m.rotary_width();
-  const Range heads = model.region().part(m.heads);
-  const std::int64_t queries = m.heads / m.kv_heads;
-  return ((heads.end - 1) / queries + 1 - heads.begin / queries) * m.head_width();
-}
-
 // Arenas for a prompt of `capacity` tokens, measured on the meta device.
-std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
+std::pair<std::size_t, std::size_t> measure(const LoadedModel& model, StageChain& chain,
                                             std::int64_t capacity,
                                             parallel::AttentionCore& core) {
   const Device meta = Device::meta();
@@ -35,11 +25,9 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
   const TensorView ids_T(nullptr, DType::i32, {capacity}, meta);
   nn::Pass pass{stream, saved, scratch, none, core, {1, capacity, ids_T}};
   pass.microbatch.whole_sequences = false;
-  auto views = model.stage().make_saved();
-  const TensorView x_TD = model.stage().forward(pass, ids_T, views);
-  const TensorView logits = model.stage().logits(pass, x_TD.rows(capacity - 1, 1));
-  const std::int64_t most = model.region().largest_part(model.config().vocabulary);
-  scratch.take(logits.dtype(), {(model.region().size() + 1) * most}, "gathered logits");
+  const TensorView x_TD = chain.forward(pass, ids_T, 0);
+  if (model.part().last())
+    plan_gather(model, pass, model.stage().logits(pass, x_TD.rows(capacity - 1, 1)));
   // The attention of a cache takes scratch that grows with the cache, not with the shape.
   constexpr std::size_t slack = 1 << 20;
   return {saved.peak_bytes() + slack, scratch.peak_bytes() + slack};
@@ -47,29 +35,33 @@ std::pair<std::size_t, std::size_t> measure(const LoadedModel& model,
 
 }  // namespace
 
-Generator::Generator(const LoadedModel& model, std::int64_t capacity)
+Generator::Generator(const LoadedModel& model, comm::Group& pipeline,
+                     std::int64_t capacity)
     : model_(model),
       capacity_(capacity),
       attention_(make_cache(model, capacity)),
       ids_(model.device(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
-      saved_(model.device(), measure(model, capacity, attention_).first,
+      chain_(model, pipeline, capacity, 1),
+      saved_(model.device(), measure(model, chain_, capacity, attention_).first,
              MemoryClass::activations, "activations"),
-      scratch_(model.device(), measure(model, capacity, attention_).second,
+      scratch_(model.device(), measure(model, chain_, capacity, attention_).second,
                MemoryClass::workspace, "scratch"),
       logits_(static_cast<std::size_t>(model.config().vocabulary)) {}
 
 CachedAttention Generator::make_cache(const LoadedModel& model, std::int64_t capacity) {
   const auto& m = model.config();
-  CachedAttention cache(m.layers, capacity, kv_row_width(model), m.row().latent,
+  const Range layers = model.stage().config().blocks;
+  CachedAttention cache(layers.count(), capacity, cache_rows(model).width, m.row().latent,
                         model.dtype(), model.device());
-  for (std::int64_t layer = 0; layer < m.layers; ++layer) {
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) {
     if (!m.is_linear(layer)) continue;
     const auto& of = m.attention.linear;
     const std::int64_t keys = model.region().part(of.key_heads).count(),
                        values = keys * (of.value_heads / of.key_heads);
-    cache.make_recurrent(
-        layer, {of.taps - 1, 2 * keys * of.key_width + values * of.value_width},
-        {values, of.key_width * of.value_width}, model.dtype(), model.device());
+    cache.make_recurrent(layer - layers.begin,
+                         {of.taps - 1, 2 * keys * of.key_width + values * of.value_width},
+                         {values, of.key_width * of.value_width}, model.dtype(),
+                         model.device());
   }
   return cache;
 }
@@ -96,34 +88,17 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   nn::Pass pass{stream, saved_, scratch_, none, attention_, {1, count, positions_T}};
   pass.microbatch.whole_sequences = false;
   pass.microbatch.text_length = past + count;
-  auto views = model_.stage().make_saved();
-  const TensorView x_TD = model_.stage().forward(pass, tokens_T, views);
-  return gather_logits(pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)));
-}
-
-// Parts of the vocabulary differ by one in length: they are padded to gather them.
-std::span<const double> Generator::gather_logits(nn::Pass& pass,
-                                                 const TensorView& logits_1V) {
-  const std::int64_t ranks = model_.region().size(), V = model_.config().vocabulary;
-  const std::int64_t padded_V = divide_up(V, ranks);
-  const TensorView padded = scratch_.take(logits_1V.dtype(), {padded_V}, "padded logits");
-  kernels::fill(pass.stream, padded, 0.0);
-  kernels::copy(pass.stream, logits_1V.reshape({logits_1V.elements()}),
-                padded.rows(0, logits_1V.elements()));
-  const TensorView gathered = model_.region().gather(pass.stream, scratch_, padded);
-  const Buffer host(Device::host(), gathered.dtype(), gathered.shape(),
-                    MemoryClass::workspace, "gathered logits");
-  const TensorView all = host.view();
-  copy_bytes(pass.stream, gathered, all);
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    const Range part = split_range(V, ranks, rank);
-    for (std::int64_t i = 0; i < part.count(); ++i) {
-      const auto from = rank * padded_V + i;
-      logits_[static_cast<std::size_t>(part.begin + i)] =
-          all.dtype() == DType::f64 ? all.data<double>()[from]
-                                    : static_cast<double>(all.data<float>()[from]);
-    }
-  }
+  const TensorView x_TD = chain_.forward(pass, tokens_T, 0);
+  if (model_.part().last())
+    gather_vocabulary(model_, pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)),
+                      logits_);
+  if (model_.part().stages == 1) return logits_;
+  const TensorView all_V(logits_.data(), DType::f64, {model_.config().vocabulary});
+  if (model_.part().last())
+    chain_.send_back(stream, all_V, 0);
+  else
+    chain_.receive_back(stream, all_V);
+  chain_.finish();
   return logits_;
 }
 
@@ -151,7 +126,7 @@ void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t coun
     const std::span<const std::int32_t> fresh(text.begin() + begin + past, text.end());
     const auto logits = forward(fresh, past);
     past = length - begin;
-    const std::int32_t token = sampler.choose(logits, length);
+    const std::int32_t token = sampler.choose(logits, length, text);
     if (!emit(token)) return;
     text.push_back(token);
   }

@@ -10,14 +10,15 @@
 #include "infer/cached_attention.hpp"
 #include "infer/loaded_model.hpp"
 #include "infer/sampler.hpp"
+#include "infer/stage_chain.hpp"
 
 namespace trireme::infer {
 
 class Generator {
  public:
-  // capacity: most positions, prompt included. All ranks of the model's tensor group call
-  // alike and choose the same tokens.
-  Generator(const LoadedModel& model, std::int64_t capacity);
+  // capacity: most positions, prompt included. All ranks of the model, its stages in
+  // `pipeline`, call alike and choose the same tokens.
+  Generator(const LoadedModel& model, comm::Group& pipeline, std::int64_t capacity);
 
   // Runs the prompt (not empty), then makes up to `count` tokens; each is given to
   // `emit`, which returns false to stop. Where the text outgrows the capacity it goes on
@@ -37,12 +38,12 @@ class Generator {
 
  private:
   static CachedAttention make_cache(const LoadedModel& model, std::int64_t capacity);
-  std::span<const double> gather_logits(nn::Pass& pass, const TensorView& logits_1V);
 
   const LoadedModel& model_;
   std::int64_t capacity_;
   CachedAttention attention_;
   Buffer ids_;  // tokens and positions, [2, capacity]
+  StageChain chain_;
   Arena saved_, scratch_;
   std::vector<double> logits_;
 };

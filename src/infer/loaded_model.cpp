@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/loaded_model.hpp"
 
+#include "base/split.hpp"
+
 namespace trireme::infer {
 namespace {
 
 model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
-                                std::int64_t positions) {
+                                std::int64_t positions, StagePart part) {
   return {.model = config,
-          .blocks = {0, config.layers},
-          .first = true,
-          .last = true,
+          .blocks = split_range(config.layers, part.stages, part.stage),
+          .first = part.first(),
+          .last = part.last(),
+          .ends_together = part.stages == 1,
           .dtype = compute,
           .z_loss = 0,
           .positions = positions};
@@ -20,10 +23,11 @@ model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
 
 LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
                          comm::Group& tensor, std::int64_t positions,
-                         const io::TensorSource& source, Device device)
+                         const io::TensorSource& source, Device device, StagePart part)
     : device_(device),
+      part_(part),
       region_(tensor, false),
-      stage_(stage_config(config, compute, positions), region_, device) {
+      stage_(stage_config(config, compute, positions, part), region_, device) {
   for (Param* param : stage_.parameters()) {
     weights_.emplace_back(device, compute, param->shape, MemoryClass::weights,
                           param->name);

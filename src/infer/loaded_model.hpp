@@ -10,15 +10,22 @@
 
 namespace trireme::infer {
 
+// Which of the model's stages, each of which has a range of its layers.
+struct StagePart {
+  int stage = 0, stages = 1;
+  bool first() const { return stage == 0; }
+  bool last() const { return stage + 1 == stages; }
+};
+
 class LoadedModel {
  public:
   // Reads this rank's part of the weights, whatever mesh wrote them. `tensor` is the
   // group over which weights are split; it outlives the model. positions: longest
-  // sequence that will be run. Throws Error(bad_content) when a tensor is absent or has
-  // another shape.
+  // sequence that will be run. part: the stage of this rank. Throws Error(bad_content)
+  // when a tensor is absent or has another shape.
   LoadedModel(const model::ModelConfig& config, DType compute, comm::Group& tensor,
               std::int64_t positions, const io::TensorSource& source,
-              Device device = Device::host());
+              Device device = Device::host(), StagePart part = {});
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
@@ -27,9 +34,11 @@ class LoadedModel {
   const model::ModelConfig& config() const { return stage_.config().model; }
   DType dtype() const { return stage_.config().dtype; }
   Device device() const { return device_; }
+  StagePart part() const { return part_; }
 
  private:
   Device device_;
+  StagePart part_;
   parallel::TensorRegion region_;
   model::Stage stage_;
   std::vector<Buffer> weights_;

@@ -13,6 +13,10 @@ struct SamplerConfig {
   std::int64_t top_k = 0;    // 0: all
   double top_p = 1.0;        // nucleus: the fewest tokens whose probability reaches it
   std::uint64_t seed = 0;
+  std::int64_t sample = 0;          // of several of one prompt, which
+  double repetition_penalty = 1.0;  // of tokens that the text has
+  double min_p = 0;      // at least so much of the likeliest token's probability
+  double typical_p = 1;  // the tokens nearest to the entropy that together reach it
 };
 
 class Sampler {
@@ -20,12 +24,24 @@ class Sampler {
   explicit Sampler(const SamplerConfig& config) : config_(config) {}
 
   // The token at `position`: greedy (the lowest id among equals), or drawn from softmax(
-  // logits / temperature) cut to top_k and then top_p (Holtzman et al., 2020). A pure
-  // function of the logits, the seed and the position.
-  std::int32_t choose(std::span<const double> logits, std::int64_t position) const;
+  // logits / temperature) cut by top_k, top_p, min_p and typical_p, in this order, as
+  // transformers does it; those that are as likely as the last that top_k keeps stay.
+  // Before all that, logits of tokens in `text` are divided by the repetition penalty,
+  // or multiplied where they are negative. A pure function of the arguments, the seed
+  // and the sample.
+  // Source: Holtzman et al., 2020 (top_p); Keskar et al., 2019 (repetition); Nguyen et
+  // al., 2024 (min_p); Meister et al., 2023 (typical_p).
+  std::int32_t choose(std::span<const double> logits, std::int64_t position,
+                      std::span<const std::int32_t> text = {}) const;
 
  private:
   SamplerConfig config_;
 };
+
+// The natural logarithm of softmax(logits) is logits minus this.
+double log_of_sum(std::span<const double> logits);
+
+// The `count` likeliest tokens, likeliest first, the lower id first among equals.
+std::vector<std::int32_t> likeliest(std::span<const double> logits, std::int64_t count);
 
 }  // namespace trireme::infer

@@ -153,7 +153,11 @@ void Stage::evaluate(nn::Pass& pass, const TensorView& targets_T, const Saved& s
 }
 
 TensorView Stage::logits(nn::Pass& pass, const TensorView& x_RD) const {
-  return head_->logits(pass, x_RD);
+  const int module = module_of(blocks_.size());
+  weights_->fetch(module, Direction::forward);
+  const TensorView logits_RV = head_->logits(pass, x_RD);
+  weights_->release(module);
+  return logits_RV;
 }
 
 void Stage::backward(nn::Pass& pass, const TensorView& dy_TD, const TensorView& dx_TD,

@@ -152,31 +152,43 @@ void GatedDeltaNet::recur(Pass& pass, Arena& arena, Saved& saved) const {
                       saved.states);
 }
 
-// The rows before the first are those that the layer kept, and the last ones are kept for
-// the next time.
+// The rows before a text's first are those that the layer kept, and the last ones are
+// kept for the next time.
 void GatedDeltaNet::go_on(Pass& pass, Saved& saved) const {
-  Stream& stream = pass.stream;
-  const DType dtype = saved.mixed_TE.dtype();
-  const std::int64_t T = pass.tokens(), C = channels(), before = config_.taps - 1;
-  const parallel::RecurrentState kept = pass.attention.recurrent_state(stream);
+  const std::int64_t T = pass.tokens();
   const kernels::DeltaShape rule = shape(pass);
   require(rule.batch == 1, "{} sequences are generated at once", rule.batch);
-  saved.o_TGV =
-      pass.saved.take(dtype, {T, rule.value_heads * rule.value_width}, "delta.o");
+  saved.o_TGV = pass.saved.take(saved.mixed_TE.dtype(),
+                                {T, rule.value_heads * rule.value_width}, "delta.o");
   make_gates(pass, pass.saved, saved);
+  for (const parallel::RecurrentState& text :
+       pass.attention.recurrent_states(pass.stream, T))
+    go_on_with(pass, text, saved);
+}
+
+void GatedDeltaNet::go_on_with(Pass& pass, const parallel::RecurrentState& text,
+                               const Saved& saved) const {
   const ArenaScope scope(pass.scratch);
+  Stream& stream = pass.stream;
+  const DType dtype = saved.mixed_TE.dtype();
+  const std::int64_t T = text.rows.count(), first = text.rows.begin, C = channels(),
+                     before = config_.taps - 1;
+  kernels::DeltaShape rule = shape(pass);
+  rule.sequence = T;
   const auto take = [&] {
     return pass.scratch.take(dtype, {before + T, C}, "delta.conv");
   };
   const TensorView x_TC = take(), y_TC = take();
-  if (before > 0) kernels::copy(stream, kept.tail_WC, x_TC.rows(0, before));
-  kernels::copy(stream, columns(saved.mixed_TE).conv_TC, x_TC.rows(before, T));
+  if (before > 0) kernels::copy(stream, text.tail_WC, x_TC.rows(0, before));
+  kernels::copy(stream, columns(saved.mixed_TE).conv_TC.rows(first, T),
+                x_TC.rows(before, T));
   kernels::causal_conv(stream, {1, before + T}, x_TC, in_type(pass, conv_.value, dtype),
                        y_TC);
-  if (before > 0) kernels::copy(stream, x_TC.rows(T, before), kept.tail_WC);
+  if (before > 0) kernels::copy(stream, x_TC.rows(T, before), text.tail_WC);
   kernels::delta_rule(stream, pass.scratch, rule,
-                      rule_inputs(y_TC.rows(before, T), saved.g_TG, saved.beta_TG),
-                      saved.o_TGV, {}, kept.state);
+                      rule_inputs(y_TC.rows(before, T), saved.g_TG.rows(first, T),
+                                  saved.beta_TG.rows(first, T)),
+                      saved.o_TGV.rows(first, T), {}, text.state);
 }
 
 TensorView GatedDeltaNet::gated_pairs(Pass& pass, Arena& arena, Saved& saved,

@@ -79,6 +79,8 @@ class GatedDeltaNet {
   void recur(Pass& pass, Arena& arena, Saved& saved) const;
   // The same by what the layer keeps of earlier positions.
   void go_on(Pass& pass, Saved& saved) const;
+  void go_on_with(Pass& pass, const parallel::RecurrentState& text,
+                  const Saved& saved) const;
   void make_gates(Pass& pass, Arena& arena, Saved& saved) const;
   // [z, norm(o)] of each value head beside each other, in `arena`; `again`: the norm was
   // made before.

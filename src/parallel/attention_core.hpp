@@ -3,25 +3,32 @@
 // Modules are handed one, so that they know neither context parallelism nor caches.
 #pragma once
 
+#include <vector>
+
 #include "kernels/attention.hpp"
 
 namespace trireme::parallel {
 
-// Arguments as in kernels/attention.hpp. shape.sequence is the rows of a sequence on this
-// rank; shape.first_T, where given, are positions in the whole sequence.
 // What a layer of the gated delta rule goes on from, and leaves for the next positions.
 struct RecurrentState {
+  Range rows{};          // of the microbatch: one text's
   TensorView tail_WC{};  // the last rows before the convolution
   TensorView state{};    // kernels::DeltaShape::state()
 };
 
+// Arguments as in kernels/attention.hpp. shape.sequence is the rows of a sequence on this
+// rank; shape.first_T, where given, are positions in the whole sequence.
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;
   // Whether keys and values of earlier positions are kept, as in generation.
   virtual bool is_cached() const { return false; }
-  // Of the layer whose turn it is, where is_cached().
-  virtual RecurrentState recurrent_state(const Stream& /*stream*/) { return {}; }
+  // Of the layer whose turn it is, where is_cached(): a state for each text of the
+  // microbatch, of `rows` rows in all.
+  virtual std::vector<RecurrentState> recurrent_states(const Stream& /*stream*/,
+                                                       std::int64_t /*rows*/) {
+    return {};
+  }
   virtual void forward(Stream& stream, Arena& scratch,
                        const kernels::AttentionShape& shape, const TensorView& q_THK,
                        const TensorView& k_TGK, const TensorView& v_TGK,

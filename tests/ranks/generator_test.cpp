@@ -11,9 +11,7 @@
 
 #include "base/philox.hpp"
 #include "infer/evaluation.hpp"
-#include "io/checkpoint.hpp"
-#include "support/tiny_model.hpp"
-#include "support/world.hpp"
+#include "support/written_model.hpp"
 
 namespace trireme {
 namespace {
@@ -26,25 +24,6 @@ model::ModelConfig tiny_mixture(double capacity_factor) {
   model::ModelConfig config = test::tiny_mixture(model::Architecture::mixtral, 12);
   config.moe.capacity_factor = capacity_factor;
   return config;
-}
-
-// Initial weights of seed 5, written by all ranks as a checkpoint below `directory`.
-void write_model(comm::World& world, const model::ModelConfig& model,
-                 const std::string& directory) {
-  config::RunConfig config = test::tiny_run(model);
-  config.batch = {world.size(), 1};
-  config.parallel.mesh = {.data = world.size()};
-  comm::Mesh mesh(world, config.parallel.mesh);
-  engine::Engine engine(config, mesh, Device::host());
-  engine.store().initialize(5);
-  std::vector<io::TensorBox> boxes;
-  for (const auto& box : engine.store().state_boxes()) {
-    boxes.push_back({std::string(box.section) + "/" + box.named->tensor, box.named->whole,
-                     box.global_begin, box.data, box.write});
-  }
-  io::CheckpointInfo info;
-  info.mesh = config.parallel.mesh;
-  io::write_checkpoint(world, directory, info, boxes, 1);
 }
 
 // One window of tokens, as a source.
@@ -75,7 +54,7 @@ void compare_with_whole_sequence(const model::ModelConfig& config,
                                  const model::ModelConfig& reference) {
   comm::World& world = test::world();
   const std::string directory = model_directory(world);
-  write_model(world, config, directory);
+  test::write_model(world, config, directory);
   const io::CheckpointReader reader(directory);
   comm::Mesh mesh(world, {.tensor = world.size()});
   const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
@@ -97,7 +76,7 @@ void compare_with_whole_sequence(const model::ModelConfig& config,
                                   whole.begin() + (first + i) * part.count());
                   });
   for (const std::size_t piece : {1, 5, 12}) {
-    infer::Generator generator(model, config.sequence);
+    infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence);
     for (std::size_t past = 0; past < 12; past += piece) {
       const std::size_t count = std::min(piece, 12 - past);
       const auto logits = generator.forward({tokens.data() + past, count},
@@ -208,13 +187,14 @@ TEST(Generator, LongropeRunsTheTextAgainWhereItChanges) {
   model::ModelConfig config = tiny_longrope();
   config.rope_scaling.original = 5;
   const std::string directory = model_directory(world);
-  write_model(world, config, directory);
+  test::write_model(world, config, directory);
   const io::CheckpointReader reader(directory);
   comm::Mesh mesh(world, {.tensor = world.size()});
   const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
                                  config.sequence, reader);
   const infer::Sampler greedy({.temperature = 0});
-  infer::Generator generator(model, config.sequence), fresh(model, config.sequence);
+  infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence),
+      fresh(model, mesh.group(comm::Axis::pipeline), config.sequence);
   std::vector<std::int32_t> text = {1, 7, 3};
   std::vector<std::int32_t> alone = text;
   generator.generate(text, 8, greedy, [&](std::int32_t token) {
@@ -250,7 +230,7 @@ TEST(Generator, PromptsEndAnywhere) {
        {tiny(model::Architecture::llama), tiny(model::Architecture::gpt2),
         tiny_mixture(0.5), tiny_linear()}) {
     const std::string directory = model_directory(world);
-    write_model(world, config, directory);
+    test::write_model(world, config, directory);
     const io::CheckpointReader reader(directory);
     comm::Mesh mesh(world, {.tensor = world.size()});
     const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
@@ -259,7 +239,8 @@ TEST(Generator, PromptsEndAnywhere) {
     const auto continued = [&](std::vector<std::int32_t> text) {
       const auto count = static_cast<std::int64_t>(all - text.size());
       const std::vector<std::int32_t> prompt = text;
-      infer::Generator generator(model, config.sequence);
+      infer::Generator generator(model, mesh.group(comm::Axis::pipeline),
+                                 config.sequence);
       generator.generate(prompt, count, infer::Sampler({.temperature = 0}),
                          [&](std::int32_t token) {
                            text.push_back(token);

@@ -15,3 +15,5 @@ target_compile_definitions(mesh_table_test PRIVATE
   MESH_TABLE="${CMAKE_CURRENT_SOURCE_DIR}/meshes.txt")
 trireme_test(generator_test SOURCES generator_test.cpp USES infer train RANKS 1 4
              LONG_RANKS 2)
+trireme_test(batch_test SOURCES batch_test.cpp USES infer train RANKS 1 4
+             LONG_RANKS 2)

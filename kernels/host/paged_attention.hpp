@@ -1,0 +1,18 @@
+// Paged attention on hosts; see kernels/paged_attention.hpp.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/paged_attention.hpp"
+
+namespace trireme::kernels::host {
+
+void store_in_blocks(std::span<const PagedText> texts, const TensorView& x_TW,
+                     const TensorView& blocks_NLW, const TensorView& scales_NLG);
+
+// On meta it takes what it needs from scratch and does nothing more.
+void attention_paged(Arena& scratch, const AttentionShape& shape,
+                     std::span<const PagedText> texts, int workers,
+                     const TensorView& q_THK, const PagedCache& cache,
+                     const TensorView& o_THK, const TensorView& lse_TH);
+
+}  // namespace trireme::kernels::host

@@ -1,0 +1,162 @@
+// Runs a file of prompts and writes what comes of them.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/generate_batch.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "app/generation_output.hpp"
+#include "base/log.hpp"
+#include "config/start_model.hpp"
+#include "infer/batch_generator.hpp"
+#include "kernels/runtime/runtime.hpp"
+
+namespace trireme::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Says how far it is, every few seconds, and at the end.
+class ProgressLines {
+ public:
+  ProgressLines(std::size_t all, std::size_t before)
+      : all_(all), before_(before), start_(Clock::now()), last_(start_) {}
+  void step(const infer::BatchProgress& progress) {
+    now_ = progress;
+    constexpr std::chrono::seconds pause(5);
+    if (Clock::now() - last_ < pause) return;
+    last_ = Clock::now();
+    log::info("{} of {} texts, {} tokens, {} tokens/s", before_ + texts(), all_,
+              now_.new_tokens, fixed(rate(), 1));
+  }
+  void end() const {
+    log::info("{} texts, {} new tokens, {} prompt tokens in {} steps, {} tokens/s{}",
+              texts(), now_.new_tokens, now_.prompt_tokens, now_.steps, fixed(rate(), 1),
+              now_.evictions > 0
+                  ? format(", {} texts ran again for want of cache", now_.evictions)
+                  : "");
+  }
+
+ private:
+  std::size_t texts() const { return static_cast<std::size_t>(now_.texts); }
+  double rate() const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    return seconds > 0 ? static_cast<double>(now_.new_tokens) / seconds : 0;
+  }
+  std::size_t all_, before_;
+  Clock::time_point start_, last_;
+  infer::BatchProgress now_;
+};
+
+// What decides the bits of texts besides their prompts.
+std::string key_of(const Arguments& arguments, const config::RunConfig& config,
+                   const infer::BatchOptions& options, const comm::MeshShape& shape) {
+  std::error_code error;
+  const std::string model = arguments.words().front();
+  const auto path = std::filesystem::weakly_canonical(model, error);
+  std::string key = format("{}|{}|{}|{}|{}|{}", error ? model : path.string(),
+                           name_of(config.precision.compute), name_of(options.cache.type),
+                           options.chunk, shape.pipeline, shape.tensor);
+  for (const std::string& line : config::model_lines(config.model)) key += "|" + line;
+  return key;
+}
+
+std::optional<text::ChatTemplate> chat_template(const Arguments& arguments,
+                                                const ModelText& text) {
+  const std::string file = arguments.text("--chat-template", "");
+  if (!text.tokenizer && file.empty()) return {};
+  return text::open_chat_template(text.tokenizer ? text.tokenizer->folder() : "", file,
+                                  "");
+}
+
+}  // namespace
+
+comm::MeshShape inference_mesh(const comm::World& world, const Arguments& arguments,
+                               const model::ModelConfig& model) {
+  const auto stages = static_cast<int>(arguments.integer("--pipeline", 1, 1, 1 << 16));
+  require(world.size() % stages == 0, Status::resources,
+          "--pipeline {} does not divide the {} ranks that were started", stages,
+          world.size());
+  require(stages <= model.layers, Status::resources,
+          "--pipeline {}: the model has {} layers, and each stage needs one", stages,
+          model.layers);
+  const int tensor = world.size() / stages;
+  require(model.heads % tensor == 0, Status::resources,
+          "model.heads = {} cannot be split over {} ranks; start a divisor of it",
+          model.heads, tensor);
+  return {.pipeline = stages, .tensor = tensor};
+}
+
+int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel opened) {
+  const config::RunConfig& config = opened.config;
+  ModelText text;
+  std::optional<text::ChatTemplate> chat;
+  PromptFile prompts;
+  infer::BatchOptions options;
+  comm::MeshShape shape;
+  std::optional<GenerationOutput> output;  // on rank 0
+  world.agree([&] {
+    const std::string file = arguments.text("--prompts", ""),
+                      out = arguments.text("-o", "");
+    require(!out.empty(), Status::command_line,
+            "--prompts needs -o OUT.jsonl for what comes of them");
+    require(std::filesystem::exists(file), Status::missing_input,
+            "--prompts {}: there is no such file", file);
+    shape = inference_mesh(world, arguments, config.model);
+    options = batch_options(arguments, config.precision.compute);
+    text = open_text(arguments, config, TextNeed::if_there);
+    chat = chat_template(arguments, text);
+    prompts = read_prompts(file, generation_defaults(arguments, config.model, text),
+                           arguments.integer("--samples", 1, 1, 10000), config.model,
+                           text, chat ? &*chat : nullptr);
+    if (world.rank() == 0)
+      output.emplace(out, prompts, key_of(arguments, config, options, shape));
+  });
+  std::vector<std::size_t> missing;
+  std::string list;
+  if (output)
+    for (const std::size_t number : output->missing())
+      list += std::to_string(number) + " ";
+  list = world.broadcast(list);
+  for (std::size_t at = 0; at < list.size();) {
+    const auto end = list.find(' ', at);
+    missing.push_back(std::stoull(list.substr(at, end - at)));
+    at = end + 1;
+  }
+  const std::size_t before = prompts.wanted.size() - missing.size();
+  if (missing.empty() &&
+      world.broadcast(output && output->complete() ? "1" : "") == "1") {
+    log::info("{} has all {} texts already", arguments.text("-o", ""), before);
+    return 0;
+  }
+  if (before > 0) log::info("going on behind {} finished texts", before);
+  const kernels::Runtime runtime(0, world.ranks_on_node());
+  const launch::ComputeDevice on = device_of(world, arguments);
+  comm::Mesh mesh(world, shape, {}, on.device, on.transport);
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  std::optional<infer::LoadedModel> model;
+  std::optional<infer::BatchGenerator> batch;
+  world.agree([&] {
+    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
+                  config.model.sequence, *opened.tensors, on.device,
+                  infer::StagePart{pipeline.rank(), pipeline.size()});
+  });
+  world.agree([&] { batch.emplace(*model, pipeline, options, prompts.generations); });
+  log::info("{} texts at a time, {} of cache", batch->texts(),
+            human_bytes(static_cast<double>(batch->cache_bytes())));
+  ProgressLines progress(prompts.wanted.size(), before);
+  batch->run(
+      missing,
+      [&](std::size_t number, infer::Generated&& made) {
+        if (output) output->add(number, made, text);
+      },
+      [&](const infer::BatchProgress& now) { progress.step(now); });
+  progress.end();
+  world.agree([&] {
+    if (output) output->finish();
+  });
+  return 0;
+}
+
+}  // namespace trireme::app

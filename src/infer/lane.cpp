@@ -1,0 +1,197 @@
+// Lane: plans steps, takes in what they gave.
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/lane.hpp"
+
+#include <algorithm>
+
+#include "base/split.hpp"
+
+namespace trireme::infer {
+
+Lane::Lane(const BatchOptions& options, const LaneModel& model,
+           std::vector<BlockPool> pools, std::vector<std::int64_t> windows, Range places,
+           const Generations& generations, Queue& queue)
+    : options_(options),
+      model_(model),
+      pools_(std::move(pools)),
+      windows_(std::move(windows)),
+      generations_(generations),
+      queue_(queue) {
+  for (std::int64_t place = places.end; place-- > places.begin;) places_.push_back(place);
+}
+
+std::int64_t Lane::next_rows(const RunningText& text) const {
+  const auto prompt = static_cast<std::int64_t>(generations_[text.number].prompt.size());
+  const auto length = static_cast<std::int64_t>(text.tokens.size());
+  if (text.done < prompt) return std::min(options_.chunk, prompt - text.done);
+  return model_.recurrent ? 1 : std::min(options_.chunk, length - text.done);
+}
+
+bool Lane::beyond(const RunningText& text) const {
+  return model_.original > 0 &&
+         static_cast<std::int64_t>(text.tokens.size()) > model_.original;
+}
+
+std::int64_t Lane::text_length(const std::vector<Piece>& pieces) const {
+  std::int64_t longest = 0;
+  for (const Piece& piece : pieces)
+    longest = std::max(longest, static_cast<std::int64_t>(piece.text->tokens.size()));
+  return longest;
+}
+
+bool Lane::reserve(RunningText& text, std::int64_t positions) {
+  text.blocks.resize(pools_.size());
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    auto& blocks = text.blocks[g];
+    while (static_cast<std::int64_t>(blocks.size()) * options_.block < positions) {
+      const auto block = pools_[g].take();
+      if (!block) return false;
+      blocks.push_back(*block);
+    }
+  }
+  return true;
+}
+
+void Lane::give_back(RunningText& text) {
+  for (std::size_t g = 0; g < text.blocks.size(); ++g)
+    for (const std::int32_t block : text.blocks[g])
+      if (block >= 0) pools_[g].give(block);
+  text.blocks.clear();
+  text.done = 0;
+}
+
+// Blocks that no later position sees.
+void Lane::give_passed(RunningText& text) {
+  for (std::size_t g = 0; g < text.blocks.size(); ++g) {
+    if (windows_[g] == 0) continue;
+    const std::int64_t passed =
+        std::max<std::int64_t>(text.done - windows_[g] + 1, 0) / options_.block;
+    for (std::int64_t b = passed; b-- > 0;) {
+      std::int32_t& block = text.blocks[g][static_cast<std::size_t>(b)];
+      if (block < 0) break;
+      pools_[g].give(block);
+      block = -1;
+    }
+  }
+}
+
+void Lane::evict_last() {
+  RunningText& text = running_.back();
+  give_back(text);
+  places_.push_back(text.place);
+  evicted_.push_front(std::move(text));
+  running_.pop_back();
+  ++evictions_;
+}
+
+bool Lane::make_room(Texts::iterator text, std::int64_t positions) {
+  while (!reserve(*text, positions)) {
+    const bool itself = std::next(text) == running_.end();
+    evict_last();
+    if (itself) return false;
+  }
+  return true;
+}
+
+void Lane::add(RunningText& text, std::int64_t rows, std::vector<Piece>& pieces) const {
+  const bool samples = text.done + rows == static_cast<std::int64_t>(text.tokens.size());
+  pieces.push_back({&text, rows, samples});
+}
+
+std::vector<Lane::Piece> Lane::plan() {
+  std::vector<Piece> pieces;
+  std::int64_t left = options_.step_tokens;
+  const std::int64_t evicted_before = evictions_;
+  std::optional<bool> kind;  // texts that turn otherwise run in steps of their own
+  if (!running_.empty() && model_.original > 0)
+    kind = beyond(*std::next(running_.begin(),
+                             turn_++ % static_cast<std::int64_t>(running_.size())));
+  for (auto text = running_.begin(); text != running_.end();) {
+    const auto here = text++;
+    const std::int64_t rows = next_rows(*here);
+    if (rows > left || (kind && beyond(*here) != *kind)) continue;
+    if (!make_room(here, here->done + rows)) break;
+    if (std::next(here) == running_.end()) text = running_.end();
+    add(*here, rows, pieces);
+    left -= rows;
+  }
+  if (evictions_ == evicted_before) admit(left, kind, pieces);
+  return pieces;
+}
+
+void Lane::admit(std::int64_t& left, std::optional<bool>& kind,
+                 std::vector<Piece>& pieces) {
+  while (!places_.empty() && (!evicted_.empty() || !queue_.empty())) {
+    RunningText next;
+    const bool again = !evicted_.empty();
+    if (again) {
+      next = std::move(evicted_.front());
+    } else {
+      next.number = queue_.front();
+      next.tokens = generations_[next.number].prompt;
+    }
+    const std::int64_t rows = next_rows(next);
+    const bool fits =
+        rows <= left && (!kind || beyond(next) == *kind) && reserve(next, rows);
+    if (!fits) {
+      give_back(next);
+      if (again) evicted_.front() = std::move(next);
+      return;
+    }
+    if (again)
+      evicted_.pop_front();
+    else
+      queue_.pop_front();
+    if (model_.original > 0) kind = beyond(next);
+    next.place = places_.back();
+    places_.pop_back();
+    running_.push_back(std::move(next));
+    add(running_.back(), rows, pieces);
+    left -= rows;
+  }
+}
+
+std::string_view Lane::finish_of(const RunningText& text) const {
+  const Generation& wanted = generations_[text.number];
+  const std::vector<std::int32_t>& made = text.made.tokens;
+  const auto& ends = wanted.end_tokens;
+  const bool stops = wanted.ends && wanted.ends(made);
+  if (stops || std::find(ends.begin(), ends.end(), made.back()) != ends.end())
+    return "stop";
+  const bool full = static_cast<std::int64_t>(made.size()) >= wanted.most ||
+                    static_cast<std::int64_t>(text.tokens.size()) >= model_.positions;
+  return full ? "length" : "";
+}
+
+void Lane::take_in(const std::vector<Piece>& pieces, std::span<const std::int32_t> tokens,
+                   std::span<const TokenProbability> probabilities,
+                   const std::function<void(std::size_t, Generated&&)>& done) {
+  std::size_t next = 0;
+  for (const Piece& piece : pieces) {
+    RunningText& text = *piece.text;
+    text.done += piece.count;
+    if (piece.samples) {
+      const bool was_beyond = beyond(text);
+      text.tokens.push_back(tokens[next]);
+      text.made.tokens.push_back(tokens[next]);
+      if (generations_[text.number].log_probabilities >= 0)
+        text.made.probabilities.push_back(probabilities[next]);
+      ++next;
+      text.made.finish = finish_of(text);
+      if (!text.made.finish.empty()) {
+        give_back(text);
+        places_.push_back(text.place);
+        done(text.number, std::move(text.made));
+        running_.remove_if([&](const RunningText& other) { return &other == &text; });
+        continue;
+      }
+      if (beyond(text) != was_beyond) {  // all positions turn otherwise from here on
+        give_back(text);
+        continue;
+      }
+    }
+    give_passed(text);
+  }
+}
+
+}  // namespace trireme::infer

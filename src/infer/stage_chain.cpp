@@ -1,0 +1,59 @@
+// StageChain: what is received, run and sent on.
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/stage_chain.hpp"
+
+#include "kernels/elementwise.hpp"
+
+namespace trireme::infer {
+
+StageChain::StageChain(const LoadedModel& model, comm::Group& pipeline, std::int64_t rows,
+                       int lanes)
+    : model_(model), pipeline_(pipeline), lanes_(static_cast<std::size_t>(lanes)) {
+  if (part().last()) return;
+  for (Lane& lane : lanes_)
+    lane.output = Buffer(model.device(), model.dtype(), {rows, model.config().hidden},
+                         MemoryClass::communication, "activations on their way");
+}
+
+TensorView StageChain::forward(nn::Pass& pass, const TensorView& tokens_T, int lane) {
+  Stream& stream = pass.stream;
+  const Shape shape = {pass.tokens(), model_.config().hidden};
+  const bool meta = stream.device().is_meta();
+  TensorView input = tokens_T;
+  if (!part().first()) {
+    input = pass.saved.take(model_.dtype(), shape, "received activations");
+    if (!meta) pipeline_.receive(stream, input, part().stage - 1).wait();
+  }
+  auto views = model_.stage().make_saved();
+  const TensorView output_TD = model_.stage().forward(pass, input, views);
+  if (part().last()) return output_TD;
+  if (meta) return {};
+  Lane& here = lanes_.at(static_cast<std::size_t>(lane));
+  here.sent.wait();
+  const TensorView sent = here.output.view().rows(0, shape[0]);
+  kernels::copy(stream, output_TD, sent);
+  here.sent = pipeline_.send(stream, sent, part().stage + 1);
+  return {};
+}
+
+void StageChain::send_back(Stream& stream, const TensorView& x, int lane) {
+  Lane& here = lanes_.at(static_cast<std::size_t>(lane));
+  for (comm::Handle& handle : here.results) handle.wait();
+  here.results.clear();
+  for (int stage = 0; stage + 1 < part().stages; ++stage)
+    here.results.push_back(pipeline_.send(stream, x, stage));
+}
+
+void StageChain::receive_back(Stream& stream, const TensorView& x) {
+  pipeline_.receive(stream, x, part().stages - 1).wait();
+}
+
+void StageChain::finish() {
+  for (Lane& lane : lanes_) {
+    lane.sent.wait();
+    for (comm::Handle& handle : lane.results) handle.wait();
+    lane.results.clear();
+  }
+}
+
+}  // namespace trireme::infer

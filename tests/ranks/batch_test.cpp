@@ -1,0 +1,246 @@
+// Batches give each text what it gets alone, on every mesh of stages and tensor ranks.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/philox.hpp"
+#include "infer/batch_generator.hpp"
+#include "infer/generator.hpp"
+#include "kernels/gemm.hpp"
+#include "support/written_model.hpp"
+
+namespace trireme {
+namespace {
+
+using infer::BatchOptions;
+using infer::Generated;
+using infer::Generation;
+
+constexpr std::int64_t positions = 48;
+
+// Prompts of several lengths, some sampled, some greedy.
+std::vector<Generation> some_generations() {
+  std::vector<Generation> all;
+  const Random random(7, 2);
+  std::uint64_t drawn = 0;
+  for (const std::int64_t length : {1, 3, 17, 5, 30, 8, 11}) {
+    Generation& one = all.emplace_back();
+    for (std::int64_t i = 0; i < length; ++i)
+      one.prompt.push_back(static_cast<std::int32_t>(random.below(drawn++, 19)));
+    one.most = 3 + length % 5;
+    one.sampler.temperature = length % 2 == 0 ? 0.9 : 0.0;
+    one.sampler.seed = static_cast<std::uint64_t>(length);
+    one.log_probabilities = 2;
+  }
+  return all;
+}
+
+std::map<std::size_t, Generated> run(const infer::LoadedModel& model,
+                                     comm::Group& pipeline, const BatchOptions& options,
+                                     const std::vector<Generation>& all,
+                                     const std::vector<std::size_t>& numbers,
+                                     std::int64_t* evictions = nullptr) {
+  infer::BatchGenerator batch(model, pipeline, options, all);
+  std::map<std::size_t, Generated> made;
+  batch.run(
+      numbers,
+      [&](std::size_t number, Generated&& one) { made[number] = std::move(one); },
+      [&](const infer::BatchProgress& progress) {
+        if (evictions != nullptr) *evictions = progress.evictions;
+      });
+  return made;
+}
+
+// To the bit.
+void expect_same(const Generated& one, const Generated& other) {
+  EXPECT_EQ(one.tokens, other.tokens);
+  EXPECT_EQ(one.finish, other.finish);
+  ASSERT_EQ(one.probabilities.size(), other.probabilities.size());
+  for (std::size_t i = 0; i < one.probabilities.size(); ++i) {
+    EXPECT_EQ(one.probabilities[i].chosen, other.probabilities[i].chosen);
+    EXPECT_EQ(one.probabilities[i].likeliest, other.probabilities[i].likeliest);
+  }
+}
+
+BatchOptions options_for(DType type) {
+  BatchOptions options;
+  options.step_tokens = 24;
+  options.chunk = 8;
+  options.texts = 8;
+  options.block = 4;
+  options.cache.type = type;
+  return options;
+}
+
+// A text alone, in company, cut for want of memory, on the meshes of this world.
+void check(const model::ModelConfig& config, DType compute = DType::f64) {
+  comm::World& world = test::world();
+  const test::WrittenModel written(config, "trireme-batch");
+  const io::CheckpointReader reader(written.directory());
+  const std::vector<Generation> all = some_generations();
+  std::vector<std::size_t> numbers(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) numbers[i] = i;
+  std::vector<comm::MeshShape> shapes = {{.tensor = world.size()}};
+  if (world.size() > 1) shapes.push_back({.pipeline = world.size()});
+  if (world.size() == 4) shapes.push_back({.pipeline = 2, .tensor = 2});
+  std::map<std::size_t, Generated> first;
+  for (const comm::MeshShape& shape : shapes) {
+    if (compute != DType::f64 && shape.tensor != world.size()) continue;
+    comm::Mesh mesh(world, shape);
+    comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+    const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
+                                   config.sequence, reader, Device::host(),
+                                   {pipeline.rank(), pipeline.size()});
+    const BatchOptions options = options_for(compute);
+    const auto together = run(model, pipeline, options, all, numbers);
+    ASSERT_EQ(together.size(), all.size());
+    for (const std::size_t number : {1U, 4U, 5U}) {
+      const auto alone = run(model, pipeline, options, all, {number});
+      expect_same(alone.at(number), together.at(number));
+    }
+    BatchOptions scarce = options;
+    scarce.step_tokens = 9;
+    scarce.texts = 5;
+    scarce.block = 3;
+    scarce.cache_bytes = 0;
+    for (const std::int64_t bytes : infer::block_bytes(model, options.cache, 3))
+      scarce.cache_bytes += bytes * pipeline.size() * 20;
+    scarce.cache_bytes =
+        static_cast<std::int64_t>(world.max(static_cast<double>(scarce.cache_bytes)));
+    std::int64_t evictions = 0;
+    const auto cut = run(model, pipeline, scarce, all, numbers, &evictions);
+    for (const std::size_t number : numbers)
+      expect_same(cut.at(number), together.at(number));
+    if (config.window == 0 && pipeline.size() == 1) {
+      EXPECT_GT(evictions, 0);
+    }
+    if (first.empty()) first = together;
+    // Other meshes sum in other orders.
+    for (const std::size_t number : numbers) {
+      const Generated &one = first.at(number), &other = together.at(number);
+      if (compute != DType::f64) continue;
+      EXPECT_EQ(one.tokens, other.tokens);
+      for (std::size_t i = 0; i < one.probabilities.size(); ++i)
+        EXPECT_NEAR(one.probabilities[i].chosen, other.probabilities[i].chosen, 1e-10);
+    }
+  }
+  // The model's own greedy text, by the generator of one text.
+  if (compute != DType::f64) return;
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
+                                 config.sequence, reader);
+  infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence);
+  for (const std::size_t number : {0U, 2U, 3U}) {
+    std::vector<std::int32_t> tokens;
+    generator.generate(all[number].prompt, all[number].most,
+                       infer::Sampler(all[number].sampler), [&](std::int32_t token) {
+                         tokens.push_back(token);
+                         return true;
+                       });
+    EXPECT_EQ(tokens, first.at(number).tokens);
+  }
+}
+
+model::ModelConfig tiny(model::Architecture architecture) {
+  model::ModelConfig config = test::tiny_model(architecture, positions);
+  config.layers = 4;
+  return config;
+}
+
+TEST(Batch, Llama) { check(tiny(model::Architecture::llama)); }
+TEST(Batch, Gpt2WithATiedTable) {
+  model::ModelConfig config = tiny(model::Architecture::gpt2);
+  config.tie_embeddings = true;
+  check(config);
+}
+
+TEST(Batch, SinglePrecision) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    check(tiny(model::Architecture::llama), type);
+}
+
+TEST(Batch, Windows) {
+  model::ModelConfig config = tiny(model::Architecture::llama);
+  config.window = 5;
+  check(config);
+  config.layer_types = {"full_attention", "sliding_attention", "sliding_attention",
+                        "full_attention"};
+  check(config, DType::f32);
+}
+
+TEST(Batch, LatentAttention) {
+  model::ModelConfig latent =
+      test::tiny_mixture(model::Architecture::deepseek_v2, positions);
+  latent.layers = 4;
+  latent.kv_heads = latent.heads;
+  latent.own_head_width = 10;
+  latent.rope_width = 4;
+  latent.attention.latent = {.width = 9, .query_width = 7, .value_width = 6};
+  check(latent);
+  check(latent, DType::f32);
+}
+
+TEST(Batch, LinearAttention) {
+  model::ModelConfig linear = tiny(model::Architecture::qwen3_5);
+  linear.own_head_width = 8;
+  linear.rope_width = 4;
+  linear.attention.linear = {
+      .key_heads = 4, .value_heads = 8, .key_width = 5, .value_width = 3, .taps = 4};
+  linear.layer_types = {"linear_attention", "full_attention", "linear_attention",
+                        "full_attention"};
+  check(linear);
+  check(linear, DType::f32);
+}
+
+TEST(Batch, Longrope) {
+  model::ModelConfig phi3 = tiny(model::Architecture::phi3);
+  phi3.rope_width = 4;
+  phi3.rope_scaling.kind = kernels::RopeScalingKind::longrope;
+  phi3.rope_scaling.original = 12;
+  phi3.rope_scaling.short_divisors = {1, 1.5};
+  phi3.rope_scaling.long_divisors = {2, 9};
+  check(phi3);
+}
+
+TEST(Batch, MixturesHaveNoCapacity) {
+  model::ModelConfig config = test::tiny_mixture(model::Architecture::mixtral, positions);
+  config.layers = 4;
+  config.moe.capacity_factor = 0.5;
+  check(config);
+  check(config, DType::f32);
+}
+
+// Codes of the cache change logits by what they round, and nothing else: a text alone and
+// in company are still the same. A code is off by 2^-4 of a number at most (e4m3), or by
+// 1/254 of the largest of a head (int8); logits of this model stay within 1.
+TEST(Batch, CachesOfCodes) {
+  comm::World& world = test::world();
+  const model::ModelConfig config = tiny(model::Architecture::llama);
+  const test::WrittenModel written(config, "trireme-codes");
+  const io::CheckpointReader reader(written.directory());
+  comm::Mesh mesh(world, {.tensor = world.size()});
+  const infer::LoadedModel model(config, DType::f32, mesh.group(comm::Axis::tensor),
+                                 config.sequence, reader);
+  std::vector<Generation> all = some_generations();
+  for (Generation& one : all) one.most = 1;
+  std::vector<std::size_t> numbers = {0, 1, 2, 3, 4, 5, 6};
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  const auto exact = run(model, pipeline, options_for(DType::f32), all, numbers);
+  for (const DType type : {DType::e4m3, DType::u8, DType::bf16}) {
+    const auto coded = run(model, pipeline, options_for(type), all, numbers);
+    double differs = 0;
+    for (const std::size_t number : numbers) {
+      expect_same(run(model, pipeline, options_for(type), all, {number}).at(number),
+                  coded.at(number));
+      const double by = std::abs(coded.at(number).probabilities[0].likeliest[0].second -
+                                 exact.at(number).probabilities[0].likeliest[0].second);
+      differs = std::max(differs, by);
+    }
+    EXPECT_LT(differs, type == DType::e4m3 ? 0.5 : 0.1);
+    EXPECT_GT(differs, 0);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
