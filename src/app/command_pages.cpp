@@ -21,6 +21,9 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   --check            only checks the deck and prints what it plans
   --ranks N          with --check: for so many ranks, in place of those that were started
   --machine FILE     also predicts a step, as plan does; the end of the log says how far it was off
+  --quiet            only warnings and the last line; as --log-level warning
+  --log-level L      error, warning, info (default) or debug: times of the parts of each step
+  --log-dir DIR      every rank also writes what it says, with the time, to DIR/rank-00000.log ...
   --manifest FILE    a sweep's sweep.toml: one of its points is run
   --index N          which point, from 0
 
@@ -139,13 +142,16 @@ Writes a manifest of many runs of one deck and a Slurm job array for them; says 
   --resubmit FILE    how to run again what is not finished
 
   trireme sweep inputs/quickstart.toml --grid optimizer.learning_rate=1e-3,3e-3 --ranks 4)"},
-    CommandPage{"report", R"(usage: trireme report RUN [RUN ...] [--output FILE]
+    CommandPage{"report", R"(usage: trireme report RUN|SWEEP ... [--markdown] [--output FILE]
 
-Writes a page with plots of one or more runs, from their metrics.jsonl.
+Writes a page with plots of one or more runs, from their metrics.jsonl: one file of HTML that any
+browser shows, without a server. A sweep, its directory or its sweep.toml, stands for its points.
 
-  --output FILE  the page (default: report.md in the first run's directory)
+  --markdown     a page of Markdown in its place, with the plots as SVG files beside it
+  --output FILE  the page (default: report.html, or report.md, in the first run's directory);
+                 Markdown where the name ends in .md
 
-  trireme report runs/a runs/b --output compare.md)"},
+  trireme report runs/a runs/b --output compare.html)"},
     CommandPage{
         "bench",
         R"(usage: trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]

@@ -16,6 +16,7 @@ constexpr std::string_view overview_text =
   train    DECK [section.key=value ...]     run, or resume, a training job
            --check [--ranks N]              only check the deck and print the plan
            [--machine FILE]                 at the end: how far a step was from its prediction
+           [--quiet] [--log-level L] [--log-dir DIR]
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N] [--machine FILE]     with a machine file also the time of a step
@@ -46,7 +47,8 @@ constexpr std::string_view overview_text =
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
            --status FILE                    the state of every point, and the best
            --resubmit FILE                  how to run again what is not finished
-  report   RUN ... [--output FILE]          a page with plots of one or more runs
+  report   RUN|SWEEP ... [--output FILE]    a page with plots of one or more runs
+           [--markdown]
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N] [--quick]
            --machine OUT.toml               measures a machine file for plans
