@@ -142,7 +142,8 @@ Writes a manifest of many runs of one deck and a Slurm job array for them; says 
   --resubmit FILE    how to run again what is not finished
 
   trireme sweep inputs/quickstart.toml --grid optimizer.learning_rate=1e-3,3e-3 --ranks 4)"},
-    CommandPage{"report", R"(usage: trireme report RUN|SWEEP ... [--markdown] [--output FILE]
+    CommandPage{"report",
+                R"(usage: trireme report RUN|SWEEP ... [--markdown] [--output FILE]
 
 Writes a page with plots of one or more runs, from their metrics.jsonl: one file of HTML that any
 browser shows, without a server. A sweep, its directory or its sweep.toml, stands for its points.

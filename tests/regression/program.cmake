@@ -24,7 +24,7 @@ foreach(script chat data environment folders installed resume text use)
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs
-        preferences report resume_recipes sharded_resume signals sweep)
+        preferences records report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
