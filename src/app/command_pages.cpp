@@ -70,6 +70,7 @@ token file, or what a deck's run trains on: its sources' shares and a row of a s
 of documents and what is no target.
 
   section.key=value  replaces a value of the deck
+  --tensors          of a model: lists its tensors, with their digests
   --verify           of a checkpoint: only compares its digests
   --tokenizer F      writes tokens of data as text
   --sequence N       of a token file: length of the sample that is shown
@@ -128,8 +129,8 @@ Lines of token ids, JSON arrays, to text.
     CommandPage{
         "sweep",
         R"(usage: trireme sweep DECK [section.key=value ...] [--grid key=a,b,c ...] [options]
-       trireme sweep --status FILE
-       trireme sweep --resubmit FILE
+       trireme sweep --status FILE [--json | --csv]
+       trireme sweep --resubmit FILE [--all]
 
 Writes a manifest of many runs of one deck and a Slurm job array for them; says how they stand.
 
@@ -139,7 +140,9 @@ Writes a manifest of many runs of one deck and a Slurm job array for them; says 
   --directory DIR    where all is written (default sweep)
   --ranks N          of each run (default: those that were started)
   --status FILE      the state of every run of a sweep.toml, and the best one
-  --resubmit FILE    how to run again what is not finished
+  --json, --csv      the state as JSON, or as a table of comma-separated values
+  --resubmit FILE    how to run again what is not finished, but for runs that diverged
+  --all              these, too
 
   trireme sweep inputs/quickstart.toml --grid optimizer.learning_rate=1e-3,3e-3 --ranks 4)"},
     CommandPage{"report",

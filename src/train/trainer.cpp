@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "comm/one_time.hpp"
+#include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "text/text_source.hpp"
 
@@ -120,7 +121,8 @@ void Trainer::start(const CudaDevice& gpu) {
   progress_.first_step = progress_.step;
   health_->remember_steps();
   comm::first_rank_then_others(world_, config_.health.timeout_seconds, [&] {
-    io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
+    io::write_text_atomically(config_.run.directory + "/deck.toml",
+                              io::schema_line() + deck_);
     recorder_->open_files(deck_);
   });
 }
