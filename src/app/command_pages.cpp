@@ -140,7 +140,8 @@ Writes a manifest of many runs of one deck and a Slurm job array for them; says 
   --directory DIR    where all is written (default sweep)
   --ranks N          of each run (default: those that were started)
   --status FILE      the state of every run of a sweep.toml, and the best one
-  --json, --csv      the state as JSON, or as a table of comma-separated values
+  --json             the state as JSON
+  --csv              the state as a table of comma-separated values
   --resubmit FILE    how to run again what is not finished, but for runs that diverged
   --all              these, too
 

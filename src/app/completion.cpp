@@ -162,10 +162,11 @@ std::string bash_completion(std::string_view overview,
                             std::span<const io::DeckKey> table) {
   const auto commands = commands_of(overview);
   const std::string names = joined(names_of(commands));
+  std::string keys;
+  for (const auto& key : keys_of(table)) keys += "  " + key + "\n";
   return "# Completion of trireme for bash; made by `trireme help completion`.\n"
          "_trireme_sections=\"" +
-         joined(sections_of(table)) + "\"\n_trireme_keys=\"" + joined(keys_of(table)) +
-         "\"\n" +
+         joined(sections_of(table)) + "\"\n_trireme_keys=\"\n" + keys + "\"\n" +
          format(bash_body, case_of_keys(table, "echo \"{}\""), names,
                 case_of_options(commands), topics, names);
 }
