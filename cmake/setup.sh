@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: cmake/setup.sh PRESET [TARGET...]     (presets: cmake --list-presets)
+#        cmake/setup.sh --packages build|run   only prints Debian's packages: to build the program,
+#                                              or to run one that was built (containers/)
+#   TRIREME_OPTIONS="-D... ..."  more options of cmake
 #   TRIREME_PACKAGES=skip   install nothing (libraries from Spack, modules, ...)
 #   TRIREME_JOBS=<n>        compile that many files at once (default: by cores and memory)
 # Preset fuzz ends with status 77 where there is no clang with libFuzzer.
@@ -22,6 +25,19 @@ packages=(
   libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
   libpcre2-dev zlib1g-dev libzstd-dev
 )
+run_packages=(  # of these the libraries, and what starts ranks
+  openmpi-bin openssh-client libhdf5-openmpi-103-1 libtrilinos-kokkos-13.2
+  libdnnl2 libopenblas0-openmp libtomlplusplus3
+  libpcre2-8-0 zlib1g libzstd1
+)
+if [ "$preset" = --packages ]; then
+  case ${1:-} in
+    build) echo "${packages[@]}" ;;
+    run) echo "${run_packages[@]}" ;;
+    *) echo "usage: cmake/setup.sh --packages build|run" >&2 && exit 64 ;;
+  esac
+  exit
+fi
 optional=()  # tests that want them are skipped without
 case $preset in
   tests | ci)
@@ -101,7 +117,7 @@ if [ "$preset" = fuzz ] && ! has_libfuzzer; then
   echo "-- No clang with libFuzzer (Debian: clang and libclang-rt-dev)"
   exit 77
 fi
-options=()
+read -ra options <<<"${TRIREME_OPTIONS:-}"
 if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}  # the cache serves other clones too
   export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=true

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "io/deck_toml.hpp"
 #include "io/deck_value.hpp"
 
@@ -119,6 +121,16 @@ std::string deck_schema(std::span<const DeckKey> table) {
     section["properties"][std::string(key.name)] = std::move(schema);
   }
   return root.dump(2);
+}
+
+std::string schema_line() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "";
+  const auto schema =
+      program.parent_path().parent_path() / "share/trireme/deck.schema.json";
+  if (!std::filesystem::is_regular_file(schema, error)) return "";
+  return "#:schema " + one_line(schema.string()) + "\n";
 }
 
 }  // namespace trireme::io

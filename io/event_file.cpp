@@ -1,57 +1,29 @@
-// TensorBoard event files: scalars in TFRecord frames, written natively.
+// TensorBoard event files: scalars, texts and a run's settings in TFRecord frames.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/event_file.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
+#include "base/text.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
+#include "io/wire_format.hpp"
 
 namespace trireme::io {
 namespace {
 
-// Protocol buffers: a field is its number and wire type as one varint, then the value.
-enum class Wire : unsigned { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-template <class T>
-std::string little_endian(T value) {
-  std::string out;
-  for (std::size_t i = 0; i < sizeof value; ++i)
-    out += static_cast<char>((value >> (8 * i)) & 0xff);
-  return out;
-}
-
-std::string varint(std::uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);
-  return out + static_cast<char>(value);
-}
-
-std::string field(unsigned number, Wire wire, const std::string& value) {
-  return varint(number << 3 | static_cast<unsigned>(wire)) + value;
-}
-
-std::string bytes_field(unsigned number, const std::string& value) {
-  return field(number, Wire::bytes, varint(value.size()) + value);
-}
-
 // event.proto: Event {1 wall_time, 2 step, 3 file_version, 5 summary, 7 session_log}.
-std::string event_at(double wall_time) {
-  return field(1, Wire::fixed64, little_endian(std::bit_cast<std::uint64_t>(wall_time)));
-}
+std::string event_at(double wall_time) { return wire::real64(1, wall_time); }
 
 std::string event_at(double wall_time, std::int64_t step) {
-  return event_at(wall_time) +
-         field(2, Wire::varint, varint(static_cast<std::uint64_t>(step)));
+  return event_at(wall_time) + wire::whole(2, static_cast<std::uint64_t>(step));
 }
 
 constexpr auto crc_table = [] {
@@ -66,11 +38,6 @@ constexpr auto crc_table = [] {
   return table;
 }();
 
-double now() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
-}
-
 constexpr std::string_view prefix = "events.out.tfevents.";
 constexpr std::int64_t most_seconds = 1'000'000'000'000;
 
@@ -78,7 +45,7 @@ constexpr std::int64_t most_seconds = 1'000'000'000'000;
 // (or one on a host whose clock is ahead) has left a file. TensorBoard reads files in the
 // order of their names.
 std::int64_t next_seconds(const Directory& folder) {
-  auto seconds = static_cast<std::int64_t>(now());
+  auto seconds = static_cast<std::int64_t>(io::wall_time());
   for (const auto& name : folder.names()) {
     if (!name.starts_with(prefix)) continue;
     const auto digits = std::string_view(name).substr(prefix.size());
@@ -89,22 +56,32 @@ std::int64_t next_seconds(const Directory& folder) {
   return seconds;
 }
 
-struct Group {
-  std::string_view key, tag;
-};
-constexpr std::array groups = {
-    Group{"loss", "train/loss"},
-    Group{"grad_norm", "train/grad_norm"},
-    Group{"learning_rate", "train/learning_rate"},
-    Group{"loss_scale", "train/loss_scale"},
-    Group{"tokens", "train/tokens"},
-    Group{"validation_loss", "validation/loss"},
-    Group{"validation_perplexity", "validation/perplexity"},
-    Group{"tokens_per_second", "speed/tokens_per_second"},
-    Group{"mfu", "speed/mfu"},
-    Group{"mfu_causal", "speed/mfu_causal"},
-    Group{"model_tflops", "speed/model_tflops"},
-};
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (auto at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// summary.proto: SummaryMetadata {1 plugin_data {1 plugin_name, 2 content}}, in a Summary
+// of one Value {1 tag, 9 metadata}.
+std::string plugin_summary(const std::string& tag, const std::string& plugin,
+                           const std::string& content) {
+  const std::string data = wire::bytes(1, plugin) + wire::bytes(2, content);
+  return wire::bytes(1, wire::bytes(1, tag) + wire::bytes(9, wire::bytes(1, data)));
+}
+
+// struct.proto: Value {2 number_value, 3 string_value, 4 bool_value}.
+std::string setting_value(const DeckSetting& setting) {
+  const TomlValue& value = setting.value;
+  switch (value.kind) {
+    case TomlValue::Kind::boolean: return wire::whole(4, value.flag ? 1 : 0);
+    case TomlValue::Kind::integer:
+      return wire::real64(2, static_cast<double>(value.whole));
+    case TomlValue::Kind::real: return wire::real64(2, value.number);
+    default: return wire::bytes(3, valid_utf8(setting.text()));
+  }
+}
 
 }  // namespace
 
@@ -120,13 +97,13 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
 }
 
 std::string tf_record(std::string_view data) {
-  const std::string length = little_endian(std::uint64_t{data.size()});
-  return length + little_endian(masked_crc32c(length)) + std::string(data) +
-         little_endian(masked_crc32c(data));
+  const std::string length = wire::little_endian(std::uint64_t{data.size()});
+  return length + wire::little_endian(masked_crc32c(length)) + std::string(data) +
+         wire::little_endian(masked_crc32c(data));
 }
 
 std::string version_event(double wall_time) {
-  return event_at(wall_time) + bytes_field(3, "brain.Event:2");
+  return event_at(wall_time) + wire::bytes(3, "brain.Event:2");
 }
 
 // summary.proto: Summary {repeated 1 Value {1 tag, 2 simple_value}}.
@@ -134,11 +111,10 @@ std::string scalars_event(double wall_time, std::int64_t step,
                           std::span<const Scalar> scalars) {
   std::string summary;
   for (const auto& [tag, value] : scalars) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    summary += bytes_field(
-        1, bytes_field(1, tag) + field(2, Wire::fixed32, little_endian(bits)));
+    summary +=
+        wire::bytes(1, wire::bytes(1, tag) + wire::real32(2, static_cast<float>(value)));
   }
-  return event_at(wall_time, step) + bytes_field(5, summary);
+  return event_at(wall_time, step) + wire::bytes(5, summary);
 }
 
 // summary.proto: Value {1 tag, 8 tensor, 9 metadata}, SummaryMetadata {1 plugin_data
@@ -146,33 +122,46 @@ std::string scalars_event(double wall_time, std::int64_t step,
 // 8 string_val}, with DT_STRING = 7, DATA_CLASS_TENSOR = 2.
 std::string text_event(double wall_time, std::int64_t step, const std::string& tag,
                        const std::string& text) {
-  const auto number = [](unsigned name, std::uint64_t value) {
-    return field(name, Wire::varint, varint(value));
-  };
-  const std::string tensor =
-      number(1, 7) + bytes_field(2, bytes_field(2, number(1, 1))) + bytes_field(8, text);
-  const std::string metadata = bytes_field(1, bytes_field(1, "text")) + number(4, 2);
+  const std::string tensor = wire::whole(1, 7) +
+                             wire::bytes(2, wire::bytes(2, wire::whole(1, 1))) +
+                             wire::bytes(8, text);
+  const std::string metadata = wire::bytes(1, wire::bytes(1, "text")) + wire::whole(4, 2);
   const std::string value =
-      bytes_field(1, tag) + bytes_field(8, tensor) + bytes_field(9, metadata);
-  return event_at(wall_time, step) + bytes_field(5, bytes_field(1, value));
+      wire::bytes(1, tag) + wire::bytes(8, tensor) + wire::bytes(9, metadata);
+  return event_at(wall_time, step) + wire::bytes(5, wire::bytes(1, value));
 }
 
 // event.proto: SessionLog {1 status}, START = 1.
 std::string session_start_event(double wall_time, std::int64_t step) {
-  return event_at(wall_time, step) + bytes_field(7, field(1, Wire::varint, varint(1)));
+  return event_at(wall_time, step) + wire::bytes(7, wire::whole(1, 1));
 }
 
-std::string tag_of(const std::string& key) {
-  for (const auto& group : groups)
-    if (group.key == key) return std::string(group.tag);
-  if (key.ends_with("_bytes")) return "memory/" + key;
-  if (key.ends_with("_seconds")) return "time/" + key;
-  return "more/" + key;
+// plugin_data.proto of TensorBoard's hparams: HParamsPluginData {3 session_start_info,
+// 4 session_end_info}, SessionStartInfo {map 1 hparams, 5 start_time_secs}.
+std::string settings_event(double wall_time, const std::vector<DeckSetting>& settings) {
+  std::string start;
+  for (const DeckSetting& setting : settings)
+    start += wire::bytes(
+        1, wire::bytes(1, setting.key) + wire::bytes(2, setting_value(setting)));
+  start += wire::real64(5, wall_time);
+  return event_at(wall_time) +
+         wire::bytes(5, plugin_summary("_hparams_/session_start_info", "hparams",
+                                       wire::bytes(3, start)));
 }
 
-EventFile::EventFile(const std::string& directory, std::int64_t resumed) {
-  make_directories(parent_of(directory));
-  const Directory folder = Directory::make_own(directory);
+// SessionEndInfo {1 status, 2 end_time_secs}: success 1, failure 2, running 3.
+std::string settings_end_event(double wall_time, RunEnd end) {
+  const unsigned status = end == RunEnd::done ? 1 : end == RunEnd::failed ? 2 : 3;
+  const std::string message = wire::whole(1, status) + wire::real64(2, wall_time);
+  return event_at(wall_time) +
+         wire::bytes(5, plugin_summary("_hparams_/session_end_info", "hparams",
+                                       wire::bytes(4, message)));
+}
+
+EventFile::EventFile(const TrackedRun& run) {
+  make_directories(run.directory);
+  Directory folder(run.directory);
+  if (folder.has("tensorboard")) folder = folder.open("tensorboard");
   const ProcessName self = this_process();
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%010lld",
@@ -181,26 +170,24 @@ EventFile::EventFile(const std::string& directory, std::int64_t resumed) {
       format("{}{}.{}.{}.0", prefix, seconds.data(), self.host, self.pid);
   path_ = folder.path_of(name);
   file_ = folder.create(name);
-  append(version_event(now()));
-  append(session_start_event(now(), resumed + 1));
+  append(version_event(io::wall_time()));
+  append(session_start_event(io::wall_time(), run.resumed + 1));
+  if (!run.settings.empty()) append(settings_event(io::wall_time(), run.settings));
+  if (!run.deck.empty())  // indented, so that Markdown shows it as it is
+    write_text(run.resumed, "deck", "    " + replaced(run.deck, "\n", "\n    "));
 }
 
 void EventFile::write(const Record& record) {
-  std::int64_t step = 0;
-  std::vector<Scalar> scalars;
-  for (const auto& [key, value] : record.numbers()) {
-    if (key == "step")
-      step = static_cast<std::int64_t>(value);
-    else
-      scalars.emplace_back(tag_of(key), value);
-  }
-  append(scalars_event(now(), step, scalars));
+  const StepScalars all = scalars_of(record);
+  append(scalars_event(io::wall_time(), all.step, all.scalars));
 }
 
 void EventFile::write_text(std::int64_t step, const std::string& tag,
                            const std::string& text) {
-  append(text_event(now(), step, tag, text));
+  append(text_event(io::wall_time(), step, tag, text));
 }
+
+void EventFile::finish(RunEnd end) { append(settings_end_event(io::wall_time(), end)); }
 
 void EventFile::append(const std::string& event) {
   const std::string text = tf_record(event);

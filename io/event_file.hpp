@@ -1,4 +1,4 @@
-// TensorBoard event files: scalars in TFRecord frames, written natively.
+// TensorBoard event files: scalars, texts and a run's settings, written natively.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/metrics.hpp"
+#include "base/directory.hpp"
+#include "io/tracker.hpp"
 
 namespace trireme::io {
 
@@ -21,7 +22,6 @@ std::uint32_t masked_crc32c(std::string_view bytes);
 std::string tf_record(std::string_view data);
 
 // Messages of event.proto, to be framed. wall_time: seconds since 1970.
-using Scalar = std::pair<std::string, double>;
 std::string version_event(double wall_time);
 std::string scalars_event(double wall_time, std::int64_t step,
                           std::span<const Scalar> scalars);
@@ -30,23 +30,24 @@ std::string text_event(double wall_time, std::int64_t step, const std::string& t
                        const std::string& text);
 // Says that a session starts: TensorBoard drops what earlier files hold from `step` on.
 std::string session_start_event(double wall_time, std::int64_t step);
+// For the page of hyperparameters: a run's settings, and that it has ended.
+std::string settings_event(double wall_time, const std::vector<DeckSetting>& settings);
+std::string settings_end_event(double wall_time, RunEnd end);
 
-// "train/loss" of "loss": the tag under which TensorBoard shows a key of metrics.jsonl.
-std::string tag_of(const std::string& key);
-
-// A new file in a directory, for one start of a run. Each record is in the file when
-// write() returns.
-class EventFile {
+// A new file in a run's directory, for one start of it; TensorBoard names the run after
+// the directory. A run that has a folder `tensorboard`, as version 0.1 made, goes on
+// there. Each record is in the file when write() returns.
+class EventFile : public Tracker {
  public:
   // Makes the directory, and a file that sorts behind those that are there; points after
-  // step `resumed` of earlier files are superseded. Throws Error(cannot_create), also
-  // when the directory is a link, or Error(io).
-  EventFile(const std::string& directory, std::int64_t resumed);
+  // step run.resumed of earlier files are superseded. Throws Error(cannot_create), or
+  // Error(io).
+  explicit EventFile(const TrackedRun& run);
 
-  // The numbers of a record, as points of its "step". Throws Error(io).
-  void write(const Record& record);
-  // A text of a step. Throws Error(io).
-  void write_text(std::int64_t step, const std::string& tag, const std::string& text);
+  void write(const Record& record) override;
+  void write_text(std::int64_t step, const std::string& tag,
+                  const std::string& text) override;
+  void finish(RunEnd end) override;
   const std::string& path() const { return path_; }
 
  private:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -88,6 +89,10 @@ Record& Record::set(const std::string& key, const std::vector<double>& values) {
 
 Record& Record::set(const std::string& key, const Record& value) {
   fields_.emplace_back(key, value.json());
+  for (const auto* fields : {&value.fields_, &value.within_})
+    for (const auto& [name, text] : *fields)
+      if (!text.starts_with('{') && !text.starts_with('['))
+        within_.emplace_back(key + "." + name, text);
   return *this;
 }
 
@@ -100,7 +105,15 @@ Record& Record::set(const std::string& key, const std::vector<Record>& values) {
 
 Record& Record::append(const Record& other) {
   fields_.insert(fields_.end(), other.fields_.begin(), other.fields_.end());
+  within_.insert(within_.end(), other.within_.begin(), other.within_.end());
   return *this;
+}
+
+Record Record::flat() const {
+  Record all;
+  all.fields_ = fields_;
+  all.fields_.insert(all.fields_.end(), within_.begin(), within_.end());
+  return all;
 }
 
 std::vector<std::pair<std::string, double>> Record::numbers() const {
@@ -119,6 +132,17 @@ std::string Record::json() const {
   for (const auto& [key, value] : fields_)
     text += (text.empty() ? "{" : ", ") + quoted(key) + ": " + value;
   return text.empty() ? "{}" : text + "}";
+}
+
+double wall_time() {
+  using std::chrono::milliseconds;
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<milliseconds>(since).count()) /
+         1e3;
+}
+
+Record metrics_line(const std::string& kind, const Record& record) {
+  return Record().set("kind", kind).set("wall_time", wall_time()).append(record.flat());
 }
 
 std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,

@@ -24,13 +24,25 @@ class Record {
   // The fields of another record, after those here.
   Record& append(const Record& other);
   bool empty() const { return fields_.empty(); }
+  // This record, and behind its fields those of the records within it (not within lists),
+  // each under its whole name: "communication.tensor.all_gather.bytes".
+  Record flat() const;
   // The fields that are finite numbers, in order.
   std::vector<std::pair<std::string, double>> numbers() const;
   std::string json() const;
 
  private:
-  std::vector<std::pair<std::string, std::string>> fields_;  // key, JSON text
+  using Fields = std::vector<std::pair<std::string, std::string>>;  // key, JSON text
+  Fields fields_;
+  Fields within_;  // of records that are fields, under their whole names
 };
+
+// Seconds since 1970, to the millisecond.
+double wall_time();
+
+// A line of metrics.jsonl: its kind and the time, what is recorded, and the fields of
+// records within once more under their whole names.
+Record metrics_line(const std::string& kind, const Record& record);
 
 // Of one training step, as a metrics file has it.
 struct StepLine {

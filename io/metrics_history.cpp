@@ -15,16 +15,54 @@ namespace {
 
 constexpr double most_step = 1e15;
 
-bool add_line(const std::string& line, MetricsHistory& history) {
-  const auto record = nlohmann::json::parse(line, nullptr, false);
+constexpr std::size_t most_places = 64;
+
+using Json = nlohmann::json;
+
+void add_value(const std::string& key, const Json& value, std::int64_t step,
+               const WantsKey& wants, MetricsHistory& history);
+
+void add_list(const std::string& key, const Json& list, std::int64_t step,
+              const WantsKey& wants, MetricsHistory& history) {
+  if (!wants(key)) return;
+  std::vector<double> values;
+  for (const Json& value : list) {
+    if (!value.is_number()) return;
+    values.push_back(value.get<double>());
+  }
+  if (key.find('.') == std::string::npos && values.size() <= most_places)
+    for (std::size_t i = 0; i < values.size(); ++i)
+      history.series[key + "." + std::to_string(i)][step] = values[i];
+  history.lists[key] = std::move(values);
+}
+
+void add_value(const std::string& key, const Json& value, std::int64_t step,
+               const WantsKey& wants, MetricsHistory& history) {
+  if (value.is_number()) {
+    if (wants(key)) history.series[key][step] = value.get<double>();
+  } else if (value.is_array()) {
+    add_list(key, value, step, wants, history);
+  } else if (value.is_object()) {
+    for (const auto& [name, member] : value.items())
+      add_value(key + "." + name, member, step, wants, history);
+  }
+}
+
+// wants: none takes all numbers of the line itself.
+bool add_line(const std::string& line, const WantsKey& wants, MetricsHistory& history) {
+  const auto record = Json::parse(line, nullptr, false);
   if (!record.is_object()) return false;
   const auto found = record.find("step");
   if (found == record.end() || !found->is_number()) return false;
   const double step = found->get<double>();
   if (!(step >= 0 && step <= most_step && step == std::floor(step))) return false;
-  for (const auto& [key, value] : record.items())
-    if (key != "step" && value.is_number())
+  for (const auto& [key, value] : record.items()) {
+    if (key == "step") continue;
+    if (wants)
+      add_value(key, value, static_cast<std::int64_t>(step), wants, history);
+    else if (value.is_number() && key.find('.') == std::string::npos)
       history.series[key][static_cast<std::int64_t>(step)] = value.get<double>();
+  }
   return true;
 }
 
@@ -43,13 +81,15 @@ std::int64_t MetricsHistory::last_step() const {
   return last;
 }
 
-MetricsHistory read_metrics(const std::string& path) {
+MetricsHistory read_metrics(const std::string& path) { return read_metrics(path, {}); }
+
+MetricsHistory read_metrics(const std::string& path, const WantsKey& wants) {
   MetricsHistory history;
   struct stat there {};
   if (::lstat(path.c_str(), &there) != 0) return history;
   LineReader lines(path);
   while (const auto line = lines.next())
-    if (!line->empty() && !add_line(*line, history)) ++history.damaged;
+    if (!line->empty() && !add_line(*line, wants, history)) ++history.damaged;
   return history;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "base/directory.hpp"
@@ -33,7 +34,8 @@ void check_run_directory(const std::string& directory) {
   for (const char* const name : files) run.require_file(name);
   check_folder(run, "flight", comm::is_flight_file);
   if (run.has("flight")) check_folder(run.open("flight"), "before", comm::is_flight_file);
-  check_folder(run, "tensorboard", [](const auto&) { return false; });
+  for (const char* const trackers : {"tensorboard", "wandb", "mlruns"})
+    check_folder(run, trackers, [](const auto&) { return false; });
   check_folder(run, "gradients",
                [](const std::string& name) { return name.ends_with(".h5"); });
   check_folder(run, "samples",
@@ -52,6 +54,12 @@ bool is_asked_by_file(const std::string& directory, const char* name) {
 
 void remove_request(const std::string& directory, const char* name) {
   if (is_asked_by_file(directory, name)) ::unlink((directory + "/" + name).c_str());
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const auto whole = std::filesystem::weakly_canonical(path, error);
+  return error ? path : whole.string();
 }
 
 }  // namespace trireme::io

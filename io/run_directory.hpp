@@ -18,4 +18,8 @@ bool is_asked_by_file(const std::string& directory, const char* name);
 // Removes that file.
 void remove_request(const std::string& directory, const char* name);
 
+// The path with nothing before it that depends on where the program was started, links
+// resolved; as it is given where that cannot be told.
+std::string absolute_path(const std::string& path);
+
 }  // namespace trireme::io

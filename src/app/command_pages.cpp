@@ -21,6 +21,9 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   --check            only checks the deck and prints what it plans
   --ranks N          with --check: for so many ranks, in place of those that were started
   --machine FILE     also predicts a step, as plan does; the end of the log says how far it was off
+  --quiet            only warnings and the last line; as --log-level warning
+  --log-level L      error, warning, info (default) or debug: times of the parts of each step
+  --log-dir DIR      every rank also writes what it says, with the time, to DIR/rank-00000.log ...
   --manifest FILE    a sweep's sweep.toml: one of its points is run
   --index N          which point, from 0
 
@@ -89,6 +92,7 @@ token file, or what a deck's run trains on: its sources' shares and a row of a s
 of documents and what is no target.
 
   section.key=value  replaces a value of the deck
+  --tensors          of a model: lists its tensors, with their digests
   --verify           of a checkpoint: only compares its digests
   --tokenizer F      writes tokens of data as text
   --sequence N       of a token file: length of the sample that is shown
@@ -151,8 +155,8 @@ Lines of token ids, JSON arrays, to text.
     CommandPage{
         "sweep",
         R"(usage: trireme sweep DECK [section.key=value ...] [--grid key=a,b,c ...] [options]
-       trireme sweep --status FILE
-       trireme sweep --resubmit FILE
+       trireme sweep --status FILE [--json | --csv]
+       trireme sweep --resubmit FILE [--all]
 
 Writes a manifest of many runs of one deck and a Slurm job array for them; says how they stand.
 
@@ -162,16 +166,23 @@ Writes a manifest of many runs of one deck and a Slurm job array for them; says 
   --directory DIR    where all is written (default sweep)
   --ranks N          of each run (default: those that were started)
   --status FILE      the state of every run of a sweep.toml, and the best one
-  --resubmit FILE    how to run again what is not finished
+  --json             the state as JSON
+  --csv              the state as a table of comma-separated values
+  --resubmit FILE    how to run again what is not finished, but for runs that diverged
+  --all              these, too
 
   trireme sweep inputs/quickstart.toml --grid optimizer.learning_rate=1e-3,3e-3 --ranks 4)"},
-    CommandPage{"report", R"(usage: trireme report RUN [RUN ...] [--output FILE]
+    CommandPage{"report",
+                R"(usage: trireme report RUN|SWEEP ... [--markdown] [--output FILE]
 
-Writes a page with plots of one or more runs, from their metrics.jsonl.
+Writes a page with plots of one or more runs, from their metrics.jsonl: one file of HTML that any
+browser shows, without a server. A sweep, its directory or its sweep.toml, stands for its points.
 
-  --output FILE  the page (default: report.md in the first run's directory)
+  --markdown     a page of Markdown in its place, with the plots as SVG files beside it
+  --output FILE  the page (default: report.html, or report.md, in the first run's directory);
+                 Markdown where the name ends in .md
 
-  trireme report runs/a runs/b --output compare.md)"},
+  trireme report runs/a runs/b --output compare.html)"},
     CommandPage{
         "bench",
         R"(usage: trireme bench [DECK [section.key=value ...] [--products]] [--steps N] [--quick]

@@ -4,6 +4,7 @@
 
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "config/resolved_deck.hpp"
 #include "config/start_model.hpp"
 #include "convert/adapted_source.hpp"
 #include "convert/model_folder.hpp"
@@ -15,7 +16,7 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
   const auto run =
       config::load_run(words.front(), overrides, ranks, ranks_on_node, read_model);
-  return {run.config, run.deck.effective()};
+  return {run.config, config::resolved_deck(run.deck.effective(), run.config)};
 }
 
 config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {

@@ -16,6 +16,7 @@ constexpr std::string_view overview_text =
   train    DECK [section.key=value ...]     run, or resume, a training job
            --check [--ranks N]              only check the deck and print the plan
            [--machine FILE]                 at the end: how far a step was from its prediction
+           [--quiet] [--log-level L] [--log-dir DIR]
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N] [--machine FILE]     with a machine file also the time of a step
@@ -25,8 +26,8 @@ constexpr std::string_view overview_text =
            [--prompt-tokens 1,2,3] [--tokenizer F] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--sequence N] [--device auto|cpu|cuda]
-  inspect  CHECKPOINT|FOLDER [--verify]     list tensors, or only verify digests; of a
-                                            Hugging Face folder what it is, as a deck
+  inspect  CHECKPOINT|FOLDER                what it holds; of a Hugging Face folder also as a
+           [--tensors] [--verify]           deck; list tensors with digests; compare digests
            DATA [--tokenizer F]             of a token file: documents, the first sample
            [--sequence N]
            DECK [section.key=value ...]     what a run trains on: shares, a row of a step
@@ -44,9 +45,10 @@ constexpr std::string_view overview_text =
            [--json] [--skip-special-tokens]
   sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
-           --status FILE                    the state of every point, and the best
-           --resubmit FILE                  how to run again what is not finished
-  report   RUN ... [--output FILE]          a page with plots of one or more runs
+           --status FILE [--json|--csv]     the state of every point, and the best
+           --resubmit FILE [--all]          how to run again what is not finished
+  report   RUN|SWEEP ... [--output FILE]    a page with plots of one or more runs
+           [--markdown]
   bench    [DECK [section.key=value ...]]   the machine's limits, and a deck's share of them
            [--steps N] [--quick]
            --machine OUT.toml               measures a machine file for plans
@@ -55,7 +57,8 @@ constexpr std::string_view overview_text =
            [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]
   help     COMMAND                          what a command's options do, and an example
            deck [--markdown]                every key of a deck
-           schema|completion|man            JSON Schema of decks; for bash; the man page
+           schema|man                       JSON Schema of decks; the man page
+           completion                       for bash; completion-zsh, completion-fish
   version                                   versions of the program and its libraries
 
 Exit status: 0 done; 64 command line wrong; 65 deck, data or checkpoint content wrong;
@@ -74,8 +77,9 @@ int help(comm::World& world, const Arguments& given) {
   world.agree([&] {
     constexpr Option options[] = {{"--markdown", false}};
     arguments.parse(
-        "trireme help [COMMAND | deck [--markdown] | schema | completion | man]", options,
-        0, 1);
+        "trireme help [COMMAND | deck [--markdown] | schema | man | completion | "
+        "completion-zsh | completion-fish]",
+        options, 0, 1);
     if (!arguments.words().empty()) topic = arguments.words().front();
     const bool known = topic.empty() || topic == "deck" || topic == "help" ||
                        page_of(topic) || help_page(topic);

@@ -30,12 +30,6 @@ void add_options(const std::string& line, std::vector<std::string>& options) {
   }
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
-
 // Text for roff: backslashes and leading dots are not commands, dashes are dashes.
 std::string roff(std::string_view text) {
   std::string out;
@@ -72,54 +66,6 @@ std::vector<CommandText> commands_of(std::string_view overview) {
   return commands;
 }
 
-std::string bash_completion(std::string_view overview,
-                            std::span<const io::DeckKey> table) {
-  const auto commands = commands_of(overview);
-  std::vector<std::string> names, keys;
-  for (const auto& command : commands) names.push_back(command.name);
-  for (const auto& key : table) keys.push_back(full_name(key) + "=");
-  std::string out =
-      "# Completion of trireme for bash; made by `trireme help completion`.\n"
-      "_trireme() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} options=\n"
-      "  COMPREPLY=()\n"
-      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-      "    COMPREPLY=($(compgen -W \"" +
-      joined(names) +
-      "\" -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case ${COMP_WORDS[1]} in\n";
-  for (const auto& command : commands)
-    out += "    " + command.name + ") options=\"" + joined(command.options) + "\" ;;\n";
-  out +=
-      "  esac\n"
-      "  if [ \"${COMP_WORDS[1]}\" = help ]; then\n"
-      "    options=\"$options deck schema completion man " +
-      joined(names) +
-      "\"\n"
-      "  fi\n"
-      "  case $word in\n"
-      "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
-      "    *.*)\n"
-      "      compopt -o nospace 2>/dev/null\n"
-      "      COMPREPLY=($(compgen -W \"$_trireme_keys\" -- \"$word\") "
-      "$(compgen -f -- \"$word\"))\n"
-      "      ;;\n"
-      "    *)\n"
-      "      compopt -o filenames 2>/dev/null\n"
-      "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
-      "      if [ \"${COMP_WORDS[1]}\" = help ]; then\n"
-      "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-      "      fi\n"
-      "      ;;\n"
-      "  esac\n"
-      "}\n"
-      "_trireme_keys=\"\n";
-  for (const auto& key : keys) out += "  " + key + "\n";
-  return out + "\"\ncomplete -F _trireme trireme";
-}
-
 std::string man_page(std::string_view overview, std::span<const io::DeckKey> table,
                      std::string_view version) {
   return ".TH TRIREME 1 \"\" \"trireme " + std::string(version) +
@@ -143,6 +89,8 @@ std::optional<std::string> help_page(std::string_view name) {
   const auto table = config::deck_table();
   if (name == "schema") return io::deck_schema(table);
   if (name == "completion") return bash_completion(overview(), table);
+  if (name == "completion-zsh") return zsh_completion(overview(), table);
+  if (name == "completion-fish") return fish_completion(overview(), table);
   if (name == "man") {
     std::string commands(overview());
     for (const CommandPage& page : command_pages())

@@ -22,15 +22,20 @@ struct CommandText {
 // words "--name" of those lines and the indented ones below.
 std::vector<CommandText> commands_of(std::string_view overview);
 
-// Completion of commands, their options, files and deck keys, for bash.
+// Completion of commands, their options, files, and of a deck's sections, keys and the
+// words that a key takes, for three shells.
 std::string bash_completion(std::string_view overview,
+                            std::span<const io::DeckKey> table);
+std::string zsh_completion(std::string_view overview, std::span<const io::DeckKey> table);
+std::string fish_completion(std::string_view overview,
                             std::span<const io::DeckKey> table);
 
 // trireme(1), in roff.
 std::string man_page(std::string_view overview, std::span<const io::DeckKey> table,
                      std::string_view version);
 
-// "schema", "completion" or "man" of this program; nothing for another name.
+// "schema", "completion", "completion-zsh", "completion-fish" or "man" of this program;
+// nothing for another name.
 std::optional<std::string> help_page(std::string_view name);
 
 }  // namespace trireme::app

@@ -1,4 +1,4 @@
-// `trireme inspect CHECKPOINT|FOLDER [--verify]`.
+// `trireme inspect CHECKPOINT|FOLDER [--tensors | --verify]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <map>
@@ -8,10 +8,12 @@
 #include "app/inspect_data.hpp"
 #include "app/inspect_deck.hpp"
 #include "base/log.hpp"
+#include "base/text_table.hpp"
 #include "config/start_model.hpp"
 #include "convert/model_folder.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_verify.hpp"
+#include "io/deck_settings.hpp"
 
 namespace trireme::app {
 namespace {
@@ -22,6 +24,23 @@ void describe(const io::CheckpointInfo& info, const std::string& directory) {
             info.program_version, info.step, info.tokens);
   log::info("mesh pipeline {} data {} context {} tensor {}", info.mesh.pipeline,
             info.mesh.data, info.mesh.context, info.mesh.tensor);
+}
+
+// The model and the run, as the deck in a checkpoint has them; a deck that cannot be read
+// is left to those who need it.
+void describe_deck(const std::string& deck) {
+  std::map<std::string, std::string> values;
+  for (const auto& setting : io::deck_settings(deck))
+    values[setting.key] = setting.text();
+  if (values.empty()) return;
+  log::info("run {} of {} steps, {} in {}", values["run.name"], values["run.steps"],
+            values["optimizer.name"], values["precision.compute"]);
+  log::info(
+      "model {}, {} layers, hidden {}, heads {} ({} key/value), vocabulary {}, "
+      "sequence {}",
+      values["model.architecture"], values["model.layers"], values["model.hidden"],
+      values["model.heads"], values["model.kv_heads"], values["model.vocabulary"],
+      values["model.sequence"]);
 }
 
 // Compares every byte with its digest, shared out over the ranks, and names every part
@@ -58,6 +77,44 @@ void verify(comm::World& world, const std::string& given) {
       fixed(time.count(), 2), fixed(bytes / time.count() * 1e-9, 2), world.size());
 }
 
+// What a checkpoint holds, by the first part of its tensors' paths ("model",
+// "optimizer"): of the manifest alone, no tensor is read.
+void summarize(comm::World& world, const std::string& given) {
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    const io::CheckpointReader reader(given, 0, 0);
+    describe(reader.info(), reader.directory());
+    describe_deck(reader.info().deck);
+    struct Sum {
+      std::int64_t tensors = 0, elements = 0;
+      double bytes = 0;
+      std::map<std::string_view, std::int64_t> types;
+    };
+    std::map<std::string, Sum> sums;
+    for (const auto& tensor : reader.tensors()) {
+      const std::string kind = tensor.path.substr(0, tensor.path.rfind('/'));
+      Sum& sum = sums[kind];
+      ++sum.tensors;
+      sum.elements += tensor.shape.elements();
+      sum.bytes += static_cast<double>(tensor.shape.elements()) *
+                   static_cast<double>(size_of(tensor.dtype));
+      ++sum.types[name_of(tensor.dtype)];
+    }
+    std::vector<TextRow> rows = {{"part", "types", "tensors", "elements", "bytes"}};
+    for (const auto& [kind, sum] : sums) {
+      std::string types;
+      for (const auto& [name, count] : sum.types)
+        types += format("{}{}", types.empty() ? "" : ", ", name);
+      rows.push_back({kind, types, std::to_string(sum.tensors),
+                      std::to_string(sum.elements), human_bytes(sum.bytes)});
+    }
+    std::string table = text_table(rows, 2, 0);
+    table.pop_back();
+    log::line(table);
+    log::info("--tensors lists them with their digests, --verify compares all digests");
+  });
+}
+
 // Lists the tensors with their digests, each taken by one rank.
 void list(comm::World& world, const std::string& path) {
   std::optional<io::CheckpointReader> reader;
@@ -86,7 +143,7 @@ void list(comm::World& world, const std::string& path) {
 }
 
 // What a Hugging Face folder is, and the deck's [model] section that it stands for.
-void describe_folder(const std::string& path) {
+void describe_folder(const std::string& path, bool tensors) {
   const convert::ModelFolder folder(path);
   const auto& config = folder.config();
   std::int64_t parameters = 0;
@@ -104,8 +161,9 @@ void describe_folder(const std::string& path) {
   log::info("{} tensors: {}", folder.tensors().size(), names);
   log::info("{} {}", folder.files().shards().size(),
             folder.files().shards().size() == 1 ? "file" : "shards");
-  for (const auto& tensor : folder.tensors())
-    log::info("{} {}  {}", tensor.type_name(), tensor.whole.shape, tensor.whole.name);
+  if (tensors)
+    for (const auto& tensor : folder.tensors())
+      log::info("{} {}  {}", tensor.type_name(), tensor.whole.shape, tensor.whole.name);
   std::string section;
   for (const std::string& line : config::model_lines(config.model)) {
     const auto dot = line.rfind('.', line.find(' '));
@@ -123,10 +181,12 @@ int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
     constexpr Option options[] = {{"--verify", false},  {"--tokenizer", true},
-                                  {"--sequence", true}, {"--step", true},
-                                  {"--row", true},      {"--ranks", true}};
+                                  {"--tensors", false}, {"--sequence", true},
+                                  {"--step", true},     {"--row", true},
+                                  {"--ranks", true}};
     constexpr const char* usage =
-        "trireme inspect CHECKPOINT|FOLDER [--verify], or DATA [--tokenizer F] "
+        "trireme inspect CHECKPOINT|FOLDER [--tensors | --verify], or DATA [--tokenizer "
+        "F] "
         "[--sequence N], or DECK [section.key=value ...] [--tokenizer F] [--step N] "
         "[--row N] [--ranks N]";
     arguments.parse(usage, options, 1, 10000);
@@ -137,7 +197,7 @@ int inspect(comm::World& world, const Arguments& given) {
     for (const char* option : {"--step", "--row", "--ranks"})
       require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
               option);
-    for (const char* option : {"--verify", "--sequence"})
+    for (const char* option : {"--verify", "--tensors", "--sequence"})
       require(!deck || !arguments.has(option), Status::command_line,
               "{} does not go with a deck", option);
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
@@ -153,6 +213,8 @@ int inspect(comm::World& world, const Arguments& given) {
               "{} goes with a file of tokens, which {} is not", option, path);
     require(!data || !arguments.has("--verify"), Status::command_line,
             "--verify compares digests, and token files have none");
+    require(!data || !arguments.has("--tensors"), Status::command_line,
+            "--tensors lists those of a model, and token files have none");
     if (data && world.rank() == 0) inspect_data(path, arguments);
   });
   if (data) return 0;
@@ -160,12 +222,14 @@ int inspect(comm::World& world, const Arguments& given) {
     world.agree([&] {
       require(!arguments.has("--verify"), Status::command_line,
               "--verify compares digests, and a Hugging Face folder has none");
-      describe_folder(path);
+      describe_folder(path, arguments.has("--tensors"));
     });
   } else if (arguments.has("--verify")) {
     verify(world, path);
-  } else {
+  } else if (arguments.has("--tensors")) {
     list(world, path);
+  } else {
+    summarize(world, path);
   }
   return 0;
 }

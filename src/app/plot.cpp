@@ -22,9 +22,17 @@ constexpr double inner_width = width - left - right, inner_height = height - top
 // Okabe and Ito (2008): told apart by colour-blind eyes too.
 constexpr std::array<std::string_view, 8> colours = {"#0072b2", "#d55e00", "#009e73",
                                                      "#cc79a7", "#e69f00", "#56b4e9",
-                                                     "#000000", "#999933"};
+                                                     "#6b7280", "#999933"};
 
-std::string_view colour(std::size_t i) { return colours[i % colours.size()]; }
+constexpr std::array<std::string_view, 8> on_dark = {"#4da6e8", "#ff8a4c", "#2fc79a",
+                                                     "#e39ac4", "#f2c14e", "#8fd3f4",
+                                                     "#a3acb8", "#c7c760"};
+
+std::string_view colour_of(const PlotLine& line, std::size_t place) {
+  const std::size_t number =
+      line.colour < 0 ? place : static_cast<std::size_t>(line.colour);
+  return colours[number % colours.size()];
+}
 
 std::string at(double value) { return fixed(value, 1); }
 
@@ -117,25 +125,6 @@ Frame frame_of(const Plot& plot, const std::vector<PlotLine>& lines) {
   return frame;
 }
 
-// Of the points that fall on one pixel column, the lowest and the highest.
-std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points, const Frame& frame) {
-  if (points.size() <= 2 * static_cast<std::size_t>(inner_width)) return points;
-  std::vector<PlotPoint> out;
-  for (std::size_t i = 0; i < points.size();) {
-    const double column = std::floor(frame.to_x(points[i].x));
-    std::size_t low = i, high = i, end = i;
-    for (; end < points.size() && std::floor(frame.to_x(points[end].x)) == column;
-         ++end) {
-      if (points[end].y < points[low].y) low = end;
-      if (points[end].y > points[high].y) high = end;
-    }
-    out.push_back(points[std::min(low, high)]);
-    if (low != high) out.push_back(points[std::max(low, high)]);
-    i = end;
-  }
-  return out;
-}
-
 std::string coordinates(const std::vector<PlotPoint>& points, const Frame& frame) {
   std::string out;
   for (const auto& point : points)
@@ -173,31 +162,34 @@ std::string axes(const Plot& plot, const Frame& frame) {
 
 std::string marks(const Plot& plot, const Frame& frame) {
   std::string out;
-  for (const double mark : plot.marks)
-    if (mark >= frame.x.low && mark <= frame.x.high)
-      out += line_from(frame.to_x(mark), top, frame.to_x(mark), top + inner_height,
-                       "stroke=\"#888888\" stroke-dasharray=\"4 4\" class=\"mark\"");
+  for (const PlotMark& mark : plot.marks) {
+    if (!(mark.x >= frame.x.low && mark.x <= frame.x.high)) continue;
+    const std::string stroke = mark.colour < 0 ? "#888888" : colour_name(mark.colour);
+    const std::string style =
+        "stroke=\"" + stroke + "\" stroke-dasharray=\"4 4\" class=\"mark\"";
+    out += line_from(frame.to_x(mark.x), top, frame.to_x(mark.x), top + inner_height,
+                     style.c_str());
+  }
   return out;
 }
 
 std::string curve(const Plot& plot, const Frame& frame, const PlotLine& line,
                   std::size_t index) {
-  const auto points = thinned(line.points, frame);
+  const auto points = thinned(line.points, static_cast<std::size_t>(inner_width));
+  const std::string_view colour = colour_of(line, index);
   if (points.empty()) return "";
   if (plot.stacked) {
     const double base = frame.to_y(0);
     return format("<polygon points=\"{},{} {} {},{}\" fill=\"{}\" stroke=\"{}\"/>\n",
                   at(frame.to_x(points.front().x)), at(base), coordinates(points, frame),
-                  at(frame.to_x(points.back().x)), at(base), colour(index),
-                  colour(index));
+                  at(frame.to_x(points.back().x)), at(base), colour, colour);
   }
   if (points.size() == 1)
     return format("<circle cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"{}\"/>\n",
-                  at(frame.to_x(points[0].x)), at(frame.to_y(points[0].y)),
-                  colour(index));
+                  at(frame.to_x(points[0].x)), at(frame.to_y(points[0].y)), colour);
   return format(
-      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>\n",
-      coordinates(points, frame), colour(index));
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"{}/>\n",
+      coordinates(points, frame), colour, line.dashed ? " stroke-dasharray=\"6 3\"" : "");
 }
 
 std::string legend(const std::vector<PlotLine>& lines) {
@@ -206,7 +198,7 @@ std::string legend(const std::vector<PlotLine>& lines) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const double y = height - 16;
     out += format("<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"10\" fill=\"{}\"/>\n",
-                  at(x), at(y - 9), colour(i));
+                  at(x), at(y - 9), colour_of(lines[i], i));
     out += text_at(x + 19, y, "start", lines[i].name);
     x += 40 + 7.0 * static_cast<double>(lines[i].name.size());
   }
@@ -214,6 +206,34 @@ std::string legend(const std::vector<PlotLine>& lines) {
 }
 
 }  // namespace
+
+std::string colour_name(int number, bool dark) {
+  const auto& all = dark ? on_dark : colours;
+  return std::string(all[static_cast<std::size_t>(std::max(number, 0)) % all.size()]);
+}
+
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points,
+                               std::size_t columns) {
+  if (points.size() <= 2 * columns) return points;
+  const double first = points.front().x, extent = points.back().x - first;
+  const auto column_of = [&](std::size_t i) {
+    return std::floor((points[i].x - first) / extent * static_cast<double>(columns));
+  };
+  std::vector<PlotPoint> out;
+  for (std::size_t i = 0; i < points.size();) {
+    const double column = column_of(i);
+    std::size_t low = i, high = i, end = i;
+    for (; end < points.size() && column_of(end) == column; ++end) {
+      if (points[end].y < points[low].y) low = end;
+      if (points[end].y > points[high].y) high = end;
+    }
+    end = std::max(end, i + 1);  // an extent that is not finite has no columns
+    out.push_back(points[std::min(low, high)]);
+    if (low != high) out.push_back(points[std::max(low, high)]);
+    i = end;
+  }
+  return out;
+}
 
 std::vector<double> ticks(double low, double high, int count) {
   std::vector<double> out;

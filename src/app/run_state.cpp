@@ -35,6 +35,7 @@ void judge(const std::string& directory, RunState& state) {
   }
   if (!status) return;
   state.steps = status->steps;
+  state.status = status->status;
   if (state.phase == RunPhase::running) return;
   if (status->running) {
     state.phase = RunPhase::failed;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "base/error.hpp"
+
 namespace trireme::app {
 
 enum class RunPhase : std::uint8_t { waiting, running, done, failed, stopped };
@@ -15,7 +17,8 @@ struct RunState {
   RunPhase phase = RunPhase::waiting;  // stopped: with a checkpoint, to be run again
   std::int64_t step = 0, steps = 0;    // done, wanted
   std::optional<double> loss, validation_loss;
-  std::string note;  // of a failure; who runs it
+  std::string note;              // of a failure; who runs it
+  Status status = Status::done;  // of its end, where it has one
 };
 
 // A run that says that it runs but whose lock is free was killed: it has failed. Throws

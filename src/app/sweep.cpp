@@ -27,8 +27,8 @@ namespace {
 
 constexpr std::string_view usage =
     "trireme sweep DECK [section.key=value ...] [--grid key=a,b,c ...] [--list FILE] "
-    "[--directory DIR] [--ranks N], or trireme sweep --status FILE, or trireme sweep "
-    "--resubmit FILE";
+    "[--directory DIR] [--ranks N], or trireme sweep --status FILE [--json | --csv], or "
+    "trireme sweep --resubmit FILE [--all]";
 constexpr std::int64_t most_bytes = 64 << 20;
 
 // Every point's problems; one that several points have is said once.
@@ -171,16 +171,26 @@ void make(const Arguments& arguments, int ranks) {
   log::info("submit them all:\n{}", commands);
 }
 
-void print_status(const std::string& path) {
+void print_status(const std::string& path, const Arguments& arguments) {
   const auto manifest = SweepManifest::read(path);
-  log::line(status_table(manifest, point_states(manifest)));
+  const auto states = point_states(manifest);
+  if (arguments.has("--json")) return log::line(status_json(manifest, states));
+  if (arguments.has("--csv")) return log::line(status_csv(manifest, states));
+  log::line(status_table(manifest, states));
 }
 
-void print_resubmission(const std::string& path) {
+void print_resubmission(const std::string& path, bool all) {
   const auto manifest = SweepManifest::read(path);
-  std::string commands = submit_commands(unfinished(point_states(manifest)),
-                                         manifest.directory + "/sweep.sbatch");
-  if (commands.empty()) return log::info("# every point is done or running");
+  const auto states = point_states(manifest);
+  const auto wanted = unfinished(states, all);
+  const auto left_out = unfinished(states, true).size() - wanted.size();
+  if (left_out > 0)
+    log::info("# {} points diverged and are left out; --all has them", left_out);
+  std::string commands = submit_commands(wanted, manifest.directory + "/sweep.sbatch");
+  if (commands.empty()) {
+    if (left_out == 0) log::info("# every point is done or running");
+    return;
+  }
   commands.pop_back();
   log::line(commands);
 }
@@ -190,9 +200,10 @@ void print_resubmission(const std::string& path) {
 int sweep(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    constexpr Option options[] = {{"--grid", true, true}, {"--list", true},
-                                  {"--directory", true},  {"--ranks", true},
-                                  {"--status", true},     {"--resubmit", true}};
+    constexpr Option options[] = {
+        {"--grid", true, true}, {"--list", true},   {"--directory", true},
+        {"--ranks", true},      {"--status", true}, {"--resubmit", true},
+        {"--json", false},      {"--csv", false},   {"--all", false}};
     arguments.parse(usage, options, 0, 10000);
     const bool asks = arguments.has("--status") || arguments.has("--resubmit");
     require(asks == arguments.words().empty() &&
@@ -200,10 +211,18 @@ int sweep(comm::World& world, const Arguments& given) {
                 !(asks && (arguments.has("--grid") || arguments.has("--list") ||
                            arguments.has("--directory") || arguments.has("--ranks"))),
             Status::command_line, "usage: {}", usage);
+    for (const auto* option : {"--json", "--csv"})
+      require(arguments.has("--status") || !arguments.has(option), Status::command_line,
+              "{} goes with --status", option);
+    require(!arguments.has("--json") || !arguments.has("--csv"), Status::command_line,
+            "--json and --csv exclude each other");
+    require(arguments.has("--resubmit") || !arguments.has("--all"), Status::command_line,
+            "--all goes with --resubmit");
     if (world.rank() != 0) return;
-    if (arguments.has("--status")) return print_status(arguments.text("--status", ""));
+    if (arguments.has("--status"))
+      return print_status(arguments.text("--status", ""), arguments);
     if (arguments.has("--resubmit"))
-      return print_resubmission(arguments.text("--resubmit", ""));
+      return print_resubmission(arguments.text("--resubmit", ""), arguments.has("--all"));
     make(arguments, world.size());
   });
   return 0;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "app/shell.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "base/text_table.hpp"
 
 namespace trireme::app {
@@ -77,9 +79,8 @@ std::string status_table(const SweepManifest& manifest,
                     number(state.validation_loss)});
     if (!state.note.empty()) notes += format("{}: {}\n", i, state.note);
   }
-  std::string text =
-      text_table(rows, 3, 0) + notes +
-      format("{} points: {} finished", states.size(), count[RunPhase::done]);
+  std::string text = text_table(rows, 3, 0) + notes +
+                     format("{} points: {} done", states.size(), count[RunPhase::done]);
   for (const auto& [phase, points] : count)
     if (phase != RunPhase::done) text += format(", {} {}", points, name_of(phase));
   if (best >= 0)
@@ -88,10 +89,62 @@ std::string status_table(const SweepManifest& manifest,
   return text;
 }
 
-std::vector<std::int64_t> unfinished(const std::vector<RunState>& states) {
+std::string status_json(const SweepManifest& manifest,
+                        const std::vector<RunState>& states) {
+  using Json = nlohmann::ordered_json;
+  const std::int64_t best = best_point(states);
+  const auto loss = [](const std::optional<double>& value) {
+    return value && std::isfinite(*value) ? Json(*value) : Json();
+  };
+  Json points = Json::array();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const RunState& state = states[i];
+    const auto index = static_cast<std::int64_t>(i);
+    points.push_back({{"index", index},
+                      {"directory", manifest.run_directory(index)},
+                      {"state", name_of(state.phase)},
+                      {"step", state.step},
+                      {"steps", state.steps},
+                      {"loss", loss(state.loss)},
+                      {"validation_loss", loss(state.validation_loss)},
+                      {"best", index == best},
+                      {"overrides", manifest.points[i].overrides},
+                      {"note", state.note}});
+  }
+  return points.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string status_csv(const SweepManifest& manifest,
+                       const std::vector<RunState>& states) {
+  const std::int64_t best = best_point(states);
+  const auto field = [](const std::string& text) {
+    std::string out = "\"";
+    for (const char c : one_line(text)) out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + "\"";
+  };
+  const auto loss = [](const std::optional<double>& value) {
+    return value ? exact(*value) : std::string();
+  };
+  std::string out =
+      "index,directory,state,step,steps,loss,validation_loss,best,overrides,note\n";
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const RunState& state = states[i];
+    const auto index = static_cast<std::int64_t>(i);
+    out += format("{},{},{},{},{},{},{},{},{},{}\n", index,
+                  field(manifest.run_directory(index)), name_of(state.phase), state.step,
+                  state.steps, loss(state.loss), loss(state.validation_loss),
+                  index == best ? "true" : "false",
+                  field(joined(manifest.points[i].overrides)), field(state.note));
+  }
+  out.pop_back();
+  return out;
+}
+
+std::vector<std::int64_t> unfinished(const std::vector<RunState>& states, bool all) {
   std::vector<std::int64_t> out;
   for (std::size_t i = 0; i < states.size(); ++i)
-    if (states[i].phase != RunPhase::done && states[i].phase != RunPhase::running)
+    if (states[i].phase != RunPhase::done && states[i].phase != RunPhase::running &&
+        (all || states[i].status != Status::diverged))
       out.push_back(static_cast<std::int64_t>(i));
   return out;
 }

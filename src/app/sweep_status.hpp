@@ -21,8 +21,17 @@ std::int64_t best_point(const std::vector<RunState>& states);
 std::string status_table(const SweepManifest& manifest,
                          const std::vector<RunState>& states);
 
-// Points that are neither done nor running.
-std::vector<std::int64_t> unfinished(const std::vector<RunState>& states);
+// The same for programs: a JSON array of points, or CSV with a line of names. Each point
+// has its index, directory, state, step and steps, last losses, whether it is the best,
+// its overrides (in CSV in one field) and its note.
+std::string status_json(const SweepManifest& manifest,
+                        const std::vector<RunState>& states);
+std::string status_csv(const SweepManifest& manifest,
+                       const std::vector<RunState>& states);
+
+// Points that are neither done nor running; those that diverged (status 80) and would
+// again only if `all`.
+std::vector<std::int64_t> unfinished(const std::vector<RunState>& states, bool all);
 
 // "0,3-5,9"
 std::string array_expression(const std::vector<std::int64_t>& indices);

@@ -1,7 +1,9 @@
 // `trireme train DECK [section.key=value ...] [--check [--ranks N]] [--machine FILE]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
@@ -10,11 +12,13 @@
 #include "app/sweep_manifest.hpp"
 #include "base/log.hpp"
 #include "base/output.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/stop_signals.hpp"
 #include "config/recipe_table.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/group_use.hpp"
+#include "io/files.hpp"
 #include "io/metrics_history.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
@@ -94,33 +98,83 @@ void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on)
       on.gpu.name, world.size());
 }
 
-// Prints the plan of a run that is about to start. Returns the predicted seconds of a
-// step, where there is a machine file. Throws Error(resources) if the deck does not fit.
-double plan_here(const comm::World& world, const Arguments& arguments,
-                 const LoadedDeck& deck, const std::optional<plan::Machine>& machine,
-                 const launch::ComputeDevice& on, int on_node) {
+// The plan for the log: in lines of 100 columns, and without the memory, which is told
+// with what is held.
+std::string plan_text(const config::RunConfig& config,
+                      const std::vector<plan::Plan>& plans) {
+  std::string text = wrapped(plan::describe(config, plans), 100, 10);
+  const auto begin = text.find("\nmemory  ");
+  if (begin == std::string::npos) return text;
+  auto end = text.find('\n', begin + 1);
+  const std::string_view blanks = "\n          ";
+  while (end != std::string::npos && text.compare(end, blanks.size(), blanks) == 0)
+    end = text.find('\n', end + 1);
+  return text.erase(begin, end - begin);
+}
+
+// Of a run that is about to start.
+struct Outlook {
+  double step_seconds = 0;  // predicted, where there is a machine file
+  train::Trainer::PlannedMemory memory{};
+};
+
+// Prints the plan. Throws Error(resources) if the deck does not fit.
+Outlook plan_here(const comm::World& world, const Arguments& arguments,
+                  const LoadedDeck& deck, const std::optional<plan::Machine>& machine,
+                  const launch::ComputeDevice& on, int on_node) {
   const plan::PlannedDevice planned{on.device, on.transport,
                                     machine ? &*machine : nullptr};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
-  log::line(plan::describe(deck.config, plans));
+  log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
                room_here(on, on_node));
-  if (!machine) return 0;
+  Outlook outlook{0, plans.front().memory};
+  if (!machine) return outlook;
   const plan::Prediction prediction = plan::predict(deck.config, plans, *machine);
-  log::line(plan::describe(prediction, *machine));
-  return prediction.step_seconds;
+  log::line(wrapped(plan::describe(prediction, *machine), 100, 10));
+  outlook.step_seconds = prediction.step_seconds;
+  return outlook;
+}
+
+constexpr std::pair<std::string_view, log::Level> levels[] = {
+    {"error", log::Level::error},
+    {"warning", log::Level::warning},
+    {"info", log::Level::info},
+    {"debug", log::Level::debug}};
+
+// --quiet, --log-level and --log-dir. Collective: the folder is made by rank 0.
+void set_log(comm::World& world, const Arguments& arguments) {
+  world.agree([&] {
+    require(!arguments.has("--quiet") || !arguments.has("--log-level"),
+            Status::command_line, "--quiet is --log-level warning: give one of them");
+    const std::string wanted =
+        arguments.text("--log-level", arguments.has("--quiet") ? "warning" : "info");
+    const auto* const level =
+        std::find_if(std::begin(levels), std::end(levels),
+                     [&](const auto& known) { return known.first == wanted; });
+    require(level != std::end(levels), Status::command_line,
+            "--log-level {}: is none of error, warning, info and debug", wanted);
+    log::set_level(level->second);
+    if (arguments.has("--log-dir") && world.rank() == 0)
+      io::make_directories(arguments.text("--log-dir", ""));
+  });
+  if (!arguments.has("--log-dir")) return;
+  world.agree([&] {
+    char name[32];
+    std::snprintf(name, sizeof name, "rank-%05d.log", world.rank());
+    log::open_file(arguments.text("--log-dir", "") + "/" + name);
+  });
 }
 
 void read_command_line(const comm::World& world, int on_node, Arguments& arguments,
                        LoadedDeck& deck, std::optional<plan::Machine>& machine) {
-  constexpr Option options[] = {{"--check", false},
-                                {"--ranks", true},
-                                {"--manifest", true},
-                                {"--index", true},
-                                {"--machine", true}};
+  constexpr Option options[] = {{"--check", false},    {"--ranks", true},
+                                {"--manifest", true},  {"--index", true},
+                                {"--machine", true},   {"--quiet", false},
+                                {"--log-level", true}, {"--log-dir", true}};
   arguments.parse(
       "trireme train DECK [section.key=value ...] [--check [--ranks N]] "
-      "[--machine FILE], or "
+      "[--machine FILE] [--quiet | --log-level L] [--log-dir DIR], or "
       "trireme train --manifest FILE --index N",
       options, 0, 10000);
   require(!arguments.has("--check") || !arguments.has("--machine"), Status::command_line,
@@ -144,6 +198,7 @@ int train(comm::World& world, const Arguments& given) {
   // Every rank must resolve the deck alike: the smallest node decides.
   const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
+  set_log(world, arguments);
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {
     comm::leave_on_stop();
@@ -156,29 +211,33 @@ int train(comm::World& world, const Arguments& given) {
   const config::RunSettings& run = deck.config.run;
   const launch::ComputeDevice on =
       launch::choose_device(world, run.device, run.backend, run.share_gpus);
-  log::info("trireme {}  run {} in {}  {} ranks, {} threads each, {}",
-            build_info().version, run.name, run.directory, world.size(),
-            kernels::threads(), on.describe());
+  if (log::speaks())
+    log::line(wrapped(format("trireme {}  run {} in {}  {} ranks, {} threads each, {}",
+                             build_info().version, run.name, run.directory, world.size(),
+                             kernels::threads(), on.describe()),
+                      100, 10));
   launch::report_placement(world, on, kernels::threads());
   ask_for_selftest(world, on);
-  double predicted = 0;
+  Outlook outlook;
   world.agree([&] {
     if (world.rank() == 0)
-      predicted = plan_here(world, arguments, deck, machine, on, on_node);
+      outlook = plan_here(world, arguments, deck, machine, on, on_node);
   });
   RunRecord record(world, run);
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
                     on.device, on.transport, engine::group_use(deck.config));
-    train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu);
+    train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu,
+                           outlook.memory);
     before = trainer.steps_done();
     record.started(before);
     return trainer.run();
   }));
   if (machine && status == static_cast<int>(Status::done)) {
     world.agree([&] {
-      if (world.rank() == 0) report_prediction(predicted, run.directory, before);
+      if (world.rank() == 0)
+        report_prediction(outlook.step_seconds, run.directory, before);
     });
   }
   return status;

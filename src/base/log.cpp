@@ -6,12 +6,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
+#include <mutex>
 #include <string>
 #include <thread>
 
+#include "base/directory.hpp"
 #include "base/output.hpp"
+#include "base/system_reason.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 
 namespace trireme::log {
@@ -19,20 +26,76 @@ namespace {
 
 int current_rank = 0;
 bool is_quiet = false;
+Level current_level = Level::info;
+Descriptor own_file;
+std::mutex live_mutex;
+bool live_is_shown = false;
+std::chrono::steady_clock::time_point live_time;
+constexpr std::chrono::milliseconds live_pause{100};
 
 // One write a line, so that lines of several ranks do not mix.
 std::string whole_line(std::string_view text) { return for_terminal(text) + '\n'; }
+
+bool speaks_aloud() { return current_rank == 0 && !is_quiet; }
+
+// A whole line, or several, in the place of the line that moves.
+void write_aloud(std::string_view text) {
+  const std::lock_guard lock(live_mutex);
+  std::string out = live_is_shown ? std::string(terminal::clear_line) : std::string();
+  live_is_shown = false;
+  output::write(out + terminal::coloured(for_terminal(text)) + '\n');
+}
+
+void write_to_file(std::string_view text) {
+  std::array<char, 32> time{};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ  ", &parts);
+  if (write_all(own_file.get(), time.data() + whole_line(text))) return;
+  own_file.close();  // a full disk is told of once, and does not end the run
+  error(format("trireme: warning: the log file of rank {}: {}", current_rank,
+               system_reason(errno)));
+}
 
 }  // namespace
 
 void set_rank(int rank) { current_rank = rank; }
 void set_quiet(bool quiet) { is_quiet = quiet; }
-bool speaks() { return current_rank == 0 && !is_quiet; }
-void line(std::string_view text) {
-  if (speaks()) output::write(whole_line(text));
+void set_level(Level level) { current_level = level; }
+void open_file(const std::string& path) {
+  own_file = Directory(parent_of(path)).open_file(last_name_of(path), true);
+}
+bool speaks(Level level) {
+  return level <= current_level && (speaks_aloud() || own_file.is_open());
+}
+void line(std::string_view text, Level level) {
+  if (level > current_level) return;
+  if (own_file.is_open()) write_to_file(text);
+  if (speaks_aloud()) write_aloud(text);
+}
+void always(std::string_view text) {
+  if (own_file.is_open()) write_to_file(text);
+  if (speaks_aloud()) write_aloud(text);
+}
+bool is_live() {
+  return speaks_aloud() && current_level >= Level::info && terminal::columns() > 1;
+}
+void live(std::string_view text) {
+  if (!is_live()) return;
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(live_mutex);
+  if (now - live_time < live_pause) return;
+  live_time = now;
+  live_is_shown = true;
+  const auto width = static_cast<std::size_t>(terminal::columns()) - 1;
+  output::write(std::string(terminal::clear_line) +
+                for_terminal(one_line(text.substr(0, width))));
 }
 void error(std::string_view text) {
-  const std::string whole = whole_line(text);
+  std::string whole = whole_line(text);
+  if (own_file.is_open()) write_all(own_file.get(), whole);
+  if (live_is_shown) whole = '\n' + whole;
   std::fwrite(whole.data(), 1, whole.size(), stderr);
   std::fflush(stderr);
 }

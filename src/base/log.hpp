@@ -2,20 +2,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/format.hpp"
 
 namespace trireme::log {
 
+// Each level shows what those before it show, too.
+enum class Level : std::uint8_t { error, warning, info, debug };
+
 // Ranks other than 0 say nothing. Before this is called the process speaks.
 void set_rank(int rank);
 // true: rank 0 says nothing either; errors are still reported.
 void set_quiet(bool quiet);
-bool speaks();
+// What is written, here and to the file of open_file(); info unless set.
+void set_level(Level level);
+// From now on what this rank says, and would say if it were rank 0, is written to a file,
+// too: a line each with the time. Throws Error(cannot_create).
+void open_file(const std::string& path);
+
+// Whether lines of this level are written anywhere.
+bool speaks(Level level);
+inline bool speaks() { return speaks(Level::info); }
 
 // Writes one line to standard output, at once, if this rank speaks.
-void line(std::string_view text);
+void line(std::string_view text, Level level = Level::info);
+// Writes one line whatever the level, on rank 0 unless it is quiet.
+void always(std::string_view text);
+// The line that moves: on a terminal, shows `text` in the last line, until the next call
+// or line(). Does nothing where standard output is a file or a pipe.
+void live(std::string_view text);
+// Whether live() shows anything.
+bool is_live();
 
 // Formatted line: info("step {}", 3).
 template <class... Args>
@@ -23,10 +43,16 @@ void info(std::string_view text, const Args&... args) {
   if (speaks()) line(format(text, args...));
 }
 
+// What only somebody who looks for something wants to see.
+template <class... Args>
+void debug(std::string_view text, const Args&... args) {
+  if (speaks(Level::debug)) line(format(text, args...), Level::debug);
+}
+
 // A warning: one line that starts with "warning: ".
 template <class... Args>
 void warn(std::string_view text, const Args&... args) {
-  if (speaks()) line("warning: " + format(text, args...));
+  if (speaks(Level::warning)) line("warning: " + format(text, args...), Level::warning);
 }
 
 // Writes one line to standard error whatever the rank.

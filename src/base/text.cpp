@@ -86,4 +86,35 @@ std::string for_terminal(std::string_view text) {
   return out;
 }
 
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string out;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    const bool is_row = line.starts_with(' ');
+    std::size_t blanks = 0;
+    while (!is_row && line.size() + blanks > width) {
+      auto cut = line.rfind(' ', width - blanks);
+      const auto first = line.find_first_not_of(' ', blanks == 0 ? indent : 0);
+      if (cut == std::string_view::npos || first == std::string_view::npos ||
+          cut <= first)
+        cut = line.find(' ', std::min(width - blanks, line.size()));
+      if (cut == std::string_view::npos) break;
+      out += std::string(blanks, ' ');
+      out += line.substr(0, cut);
+      out += '\n';
+      line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
+      blanks = indent;
+    }
+    out += std::string(line.empty() ? 0 : blanks, ' ');
+    out += line;
+    text.remove_prefix(end);
+    if (!text.empty()) {
+      out += '\n';
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
 }  // namespace trireme

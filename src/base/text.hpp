@@ -18,4 +18,9 @@ std::string one_line(std::string_view text);
 // that a name cannot move the cursor or set a title. Other bytes stay as they are.
 std::string for_terminal(std::string_view text);
 
+// The text with lines of at most `width` bytes, where it has blanks to break them at:
+// what is broken goes on below, `indent` blanks in. Lines that begin with a blank are
+// rows of tables, and stay whole.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
+
 }  // namespace trireme

@@ -80,8 +80,32 @@ struct MetricsKeys : Section {
                 sets<&RunConfig::metrics, &MetricsSettings::every>};
   Boolean tensorboard{
       *this, "tensorboard", "false",
-      "Write TensorBoard event files to tensorboard/ under run.directory.",
+      "Write TensorBoard event files into run.directory: as \"tensorboard\" in "
+      "metrics.trackers.",
       sets<&RunConfig::metrics, &MetricsSettings::tensorboard>};
+  Strings trackers{
+      *this, "trackers", "[]",
+      "What else writes the metrics down, in its own form: tensorboard (event files), "
+      "wandb (offline runs of Weights & Biases), mlflow (a file store). One that fails "
+      "is left out with a warning.",
+      sets<&RunConfig::metrics, &MetricsSettings::trackers>};
+  String tracker_directory{
+      *this,
+      "tracker_directory",
+      "\"\"",
+      "",
+      "The folder that wandb/ and mlruns/ are made in, which many runs may share; "
+      "empty: run.directory.",
+      sets<&RunConfig::metrics, &MetricsSettings::tracker_directory>};
+  Seconds heartbeat{
+      *this,
+      "heartbeat",
+      "seconds",
+      "60",
+      within(0, 1e9),
+      "A step that takes longer has a line in the log each time that so long has "
+      "passed; 0: none.",
+      sets<&RunConfig::metrics, &MetricsSettings::heartbeat>};
   Integer validate_every{*this,
                          "validate_every",
                          "steps",

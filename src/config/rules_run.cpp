@@ -4,6 +4,7 @@
 
 #include "base/number.hpp"
 #include "config/rules.hpp"
+#include "io/trackers.hpp"
 
 namespace trireme::config {
 namespace {
@@ -15,6 +16,14 @@ std::vector<std::string> ranks_of(const std::vector<std::string>& data,
   for (const std::string& ranks : data)
     all.push_back(std::to_string(parse_number<std::int64_t>(ranks).value() * axes));
   return all;
+}
+
+auto is_once_known(const std::vector<std::string>& trackers) {
+  return [&trackers](const std::string& name) {
+    return std::count(trackers.begin(), trackers.end(), name) == 1 &&
+           std::find(std::begin(io::tracker_names), std::end(io::tracker_names), name) !=
+               std::end(io::tracker_names);
+  };
 }
 
 }  // namespace
@@ -49,6 +58,11 @@ void Rules::run_rules() {
        " says nothing: write \"auto\", \"never\" or the path of a checkpoint");
   meaningless(key::checkpoint.keep_every, key::checkpoint.keep,
               config_.checkpoint.keep == 0, ", which keeps all: drop one of them");
+  const std::vector<std::string>& trackers = config_.metrics.trackers;
+  rule({key::metrics.trackers},
+       std::all_of(trackers.begin(), trackers.end(), is_once_known(trackers)),
+       key::metrics.trackers,
+       " has to name tensorboard, wandb or mlflow, each once at most");
 }
 
 void Rules::data_rules() {

@@ -113,6 +113,9 @@ struct CheckpointSettings {
 struct MetricsSettings {
   std::int64_t every = 1;
   bool tensorboard = false;
+  std::vector<std::string> trackers{};  // words of io::tracker_names
+  std::string tracker_directory;        // "": the run's
+  double heartbeat = 0;                 // seconds; 0: none
   std::int64_t validate_every = 0;
   std::int64_t validate_sequences = 0;  // 0: the whole validation source
   std::int64_t sample_every = 0;        // steps; 0: no text is written

@@ -10,6 +10,7 @@
 #include "base/cpu_place.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -188,7 +189,7 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
   std::vector<RankPlace> ranks;
   for (const std::string& text : world.gather_text(written(mine)))
     ranks.push_back(read(text));
-  if (!log::speaks()) return;
+  if (ranks.empty() || !log::speaks()) return;
   log::info("node      {}: {}", world.host(), describe_node());
   log::info("ranks     {} on {} hosts", ranks.size(), [&] {
     std::set<std::string> hosts;
@@ -198,7 +199,8 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
   std::string table = placement_table(ranks);
   if (table.ends_with('\n')) table.pop_back();
   log::line(table);
-  for (const std::string& warning : placement_warnings(ranks)) log::warn("{}", warning);
+  for (const std::string& warning : placement_warnings(ranks))
+    log::warn("{}", wrapped(warning, 90, 10));
 }
 
 void check_same_everywhere(comm::World& world, const std::string& deck) {

@@ -1,28 +1,20 @@
-// Recorder: metrics, the log's line of a step, the report at the end.
+// Recorder: times of a step, and its line in metrics.jsonl.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/recorder.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/log.hpp"
-#include "base/text_table.hpp"
+#include "base/version.hpp"
 #include "engine/run_outlook.hpp"
+#include "io/deck_settings.hpp"
+#include "io/run_lock.hpp"
 #include "launch/device_peak.hpp"
 #include "launch/machine_peak.hpp"
 
 namespace trireme::train {
 namespace {
-
-std::string scientific(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2e", value);
-  return text;
-}
-
-std::string pad(const std::string& text, std::size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
 
 io::Record loss_scale_record(const std::optional<optim::LossScaler>& scaler) {
   io::Record record;
@@ -43,8 +35,6 @@ io::Record pairs_record(const nn::PreferenceSums& means) {
       .set("logps_rejected", of[Sums::other_log]);
 }
 
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
-
 }  // namespace
 
 PeakRates measure_peak(comm::World& world, Device device, const CudaDevice& gpu,
@@ -56,7 +46,14 @@ PeakRates measure_peak(comm::World& world, Device device, const CudaDevice& gpu,
   const double dense = device.is_cuda() ? launch::dense_peak(gpu.name, compute) : 0;
   rates.by_data_sheet = world.max(dense > 0 ? 0 : 1) == 0;
   rates.peak = rates.by_data_sheet ? world.sum(dense) : rates.gemm;
+  rates.seen = format("matrix products at the start, {}", io::utc_time());
   return rates;
+}
+
+void PeakRates::see(double rate, std::int64_t step) {
+  if (rate <= peak) return;
+  peak = rate;
+  seen = format("step {}, {}", step, io::utc_time());
 }
 
 Recorder::Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
@@ -72,33 +69,37 @@ Recorder::Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig
       pipeline_times_(mesh, engine::pipeline_shape(config)),
       meter_(mesh),
       energy_(gpu.pci_bus_id),
-      live_microbatches_(schedule::live_microbatches(engine.schedule())) {}
-
-void Recorder::open_files() {
-  metrics_.emplace(config_.run.directory + "/metrics.jsonl", progress_.step);
-  if (config_.metrics.tensorboard)
-    events_.emplace(config_.run.directory + "/tensorboard", progress_.step);
+      live_microbatches_(schedule::live_microbatches(engine.schedule())) {
+  if (world.rank() == 0) heartbeat_.emplace(config.metrics.heartbeat);
 }
 
-void Recorder::write(const io::Record& record) {
+void Recorder::open_files(const std::string& deck) {
+  const std::string& directory = config_.run.directory;
+  metrics_.emplace(directory + "/metrics.jsonl", progress_.step);
+  std::vector<std::string> names = config_.metrics.trackers;
+  if (config_.metrics.tensorboard &&
+      std::find(names.begin(), names.end(), "tensorboard") == names.end())
+    names.emplace_back("tensorboard");
+  const std::string& store = config_.metrics.tracker_directory;
+  trackers_.open(names, {config_.run.name, directory, store.empty() ? directory : store,
+                         deck, io::deck_settings(deck), progress_.step});
+  sums_.saved = progress_.step;
+  write("event", io::Record()
+                     .set("step", progress_.step)
+                     .set("event", std::string("start"))
+                     .set("ranks", std::int64_t{world_.size()})
+                     .set("host", io::this_process().host)
+                     .set("version", std::string(build_info().version)));
+}
+
+void Recorder::write(const std::string& kind, const io::Record& record) {
   if (!metrics_) return;
-  metrics_->write(record);
-  if (events_) events_->write(record);
-}
-
-void Recorder::announce() const {
-  const auto flops = model::flops_per_token(config_.model);
-  const std::string_view compute = name_of(config_.precision.compute);
-  log::info(
-      "flops     {} per token = 6 N + 12 L D S (causal half of attention: {}); mfu is "
-      "divided by the {} in {}: {}FLOP/s",
-      human_count(flops.full), human_count(flops.causal),
-      peak_.by_data_sheet ? format("dense peak of {} x {}", world_.size(), gpu_name_)
-                          : std::string("GEMM rate measured now"),
-      compute, human_count(peak_.peak));
-  if (peak_.by_data_sheet)
-    log::info("gemm      {}FLOP/s measured now in {}, {} % of that peak",
-              human_count(peak_.gemm), compute, fixed(100 * peak_.gemm / peak_.peak, 1));
+  if (kind == "checkpoint")
+    for (const auto& [key, value] : record.numbers())
+      if (key == "step") sums_.saved = static_cast<std::int64_t>(value);
+  const io::Record line = io::metrics_line(kind, record);
+  metrics_->write(line);
+  if (kind != "event") trackers_.write(line);
 }
 
 // The part of the step that runs from now on adds its time to `sum`, and has a name in a
@@ -106,6 +107,7 @@ void Recorder::announce() const {
 void Recorder::start(double& sum, const char* name) {
   stop();
   part_ = &sum;
+  if (heartbeat_) heartbeat_->enter(name);
   part_start_ = Clock::now();
   part_range_.emplace(name);
 }
@@ -130,6 +132,7 @@ void Recorder::begin_step() {
               step_, stage.global, stage.sequence);
   times_ = {};
   step_start_ = Clock::now();
+  if (heartbeat_) heartbeat_->begin(step_);
   step_range_.emplace("step");
   meter_.begin();
   joules_ = energy_.joules();
@@ -148,6 +151,7 @@ void Recorder::enter(engine::StepPhase phase, std::int64_t) {
       stop();
       meter_.end();
       step_range_.reset();
+      if (heartbeat_) heartbeat_->end();
       times_.total = std::chrono::duration<double>(Clock::now() - step_start_).count();
   }
 }
@@ -165,33 +169,45 @@ void Recorder::agreed(const engine::StepTotals::Outcome& all) {
   memory_peak_ = all.memory_peak;
 }
 
-void Recorder::record(const engine::StepResult& result) {
+// Rates, memory and the parts of the step.
+io::Record Recorder::times_record(double rate_of_flops) const {
   const auto flops = model::flops_per_token(config_.model);
-  const double tokens = tokens_of_step();
-  const double tokens_per_second = tokens / times_.total;
+  return io::Record()
+      .set("step_seconds", times_.total)
+      .set("tokens_per_second", tokens_of_step() / times_.total)
+      .set("mfu", rate_of_flops / peak_.peak)
+      .set("mfu_causal", rate_of_flops * (flops.causal / flops.full) / peak_.peak)
+      .set("model_tflops", rate_of_flops * 1e-12)
+      .set("peak_tflops", peak_.peak * 1e-12)
+      .set("memory_peak_bytes", memory_peak_)
+      .set("allocations", memory_allocations())
+      .set("resident_bytes", resident_bytes())
+      .set("data_seconds", times_.data)
+      .set("compute_seconds", times_.compute)
+      .set("communication_seconds", times_.communication)
+      .set("optimizer_seconds", times_.optimizer);
+}
+
+void Recorder::record(const engine::StepResult& result) {
   double& usual = progress_.step_seconds;
   usual = usual == 0 ? times_.total : 0.9 * usual + 0.1 * times_.total;
+  const double rate_of_flops =
+      tokens_of_step() / times_.total * model::flops_per_token(config_.model).full;
+  peak_.see(rate_of_flops, progress_.step);
+  sums_.seconds += times_.total;
+  sums_.tokens += result.tokens;
+  sums_.loss = result.loss;
   const bool refused = result.update == engine::StepResult::Update::refused;
   if (metrics_) {
     write(
+        "step",
         io::Record()
             .set("step", progress_.step)
             .set("loss", result.loss)
             .set("grad_norm", result.gradient_norm)
             .set("learning_rate", result.learning_rate)
             .set("tokens", progress_.tokens)
-            .set("step_seconds", times_.total)
-            .set("tokens_per_second", tokens_per_second)
-            .set("mfu", tokens_per_second * flops.full / peak_.peak)
-            .set("mfu_causal", tokens_per_second * flops.causal / peak_.peak)
-            .set("model_tflops", tokens_per_second * flops.full * 1e-12)
-            .set("memory_peak_bytes", memory_peak_)
-            .set("allocations", memory_allocations())
-            .set("resident_bytes", resident_bytes())
-            .set("data_seconds", times_.data)
-            .set("compute_seconds", times_.compute)
-            .set("communication_seconds", times_.communication)
-            .set("optimizer_seconds", times_.optimizer)
+            .append(times_record(rate_of_flops))
             .append(accounts())
             .append(refused ? io::Record().set("skipped", std::int64_t{1}) : io::Record())
             .append(config_.learns_pairs() ? pairs_record(result.pairs) : io::Record())
@@ -199,29 +215,7 @@ void Recorder::record(const engine::StepResult& result) {
   }
   const std::int64_t step = progress_.step;
   if (step % config_.metrics.every == 0 || step == config_.run.steps) print(result);
-}
-
-void Recorder::print(const engine::StepResult& result) const {
-  const auto flops = model::flops_per_token(config_.model);
-  const double tokens = tokens_of_step();
-  const double rate_of_flops = tokens / times_.total * flops.full;
-  const std::string of = std::to_string(config_.run.steps);
-  const double left =
-      progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);
-  std::string pairs;
-  if (config_.learns_pairs()) {
-    const auto& means = result.pairs.values;
-    pairs = format(
-        "  margin {}  right {} %",
-        fixed(means[nn::PreferenceSums::preferred] - means[nn::PreferenceSums::other], 3),
-        fixed(100 * means[nn::PreferenceSums::right], 1));
-  }
-  log::info(
-      "step {}/{}  loss {}{}  norm {}  lr {}  {} tok/s  {}FLOP/s  mfu {} %  left {}",
-      pad(std::to_string(progress_.step), of.size()), of, pad(fixed(result.loss, 4), 8),
-      pairs, pad(fixed(result.gradient_norm, 3), 8), scientific(result.learning_rate),
-      pad(human_count(tokens / times_.total), 6), pad(human_count(rate_of_flops), 6),
-      pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4), human_seconds(left));
+  show_progress(result);
 }
 
 void Recorder::record_validation(const Validation::Loss& of) {
@@ -229,46 +223,17 @@ void Recorder::record_validation(const Validation::Loss& of) {
   if (of.right) {
     log::info("step {}  validation loss {}  right {} % of the pairs", progress_.step,
               fixed(loss, 4), fixed(100 * *of.right, 1));
-    return write(io::Record()
-                     .set("step", progress_.step)
-                     .set("validation_loss", loss)
-                     .set("validation_accuracy", *of.right));
+    return write("validation", io::Record()
+                                   .set("step", progress_.step)
+                                   .set("validation_loss", loss)
+                                   .set("validation_accuracy", *of.right));
   }
   log::info("step {}  validation loss {}  perplexity {}", progress_.step, fixed(loss, 4),
             fixed(std::exp(loss), 2));
-  write(io::Record()
-            .set("step", progress_.step)
-            .set("validation_loss", loss)
-            .set("validation_perplexity", std::exp(loss)));
-}
-
-// At the end of the run: means over its steps. Collective.
-void Recorder::report() {
-  if (meter_.laps() == 0) return;
-  const IdleShares idle =
-      pipeline_times_.compare(engine_.activation_shape(), config_.precision.compute);
-  if (!log::speaks()) return;
-  const auto print = [](const std::string& title, std::string table) {
-    if (table.empty()) return;
-    table.pop_back();
-    log::line(title + "\n" + table);
-  };
-  print("traffic   a step of rank 0",
-        engine::traffic_table(engine::all_laps(meter_), meter_.laps(), true));
-  if (const auto& graphs = engine_.graphs())
-    log::info("graphs    {} recorded on rank 0, launched {} times", graphs->recorded(),
-              graphs->launched());
-  if (idle.measured.empty()) return;
-  std::vector<TextRow> rows = {{"rank", "blocks", "idle", "simulated", "live"}};
-  const auto outlook = engine::pipeline_outlook(config_);
-  for (std::size_t r = 0; r < outlook.size(); ++r) {
-    rows.push_back({std::to_string(r), engine::describe_blocks(outlook[r]),
-                    percent(idle.measured[r]), percent(idle.simulated[r]),
-                    std::to_string(outlook[r].live_microbatches)});
-  }
-  print("pipeline  idle share of a step (of the last " +
-            std::to_string(PipelineTimes::most_steps) + "), and microbatches held",
-        text_table(rows, 2, 2));
+  write("validation", io::Record()
+                          .set("step", progress_.step)
+                          .set("validation_loss", loss)
+                          .set("validation_perplexity", std::exp(loss)));
 }
 
 }  // namespace trireme::train

@@ -15,8 +15,9 @@
 #include "config/run_config.hpp"
 #include "engine/engine.hpp"
 #include "engine/step.hpp"
-#include "io/event_file.hpp"
 #include "io/metrics.hpp"
+#include "io/trackers.hpp"
+#include "train/heartbeat.hpp"
 #include "train/pipeline_times.hpp"
 #include "train/progress.hpp"
 #include "train/text_samples.hpp"
@@ -35,9 +36,13 @@ struct StepTimes {
 
 // Peak rates of all ranks together, in FLOP/s: what MFU is divided by.
 struct PeakRates {
-  double peak = 0;
+  double peak = 0;             // the best rate seen, so that no share is above 1
   double gemm = 0;             // measured at start
   bool by_data_sheet = false;  // `peak` is that of all their GPUs
+  std::string seen;            // what reached `peak`, and when
+
+  // A step that was faster raises the peak.
+  void see(double rate, std::int64_t step);
 };
 
 // All ranks at once: they share the machine. A GPU's peak is its vendor's figure, where
@@ -52,9 +57,12 @@ class Recorder : public engine::StepObserver {
            engine::Engine& engine, const CudaDevice& gpu, const PeakRates& peak,
            Progress& progress);
 
-  // On rank 0: the files of the run's directory, which go on after the step done.
-  void open_files();
-  void write(const io::Record& record);
+  // On rank 0: the files of the run's directory, which go on after the step done. deck:
+  // the effective one.
+  void open_files(const std::string& deck);
+  // A line of metrics.jsonl, and what trackers show of it. kind: "step", "validation",
+  // "checkpoint", "samples" or "event".
+  void write(const std::string& kind, const io::Record& record);
   // The FLOPs of a token, and what they are divided by, in the log.
   void announce() const;
 
@@ -69,6 +77,8 @@ class Recorder : public engine::StepObserver {
   void record_samples(const std::vector<TextSamples::Sample>& samples);
   // At the end of the run: means over its steps, in the log. Collective over the mesh.
   void report();
+  // The last line: what was done, how fast, and where to look. Ends the trackers.
+  void finish(Status status);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -78,7 +88,9 @@ class Recorder : public engine::StepObserver {
   io::Record accounts() const;
   double tokens_of_step() const;
   double tokens_of_rank() const;
+  io::Record times_record(double flops) const;
   void print(const engine::StepResult& result) const;
+  void show_progress(const engine::StepResult& result) const;
 
   comm::World& world_;
   comm::Mesh& mesh_;
@@ -88,7 +100,8 @@ class Recorder : public engine::StepObserver {
   PeakRates peak_;
   std::string gpu_name_;
   std::optional<io::MetricsFile> metrics_;  // on rank 0
-  std::optional<io::EventFile> events_;     // on rank 0, for TensorBoard
+  io::Trackers trackers_;                   // on rank 0
+  std::optional<Heartbeat> heartbeat_;
   PipelineTimes pipeline_times_;
   comm::TrafficMeter meter_;         // of the steps
   optim::OffloadTraffic offloaded_;  // before this step
@@ -97,7 +110,13 @@ class Recorder : public engine::StepObserver {
   std::int64_t live_microbatches_ = 0;
   double memory_peak_ = 0;  // bytes, of the rank that held most
   StepTimes times_;         // of this step
-  std::int64_t step_ = 1;   // that is under way, or was recorded
+  struct Sums {
+    double seconds = 0;       // of all steps since the start
+    std::int64_t tokens = 0;  // of these
+    double loss = 0;          // of the last
+    std::int64_t saved = 0;   // step of the last checkpoint
+  } sums_;
+  std::int64_t step_ = 1;  // that is under way, or was recorded
   Clock::time_point step_start_, part_start_;
   double* part_ = nullptr;  // of times_: what runs now is added to it
   std::optional<TraceRange> step_range_, part_range_;

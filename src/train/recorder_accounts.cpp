@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "base/device_memory.hpp"
@@ -97,12 +98,45 @@ void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
     log::info("step {}  text {}  {} | {}", progress_.step, i + 1, one_line(prompt),
               one_line(text));
     records.push_back(io::Record().set("prompt", valid_utf8(prompt)).set("text", text));
-    if (events_)
-      events_->write_text(progress_.step, format("samples/{}", i + 1),
-                          "**" + one_line(prompt) + "** " + text);
+    trackers_.write_text(progress_.step, format("samples/{}", i + 1),
+                         "**" + one_line(prompt) + "** " + text);
   }
   if (metrics_)
-    metrics_->write(io::Record().set("step", progress_.step).set("samples", records));
+    metrics_->write(io::metrics_line(
+        "samples", io::Record().set("step", progress_.step).set("samples", records)));
+}
+
+// The largest load of an expert over the mean, the worst of the layers: 1 is even.
+static double imbalance(const model::ModelConfig& model, std::span<const double> load) {
+  const auto experts = static_cast<std::size_t>(model.moe.experts);
+  double worst = 0;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    if (!model.is_moe(layer)) continue;
+    const auto row = load.subspan(static_cast<std::size_t>(layer) * experts, experts);
+    const double sum = std::accumulate(row.begin(), row.end(), 0.0);
+    const double most = *std::max_element(row.begin(), row.end());
+    if (sum > 0) worst = std::max(worst, most * static_cast<double>(experts) / sum);
+  }
+  return worst;
+}
+
+// What each class of memory has held at most since the start: {"weights": n, ...}
+static io::Record memory_by_class() {
+  io::Record all;
+  for (int i = 0; i < memory_classes; ++i) {
+    const auto kind = static_cast<MemoryClass>(i);
+    const auto bytes = static_cast<std::int64_t>(memory_use(kind).peak_bytes);
+    if (bytes > 0) all.set(std::string(name_of(kind)), bytes);
+  }
+  return all;
+}
+
+// Seconds in which this rank waited for messages.
+static double exposed_seconds(const comm::TrafficMeter& meter) {
+  double seconds = 0;
+  for (const auto& entry : meter.entries())
+    for (const comm::Traffic& traffic : entry.last) seconds += traffic.exposed_seconds;
+  return seconds;
 }
 
 // Of this step, on rank 0.
@@ -110,8 +144,13 @@ io::Record Recorder::accounts() const {
   const optim::ParameterStore& store = engine_.store();
   io::Record record;
   record.set("communication", communication(meter_));
-  if (!engine_.totals().idle_shares().empty())
-    record.set("idle_share", engine_.totals().idle_shares());
+  record.set("exposed_seconds", exposed_seconds(meter_));
+  record.set("memory", memory_by_class());
+  if (const auto& shares = engine_.totals().idle_shares(); !shares.empty()) {
+    record.set("idle_share", shares);
+    record.set("idle_share_mean", std::accumulate(shares.begin(), shares.end(), 0.0) /
+                                      static_cast<double>(shares.size()));
+  }
   record.set("live_microbatches", live_microbatches_);
   if (config_.parallel.sharding == optim::Sharding::weights)
     record.set("gathered_units", std::int64_t{store.peak_gathered()});
@@ -136,7 +175,9 @@ io::Record Recorder::accounts() const {
   if (config_.model.has_experts()) {
     const nn::RouterLosses losses = engine_.expert_loads().losses();
     record.set("router_balance_loss", losses.balance).set("router_z_loss", losses.z);
-    record.set("expert_load", expert_load(config_.model, engine_.expert_loads().loads()));
+    const std::span<const double> loads = engine_.expert_loads().loads();
+    record.set("expert_load", expert_load(config_.model, loads))
+        .set("expert_imbalance", imbalance(config_.model, loads));
   }
   return record;
 }

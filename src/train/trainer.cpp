@@ -3,33 +3,65 @@
 #include "train/trainer.hpp"
 
 #include "base/log.hpp"
+#include "base/text.hpp"
+#include "base/text_table.hpp"
 #include "comm/one_time.hpp"
+#include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "text/text_source.hpp"
 
 namespace trireme::train {
 namespace {
 
-// One line of memory by class, on rank 0.
-template <class F>
-void log_memory(const char* title, const F& bytes_of) {
-  std::string text;
+constexpr std::size_t log_columns = 100, label_columns = 10;
+
+double held(const MemoryUse& use) { return static_cast<double>(use.bytes); }
+double held_at_most(const MemoryUse& use) { return static_cast<double>(use.peak_bytes); }
+
+// A row for each class of memory that this rank was planned to hold, or holds.
+void log_memory(int rank, const Trainer::PlannedMemory& planned) {
+  std::vector<TextRow> rows = {{"class", "planned", "held now"}};
+  double sum_planned = 0, sum_held = 0;
   for (int i = 0; i < memory_classes; ++i) {
     const auto c = static_cast<MemoryClass>(i);
-    text += format("{} {} {}", i ? "," : "", name_of(c),
-                   human_bytes(static_cast<double>(bytes_of(memory_use(c)))));
+    const auto plan = static_cast<double>(planned[static_cast<std::size_t>(i)]);
+    const double now = held(memory_use(c));
+    sum_planned += plan;
+    sum_held += now;
+    if (plan + now > 0)
+      rows.push_back({std::string(name_of(c)), human_bytes(plan), human_bytes(now)});
   }
-  log::info("{} {} (rank 0)", title, text);
+  rows.push_back({"total", human_bytes(sum_planned), human_bytes(sum_held)});
+  std::string table = text_table(rows, 1, 2);
+  table.pop_back();
+  log::line(format("memory    of rank {}\n{}", rank, table));
+}
+
+// What each class has held at most.
+void log_memory_peak(int rank) {
+  std::string text;
+  double sum = 0;
+  for (int i = 0; i < memory_classes; ++i) {
+    const auto c = static_cast<MemoryClass>(i);
+    const double bytes = held_at_most(memory_use(c));
+    sum += bytes;
+    if (bytes > 0) text += format(", {} {}", name_of(c), human_bytes(bytes));
+  }
+  log::line(wrapped(format("peak      {} on rank {}{}{}", human_bytes(sum), rank,
+                           text.empty() ? "" : ": ", text.substr(text.empty() ? 0 : 2)),
+                    log_columns, label_columns));
 }
 
 }  // namespace
 
 Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
-                 const std::string& deck, const CudaDevice& gpu)
+                 const std::string& deck, const CudaDevice& gpu,
+                 const PlannedMemory& planned)
     : world_(world),
       mesh_(mesh),
       config_(config),
       deck_(deck),
+      planned_(planned),
       job_(world.rank() == 0 ? launch::batch_job() : launch::BatchJob{}) {
   world_.set_timeout(config_.health.timeout_seconds);
   comm::check_collectives(config_.debug.check_collectives);
@@ -75,9 +107,9 @@ void Trainer::start(const CudaDevice& gpu) {
   recorder_.emplace(world_, mesh_, config_, *engine_, gpu,
                     measure_peak(world_, mesh_.device(), gpu, config_.precision.compute),
                     progress_);
-  checkpoints_.emplace(world_, mesh_, config_, deck_, *engine_, *watchdog_, job_,
-                       progress_,
-                       [this](const io::Record& record) { recorder_->write(record); });
+  checkpoints_.emplace(
+      world_, mesh_, config_, deck_, *engine_, *watchdog_, job_, progress_,
+      [this](const io::Record& record) { recorder_->write("checkpoint", record); });
   health_.emplace(world_, mesh_, config_, *engine_, *watchdog_, progress_);
   dumps_.emplace(world_, mesh_, config_, *engine_, *source_);
   faults_.emplace(config_.debug.fault, world_.rank(), *engine_, mesh_,
@@ -89,8 +121,9 @@ void Trainer::start(const CudaDevice& gpu) {
   progress_.first_step = progress_.step;
   health_->remember_steps();
   comm::first_rank_then_others(world_, config_.health.timeout_seconds, [&] {
-    io::write_text_atomically(config_.run.directory + "/deck.toml", deck_);
-    recorder_->open_files();
+    io::write_text_atomically(config_.run.directory + "/deck.toml",
+                              io::schema_line() + deck_);
+    recorder_->open_files(deck_);
   });
 }
 
@@ -104,12 +137,15 @@ void Trainer::start_pairs() {
 
 void Trainer::announce() const {
   if (!job_.id.empty()) log::info("job       {}", job_.describe());
-  log::info("data      {}", source_->describe());
+  const auto say = [](const std::string& text) {
+    if (log::speaks()) log::line(wrapped(text, log_columns, label_columns));
+  };
+  say("data      " + source_->describe());
   if (validation_->source() != nullptr)
-    log::info("validate  {}", validation_->source()->describe());
+    say("validate  " + validation_->source()->describe());
   log::info("saves     {}", checkpoints_->describe_next());
   recorder_->announce();
-  log_memory("allocated", [](const MemoryUse& use) { return use.bytes; });
+  if (log::speaks()) log_memory(world_.rank(), planned_);
 }
 
 Status Trainer::run() {
@@ -125,9 +161,11 @@ Status Trainer::run() {
     checkpoints_->finish_quietly();
     throw;
   }
-  log_memory("peak     ", [](const MemoryUse& use) { return use.peak_bytes; });
+  if (log::speaks()) log_memory_peak(world_.rank());
   recorder_->report();
-  if (progress_.step == config_.run.steps) return Status::done;
+  const bool done = progress_.step == config_.run.steps;
+  recorder_->finish(done ? Status::done : Status::run_again);
+  if (done) return Status::done;
   log::info("stopped after step {} by {}, with a checkpoint; run the same command again",
             progress_.step, checkpoints_->reason());
   world_

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/cuda_devices.hpp"
+#include "base/memory.hpp"
 #include "comm/watchdog.hpp"
 #include "engine/engine.hpp"
 #include "engine/step.hpp"
@@ -29,9 +32,12 @@ class Trainer {
  public:
   // Opens the data, builds the engine and starts or resumes. Collective over the world.
   // deck: the effective deck, which goes into the run's directory and each checkpoint.
-  // gpu: this rank's, if the mesh is one of GPUs.
+  // gpu: this rank's, if the mesh is one of GPUs. planned: bytes of each class of memory
+  // that rank 0 was planned to hold, for the log.
+  using PlannedMemory = std::array<std::int64_t, memory_classes>;
   Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
-          const std::string& deck, const CudaDevice& gpu);
+          const std::string& deck, const CudaDevice& gpu,
+          const PlannedMemory& planned = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -55,6 +61,7 @@ class Trainer {
   comm::Mesh& mesh_;
   config::RunConfig config_;
   std::string deck_;
+  PlannedMemory planned_;
   launch::BatchJob job_;  // on rank 0
   Progress progress_;
   std::unique_ptr<io::SampleSource> source_;

@@ -70,7 +70,7 @@ numbers() {
   # Without times, rates and memory.
   sed -E 's/"([a-z_]*(seconds|per_second|mfu|tflops|idle_share)|memory[a-z_]*|mfu[a-z_]*|allocations|resident_bytes|checkpoint_bytes)": ?(\[[^]]*\]|[^,}]*),?//g' \
     "$run/metrics.jsonl" >"$folder/metrics"
-  "$program" inspect "$run" >"$folder/tensors" 2>&1 || return 1
+  "$program" inspect "$run" --tensors >"$folder/tensors" 2>&1 || return 1
   # The deck's own text and the times of the checkpoint may differ.
   grep -E '^ *(model|optimizer)[/.]|[0-9a-f]{16}' "$folder/tensors" >"$folder/digests"
 }

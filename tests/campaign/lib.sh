@@ -255,7 +255,7 @@ nobody_left() {
 
 losses() { grep -ao '"loss":[^,}]*' "$1/metrics.jsonl" 2>/dev/null; }
 # tensors PATH: a line for each tensor, its digest first; nothing where it cannot be read.
-tensors() { "$TRIREME" inspect "$1" 2>/dev/null </dev/null | grep -aE '^[0-9a-f]{32} ' | sort; }
+tensors() { "$TRIREME" inspect "$1" --tensors 2>/dev/null </dev/null | grep -aE '^[0-9a-f]{32} ' | sort; }
 
 # reference RANKS WORDS...: an undisturbed run of the tiny deck, made once; its folder in
 # $made, with losses and tensors beside.

@@ -24,7 +24,7 @@ learn writes 1 checkpoint.every=6 $writes "$prompts" metrics.tensorboard=true
 check "texts leave losses and weights as they are" identical silent writes
 check "three texts, twice" [ "$(texts writes | grep -o '"prompt"' | wc -l)" = 6 ]
 check "in the log" grep -q 'step 3  text 1  The | ' "$work/out"
-check "and for TensorBoard" grep -qa 'samples/3' "$work"/writes/tensorboard/*
+check "and for TensorBoard" grep -qa 'samples/3' "$work"/writes/events.out.tfevents.*
 for mesh in parallel.tensor=2 parallel.context=2 parallel.pipeline=2 batch.micro=2 \
   parallel.sharding_strategy=FULL_SHARD; do
   learn "$mesh" 2 $writes "$prompts" "$mesh"

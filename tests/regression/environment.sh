@@ -9,7 +9,7 @@ deck=tests/regression/tiny.toml
 base="precision.compute=fp32 model.layers=1 checkpoint.every=2 checkpoint.keep=0
       run.name=environment"
 
-tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}'; }
+tensors() { "$TRIREME" inspect "$1" --tensors | grep -E '^[0-9a-f]{32}'; }
 
 # hostile OLD COMMAND...: under settings that lead HDF5 to the files of the folder OLD, to
 # plugins, to other drivers and checks, Kokkos to other threads and to code to load, oneDNN
@@ -62,7 +62,7 @@ check "hostile settings, killed: no success" test "$status" != 0
 run 2 train $deck run.directory="$work/run" $base run.steps=6
 check "hostile settings, resumed" test "$status" = 0
 check "from the right step" grep -q '(step 4,' "$work/out"
-run 1 inspect "$work/whole"
+run 1 inspect "$work/whole" --tensors
 cp "$work/out" "$work/inspected"
 check "hostile settings, inspected" test "$status" = 0
 run 1 generate "$work/whole" --prompt abc --tokens 8
@@ -70,7 +70,7 @@ cp "$work/out" "$work/generated"
 check "hostile settings, generated" test "$status" = 0
 TRIREME=$clean
 check "the same losses, tensors and files" identical run
-run 1 inspect "$work/whole"
+run 1 inspect "$work/whole" --tensors
 check "inspect prints the same" diff "$work/out" "$work/inspected"
 run 1 generate "$work/whole" --prompt abc --tokens 8
 check "generate prints the same" diff "$work/out" "$work/generated"

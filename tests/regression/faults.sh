@@ -9,7 +9,7 @@ base="run.steps=4 precision.compute=fp32 checkpoint.every=2"
 
 run 2 train $deck run.directory="$work/run" $base
 check "a good run" test "$status" = 0
-good() { "$TRIREME" inspect "$work/run/checkpoints/step-00000002" >/dev/null; }
+good() { "$TRIREME" inspect "$work/run/checkpoints/step-00000002" --tensors >/dev/null; }
 
 run 2 train $deck run.directory="$work/run" $base run.steps=9 debug.fault=throw@6@1
 check "an exception on one rank" expect 70 "rank 1: injected fault"
@@ -113,7 +113,7 @@ mkdir "$work/disk"
 if mount -t tmpfs -o size=1300k tmpfs "$work/disk" 2>/dev/null; then
   run 2 train $deck run.directory="$work/disk/run" $base run.steps=12 checkpoint.keep=0
   check "a full disk" expect 74 disk
-  run 1 inspect "$work/disk/run"
+  run 1 inspect "$work/disk/run" --verify
   check "leaves the last whole checkpoint" test "$status" = 0
   umount "$work/disk"
 else

@@ -4,7 +4,7 @@
 cd "$SOURCE/tests/reference/folders" || exit 1
 
 # tensors CHECKPOINT: digest and name of each, a line each.
-tensors() { "$TRIREME" inspect "$1" 2>/dev/null | grep -E '^[0-9a-f]{32} .* model/' | sort; }
+tensors() { "$TRIREME" inspect "$1" --tensors 2>/dev/null | grep -E '^[0-9a-f]{32} .* model/' | sort; }
 
 # has_logits NAME [LIMIT]: those of transformers. In fp32 2e-5 is some 100 roundings of 6e-8
 # in a row of sums of 40 terms.
@@ -50,7 +50,7 @@ is_written_without_codes() {
   run 1 evaluate "$work/$name.out" tokens.h5 --logits "$work/b.h5"
   check "$name has the same logits" "$H5_COMPARE" "$work/b.h5" "$name.h5" 2e-5
   run 1 convert "$name" "$work/$name.half" --dtype bf16
-  run 1 inspect "$work/$name.half"
+  run 1 inspect "$work/$name.half" --tensors
   check "$name is read as bf16" grep -q 'bf16 .*mlp.*down_proj.weight' "$work/out"
 }
 not_quantized() { ! grep -q quantization "$1"; }

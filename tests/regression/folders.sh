@@ -24,7 +24,7 @@ check "learned positions cannot" expect 64 'positions of gpt2 are learned, and t
 run 1 convert llama "$work/llama.ck"
 check "nothing is replaced" expect 73 "is there already"
 run 1 convert llama "$work/half" --dtype bf16
-run 1 inspect "$work/half"
+run 1 inspect "$work/half" --tensors
 check "another type" grep -q 'bf16 \[67, 24\]  model/lm_head.weight' "$work/out"
 
 # A download cache is a folder of links.

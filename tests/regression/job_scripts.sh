@@ -152,12 +152,10 @@ check "a checkpoint needs no count" again
 # A task of an array: it alone, by its name in the array, which for the last one differs from
 # SLURM_JOB_ID in what Slurm takes it for: the whole array.
 export SLURM_ARRAY_JOB_ID=9 SLURM_ARRAY_TASK_ID=1
-for script in "$SOURCE/jobs/sweep.sbatch" "$work/sweep/sweep.sbatch"; do
-  set_up 75 RUNNING
-  job "$script" "$([ "${script%/jobs/*}" = "$SOURCE" ] && echo manifest)"
-  check "${script#"$work"/}: the task alone" again 9_1
-  check "${script#"$work"/}: of which Slurm was asked" grep -q 'show job 9_1' "$work/job/scontrol"
-done
+set_up 75 RUNNING
+job "$work/sweep/sweep.sbatch" ""
+check "a sweep: the task alone" again 9_1
+check "a sweep: of which Slurm was asked" grep -q 'show job 9_1' "$work/job/scontrol"
 unset SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID
 
 # signal SCRIPT NAME COUNT: sends the script a signal, COUNT times.

@@ -14,7 +14,7 @@ base="precision.compute=fp32 model.layers=1 checkpoint.every=2 checkpoint.keep=0
       run.steps=4"
 run 1 train $deck run.directory="$work/whole" $base
 check "undisturbed" test "$status" = 0
-tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}'; }
+tensors() { "$TRIREME" inspect "$1" --tensors | grep -E '^[0-9a-f]{32}'; }
 tensors "$work/whole" >"$work/digests"
 
 # mended: `latest` and the folder are those of a run that nothing disturbed.

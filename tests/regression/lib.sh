@@ -59,7 +59,7 @@ close_values() {
 }
 
 # tensors RUN: digest and name of each tensor of its last checkpoint, a line each.
-tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
+tensors() { "$TRIREME" inspect "$1" --tensors | grep -E '^[0-9a-f]{32}' | sort; }
 
 # identical A B: losses and tensors of two runs in $work are the same, to the bit.
 identical() {

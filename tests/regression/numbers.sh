@@ -33,7 +33,7 @@ run 2 train $deck run.directory="$work/mixture" $few $validates $z model.archite
 evaluation mixture
 
 # 2. A group's rate trains beside a base of 0, and only its tensors.
-tensor() { run 1 inspect "$1"; grep "  *$2" "$work/out" >"$work/tensor"; cat "$work/tensor"; }
+tensor() { run 1 inspect "$1" --tensors; grep "  *$2" "$work/out" >"$work/tensor"; cat "$work/tensor"; }
 groups='optimizer.groups=["model.norm.weight learning_rate=0.5 weight_decay=0.1"]'
 run 1 train $deck run.directory="$work/groups" $few optimizer.learning_rate=0 "$groups"
 check "groups beside a base of 0" test "$status" = 0
@@ -49,7 +49,7 @@ sgd="optimizer.name=sgd optimizer.learning_rate=0.1"
 run 2 train $deck run.directory="$work/sgd" $few $sgd "optimizer.betas=[0, 0]" \
   parallel.sharding_strategy=ZERO1
 check "sgd without momentum" test "$status" = 0
-run 1 inspect "$work/sgd"
+run 1 inspect "$work/sgd" --tensors
 check "has no moments" test "$(grep -c optimizer/moment "$work/out")" = 0
 run 1 train $deck run.directory="$work/sgd" $few $sgd "optimizer.betas=[0.9, 0]" run.steps=4
 check "momentum may begin" test "$status" = 0

@@ -23,8 +23,9 @@ foreach(script adapters batches chat data environment folders installed resume t
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs quantized
-        preferences report resume_recipes sharded_resume signals sweep)
+foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families
+        folder_texts health interruptions job_scripts latest links loading mesh_faults outputs quantized
+        preferences records report resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

@@ -11,19 +11,40 @@ run 2 train $deck $more run.steps=2
 check "training" test "$status" = 0
 check "its status" grep -q '^state = "ended"' "$one/status.toml"
 check "the lock is gone" test ! -e "$one/lock"
-first=$(ls "$one/tensorboard")
+events() { ls "$one" | grep '^events.out.tfevents'; }
+first=$(events)
 check "an event file" test "$(echo "$first" | wc -l)" = 1
 run 2 train $deck $more run.steps=4
 check "resumed" test "$status" = 0
-check "a second event file" test "$(ls "$one/tensorboard" | wc -l)" = 2
-check "which sorts behind" test "$(ls "$one/tensorboard" | head -1)" = "$first"
+check "a second event file" test "$(events | wc -l)" = 2
+check "which sorts behind" test "$(events | head -1)" = "$first"
 for tag in train/loss train/grad_norm speed/tokens_per_second memory/memory_peak_bytes; do
-  check "$tag" grep -q "$tag" "$one/tensorboard/$first"
+  check "$tag" grep -q "$tag" "$one/$first"
 done
 check "both starts are kept" test "$(grep -c '^\[\[starts\]\]' "$one/status.toml")" = 2
 
 run 1 report "$one"
 check "report" test "$status" = 0
+check "is one page" grep -q '</html>' "$one/report.html"
+check "that reads no other file" bash -c "! grep -qE '(src|href)=' '$one/report.html'"
+check "and holds the losses" grep -q '"title":"Loss"' "$one/report.html"
+check "with its restart" grep -q '"marks":\[{"x":2' "$one/report.html"
+if command -v chromium >/dev/null; then
+  page() {  # PAGE: what a browser makes of it
+    timeout 120 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=5000 \
+      --user-data-dir="$work/browser" --dump-dom "file://$1" 2>/dev/null
+  }
+  page "$one/report.html" >"$work/dom"
+  check "a browser draws all plots" grep -q 'data-ready="[1-9]' "$work/dom"
+  check "with curves" grep -q '<path d="M' "$work/dom"
+  check "and the restart" grep -q 'class="mark"' "$work/dom"
+  check "and takes the pictures away" bash -c "! grep -q 'class=\"static\"' '$work/dom'"
+else
+  echo "no chromium: the page was not drawn"
+fi
+
+run 1 report --markdown "$one"
+check "report in Markdown" test "$status" = 0
 check "of every step" grep -q '| one | done | 4 of 4 |' "$one/report.md"
 check "with its restart" grep -q '| 2 | 2 | process ' "$one/report.md"
 for plot in loss gradient-norm learning-rate tokens-per-second memory time; do
@@ -47,7 +68,29 @@ check "no such run" expect 66 'no such run'
 run 1 report "$one" --output "$work/file/page.md"
 check "no place for the page" expect 73 "$work/file"
 
-# An event file that cannot be made ends the run on every rank, and the status says so.
+# Names are text in the page, whatever they hold.
+hostile="$work/<script>alert(1)<"
+mkdir "$hostile"
+printf '{"step": 1, "loss": 2, "memory": {"</script><script>alert(2)//": 1}}\n' \
+  >"$hostile/metrics.jsonl"
+run 1 report "$hostile" "$one" --output "$work/hostile.html"
+check "report of a hostile name" test "$status" = 0
+check "no script but its own" test "$(grep -c '<script' "$work/hostile.html")" = 2
+check "nor in the numbers" bash -c "! grep -q 'alert(2)//\"[^}]*</script><script>alert' '$work/hostile.html'"
+
+# The points of a sweep, and which key mattered.
+run 1 sweep $deck run.steps=3 optimizer.schedule.warmup=0 --ranks 1 --directory "$work/sweep" \
+  --grid optimizer.learning_rate=1e-5,1e-2 --grid run.seed=1,2
+for i in 0 1 2 3; do run 1 train --manifest "$work/sweep/sweep.toml" --index $i; done
+check "a point" test "$status" = 0
+run 1 report "$work/sweep" --output "$work/sweep.html"
+check "report of a sweep" test "$status" = 0
+check "of all its points" grep -q '<h1>Report: point-0000, point-0001' "$work/sweep.html"
+check "which key mattered" grep -q '<td>optimizer.learning_rate</td>' "$work/sweep.html"
+run 1 report "$work/sweep/sweep.toml" --output "$work/again.html"
+check "or by its manifest" test "$status" = 0
+
+# A folder in the place of one of a run's own is refused on every rank, and the status says so.
 mkdir "$work/full"
 : >"$work/full/tensorboard"
 run 2 train $deck run.directory="$work/full" metrics.tensorboard=true run.steps=2 \

@@ -70,7 +70,7 @@ check "another one is refused" expect 73 'belongs to another sweep'
 check "and leaves the first" cmp "$sweep/sweep.toml" "$work/before"
 
 run 1 sweep --status "$sweep/sweep.toml"
-check "all points wait" grep -q '^12 points: 0 finished, 12 waiting$' "$work/out"
+check "all points wait" grep -q '^12 points: 0 done, 12 waiting$' "$work/out"
 run 1 train --manifest "$sweep/sweep.toml" --index 12
 check "an index too high" expect 64 'a whole number from 0 to 11'
 run 1 train $deck --manifest "$sweep/sweep.toml" --index 1
@@ -103,13 +103,29 @@ check "writes nothing" test ! -e "$sweep/point-0003/metrics.jsonl"
 run 1 sweep --status "$sweep/sweep.toml"
 cp "$work/out" "$work/table"
 check "what is held is running" grep -q 'running .* 3 ' "$work/table"
-check "states are counted" grep -q '^12 points: 2 finished, 8 waiting, 1 running, 1 failed$' "$work/table"
+check "states are counted" grep -q '^12 points: 2 done, 8 waiting, 1 running, 1 failed$' "$work/table"
 check "a failure is explained" grep -q '^8: status 80: ' "$work/table"
 check "the best is marked" grep -qE '^\*  done .* (0|5) +3/3' "$work/table"
 check "and named" grep -qE '^best: point (0|5) in ' "$work/table"
 run 1 sweep --resubmit "$sweep/sweep.toml"
-check "neither done nor running" grep -qx "sbatch --array=1,2,4,6-11 $sweep/sweep.sbatch" \
-  "$work/out"
+check "neither done nor running nor diverged" grep -qx \
+  "sbatch --array=1,2,4,6,7,9-11 $sweep/sweep.sbatch" "$work/out"
+check "which is said" grep -q '^# 1 points diverged' "$work/out"
+run 1 sweep --resubmit "$sweep/sweep.toml" --all
+check "--all" grep -qx "sbatch --array=1,2,4,6-11 $sweep/sweep.sbatch" "$work/out"
+run 1 sweep --status "$sweep/sweep.toml" --csv
+check "--csv has a line a point" test "$(wc -l <"$work/out")" = 13
+check "with what diverged" grep -q '^8,".*",failed,[0-9]*,3,.*"status 80: ' "$work/out"
+run 1 sweep --status "$sweep/sweep.toml" --json
+if command -v python3 >/dev/null; then
+  check "--json is JSON" python3 -c 'import json, sys; points = json.load(open(sys.argv[1]))
+assert len(points) == 12 and points[3]["state"] == "running" and points[3]["loss"] is None
+assert sum(point["best"] for point in points) == 1' "$work/out"
+fi
+run 1 sweep --status "$sweep/sweep.toml" --json --csv
+check "not both" expect 64 exclude
+run 1 sweep --status "$sweep/sweep.toml" --all
+check "--all belongs to --resubmit" expect 64 resubmit
 exec 9>&-
 
 # The tree may move; its deck may not change.
@@ -117,7 +133,7 @@ mv "$sweep" "$work/moved"
 run 1 train --manifest "$work/moved/sweep.toml" --index 3
 check "a moved sweep goes on" test "$status" = 0
 run 1 sweep --status "$work/moved/sweep.toml"
-check "and sees what was done" grep -q ': 3 finished' "$work/out"
+check "and sees what was done" grep -q ': 3 done' "$work/out"
 echo '# edited' >>"$work/moved/deck.toml"
 run 1 train --manifest "$work/moved/sweep.toml" --index 4
 check "an edited deck is refused" expect 65 'is not the deck that'

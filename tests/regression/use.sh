@@ -41,6 +41,8 @@ run 4 generate "$work/run" --prompt "x" --tokens 100 --temperature 1 --top-k 20 
 check "generate past the sequence" test "$status" = 0
 
 run 1 inspect "$work/run"
+check "inspect is a summary" bash -c "grep -q '^model  .* fp' '$work/out' && test \$(wc -l <'$work/out') -lt 12"
+run 1 inspect "$work/run" --tensors
 check "inspect" grep -q 'model/model.layers.1.mlp.down_proj.weight' "$work/out"
 if command -v h5ls >/dev/null; then
   h5ls -r "$work/run/checkpoints/latest/checkpoint.h5" >"$work/out" 2>&1

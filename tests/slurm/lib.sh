@@ -37,7 +37,7 @@ exit_status() { scontrol show job "$1" | grep -o ' ExitCode=[0-9]*' | cut -d= -f
 steps() { field "$1/metrics.jsonl" loss 2>/dev/null | wc -l; }
 has_steps() { [ "$(steps "$1")" -ge "$2" ]; }
 
-tensors() { "$TRIREME" inspect "$1" | grep -E '^[0-9a-f]{32}' | sort; }
+tensors() { "$TRIREME" inspect "$1" --tensors | grep -E '^[0-9a-f]{32}' | sort; }
 
 # identical A B: losses and tensors of two runs, to the bit.
 identical() {

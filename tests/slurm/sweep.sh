@@ -23,8 +23,8 @@ export TRIREME_PROGRAM STARTS=$work/starts
 array() {
   local job
   job=$(TRIREME="$work/program" sbatch --parsable --array="$1%4" --nodes=1 \
-    --ntasks-per-node=1 --cpus-per-task=1 --signal=USR1@10 --output="$work/task.%a.out" \
-    jobs/sweep.sbatch "$work/sweep/sweep.toml")
+    --ntasks=1 --cpus-per-task=1 --signal=USR1@10 --output="$work/task.%a.out" \
+    "$work/sweep/sweep.sbatch")
   soon 200 none_left "$job"
 }
 none_left() { ! squeue -h -j "$1" 2>/dev/null | grep -q .; }
@@ -58,7 +58,7 @@ for name in "it's 100% #1" 'a\b'; do
   check "$name: the array ends" soon 120 none_left "$task"
   check "$name: with its logs" test -s "$work/$name/slurm-0.out" -a -s "$work/$name/slurm-1.out"
   run 1 sweep --status "$work/$name/sweep.toml"
-  check "$name: both points are done" grep -q '^2 points: 2 finished' "$work/out"
+  check "$name: both points are done" grep -q '^2 points: 2 done' "$work/out"
 done
 check "nothing else happened" test -z "$(find "$work" "$SOURCE" -name PWNED -print -quit)"
 finish

@@ -62,3 +62,9 @@ if(TRIREME_HARDENING AND NOT TRIREME_SANITIZE AND TARGET trireme)
   trireme_add_test(style.hardened COMMAND
                    bash ${CMAKE_CURRENT_SOURCE_DIR}/hardened.sh $<TARGET_FILE:trireme>)
 endif()
+
+# Documents lead somewhere, and containers install what cmake/setup.sh does.
+trireme_add_test(style.documents COMMAND
+                 bash ${CMAKE_CURRENT_SOURCE_DIR}/document_links.sh ${PROJECT_SOURCE_DIR})
+trireme_add_test(style.containers COMMAND
+                 bash ${CMAKE_CURRENT_SOURCE_DIR}/containers.sh ${PROJECT_SOURCE_DIR})

@@ -25,11 +25,14 @@ class Trireme(CMakePackage, CudaPackage):
     )
     homepage = git
 
+    tags = ["ai", "hpc", "mpi"]
+
     license("Apache-2.0")
 
     version("main", branch="main")
 
     variant("nccl", default=True, when="+cuda", description="Collectives between GPUs by NCCL")
+    variant("cudnn", default=True, when="+cuda", description="Attention by cuDNN where it is faster")
     variant("openmp", default=True, description="Threads in portable kernels: Kokkos with OpenMP")
     variant("tests", default=False, description="Build the tests, and keep them in the build")
 
@@ -44,7 +47,7 @@ class Trireme(CMakePackage, CudaPackage):
     depends_on("kokkos@3.4:")
     depends_on("kokkos+openmp", when="+openmp")
     depends_on("kokkos+serial", when="~openmp")
-    depends_on("onednn@2.6:")
+    depends_on("onednn@2.6: cpu_runtime=omp")
     depends_on("blas")
     depends_on("tomlplusplus@3.3:", type="build")
     depends_on("nlohmann-json@3.11:", type="build")
@@ -58,6 +61,7 @@ class Trireme(CMakePackage, CudaPackage):
     with when("+cuda"):
         depends_on("cuda@12.4:")
         depends_on("nccl", when="+nccl")
+        depends_on("cudnn@9.16:", when="+cudnn")
         conflicts("cuda_arch=none", msg="name the GPU, such as cuda_arch=90")
     # Kokkos computes on the host only, whatever the GPU; NCCL is built for the same GPUs.
     for arch in CudaPackage.cuda_arch_values:
@@ -88,6 +92,8 @@ class Trireme(CMakePackage, CudaPackage):
             self.define("TRIREME_FUZZ", False),
             self.define("TRIREME_FETCH_DEPENDENCIES", False),  # no network while building
         ]
+        if spec.satisfies("+cuda~cudnn"):
+            args.append(self.define("CUDNN_LIBRARY", "OFF"))
         if spec.satisfies("+cuda"):
             args.append(
                 self.define("CMAKE_CUDA_ARCHITECTURES", spec.variants["cuda_arch"].value)

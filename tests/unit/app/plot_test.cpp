@@ -40,8 +40,8 @@ TEST(Plot, TicksAreRoundAndInside) {
 }
 
 TEST(Plot, LinesReachTheFrame) {
-  const std::string text =
-      svg({"Loss", "step", "per token", {{"a", {{0, 0}, {100, 1}}}}, {50}, false, true});
+  const std::string text = svg(
+      {"Loss", "step", "per token", {{"a", {{0, 0}, {100, 1}}}}, {{50}}, false, true});
   expect_well_formed(text);
   EXPECT_EQ(count(text, "<polyline"), 1u);
   EXPECT_EQ(count(text, "class=\"mark\""), 1u) << "a restart";
@@ -66,7 +66,8 @@ TEST(Plot, OddDataStaysInside) {
                                            {{1, 1}, {2, inf}, {3, -inf}, {4, 2}},
                                            {{1, 1e-300}, {2, 1e-300}},
                                            {{1, -1e30}, {2, 1e30}}})
-    expect_well_formed(svg({"t", "x", "y", {{"<&>\"", points}}, {-1, 2}, false, false}));
+    expect_well_formed(
+        svg({"t", "x", "y", {{"<&>\"", points}}, {{-1}, {2}}, false, false}));
 }
 
 TEST(Plot, HoldsWhatDoublesHold) {
@@ -88,7 +89,7 @@ TEST(Plot, HoldsWhatDoublesHold) {
                                     "x",
                                     "y",
                                     {{"a", points}, {"b", points}},
-                                    {most, -most},
+                                    {{most}, {-most}},
                                     stacked,
                                     stacked});
       expect_well_formed(text);

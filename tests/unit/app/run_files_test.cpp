@@ -75,6 +75,22 @@ TEST_F(RunFiles, MetricsAreReadInAnyState) {
   EXPECT_TRUE(history.of("text").empty());
 }
 
+TEST_F(RunFiles, KeysWithinAreReadWhereTheyAreWanted) {
+  put("metrics.jsonl",
+      "{\"step\": 1, \"loss\": 2, \"memory\": {\"weights\": 3, \"data\": 1}, "
+      "\"idle_share\": [0.5, 0.25], \"expert_load\": {\"1\": [4, 5]}}\n"
+      "{\"step\": 2, \"memory\": {\"weights\": 4}, \"memory.weights\": 4, "
+      "\"idle_share\": [0.5, \"x\"], \"expert_load\": {\"1\": [6, 7]}}\n");
+  const auto history = io::read_metrics(
+      folder_ + "/metrics.jsonl",
+      [](const std::string& key) { return key != "loss" && key != "memory.data"; });
+  EXPECT_EQ(history.damaged, 0);
+  EXPECT_EQ(history.series.size(), 3u);
+  EXPECT_EQ(history.of("memory.weights"), (io::Series{{1, 3}, {2, 4}}));
+  EXPECT_EQ(history.of("idle_share.1"), (io::Series{{1, 0.25}}));
+  EXPECT_EQ(history.lists.at("expert_load.1"), (std::vector<double>{6, 7}));
+}
+
 TEST_F(RunFiles, StateComesFromTheFiles) {
   const auto phase = [&] { return app::run_state(folder_).phase; };
   EXPECT_EQ(app::run_state(folder_ + "/none").phase, RunPhase::waiting);

@@ -176,8 +176,13 @@ RunState state(RunPhase phase, std::optional<double> loss = {},
 TEST(SweepStatus, TheUnfinishedAreRunAgain) {
   EXPECT_EQ(unfinished({state(RunPhase::done), state(RunPhase::waiting),
                         state(RunPhase::running), state(RunPhase::failed),
-                        state(RunPhase::stopped)}),
+                        state(RunPhase::stopped)},
+                       false),
             (std::vector<std::int64_t>{1, 3, 4}));
+  RunState diverged = state(RunPhase::failed);
+  diverged.status = Status::diverged;
+  EXPECT_TRUE(unfinished({diverged}, false).empty()) << "it would again";
+  EXPECT_EQ(unfinished({diverged}, true), (std::vector<std::int64_t>{0}));
 }
 
 TEST(SweepStatus, TheBestIsAmongTheDone) {

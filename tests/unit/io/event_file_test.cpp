@@ -81,6 +81,13 @@ TEST(EventFile, TextIsGolden) {
             "420c0807120412020801420261624a0a0a060a04746578742002");
 }
 
+TrackedRun run_in(const std::string& directory, std::int64_t resumed) {
+  TrackedRun run;
+  run.directory = directory;
+  run.resumed = resumed;
+  return run;
+}
+
 class EventFolder : public testing::Test {
  protected:
   EventFolder() {
@@ -92,7 +99,7 @@ class EventFolder : public testing::Test {
 };
 
 TEST_F(EventFolder, HoldsEachRecordAtOnce) {
-  EventFile file(folder_ + "/run/tensorboard", 7);
+  EventFile file(run_in(folder_ + "/run", 7));
   auto events = frames(file.path());
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(hex(events[0].substr(9)), "1a0d627261696e2e4576656e743a32");
@@ -110,12 +117,13 @@ TEST_F(EventFolder, HoldsEachRecordAtOnce) {
   ASSERT_EQ(events.size(), 3u);
   const std::vector<Scalar> scalars = {{"train/loss", 2.5},
                                        {"memory/memory_peak_bytes", 1}};
+
   EXPECT_EQ(hex(events[2].substr(9)), hex(scalars_event(0, 8, scalars).substr(9)));
 }
 
 TEST_F(EventFolder, ARestartWritesALaterFile) {
   std::vector<std::string> paths;
-  for (int i = 0; i < 3; ++i) paths.push_back(EventFile(folder_, i).path());
+  for (int i = 0; i < 3; ++i) paths.push_back(EventFile(run_in(folder_, i)).path());
   EXPECT_LT(paths[0], paths[1]);
   EXPECT_LT(paths[1], paths[2]);
   EXPECT_EQ(frames(paths[0]).size(), 2u) << "earlier files stay as they are";
@@ -124,7 +132,7 @@ TEST_F(EventFolder, ARestartWritesALaterFile) {
 TEST_F(EventFolder, NamesOfNoClockAreNoTimes) {
   for (const char* seconds : {"99999999999999999999", "9223372036854775807", "-5", "x"})
     write_text_atomically(folder_ + "/events.out.tfevents." + seconds + ".host.1", "");
-  const EventFile file(folder_, 0);
+  const EventFile file(run_in(folder_, 0));
   const std::string name = fs::path(file.path()).filename().string();
   // Ten digits until the year 2286.
   EXPECT_EQ(name.find('.', 20), 30u) << name;
@@ -132,7 +140,7 @@ TEST_F(EventFolder, NamesOfNoClockAreNoTimes) {
 
 TEST_F(EventFolder, NeedsItsDirectory) {
   try {
-    const EventFile file("/proc/trireme", 0);
+    const EventFile file(run_in("/proc/trireme", 0));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::cannot_create);
@@ -140,7 +148,7 @@ TEST_F(EventFolder, NeedsItsDirectory) {
 }
 
 TEST_F(EventFolder, AFullDiskIsAnIoError) {
-  EventFile file(folder_, 0);
+  EventFile file(run_in(folder_, 0));
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
@@ -157,7 +165,29 @@ TEST_F(EventFolder, AFullDiskIsAnIoError) {
   EXPECT_EQ(status, Status::io);
 }
 
+// Bytes that TensorBoard 2.21's own protocol buffers make of these messages.
+TEST(EventFile, SettingsAreGolden) {
+  const auto settings = deck_settings("[a]\nb = 2\nc = \"x\"\nd = true\n");
+  ASSERT_EQ(settings.size(), 3u);
+  EXPECT_EQ(hex(settings_event(1.5, settings)),
+            "09000000000000f83f2a630a610a1c5f68706172616d735f2f73657373696f6e5f7374"
+            "6172745f696e666f4a410a3f0a0768706172616d7312341a320a100a03612e62120911"
+            "00000000000000400a0a0a03612e6312031a01780a090a03612e641202200129000000"
+            "000000f83f");
+  EXPECT_EQ(hex(settings_end_event(1.5, RunEnd::done)),
+            "09000000000000f83f2a3a0a380a1a5f68706172616d735f2f73657373696f6e5f656e"
+            "645f696e666f4a1a0a180a0768706172616d73120d220b080111000000000000f83f");
+}
+
+TEST_F(EventFolder, AnOlderFolderIsGoneOnWith) {
+  fs::create_directory(folder_ + "/tensorboard");
+  const EventFile file(run_in(folder_, 0));
+  EXPECT_TRUE(file.path().starts_with(folder_ + "/tensorboard/events"));
+}
+
 TEST(EventFile, EveryKeyHasATag) {
+  EXPECT_EQ(tag_of("communication.tensor.all_gather.bytes"),
+            "communication/tensor/all_gather/bytes");
   EXPECT_EQ(tag_of("loss"), "train/loss");
   EXPECT_EQ(tag_of("validation_loss"), "validation/loss");
   EXPECT_EQ(tag_of("memory_peak_bytes"), "memory/memory_peak_bytes");

@@ -49,6 +49,24 @@ TEST(Record, WritesOrderedJson) {
   EXPECT_EQ(Record{}.set("x", 1.0 / 3).json(), "{\"x\": 0.3333333333333333}");
 }
 
+// Fields of records within stand beside these under their whole names; lists do not.
+TEST(Record, IsFlatForTables) {
+  const Record inner =
+      Record{}.set("calls", std::int64_t{2}).set("kind", std::string("a"));
+  Record record;
+  record.set("x", 1.0).set("group", Record{}.set("all_reduce", inner));
+  record.set("more", Record{}.set("list", std::vector<double>{1.0}).set("n", NAN));
+  EXPECT_EQ(record.flat().json(),
+            "{\"x\": 1, \"group\": {\"all_reduce\": {\"calls\": 2, \"kind\": \"a\"}}, "
+            "\"more\": {\"list\": [1], \"n\": null}, \"group.all_reduce.calls\": 2, "
+            "\"group.all_reduce.kind\": \"a\", \"more.n\": null}");
+  const auto numbers = Record{}.set("y", 0.5).append(record).flat().numbers();
+  EXPECT_EQ(numbers, (std::vector<std::pair<std::string, double>>{
+                         {"y", 0.5}, {"x", 1}, {"group.all_reduce.calls", 2}}));
+  const std::string line = metrics_line("step", record).json();
+  EXPECT_TRUE(line.starts_with("{\"kind\": \"step\", \"wall_time\": ")) << line;
+}
+
 TEST(Record, Nests) {
   const Record inner = Record{}.set("calls", std::int64_t{2}).set("seconds", 0.5);
   Record record;

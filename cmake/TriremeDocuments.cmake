@@ -1,0 +1,15 @@
+# Installed documents: links to what is in the sources alone become plain text.
+# SPDX-License-Identifier: Apache-2.0
+# Run at the end of an installation with -DFOLDER=<prefix>/share/doc/trireme, which also gets
+# links `inputs` and `jobs`, so that those of the pages lead where these are.
+set(absent "tests|src|cmake|spack|containers|kernels|comm|io|CMakeLists.txt|CMakePresets.json")
+file(GLOB_RECURSE pages ${FOLDER}/*.md)
+foreach(page IN LISTS pages)
+  file(READ ${page} text)
+  string(REGEX REPLACE "\\[([^]\n]*)\\]\\((\\.\\./)*(${absent})[^)\n]*\\)" "\\1" text "${text}")
+  file(WRITE ${page} "${text}")
+endforeach()
+foreach(name inputs jobs)
+  file(REMOVE ${FOLDER}/${name})
+  file(CREATE_LINK ../../trireme/${name} ${FOLDER}/${name} SYMBOLIC)
+endforeach()

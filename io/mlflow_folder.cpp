@@ -1,0 +1,180 @@
+// MlflowFolder: meta.yaml, params, tags and metrics of a run as MLflow's file store.
+// SPDX-License-Identifier: Apache-2.0
+#include "io/mlflow_folder.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "base/system_reason.hpp"
+#include "base/text.hpp"
+#include "base/version.hpp"
+#include "io/digest.hpp"
+#include "io/files.hpp"
+#include "io/lines.hpp"
+#include "io/run_directory.hpp"
+
+namespace trireme::io {
+namespace {
+
+constexpr const char* experiment = "trireme";
+constexpr const char* experiment_id = "774724951200000001";
+constexpr int running = 1, scheduled = 2, finished = 3, failed = 4;  // RunStatus
+constexpr std::chrono::seconds most_wait{10};
+
+std::int64_t milliseconds_now() { return std::llround(wall_time() * 1e3); }
+
+// A text of YAML: JSON's form of it.
+std::string yaml(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+std::string file_uri(const std::string& path) {
+  constexpr std::string_view digits = "0123456789ABCDEF", plain = "-_.~/";
+  std::string out = "file://";
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x80 && std::isalnum(byte)) || plain.find(c) != std::string_view::npos)
+      out += c;
+    else
+      out += std::string("%") + digits[byte >> 4] + digits[byte & 15];
+  }
+  return out;
+}
+
+void write_experiment(const Directory& folder) {
+  if (folder.has("meta.yaml")) return;
+  const std::string now = std::to_string(milliseconds_now());
+  replace_text(folder, "meta.yaml",
+               "artifact_location: " + yaml(file_uri(absolute_path(folder.path()))) +
+                   "\ncreation_time: " + now + "\nexperiment_id: '" + experiment_id +
+                   "'\nlast_update_time: " + now +
+                   "\nlifecycle_stage: active\nname: " + experiment + "\n",
+               false);
+}
+
+// Removes the points after a step, and a torn last line, from all files of metrics.
+void drop_after(const Directory& folder, std::int64_t last) {
+  for (const auto& name : folder.names()) {
+    if (!folder.is_file(name)) {
+      if (!folder.is_link(name)) drop_after(folder.open(name), last);
+      continue;
+    }
+    LineReader lines(folder, name);
+    std::string kept;
+    bool changed = false;
+    while (const auto line = lines.next()) {
+      const auto step = parse_number<std::int64_t>(line->substr(line->rfind(' ') + 1));
+      if (lines.whole() && step && *step <= last)
+        kept += *line + "\n";
+      else
+        changed = true;
+    }
+    if (changed) replace_text(folder, name, kept, false);
+  }
+}
+
+}  // namespace
+
+MlflowFolder::MlflowFolder(const TrackedRun& run)
+    : name_(one_line(run.name)), start_(milliseconds_now()) {
+  make_directories(run.store);
+  const Directory store = Directory(run.store).make("mlruns");
+  const Directory all = store.make(experiment_id);
+  write_experiment(all);
+  // The last of this directory's runs, or one after it.
+  const std::string where = absolute_path(run.directory);
+  const auto id = [&](int n) { return digest_of(format("{} {}", where, n)); };
+  int n = 0;
+  while (all.has(id(n + 1))) ++n;
+  if (n == 0 || run.resumed == 0) ++n;
+  id_ = id(n);
+  const Directory folder = all.make(id_);
+  path_ = folder.path();
+  for (const char* name : {"params", "tags", "metrics", "artifacts"}) folder.make(name);
+  drop_after(folder.open("metrics"), run.resumed);
+  write_meta(running, 0);
+  put("tags", "mlflow.runName", name_);
+  put("tags", "mlflow.source.name", "trireme");
+  put("tags", "mlflow.source.type", "JOB");
+  put("tags", "trireme.version", std::string(build_info().version));
+  put("tags", "trireme.directory", one_line(where));
+  constexpr std::size_t most_characters = 6000;  // of a parameter
+  for (const DeckSetting& setting : run.settings)
+    put("params", setting.key, one_line(setting.text(most_characters)));
+  put("artifacts", "deck.toml", run.deck);
+}
+
+void MlflowFolder::put(const std::string& folder, const std::string& name,
+                       const std::string& text) const {
+  replace_text(Directory(path_).open(folder), name, text, false);
+}
+
+void MlflowFolder::write_meta(int status, double end_time) const {
+  const auto end = static_cast<std::int64_t>(end_time);
+  replace_text(Directory(path_), "meta.yaml",
+               "artifact_uri: " + yaml(file_uri(absolute_path(path_) + "/artifacts")) +
+                   "\nend_time: " + (end > 0 ? std::to_string(end) : "null") +
+                   "\nentry_point_name: ''\nexperiment_id: '" + experiment_id +
+                   "'\nlifecycle_stage: active\nrun_id: " + id_ +
+                   "\nrun_name: " + yaml(name_) +
+                   "\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: " +
+                   std::to_string(start_) + "\nstatus: " + std::to_string(status) +
+                   "\ntags: []\nuser_id: ''\n",
+               false);
+}
+
+void MlflowFolder::write(const Record& record) {
+  const StepScalars all = scalars_of(record);
+  const std::string now = std::to_string(milliseconds_now());
+  for (const auto& [tag, value] : all.scalars)
+    waiting_[tag] += format("{} {} {}\n", now, exact(value), all.step);
+  const bool saved = std::any_of(
+      all.scalars.begin(), all.scalars.end(),
+      [](auto& scalar) { return scalar.first == tag_of("checkpoint_seconds"); });
+  if (saved || Clock::now() - flushed_ >= most_wait) flush();
+}
+
+void MlflowFolder::write_text(std::int64_t step, const std::string& tag,
+                              const std::string& text) {
+  const Directory folder = Directory(path_).open("artifacts").make("texts");
+  std::string name = tag + format("-{}.txt", step);
+  std::replace(name.begin(), name.end(), '/', '-');
+  replace_text(folder, name, text + "\n", false);
+}
+
+void MlflowFolder::flush() {
+  for (auto& [tag, lines] : waiting_) {
+    if (lines.empty()) continue;
+    // A name with '/' lies in folders.
+    Directory folder = Directory(path_).open("metrics");
+    std::string name = tag;
+    for (auto slash = name.find('/'); slash != std::string::npos;
+         slash = name.find('/')) {
+      folder = folder.make(name.substr(0, slash));
+      name = name.substr(slash + 1);
+    }
+    const Descriptor file = folder.open_file(name, true);
+    if (!write_all(file.get(), lines))
+      fail(Status::io, "{}: write failed: {}", folder.path_of(name),
+           system_reason(errno));
+    lines.clear();
+  }
+  flushed_ = Clock::now();
+}
+
+void MlflowFolder::finish(RunEnd end) {
+  flush();
+  const int status = end == RunEnd::done      ? finished
+                     : end == RunEnd::stopped ? scheduled
+                                              : failed;
+  write_meta(status, end == RunEnd::stopped ? 0 : wall_time() * 1e3);
+}
+
+}  // namespace trireme::io

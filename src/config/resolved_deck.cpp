@@ -1,0 +1,49 @@
+// A deck's text with sizes that follow from others written out.
+// SPDX-License-Identifier: Apache-2.0
+#include "config/resolved_deck.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/format.hpp"
+#include "config/keys.hpp"
+
+namespace trireme::config {
+namespace {
+
+// Writes a value where the key's line has `written`.
+void resolve(std::string& deck, const io::DeckKey& key, std::string_view written,
+             const std::string& value) {
+  if (value == written) return;
+  const auto section = deck.find(format("\n[{}]\n", key.section));
+  if (section == std::string::npos) return;
+  const auto end = std::min(deck.find("\n[", section + 1), deck.size());
+  const std::string line = format("\n{} = {} ", key.name, written);
+  const auto at = deck.find(line, section);
+  if (at == std::string::npos || at >= end) return;
+  const auto comment = deck.find("# ", at);
+  const std::string head = format("\n{} = {}", key.name, value);
+  const std::size_t width = comment - at;
+  deck.replace(at, width,
+               head + std::string(head.size() < width ? width - head.size() : 2, ' '));
+  const auto moved = deck.find("# ", at);
+  deck.insert(moved + 2, format("(written: {}) ", written));
+}
+
+}  // namespace
+
+std::string resolved_deck(const std::string& effective, const RunConfig& config) {
+  std::string deck = effective;
+  const model::ModelConfig& model = config.model;
+  const std::pair<const io::DeckKey&, std::int64_t> sizes[] = {
+      {key::model.kv_heads, model.kv_heads},
+      {key::model.feed_forward, model.feed_forward},
+      {key::model.vocabulary, model.vocabulary}};
+  for (const auto& [key, size] : sizes)
+    if (size > 0) resolve(deck, key, "0", std::to_string(size));
+  return deck;
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# What a run leaves for other programs and on the terminal: trackers, levels, the last line.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+one=$work/one
+python=${TRIREME_PYTHON:-python3}
+quiet="optimizer.schedule.name=constant optimizer.schedule.warmup=0"
+more="run.directory=$one checkpoint.every=2 $quiet"
+
+run 2 train $deck $more run.steps=3 'metrics.trackers=["tensorboard","wandb","mlflow"]'
+check "training with all trackers" test "$status" = 0
+sed "s|$work|runs|g" "$work/out" >"$work/log"
+run 2 train $deck $more run.steps=5 'metrics.trackers=["tensorboard","wandb","mlflow"]'
+check "and going on" test "$status" = 0
+for kind in step checkpoint event; do
+  check "lines of kind $kind" grep -q "^{\"kind\": \"$kind\", \"wall_time\": [0-9.]*, \"step\": " \
+    "$one/metrics.jsonl"
+done
+check "no share above one" bash -c \
+  "grep -o '\"mfu\": [0-9.e-]*' '$one/metrics.jsonl' | awk '{ if (\$2 > 1) bad = 1 } END { exit bad }'"
+if "$python" -c 'import json' 2>/dev/null; then
+  "$python" tests/regression/read_trackers.py "$one" >"$work/out" 2>&1
+  check "the packages read it" test $? = 0
+  grep skipped "$work/out"
+else
+  echo "no python3: the packages did not read it"
+fi
+
+# The start and the end of a log.
+check "no line is above 100 columns" bash -c "! grep -E '^.{101}' '$work/log'"
+check "one table of memory" test "$(grep -c '^memory ' "$work/log")" = 1
+check "when the next checkpoint comes" grep -q '^saves ' "$work/log"
+check "the last line" bash -c "tail -n 3 '$work/log' | grep -q '^done      3 steps, '"
+check "where the checkpoint is" bash -c \
+  "tail -n 3 '$work/log' | tr -d '\n ' | grep -q 'one/checkpoints/step-00000003'"
+run 2 train $deck run.directory="$work/quiet" $quiet run.steps=2 --quiet --log-dir "$work/logs"
+check "--quiet" test "$status" = 0
+check "says how it ended" grep -q '^done      2 steps' "$work/out"
+check "and nothing else" bash -c "! grep -vE '^(done|warning|  )' '$work/out'"
+check "a file of each rank" test "$(ls "$work/logs" | tr '\n' ' ')" = "rank-00000.log rank-00001.log "
+run 1 train $deck run.directory="$work/debug" $quiet run.steps=2 parallel.tensor=1 \
+  --log-level debug
+check "times of the parts of a step" grep -q '^          step 2  data ' "$work/out"
+run 1 train $deck --log-level loud
+check "no such level" expect 64 'error, warning, info and debug'
+
+# A step that takes long has a heartbeat.
+run 1 train $deck run.directory="$work/slow" $quiet run.steps=2 metrics.heartbeat=0.001
+check "a heartbeat" grep -q '^step [12]  under way for ' "$work/out"
+
+# On a terminal a line moves; NO_COLOR and TERM are respected.
+if command -v script >/dev/null; then
+  on_terminal() {  # VARIABLES...: the log of a run of one rank on a terminal
+    rm -rf "$work/tty"
+    env TERM=xterm "$@" script -qec \
+      "stty cols 90; '$TRIREME' train $deck run.directory='$work/tty' $quiet run.steps=4 metrics.every=9" \
+      /dev/null </dev/null >"$work/out" 2>&1
+    grep -c "$(printf '\033')" "$work/out"
+  }
+  check "colours on a terminal" test "$(on_terminal)" -gt 3
+  check "a line that moves" grep -q '\[=*>* *\] ' "$work/out"
+  on_terminal NO_COLOR=1 >/dev/null
+  check "NO_COLOR leaves the line alone" bash -c \
+    "! sed 's/$(printf '\r\033')\[K//g' '$work/out' | grep -q '$(printf '\033')'"
+  check "TERM=dumb: plain lines" test "$(on_terminal TERM=dumb)" = 0
+fi
+
+# A tracker that fails is told of; training goes on.
+: >"$work/file"
+run 1 train $deck run.directory="$work/fails" $quiet run.steps=2 'metrics.trackers=["mlflow"]' \
+  metrics.tracker_directory="$work/file/x"
+check "training without the tracker" test "$status" = 0
+check "which is said" grep -q '^warning: mlflow: ' "$work/out"
+run 1 train $deck 'metrics.trackers=["wandb","x"]' --check
+check "no such tracker" expect 65 'tensorboard, wandb or mlflow'
+finish
