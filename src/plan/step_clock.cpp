@@ -79,8 +79,9 @@ void StepClock::kernel(const KernelWork& work) {
   *spent += seconds;
 }
 
-double StepClock::message_seconds(const Placement& place, int ranks, double bytes) const {
-  const Machine::Links& links = machine_.links;
+double collective_seconds(const Machine& machine, const Placement& place, int ranks,
+                          double bytes) {
+  const Machine::Links& links = machine.links;
   const double latency = place.over_nodes ? links.network_latency : links.node_latency;
   double rate = links.node_rate;
   // A ring leaves a node once, over the cards of all its ranks there.
@@ -95,7 +96,7 @@ MessageFlight StepClock::message(const MessageWork& work) {
   }
   const Placement place = place_group(work.group, shape_, folding_, rank_,
                                       static_cast<int>(machine_.ranks_per_node));
-  const double seconds = message_seconds(place, work.to_one ? 2 : work.ranks, work.bytes);
+  const double seconds = collective_seconds(machine_, place, work.to_one ? 2 : work.ranks, work.bytes);
   double& busy = busy_until_.try_emplace(std::string(work.group), 0).first->second;
   const double start = std::max(now_, busy);
   busy = start + seconds;
@@ -118,7 +119,7 @@ double StepClock::stage_message_seconds(double bytes) const {
                                       static_cast<int>(machine_.ranks_per_node));
   Placement alone = place;
   alone.of_node = 1;
-  return message_seconds(alone, 2, bytes);
+  return collective_seconds(machine_, alone, 2, bytes);
 }
 
 }  // namespace trireme::plan

@@ -22,6 +22,10 @@ struct Placement {
 Placement place_group(std::string_view group, const comm::MeshShape& shape,
                       const comm::Folding& folding, int rank, int ranks_per_node);
 
+// A message in a group of `ranks` that lies so: each sends `bytes`.
+double collective_seconds(const Machine& machine, const Placement& place, int ranks,
+                          double bytes);
+
 // One rank's clock. A product takes its FLOPs over the rate of its type and shape, or its
 // bytes over the rate of sweeps, whichever is longer; attention its FLOPs, other kernels
 // their bytes; each at least a launch. A message takes a latency for each step of a tree
@@ -47,8 +51,6 @@ class StepClock final : public WorkMeter {
   const Spent& spent() const { return spent_; }
 
  private:
-  double message_seconds(const Placement& place, int ranks, double bytes) const;
-
   const Machine& machine_;
   comm::MeshShape shape_;
   comm::Folding folding_;

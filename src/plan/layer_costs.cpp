@@ -1,0 +1,150 @@
+// Costs of layers: an engine with a stage for each layer, on meta.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/layer_costs.hpp"
+
+#include <numeric>
+#include <set>
+
+#include "plan/meta_step.hpp"
+#include "plan/step_clock.hpp"
+
+namespace trireme::plan {
+namespace {
+
+// Layers that do the same have the same of all of this.
+bool are_alike(const config::RunConfig& config) {
+  const model::ModelConfig& m = config.model;
+  const auto kind = [&](std::int64_t layer) {
+    const bool recomputes =
+        config.recompute.layers == 0 || layer < config.recompute.layers;
+    const bool narrow = layer >= config.precision.first_bf16 &&
+                        layer < m.layers - config.precision.last_bf16;
+    return std::tuple(m.is_moe(layer), m.is_linear(layer), m.window_of(layer),
+                      m.turns(layer), recomputes, narrow);
+  };
+  for (std::int64_t layer = 1; layer < m.layers; ++layer)
+    if (kind(layer) != kind(0)) return false;
+  return true;
+}
+
+// The same model with `layers` layers that are all alike.
+void keep_layers(model::ModelConfig& m, std::int64_t layers) {
+  m.layers = layers;
+  const auto count = static_cast<std::size_t>(layers);
+  if (!m.layer_types.empty()) m.layer_types.resize(count);
+  if (!m.rope_layers.empty()) m.rope_layers.resize(count);
+  std::erase_if(m.moe.mlp_layers, [&](std::int64_t layer) { return layer >= layers; });
+}
+
+// One microbatch of a job that has a single pipeline rank with a stage for each layer.
+config::RunConfig layer_deck(const config::RunConfig& config) {
+  config::RunConfig deck = config;
+  const int context = config.parallel.mesh.context;
+  const int expert = config.parallel.folding.expert;
+  const int data = expert / std::gcd(expert, context);
+  deck.parallel.mesh = {.pipeline = 1,
+                        .data = data,
+                        .context = context,
+                        .tensor = config.parallel.mesh.tensor};
+  deck.parallel.folding = {.shard = 1, .expert = expert};
+  deck.parallel.sharding = optim::Sharding::none;
+  deck.parallel.offload = optim::Offload::none;
+  deck.parallel.wrap_parameters = 0;
+  deck.parallel.stage_layers.clear();
+  deck.batch.global = deck.batch.micro * data;
+  deck.batch.ramp.clear();
+  deck.run.cuda_graphs = false;
+  if (are_alike(config) && deck.model.layers > 3) keep_layers(deck.model, 3);
+  const auto layers = static_cast<int>(deck.model.layers);
+  deck.parallel.virtual_stages = layers;
+  deck.parallel.schedule = layers > 1 ? schedule::ScheduleKind::interleaved
+                                      : schedule::ScheduleKind::one_f_one_b;
+  return deck;
+}
+
+void count_parameters(engine::Engine& engine, std::vector<LayerCost>& layers) {
+  std::set<const Param*> seen;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    for (const ParamModule& module : engine.stage(static_cast<int>(i)).modules())
+      for (const Param* param : module.params)
+        if (seen.insert(param).second)
+          (param->expert ? layers[i].expert_parameters : layers[i].parameters) +=
+              static_cast<double>(param->shape.elements());
+}
+
+// How long norm and update take, without messages.
+class UpdateWatch final : public engine::StepObserver {
+ public:
+  explicit UpdateWatch(const StepClock& clock) : clock_(clock) {}
+  void enter(engine::StepPhase phase, std::int64_t) override {
+    const double now = clock_.seconds() - clock_.spent().waiting;
+    if (phase == engine::StepPhase::update) begin_ = now;
+    if (phase == engine::StepPhase::finished) seconds_ = now - begin_;
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  const StepClock& clock_;
+  double begin_ = 0, seconds_ = 0;
+};
+
+// The middle one of three stands for all layers between the first and the last.
+void spread_out(std::vector<LayerCost>& layers, std::int64_t count) {
+  if (std::ssize(layers) == count) return;
+  const LayerCost middle = layers[1];
+  layers.insert(layers.begin() + 1,
+                static_cast<std::size_t>(count) - layers.size(), middle);
+}
+
+}  // namespace
+
+LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on) {
+  const config::RunConfig deck = layer_deck(config);
+  comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
+                                     on.device, on.transport);
+  engine::Engine engine(deck, mesh, Device::meta());
+  StepClock clock(*on.machine, mesh.shape(), mesh.folding(), 0);
+  UpdateWatch watch(clock);
+  {
+    const WorkMeterInUse in_use(clock);
+    run_meta_step(engine, deck, watch);
+  }
+  LayerCosts costs;
+  costs.layers.resize(static_cast<std::size_t>(deck.model.layers));
+  const std::vector<double>& seconds = engine.times().action_seconds();
+  double backward = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const schedule::Action& action = engine.schedule()[i];
+    LayerCost& layer = costs.layers[static_cast<std::size_t>(action.chunk)];
+    const bool is_forward = action.kind == schedule::ActionKind::forward;
+    (is_forward ? layer.forward : layer.backward) += seconds[i];
+    if (!is_forward) backward += seconds[i];
+  }
+  count_parameters(engine, costs.layers);
+  double elements = 0;
+  for (std::size_t i = 0; i < costs.layers.size(); ++i) {
+    LayerCost& layer = costs.layers[i];
+    layer.saved_bytes = static_cast<double>(engine.demand().saved[i]);
+    elements += layer.parameters + layer.expert_parameters;
+  }
+  // A third of the FLOPs of products are those of weights' gradients.
+  costs.weight_share = backward > 0 ? clock.spent().products / 3 / backward : 0;
+  costs.working_bytes = static_cast<double>(
+      engine.workspace_bytes() + static_cast<std::size_t>(engine.kernel_bytes()) +
+      engine.demand().recomputed);
+  costs.boundary_bytes =
+      static_cast<double>(engine.activation_shape().elements()) *
+      static_cast<double>(
+          size_of(deck.precision.recipe[TensorClass::pipeline_traffic].type));
+  const auto of_element = [&](std::size_t bytes) {
+    return static_cast<double>(bytes) / elements;
+  };
+  costs.weight_bytes = of_element(engine.store().weight_bytes());
+  costs.gradient_bytes = of_element(engine.store().gradient_bytes());
+  costs.optimizer_bytes = of_element(engine.store().optimizer_bytes());
+  costs.update_seconds = watch.seconds() / elements;
+  spread_out(costs.layers, config.model.layers);
+  return costs;
+}
+
+}  // namespace trireme::plan
