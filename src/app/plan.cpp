@@ -35,10 +35,10 @@ int plan(comm::World& world, const Arguments& given) {
   int ranks = 1;
   bool searches = false;
   world.agree([&] {
-    constexpr Option options[] = {
-        {"--ranks", true},     {"--machine", true},    {"--search", false},
-        {"--fix", true, true}, {"--grid", true, true}, {"--top", true},
-        {"-o", true},          {"--plot", true}};
+    constexpr Option options[] = {{"--ranks", true},      {"--machine", true},
+                                  {"--search", false},    {"--fix", true, true},
+                                  {"--grid", true, true}, {"--top", true},
+                                  {"-o", true},           {"--plot", true}};
     arguments.parse(
         "trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE] "
         "[--search ...]",

@@ -90,7 +90,9 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
 std::string picture_path(const Arguments& arguments) {
   if (arguments.has("--plot")) return arguments.text("--plot", "");
   if (!arguments.has("-o")) return {};
-  return std::filesystem::path(arguments.text("-o", "")).replace_extension(".svg").string();
+  return std::filesystem::path(arguments.text("-o", ""))
+      .replace_extension(".svg")
+      .string();
 }
 
 void write_results(const Arguments& arguments, const plan::SearchSpace& space,
@@ -102,21 +104,21 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
     const std::string path = arguments.text("-o", "");
     const io::Deck deck = space.deck().deck(space.overrides(winner.candidate));
     io::write_text_atomically(
-        path, format("# The fastest deck that trireme plan --search found for {} ranks of "
-                     "'{}': {} a step.\n",
-                     ranks, machine.name, human_seconds(winner.seconds())) +
-                  deck.effective());
+        path,
+        format("# The fastest deck that trireme plan --search found for {} ranks of "
+               "'{}': {} a step.\n",
+               ranks, machine.name, human_seconds(winner.seconds())) +
+            deck.effective());
     log::line(format("wrote {}", path));
   }
   const std::string picture = picture_path(arguments);
   if (picture.empty()) return;
   io::write_text_atomically(
-      picture, search_picture(result, room,
-                              format("{}: {} ranks of {}",
-                                     std::filesystem::path(space.deck().name)
-                                         .filename()
-                                         .string(),
-                                     ranks, machine.name)));
+      picture,
+      search_picture(result, room,
+                     format("{}: {} ranks of {}",
+                            std::filesystem::path(space.deck().name).filename().string(),
+                            ranks, machine.name)));
   log::line(format("wrote {}", picture));
 }
 

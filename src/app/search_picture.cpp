@@ -94,9 +94,9 @@ std::string axes(const Frame& frame) {
   }
   out += text_at(left + inner_width / 2, top + inner_height + 38, "middle",
                  "memory of the fullest rank [GiB]");
-  out += text_at(24, top + inner_height / 2, "middle", "time of a step [s]",
-                 format(" transform=\"rotate(-90 24 {})\"", at(top + inner_height / 2))
-                     .c_str());
+  out += text_at(
+      24, top + inner_height / 2, "middle", "time of a step [s]",
+      format(" transform=\"rotate(-90 24 {})\"", at(top + inner_height / 2)).c_str());
   return out;
 }
 
@@ -150,7 +150,8 @@ std::string search_picture(const plan::SearchResult& result, const plan::MemoryR
                            const std::string& title) {
   const Frame frame = frame_of(result, room);
   std::string out = format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 "
+      "0 "
       "{} {}\" font-family=\"sans-serif\" font-size=\"12\">\n",
       width, height, width, height);
   out += style;
@@ -164,14 +165,12 @@ std::string search_picture(const plan::SearchResult& result, const plan::MemoryR
   if (room.bytes > 0) {
     const double x = frame.x(room.bytes);
     out += line_of("room", x, top, x, top + inner_height);
-    out += text_at(x, top - 6, "middle",
-                   format("room: {}", human_bytes(room.bytes)));
+    out += text_at(x, top - 6, "middle", format("room: {}", human_bytes(room.bytes)));
   }
   const plan::PlannedCandidate& winner = result.ranked.front();
   out += dot("winner", frame.x(winner.bytes), frame.y(winner.seconds()), 7);
-  out += format(
-      "<rect class=\"frame\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", at(left),
-      at(top), at(inner_width), at(inner_height));
+  out += format("<rect class=\"frame\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
+                at(left), at(top), at(inner_width), at(inner_height));
   return out + legend() + "</svg>\n";
 }
 

@@ -36,7 +36,7 @@ void keep_layers(model::ModelConfig& m, std::int64_t layers) {
   std::erase_if(m.moe.mlp_layers, [&](std::int64_t layer) { return layer >= layers; });
 }
 
-// One microbatch of a job that has a single pipeline rank with a stage for each layer.
+// Two microbatches of a job that has a single pipeline rank with a stage for each layer.
 config::RunConfig layer_deck(const config::RunConfig& config) {
   config::RunConfig deck = config;
   const int context = config.parallel.mesh.context;
@@ -51,7 +51,7 @@ config::RunConfig layer_deck(const config::RunConfig& config) {
   deck.parallel.offload = optim::Offload::none;
   deck.parallel.wrap_parameters = 0;
   deck.parallel.stage_layers.clear();
-  deck.batch.global = deck.batch.micro * data;
+  deck.batch.global = 2 * deck.batch.micro * data;
   deck.batch.ramp.clear();
   deck.run.cuda_graphs = false;
   if (are_alike(config) && deck.model.layers > 3) keep_layers(deck.model, 3);
@@ -65,11 +65,29 @@ config::RunConfig layer_deck(const config::RunConfig& config) {
 void count_parameters(engine::Engine& engine, std::vector<LayerCost>& layers) {
   std::set<const Param*> seen;
   for (std::size_t i = 0; i < layers.size(); ++i)
-    for (const ParamModule& module : engine.stage(static_cast<int>(i)).modules())
-      for (const Param* param : module.params)
-        if (seen.insert(param).second)
-          (param->expert ? layers[i].expert_parameters : layers[i].parameters) +=
-              static_cast<double>(param->shape.elements());
+    for (const ParamModule& module : engine.stage(static_cast<int>(i)).modules()) {
+      double unit = 0;
+      for (const Param* param : module.params) {
+        const auto elements = static_cast<double>(param->shape.elements());
+        if (!seen.insert(param).second) continue;
+        (param->expert ? layers[i].expert_parameters : layers[i].parameters) += elements;
+        if (!param->expert) unit += elements;
+      }
+      layers[i].largest_unit = std::max(layers[i].largest_unit, unit);
+    }
+}
+
+void add_times(engine::Engine& engine, std::vector<LayerCost>& layers) {
+  const std::vector<double>& seconds = engine.times().action_seconds();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const schedule::Action& action = engine.schedule()[i];
+    LayerCost& layer = layers[static_cast<std::size_t>(action.chunk)];
+    const bool first = action.microbatch == 0;
+    layer.first_saves -= first ? seconds[i] : -seconds[i];
+    if (first) continue;
+    (action.kind == schedule::ActionKind::forward ? layer.forward : layer.backward) +=
+        seconds[i];
+  }
 }
 
 // How long norm and update take, without messages.
@@ -92,8 +110,8 @@ class UpdateWatch final : public engine::StepObserver {
 void spread_out(std::vector<LayerCost>& layers, std::int64_t count) {
   if (std::ssize(layers) == count) return;
   const LayerCost middle = layers[1];
-  layers.insert(layers.begin() + 1,
-                static_cast<std::size_t>(count) - layers.size(), middle);
+  layers.insert(layers.begin() + 1, static_cast<std::size_t>(count) - layers.size(),
+                middle);
 }
 
 }  // namespace
@@ -111,15 +129,7 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
   }
   LayerCosts costs;
   costs.layers.resize(static_cast<std::size_t>(deck.model.layers));
-  const std::vector<double>& seconds = engine.times().action_seconds();
-  double backward = 0;
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const schedule::Action& action = engine.schedule()[i];
-    LayerCost& layer = costs.layers[static_cast<std::size_t>(action.chunk)];
-    const bool is_forward = action.kind == schedule::ActionKind::forward;
-    (is_forward ? layer.forward : layer.backward) += seconds[i];
-    if (!is_forward) backward += seconds[i];
-  }
+  add_times(engine, costs.layers);
   count_parameters(engine, costs.layers);
   double elements = 0;
   for (std::size_t i = 0; i < costs.layers.size(); ++i) {
@@ -127,15 +137,12 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
     layer.saved_bytes = static_cast<double>(engine.demand().saved[i]);
     elements += layer.parameters + layer.expert_parameters;
   }
-  // A third of the FLOPs of products are those of weights' gradients.
-  costs.weight_share = backward > 0 ? clock.spent().products / 3 / backward : 0;
   costs.working_bytes = static_cast<double>(
       engine.workspace_bytes() + static_cast<std::size_t>(engine.kernel_bytes()) +
       engine.demand().recomputed);
-  costs.boundary_bytes =
-      static_cast<double>(engine.activation_shape().elements()) *
-      static_cast<double>(
-          size_of(deck.precision.recipe[TensorClass::pipeline_traffic].type));
+  costs.boundary_bytes = static_cast<double>(engine.activation_shape().elements()) *
+                         static_cast<double>(size_of(
+                             deck.precision.recipe[TensorClass::pipeline_traffic].type));
   const auto of_element = [&](std::size_t bytes) {
     return static_cast<double>(bytes) / elements;
   };
@@ -145,6 +152,40 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
   costs.update_seconds = watch.seconds() / elements;
   spread_out(costs.layers, config.model.layers);
   return costs;
+}
+
+HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on) {
+  config::RunConfig deck = layer_deck(config);
+  const auto saved_in_all = [&](bool halves) {
+    const int chunks = halves ? std::min<int>(deck.parallel.virtual_stages, 2)
+                              : deck.parallel.virtual_stages;
+    config::RunConfig one = deck;
+    one.parallel.virtual_stages = chunks;
+    if (halves)
+      one.parallel.schedule =
+          chunks == 2 ? schedule::ScheduleKind::zb_v : schedule::ScheduleKind::zb_h1;
+    comm::Mesh mesh = comm::Mesh::meta(one.parallel.mesh, 0, one.parallel.folding,
+                                       on.device, on.transport);
+    engine::Engine engine(one, mesh, Device::meta());
+    StepClock clock(*on.machine, mesh.shape(), mesh.folding(), 0);
+    {
+      const WorkMeterInUse in_use(clock);
+      run_meta_step(engine, one);
+    }
+    double bytes = 0, input = 0, weight = 0;
+    for (const std::size_t saved : engine.demand().saved)
+      bytes += static_cast<double>(saved);
+    for (std::size_t i = 0; i < engine.schedule().size(); ++i) {
+      const schedule::ActionKind kind = engine.schedule()[i].kind;
+      const double seconds = engine.times().action_seconds()[i];
+      if (kind == schedule::ActionKind::backward_input) input += seconds;
+      if (kind == schedule::ActionKind::backward_weight) weight += seconds;
+    }
+    return std::pair(bytes, weight > 0 ? weight / (input + weight) : 0.0);
+  };
+  const auto [bytes, share] = saved_in_all(true);
+  const double whole = saved_in_all(false).first;
+  return {share, std::max(0.0, bytes - whole) / static_cast<double>(deck.model.layers)};
 }
 
 }  // namespace trireme::plan

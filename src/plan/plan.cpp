@@ -99,6 +99,7 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
   timing.attention = spent.attention;
   timing.sweeps = spent.sweeps;
   timing.waiting = spent.waiting;
+  timing.host = spent.host;
   timing.stage_message_seconds = clock.stage_message_seconds(spent.stage_bytes);
   timing.checkpoint_bytes = static_cast<double>(
       io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(engine, mesh)));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "comm/nccl_memory.hpp"
+#include "engine/group_use.hpp"
 #include "plan/step_clock.hpp"
 #include "schedule/stage_cut.hpp"
 
@@ -16,9 +18,11 @@ using schedule::ScheduleKind;
 void add(LayerCost& sum, const LayerCost& one) {
   sum.forward += one.forward;
   sum.backward += one.backward;
+  sum.first_saves += one.first_saves;
   sum.saved_bytes += one.saved_bytes;
   sum.parameters += one.parameters;
   sum.expert_parameters += one.expert_parameters;
+  sum.largest_unit = std::max(sum.largest_unit, one.largest_unit);
 }
 
 bool halves_backward(ScheduleKind kind) {
@@ -54,8 +58,11 @@ std::int64_t Screen::microbatches(const Candidate& c) const {
 // The rules with a schedule of one chunk, and without sharding, offload, recomputation.
 bool Screen::allows(const Candidate& c) {
   const std::vector<std::int64_t> key = {static_cast<std::int64_t>(c.grid),
-                                         c.mesh.pipeline, c.mesh.context, c.mesh.tensor,
-                                         c.expert, c.micro};
+                                         c.mesh.pipeline,
+                                         c.mesh.context,
+                                         c.mesh.tensor,
+                                         c.expert,
+                                         c.micro};
   const auto [found, made] = allowed_.try_emplace(key, false);
   if (!made) return found->second;
   Candidate simple = c;
@@ -84,9 +91,8 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
   std::vector<LayerCost>& stages = measured.stages[count];
   if (!stages.empty()) return stages;
   const config::RunConfig& base = space_.base(c);
-  const bool cut_given =
-      space_.deck().fixed.contains("parallel.stage_layers") &&
-      std::ssize(base.parallel.stage_layers) == count;
+  const bool cut_given = space_.deck().fixed.contains("parallel.stage_layers") &&
+                         std::ssize(base.parallel.stage_layers) == count;
   const auto cut = schedule::cut_stages(
       base.model, count,
       cut_given ? base.parallel.stage_layers : std::vector<std::int64_t>());
@@ -96,6 +102,30 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
       add(sum, measured.costs.layers[static_cast<std::size_t>(layer)]);
   }
   return stages;
+}
+
+const HalvesCost& Screen::halves_of(const Candidate& c, Measured& measured) {
+  if (!measured.halves) measured.halves = measure_halves(space_.sketch(c), on_);
+  return *measured.halves;
+}
+
+double Screen::nccl_bytes(const Candidate& c) {
+  if (!on_.device.is_cuda() || on_.transport != comm::Transport::nccl) return 0;
+  const std::vector<std::int64_t> key = {c.mesh.pipeline,
+                                         c.mesh.data,
+                                         c.mesh.context,
+                                         c.mesh.tensor,
+                                         c.shard,
+                                         c.expert,
+                                         static_cast<std::int64_t>(c.sharding)};
+  const auto [found, made] = nccl_.try_emplace(key, 0);
+  if (made) {
+    const config::RunConfig sketch = space_.sketch(c);
+    found->second = static_cast<double>(
+        comm::count_nccl(c.mesh, sketch.parallel.folding, engine::group_use(sketch))
+            .estimated_bytes());
+  }
+  return found->second;
 }
 
 const Screen::Slots& Screen::slots_of(const Candidate& c) {
@@ -152,7 +182,11 @@ double Screen::ending(const Candidate& c, const LayerCosts& costs, const LayerCo
   const bool shares = c.sharding != optim::Sharding::none;
   const double updated = rank.parameters / (shares ? c.shard : 1) +
                          rank.expert_parameters / (shares ? expert_shard(c) : 1);
-  return at_least_0(reduce - hidden) + updated * costs.update_seconds;
+  double host = 0;
+  if (c.offload != optim::Offload::none && on_.machine->gpus)
+    host = updated * (costs.gradient_bytes / on_.machine->links.host_rate +
+                      2 * costs.optimizer_bytes / on_.machine->host_sweep_rate);
+  return at_least_0(reduce - hidden) + updated * costs.update_seconds + host;
 }
 
 Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
@@ -164,19 +198,19 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
     double forward = stage.forward, backward = stage.backward;
     // Weights that are gathered, gradients that are scattered, for each microbatch.
     const auto share = [&](TensorClass what) {
-      return group_seconds("shards", c, c.shard,
-                           ring_share(c.shard) * stage.parameters *
-                               size_of_class(base, what));
+      return group_seconds(
+          "shards", c, c.shard,
+          ring_share(c.shard) * stage.parameters * size_of_class(base, what));
     };
     if (c.sharding >= optim::Sharding::gradients) {
-      const double gather = c.sharding == optim::Sharding::weights
-                                ? share(TensorClass::weight_traffic)
-                                : 0;
+      const double gather =
+          c.sharding == optim::Sharding::weights ? share(TensorClass::weight_traffic) : 0;
       const double scatter = share(TensorClass::gradient_traffic);
       forward += at_least_0(gather - overlap * forward);
       backward += at_least_0(gather + scatter - overlap * backward);
     }
-    const double weight = halves_backward(c.schedule) ? costs.weight_share : 0;
+    const double weight =
+        halves_backward(c.schedule) ? halves_of(c, measured).weight_share : 0;
     out.stages.push_back(
         {forward, backward * (1 - weight), backward * weight, stage.saved_bytes});
   }
@@ -191,6 +225,7 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
                  out.stages[s].backward_weight;
     }
     out.rank_seconds.push_back(seconds);
+    if (rank == 0 || sum.first_saves < out.first_saves) out.first_saves = sum.first_saves;
     out.ending = std::max(out.ending, ending(c, costs, sum, overlap * sum.backward));
   }
   if (c.mesh.pipeline > 1) {
@@ -216,7 +251,7 @@ std::optional<Estimate> Screen::estimate(const Candidate& c) {
     if (c.schedule == ScheduleKind::zb_h1)
       fill -= std::min(parts.stages[r].backward_input, parts.stages[r].backward_weight);
   }
-  return Estimate{longest + parts.ending + on_.machine->step_seconds,
+  return Estimate{longest - parts.first_saves + parts.ending + on_.machine->step_seconds,
                   bytes(c, measured)};
 }
 
@@ -226,16 +261,21 @@ double Screen::simulated_seconds(const Candidate& c) {
   options.stages = parts.stages;
   options.latency = parts.message;
   const auto shape = shape_of(c, microbatches(c));
-  return simulate(shape, make_schedules(shape), options).total + parts.ending +
-         on_.machine->step_seconds;
+  return simulate(shape, make_schedules(shape), options).total - parts.first_saves +
+         parts.ending + on_.machine->step_seconds;
 }
 
-// Of the rank that holds most; without what gathers and messages hold.
+// Of the rank that holds most; without buffers of messages.
 double Screen::bytes(const Candidate& c, Measured& measured) {
   const LayerCosts& costs = measured.costs;
   const std::vector<LayerCost>& stages = stages_of(measured, c);
   const Slots& slots = slots_of(c);
   const auto shape = shape_of(c, 1);
+  const double layers_of_stage = static_cast<double>(space_.base(c).model.layers) /
+                                 static_cast<double>(stages.size());
+  const double deferred = halves_backward(c.schedule)
+                              ? layers_of_stage * halves_of(c, measured).saved_bytes
+                              : 0;
   double most = 0;
   for (int rank = 0; rank < c.mesh.pipeline; ++rank) {
     LayerCost sum;
@@ -244,8 +284,8 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
       const LayerCost& stage =
           stages[static_cast<std::size_t>(stage_of(shape, rank, chunk))];
       add(sum, stage);
-      saved += stage.saved_bytes * slots[static_cast<std::size_t>(rank)]
-                                        [static_cast<std::size_t>(chunk)];
+      saved += (stage.saved_bytes + deferred) *
+               slots[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
     }
     const double all = sum.parameters + sum.expert_parameters;
     const double shared =
@@ -259,9 +299,14 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
     bytes += held(optim::Sharding::gradients) * costs.gradient_bytes;
     if (c.offload == optim::Offload::none)
       bytes += held(optim::Sharding::optimizer) * costs.optimizer_bytes;
+    // A unit's gradient, and the units that are gathered: one in use, one ahead.
+    if (c.sharding >= optim::Sharding::gradients)
+      bytes += sum.largest_unit * costs.gradient_bytes;
+    if (c.sharding == optim::Sharding::weights)
+      bytes += 2 * sum.largest_unit * costs.weight_bytes;
     most = std::max(most, bytes);
   }
-  return most;
+  return most + nccl_bytes(c);
 }
 
 }  // namespace trireme::plan

@@ -42,6 +42,7 @@ class Screen {
   // What a stage of a pipeline takes: sums over its layers.
   struct Measured {
     LayerCosts costs;
+    std::optional<HalvesCost> halves;              // once a schedule needs it
     std::map<int, std::vector<LayerCost>> stages;  // by their number
   };
   // Microbatches of a chunk that a rank holds at once: [rank][chunk].
@@ -49,6 +50,7 @@ class Screen {
   struct Parts {
     std::vector<schedule::StageCost> stages;  // seconds, by number
     std::vector<double> rank_seconds;         // of a microbatch, by pipeline rank
+    double first_saves = 0;                   // of the rank that saves least
     double ending = 0, message = 0;
   };
 
@@ -60,6 +62,8 @@ class Screen {
   double ending(const Candidate& c, const LayerCosts& costs, const LayerCost& rank,
                 double hidden) const;
   double bytes(const Candidate& candidate, Measured& measured);
+  double nccl_bytes(const Candidate& candidate);
+  const HalvesCost& halves_of(const Candidate& candidate, Measured& measured);
   double group_seconds(const char* group, const Candidate& c, int ranks,
                        double sent) const;
   std::int64_t microbatches(const Candidate& c) const;
@@ -69,6 +73,7 @@ class Screen {
   std::map<CostKey, std::unique_ptr<Measured>> costs_;
   std::map<std::vector<std::int64_t>, bool> allowed_;
   std::map<std::vector<std::int64_t>, Slots> slots_;
+  std::map<std::vector<std::int64_t>, double> nccl_;
 };
 
 }  // namespace trireme::plan

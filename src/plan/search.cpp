@@ -15,13 +15,16 @@ namespace {
 enum class Known : std::uint8_t { screened, simulated, planned };
 
 struct Entry {
-  double seconds = 0, bytes = 0;
+  double seconds = 0;
+  optim::Offload offload = optim::Offload::none;
+  double bytes = 0;
   Known known = Known::screened;
   std::size_t index = 0;  // of the candidate, or of the plan
 };
 struct Later {
   bool operator()(const Entry& a, const Entry& b) const {
-    return std::tie(a.seconds, a.bytes, a.index) > std::tie(b.seconds, b.bytes, b.index);
+    return std::tie(a.seconds, a.offload, a.bytes, a.index) >
+           std::tie(b.seconds, b.offload, b.bytes, b.index);
   }
 };
 
@@ -61,13 +64,13 @@ class Searcher {
       estimates_[i] = *estimate;
       if (result_.least_bytes == 0 || estimate->bytes < result_.least_bytes)
         result_.least_bytes = estimate->bytes;
-      if (!fits(estimate->bytes)) {
+      if (!fits((1 - screen_margin) * estimate->bytes)) {
         ++result_.too_large;
         continue;
       }
       result_.screened.push_back(*estimate);
-      queue_.push({(1 - screen_margin) * estimate->seconds, estimate->bytes,
-                   Known::screened, i});
+      queue_.push({(1 - screen_margin) * estimate->seconds, all[i].offload,
+                   estimate->bytes, Known::screened, i});
     }
   }
 
@@ -77,8 +80,8 @@ class Searcher {
     if (entry.known == Known::screened && candidate.mesh.pipeline > 1) {
       const double seconds = screen_.simulated_seconds(candidate);
       estimates_[entry.index].seconds = seconds;
-      queue_.push({std::max(entry.seconds, (1 - screen_margin) * seconds), entry.bytes,
-                   Known::simulated, entry.index});
+      queue_.push({std::max(entry.seconds, (1 - screen_margin) * seconds), entry.offload,
+                   entry.bytes, Known::simulated, entry.index});
       return true;
     }
     if (result_.planned.size() >= limits_.most_plans) return false;
@@ -91,7 +94,7 @@ class Searcher {
     result_.planned.push_back(std::move(*planned));
     const PlannedCandidate& made = result_.planned.back();
     if (fits(made.bytes))
-      queue_.push({made.seconds(), made.bytes, Known::planned,
+      queue_.push({made.seconds(), candidate.offload, made.bytes, Known::planned,
                    result_.planned.size() - 1});
     return true;
   }
@@ -103,7 +106,8 @@ class Searcher {
     const std::vector<Plan> plans = plan_stages(*config, on_);
     PlannedCandidate out{candidate, 0, estimate.bytes, estimate.seconds,
                          predict(*config, plans, *on_.machine)};
-    for (const Plan& plan : plans) out.bytes = std::max(out.bytes, device_bytes(plan, on_));
+    for (const Plan& plan : plans)
+      out.bytes = std::max(out.bytes, device_bytes(plan, on_));
     return out;
   }
 

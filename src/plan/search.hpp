@@ -40,13 +40,14 @@ struct Neighbour {
 
 struct SearchResult {
   std::vector<PlannedCandidate> ranked;  // those that fit, the fastest first
-  std::vector<PlannedCandidate> planned;  // all that were planned, in the order of planning
+  std::vector<PlannedCandidate>
+      planned;  // all that were planned, in the order of planning
   std::size_t candidates = 0, refused = 0, too_large = 0;
   // How many of `ranked` no deck that was not planned can be faster than, if the screen
   // says no more than screen_margin too much.
   std::size_t proven = 0;
-  double least_bytes = 0;            // by the screen, of all candidates
-  std::vector<Estimate> screened;    // that fit by the screen, for the picture
+  double least_bytes = 0;             // by the screen, of all candidates
+  std::vector<Estimate> screened;     // that fit by the screen, for the picture
   std::vector<Neighbour> neighbours;  // of the winner
 };
 

@@ -48,13 +48,11 @@ constexpr std::array strategies = {
 std::span<const RecomputeChoice> recompute_choices() {
   static const std::array choices = {
       RecomputeChoice{"none", "[]"},
-      RecomputeChoice{"selective",
-                      "[\"norm\", \"activation\"]",
-                      {.norm = true, .activation = true}},
       RecomputeChoice{
-          "selective",
-          "[\"norm\", \"attention\", \"activation\", \"up\"]",
-          {.norm = true, .attention = true, .activation = true, .up = true}},
+          "selective", "[\"norm\", \"activation\"]", {.norm = true, .activation = true}},
+      RecomputeChoice{"selective",
+                      "[\"norm\", \"attention\", \"activation\", \"up\"]",
+                      {.norm = true, .attention = true, .activation = true, .up = true}},
       RecomputeChoice{"full", "[]", {.full = true}}};
   return choices;
 }
@@ -139,8 +137,8 @@ void SearchSpace::add_meshes(std::size_t grid) {
            values("parallel.pipeline", given.mesh.pipeline, base.model.layers)) {
         const std::int64_t axes = std::int64_t{1} * tensor * context * pipeline;
         const bool far = std::int64_t{1} * tensor * context > nearby;
-        if (ranks % axes != 0 || (far && !fixed("parallel.tensor") &&
-                                  !fixed("parallel.context")))
+        if (ranks % axes != 0 ||
+            (far && !fixed("parallel.tensor") && !fixed("parallel.context")))
           continue;
         c.mesh = {.pipeline = pipeline,
                   .data = static_cast<int>(ranks / axes),
@@ -168,8 +166,8 @@ void SearchSpace::add_batches(Candidate candidate) {
   for (const std::int64_t micro : all) {
     if (global % (micro * candidate.mesh.data) != 0) continue;
     candidate.micro = micro;
-    const bool even = micro * (sequence / candidate.mesh.context) %
-                          candidate.mesh.tensor == 0;
+    const bool even =
+        micro * (sequence / candidate.mesh.context) % candidate.mesh.tensor == 0;
     candidate.sequence = fixed("parallel.sequence") ? base.parallel.sequence
                                                     : candidate.mesh.tensor > 1 && even;
     add_schedules(candidate);

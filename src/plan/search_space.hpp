@@ -90,7 +90,9 @@ class SearchSpace {
     std::vector<std::string> overrides;
     config::RunConfig config;
   };
-  bool fixed(std::string_view key) const { return deck_.fixed.contains(std::string(key)); }
+  bool fixed(std::string_view key) const {
+    return deck_.fixed.contains(std::string(key));
+  }
   void read_bases();
   void list_recomputes();
   void add_meshes(std::size_t grid);

@@ -18,13 +18,15 @@ struct Part {
   const char* name;
   double seconds;
 };
-std::array<Part, 5> parts_of(const Prediction& p) {
+std::array<Part, 6> parts_of(const Prediction& p) {
   const double busy = p.products + p.attention + p.sweeps;
-  return {Part{"matrix products", p.products}, Part{"attention", p.attention},
+  return {Part{"matrix products", p.products},
+          Part{"attention", p.attention},
           Part{"other kernels", p.sweeps},
           Part{"collectives that nothing hides", p.exposed},
+          Part{"what is offloaded", p.host},
           Part{"waiting for other pipeline ranks",
-               std::max(0.0, p.step_seconds - busy - p.exposed)}};
+               std::max(0.0, p.step_seconds - busy - p.exposed - p.host)}};
 }
 
 std::string signed_seconds(double seconds) {
@@ -75,8 +77,7 @@ std::string sentence(const Neighbour& neighbour, const PlannedCandidate& winner,
   return text + format(", {}\n", memory_change(winner.bytes, plan.bytes));
 }
 
-std::string table(const SearchResult& result, const SearchSpace& space,
-                  std::size_t top) {
+std::string table(const SearchResult& result, const SearchSpace& space, std::size_t top) {
   std::vector<TextRow> rows = {{"", "tensor", "context", "pipeline", "expert", "data",
                                 "schedule", "strategy", "micro", "recompute", "offload"}};
   for (const SearchGrid& grid : space.deck().grids) rows[0].push_back(grid.key);
@@ -115,17 +116,19 @@ std::string screen_text(const SearchResult& result) {
 std::string describe(const SearchResult& result, const SearchSpace& space,
                      const MemoryRoom& room, std::size_t top) {
   std::string text = format(
-      "search    {} decks: {} refused by the deck's rules, {} too large by the screen, {} "
+      "search    {} decks: {} refused by the deck's rules, {} too large by the screen, "
+      "{} "
       "planned exactly\n",
       result.candidates, result.refused, result.too_large, result.planned.size());
   if (result.ranked.empty()) return text;
-  text += format("screen    {}; {}\n", screen_text(result),
-                 result.proven == 0
-                     ? std::string("the search ended at its limit of plans, before the "
-                                   "winner was certain")
-                     : format("no deck that was not planned can beat the first {}, if the "
-                              "screen says at most {} too much",
-                              result.proven, percent(screen_margin)));
+  text +=
+      format("screen    {}; {}\n", screen_text(result),
+             result.proven == 0
+                 ? std::string("the search ended at its limit of plans, before the "
+                               "winner was certain")
+                 : format("no deck that was not planned can beat the first {}, if the "
+                          "screen says at most {} too much",
+                          result.proven, percent(screen_margin)));
   text += format("best      of those that fit {} a rank\n",
                  room.bytes > 0 ? human_bytes(room.bytes) : std::string("any memory of"));
   text += table(result, space, top);
