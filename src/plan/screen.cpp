@@ -208,6 +208,9 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
       const double scatter = share(TensorClass::gradient_traffic);
       forward += at_least_0(gather - overlap * forward);
       backward += at_least_0(gather + scatter - overlap * backward);
+      // A unit's gradient starts from zero for each microbatch, and is added to a share.
+      backward += stage.parameters * costs.gradient_bytes * (1 + 1.0 / c.shard) /
+                  on_.machine->sweep_rate;
     }
     const double weight =
         halves_backward(c.schedule) ? halves_of(c, measured).weight_share : 0;

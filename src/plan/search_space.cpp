@@ -97,7 +97,11 @@ void SearchSpace::read_bases() {
   }
   for (auto& one : all) {
     config::RunConfig config = deck_.read(one);
-    bases_.push_back({std::move(one), std::move(config)});
+    using parallel::ContextOrder;
+    const auto order = deck_.deck(one)[config::key::parallel.context_order];
+    const auto usual =
+        config.parallel.ulysses ? ContextOrder::contiguous : ContextOrder::zigzag;
+    bases_.push_back({std::move(one), std::move(config), order.value_or(usual)});
   }
 }
 
@@ -301,6 +305,7 @@ config::RunConfig SearchSpace::sketch(const Candidate& c) const {
   config.parallel.mesh = c.mesh;
   config.parallel.folding = {.shard = c.shard, .expert = c.expert};
   config.parallel.sequence = c.sequence;
+  if (c.mesh.context > 1) config.parallel.order = bases_[c.grid].order;
   config.parallel.schedule = c.schedule;
   config.parallel.virtual_stages = c.virtual_stages;
   config.parallel.sharding = c.sharding;

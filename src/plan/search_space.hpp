@@ -89,6 +89,7 @@ class SearchSpace {
   struct Base {
     std::vector<std::string> overrides;
     config::RunConfig config;
+    parallel::ContextOrder order;  // of more context ranks than one
   };
   bool fixed(std::string_view key) const {
     return deck_.fixed.contains(std::string(key));
