@@ -1,4 +1,4 @@
-// `trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE]`.
+// `trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE] [--search]`.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 
@@ -7,47 +7,57 @@
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "app/memory_check.hpp"
+#include "app/plan_search.hpp"
+#include "app/planned_device.hpp"
 #include "base/log.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
 
 namespace trireme::app {
 
-namespace {
-
-// Where a machine file says that ranks have GPUs, the plan is for GPUs, whatever this
-// machine has; the deck's own wish goes first.
 plan::PlannedDevice planned_device(const config::RunSettings& run,
-                                   const std::optional<plan::Machine>& machine) {
-  if (!machine || run.device != config::DeviceChoice::automatic) {
+                                   const plan::Machine* machine) {
+  if (machine == nullptr || run.device != config::DeviceChoice::automatic) {
     const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-    return {on.device, on.transport, machine ? &*machine : nullptr};
+    return {on.device, on.transport, machine};
   }
-  if (!machine->gpus) return {Device::host(), comm::Transport::mpi, &*machine};
+  if (!machine->gpus) return {Device::host(), comm::Transport::mpi, machine};
   return {
       Device::cuda(0),
       run.backend == comm::Backend::mpi ? comm::Transport::mpi : comm::Transport::nccl,
-      &*machine};
+      machine};
 }
-
-}  // namespace
 
 int plan(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
   int ranks = 1;
+  bool searches = false;
   world.agree([&] {
-    constexpr Option options[] = {{"--ranks", true}, {"--machine", true}};
+    constexpr Option options[] = {{"--ranks", true},      {"--machine", true},
+                                  {"--search", false},    {"--fix", true, true},
+                                  {"--grid", true, true}, {"--top", true},
+                                  {"-o", true},           {"--plot", true}};
     arguments.parse(
-        "trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE]", options,
-        1, 10000);
+        "trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE] "
+        "[--search ...]",
+        options, 1, 10000);
     ranks = static_cast<int>(arguments.integer("--ranks", world.size(), 1, 1 << 24));
-    deck = load_deck(arguments.words(), ranks);
     if (arguments.has("--machine"))
       machine = plan::read_machine(arguments.text("--machine", ""));
+    searches = arguments.has("--search");
+    require(!searches || machine, Status::command_line,
+            "--search needs a machine: add --machine FILE (inputs/machines, or one that "
+            "trireme bench --machine measured)");
+    for (const char* option : {"--fix", "--grid", "--top", "-o", "--plot"})
+      require(searches || !arguments.has(option), Status::command_line,
+              "{} belongs to --search: add it, or leave {} out", option, option);
+    if (!searches) deck = load_deck(arguments.words(), ranks);
   });
-  const plan::PlannedDevice on = planned_device(deck.config.run, machine);
+  if (searches) return plan_search(world, arguments, *machine, ranks);
+  const plan::PlannedDevice on =
+      planned_device(deck.config.run, machine ? &*machine : nullptr);
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
   log::line(plan::describe(deck.config, plans));
   if (!machine) return 0;

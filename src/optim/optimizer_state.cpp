@@ -225,8 +225,13 @@ void OptimizerState::update_offloaded(const Step& step, const Elements& elements
   const TensorView host_weight = !owns_master() || offloads_weights()
                                      ? weight
                                      : staged_weight_.view().rows(0, count);
-  apply_rule(step, param, rows(master_shard(flat)), host_gradient,
-             {state(moment1_), state(moment2_)}, host_weight);
+  const TensorView master = rows(master_shard(flat));
+  const kernels::UpdateStates states{state(moment1_), state(moment2_)};
+  apply_rule(step, param, master, host_gradient, states, host_weight);
+  const std::size_t written =
+      master.bytes() + states[0].bytes() + states[1].bytes() + host_weight.bytes();
+  meter_host(host_updates, master,
+             static_cast<double>(2 * written + host_gradient.bytes()));
   if (!offloads_weights()) context_.to_device(host_weight, weight);
 }
 

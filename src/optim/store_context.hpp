@@ -9,11 +9,24 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "base/work_meter.hpp"
 #include "comm/mesh.hpp"
 #include "optim/flat_layout.hpp"
 #include "optim/store_config.hpp"
 
 namespace trireme::optim {
+
+// What plans that keep time call copies between a device and its host's memory, and
+// updates that the host makes: messages that the rank waits for.
+inline constexpr std::string_view host_copies = "host copies",
+                                  host_updates = "host updates";
+
+// A plan's clock moves on by such a message. tensor: any one that takes part.
+inline void meter_host(std::string_view what, const TensorView& tensor, double bytes) {
+  if (!tensor.device().is_meta()) return;
+  if (WorkMeter* meter = work_meter())
+    meter->wait_for(meter->message({.group = what, .to_one = true, .bytes = bytes}));
+}
 
 // Bytes that crossed between the device and the host's memory for offloading.
 struct OffloadTraffic {
@@ -50,6 +63,7 @@ struct StoreContext {
  private:
   void move(const TensorView& from, const TensorView& to, std::int64_t& counter) {
     copy_bytes(stream, from, to);
+    meter_host(host_copies, from, static_cast<double>(to.bytes()));
     stream.synchronize();
     counter += static_cast<std::int64_t>(to.bytes());
   }

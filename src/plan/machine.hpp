@@ -26,14 +26,16 @@ struct Machine {
     double half_side = 0;   // the same of the smaller of rows and columns
   } products;
   double attention_forward = 0, attention_backward = 0;  // shares of products' rate
-  double sweep_rate = 0;      // bytes a second of other kernels
-  double kernel_seconds = 0;  // of a kernel that does nothing
-  double step_seconds = 0;    // of a step beside its kernels and messages
+  double sweep_rate = 0;          // bytes a second of other kernels
+  double host_sweep_rate = 2e10;  // of updates on the host, where ranks have GPUs
+  double kernel_seconds = 0;      // of a kernel that does nothing
+  double step_seconds = 0;        // of a step beside its kernels and messages
 
   struct Links {
     double node_rate = 0, node_latency = 0;  // bytes a second of a rank, seconds
     double network_rate = 0, network_latency = 0;
-    double overlap = 0;  // share of a message's time that passes beside kernels
+    double overlap = 0;       // share of a message's time that passes beside kernels
+    double host_rate = 2e10;  // bytes a second between a GPU and its host's memory
   } links;
   double write_rate = 0, read_rate = 0;  // bytes a second of a node, to checkpoints
   double failure_hours = 0;              // of one rank, mean time between failures

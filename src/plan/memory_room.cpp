@@ -51,13 +51,7 @@ struct Tried {
   double step_seconds = 0;
 };
 
-// The clock of a prediction does not know copies between a GPU and its host.
-bool is_timed(const Tried& tried) {
-  return !tried.override.starts_with("parallel.offload");
-}
-
 std::string time_of(const Tried& tried, double step_seconds) {
-  if (!is_timed(tried)) return "its copies take time that is not predicted";
   const double longer = 100 * (tried.step_seconds / step_seconds - 1);
   return format("a step takes about {} % {}", fixed(std::abs(longer), 0),
                 longer < 0 ? "less" : "more");
@@ -124,7 +118,6 @@ std::string why_no_room(const config::RunConfig& config, std::span<const Plan> p
     const bool a_fits = a.bytes <= room.bytes, b_fits = b.bytes <= room.bytes;
     if (a_fits != b_fits) return a_fits;
     if (!a_fits) return a.bytes < b.bytes;
-    if (is_timed(a) != is_timed(b)) return is_timed(a);
     return a.step_seconds < b.step_seconds;
   });
   std::string text = format(

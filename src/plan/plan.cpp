@@ -11,6 +11,7 @@
 #include "engine/engine.hpp"
 #include "engine/group_use.hpp"
 #include "io/checkpoint_snapshot.hpp"
+#include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
 
 namespace trireme::plan {
@@ -19,10 +20,9 @@ std::int64_t Plan::total_memory() const {
   return std::accumulate(memory.begin(), memory.end(), std::int64_t{0});
 }
 
-namespace {
-
-// A training step as the trainer runs it.
-void run_step(engine::Engine& engine, const config::RunConfig& config) {
+// As the trainer runs it.
+void run_meta_step(engine::Engine& engine, const config::RunConfig& config,
+                   engine::StepObserver& observer) {
   const std::int64_t tokens =
       config.batch.micro * static_cast<std::int64_t>(engine.positions().size());
   const TensorView ids_T(nullptr, DType::i32, {tokens}, Device::meta());
@@ -33,9 +33,15 @@ void run_step(engine::Engine& engine, const config::RunConfig& config) {
     batch.documents.assign(batch.inputs.size(), {ids_T, ids_T, ids_T});
   if (config.learns_pairs())
     batch.answers.assign(batch.inputs.size(), engine::meta_answers(config));
-  engine::StepObserver nobody;
-  engine.train_step(batch, nobody);
+  engine.train_step(batch, observer);
 }
+
+void run_meta_step(engine::Engine& engine, const config::RunConfig& config) {
+  engine::StepObserver nobody;
+  run_meta_step(engine, config, nobody);
+}
+
+namespace {
 
 void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
                  const config::RunConfig& config) {
@@ -83,7 +89,7 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
   StepClock clock(machine, mesh.shape(), mesh.folding(), mesh.rank());
   {
     const WorkMeterInUse in_use(clock);
-    run_step(engine, config);
+    run_meta_step(engine, config);
   }
   const StepClock::Spent& spent = clock.spent();
   Timing timing;
@@ -93,6 +99,7 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
   timing.attention = spent.attention;
   timing.sweeps = spent.sweeps;
   timing.waiting = spent.waiting;
+  timing.host = spent.host;
   timing.stage_message_seconds = clock.stage_message_seconds(spent.stage_bytes);
   timing.checkpoint_bytes = static_cast<double>(
       io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(engine, mesh)));
@@ -106,11 +113,11 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
                                      on.device, on.transport);
   engine::Engine engine(config, mesh, Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
-  run_step(engine, config);
+  run_meta_step(engine, config);
   comm::TrafficMeter meter(mesh);
   Plan plan;
   if (on.machine == nullptr)
-    run_step(engine, config);
+    run_meta_step(engine, config);
   else
     plan.timing = time_step(engine, config, mesh, *on.machine);
   meter.end();

@@ -31,6 +31,7 @@ struct Timing {
   double step_seconds = 0;             // without waiting for other stages
   double products = 0, attention = 0, sweeps = 0;
   double waiting = 0;                // for collectives
+  double host = 0;                   // for what is offloaded
   double stage_message_seconds = 0;  // of the longest message between stages
   double checkpoint_bytes = 0;       // that this rank writes
 };

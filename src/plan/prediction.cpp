@@ -81,6 +81,7 @@ Prediction predict(const config::RunConfig& config, std::span<const Plan> plans,
     out.ending =
         std::max(out.ending, timing.step_seconds - sum_of(timing.action_seconds));
     out.exposed = std::max(out.exposed, timing.waiting);
+    out.host = std::max(out.host, timing.host);
     const double busy = timing.products + timing.attention + timing.sweeps;
     if (busy <= busiest) continue;
     busiest = busy;
@@ -109,6 +110,9 @@ std::string describe(const Prediction& p, const Machine& machine) {
       "nothing hides {}; {} after the last backward\n",
       human_seconds(p.products), human_seconds(p.attention), human_seconds(p.sweeps),
       human_seconds(p.exposed), human_seconds(p.ending));
+  if (p.host > 0)
+    text += format("offload   {} of a step for copies and updates on the host\n",
+                   human_seconds(p.host));
   if (p.idle_shares.size() > 1) {
     const auto [least, most] =
         std::minmax_element(p.idle_shares.begin(), p.idle_shares.end());

@@ -18,6 +18,7 @@ struct Prediction {
   // Of the busiest stage, in a step.
   double products = 0, attention = 0, sweeps = 0;
   double exposed = 0;  // that a rank waits for collectives; the most of any stage
+  double host = 0;     // copies and updates of what is offloaded
   double ending = 0;   // after the last backward: reductions, norm, update
   std::vector<double>
       idle_shares;                // of each rank of the pipeline, in forward and backward

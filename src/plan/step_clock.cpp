@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optim/store_context.hpp"
+
 namespace trireme::plan {
 namespace {
 
@@ -79,8 +81,9 @@ void StepClock::kernel(const KernelWork& work) {
   *spent += seconds;
 }
 
-double StepClock::message_seconds(const Placement& place, int ranks, double bytes) const {
-  const Machine::Links& links = machine_.links;
+double collective_seconds(const Machine& machine, const Placement& place, int ranks,
+                          double bytes) {
+  const Machine::Links& links = machine.links;
   const double latency = place.over_nodes ? links.network_latency : links.node_latency;
   double rate = links.node_rate;
   // A ring leaves a node once, over the cards of all its ranks there.
@@ -88,14 +91,28 @@ double StepClock::message_seconds(const Placement& place, int ranks, double byte
   return latency * std::ceil(std::log2(ranks)) + bytes / rate;
 }
 
+// On CPUs the host's memory is a rank's own, and an update there a kernel as any other.
+double StepClock::host_seconds(const MessageWork& work) const {
+  if (work.group == optim::host_copies)
+    return work.bytes / (machine_.gpus ? machine_.links.host_rate : machine_.sweep_rate);
+  return machine_.gpus ? work.bytes / machine_.host_sweep_rate : 0;
+}
+
 MessageFlight StepClock::message(const MessageWork& work) {
+  if (work.group == optim::host_copies || work.group == optim::host_updates) {
+    const double seconds = host_seconds(work);
+    now_ += seconds;
+    spent_.host += seconds;
+    return {now_, 0};
+  }
   if (work.group == "pipeline") {
     spent_.stage_bytes = std::max(spent_.stage_bytes, work.bytes);
     return {now_, 0};
   }
   const Placement place = place_group(work.group, shape_, folding_, rank_,
                                       static_cast<int>(machine_.ranks_per_node));
-  const double seconds = message_seconds(place, work.to_one ? 2 : work.ranks, work.bytes);
+  const double seconds =
+      collective_seconds(machine_, place, work.to_one ? 2 : work.ranks, work.bytes);
   double& busy = busy_until_.try_emplace(std::string(work.group), 0).first->second;
   const double start = std::max(now_, busy);
   busy = start + seconds;
@@ -118,7 +135,7 @@ double StepClock::stage_message_seconds(double bytes) const {
                                       static_cast<int>(machine_.ranks_per_node));
   Placement alone = place;
   alone.of_node = 1;
-  return message_seconds(alone, 2, bytes);
+  return collective_seconds(machine_, alone, 2, bytes);
 }
 
 }  // namespace trireme::plan

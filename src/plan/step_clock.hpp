@@ -22,11 +22,16 @@ struct Placement {
 Placement place_group(std::string_view group, const comm::MeshShape& shape,
                       const comm::Folding& folding, int rank, int ranks_per_node);
 
+// A message in a group of `ranks` that lies so: each sends `bytes`.
+double collective_seconds(const Machine& machine, const Placement& place, int ranks,
+                          double bytes);
+
 // One rank's clock. A product takes its FLOPs over the rate of its type and shape, or its
 // bytes over the rate of sweeps, whichever is longer; attention its FLOPs, other kernels
 // their bytes; each at least a launch. A message takes a latency for each step of a tree
 // and its bytes over the rate of its links; messages of one group follow one another.
-// Sends between stages take no time here: the schedule's simulation has them.
+// Sends between stages take no time here: the schedule's simulation has them. What is
+// offloaded is copied, and updated by the host, while the rank waits.
 class StepClock final : public WorkMeter {
  public:
   StepClock(const Machine& machine, const comm::MeshShape& shape,
@@ -42,12 +47,13 @@ class StepClock final : public WorkMeter {
   // Of all that ran since the clock was made, by kind.
   struct Spent {
     double products = 0, attention = 0, sweeps = 0, waiting = 0;
+    double host = 0;         // copies to and from the host, and updates there
     double stage_bytes = 0;  // most bytes of one send between stages
   };
   const Spent& spent() const { return spent_; }
 
  private:
-  double message_seconds(const Placement& place, int ranks, double bytes) const;
+  double host_seconds(const MessageWork& work) const;
 
   const Machine& machine_;
   comm::MeshShape shape_;

@@ -1,0 +1,191 @@
+// Costs of layers: an engine with a stage for each layer, on meta.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/layer_costs.hpp"
+
+#include <numeric>
+#include <set>
+
+#include "plan/meta_step.hpp"
+#include "plan/step_clock.hpp"
+
+namespace trireme::plan {
+namespace {
+
+// Layers that do the same have the same of all of this.
+bool are_alike(const config::RunConfig& config) {
+  const model::ModelConfig& m = config.model;
+  const auto kind = [&](std::int64_t layer) {
+    const bool recomputes =
+        config.recompute.layers == 0 || layer < config.recompute.layers;
+    const bool narrow = layer >= config.precision.first_bf16 &&
+                        layer < m.layers - config.precision.last_bf16;
+    return std::tuple(m.is_moe(layer), m.is_linear(layer), m.window_of(layer),
+                      m.turns(layer), recomputes, narrow);
+  };
+  for (std::int64_t layer = 1; layer < m.layers; ++layer)
+    if (kind(layer) != kind(0)) return false;
+  return true;
+}
+
+// The same model with `layers` layers that are all alike.
+void keep_layers(model::ModelConfig& m, std::int64_t layers) {
+  m.layers = layers;
+  const auto count = static_cast<std::size_t>(layers);
+  if (!m.layer_types.empty()) m.layer_types.resize(count);
+  if (!m.rope_layers.empty()) m.rope_layers.resize(count);
+  std::erase_if(m.moe.mlp_layers, [&](std::int64_t layer) { return layer >= layers; });
+}
+
+// Two microbatches of a job that has a single pipeline rank with a stage for each layer.
+config::RunConfig layer_deck(const config::RunConfig& config) {
+  config::RunConfig deck = config;
+  const int context = config.parallel.mesh.context;
+  const int expert = config.parallel.folding.expert;
+  const int data = expert / std::gcd(expert, context);
+  deck.parallel.mesh = {.pipeline = 1,
+                        .data = data,
+                        .context = context,
+                        .tensor = config.parallel.mesh.tensor};
+  deck.parallel.folding = {.shard = 1, .expert = expert};
+  deck.parallel.sharding = optim::Sharding::none;
+  deck.parallel.offload = optim::Offload::none;
+  deck.parallel.wrap_parameters = 0;
+  deck.parallel.stage_layers.clear();
+  deck.batch.global = 2 * deck.batch.micro * data;
+  deck.batch.ramp.clear();
+  deck.run.cuda_graphs = false;
+  if (are_alike(config) && deck.model.layers > 3) keep_layers(deck.model, 3);
+  const auto layers = static_cast<int>(deck.model.layers);
+  deck.parallel.virtual_stages = layers;
+  deck.parallel.schedule = layers > 1 ? schedule::ScheduleKind::interleaved
+                                      : schedule::ScheduleKind::one_f_one_b;
+  return deck;
+}
+
+void count_parameters(engine::Engine& engine, std::vector<LayerCost>& layers) {
+  std::set<const Param*> seen;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    for (const ParamModule& module : engine.stage(static_cast<int>(i)).modules()) {
+      double unit = 0;
+      for (const Param* param : module.params) {
+        const auto elements = static_cast<double>(param->shape.elements());
+        if (!seen.insert(param).second) continue;
+        (param->expert ? layers[i].expert_parameters : layers[i].parameters) += elements;
+        if (!param->expert) unit += elements;
+      }
+      layers[i].largest_unit = std::max(layers[i].largest_unit, unit);
+    }
+}
+
+void add_times(engine::Engine& engine, std::vector<LayerCost>& layers) {
+  const std::vector<double>& seconds = engine.times().action_seconds();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const schedule::Action& action = engine.schedule()[i];
+    LayerCost& layer = layers[static_cast<std::size_t>(action.chunk)];
+    const bool first = action.microbatch == 0;
+    layer.first_saves -= first ? seconds[i] : -seconds[i];
+    if (first) continue;
+    (action.kind == schedule::ActionKind::forward ? layer.forward : layer.backward) +=
+        seconds[i];
+  }
+}
+
+// How long norm and update take, without messages.
+class UpdateWatch final : public engine::StepObserver {
+ public:
+  explicit UpdateWatch(const StepClock& clock) : clock_(clock) {}
+  void enter(engine::StepPhase phase, std::int64_t) override {
+    const double now = clock_.seconds() - clock_.spent().waiting;
+    if (phase == engine::StepPhase::update) begin_ = now;
+    if (phase == engine::StepPhase::finished) seconds_ = now - begin_;
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  const StepClock& clock_;
+  double begin_ = 0, seconds_ = 0;
+};
+
+// The middle one of three stands for all layers between the first and the last.
+void spread_out(std::vector<LayerCost>& layers, std::int64_t count) {
+  if (std::ssize(layers) == count) return;
+  const LayerCost middle = layers[1];
+  layers.insert(layers.begin() + 1, static_cast<std::size_t>(count) - layers.size(),
+                middle);
+}
+
+}  // namespace
+
+LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on) {
+  const config::RunConfig deck = layer_deck(config);
+  comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
+                                     on.device, on.transport);
+  engine::Engine engine(deck, mesh, Device::meta());
+  StepClock clock(*on.machine, mesh.shape(), mesh.folding(), 0);
+  UpdateWatch watch(clock);
+  {
+    const WorkMeterInUse in_use(clock);
+    run_meta_step(engine, deck, watch);
+  }
+  LayerCosts costs;
+  costs.layers.resize(static_cast<std::size_t>(deck.model.layers));
+  add_times(engine, costs.layers);
+  count_parameters(engine, costs.layers);
+  double elements = 0;
+  for (std::size_t i = 0; i < costs.layers.size(); ++i) {
+    LayerCost& layer = costs.layers[i];
+    layer.saved_bytes = static_cast<double>(engine.demand().saved[i]);
+    elements += layer.parameters + layer.expert_parameters;
+  }
+  costs.working_bytes = static_cast<double>(
+      engine.workspace_bytes() + static_cast<std::size_t>(engine.kernel_bytes()) +
+      engine.demand().recomputed);
+  costs.boundary_bytes = static_cast<double>(engine.activation_shape().elements()) *
+                         static_cast<double>(size_of(
+                             deck.precision.recipe[TensorClass::pipeline_traffic].type));
+  const auto of_element = [&](std::size_t bytes) {
+    return static_cast<double>(bytes) / elements;
+  };
+  costs.weight_bytes = of_element(engine.store().weight_bytes());
+  costs.gradient_bytes = of_element(engine.store().gradient_bytes());
+  costs.optimizer_bytes = of_element(engine.store().optimizer_bytes());
+  costs.update_seconds = watch.seconds() / elements;
+  spread_out(costs.layers, config.model.layers);
+  return costs;
+}
+
+HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on) {
+  config::RunConfig deck = layer_deck(config);
+  const auto saved_in_all = [&](bool halves) {
+    const int chunks = halves ? std::min<int>(deck.parallel.virtual_stages, 2)
+                              : deck.parallel.virtual_stages;
+    config::RunConfig one = deck;
+    one.parallel.virtual_stages = chunks;
+    if (halves)
+      one.parallel.schedule =
+          chunks == 2 ? schedule::ScheduleKind::zb_v : schedule::ScheduleKind::zb_h1;
+    comm::Mesh mesh = comm::Mesh::meta(one.parallel.mesh, 0, one.parallel.folding,
+                                       on.device, on.transport);
+    engine::Engine engine(one, mesh, Device::meta());
+    StepClock clock(*on.machine, mesh.shape(), mesh.folding(), 0);
+    {
+      const WorkMeterInUse in_use(clock);
+      run_meta_step(engine, one);
+    }
+    double bytes = 0, input = 0, weight = 0;
+    for (const std::size_t saved : engine.demand().saved)
+      bytes += static_cast<double>(saved);
+    for (std::size_t i = 0; i < engine.schedule().size(); ++i) {
+      const schedule::ActionKind kind = engine.schedule()[i].kind;
+      const double seconds = engine.times().action_seconds()[i];
+      if (kind == schedule::ActionKind::backward_input) input += seconds;
+      if (kind == schedule::ActionKind::backward_weight) weight += seconds;
+    }
+    return std::pair(bytes, weight > 0 ? weight / (input + weight) : 0.0);
+  };
+  const auto [bytes, share] = saved_in_all(true);
+  const double whole = saved_in_all(false).first;
+  return {share, std::max(0.0, bytes - whole) / static_cast<double>(deck.model.layers)};
+}
+
+}  // namespace trireme::plan

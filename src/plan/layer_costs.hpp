@@ -1,0 +1,44 @@
+// LayerCosts: what each layer of a model takes on one rank, read off a small meta engine.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "plan/plan.hpp"
+
+namespace trireme::plan {
+
+// Of one microbatch, on one rank of the tensor and context groups.
+struct LayerCost {
+  double forward = 0, backward = 0;  // seconds, messages of the layer included
+  double first_saves = 0;  // that the first microbatch of a step takes less: it adds
+                           // to no gradients
+  double saved_bytes = 0;  // from forward to the end of backward
+  double parameters = 0, expert_parameters = 0;
+  double largest_unit = 0;  // parameters of a unit of sharding
+};
+
+struct LayerCosts {
+  std::vector<LayerCost>
+      layers;                 // the embedding's with the first, the head's with the last
+  double working_bytes = 0;   // scratch, tables, recomputed activations: once a rank
+  double boundary_bytes = 0;  // of a message from stage to stage
+  // Of an element of a rank's share: held, and seconds of norm and update.
+  double weight_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, update_seconds = 0;
+};
+
+// Runs two microbatches on a pipeline of one rank that has a stage for each layer, so
+// that each action of its schedule is a layer. Tensor, context and expert ranks,
+// microbatch, precision and recomputation are those of `config`; nothing is sharded or
+// offloaded. Where all layers are alike, three stand for all. on.machine must be there.
+LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on);
+
+// What schedules with backwards in halves change.
+struct HalvesCost {
+  double weight_share = 0;  // of a backward: what only makes gradients of weights
+  double saved_bytes = 0;   // of a layer, besides: inputs of the second half
+};
+HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on);
+
+}  // namespace trireme::plan

@@ -1,0 +1,315 @@
+// Estimates in closed form from the costs of layers.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/screen.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/nccl_memory.hpp"
+#include "engine/group_use.hpp"
+#include "plan/step_clock.hpp"
+#include "schedule/stage_cut.hpp"
+
+namespace trireme::plan {
+namespace {
+
+using schedule::ScheduleKind;
+
+void add(LayerCost& sum, const LayerCost& one) {
+  sum.forward += one.forward;
+  sum.backward += one.backward;
+  sum.first_saves += one.first_saves;
+  sum.saved_bytes += one.saved_bytes;
+  sum.parameters += one.parameters;
+  sum.expert_parameters += one.expert_parameters;
+  sum.largest_unit = std::max(sum.largest_unit, one.largest_unit);
+}
+
+bool halves_backward(ScheduleKind kind) {
+  return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v ||
+         kind == ScheduleKind::dualpipe_v;
+}
+
+schedule::PipelineShape shape_of(const Candidate& c, std::int64_t microbatches) {
+  return {c.schedule, c.mesh.pipeline, c.virtual_stages, microbatches};
+}
+
+double at_least_0(double value) { return std::max(0.0, value); }
+
+// What a ring sends of a tensor, of each of n ranks.
+double ring_share(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
+
+// Ranks that share out one copy of the experts, and hold the same ones.
+int expert_shard(const Candidate& c) { return std::max(c.shard / c.expert, 1); }
+int expert_replicas(const Candidate& c) {
+  return std::max(c.mesh.data * c.mesh.context / c.expert, 1);
+}
+
+double size_of_class(const config::RunConfig& config, TensorClass what) {
+  return static_cast<double>(size_of(config.precision.recipe[what].type));
+}
+
+}  // namespace
+
+std::int64_t Screen::microbatches(const Candidate& c) const {
+  return space_.base(c).batch.global / (c.micro * c.mesh.data);
+}
+
+// The rules with a schedule of one chunk, and without sharding, offload, recomputation.
+bool Screen::allows(const Candidate& c) {
+  const std::vector<std::int64_t> key = {static_cast<std::int64_t>(c.grid),
+                                         c.mesh.pipeline,
+                                         c.mesh.context,
+                                         c.mesh.tensor,
+                                         c.expert,
+                                         c.micro};
+  const auto [found, made] = allowed_.try_emplace(key, false);
+  if (!made) return found->second;
+  Candidate simple = c;
+  simple.schedule = ScheduleKind::one_f_one_b;
+  simple.virtual_stages = 1;
+  simple.strategy = "NO_SHARD";
+  simple.sharding = optim::Sharding::none;
+  simple.shard = 1;
+  simple.recompute = 0;
+  simple.offload = optim::Offload::none;
+  return found->second = space_.deck().make(space_.overrides(simple)).has_value();
+}
+
+Screen::Measured* Screen::measured_for(const Candidate& c) {
+  const CostKey key{c.grid,  c.mesh.tensor, c.mesh.context, c.expert,
+                    c.micro, c.sequence,    c.recompute};
+  const auto found = costs_.find(key);
+  if (found != costs_.end()) return found->second.get();
+  auto measured = std::make_unique<Measured>();
+  measured->costs = measure_layers(space_.sketch(c), on_);
+  return costs_.emplace(key, std::move(measured)).first->second.get();
+}
+
+const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candidate& c) {
+  const int count = c.mesh.pipeline * c.virtual_stages;
+  std::vector<LayerCost>& stages = measured.stages[count];
+  if (!stages.empty()) return stages;
+  const config::RunConfig& base = space_.base(c);
+  const bool cut_given = space_.deck().fixed.contains("parallel.stage_layers") &&
+                         std::ssize(base.parallel.stage_layers) == count;
+  const auto cut = schedule::cut_stages(
+      base.model, count,
+      cut_given ? base.parallel.stage_layers : std::vector<std::int64_t>());
+  for (const Range& range : cut) {
+    LayerCost& sum = stages.emplace_back();
+    for (std::int64_t layer = range.begin; layer < range.end; ++layer)
+      add(sum, measured.costs.layers[static_cast<std::size_t>(layer)]);
+  }
+  return stages;
+}
+
+const HalvesCost& Screen::halves_of(const Candidate& c, Measured& measured) {
+  if (!measured.halves) measured.halves = measure_halves(space_.sketch(c), on_);
+  return *measured.halves;
+}
+
+double Screen::nccl_bytes(const Candidate& c) {
+  if (!on_.device.is_cuda() || on_.transport != comm::Transport::nccl) return 0;
+  const std::vector<std::int64_t> key = {c.mesh.pipeline,
+                                         c.mesh.data,
+                                         c.mesh.context,
+                                         c.mesh.tensor,
+                                         c.shard,
+                                         c.expert,
+                                         static_cast<std::int64_t>(c.sharding)};
+  const auto [found, made] = nccl_.try_emplace(key, 0);
+  if (made) {
+    const config::RunConfig sketch = space_.sketch(c);
+    found->second = static_cast<double>(
+        comm::count_nccl(c.mesh, sketch.parallel.folding, engine::group_use(sketch))
+            .estimated_bytes());
+  }
+  return found->second;
+}
+
+const Screen::Slots& Screen::slots_of(const Candidate& c) {
+  // More microbatches than fill the pipeline several times change nothing.
+  std::int64_t m = microbatches(c);
+  const std::int64_t p = c.mesh.pipeline;
+  if (c.schedule != ScheduleKind::gpipe && m > 4 * p) m = 3 * p + m % p;
+  const std::vector<std::int64_t> key = {static_cast<std::int64_t>(c.schedule), p,
+                                         c.virtual_stages, m};
+  const auto [found, made] = slots_.try_emplace(key);
+  if (!made) return found->second;
+  if (p == 1 && c.virtual_stages == 1) return found->second = {{1.0}};
+  const auto shape = shape_of(c, m);
+  for (const schedule::Schedule& rank : make_schedules(shape)) {
+    std::vector<double>& chunks = found->second.emplace_back();
+    for (int chunk = 0; chunk < shape.chunks; ++chunk)
+      chunks.push_back(static_cast<double>(live_slots(rank, chunk)));
+  }
+  return found->second;
+}
+
+double Screen::group_seconds(const char* group, const Candidate& c, int ranks,
+                             double sent) const {
+  if (ranks < 2 || sent <= 0) return 0;
+  const Machine& machine = *on_.machine;
+  const Placement place =
+      place_group(group, c.mesh, {.shard = c.shard, .expert = c.expert}, 0,
+                  static_cast<int>(machine.ranks_per_node));
+  return collective_seconds(machine, place, ranks, sent);
+}
+
+// After the last microbatch: what is left of reductions, norm and update of one rank.
+double Screen::ending(const Candidate& c, const LayerCosts& costs, const LayerCost& rank,
+                      double hidden) const {
+  const config::RunConfig& base = space_.base(c);
+  const int replicas = c.mesh.data * c.mesh.context;
+  const double sent = size_of_class(base, TensorClass::gradient_traffic);
+  double reduce = 0;
+  if (c.sharding < optim::Sharding::gradients) {
+    const double times = c.sharding == optim::Sharding::none ? 2 : 1;
+    reduce = group_seconds("replicas", c, replicas,
+                           times * ring_share(replicas) * rank.parameters * sent);
+    const int others = expert_replicas(c);
+    reduce = std::max(reduce, group_seconds("expert replicas", c, others,
+                                            times * ring_share(others) *
+                                                rank.expert_parameters * sent));
+  } else {
+    const int copies = replicas / c.shard;
+    hidden = 0;
+    if (copies > 1)
+      reduce = group_seconds("copies", c, copies,
+                             2 * ring_share(copies) * rank.parameters / c.shard * sent);
+  }
+  const bool shares = c.sharding != optim::Sharding::none;
+  const double updated = rank.parameters / (shares ? c.shard : 1) +
+                         rank.expert_parameters / (shares ? expert_shard(c) : 1);
+  double host = 0;
+  if (c.offload != optim::Offload::none && on_.machine->gpus)
+    host = updated * (costs.gradient_bytes / on_.machine->links.host_rate +
+                      2 * costs.optimizer_bytes / on_.machine->host_sweep_rate);
+  return at_least_0(reduce - hidden) + updated * costs.update_seconds + host;
+}
+
+Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
+  const LayerCosts& costs = measured.costs;
+  const config::RunConfig& base = space_.base(c);
+  const double overlap = on_.machine->links.overlap;
+  Parts out;
+  for (const LayerCost& stage : stages_of(measured, c)) {
+    double forward = stage.forward, backward = stage.backward;
+    // Weights that are gathered, gradients that are scattered, for each microbatch.
+    const auto share = [&](TensorClass what) {
+      return group_seconds(
+          "shards", c, c.shard,
+          ring_share(c.shard) * stage.parameters * size_of_class(base, what));
+    };
+    if (c.sharding >= optim::Sharding::gradients) {
+      const double gather =
+          c.sharding == optim::Sharding::weights ? share(TensorClass::weight_traffic) : 0;
+      const double scatter = share(TensorClass::gradient_traffic);
+      forward += at_least_0(gather - overlap * forward);
+      backward += at_least_0(gather + scatter - overlap * backward);
+      // A unit's gradient starts from zero for each microbatch, and is added to a share.
+      backward += stage.parameters * costs.gradient_bytes * (1 + 1.0 / c.shard) /
+                  on_.machine->sweep_rate;
+    }
+    const double weight =
+        halves_backward(c.schedule) ? halves_of(c, measured).weight_share : 0;
+    out.stages.push_back(
+        {forward, backward * (1 - weight), backward * weight, stage.saved_bytes});
+  }
+  const auto shape = shape_of(c, microbatches(c));
+  for (int rank = 0; rank < c.mesh.pipeline; ++rank) {
+    LayerCost sum;
+    double seconds = 0;
+    for (int chunk = 0; chunk < c.virtual_stages; ++chunk) {
+      const auto s = static_cast<std::size_t>(stage_of(shape, rank, chunk));
+      add(sum, stages_of(measured, c)[s]);
+      seconds += out.stages[s].forward + out.stages[s].backward_input +
+                 out.stages[s].backward_weight;
+    }
+    out.rank_seconds.push_back(seconds);
+    if (rank == 0 || sum.first_saves < out.first_saves) out.first_saves = sum.first_saves;
+    out.ending = std::max(out.ending, ending(c, costs, sum, overlap * sum.backward));
+  }
+  if (c.mesh.pipeline > 1) {
+    const StepClock clock(*on_.machine, c.mesh, {}, 0);
+    out.message = clock.stage_message_seconds(costs.boundary_bytes);
+  }
+  return out;
+}
+
+std::optional<Estimate> Screen::estimate(const Candidate& c) {
+  if (!allows(c)) return std::nullopt;
+  Measured& measured = *measured_for(c);
+  const Parts parts = this->parts(c, measured);
+  const auto m = static_cast<double>(microbatches(c));
+  const bool v_shaped = schedule::is_v_shaped(c.schedule);
+  double fill = 0, longest = 0;
+  for (int rank = 0; rank < c.mesh.pipeline; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    longest = std::max(longest, fill + m * parts.rank_seconds[r]);
+    // Before the next rank's first microbatch, and after its last one.
+    fill += parts.stages[r].forward + parts.message;
+    if (!v_shaped) fill += parts.stages[r].backward_input + parts.message;
+    if (c.schedule == ScheduleKind::zb_h1)
+      fill -= std::min(parts.stages[r].backward_input, parts.stages[r].backward_weight);
+  }
+  return Estimate{longest - parts.first_saves + parts.ending + on_.machine->step_seconds,
+                  bytes(c, measured)};
+}
+
+double Screen::simulated_seconds(const Candidate& c) {
+  const Parts parts = this->parts(c, *measured_for(c));
+  schedule::SimulationOptions options;
+  options.stages = parts.stages;
+  options.latency = parts.message;
+  const auto shape = shape_of(c, microbatches(c));
+  return simulate(shape, make_schedules(shape), options).total - parts.first_saves +
+         parts.ending + on_.machine->step_seconds;
+}
+
+// Of the rank that holds most; without buffers of messages.
+double Screen::bytes(const Candidate& c, Measured& measured) {
+  const LayerCosts& costs = measured.costs;
+  const std::vector<LayerCost>& stages = stages_of(measured, c);
+  const Slots& slots = slots_of(c);
+  const auto shape = shape_of(c, 1);
+  const double layers_of_stage = static_cast<double>(space_.base(c).model.layers) /
+                                 static_cast<double>(stages.size());
+  const double deferred = halves_backward(c.schedule)
+                              ? layers_of_stage * halves_of(c, measured).saved_bytes
+                              : 0;
+  double most = 0;
+  for (int rank = 0; rank < c.mesh.pipeline; ++rank) {
+    LayerCost sum;
+    double saved = 0;
+    for (int chunk = 0; chunk < c.virtual_stages; ++chunk) {
+      const LayerCost& stage =
+          stages[static_cast<std::size_t>(stage_of(shape, rank, chunk))];
+      add(sum, stage);
+      saved += (stage.saved_bytes + deferred) *
+               slots[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
+    }
+    const double all = sum.parameters + sum.expert_parameters;
+    const double shared =
+        sum.parameters / c.shard + sum.expert_parameters / expert_shard(c);
+    const auto held = [&](optim::Sharding from) {
+      return c.sharding >= from ? shared : all;
+    };
+    double bytes = saved + costs.working_bytes;
+    if (c.offload != optim::Offload::weights)
+      bytes += held(optim::Sharding::weights) * costs.weight_bytes;
+    bytes += held(optim::Sharding::gradients) * costs.gradient_bytes;
+    if (c.offload == optim::Offload::none)
+      bytes += held(optim::Sharding::optimizer) * costs.optimizer_bytes;
+    // A unit's gradient, and the units that are gathered: one in use, one ahead.
+    if (c.sharding >= optim::Sharding::gradients)
+      bytes += sum.largest_unit * costs.gradient_bytes;
+    if (c.sharding == optim::Sharding::weights)
+      bytes += 2 * sum.largest_unit * costs.weight_bytes;
+    most = std::max(most, bytes);
+  }
+  return most + nccl_bytes(c);
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,275 @@
+// The search, best first, and the neighbours of its winner.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "base/format.hpp"
+
+namespace trireme::plan {
+namespace {
+
+// How much is known of a candidate's time.
+enum class Known : std::uint8_t { screened, simulated, planned };
+
+struct Entry {
+  double seconds = 0;
+  optim::Offload offload = optim::Offload::none;
+  double bytes = 0;
+  Known known = Known::screened;
+  std::size_t index = 0;  // of the candidate, or of the plan
+};
+struct Later {
+  bool operator()(const Entry& a, const Entry& b) const {
+    return std::tie(a.seconds, a.offload, a.bytes, a.index) >
+           std::tie(b.seconds, b.offload, b.bytes, b.index);
+  }
+};
+
+class Searcher {
+ public:
+  Searcher(const SearchSpace& space, const PlannedDevice& on, const MemoryRoom& room,
+           const SearchLimits& limits)
+      : space_(space), on_(on), room_(room), limits_(limits), screen_(space, on) {}
+
+  SearchResult run() {
+    screen_all();
+    while (!queue_.empty() && final_.size() < limits_.top) {
+      const Entry entry = queue_.top();
+      queue_.pop();
+      if (entry.known == Known::planned)
+        final_.push_back(entry.index);
+      else if (!refine(entry))
+        break;
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  bool fits(double bytes) const { return room_.bytes <= 0 || bytes <= room_.bytes; }
+
+  void screen_all() {
+    const std::vector<Candidate>& all = space_.candidates();
+    result_.candidates = all.size();
+    estimates_.resize(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::optional<Estimate> estimate = screen_.estimate(all[i]);
+      if (!estimate) {
+        ++result_.refused;
+        continue;
+      }
+      estimates_[i] = *estimate;
+      if (result_.least_bytes == 0 || estimate->bytes < result_.least_bytes)
+        result_.least_bytes = estimate->bytes;
+      if (!fits((1 - screen_margin) * estimate->bytes)) {
+        ++result_.too_large;
+        continue;
+      }
+      result_.screened.push_back(*estimate);
+      queue_.push({(1 - screen_margin) * estimate->seconds, all[i].offload,
+                   estimate->bytes, Known::screened, i});
+    }
+  }
+
+  // Learns more of a candidate. False: no more plans are to be made.
+  bool refine(const Entry& entry) {
+    const Candidate& candidate = space_.candidates()[entry.index];
+    if (entry.known == Known::screened && candidate.mesh.pipeline > 1) {
+      const double seconds = screen_.simulated_seconds(candidate);
+      estimates_[entry.index].seconds = seconds;
+      queue_.push({std::max(entry.seconds, (1 - screen_margin) * seconds), entry.offload,
+                   entry.bytes, Known::simulated, entry.index});
+      return true;
+    }
+    if (result_.planned.size() >= limits_.most_plans) return false;
+    std::optional<PlannedCandidate> planned =
+        plan_candidate(candidate, estimates_[entry.index]);
+    if (!planned) {
+      ++result_.refused;
+      return true;
+    }
+    result_.planned.push_back(std::move(*planned));
+    const PlannedCandidate& made = result_.planned.back();
+    if (fits(made.bytes))
+      queue_.push({made.seconds(), candidate.offload, made.bytes, Known::planned,
+                   result_.planned.size() - 1});
+    return true;
+  }
+
+  std::optional<PlannedCandidate> plan_candidate(const Candidate& candidate,
+                                                 const Estimate& estimate) const {
+    const auto config = space_.deck().make(space_.overrides(candidate));
+    if (!config) return std::nullopt;
+    const std::vector<Plan> plans = plan_stages(*config, on_);
+    PlannedCandidate out{candidate, 0, estimate.bytes, estimate.seconds,
+                         predict(*config, plans, *on_.machine)};
+    for (const Plan& plan : plans)
+      out.bytes = std::max(out.bytes, device_bytes(plan, on_));
+    return out;
+  }
+
+  // Those that are final, then other plans that fit, by time.
+  void finish() {
+    result_.proven = final_.size();
+    std::vector<bool> taken(result_.planned.size());
+    for (const std::size_t i : final_) {
+      taken[i] = true;
+      result_.ranked.push_back(result_.planned[i]);
+    }
+    std::vector<PlannedCandidate> rest;
+    for (std::size_t i = 0; i < result_.planned.size(); ++i)
+      if (!taken[i] && fits(result_.planned[i].bytes)) rest.push_back(result_.planned[i]);
+    std::stable_sort(rest.begin(), rest.end(),
+                     [](const PlannedCandidate& a, const PlannedCandidate& b) {
+                       return std::pair(a.seconds(), a.bytes) <
+                              std::pair(b.seconds(), b.bytes);
+                     });
+    result_.ranked.insert(result_.ranked.end(), rest.begin(), rest.end());
+    if (!result_.ranked.empty()) find_neighbours();
+  }
+
+  void find_neighbours();
+  void add_nearest(const char* key, int comm::MeshShape::*axis);
+  template <class Same>
+  void add_others(const Same& differs_only_here);
+  void add_neighbour(const std::string& difference, const Candidate& candidate);
+
+  const SearchSpace& space_;
+  PlannedDevice on_;
+  MemoryRoom room_;
+  SearchLimits limits_;
+  Screen screen_;
+  SearchResult result_;
+  std::vector<Estimate> estimates_;
+  std::vector<std::size_t> final_;  // of result_.planned
+  std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
+};
+
+// "key = value", as the deck writes it, that b says and a does not.
+std::string difference_of(const SearchSpace& space, const Candidate& a,
+                          const Candidate& b) {
+  const std::vector<std::string> of_a = space.overrides(a), of_b = space.overrides(b);
+  std::map<std::string, std::string> before;
+  for (const std::string& one : of_a) before[one.substr(0, one.find('='))] = one;
+  static const std::set<std::string> follows = {
+      "parallel.sequence",       "parallel.shard_group", "parallel.tensor_chunks",
+      "parallel.wrap",           "parallel.prefetch",    "parallel.gathered_units",
+      "parallel.wrap_parameters"};
+  std::string text;
+  for (const std::string& one : of_b) {
+    const auto at = one.find('=');
+    const std::string key = one.substr(0, at);
+    if (follows.contains(key)) continue;
+    const auto found = before.find(key);
+    if (found == before.end() || found->second == one) continue;
+    text += format("{}{} = {} instead of {}", text.empty() ? "" : ", ", key,
+                   one.substr(at + 1), found->second.substr(at + 1));
+  }
+  return text;
+}
+
+void Searcher::add_neighbour(const std::string& difference, const Candidate& candidate) {
+  if (difference.empty()) return;
+  for (const PlannedCandidate& planned : result_.planned)
+    if (planned.candidate == candidate) {
+      result_.neighbours.push_back({difference, planned});
+      return;
+    }
+  const std::optional<Estimate> estimate = screen_.estimate(candidate);
+  std::optional<PlannedCandidate> plan;
+  if (estimate) plan = plan_candidate(candidate, *estimate);
+  result_.neighbours.push_back({difference, std::move(plan)});
+}
+
+// The next smaller and the next larger value of an axis, data ranks making up for it.
+void Searcher::add_nearest(const char* key, int comm::MeshShape::*axis) {
+  if (space_.deck().fixed.contains(key)) return;
+  const Candidate& winner = result_.ranked.front().candidate;
+  const Candidate *below = nullptr, *above = nullptr;
+  for (const Candidate& c : space_.candidates()) {
+    Candidate same = c;
+    same.mesh = winner.mesh;
+    same.mesh.*axis = c.mesh.*axis;
+    same.mesh.data = c.mesh.data;
+    if (same.mesh != c.mesh || c.mesh == winner.mesh) continue;
+    same = winner;
+    same.mesh = c.mesh;
+    same.shard = c.shard;
+    same.sequence = c.sequence;
+    if (axis == &comm::MeshShape::pipeline &&
+        (winner.mesh.pipeline == 1 || c.mesh.pipeline == 1)) {
+      // A pipeline of one rank has one schedule; next to it stands 1f1b.
+      same.schedule = schedule::ScheduleKind::one_f_one_b;
+      same.virtual_stages = 1;
+    }
+    if (!(same == c)) continue;
+    const int value = c.mesh.*axis, own = winner.mesh.*axis;
+    if (value < own && (below == nullptr || below->mesh.*axis < value)) below = &c;
+    if (value > own && (above == nullptr || above->mesh.*axis > value)) above = &c;
+  }
+  for (const Candidate* c : {below, above})
+    if (c != nullptr) add_neighbour(difference_of(space_, winner, *c), *c);
+}
+
+template <class Same>
+void Searcher::add_others(const Same& differs_only_here) {
+  const Candidate winner = result_.ranked.front().candidate;
+  for (const Candidate& c : space_.candidates())
+    if (!(c == winner) && differs_only_here(c, winner))
+      add_neighbour(difference_of(space_, winner, c), c);
+}
+
+void Searcher::find_neighbours() {
+  add_nearest("parallel.tensor", &comm::MeshShape::tensor);
+  add_nearest("parallel.context", &comm::MeshShape::context);
+  add_nearest("parallel.pipeline", &comm::MeshShape::pipeline);
+  const auto nearest = [](auto value, auto own) {
+    return value == 2 * own || own == 2 * value;
+  };
+  add_others([&](Candidate c, const Candidate& winner) {
+    if (!nearest(c.expert, winner.expert)) return false;
+    c.expert = winner.expert;
+    return c == winner;
+  });
+  add_others([](Candidate c, const Candidate& winner) {
+    c.schedule = winner.schedule;
+    c.virtual_stages = winner.virtual_stages;
+    return c == winner;
+  });
+  add_others([](Candidate c, const Candidate& winner) {
+    c.strategy = winner.strategy;
+    c.sharding = winner.sharding;
+    c.shard = winner.shard;
+    return c == winner;
+  });
+  add_others([&](Candidate c, const Candidate& winner) {
+    if (!nearest(c.micro, winner.micro)) return false;
+    c.micro = winner.micro;
+    c.sequence = winner.sequence;
+    return c == winner;
+  });
+  add_others([](Candidate c, const Candidate& winner) {
+    c.recompute = winner.recompute;
+    return c == winner;
+  });
+  add_others([](Candidate c, const Candidate& winner) {
+    c.offload = winner.offload;
+    return c == winner;
+  });
+  add_others([](Candidate c, const Candidate& winner) {
+    c.grid = winner.grid;
+    return c == winner;
+  });
+}
+
+}  // namespace
+
+SearchResult search(const SearchSpace& space, const PlannedDevice& on,
+                    const MemoryRoom& room, const SearchLimits& limits) {
+  return Searcher(space, on, room, limits).run();
+}
+
+}  // namespace trireme::plan

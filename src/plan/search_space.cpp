@@ -1,0 +1,319 @@
+// The values that a search tries, and the decks that they make.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/search_space.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/format.hpp"
+#include "config/deck_table.hpp"
+#include "config/keys.hpp"
+#include "config/rules.hpp"
+
+namespace trireme::plan {
+namespace {
+
+using schedule::ScheduleKind;
+
+std::vector<int> divisors(int value) {
+  std::vector<int> all;
+  for (int d = 1; d <= value / d; ++d) {
+    if (value % d != 0) continue;
+    all.push_back(d);
+    if (d != value / d) all.push_back(value / d);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::string_view word_of(optim::Offload offload) {
+  if (offload == optim::Offload::optimizer) return "optimizer";
+  return offload == optim::Offload::weights ? "weights" : "none";
+}
+
+struct Strategy {
+  std::string_view word;
+  optim::Sharding what;
+  bool hybrid = false;
+};
+constexpr std::array strategies = {
+    Strategy{"NO_SHARD", optim::Sharding::none},
+    Strategy{"ZERO1", optim::Sharding::optimizer},
+    Strategy{"SHARD_GRAD_OP", optim::Sharding::gradients},
+    Strategy{"FULL_SHARD", optim::Sharding::weights},
+    Strategy{"HYBRID_SHARD", optim::Sharding::weights, true}};
+
+}  // namespace
+
+std::span<const RecomputeChoice> recompute_choices() {
+  static const std::array choices = {
+      RecomputeChoice{"none", "[]"},
+      RecomputeChoice{
+          "selective", "[\"norm\", \"activation\"]", {.norm = true, .activation = true}},
+      RecomputeChoice{"selective",
+                      "[\"norm\", \"attention\", \"activation\", \"up\"]",
+                      {.norm = true, .attention = true, .activation = true, .up = true}},
+      RecomputeChoice{"full", "[]", {.full = true}}};
+  return choices;
+}
+
+io::Deck SearchDeck::deck(std::span<const std::string> more) const {
+  std::vector<std::string> all = overrides;
+  all.insert(all.end(), more.begin(), more.end());
+  return io::Deck::parse(text, name, all, config::deck_table());
+}
+
+config::RunConfig SearchDeck::read(std::span<const std::string> more) const {
+  return config::read_run_config(deck(more), ranks, ranks_on_node);
+}
+
+std::optional<config::RunConfig> SearchDeck::make(
+    std::span<const std::string> more) const {
+  const io::Deck made = deck(more);
+  config::RunConfig config = config::read_run_config(made, ranks, ranks_on_node);
+  if (!config::not_available_yet(made).empty()) return std::nullopt;
+  if (!config::Rules(made, config, ranks, ranks_on_node).names_of_broken().empty())
+    return std::nullopt;
+  return config;
+}
+
+SearchSpace::SearchSpace(SearchDeck deck) : deck_(std::move(deck)) {
+  read_bases();
+  list_recomputes();
+  for (std::size_t grid = 0; grid < bases_.size(); ++grid) add_meshes(grid);
+}
+
+// Every combination of the grids' values.
+void SearchSpace::read_bases() {
+  std::vector<std::vector<std::string>> all = {{}};
+  for (const SearchGrid& grid : deck_.grids) {
+    std::vector<std::vector<std::string>> longer;
+    for (const auto& one : all)
+      for (const std::string& value : grid.values) {
+        longer.push_back(one);
+        longer.back().push_back(grid.key + "=" + value);
+      }
+    all = std::move(longer);
+  }
+  for (auto& one : all) {
+    config::RunConfig config = deck_.read(one);
+    using parallel::ContextOrder;
+    const auto order = deck_.deck(one)[config::key::parallel.context_order];
+    const auto usual =
+        config.parallel.ulysses ? ContextOrder::contiguous : ContextOrder::zigzag;
+    bases_.push_back({std::move(one), std::move(config), order.value_or(usual)});
+  }
+}
+
+void SearchSpace::list_recomputes() {
+  const io::Deck own = deck_.deck({});
+  const bool policy = fixed("recompute.policy"), pieces = fixed("recompute.pieces");
+  for (const RecomputeChoice& choice : recompute_choices()) {
+    if (policy && own.value_text("recompute.policy") != format("\"{}\"", choice.policy))
+      continue;
+    if (pieces) continue;
+    recomputes_.push_back(choice);
+  }
+  if (!pieces) return;
+  const bool any = own.value_text("recompute.pieces") != "[]";
+  recomputes_.push_back({any ? "selective" : "none", own.value_text("recompute.pieces"),
+                         bases_.front().config.recompute.what});
+  if (!any && !policy) recomputes_.push_back(recompute_choices().back());
+}
+
+void SearchSpace::add_meshes(std::size_t grid) {
+  const config::RunConfig& base = bases_[grid].config;
+  const auto& given = base.parallel;
+  const int ranks = deck_.ranks;
+  const std::int64_t nearby = std::int64_t{8} * deck_.ranks_on_node;
+  const auto values = [&](std::string_view key, int own, std::int64_t most) {
+    if (fixed(key)) return std::vector<int>{own};
+    std::vector<int> all = divisors(ranks);
+    std::erase_if(all, [&](int value) { return value > most; });
+    return all;
+  };
+  Candidate c;
+  c.grid = grid;
+  for (const int tensor : values("parallel.tensor", given.mesh.tensor, base.model.heads))
+    for (const int context :
+         values("parallel.context", given.mesh.context, base.model.sequence / 2))
+      for (const int pipeline :
+           values("parallel.pipeline", given.mesh.pipeline, base.model.layers)) {
+        const std::int64_t axes = std::int64_t{1} * tensor * context * pipeline;
+        const bool far = std::int64_t{1} * tensor * context > nearby;
+        if (ranks % axes != 0 ||
+            (far && !fixed("parallel.tensor") && !fixed("parallel.context")))
+          continue;
+        c.mesh = {.pipeline = pipeline,
+                  .data = static_cast<int>(ranks / axes),
+                  .context = context,
+                  .tensor = tensor};
+        for (const int expert :
+             values("parallel.expert", given.folding.expert,
+                    base.model.has_experts() ? base.model.moe.experts : 1)) {
+          if (c.mesh.data * context % expert != 0) continue;
+          c.expert = expert;
+          add_batches(c);
+        }
+      }
+}
+
+void SearchSpace::add_batches(Candidate candidate) {
+  const config::RunConfig& base = bases_[candidate.grid].config;
+  const std::int64_t global = base.batch.global, sequence = base.model.sequence;
+  std::vector<std::int64_t> all = {base.batch.micro};
+  if (!fixed("batch.micro")) {
+    all.clear();
+    const std::int64_t most = std::max<std::int64_t>(16, 65536 / sequence);
+    for (std::int64_t micro = 1; micro <= most; micro *= 2) all.push_back(micro);
+  }
+  for (const std::int64_t micro : all) {
+    if (global % (micro * candidate.mesh.data) != 0) continue;
+    candidate.micro = micro;
+    const bool even =
+        micro * (sequence / candidate.mesh.context) % candidate.mesh.tensor == 0;
+    candidate.sequence = fixed("parallel.sequence") ? base.parallel.sequence
+                                                    : candidate.mesh.tensor > 1 && even;
+    add_schedules(candidate);
+  }
+}
+
+void SearchSpace::add_schedules(Candidate candidate) {
+  const config::RunConfig& base = bases_[candidate.grid].config;
+  const int pipeline = candidate.mesh.pipeline, own = base.parallel.virtual_stages;
+  const bool kind_fixed = fixed("parallel.schedule");
+  const bool count_fixed = fixed("parallel.virtual_stages");
+  const auto add = [&](ScheduleKind kind, int chunks) {
+    if (kind_fixed && kind != base.parallel.schedule) return;
+    if (count_fixed && chunks != own) return;
+    if (std::int64_t{1} * pipeline * chunks > base.model.layers) return;
+    candidate.schedule = kind;
+    candidate.virtual_stages = chunks;
+    add_strategies(candidate);
+  };
+  if (pipeline == 1 && !kind_fixed) return add(ScheduleKind::one_f_one_b, 1);
+  if (kind_fixed) add(ScheduleKind::gpipe, 1);
+  add(ScheduleKind::one_f_one_b, 1);
+  add(ScheduleKind::zb_h1, 1);
+  add(ScheduleKind::zb_v, 2);
+  add(ScheduleKind::dualpipe_v, 2);
+  for (int chunks = 2; chunks <= std::max(8, count_fixed ? own : 0); ++chunks)
+    add(ScheduleKind::interleaved, chunks);
+}
+
+void SearchSpace::add_strategies(const Candidate& candidate) {
+  const config::RunConfig& base = bases_[candidate.grid].config;
+  const int replicas = candidate.mesh.data * candidate.mesh.context;
+  const std::string own = deck_.fixed.contains("parallel.sharding_strategy")
+                              ? deck_.deck({}).value_text("parallel.sharding_strategy")
+                              : std::string();
+  for (const Strategy& strategy : strategies) {
+    const bool kept = own == format("\"{}\"", strategy.word);
+    if (!own.empty() && !kept) continue;
+    if (replicas == 1 && strategy.what != optim::Sharding::none && !kept) continue;
+    Candidate c = candidate;
+    c.strategy = strategy.word;
+    c.sharding = strategy.what;
+    c.shard = strategy.what == optim::Sharding::none ? 1 : replicas;
+    if (strategy.hybrid) {
+      c.shard = fixed("parallel.shard_group")
+                    ? base.parallel.folding.shard
+                    : std::max(deck_.ranks_on_node / candidate.mesh.tensor, 1);
+      const bool shares = c.shard > 1 && c.shard < replicas && replicas % c.shard == 0;
+      if (!shares && !kept) continue;
+    }
+    add_memory(c);
+  }
+}
+
+void SearchSpace::add_memory(Candidate candidate) {
+  const config::RunConfig& base = bases_[candidate.grid].config;
+  for (std::size_t r = 0; r < recomputes_.size(); ++r) {
+    candidate.recompute = r;
+    for (const optim::Offload offload :
+         {optim::Offload::none, optim::Offload::optimizer, optim::Offload::weights}) {
+      if (fixed("parallel.offload") && offload != base.parallel.offload) continue;
+      if (!fixed("parallel.offload") && !deck_.offloads &&
+          offload != optim::Offload::none)
+        continue;
+      if (offload == optim::Offload::weights &&
+          candidate.sharding != optim::Sharding::weights)
+        continue;
+      candidate.offload = offload;
+      candidates_.push_back(candidate);
+    }
+  }
+}
+
+std::vector<std::string> SearchSpace::overrides(const Candidate& c) const {
+  std::vector<std::string> all = bases_[c.grid].overrides;
+  const auto put = [&](std::string_view key, const auto& value) {
+    if (!fixed(key)) all.push_back(format("{}={}", key, value));
+  };
+  put("parallel.tensor", c.mesh.tensor);
+  put("parallel.sequence", c.sequence ? "true" : "false");
+  put("parallel.context", c.mesh.context);
+  put("parallel.pipeline", c.mesh.pipeline);
+  put("parallel.schedule", format("\"{}\"", schedule::name_of(c.schedule)));
+  put("parallel.virtual_stages", c.virtual_stages);
+  put("parallel.stage_layers", "[]");
+  put("parallel.expert", c.expert);
+  put("parallel.sharding_strategy", format("\"{}\"", c.strategy));
+  put("parallel.shard_group", c.strategy == "HYBRID_SHARD" ? c.shard : 0);
+  put("parallel.offload", format("\"{}\"", word_of(c.offload)));
+  put("batch.micro", c.micro);
+  put("recompute.policy", format("\"{}\"", recomputes_[c.recompute].policy));
+  put("recompute.pieces", recomputes_[c.recompute].pieces);
+  put("recompute.layers", 0);
+  put("recompute.partition", "false");
+  // Keys that mean nothing without what they belong to.
+  if (c.mesh.tensor == 1) put("parallel.tensor_chunks", 0);
+  if (c.sharding == optim::Sharding::none) {
+    put("parallel.wrap", "\"block\"");
+    put("parallel.wrap_parameters", 0);
+  }
+  if (c.sharding != optim::Sharding::weights) {
+    put("parallel.prefetch", 1);
+    put("parallel.gathered_units", 0);
+  }
+  return all;
+}
+
+std::vector<std::string> SearchSpace::words(const Candidate& c) const {
+  std::string pipeline = schedule::name_of(c.schedule);
+  if (c.schedule == ScheduleKind::interleaved)
+    pipeline += format(" x{}", c.virtual_stages);
+  std::string recompute(recomputes_[c.recompute].policy);
+  if (recompute == "selective")
+    recompute = recomputes_[c.recompute].what.attention ? "most pieces" : "cheap pieces";
+  std::vector<std::string> all = {std::to_string(c.mesh.tensor),
+                                  std::to_string(c.mesh.context),
+                                  std::to_string(c.mesh.pipeline),
+                                  std::to_string(c.expert),
+                                  std::to_string(c.mesh.data),
+                                  c.mesh.pipeline > 1 ? pipeline : std::string("-"),
+                                  std::string(c.strategy),
+                                  std::to_string(c.micro),
+                                  recompute,
+                                  std::string(word_of(c.offload))};
+  for (const std::string& one : bases_[c.grid].overrides) all.push_back(one);
+  return all;
+}
+
+config::RunConfig SearchSpace::sketch(const Candidate& c) const {
+  config::RunConfig config = base(c);
+  config.parallel.mesh = c.mesh;
+  config.parallel.folding = {.shard = c.shard, .expert = c.expert};
+  config.parallel.sequence = c.sequence;
+  if (c.mesh.context > 1) config.parallel.order = bases_[c.grid].order;
+  config.parallel.schedule = c.schedule;
+  config.parallel.virtual_stages = c.virtual_stages;
+  config.parallel.sharding = c.sharding;
+  config.parallel.offload = c.offload;
+  config.batch.micro = c.micro;
+  config.recompute = {};
+  config.recompute.what = recomputes_[c.recompute].what;
+  return config;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,189 @@
+// The search for a deck: against planning every deck of a small space.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/search.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace trireme::plan {
+namespace {
+
+// A machine on which nothing is free, so that every key matters.
+Machine small_machine() {
+  Machine machine;
+  machine.name = "small";
+  machine.source = "measured";
+  machine.ranks_per_node = 4;
+  machine.memory_bytes = 1e12;
+  machine.products = {.fp32 = 1e10, .bf16 = 2e10, .half_inner = 16, .half_side = 16};
+  machine.attention_forward = 0.5;
+  machine.attention_backward = 0.4;
+  machine.sweep_rate = 4e9;
+  machine.kernel_seconds = 1e-6;
+  machine.links = {2e9, 5e-6, 5e8, 2e-5, 0.8};
+  machine.write_rate = machine.read_rate = 1e9;
+  machine.failure_hours = 50000;
+  machine.restart_seconds = 300;
+  return machine;
+}
+
+SearchDeck small_deck(int ranks, const std::string& more) {
+  SearchDeck deck;
+  deck.name = "deck";
+  deck.text = R"(
+[run]
+steps = 100
+device = "cpu"
+[model]
+layers = 4
+hidden = 64
+heads = 4
+feed_forward = 128
+vocabulary = 256
+sequence = 64
+[data]
+source = "synthetic"
+[batch]
+global = 8
+)" + more;
+  deck.ranks = ranks;
+  deck.ranks_on_node = 4;
+  deck.offloads = false;
+  return deck;
+}
+
+PlannedDevice on_host(const Machine& machine) {
+  return {Device::host(), comm::Transport::mpi, &machine};
+}
+
+// Every deck of the space, planned.
+std::vector<PlannedCandidate> plan_all(const SearchSpace& space,
+                                       const PlannedDevice& on) {
+  std::vector<PlannedCandidate> all;
+  for (const Candidate& candidate : space.candidates()) {
+    const auto config = space.deck().make(space.overrides(candidate));
+    if (!config) continue;
+    const std::vector<Plan> plans = plan_stages(*config, on);
+    PlannedCandidate& one = all.emplace_back();
+    one.candidate = candidate;
+    one.prediction = predict(*config, plans, *on.machine);
+    for (const Plan& plan : plans)
+      one.bytes = std::max(one.bytes, device_bytes(plan, on));
+  }
+  return all;
+}
+
+// Room between the least and the most that any deck needs.
+MemoryRoom middle_room(const std::vector<PlannedCandidate>& all, double share) {
+  const auto [least, most] =
+      std::minmax_element(all.begin(), all.end(),
+                          [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return {least->bytes + share * (most->bytes - least->bytes), "a test"};
+}
+
+void expect_the_best(const SearchDeck& deck, const Machine& machine) {
+  const SearchSpace space(deck);
+  const PlannedDevice on = on_host(machine);
+  const std::vector<PlannedCandidate> all = plan_all(space, on);
+  ASSERT_GT(all.size(), 50u);
+  Screen screen(space, on);
+  for (const PlannedCandidate& one : all) {
+    const std::optional<Estimate> estimate = screen.estimate(one.candidate);
+    ASSERT_TRUE(estimate);
+    // What the search relies on.
+    EXPECT_LT((1 - screen_margin) * estimate->seconds, one.seconds())
+        << testing::PrintToString(space.words(one.candidate));
+    EXPECT_LT((1 - screen_margin) * estimate->bytes, one.bytes)
+        << testing::PrintToString(space.words(one.candidate));
+  }
+  for (const double share : {0.1, 0.4, 1.0}) {
+    const MemoryRoom room = middle_room(all, share);
+    double best = 0;
+    for (const PlannedCandidate& one : all)
+      if (one.bytes <= room.bytes && (best == 0 || one.seconds() < best))
+        best = one.seconds();
+    const SearchResult found = search(space, on, room, {.top = 3, .most_plans = 100000});
+    ASSERT_GE(found.ranked.size(), 3u);
+    EXPECT_EQ(found.proven, 3u);
+    EXPECT_DOUBLE_EQ(found.ranked.front().seconds(), best) << share;
+    for (std::size_t i = 1; i < found.ranked.size(); ++i)
+      EXPECT_LE(found.ranked[i - 1].seconds(), found.ranked[i].seconds());
+    EXPECT_LE(found.ranked.front().bytes, room.bytes);
+    EXPECT_FALSE(found.neighbours.empty());
+  }
+}
+
+TEST(Search, FindsTheBestOfAllDecks) {
+  expect_the_best(small_deck(4, ""), small_machine());
+}
+
+TEST(Search, FindsTheBestOverSlowLinks) {
+  Machine machine = small_machine();
+  machine.ranks_per_node = 2;
+  machine.links.network_rate = 2e7;
+  SearchDeck deck = small_deck(4, "");
+  deck.ranks_on_node = 2;
+  expect_the_best(deck, machine);
+}
+
+TEST(Search, FindsTheBestOfAModelWithExperts) {
+  SearchDeck deck = small_deck(4, R"(
+[model.moe]
+experts = 4
+top_k = 2
+expert_feed_forward = 64
+dense_layers = 1
+)");
+  deck.overrides = {"model.architecture=deepseek_moe", "recompute.policy=none"};
+  deck.fixed = {"recompute.policy"};
+  expect_the_best(deck, small_machine());
+}
+
+TEST(Search, SaysTheSameEachTime) {
+  const Machine machine = small_machine();
+  const PlannedDevice on = on_host(machine);
+  const MemoryRoom room{1e9, "a test"};
+  const auto text = [&] {
+    const SearchSpace space(small_deck(4, ""));
+    return describe(search(space, on, room, {.top = 5, .most_plans = 20}), space, room,
+                    5);
+  };
+  const std::string once = text();
+  EXPECT_EQ(once, text());
+  EXPECT_NE(once.find("instead of"), std::string::npos);
+  EXPECT_EQ(work_meter(), nullptr);
+}
+
+TEST(Search, KeepsWhatIsFixed) {
+  SearchDeck deck = small_deck(8, "");
+  deck.overrides = {"parallel.tensor=2", "parallel.schedule=gpipe"};
+  deck.fixed = {"parallel.tensor", "parallel.schedule"};
+  deck.grids = {{"precision.compute", {"fp32", "bf16"}}};
+  const SearchSpace space(deck);
+  std::set<std::size_t> grids;
+  for (const Candidate& c : space.candidates()) {
+    EXPECT_EQ(c.mesh.tensor, 2);
+    EXPECT_EQ(c.schedule, schedule::ScheduleKind::gpipe);
+    grids.insert(c.grid);
+    const auto config = deck.make(space.overrides(c));
+    if (!config) continue;
+    EXPECT_EQ(config->parallel.mesh, c.mesh);
+    EXPECT_EQ(config->parallel.schedule, c.schedule);
+    EXPECT_EQ(config->precision.compute, c.grid == 0 ? DType::f32 : DType::bf16);
+  }
+  EXPECT_EQ(grids.size(), 2u);
+}
+
+TEST(Search, SaysWhatTheLeastNeedsWhereNothingFits) {
+  const Machine machine = small_machine();
+  const SearchSpace space(small_deck(2, ""));
+  const SearchResult found = search(space, on_host(machine), {1000, "a test"}, {});
+  EXPECT_TRUE(found.ranked.empty());
+  EXPECT_EQ(found.too_large + found.refused, found.candidates);
+  EXPECT_GT(found.least_bytes, 1000);
+}
+
+}  // namespace
+}  // namespace trireme::plan
