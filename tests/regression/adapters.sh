@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Adapters: PEFT's files both ways, merging, resuming, and what is wrong with a deck or folder.
+# Adapters: files of PEFT both ways, merging, resuming, bad decks and folders.
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/folder_lib.sh"
 adapters=$SOURCE/tests/reference/adapters
