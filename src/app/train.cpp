@@ -16,6 +16,7 @@
 #include "base/version.hpp"
 #include "comm/stop_signals.hpp"
 #include "config/recipe_table.hpp"
+#include "convert/adapter_folder.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/group_use.hpp"
 #include "io/files.hpp"
@@ -55,6 +56,8 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     train::TextSamples prompts(deck.config);
     if (!deck.config.start_from.empty())
       convert::open_tensors(deck.config.start_from, world.rank(), world.size());
+    if (!deck.config.adapter.from.empty())
+      convert::AdapterFolder(deck.config.adapter.from, deck.config.model);
   });
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);

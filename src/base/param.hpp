@@ -35,8 +35,13 @@ struct NamedBox {
 struct Initializer {
   // uniform: even in [least, most). log_uniform: of a vector, the logarithms of such
   // numbers.
-  enum class Kind : std::uint8_t { zeros, ones, normal, uniform, log_uniform } kind =
-      Kind::zeros;
+  enum class Kind : std::uint8_t {
+    zeros,
+    ones,
+    normal,
+    uniform,
+    log_uniform
+  } kind = Kind::zeros;
   double standard_deviation = 0.0;
   double least = 0.0, most = 0.0;
 };

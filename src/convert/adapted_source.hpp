@@ -9,8 +9,8 @@
 
 #include "io/checkpoint.hpp"
 #include "io/tensor_source.hpp"
+#include "model/adapted_modules.hpp"
 #include "model/model_config.hpp"
-#include "nn/adapter_config.hpp"
 
 namespace trireme::convert {
 

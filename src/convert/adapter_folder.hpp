@@ -15,9 +15,9 @@
 #include "io/checkpoint.hpp"
 #include "io/safetensors_folder.hpp"
 #include "io/tensor_source.hpp"
+#include "model/adapted_modules.hpp"
 #include "model/model_config.hpp"
 #include "model/whole_tensors.hpp"
-#include "nn/adapter_config.hpp"
 
 namespace trireme::convert {
 

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "convert/folder_config.hpp"
-#include "nn/adapter_config.hpp"
+#include "model/adapted_modules.hpp"
 
 namespace trireme::convert {
 namespace {

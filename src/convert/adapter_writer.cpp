@@ -100,8 +100,8 @@ class AdapterPlan {
       modules.insert(stored.substr(0, stored.size() - nn::down_suffix.size()));
     }
     plan_.emplace(std::move(tensors));
-    config_ = config_text(origin, names_.fans_in(), {modules.begin(), modules.end()},
-                          saved);
+    config_ =
+        config_text(origin, names_.fans_in(), {modules.begin(), modules.end()}, saved);
   }
 
   std::int64_t count() const { return static_cast<std::int64_t>(wholes_.size()); }

@@ -25,6 +25,24 @@ bool is_adapter(const Param& param) {
   return nn::is_adapter_tensor(param.boxes.front().tensor);
 }
 
+// The last parts of their names, for a message.
+std::string linear_layers(nn::AdapterConfig config, const ModelConfig& model) {
+  config.targets = {std::string(nn::all_linear)};
+  config.modules_to_save.clear();
+  std::set<std::string> last_parts;
+  for_each_param(config, model, [&](const Param& param) {
+    for (const NamedBox& named : param.boxes) {
+      if (!named.tensor.ends_with(nn::down_suffix)) continue;
+      const std::string name =
+          named.tensor.substr(0, named.tensor.size() - nn::down_suffix.size());
+      last_parts.insert(name.substr(name.rfind('.') + 1));
+    }
+  });
+  std::string names;
+  for (const std::string& name : last_parts) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
 }  // namespace
 
 void freeze_base(const nn::AdapterConfig& config, Param& param) {
@@ -54,53 +72,34 @@ std::string adapter_misfit(const nn::AdapterConfig& config, const ModelConfig& m
       }
     }
   });
+  const auto none_of = [](const std::set<std::string>& names, const auto& fits) {
+    return std::none_of(names.begin(), names.end(), fits);
+  };
   for (const std::string& target : config.targets) {
-    const bool fits = std::any_of(adapted.begin(), adapted.end(), [&](const auto& name) {
-      return nn::fits_target(target, name);
-    });
-    if (fits) continue;
-    nn::AdapterConfig all = config;
-    all.targets = {std::string(nn::all_linear)};
-    all.modules_to_save.clear();
-    std::set<std::string> last_parts;
-    for_each_param(all, model, [&](Param& param) {
-      for (const NamedBox& named : param.boxes) {
-        if (!named.tensor.ends_with(nn::down_suffix)) continue;
-        const std::string name =
-            named.tensor.substr(0, named.tensor.size() - nn::down_suffix.size());
-        last_parts.insert(name.substr(name.rfind('.') + 1));
-      }
-    });
-    std::string names;
-    for (const std::string& name : last_parts)
-      names += (names.empty() ? "" : ", ") + name;
-    return format(
-        "adapter.targets: \"{}\" fits no linear layer in the blocks of this model; they "
-        "are {}",
-        target, names);
+    if (none_of(adapted, [&](const auto& name) { return nn::fits_target(target, name); }))
+      return format(
+          "adapter.targets: \"{}\" fits no linear layer in the blocks of this model; "
+          "they are {}",
+          target, linear_layers(config, model));
   }
   for (const std::string& saved : config.modules_to_save) {
-    const bool fits = std::any_of(modules.begin(), modules.end(), [&](const auto& name) {
-      return nn::ends_with_module(name, saved);
-    });
-    if (!fits)
+    if (none_of(modules,
+                [&](const auto& name) { return nn::ends_with_module(name, saved); }))
       return format(
           "adapter.modules_to_save: \"{}\" fits no module of this model; the last is "
           "called {}",
           saved, *modules.rbegin());
   }
-  const auto unused = [&](const auto& patterns) {
-    for (const auto& each : patterns)
-      if (std::none_of(adapted.begin(), adapted.end(), [&](const auto& name) {
-            return nn::fits_pattern(each.pattern, name);
-          }))
-        return each.pattern;
-    return std::string();
+  const auto fits = [](const std::string& pattern) {
+    return [&](const auto& name) { return nn::fits_pattern(pattern, name); };
   };
-  if (const auto pattern = unused(config.ranks); !pattern.empty())
-    return format("adapter.rank_pattern: \"{}\" fits none of adapter.targets", pattern);
-  if (const auto pattern = unused(config.alphas); !pattern.empty())
-    return format("adapter.alpha_pattern: \"{}\" fits none of adapter.targets", pattern);
+  constexpr auto text = "adapter.{}: \"{}\" fits none of adapter.targets";
+  for (const auto& each : config.ranks)
+    if (none_of(adapted, fits(each.pattern)))
+      return format(text, "rank_pattern", each.pattern);
+  for (const auto& each : config.alphas)
+    if (none_of(adapted, fits(each.pattern)))
+      return format(text, "alpha_pattern", each.pattern);
   return {};
 }
 
