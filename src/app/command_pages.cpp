@@ -75,7 +75,9 @@ of documents and what is no target.
   --ranks N          of a deck: as so many ranks would train
 
   trireme inspect runs/quickstart/checkpoints/latest --verify)"},
-    CommandPage{"convert", R"(usage: trireme convert FROM TO [--dtype T] [--shard-bytes N]
+    CommandPage{
+        "convert",
+        R"(usage: trireme convert FROM TO [--dtype T] [--shard-bytes N] [--quantize Q]
 
 Makes a checkpoint of a Hugging Face folder, or a folder of a checkpoint or a run. Works on any
 number of ranks. What is not finished is not taken for a model; the same command goes on with it.
@@ -83,6 +85,8 @@ number of ranks. What is not finished is not taken for a model; the same command
   --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
   --shard-bytes N  bytes of each file of weights at most (a larger tensor has a file of
                    its own)
+  --quantize Q     writes a folder with weights as codes: nf4, int8 or fp8; FROM may be a
+                   folder too
 
   trireme convert runs/quickstart my-model --dtype bf16)"},
     CommandPage{"tokenize",
