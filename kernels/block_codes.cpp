@@ -1,5 +1,4 @@
-// Codes of 4 and 8 bits in blocks: checks, then the implementation of the stream's
-// device.
+// Codes of 4 and 8 bits in blocks: checks, then the device of the stream.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/block_codes.hpp"
 

@@ -1,5 +1,4 @@
-// Codes of 4 and 8 bits in blocks with a largest magnitude each, as bitsandbytes has
-// them.
+// Codes of 4 and 8 bits in blocks with a largest magnitude each.
 // SPDX-License-Identifier: Apache-2.0
 // A block is so many elements of a tensor in order, across the ends of rows; the last may
 // be shorter. Source: Dettmers et al., "QLoRA", 2023.

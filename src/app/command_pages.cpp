@@ -117,6 +117,8 @@ not taken for a model; the same command goes on with it.
   --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
   --shard-bytes N  bytes of each file of weights at most (a larger tensor has a file of
                    its own)
+  --quantize Q     writes a folder with weights as codes: nf4, int8 or fp8; FROM may be a
+                   folder too
   --merge          of a run with adapters: the whole model with them
   --merge-adapter LIST    adds adapters to the weights: DIR[=WEIGHT],...
   --unmerge-adapter LIST  takes them away again

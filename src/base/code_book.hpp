@@ -1,5 +1,4 @@
-// The numbers that codes of 4 and 8 bits stand for, and which code is nearest to a
-// number.
+// The numbers that codes of 4 and 8 bits stand for, and the nearest code.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

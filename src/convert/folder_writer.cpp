@@ -107,7 +107,8 @@ class Plan {
     const Written as =
         to_ == QuantizeTo::none ? Written::numbers : written_as(whole, place);
     const Origin origin{{{whole, place}}, dtype};
-    if (as == Written::linear) kept_modules_.push_back(module_of(place.name));
+    if (as == Written::linear && module_of(place.name) != kept_modules_[0])
+      kept_modules_.push_back(module_of(place.name));
     if (as != Written::codes) {
       io::SafetensorsTensor tensor{place.name, &io::safetensors_type(dtype), {}, 0, 0};
       const Shape& shape = place.shape;
@@ -156,7 +157,8 @@ class Plan {
   std::vector<std::vector<io::SafetensorsTensor>> files_{1};
   std::map<std::string, Origin> origins_;
   std::vector<Shard> shards_;
-  std::vector<std::string> kept_modules_;
+  // A head that is tied has no tensor, and must be named all the same.
+  std::vector<std::string> kept_modules_{"lm_head"};
   std::optional<DType> dtype_;
   std::int64_t filled_ = 0, total_ = 0, count_ = 0, coded_ = 0;
 };

@@ -115,7 +115,7 @@ void encode_nf4(const TensorView& matrix, const std::vector<Buffer>& out) {
   if (done < n) finish(n - done);
 }
 
-// As bitsandbytes does: of numbers in fp16, by 127 / max in fp32, ties to even.
+// As bitsandbytes does: of numbers in fp16, by 1 / max times 127 in fp32, ties to even.
 void encode_int8(const std::string& name, const TensorView& matrix,
                  const std::vector<Buffer>& out) {
   const std::int64_t K = matrix.dim(1);
@@ -130,7 +130,7 @@ void encode_int8(const std::string& name, const TensorView& matrix,
     require(std::isfinite(most), Status::bad_content,
             "'{}' has numbers that fp16 does not hold, which int8 begins with", name);
     scales[i] = most;
-    const float inverse = most > 0 ? most_int8 / most : 0.0F;
+    const float inverse = most > 0 ? 1.0F / most * most_int8 : 0.0F;
     for (std::int64_t k = 0; k < K; ++k) {
       const float code = std::nearbyint(row[static_cast<std::size_t>(k)] * inverse);
       codes[i * K + k] = static_cast<std::uint8_t>(static_cast<int>(code));

@@ -225,9 +225,30 @@ def write(folder, name):
     return lines
 
 
+def written(folder):
+    """What `convert --quantize` makes of a folder of numbers, by the libraries."""
+    stored = safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
+    _, rows = int8_rows()
+    for key, weight in sorted(stored.items()):
+        scale = weight.abs().amax(1, keepdim=True) / 448 if weight.ndim == 2 else None
+        for how in ("nf4", "int8", "fp8"):
+            numbers = weight
+            if "_proj." in key and how == "nf4":
+                numbers = flat_numbers(*functional.quantize_4bit(
+                    weight, blocksize=64, quant_type="nf4"))
+            elif "_proj." in key and how == "int8":
+                numbers = rows(key, weight)[1]
+            elif "_proj." in key:
+                codes = (weight / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+                numbers = codes.float() * scale
+            digest = xxhash.xxh3_128(numbers.float().contiguous().numpy().tobytes())
+            yield f"written_{how} {digest.hexdigest()} {key}"
+
+
 if __name__ == "__main__":
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quantized")
     target = sys.argv[1] if len(sys.argv) > 1 else here
     every = [line for name in CASES for line in write(target, name)]
+    every += written(os.path.join(os.path.dirname(here), "folders", "llama"))
     with open(os.path.join(target, "digests.txt"), "w") as out:
         out.write("\n".join(every) + "\n")

@@ -21,6 +21,29 @@ digests "$work/two.ck" >"$work/a"
 sed -n 's/^nf4_odd //p' digests.txt | sort >"$work/b"
 check "two ranks read the same" cmp "$work/a" "$work/b"
 
+# Numbers become the codes of the libraries, from a folder and from a checkpoint.
+run 1 convert ../folders/llama "$work/llama.ck"
+for how in nf4 int8 fp8; do
+  run 1 convert ../folders/llama "$work/$how" --quantize $how
+  check "$how is written" test "$status" = 0
+  run 2 convert "$work/llama.ck" "$work/$how.of" --quantize $how --shard-bytes 3000
+  check "$how is written of a checkpoint" test "$status" = 0
+  for folder in "$work/$how" "$work/$how.of"; do
+    rm -rf "$work/again"
+    run 1 convert "$folder" "$work/again" --dtype fp32
+    digests "$work/again" >"$work/a"
+    sed -n "s/^written_$how //p" digests.txt | sort >"$work/b"
+    check "$how has the codes of its library" cmp "$work/a" "$work/b"
+  done
+  run 1 evaluate "$work/$how" ../folders/tokens.h5
+  check "$how is evaluated" test "$status" = 0
+done
+run 1 convert ../folders/llama "$work/to" --quantize int2
+check "an unknown way to quantize" expect 64 'none of nf4, int8 and fp8'
+run 1 convert ../folders/gpt2 "$work/to" --quantize fp8
+check "GPT-2 has no FP8" expect 65 'write --quantize int8 or nf4'
+check "nothing is written of it" test ! -e "$work/to"
+
 # damaged STATUS MESSAGE CASE FROM TO: the header, or config.json, with FROM written as TO.
 damaged() {
   rm -rf "$work/bad"
