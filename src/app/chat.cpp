@@ -250,6 +250,29 @@ bool obey(comm::World& world, const std::string& line, Conversation& conversatio
   return true;
 }
 
+// Until the input ends or /quit.
+void converse(comm::World& world, Speaker& speaker, const text::ChatTemplate& form,
+              const ModelText& text, Conversation& conversation) {
+  Lines lines(world);
+  comm::keep_on_interrupt();
+  while (const auto line = lines.next()) {
+    if (line->find_first_not_of(" \t\r\n") == std::string::npos) continue;
+    const bool command = line->front() == '/';
+    try {
+      if (command && !obey(world, *line, conversation)) break;
+      if (command) continue;
+      conversation.say("user", *line);
+      conversation.say("assistant",
+                       speaker.answer(text.encode(
+                           form.render(conversation.messages(), true).text, false)));
+    } catch (const Error& error) {
+      // All ranks meet the same error, but for one of rank 0's files.
+      if (!command) conversation.unsay();
+      if (world.rank() == 0) output::write(std::string(error.what()) + "\n");
+    }
+  }
+}
+
 }  // namespace
 
 int chat(comm::World& world, const Arguments& given) {
@@ -291,24 +314,7 @@ int chat(comm::World& world, const Arguments& given) {
                   infer::StagePart{pipeline.rank(), pipeline.size()});
   });
   Speaker speaker(world, *model, pipeline, text, how);
-  Lines lines(world);
-  comm::keep_on_interrupt();
-  while (const auto line = lines.next()) {
-    if (line->find_first_not_of(" \t\r\n") == std::string::npos) continue;
-    const bool command = line->front() == '/';
-    try {
-      if (command && !obey(world, *line, conversation)) break;
-      if (command) continue;
-      conversation.say("user", *line);
-      conversation.say("assistant",
-                       speaker.answer(text.encode(
-                           form->render(conversation.messages(), true).text, false)));
-    } catch (const Error& error) {
-      // All ranks meet the same error, but for one of rank 0's files.
-      if (!command) conversation.unsay();
-      if (world.rank() == 0) output::write(std::string(error.what()) + "\n");
-    }
-  }
+  converse(world, speaker, *form, text, conversation);
   return 0;
 }
 
