@@ -22,4 +22,9 @@ bool take_save_request();
 // removed (base/temporary_files.hpp). For commands that have nothing to save.
 void leave_on_stop();
 
+// From here on SIGINT asks for nothing but an answer of take_interrupts(): how many came
+// since the last call. For commands that a person talks to.
+void keep_on_interrupt();
+int take_interrupts();
+
 }  // namespace trireme::comm

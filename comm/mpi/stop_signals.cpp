@@ -26,9 +26,11 @@ namespace {
 
 constexpr std::array requests = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGXCPU};
 
-std::atomic<int> stop_signal{0};   // the first that asked for the end; 0: none
-std::atomic<int> interrupts{0};    // SIGINT so far
-std::atomic<int> end_warnings{0};  // SIGUSR1 not yet taken notice of
+std::atomic<int> stop_signal{0};      // the first that asked for the end; 0: none
+std::atomic<int> interrupts{0};       // SIGINT so far
+std::atomic<int> end_warnings{0};     // SIGUSR1 not yet taken notice of
+std::atomic<bool> keeps{false};       // on SIGINT
+std::atomic<int> kept_interrupts{0};  // not yet taken notice of
 std::atomic<bool> save_wanted{false};
 std::atomic<bool> leaves{false};  // on a stop, at once
 std::atomic<pid_t> taker{0};      // the thread, as the kernel counts
@@ -77,6 +79,8 @@ void ask_for_end(int signal) {
 void take(int signal) {
   if (signal == SIGUSR2) {
     save_wanted = true;
+  } else if (signal == SIGINT && keeps) {
+    ++kept_interrupts;
   } else if (leaves) {
     leave(signal);
   } else if (signal == SIGUSR1) {
@@ -141,5 +145,8 @@ void leave_on_stop() {
   if (const int signal = stop_signal) leave(signal);
   if (end_warnings > 0) leave(SIGUSR1);
 }
+
+void keep_on_interrupt() { keeps = true; }
+int take_interrupts() { return kept_interrupts.exchange(0); }
 
 }  // namespace trireme::comm

@@ -17,6 +17,7 @@ int run(comm::World& world, int argc, char** argv);
 int train(comm::World& world, const Arguments& arguments);
 int plan(comm::World& world, const Arguments& arguments);
 int generate(comm::World& world, const Arguments& arguments);
+int chat(comm::World& world, const Arguments& arguments);
 int evaluate(comm::World& world, const Arguments& arguments);
 int inspect(comm::World& world, const Arguments& arguments);
 int convert(comm::World& world, const Arguments& arguments);

@@ -82,6 +82,28 @@ With --prompts:
   --cache-dtype T    auto (that of the weights), fp64, fp32, bf16, fp16, fp8 or int8
 
   trireme generate runs/quickstart --prompt "The mesh" --tokens 200)"},
+    CommandPage{"chat", R"(usage: trireme chat MODEL [options]
+
+A conversation in the terminal, by the model's chat template. Lines that end in a backslash go on
+in the next one. /help lists commands: /system, /reset, /save, /load, /quit. Ctrl-C ends an
+answer, not the program; Ctrl-D does.
+
+  --system TEXT           what the system says first
+  --load FILE             goes on from a conversation that /save wrote
+  --chat-template F       in place of the tokenizer's own
+  --tokenizer F           tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
+  --tokens N              of an answer at most (default 100)
+  --temperature X         0: always the likeliest token (default 0.8)
+  --top-k N               only the N likeliest tokens; 0: all of them (default 50)
+  --top-p X               only the likeliest tokens that together reach X (default 1)
+  --min-p X               only tokens X times as likely as the likeliest (default 0)
+  --typical-p X           only the most typical tokens that reach X (default 1)
+  --repetition-penalty X  of tokens that the text has (default 1)
+  --seed N                another seed, other answers (default 0)
+  --pipeline N            stages of the model on as many ranks (default 1)
+  --device D              auto, cpu or cuda (default auto)
+
+  trireme chat my-model --system "You answer in one sentence.")"},
     CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]
 
 Loss and perplexity of a model on a file, in windows of the model's sequence. MODEL as for generate.

@@ -70,6 +70,42 @@ std::optional<text::ChatTemplate> chat_template(const Arguments& arguments,
                                   "");
 }
 
+// What rank 0 has not found in its files, on every rank.
+std::vector<std::size_t> missing_texts(comm::World& world,
+                                       const std::optional<GenerationOutput>& output) {
+  std::vector<std::size_t> missing;
+  std::string list;
+  if (output)
+    for (const std::size_t number : output->missing())
+      list += std::to_string(number) + " ";
+  list = world.broadcast(list);
+  for (std::size_t at = 0; at < list.size();) {
+    const auto end = list.find(' ', at);
+    missing.push_back(std::stoull(list.substr(at, end - at)));
+    at = end + 1;
+  }
+  return missing;
+}
+
+// Runs what is missing and puts the file in place.
+void run_batch(comm::World& world, infer::BatchGenerator& batch,
+               const PromptFile& prompts, const std::vector<std::size_t>& missing,
+               const ModelText& text, std::optional<GenerationOutput>& output) {
+  log::info("{} texts at a time, {} of cache", batch.texts(),
+            human_bytes(static_cast<double>(batch.cache_bytes())));
+  ProgressLines progress(prompts.wanted.size(), prompts.wanted.size() - missing.size());
+  batch.run(
+      missing,
+      [&](std::size_t number, infer::Generated&& made) {
+        if (output) output->add(number, made, text);
+      },
+      [&](const infer::BatchProgress& now) { progress.step(now); });
+  progress.end();
+  world.agree([&] {
+    if (output) output->finish();
+  });
+}
+
 }  // namespace
 
 comm::MeshShape inference_mesh(const comm::World& world, const Arguments& arguments,
@@ -113,17 +149,7 @@ int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel o
     if (world.rank() == 0)
       output.emplace(out, prompts, key_of(arguments, config, options, shape));
   });
-  std::vector<std::size_t> missing;
-  std::string list;
-  if (output)
-    for (const std::size_t number : output->missing())
-      list += std::to_string(number) + " ";
-  list = world.broadcast(list);
-  for (std::size_t at = 0; at < list.size();) {
-    const auto end = list.find(' ', at);
-    missing.push_back(std::stoull(list.substr(at, end - at)));
-    at = end + 1;
-  }
+  const std::vector<std::size_t> missing = missing_texts(world, output);
   const std::size_t before = prompts.wanted.size() - missing.size();
   if (missing.empty() &&
       world.broadcast(output && output->complete() ? "1" : "") == "1") {
@@ -143,19 +169,7 @@ int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel o
                   infer::StagePart{pipeline.rank(), pipeline.size()});
   });
   world.agree([&] { batch.emplace(*model, pipeline, options, prompts.generations); });
-  log::info("{} texts at a time, {} of cache", batch->texts(),
-            human_bytes(static_cast<double>(batch->cache_bytes())));
-  ProgressLines progress(prompts.wanted.size(), before);
-  batch->run(
-      missing,
-      [&](std::size_t number, infer::Generated&& made) {
-        if (output) output->add(number, made, text);
-      },
-      [&](const infer::BatchProgress& now) { progress.step(now); });
-  progress.end();
-  world.agree([&] {
-    if (output) output->finish();
-  });
+  run_batch(world, *batch, prompts, missing, text, output);
   return 0;
 }
 

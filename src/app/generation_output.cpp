@@ -97,9 +97,10 @@ void GenerationOutput::read_partial() {
       whole += static_cast<off_t>(line->size()) + 1;
     }
   }
-  require(::ftruncate(file_.get(), whole) == 0 &&
-              ::lseek(file_.get(), whole, SEEK_SET) == whole,
-          Status::io, "{}: {}", folder_.path_of(partial_), system_reason(errno));
+  const bool cut = ::ftruncate(file_.get(), whole) == 0 &&
+                   ::lseek(file_.get(), whole, SEEK_SET) == whole;
+  const int error = errno;
+  require(cut, Status::io, "{}: {}", folder_.path_of(partial_), system_reason(error));
 }
 
 std::vector<std::size_t> GenerationOutput::missing() const {
@@ -143,10 +144,13 @@ std::string GenerationOutput::line_of(std::size_t number, const infer::Generated
 void GenerationOutput::add(std::size_t number, const infer::Generated& made,
                            const ModelText& text) {
   std::string line = line_of(number, made, text);
-  require(write_all(file_.get(), line + "\n"), Status::io,
-          "{}: cannot be written: {}; what is in it stays, and the same command goes on "
-          "from it",
-          folder_.path_of(partial_), system_reason(errno));
+  if (!write_all(file_.get(), line + "\n")) {
+    const int error = errno;
+    fail(Status::io,
+         "{}: cannot be written: {}; what is in it stays, and the same command goes on "
+         "from it",
+         folder_.path_of(partial_), system_reason(error));
+  }
   lines_[number] = std::move(line);
 }
 

@@ -22,8 +22,16 @@ constexpr std::string_view overview_text =
            [--ranks N] [--machine FILE]     with a machine file also the time of a step
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
            or a Hugging Face folder
-           [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]
+           [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
+           [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N]
            [--prompt-tokens 1,2,3] [--tokenizer F] [--device auto|cpu|cuda]
+           --prompts FILE.jsonl -o OUT.jsonl   many prompts at a time
+           [--samples N] [--chat-template F] [--texts N] [--step-tokens N] [--chunk N]
+           [--block N] [--cache-bytes SIZE] [--cache-dtype T]
+  chat     MODEL                            a conversation in the terminal
+           [--system TEXT] [--load FILE] [--chat-template F] [--tokenizer F] [--tokens N]
+           [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X]
+           [--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--sequence N] [--device auto|cpu|cuda]
   inspect  CHECKPOINT|FOLDER                what it holds; of a Hugging Face folder also as a

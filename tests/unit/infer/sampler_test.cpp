@@ -62,5 +62,68 @@ TEST(Sampler, IsAFunctionOfSeedAndPosition) {
   EXPECT_TRUE(differs);
 }
 
+// How often each token is drawn.
+std::array<int, 5> counts_of(const SamplerConfig& config, std::span<const double> logits,
+                             std::span<const std::int32_t> text = {}) {
+  std::array<int, 5> counts{};
+  for (int position = 0; position < 1000; ++position)
+    ++counts[static_cast<std::size_t>(Sampler(config).choose(logits, position, text))];
+  return counts;
+}
+const std::array five = {std::log(0.4), std::log(0.3), std::log(0.15), std::log(0.1),
+                         std::log(0.05)};
+
+TEST(Sampler, RepetitionsCostLogits) {
+  const std::array logits = {2.0, 1.5, -1.0, -1.2, 0.0};
+  const std::array<std::int32_t, 3> text = {0, 0, 2};
+  // 2 / 2 = 1 < 1.5, once for a token however often it is there; -1 * 2 < -1.2.
+  const Sampler greedy({.temperature = 0, .repetition_penalty = 2});
+  EXPECT_EQ(greedy.choose(logits, 0, text), 1);
+  const std::array negative = {-1.0, -1.5, -1.9, -5.0, -9.0};
+  EXPECT_EQ(greedy.choose(negative, 0, text), 1);
+}
+
+TEST(Sampler, MinPIsAPartOfTheLikeliest) {
+  const auto counts = counts_of({.min_p = 0.3}, five);  // 0.15 / 0.4 is above, 0.1 below
+  EXPECT_GT(counts[2], 0);
+  EXPECT_EQ(counts[3] + counts[4], 0);
+}
+
+TEST(Sampler, TypicalTokensAreNearestToTheEntropy) {
+  // The entropy is 1.39; surprises are 0.92, 1.20, 1.90, 2.30 and 3.00, so that the
+  // second comes first, then the first: together 0.7.
+  const auto one = counts_of({.typical_p = 0.2}, five);
+  EXPECT_EQ(one[1], 1000);
+  const auto two = counts_of({.typical_p = 0.6}, five);
+  EXPECT_EQ(two[0] + two[1], 1000);
+  EXPECT_GT(two[0], 0);
+}
+
+TEST(Sampler, TopKKeepsThoseThatAreAsLikely) {
+  const std::array logits = {1.0, 2.0, 1.0, 0.0, 1.0};
+  const auto counts = counts_of({.top_k = 2}, logits);
+  EXPECT_GT(counts[0], 0);
+  EXPECT_GT(counts[2], 0);
+  EXPECT_GT(counts[4], 0);
+  EXPECT_EQ(counts[3], 0);
+}
+
+TEST(Sampler, SamplesOfOnePromptDiffer) {
+  int differ = 0;
+  for (int position = 0; position < 100; ++position)
+    differ += static_cast<int>(Sampler({.seed = 1, .sample = 0}).choose(five, position) !=
+                               Sampler({.seed = 1, .sample = 1}).choose(five, position));
+  EXPECT_GT(differ, 20);
+}
+
+TEST(Sampler, LogProbabilities) {
+  double sum = 0;
+  for (const double logit : five) sum += std::exp(logit + 3 - (log_of_sum(five) + 3));
+  EXPECT_NEAR(sum, 1, 1e-12);
+  const std::array logits = {1.0, 2.0, 2.0};
+  EXPECT_EQ(likeliest(logits, 2), (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(likeliest(logits, 9).size(), 3U);
+}
+
 }  // namespace
 }  // namespace trireme::infer

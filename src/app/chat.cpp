@@ -1,0 +1,321 @@
+// `trireme chat MODEL`: a conversation in the terminal.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "app/app.hpp"
+#include "app/deck_arguments.hpp"
+#include "app/generate_batch.hpp"
+#include "app/generation_options.hpp"
+#include "app/model_text.hpp"
+#include "base/directory.hpp"
+#include "base/output.hpp"
+#include "comm/stop_signals.hpp"
+#include "infer/generator.hpp"
+#include "io/json_fields.hpp"
+#include "io/plain_file.hpp"
+#include "kernels/runtime/runtime.hpp"
+#include "text/chat_template.hpp"
+
+namespace trireme::app {
+namespace {
+
+constexpr std::string_view usage =
+    "trireme chat MODEL [--system TEXT] [--load FILE] [--chat-template F] [--tokenizer "
+    "F] "
+    "[--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X] "
+    "[--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]";
+constexpr Option options[] = {{"--system", true},
+                              {"--load", true},
+                              {"--chat-template", true},
+                              {"--tokenizer", true},
+                              {"--tokens", true},
+                              {"--temperature", true},
+                              {"--top-k", true},
+                              {"--top-p", true},
+                              {"--min-p", true},
+                              {"--typical-p", true},
+                              {"--repetition-penalty", true},
+                              {"--seed", true},
+                              {"--pipeline", true},
+                              {"--device", true}};
+
+constexpr std::string_view help_lines =
+    "/system TEXT  what the system says first; begins again\n"
+    "/reset        forgets the conversation, but for the system's words\n"
+    "/save FILE    writes the conversation, as a line of JSON\n"
+    "/load FILE    goes on from a conversation that was saved\n"
+    "/help         these lines\n"
+    "/quit         ends the program, as Ctrl-D does\n"
+    "A line that ends in a backslash goes on in the next one. Ctrl-C ends an answer.\n";
+
+text::ChatTemplate::Json message(const char* role, const std::string& content) {
+  return {{"role", role}, {"content", content}};
+}
+
+// What was said, on every rank alike.
+class Conversation {
+ public:
+  explicit Conversation(const std::string& system) { begin(system); }
+  void begin(const std::string& system) {
+    system_ = system;
+    messages_ = text::ChatTemplate::Json::array();
+    if (!system.empty()) messages_.push_back(message("system", system));
+  }
+  void reset() { begin(system_); }
+  void say(const char* role, const std::string& text) {
+    messages_.push_back(message(role, text));
+  }
+  // Takes back the last message.
+  void unsay() { messages_.erase(messages_.size() - 1); }
+  const text::ChatTemplate::Json& messages() const { return messages_; }
+
+  std::string line() const {
+    const text::ChatTemplate::Json all = {{"messages", messages_}};
+    return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+           "\n";
+  }
+  // Throws Error(bad_content), and leaves the conversation as it was.
+  void load(const std::string& text, const std::string& source) {
+    const std::string wrong = io::why_no_json(text, 32);
+    require(wrong.empty(), Status::bad_content, "{}: {}", source, wrong);
+    const io::Json json = io::Json::parse(text);
+    const io::JsonField list = io::JsonField(json, source).at("messages");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      static_cast<void>(list.at(i).at("role").text());
+      static_cast<void>(list.at(i).at("content").text());
+    }
+    messages_ = json["messages"];
+    const bool has_system = !messages_.empty() && messages_[0]["role"] == "system";
+    system_ = has_system ? messages_[0]["content"].get<std::string>() : "";
+  }
+
+ private:
+  std::string system_;
+  text::ChatTemplate::Json messages_;
+};
+
+std::string read_text(const std::string& path) {
+  require(std::filesystem::exists(path), Status::missing_input,
+          "{}: there is no such file", path);
+  const Directory folder = Directory::to_read(parent_of(path));
+  return io::PlainFile(folder, last_name_of(path), io::Links::followed).text(64 << 20);
+}
+
+// Lines of rank 0's standard input, given to all ranks.
+class Lines {
+ public:
+  explicit Lines(comm::World& world)
+      : world_(world), terminal_(::isatty(0) == 1 && world.rank() == 0) {}
+  // The next line, or lines joined by backslashes; nothing at the end.
+  std::optional<std::string> next() {
+    std::string all, line;
+    bool any = false;
+    if (world_.rank() == 0) {
+      if (terminal_) output::write("> ");
+      while (std::getline(std::cin, line)) {
+        any = true;
+        const bool more = !line.empty() && line.back() == '\\';
+        if (more) line.back() = '\n';
+        all += line;
+        if (!more) break;
+        if (terminal_) output::write(". ");
+      }
+      static_cast<void>(comm::take_interrupts());
+    }
+    all = world_.broadcast(any ? "+" + all : "");
+    if (all.empty()) return {};
+    return all.substr(1);
+  }
+
+ private:
+  comm::World& world_;
+  bool terminal_;
+};
+
+// Answers, with what earlier turns left in the cache.
+class Speaker {
+ public:
+  Speaker(comm::World& world, const infer::LoadedModel& model, comm::Group& pipeline,
+          const ModelText& text, const GenerationDefaults& how)
+      : world_(world),
+        model_(model),
+        text_(text),
+        how_(how),
+        sampler_(how.sampler),
+        generator_(model, pipeline, model.config().sequence) {}
+
+  // Streams the answer to a prompt and returns it. Throws Error(bad_content) where the
+  // model has no position left for it.
+  std::string answer(std::vector<std::int32_t> tokens) {
+    const std::int64_t positions = model_.config().sequence;
+    require(static_cast<std::int64_t>(tokens.size()) < positions, Status::bad_content,
+            "the conversation has {} tokens, and the model {} positions: /reset begins "
+            "again",
+            tokens.size(), positions);
+    text::StreamDecoder stream(*text_.tokenizer, true);
+    std::string all;
+    const auto show = [&](const std::string& part) {
+      all += part;
+      if (world_.rank() == 0) output::write(part);
+    };
+    for (std::int64_t made = 0; made < how_.tokens; ++made) {
+      const auto length = static_cast<std::int64_t>(tokens.size());
+      if (length >= positions || interrupted()) break;
+      const std::int32_t token = sampler_.choose(run(tokens), length, tokens);
+      if (std::find(how_.end_tokens.begin(), how_.end_tokens.end(), token) !=
+          how_.end_tokens.end())
+        break;
+      tokens.push_back(token);
+      if (text_.tokenizer->token_of(token) != nullptr) show(stream.put(token));
+    }
+    show(stream.finish());
+    if (world_.rank() == 0) output::write("\n");
+    return all;
+  }
+
+ private:
+  bool interrupted() {
+    const bool here = world_.rank() == 0 && comm::take_interrupts() > 0;
+    return world_.size() > 1 ? world_.max(here ? 1 : 0) > 0 : here;
+  }
+  // Logits behind the tokens; what is in the cache already is not run again. A state
+  // cannot go back, so that it serves only a text that goes on from its end.
+  std::span<const double> run(const std::vector<std::int32_t>& tokens) {
+    const auto both =
+        std::mismatch(cached_.begin(), cached_.end(), tokens.begin(), tokens.end() - 1);
+    auto past = static_cast<std::int64_t>(both.first - cached_.begin());
+    const auto length = static_cast<std::int64_t>(tokens.size());
+    if (model_.config().has_linear() && both.first != cached_.end()) past = 0;
+    if (generator_.changes_at(past, length)) past = 0;
+    const auto logits = generator_.forward(
+        std::span<const std::int32_t>(tokens).subspan(static_cast<std::size_t>(past)),
+        past);
+    cached_ = tokens;
+    return logits;
+  }
+
+  comm::World& world_;
+  const infer::LoadedModel& model_;
+  const ModelText& text_;
+  const GenerationDefaults& how_;
+  infer::Sampler sampler_;
+  infer::Generator generator_;
+  std::vector<std::int32_t> cached_;
+};
+
+// A line that begins with '/'. False: the program ends.
+bool obey(comm::World& world, const std::string& line, Conversation& conversation) {
+  const auto blank = line.find(' ');
+  const std::string word = line.substr(0, blank),
+                    rest = blank == std::string::npos ? "" : line.substr(blank + 1);
+  const auto tell = [&](const std::string& text) {
+    if (world.rank() == 0) output::write(text + "\n");
+  };
+  if (word == "/quit") return false;
+  if (word == "/help") {
+    if (world.rank() == 0) output::write(help_lines);
+  } else if (word == "/system") {
+    conversation.begin(rest);
+  } else if (word == "/reset") {
+    conversation.reset();
+  } else if ((word == "/save" || word == "/load") && rest.empty()) {
+    tell(word + " needs the name of a file");
+  } else if (word == "/save") {
+    if (world.rank() == 0)
+      replace_text(Directory(parent_of(rest)), last_name_of(rest), conversation.line(),
+                   false);
+    tell("saved " + rest);
+  } else if (word == "/load") {
+    std::string text, why;
+    if (world.rank() == 0) {
+      try {
+        text = "+" + read_text(rest);
+      } catch (const Error& error) {
+        text = std::string("-") + error.what();
+      }
+    }
+    text = world.broadcast(text);
+    require(text.front() == '+', Status::bad_content, "{}", text.substr(1));
+    conversation.load(text.substr(1), rest);
+    tell(format("loaded {} messages", conversation.messages().size()));
+  } else {
+    tell("no command '" + word + "': /help lists them");
+  }
+  return true;
+}
+
+// Until the input ends or /quit.
+void converse(comm::World& world, Speaker& speaker, const text::ChatTemplate& form,
+              const ModelText& text, Conversation& conversation) {
+  Lines lines(world);
+  comm::keep_on_interrupt();
+  while (const auto line = lines.next()) {
+    if (line->find_first_not_of(" \t\r\n") == std::string::npos) continue;
+    const bool command = line->front() == '/';
+    try {
+      if (command && !obey(world, *line, conversation)) break;
+      if (command) continue;
+      conversation.say("user", *line);
+      conversation.say("assistant",
+                       speaker.answer(text.encode(
+                           form.render(conversation.messages(), true).text, false)));
+    } catch (const Error& error) {
+      // All ranks meet the same error, but for one of rank 0's files.
+      if (!command) conversation.unsay();
+      if (world.rank() == 0) output::write(std::string(error.what()) + "\n");
+    }
+  }
+}
+
+}  // namespace
+
+int chat(comm::World& world, const Arguments& given) {
+  Arguments arguments = given;
+  OpenedModel opened;
+  ModelText text;
+  GenerationDefaults how;
+  comm::MeshShape shape;
+  std::optional<text::ChatTemplate> form;
+  Conversation conversation("");
+  world.agree([&] {
+    arguments.parse(usage, options, 1, 1);
+    opened = open_model(world, arguments.words().front());
+    text = open_text(arguments, opened.config, TextNeed::always);
+    require(text.tokenizer.has_value(), Status::command_line,
+            "a model of bytes has no chat template: use generate");
+    form = text::open_chat_template(text.tokenizer->folder(),
+                                    arguments.text("--chat-template", ""), "");
+    require(form.has_value(), Status::bad_content,
+            "{}: has no chat template: give --chat-template F",
+            arguments.words().front());
+    how = generation_defaults(arguments, opened.config.model, text);
+    shape = inference_mesh(world, arguments, opened.config.model);
+    conversation.begin(arguments.text("--system", ""));
+    if (arguments.has("--load")) {
+      const std::string path = arguments.text("--load", "");
+      conversation.load(read_text(path), path);
+    }
+  });
+  const kernels::Runtime runtime(0, world.ranks_on_node());
+  const launch::ComputeDevice on = device_of(world, arguments);
+  comm::Mesh mesh(world, shape, {}, on.device, on.transport);
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  std::optional<infer::LoadedModel> model;
+  const config::RunConfig& config = opened.config;
+  world.agree([&] {
+    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
+                  config.model.sequence, *opened.tensors, on.device,
+                  infer::StagePart{pipeline.rank(), pipeline.size()});
+  });
+  Speaker speaker(world, *model, pipeline, text, how);
+  converse(world, speaker, *form, text, conversation);
+  return 0;
+}
+
+}  // namespace trireme::app
