@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run at the end of an installation with -DFOLDER=<prefix>/share/doc/trireme, which also gets
 # links `inputs` and `jobs`, so that those of the pages lead where these are.
-set(absent "tests|src|cmake|spack|containers|kernels|comm|io|CMakeLists.txt|CMakePresets.json")
+set(absent "jobs/quickstart.sh|tests|src|cmake|spack|containers|kernels|comm|io|CMakeLists.txt|CMakePresets.json")
 file(GLOB_RECURSE pages ${FOLDER}/*.md)
 foreach(page IN LISTS pages)
   file(READ ${page} text)

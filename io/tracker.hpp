@@ -1,5 +1,4 @@
-// Tracker: where a run's numbers go besides metrics.jsonl, in the form of another
-// program.
+// Tracker: the numbers of a run in the form of another program.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -2,20 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "app/markup.hpp"
 #include "app/report_pages.hpp"
 #include "app/report_script.hpp"
 #include "app/report_style.hpp"
 #include "base/format.hpp"
+#include "base/number.hpp"
 #include "base/version.hpp"
+#include "io/json_fields.hpp"
 #include "io/run_lock.hpp"
 
 namespace trireme::app {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 constexpr std::size_t most_columns = 1500;  // a curve has twice as many points at most
 constexpr std::size_t most_rows = 200;      // of tables of runs
@@ -161,11 +162,11 @@ std::string differences(const Report& report) {
 std::string expert_loads(const Report& report) {
   std::string out;
   for (const auto& run : report.runs) {
-    std::vector<std::pair<long, const std::vector<double>*>> layers;
+    std::vector<std::pair<std::int64_t, const std::vector<double>*>> layers;
     for (const auto& [key, load] : run.metrics.lists)
       if (key.starts_with("expert_load.") && !load.empty() && load.size() <= 512)
-        layers.emplace_back(std::atol(key.c_str() + std::size("expert_load.") - 1),
-                            &load);
+        layers.emplace_back(
+            parse_number<std::int64_t>(key.substr(key.find('.') + 1)).value_or(0), &load);
     if (layers.empty()) continue;
     std::sort(layers.begin(), layers.end());
     out += "<h2>Expert load" +

@@ -1,5 +1,4 @@
-// What a report's page does by itself: its JavaScript, which needs no server and no
-// library.
+// The JavaScript of a report's page, which needs no server and no library.
 // SPDX-License-Identifier: Apache-2.0
 // The page holds its numbers as JSON (report_html.cpp). Each figure is drawn anew from
 // them: where the pointer is, the values there are shown; a drag across zooms in.
@@ -288,7 +287,7 @@ class Figure {
       : left - tip.width - 16) + 'px';
     this.tip.style.top = event.clientY - box.top + 12 + 'px';
   }
-}
+} // Figure
 const figures = data.figures.map(of => new Figure(document.getElementById('figure-' + of.id), of));
 const again = () => figures.forEach(figure => figure.draw());
 const tool = id => document.getElementById(id);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "app/shell.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
+#include "io/json_fields.hpp"
 
 namespace trireme::app {
 namespace {
@@ -91,7 +91,7 @@ std::string status_table(const SweepManifest& manifest,
 
 std::string status_json(const SweepManifest& manifest,
                         const std::vector<RunState>& states) {
-  using Json = nlohmann::ordered_json;
+  using io::Json;
   const std::int64_t best = best_point(states);
   const auto loss = [](const std::optional<double>& value) {
     return value && std::isfinite(*value) ? Json(*value) : Json();
