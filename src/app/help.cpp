@@ -20,6 +20,8 @@ constexpr std::string_view overview_text =
            --manifest FILE --index N        run, or resume, one point of a sweep
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N] [--machine FILE]     with a machine file also the time of a step
+           --search [--fix KEY[=VALUE]]     the fastest deck that fits the machine
+           [--grid KEY=A,B] [--top N] [-o FILE.toml] [--plot FILE.svg]
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
            or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]

@@ -7,6 +7,7 @@
 
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
+#include "schedule/stage_cut.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -154,38 +155,53 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
   return costs;
 }
 
+namespace {
+
+// Bytes that a microbatch keeps in each chunk, and the share of backward's second halves.
+struct ChunkBytes {
+  std::vector<std::size_t> saved;
+  double weight_share = 0;
+};
+ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
+  comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
+                                     on.device, on.transport);
+  engine::Engine engine(deck, mesh, Device::meta());
+  StepClock clock(*on.machine, mesh.shape(), mesh.folding(), 0);
+  {
+    const WorkMeterInUse in_use(clock);
+    run_meta_step(engine, deck);
+  }
+  double input = 0, weight = 0;
+  for (std::size_t i = 0; i < engine.schedule().size(); ++i) {
+    const schedule::ActionKind kind = engine.schedule()[i].kind;
+    const double seconds = engine.times().action_seconds()[i];
+    if (kind == schedule::ActionKind::backward_input) input += seconds;
+    if (kind == schedule::ActionKind::backward_weight) weight += seconds;
+  }
+  return {engine.demand().saved, weight > 0 ? weight / (input + weight) : 0.0};
+}
+
+}  // namespace
+
 HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on) {
-  config::RunConfig deck = layer_deck(config);
-  const auto saved_in_all = [&](bool halves) {
-    const int chunks = halves ? std::min<int>(deck.parallel.virtual_stages, 2)
-                              : deck.parallel.virtual_stages;
-    config::RunConfig one = deck;
-    one.parallel.virtual_stages = chunks;
-    if (halves)
-      one.parallel.schedule =
-          chunks == 2 ? schedule::ScheduleKind::zb_v : schedule::ScheduleKind::zb_h1;
-    comm::Mesh mesh = comm::Mesh::meta(one.parallel.mesh, 0, one.parallel.folding,
-                                       on.device, on.transport);
-    engine::Engine engine(one, mesh, Device::meta());
-    StepClock clock(*on.machine, mesh.shape(), mesh.folding(), 0);
-    {
-      const WorkMeterInUse in_use(clock);
-      run_meta_step(engine, one);
-    }
-    double bytes = 0, input = 0, weight = 0;
-    for (const std::size_t saved : engine.demand().saved)
-      bytes += static_cast<double>(saved);
-    for (std::size_t i = 0; i < engine.schedule().size(); ++i) {
-      const schedule::ActionKind kind = engine.schedule()[i].kind;
-      const double seconds = engine.times().action_seconds()[i];
-      if (kind == schedule::ActionKind::backward_input) input += seconds;
-      if (kind == schedule::ActionKind::backward_weight) weight += seconds;
-    }
-    return std::pair(bytes, weight > 0 ? weight / (input + weight) : 0.0);
-  };
-  const auto [bytes, share] = saved_in_all(true);
-  const double whole = saved_in_all(false).first;
-  return {share, std::max(0.0, bytes - whole) / static_cast<double>(deck.model.layers)};
+  const config::RunConfig layers = layer_deck(config);
+  config::RunConfig halves = layers;
+  const int chunks = std::min(layers.parallel.virtual_stages, 2);
+  halves.parallel.virtual_stages = chunks;
+  halves.parallel.schedule =
+      chunks == 2 ? schedule::ScheduleKind::zb_v : schedule::ScheduleKind::zb_h1;
+  const ChunkBytes whole = run_chunks(layers, on), split = run_chunks(halves, on);
+  const auto cut = schedule::cut_stages(halves.model, chunks, {});
+  HalvesCost out{split.weight_share, 0};
+  // Of the chunk where it is less: what embedding and head add is not every layer's.
+  for (std::size_t c = 0; c < cut.size(); ++c) {
+    double bytes = static_cast<double>(split.saved[c]);
+    for (std::int64_t layer = cut[c].begin; layer < cut[c].end; ++layer)
+      bytes -= static_cast<double>(whole.saved[static_cast<std::size_t>(layer)]);
+    bytes = std::max(0.0, bytes) / static_cast<double>(cut[c].count());
+    out.saved_bytes = c == 0 ? bytes : std::min(out.saved_bytes, bytes);
+  }
+  return out;
 }
 
 }  // namespace trireme::plan

@@ -195,19 +195,22 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
   const double overlap = on_.machine->links.overlap;
   Parts out;
   for (const LayerCost& stage : stages_of(measured, c)) {
-    double forward = stage.forward, backward = stage.backward;
-    // Weights that are gathered, gradients that are scattered, for each microbatch.
-    const auto share = [&](TensorClass what) {
-      return group_seconds(
-          "shards", c, c.shard,
-          ring_share(c.shard) * stage.parameters * size_of_class(base, what));
+    const double forward = stage.forward;
+    double backward = stage.backward;
+    // Weights that are gathered, gradients that are scattered, for each microbatch, as
+    // far as all of its kernels cannot hide them. The units that forward used last are
+    // not gathered again, nor is an embedding.
+    const auto share = [&](double parameters, TensorClass what) {
+      return group_seconds("shards", c, c.shard,
+                           ring_share(c.shard) * parameters * size_of_class(base, what));
     };
     if (c.sharding >= optim::Sharding::gradients) {
-      const double gather =
-          c.sharding == optim::Sharding::weights ? share(TensorClass::weight_traffic) : 0;
-      const double scatter = share(TensorClass::gradient_traffic);
-      forward += at_least_0(gather - overlap * forward);
-      backward += at_least_0(gather + scatter - overlap * backward);
+      double messages = share(stage.parameters, TensorClass::gradient_traffic);
+      if (c.sharding == optim::Sharding::weights)
+        messages += share(stage.parameters, TensorClass::weight_traffic) +
+                    share(at_least_0(stage.parameters - 2 * stage.largest_unit),
+                          TensorClass::weight_traffic);
+      backward += at_least_0(messages - forward - backward);
       // A unit's gradient starts from zero for each microbatch, and is added to a share.
       backward += stage.parameters * costs.gradient_bytes * (1 + 1.0 / c.shard) /
                   on_.machine->sweep_rate;
@@ -276,9 +279,11 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
   const auto shape = shape_of(c, 1);
   const double layers_of_stage = static_cast<double>(space_.base(c).model.layers) /
                                  static_cast<double>(stages.size());
-  const double deferred = halves_backward(c.schedule)
-                              ? layers_of_stage * halves_of(c, measured).saved_bytes
-                              : 0;
+  // DualPipe-V halves few backwards, and few microbatches leave none to put off.
+  const bool defers = halves_backward(c.schedule) && microbatches(c) > c.mesh.pipeline &&
+                      c.schedule != ScheduleKind::dualpipe_v;
+  const double deferred =
+      defers ? layers_of_stage * halves_of(c, measured).saved_bytes : 0;
   double most = 0;
   for (int rank = 0; rank < c.mesh.pipeline; ++rank) {
     LayerCost sum;

@@ -15,7 +15,7 @@ trireme_long_programs(io_faults)
 add_executable(peak_memory ${PROJECT_SOURCE_DIR}/tests/support/peak_memory.c)
 trireme_long_programs(peak_memory)
 
-foreach(script numbers parity plan products steady)
+foreach(script numbers parity plan products search steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

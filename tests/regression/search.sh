@@ -1,0 +1,53 @@
+#!/bin/bash
+# The search for the fastest deck: what it prints and writes, and what it refuses.
+# SPDX-License-Identifier: Apache-2.0
+source "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=tests/regression/tiny.toml
+h100=inputs/machines/h100-sxm.toml
+
+ended_well() { [ "$status" = 0 ]; }
+out_has() { grep -q -- "$1" "$work/out"; }
+
+run 1 plan $deck --ranks 4 --machine $h100 --search --fix recompute.policy=none -o "$work/best.toml"
+check "searched" ended_well
+check "a table" grep -qE '^ +1 +[0-9]' "$work/out"
+check "why" out_has "instead of"
+grep -v '^wrote' "$work/out" >"$work/first"
+cp "$work/best.toml" "$work/first.toml"
+cp "$work/best.svg" "$work/first.svg"
+run 1 plan $deck --ranks 4 --machine $h100 --search --fix recompute.policy=none -o "$work/best.toml"
+grep -v '^wrote' "$work/out" >"$work/second"
+check "the same again" cmp "$work/first" "$work/second"
+check "the same deck" cmp "$work/best.toml" "$work/first.toml"
+check "the same picture" cmp "$work/best.svg" "$work/first.svg"
+check "the picture has both colours" grep -q 'prefers-color-scheme: dark' "$work/best.svg"
+
+# The winner is a deck that fits, and takes the time that was said.
+said=$(grep '^step ' "$work/first")
+run 1 train "$work/best.toml" --check --ranks 4
+check "the winner is checked" ended_well
+run 1 plan "$work/best.toml" --ranks 4 --machine $h100
+check "the winner's time" grep -qF "$said" "$work/out"
+
+# What is fixed stays, what is given is tried.
+run 1 plan $deck --ranks 4 --machine $h100 --search --top 2 parallel.tensor=2 \
+  --grid precision.compute=fp64,fp32 -o "$work/fixed.toml" --plot "$work/other.svg"
+check "with fixed keys" ended_well
+check "the key stays" grep -q '^tensor = 2' "$work/fixed.toml"
+check "the faster type" grep -q '^compute = "fp32"' "$work/fixed.toml"
+check "the picture's name" test -s "$work/other.svg" -a ! -e "$work/fixed.svg"
+
+# Wrong words, and what cannot be found.
+run 1 plan $deck --ranks 4 --search
+check "no machine" expect 64 "add --machine"
+run 1 plan $deck --ranks 4 --machine $h100 --top 3
+check "an option without --search" expect 64 "belongs to --search"
+run 1 plan $deck --ranks 4 --machine $h100 --search --fix parallel.tensr
+check "no such key" expect 64 "no such key"
+run 1 plan $deck --ranks 5 --machine $h100 --search --fix parallel.tensor=2
+check "ranks that no deck takes" test "$status" = 78 -o "$status" = 65
+run 1 plan inputs/models/llama-3.1-70b.toml --ranks 8 --machine $h100 --search batch.global=8 \
+  parallel.sharding_strategy=NO_SHARD batch.micro=1 parallel.offload=none
+check "nothing fits" expect 78 "the least that one needs"
+finish
