@@ -11,8 +11,7 @@ using Positions = std::vector<std::optional<Position>>;
 
 // Ranks of one group, all waiting in all_reduce #3.
 Positions all_waiting(int ranks) {
-  std::vector<int> members(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) members[static_cast<std::size_t>(r)] = r;
+  const RankList members = RankList::line(0, ranks);
   Positions positions;
   for (int r = 0; r < ranks; ++r) {
     Position p{.rank = r,
@@ -37,13 +36,14 @@ std::string verdict(const Positions& positions) {
 
 TEST(Position, ComesBackAsItWas) {
   Position p = *all_waiting(3)[1];
-  p.calls.push_back({"world", {}, 4, "barrier", "", 0, true});
+  p.calls.push_back({"world", std::nullopt, 4, "barrier", "", 0, true});
   const auto back = read_position(write_position(p));
   ASSERT_TRUE(back);
   EXPECT_EQ(write_position(*back), write_position(p));
   EXPECT_EQ(back->phase, "training step");
-  EXPECT_EQ(back->calls[0].ranks, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(back->calls[0].ranks, RankList::line(0, 3));
   EXPECT_EQ(back->calls[1].tensor, "");
+  EXPECT_FALSE(back->calls[1].ranks);
   EXPECT_TRUE(back->waiting);
 }
 
@@ -83,7 +83,8 @@ TEST(Hang, WhoWaitsIsNotToBlame) {
     positions[r]->calls.clear();
   }
   positions[2]->waiting = false;
-  positions[3]->calls.push_back({"tensor", {2, 3}, 1, "receive", "fp32[8]", 32, true});
+  positions[3]->calls.push_back(
+      {"tensor", RankList::line(2, 2), 1, "receive", "fp32[8]", 32, true});
   EXPECT_TRUE(verdict(positions).starts_with("rank 2 (host node) has not entered"));
 }
 
