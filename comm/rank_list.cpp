@@ -77,7 +77,8 @@ RankList rank_list_from(const std::string& text) {
   std::istringstream in(text);
   std::string word;
   for (int& number : numbers) {
-    std::getline(in, word, ',');
+    require(static_cast<bool>(std::getline(in, word, ',')), "'{}' is no list of ranks",
+            text);
     number = parse_number<int>(word).value();
   }
   const RankList list{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};

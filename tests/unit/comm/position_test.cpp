@@ -104,6 +104,19 @@ TEST(Hang, WhoDoesNotGetOn) {
             "rank 0 (host node) waits for no rank and does not get on");
 }
 
+// Work is counted, not time: each rank is looked at a few times, not once for each other.
+TEST(Hang, IsJudgedInProportionToTheRanks) {
+  auto positions = all_waiting(10000);
+  positions[7777]->groups[0].entered = 2;
+  positions[7777]->calls.clear();
+  positions[7777]->waiting = false;
+  std::int64_t looks = 0;
+  const std::string text = describe_hang(positions, 16, &looks);
+  EXPECT_TRUE(text.starts_with("rank 7777 (host node) has not entered all_reduce #3"));
+  EXPECT_LE(looks, 10 * 10000);
+  EXPECT_LT(write_position(*positions[0]).size(), 200u);  // however many ranks
+}
+
 TEST(Hang, TheGuiltyComeFirst) {
   auto positions = all_waiting(20);
   positions[17]->groups[0].entered = 2;
