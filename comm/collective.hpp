@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/dtype.hpp"
@@ -48,8 +49,35 @@ enum class Phase : std::uint8_t {
   from_parent,   // nothing: the tensor comes down a tree from the root
   to_children,   // what came from the parent
   to_peer,
-  from_peer
+  from_peer,
+  // of the routes below
+  from_children,  // nothing: rows of the ranks below come up a tree
+  to_parent,      // these and my own
+  from_previous,  // nothing: the sum of the ranks before comes; then mine is added
+  to_next,        // the sum so far
+  from_next,      // nothing: the sum of all comes back
+  to_previous,
+  to_root,  // the last rank's sum of all, where the root is another
+  blocks    // all blocks that I hold, to the rank that lies 1, 2, 4, ... before me
 };
+
+// How a collective travels. The bits of its result are the same on all of them.
+enum class Route : std::uint8_t {
+  table,   // in the phases of its row below: to each rank its part
+  direct,  // every rank sends everything to everyone and sums it all
+  tree,    // rows of small reductions come up a binomial tree in rank order, are summed
+           // at its root, and the sum comes down
+  chain,   // the sum goes from rank to rank, each of which adds its own
+  blocks   // blocks of a gather double in each of log2 N phases
+};
+
+// From how many ranks on which route is taken. Tests set them to see all routes on few.
+struct RouteLimits {
+  int direct_ranks = 4;  // up to so many, small reductions are direct
+  int table_ranks = 64;  // up to so many, everyone sends to everyone
+};
+// Of this process; alike on all ranks.
+RouteLimits& route_limits();
 
 // Which other rank a call names.
 enum class Peer : std::uint8_t { none, root, other };
@@ -123,7 +151,7 @@ constexpr const CollectiveRow& row_of(Collective kind) {
 }
 constexpr std::string_view name_of(Collective kind) { return row_of(kind).name; }
 
-// A reduction of up to this many bytes sends everything to everyone: one message time.
+// A reduction of up to this many bytes is small: latency is its cost.
 inline constexpr std::int64_t direct_bytes = 16 << 10;
 // Larger ones move in chunks, so that the local sum of one chunk, still in cache,
 // overlaps the receipt of the next, and staging memory does not grow with the message.
@@ -132,6 +160,9 @@ inline constexpr std::int64_t least_reduce_chunk_bytes = 64 << 10;
 // Staging of one chunk on many ranks, where chunks get shorter for it.
 inline constexpr std::int64_t reduce_lane_bytes = 4 << 20;
 inline constexpr std::int64_t broadcast_chunk_bytes = 1 << 20;
+// The root of a tree holds a row of each rank: so many bytes together, or rows that are
+// shorter than a heartbeat.
+inline constexpr std::int64_t tree_bytes = 1 << 20, tree_row_bytes = 64;
 // Message sizes are `int` in MPI.
 inline constexpr std::int64_t largest_message_bytes = 1 << 30;
 // Chunks of one collective that are in flight together.
@@ -140,7 +171,8 @@ inline constexpr int max_lanes = 4;
 // The whole tensor is cut into parts (one a rank), a part into chunks; chunk c travels in
 // lane c % lanes.
 struct CollectivePlan {
-  bool direct = false;          // a reduction in which every rank sums everything
+  Route route = Route::table;
+  bool combines = false;        // on a tree: each rank sends one row up, of its subtree
   std::int64_t elements = 0;    // of the whole tensor
   std::int64_t parts = 1;       // 1: every rank works on the whole
   std::int64_t chunks = 1;      // of each part
@@ -161,9 +193,20 @@ struct CollectivePlan {
 };
 
 // `elements` of the whole tensor: the full one of a gather or scatter. `root` matters to
-// a broadcast only.
+// collectives that have one. of_maximum: a reduction whose terms may be combined in any
+// order that keeps neighbours together.
 CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elements,
-                               int rank, int size, int root = 0);
+                               int rank, int size, int root = 0, bool of_maximum = false);
+
+// In which terms of `dtype` are summed.
+DType sum_dtype(DType dtype);
+
+// What a rank does for each chunk of a collective of `kind`, in order. Route::blocks: one
+// phase for each power of two below `size`, all of them Phase::blocks.
+std::span<const Phase> phases_of(Collective kind, Route route);
+int count_phases(Collective kind, Route route, int size);
+// The most messages that one phase of a chunk has, sent and received.
+int most_messages(Route route, int size);
 
 // The binomial tree of a broadcast over `size` ranks. Rank v = (rank - root) mod size
 // hears from v minus its lowest set bit and tells v + m for every power of two m below
@@ -175,5 +218,14 @@ struct TreePlace {
   int position = 0;  // v
 };
 TreePlace tree_place(int rank, int root, int size);
+// Ranks of the tree below and including this one: positions from its own on.
+int subtree(const TreePlace& place, int size);
+
+// Route::blocks, phase `phase`: who holds what I lack, who lacks what I hold, and how
+// many blocks travel, from those ranks' own on, around the end.
+struct BlockStep {
+  int to = 0, from = 0, blocks = 0;
+};
+BlockStep block_step(int rank, int size, int phase);
 
 }  // namespace trireme::comm

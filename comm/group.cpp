@@ -77,33 +77,29 @@ void Handle::wait() {
 bool Handle::done() { return operation_ == nullptr || operation_->progress(); }
 
 Group::Group(std::string name, int rank, int size)
-    : name_(std::move(name)),
-      rank_(rank),
-      size_(size),
-      sends_(static_cast<std::size_t>(size)),
-      receives_(static_cast<std::size_t>(size)) {
+    : name_(std::move(name)), rank_(rank), size_(size) {
   require(size >= 1 && rank >= 0 && rank < size, "rank {} in group '{}' of {}", rank,
           name_, size);
 }
 
 void check_collectives(bool wanted) { compares = wanted; }
 
-void Group::set_members(std::span<const int> world_ranks) {
+void Group::set_members(const RankList& world_ranks) {
   trace_group_ = trace().add_group(name_, world_ranks);
 }
 
 Group::Call Group::begin(Collective kind, const TensorView& whole, int peer,
                          Reduce reduce) {
-  const auto at = static_cast<std::size_t>(peer);
-  std::int64_t& counter = kind == Collective::send      ? sends_[at]
-                          : kind == Collective::receive ? receives_[at]
+  std::int64_t& counter = kind == Collective::send      ? sends_[peer]
+                          : kind == Collective::receive ? receives_[peer]
                                                         : collectives_;
   Call call;
   call.kind = kind;
   call.dtype = whole.dtype();
   call.peer = peer;
   call.sequence = ++counter;
-  call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
+  call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer,
+                              reduce == Reduce::max);
   call.reduce = reduce;
   call.trace = trace().begin(name_, kind, call.sequence, whole.dtype(), whole.elements(),
                              trace_group_);
@@ -163,8 +159,8 @@ Handle Group::collective(Collective kind, Stream& stream, const TensorView& from
     call.dtype = whole.dtype();
     call.peer = peer;
     call.reduce = reduce;
-    call.plan =
-        plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer);
+    call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer,
+                                reduce == Reduce::max);
     return start(call, stream, from, to);
   }
   return start(begin(kind, whole, peer, reduce), stream, from, to);

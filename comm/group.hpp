@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "comm/rank_list.hpp"
 #include "comm/traffic.hpp"
 
 namespace trireme::comm {
@@ -186,7 +186,7 @@ class Group {
     return inner.start(call, stream, from, to);
   }
   // Tells the trace who is in this group: world ranks, in the group's order.
-  void set_members(std::span<const int> world_ranks);
+  void set_members(const RankList& world_ranks);
   // Compares `call` with what the other ranks of the group are about to start, before it
   // starts (check_collectives()). Collective over the group. Throws Error(hang) naming
   // the ranks that differ, and what each wants.
@@ -208,7 +208,7 @@ class Group {
   int rank_ = 0, size_ = 1;
   TrafficByKind traffic_;
   std::int64_t collectives_ = 0;
-  std::vector<std::int64_t> sends_, receives_;  // per peer
+  std::map<int, std::int64_t> sends_, receives_;  // by peer
   Group* counted_in_ = this;
   int trace_group_ = -1;
 };

@@ -75,47 +75,50 @@ int MeshShape::coordinate(int rank, Axis axis) const {
 void Mesh::make_groups(const Maker& make) {
   for (int a = 0; a < axes; ++a) {
     const auto axis = static_cast<Axis>(a);
-    const int at = coordinate(axis);
+    const int step = stride(shape_, axis);
     groups_[static_cast<std::size_t>(a)] =
-        make(std::string(name_of(axis)), rank_ - at * stride(shape_, axis), at,
-             shape_.extent(axis));
+        make(std::string(name_of(axis)),
+             RankList::line(rank_ - coordinate(axis) * step, shape_.extent(axis), step));
   }
-  const auto fold = [&](Fold which, const char* name, int color, int rank, int size) {
-    folds_[static_cast<std::size_t>(which)] = make(name, color, rank, size);
+  const auto fold = [&](Fold which, const char* name, const RankList& members) {
+    folds_[static_cast<std::size_t>(which)] = make(name, members.normal());
   };
-  const int ranks = shape_.size(), replicas = shape_.data * shape_.context;
+  const int replicas = shape_.data * shape_.context, T = shape_.tensor;
   const int stage = coordinate(Axis::pipeline), t = coordinate(Axis::tensor);
   const int replica = coordinate(Axis::data) * shape_.context + coordinate(Axis::context);
-  const int model =
-      stage * shape_.tensor + t;  // ranks of one color hold the same weights
-  fold(Fold::everyone, "everyone", 0, rank_, ranks);
-  fold(Fold::alone, "alone", rank_, 0, 1);
-  fold(Fold::replicas, "replicas", model, replica, replicas);
-  // A cut of the replicas into neighbours, and across.
+  const int ranks_of_stage = stride(shape_, Axis::pipeline);
+  const int stage_first = stage * ranks_of_stage;
+  fold(Fold::everyone, "everyone", RankList::line(0, shape_.size()));
+  fold(Fold::alone, "alone", RankList::line(rank_, 1));
+  const RankList same_weights = RankList::line(stage_first + t, replicas, T);
+  fold(Fold::replicas, "replicas", same_weights);
+  // A cut of `among`, of which this rank is number `index`, into neighbours and across.
   const auto cut = [&](Fold inside, const char* inside_name, Fold across,
-                       const char* across_name, int among, int index, int size,
-                       int color) {
-    const int parts = among / size;
-    fold(inside, inside_name, color * parts + index / size, index % size, size);
-    fold(across, across_name, color * size + index % size, index / size, parts);
+                       const char* across_name, const RankList& among, int index,
+                       int size) {
+    const int step = among.inner_stride;
+    fold(inside, inside_name,
+         RankList::line(among.rank(index / size * size), size, step));
+    const RankList others =
+        RankList::line(among.rank(index % size), among.size() / size, size * step);
+    fold(across, across_name, others);
+    return others;
   };
-  cut(Fold::shards, "shards", Fold::copies, "copies", replicas, replica, folding_.shard,
-      model);
-  const int expert = folding_.expert, holders = replicas / expert;
-  cut(Fold::experts, "experts", Fold::expert_replicas, "expert replicas", replicas,
-      replica, expert, model);
+  cut(Fold::shards, "shards", Fold::copies, "copies", same_weights, replica,
+      folding_.shard);
+  const int expert = folding_.expert;
+  const RankList holders = cut(Fold::experts, "experts", Fold::expert_replicas,
+                               "expert replicas", same_weights, replica, expert);
   cut(Fold::expert_shards, "expert shards", Fold::expert_copies, "expert copies", holders,
-      replica / expert, std::max(folding_.shard / expert, 1),
-      model * expert + replica % expert);
-  const int shard = replica % folding_.shard;
+      replica / expert, std::max(folding_.shard / expert, 1));
+  const int first_shard = replica / folding_.shard * folding_.shard;
   fold(Fold::spread, "spread",
-       stage * (replicas / folding_.shard) + replica / folding_.shard,
-       t * folding_.shard + shard, shape_.tensor * folding_.shard);
+       {stage_first + first_shard * T, folding_.shard, T, T, T > 1 ? 1 : 0});
   const int last = shape_.pipeline - 1;
   const bool end = last > 0 && (stage == 0 || stage == last);
-  const int place = rank_ - stage * stride(shape_, Axis::pipeline);
-  fold(Fold::embedding, "embedding", end ? place : ranks + rank_,
-       end && stage == last ? 1 : 0, end ? 2 : 1);
+  fold(Fold::embedding, "embedding",
+       end ? RankList::line(rank_ - stage_first, 2, last * ranks_of_stage)
+           : RankList::line(rank_, 1));
 }
 
 bool GroupUse::of(std::string_view group) const {
@@ -137,16 +140,16 @@ Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device 
       transport_(device.is_cuda() ? transport : Transport::mpi) {
   check_shape(shape, folding, world.size());
   // Whether a group has one rank is not the same on all ranks (the embedding group):
-  // those that split do it together.
-  make_groups([&](const std::string& name, int color, int rank, int size) {
-    const bool split = name == "embedding" ? shape.pipeline > 1 : size > 1;
+  // those that make one do it together.
+  make_groups([&](const std::string& name, const RankList& members) {
+    const bool split = name == "embedding" ? shape.pipeline > 1 : members.size() > 1;
     if (!split) return make_meta_group(name, 0, 1);
     const Links links = links_of(name);
-    return split_group(world, name, color, rank,
-                       {.device = device,
-                        .transport = transport,
-                        .links = links,
-                        .collectives = use.of(name)});
+    return make_group(world, name, members,
+                      {.device = device,
+                       .transport = transport,
+                       .links = links,
+                       .collectives = use.of(name)});
   });
 }
 
@@ -161,7 +164,8 @@ Mesh Mesh::meta(const MeshShape& shape, int rank, const Folding& folding, Device
   mesh.rank_ = rank;
   mesh.device_ = device;
   mesh.transport_ = device.is_cuda() ? transport : Transport::mpi;
-  mesh.make_groups([&](const std::string& name, int, int rank_in_group, int size) {
+  mesh.make_groups([&](const std::string& name, const RankList& members) {
+    const int rank_in_group = members.index_of(rank), size = members.size();
     return device.is_cuda() ? make_planned_group(name, rank_in_group, size, transport)
                             : make_meta_group(name, rank_in_group, size);
   });

@@ -123,9 +123,9 @@ class Mesh {
 
   Mesh() = default;
   Group& at(Fold fold) const { return *folds_[static_cast<std::size_t>(fold)]; }
-  // Makes the group called name, whose ranks give the same color: (name, color, rank in
-  // the group, size).
-  using Maker = std::function<std::unique_ptr<Group>(const std::string&, int, int, int)>;
+  // Makes the group called name, of these world ranks.
+  using Maker =
+      std::function<std::unique_ptr<Group>(const std::string&, const RankList&)>;
   void make_groups(const Maker& make);
 
   MeshShape shape_;

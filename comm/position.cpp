@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/format.hpp"
@@ -14,25 +15,10 @@ namespace {
 
 constexpr std::string_view last_line = "end of position";
 
-std::string numbers(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ",") + std::to_string(rank);
-  return text.empty() ? "-" : text;
-}
-
 // Throws, as at() does, for a text that is none.
 template <class T>
 T number(const std::string& text) {
   return parse_number<T>(text).value();
-}
-
-std::vector<int> read_numbers(const std::string& text) {
-  std::vector<int> out;
-  std::istringstream in(text);
-  std::string word;
-  if (text == "-") return out;
-  while (std::getline(in, word, ',')) out.push_back(number<int>(word));
-  return out;
 }
 
 // The fields of a line, which tabs part.
@@ -55,11 +41,13 @@ void read_line(const std::vector<std::string>& f, Position& p) {
     p.allowed = number<double>(f.at(7));
     p.waiting = f.at(8) == "1";
   } else if (f.at(0) == "group") {
-    p.groups.push_back({f.at(1), read_numbers(f.at(2)), number<std::int64_t>(f.at(3))});
+    p.groups.push_back({f.at(1), rank_list_from(f.at(2)), number<std::int64_t>(f.at(3))});
   } else if (f.at(0) == "call") {
-    p.calls.push_back({f.at(1), read_numbers(f.at(2)), number<std::int64_t>(f.at(3)),
-                       f.at(4), f.at(5) == "-" ? "" : f.at(5),
-                       number<std::int64_t>(f.at(6)), f.at(7) == "1"});
+    std::optional<RankList> ranks;
+    if (f.at(2) != "-") ranks = rank_list_from(f.at(2));
+    p.calls.push_back({f.at(1), ranks, number<std::int64_t>(f.at(3)), f.at(4),
+                       f.at(5) == "-" ? "" : f.at(5), number<std::int64_t>(f.at(6)),
+                       f.at(7) == "1"});
   }
 }
 
@@ -70,11 +58,11 @@ std::string write_position(const Position& p) {
       format("rank\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", p.rank, p.host, p.phase, p.step,
              p.beat, fixed(p.silent, 3), fixed(p.allowed, 3), p.waiting ? 1 : 0);
   for (const GroupPosition& g : p.groups)
-    text += format("group\t{}\t{}\t{}\n", g.name, numbers(g.ranks), g.entered);
+    text += format("group\t{}\t{}\t{}\n", g.name, text_of(g.ranks), g.entered);
   for (const CallPosition& c : p.calls)
-    text += format("call\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", c.group, numbers(c.ranks),
-                   c.sequence, c.operation, c.tensor.empty() ? "-" : c.tensor, c.bytes,
-                   c.pair ? 1 : 0);
+    text += format("call\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", c.group,
+                   c.ranks ? text_of(*c.ranks) : "-", c.sequence, c.operation,
+                   c.tensor.empty() ? "-" : c.tensor, c.bytes, c.pair ? 1 : 0);
   return text + std::string(last_line) + "\n";
 }
 
@@ -91,32 +79,17 @@ std::optional<Position> read_position(std::string_view text) try {
   return {};  // a text that is no position
 }
 
-std::string ranks_text(std::span<const int> ranks) {
-  constexpr int most = 12;
-  std::string text;
-  int parts = 0;
-  for (std::size_t i = 0; i < ranks.size(); ++parts) {
-    std::size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
-    if (parts == most) return text + format(" and {} more", ranks.size() - i);
-    text += (i ? ", " : "") + std::to_string(ranks[i]);
-    if (j > i) text += (j == i + 1 ? ", " : "-") + std::to_string(ranks[j]);
-    i = j + 1;
-  }
-  return text;
-}
-
 namespace {
 
 using Positions = std::span<const std::optional<Position>>;
-using GroupKey = std::pair<std::string, std::vector<int>>;
+using GroupKey = std::pair<std::string, std::optional<RankList>>;
 
 std::string call_text(const CallPosition& call) {
-  return format(
-      "{} #{}{}{}{} on axis '{}'{}", call.operation, call.sequence,
-      call.tensor.empty() ? "" : " ", call.tensor,
-      call.bytes > 0 ? format(" ({} bytes)", call.bytes) : std::string(), call.group,
-      call.ranks.empty() ? std::string() : " of ranks " + ranks_text(call.ranks));
+  return format("{} #{}{}{}{} on axis '{}'{}", call.operation, call.sequence,
+                call.tensor.empty() ? "" : " ", call.tensor,
+                call.bytes > 0 ? format(" ({} bytes)", call.bytes) : std::string(),
+                call.group,
+                call.ranks ? " of ranks " + ranks_text(*call.ranks) : std::string());
 }
 
 std::string rank_text(Positions positions, int rank) {
@@ -157,21 +130,31 @@ std::string names_of(Positions positions, const std::vector<int>& ranks) {
   return text;
 }
 
-// The oldest collective that ranks have entered and late ones have not.
-Verdict missing(Positions positions, Late which) {
+// Ranks of `call`'s group that have not entered it and that count.
+std::vector<int> late_ranks(Positions positions, const CallPosition& call, Late which) {
+  std::vector<int> late;
+  for (int i = 0; call.ranks && i < call.ranks->size(); ++i) {
+    // Files that others can write to may name any number.
+    const auto rank = static_cast<std::size_t>(call.ranks->rank(i));
+    if (rank >= positions.size()) return late;
+    const auto& other = positions[rank];
+    if (is_late(other, {call.group, call.ranks}, call.sequence) && counts(other, which))
+      late.push_back(static_cast<int>(rank));
+  }
+  return late;
+}
+
+// The oldest collective that ranks have entered and late ones have not. Each collective
+// is judged once, however many ranks are in it.
+Verdict missing(Positions positions, Late which, std::int64_t& looks) {
+  std::set<std::pair<GroupKey, std::int64_t>> judged;
   for (const auto& position : positions) {
     if (!position) continue;
     for (const CallPosition& call : position->calls) {
-      if (call.pair) continue;
-      std::vector<int> late;
-      for (const int rank : call.ranks) {
-        // Files that others can write to may name any number.
-        if (rank < 0 || static_cast<std::size_t>(rank) >= positions.size()) continue;
-        const auto& other = positions[static_cast<std::size_t>(rank)];
-        if (is_late(other, {call.group, call.ranks}, call.sequence) &&
-            counts(other, which))
-          late.push_back(rank);
-      }
+      if (call.pair || !call.ranks) continue;
+      if (!judged.insert({{call.group, call.ranks}, call.sequence}).second) continue;
+      const std::vector<int> late = late_ranks(positions, call, which);
+      looks += std::min<std::int64_t>(call.ranks->size(), std::ssize(positions));
       if (!late.empty())
         return {format("{} not entered {}",
                        names_of(positions, late) + (late.size() == 1 ? " has" : " have"),
@@ -235,11 +218,12 @@ Verdict everyone(Positions positions) {
   return {text.empty() ? "no rank gets on" : "ranks wait for each other: " + text, {}};
 }
 
-Verdict judge(Positions positions) {
-  if (Verdict v = missing(positions, Late::in_no_collective); !v.text.empty()) return v;
-  if (Verdict v = missing(positions, Late::not_waiting); !v.text.empty()) return v;
+Verdict judge(Positions positions, std::int64_t& looks) {
+  for (const Late which : {Late::in_no_collective, Late::not_waiting})
+    if (Verdict v = missing(positions, which, looks); !v.text.empty()) return v;
+  looks += 3 * std::ssize(positions);
   if (Verdict v = different(positions); !v.text.empty()) return v;
-  if (Verdict v = missing(positions, Late::any); !v.text.empty()) return v;
+  if (Verdict v = missing(positions, Late::any, looks); !v.text.empty()) return v;
   if (Verdict v = idle(positions); !v.text.empty()) return v;
   return everyone(positions);
 }
@@ -262,12 +246,17 @@ std::string line_of(Positions positions, int rank) {
 
 }  // namespace
 
-std::string describe_hang(Positions positions, std::size_t lines) {
-  const Verdict verdict = judge(positions);
+std::string describe_hang(Positions positions, std::size_t lines, std::int64_t* looks) {
+  std::int64_t looked = 0;
+  const Verdict verdict = judge(positions, looked);
+  if (looks != nullptr) *looks += looked;
   std::vector<int> order = verdict.guilty;
+  std::vector<bool> named(positions.size());
+  for (const int rank : verdict.guilty)
+    if (static_cast<std::size_t>(rank) < named.size())
+      named[static_cast<std::size_t>(rank)] = true;
   for (std::size_t r = 0; r < positions.size(); ++r)
-    if (std::ranges::find(verdict.guilty, static_cast<int>(r)) == verdict.guilty.end())
-      order.push_back(static_cast<int>(r));
+    if (!named[r]) order.push_back(static_cast<int>(r));
   std::string text = verdict.text;
   for (std::size_t i = 0; i < std::min(lines, order.size()); ++i)
     text += "\n  " + line_of(positions, order[i]);

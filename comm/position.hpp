@@ -9,19 +9,21 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/rank_list.hpp"
+
 namespace trireme::comm {
 
 // How far a rank has come in a group. Sends and receives do not count.
 struct GroupPosition {
-  std::string name;        // of the mesh axis
-  std::vector<int> ranks;  // of the world
+  std::string name;  // of the mesh axis
+  RankList ranks;    // of the world
   std::int64_t entered = 0;
 };
 
 // A collective in flight.
 struct CallPosition {
   std::string group;
-  std::vector<int> ranks;  // of the world; empty: unknown
+  std::optional<RankList> ranks;  // of the world, if it is known
   std::int64_t sequence = 0;
   std::string operation;  // "all_reduce"
   std::string tensor;     // "fp32[1024]"; empty: none
@@ -48,15 +50,14 @@ std::string write_position(const Position& position);
 // Nothing when the text is no whole position.
 std::optional<Position> read_position(std::string_view text);
 
-// "0-3, 8": ranks in words, shortened where there are many.
-std::string ranks_text(std::span<const int> ranks);
-
 // Who keeps the others waiting, judged from the positions of all ranks (nullopt: that
 // rank has told nothing). In this order: a collective that some ranks of its group have
 // entered and others have not, best if those do not wait in any other; one in which ranks
 // want different things; a rank that waits for nobody and does not get on. One line, then
 // a line for each position, at most `lines`, those to blame first.
+// Work grows with the ranks, not with their square; looks: adds how many positions were
+// looked at.
 std::string describe_hang(std::span<const std::optional<Position>> positions,
-                          std::size_t lines);
+                          std::size_t lines, std::int64_t* looks = nullptr);
 
 }  // namespace trireme::comm

@@ -37,12 +37,11 @@ std::string tensor_text(DType dtype, std::int64_t elements) {
   return format("{}[{}]", name_of(dtype), elements);
 }
 
-int Trace::add_group(std::string_view name, std::span<const int> ranks) {
+int Trace::add_group(std::string_view name, const RankList& ranks) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    if (groups_[i].name == name && std::ranges::equal(groups_[i].ranks, ranks))
-      return static_cast<int>(i);
-  groups_.push_back({std::string(name), {ranks.begin(), ranks.end()}, 0});
+    if (groups_[i].name == name && groups_[i].ranks == ranks) return static_cast<int>(i);
+  groups_.push_back({std::string(name), ranks, 0});
   return static_cast<int>(groups_.size()) - 1;
 }
 
@@ -117,11 +116,10 @@ std::vector<CallPosition> Trace::calls() const {
   for (auto id = oldest(); id < count_ && calls.size() < most; ++id) {
     const Entry& e = at(id);
     if (e.end_seconds >= 0) continue;
-    std::vector<int> ranks;
+    std::optional<RankList> ranks;
     if (e.members >= 0) ranks = groups_[static_cast<std::size_t>(e.members)].ranks;
-    calls.push_back({e.group.data(), std::move(ranks), e.sequence,
-                     std::string(name_of(e.kind)), tensor_text(e.dtype, e.elements),
-                     bytes_of(e), is_pair(e.kind)});
+    calls.push_back({e.group.data(), ranks, e.sequence, std::string(name_of(e.kind)),
+                     tensor_text(e.dtype, e.elements), bytes_of(e), is_pair(e.kind)});
   }
   return calls;
 }
@@ -133,10 +131,9 @@ std::string Trace::json_lines(int rank) const {
     const Entry& e = at(id);
     std::string ranks;
     if (e.members >= 0)
-      for (const int r : groups_[static_cast<std::size_t>(e.members)].ranks)
-        ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+      ranks = ranks_text(groups_[static_cast<std::size_t>(e.members)].ranks);
     lines += format(
-        "{\"rank\": {}, \"id\": {}, \"group\": \"{}\", \"ranks\": [{}], "
+        "{\"rank\": {}, \"id\": {}, \"group\": \"{}\", \"ranks\": \"{}\", "
         "\"operation\": \"{}\", \"sequence\": {}, \"dtype\": \"{}\", "
         "\"elements\": {}, \"bytes\": {}, \"start\": {}, \"end\": {}}\n",
         rank, id, e.group.data(), ranks, name_of(e.kind), e.sequence, name_of(e.dtype),

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +35,7 @@ class Trace {
 
   // Announces a group of these world ranks; the result names it to begin(). Groups of the
   // same name and ranks are one.
-  int add_group(std::string_view name, std::span<const int> ranks);
+  int add_group(std::string_view name, const RankList& ranks);
   // Enters a collective; the result identifies it to end(). group: of add_group(), or -1.
   std::int64_t begin(std::string_view name, Collective kind, std::int64_t sequence,
                      DType dtype, std::int64_t elements, int group = -1);

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "base/directory.hpp"
 #include "comm/position.hpp"
 #include "comm/world.hpp"
 
@@ -27,11 +27,12 @@ struct WatchdogConfig {
 
 // A thread of each rank that looks at Trace::progress() and writes the rank's position
 // into a file of `directory`, for neither needs MPI, which may be what hangs; a rank that
-// is stopped has left its last one. A rank that made no progress for as long as its phase
-// allows reads the positions of all. If another one lives and is within its own time,
-// there is no hang yet: its peers wait for it in good faith. Otherwise one rank reports
-// who has not entered which collective (describe_hang), every rank writes its flight
-// recorder, and all end with Status::hang.
+// is stopped has left its last one. Where no progress is made, the lowest rank whose
+// watchdog runs reads the positions of all, once it made none itself for as long as its
+// phase allows; the others read its alone. If another one lives and is within its own
+// time, there is no hang yet: its peers wait for it in good faith. Otherwise one rank
+// reports who has not entered which collective (describe_hang), every rank writes its
+// flight recorder, and all end with Status::hang.
 //
 // A phase's clock runs while the process runs: one that was stopped, or waited for a
 // core, is not held to the time it lost. The thread also ends the job when a collective
@@ -67,6 +68,9 @@ class Watchdog {
   void look_at_devices();
   Position position() const;
   void publish();
+  double life() const;
+  void read_one(const Directory& folder, int rank, double elapsed);
+  bool lower_rank_lives(double elapsed);
   void read_positions(double elapsed);
   bool someone_gets_on() const;
   void raise_alarm();
@@ -85,7 +89,7 @@ class Watchdog {
   // What follows belongs to the thread.
   std::int64_t last_progress_ = -1, beat_ = 0;
   double silent_ = 0;
-  std::vector<Seen> seen_;
+  std::map<int, Seen> seen_;  // by rank
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
@@ -101,6 +105,10 @@ bool is_flight_file(std::string_view name);
 bool dump_flight(const std::string& directory, int rank) noexcept;
 // The same into the directory of the watchdog in force; false when there is none.
 bool dump_flight() noexcept;
+
+// True for one rank of the job, once, where a watchdog is in force: that which creates a
+// file in its directory. True for all where none is. Any thread.
+bool claim_report() noexcept;
 
 // Whether the watchdog of a rank, this one or another, has found a hang and reports it.
 // Any thread.

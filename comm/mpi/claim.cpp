@@ -58,14 +58,14 @@ bool may_report(WorldState& state) {
   while (true) {
     if (state.claim->is_taken() || another_node_reports(state) || alarm_is_raised())
       return false;
-    if (Clock::now() >= turn) return state.claim->take();
+    if (Clock::now() >= turn) return state.claim->take() && claim_report();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
 bool may_report_now() noexcept {
   WorldState* state = current_state();
-  return state == nullptr || state->claim->take();
+  return state == nullptr || (state->claim->take() && claim_report());
 }
 
 }  // namespace trireme::comm

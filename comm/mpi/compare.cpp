@@ -40,28 +40,41 @@ std::string text_of(const Wanted& w) {
 
 void MpiGroup::compare(const Call& call) {
   const Wanted own = wanted_of(call);
-  std::vector<Wanted> all(members_.size());
-  constexpr int count = static_cast<int>(own.size());
-  MPI_Request request;
-  check_mpi(MPI_Iallgather(own.data(), count, MPI_INT64_T, all.data(), count, MPI_INT64_T,
-                           comm_.get(), &request),
-            "MPI_Iallgather");
-  SpinWait spin_wait(state_, [&] {
+  std::vector<Wanted> all(static_cast<std::size_t>(size()));
+  const auto awaited = [&] {
     return Awaited{.group = std::string(name()),
                    .operation = format("the check before {}", name_of(call.kind)),
                    .tensor = tensor_text(call.dtype, call.plan.elements),
                    .sequence = call.sequence,
                    .members = members_,
                    .absent = {}};
-  });
-  for (int done = 0; !done;) {
-    state_.progress();
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Iallgather");
-    if (!done) spin_wait.idle();
+  };
+  // Everyone tells everyone: this is a search for an error, not a way to run.
+  const int tag = tags_.first + tags_.count - 1;
+  std::vector<MPI_Request> requests;
+  constexpr int bytes = sizeof(Wanted);
+  for (int peer = 0; peer < size(); ++peer) {
+    all[static_cast<std::size_t>(peer)] = own;
+    if (peer == rank()) continue;
+    const int there = members_.rank(peer);
+    check_mpi(MPI_Irecv(all[static_cast<std::size_t>(peer)].data(), bytes, MPI_BYTE,
+                        there, tag, comm_, &requests.emplace_back()),
+              "MPI_Irecv");
+    check_mpi(MPI_Isend(own.data(), bytes, MPI_BYTE, there, tag, comm_,
+                        &requests.emplace_back()),
+              "MPI_Isend");
+  }
+  SpinWait spin_wait(state_, awaited);
+  for (MPI_Request& request : requests) {
+    for (int done = 0; !done;) {
+      state_.progress();
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (!done) spin_wait.idle();
+    }
   }
   std::map<Wanted, std::vector<int>> ranks_by_wish;
   for (std::size_t i = 0; i < all.size(); ++i)
-    ranks_by_wish[all[i]].push_back(members_[i]);
+    ranks_by_wish[all[i]].push_back(members_.rank(static_cast<int>(i)));
   if (ranks_by_wish.size() == 1) return;
   std::string wishes;
   for (const auto& [wish, ranks] : ranks_by_wish)

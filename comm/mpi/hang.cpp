@@ -48,8 +48,7 @@ std::string text_of(const Note& note) {
 }
 
 std::string rank_text(const WorldState& state, int rank) {
-  return format("rank {} (host {})", rank,
-                state.hosts[static_cast<std::size_t>(rank)].data());
+  return format("rank {} (host {})", rank, state.hosts.of(rank));
 }
 
 // Notes of all ranks that wait, by rank: as far as they come within two seconds.
@@ -103,8 +102,7 @@ std::string late_text(const WorldState& state, const Awaited& awaited,
   for (int rank = 0; rank < state.size; ++rank)
     if (!notes.contains(rank)) missing.push_back(rank);
   return "late: " + list(missing, ", ", [&](int rank) {
-           const auto& m = awaited.members;
-           const bool awaits = std::find(m.begin(), m.end(), rank) != m.end() &&
+           const bool awaits = awaited.members.contains(rank) &&
                                (!awaited.absent || awaited.absent(rank));
            return rank_text(state, rank) +
                   (awaits ? " never entered it" : " is in no collective");

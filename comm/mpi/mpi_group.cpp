@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/mpi_group.hpp"
 
-#include <numeric>
 #include <utility>
 
 #include "comm/device_group.hpp"
@@ -14,31 +13,24 @@
 namespace trireme::comm {
 namespace {
 
-std::vector<int> world_ranks(const WorldState& state, MPI_Comm comm, int size) {
-  MPI_Group world = MPI_GROUP_NULL, part = MPI_GROUP_NULL;
-  check_mpi(MPI_Comm_group(state.world.get(), &world), "MPI_Comm_group");
-  check_mpi(MPI_Comm_group(comm, &part), "MPI_Comm_group");
-  std::vector<int> own(static_cast<std::size_t>(size)), ranks(own.size());
-  std::iota(own.begin(), own.end(), 0);
-  check_mpi(MPI_Group_translate_ranks(part, size, own.data(), world, ranks.data()),
-            "MPI_Group_translate_ranks");
-  MPI_Group_free(&part);
-  MPI_Group_free(&world);
-  return ranks;
-}
-
 std::byte* bytes_of(const TensorView& x) { return static_cast<std::byte*>(x.raw()); }
 
 }  // namespace
 
-MpiGroup::MpiGroup(WorldState& state, std::string name, Communicator comm, int rank,
-                   int size)
-    : Group(std::move(name), rank, size),
+MpiGroup::MpiGroup(WorldState& state, std::string name, const RankList& members)
+    : Group(std::move(name), members.index_of(state.rank), members.size()),
       state_(state),
-      comm_(std::move(comm)),
-      members_(world_ranks(state, comm_.get(), size)),
+      members_(members),
+      id_(state.group_channels.take(state.world.get())),
+      comm_(state.group_channels.comm_of(id_)),
+      tags_(state.group_channels.tags_of(id_)),
       staging_(Device::host(), std::string(this->name())) {
   set_members(members_);
+}
+
+// A mesh that outlives the world, as a static object does, only frees its memory.
+MpiGroup::~MpiGroup() {
+  if (WorldState* state = current_state()) state->group_channels.give_back(id_);
 }
 
 MpiOperation& MpiGroup::prepare(const Call& call, const TensorView& from,
@@ -71,15 +63,9 @@ Handle MpiGroup::start(const Call& call, Stream&, const TensorView& from,
   return Handle(&operation);
 }
 
-std::unique_ptr<Group> split_group(World& world, std::string name, int color, int key,
-                                   const GroupDevice& on) {
-  WorldState& state = world.state();
-  Communicator comm = Communicator::split(state.world.get(), color, key);
-  int rank = 0, size = 1;
-  check_mpi(MPI_Comm_rank(comm.get(), &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(comm.get(), &size), "MPI_Comm_size");
-  auto host =
-      std::make_unique<MpiGroup>(state, std::move(name), std::move(comm), rank, size);
+std::unique_ptr<Group> make_group(World& world, std::string name, const RankList& members,
+                                  const GroupDevice& on) {
+  auto host = std::make_unique<MpiGroup>(world.state(), std::move(name), members);
   if (!on.device.is_cuda()) return host;
   const DeviceGroup::MakeTransport staged = [&group = *host, device = on.device] {
     return std::make_unique<StagedTransport>(group, device);
@@ -88,11 +74,11 @@ std::unique_ptr<Group> split_group(World& world, std::string name, int color, in
   std::unique_ptr<DeviceTransport> transport;
   if (by_nccl)
     transport = make_nccl_transport(*host, on.device, on.links, on.collectives);
-  else if (size > 1)
+  else if (members.size() > 1)
     transport = staged();
   return std::make_unique<DeviceGroup>(
       std::move(host), on.device, std::move(transport),
-      by_nccl && size > 1 ? staged : DeviceGroup::MakeTransport());
+      by_nccl && members.size() > 1 ? staged : DeviceGroup::MakeTransport());
 }
 
 }  // namespace trireme::comm

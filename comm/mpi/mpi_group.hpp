@@ -15,15 +15,21 @@ namespace trireme::comm {
 
 class MpiGroup final : public Group {
  public:
-  MpiGroup(WorldState& state, std::string name, Communicator comm, int rank, int size);
+  // Collective over the world, in one order on all ranks: each makes its own group.
+  MpiGroup(WorldState& state, std::string name, const RankList& members);
+  ~MpiGroup() override;
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
 
   void progress() override { state_.progress(); }
   std::size_t staging_bytes() const override { return staging_.bytes(); }
 
   WorldState& state() { return state_; }
-  MPI_Comm comm() const { return comm_.get(); }
+  // Of all ranks of the world: messages name world ranks, and carry the group's tags.
+  MPI_Comm comm() const { return comm_; }
+  const GroupTags& tags() const { return tags_; }
   // World ranks, in the order of the group.
-  const std::vector<int>& members() const { return members_; }
+  const RankList& members() const { return members_; }
   StagingPool& staging() { return staging_; }
   // An operation that holds its staging memory and is ready to post(). Tensors on the
   // host.
@@ -38,8 +44,10 @@ class MpiGroup final : public Group {
   void compare(const Call& call) override;
 
   WorldState& state_;
-  Communicator comm_;
-  std::vector<int> members_;
+  RankList members_;
+  int id_;
+  MPI_Comm comm_;
+  GroupTags tags_;
   StagingPool staging_;
   std::vector<std::unique_ptr<MpiOperation>> operations_;
   std::vector<MpiOperation*> free_;

@@ -17,19 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int phases(Collective kind, const CollectivePlan& plan) {
-  return plan.direct || row_of(kind).phases[1] == Phase::none ? 1 : 2;
-}
-
 }  // namespace
 
 Phase MpiOperation::phase_of(int lane) const {
-  return row_of(call_.kind)
-      .phases[static_cast<std::size_t>(lanes_[static_cast<std::size_t>(lane)].phase)];
-}
-
-std::size_t MpiOperation::slots() const {
-  return 2 * static_cast<std::size_t>(group_.size() - 1);
+  const auto phases = phases_of(call_.kind, call_.plan.route);
+  const auto at = static_cast<std::size_t>(lanes_[static_cast<std::size_t>(lane)].phase);
+  return phases[call_.plan.route == Route::blocks ? 0 : at];
 }
 
 void MpiOperation::prepare(const Group::Call& call, std::byte* from, std::byte* to) {
@@ -41,6 +34,8 @@ void MpiOperation::prepare(const Group::Call& call, std::byte* from, std::byte* 
 
 void MpiOperation::post() try {
   lanes_active_ = call_.plan.lanes;
+  slots_ = most_messages(call_.plan.route, group_.size());
+  phases_ = count_phases(call_.kind, call_.plan.route, group_.size());
   const std::size_t size = slots() * static_cast<std::size_t>(lanes_active_);
   requests_.assign(size, MPI_REQUEST_NULL);
   peers_.resize(size);
@@ -137,7 +132,7 @@ void MpiOperation::run(int lane) {
   Lane& at = lanes_[static_cast<std::size_t>(lane)];
   while (!at.done && at.outstanding == 0) {
     finish_phase(lane);
-    if (++at.phase == phases(call_.kind, call_.plan)) {
+    if (++at.phase == phases_) {
       at.phase = 0;
       at.chunk += call_.plan.lanes;
     }
@@ -151,7 +146,16 @@ void MpiOperation::run(int lane) {
 }
 
 void MpiOperation::finish_phase(int lane) {
-  if (phase_of(lane) == Phase::summed_parts) sum(lane);
+  switch (phase_of(lane)) {
+    case Phase::summed_parts: return sum(lane);
+    case Phase::from_children: return sum_rows(lane);
+    case Phase::from_previous: return add_own(lane);
+    case Phase::to_previous:
+      if (row_of(call_.kind).to.extent == Extent::part)
+        keep_own_part(call_.plan.chunk(0, lanes_[static_cast<std::size_t>(lane)].chunk));
+      return;
+    default: return;
+  }
 }
 
 void MpiOperation::post(int lane) {
@@ -164,6 +168,14 @@ void MpiOperation::post(int lane) {
     case Phase::own_part: return post_own_part(lane);
     case Phase::from_parent:
     case Phase::to_children: return post_tree(lane);
+    case Phase::from_children:
+    case Phase::to_parent: return post_rows(lane);
+    case Phase::from_previous:
+    case Phase::to_next:
+    case Phase::from_next:
+    case Phase::to_previous:
+    case Phase::to_root: return post_chain(lane);
+    case Phase::blocks: return post_blocks(lane);
     case Phase::to_peer: return send(lane, call_.peer, from_, whole);
     case Phase::from_peer: return receive(lane, call_.peer, to_, whole);
     case Phase::none: return;
@@ -246,20 +258,29 @@ MPI_Request& MpiOperation::new_request(int lane, int peer, int bytes_expected) {
 }
 
 void MpiOperation::send(int lane, int peer, const std::byte* base, Range elements) {
-  if (elements.count() == 0) return;
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
-  check_mpi(
-      MPI_Isend(base + elements.begin * width, static_cast<int>(elements.count() * width),
-                MPI_BYTE, peer, tag(lane), group_.comm(), &new_request(lane, peer, -1)),
-      "MPI_Isend");
+  send_bytes(lane, peer, base + elements.begin * width, elements.count() * width);
 }
 
 void MpiOperation::receive(int lane, int peer, std::byte* base, Range elements) {
-  if (elements.count() == 0) return;
   const auto width = static_cast<std::int64_t>(size_of(call_.dtype));
-  const int bytes = static_cast<int>(elements.count() * width);
-  check_mpi(MPI_Irecv(base + elements.begin * width, bytes, MPI_BYTE, peer, tag(lane),
-                      group_.comm(), &new_request(lane, peer, bytes)),
+  receive_bytes(lane, peer, base + elements.begin * width, elements.count() * width);
+}
+
+void MpiOperation::send_bytes(int lane, int peer, const std::byte* from,
+                              std::int64_t bytes) {
+  if (bytes == 0) return;
+  check_mpi(
+      MPI_Isend(from, static_cast<int>(bytes), MPI_BYTE, group_.members().rank(peer),
+                tag(lane), group_.comm(), &new_request(lane, peer, -1)),
+      "MPI_Isend");
+}
+
+void MpiOperation::receive_bytes(int lane, int peer, std::byte* to, std::int64_t bytes) {
+  if (bytes == 0) return;
+  const int due = static_cast<int>(bytes);
+  check_mpi(MPI_Irecv(to, due, MPI_BYTE, group_.members().rank(peer), tag(lane),
+                      group_.comm(), &new_request(lane, peer, due)),
             "MPI_Irecv");
 }
 
@@ -271,13 +292,15 @@ int MpiOperation::tag(int lane) const {
                             static_cast<int>(Collective::send));  // receive matches send
   constexpr int kinds = static_cast<int>(Collective::send) + 1;
   constexpr int per_collective = 2 * max_lanes;
-  const int rounds = (group_.state().tag_limit - 1) / (kinds * per_collective);
+  const GroupTags& tags = group_.tags();
+  const int rounds = tags.count / (kinds * per_collective);
   const int round = static_cast<int>(call_.sequence % rounds);
-  // The second phase of a tree sends what the first of another rank receives.
-  const int phase = row_of(call_.kind).has(Phase::to_children)
-                        ? 0
-                        : lanes_[static_cast<std::size_t>(lane)].phase;
-  return (round * kinds + kind) * per_collective + 2 * lane + phase;
+  // Elsewhere what one rank sends in one phase another receives in a different one, and
+  // no rank sends another two things that could be taken for each other.
+  const bool alike =
+      call_.plan.route == Route::table && !row_of(call_.kind).has(Phase::to_children);
+  const int phase = alike ? lanes_[static_cast<std::size_t>(lane)].phase : 0;
+  return tags.first + (round * kinds + kind) * per_collective + 2 * lane + phase;
 }
 
 std::byte* MpiOperation::staging(int lane, int row, std::int64_t elements) const {
@@ -297,7 +320,10 @@ void MpiOperation::sum(int lane) {
                                  : 0;
   const TensorView parts(staging(lane, 0, own.count()), call_.dtype,
                          {group_.size(), own.count()});
-  const TensorView out(to_ + (own.begin - shift) * width, call_.dtype, {own.count()});
+  reduce_parts(parts, {to_ + (own.begin - shift) * width, call_.dtype, {own.count()}});
+}
+
+void MpiOperation::reduce_parts(const TensorView& parts, const TensorView& out) const {
   Stream stream;
   if (call_.reduce == Reduce::max)
     kernels::max_parts(stream, parts, out);
@@ -306,7 +332,7 @@ void MpiOperation::sum(int lane) {
 }
 
 void MpiOperation::check(std::size_t slot, const MPI_Status& status, int code) const {
-  const int world_rank = group_.members()[static_cast<std::size_t>(peers_[slot])];
+  const int world_rank = group_.members().rank(peers_[slot]);
   if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS) {
     int kind = 0;
     MPI_Error_class(status.MPI_ERROR, &kind);
@@ -335,7 +361,7 @@ Awaited MpiOperation::awaited() const {
   std::string operation(name_of(call_.kind));
   if (row_of(call_.kind).peer == Peer::other)
     operation += format(call_.kind == Collective::send ? " to rank {}" : " from rank {}",
-                        group_.members()[static_cast<std::size_t>(call_.peer)]);
+                        group_.members().rank(call_.peer));
   return {.group = std::string(group_.name()),
           .operation = operation,
           .tensor = tensor_text(call_.dtype, call_.plan.elements),
@@ -348,7 +374,7 @@ bool MpiOperation::awaits_first_from(int world_rank) const {
   for (std::size_t slot = 0; slot < requests_.size(); ++slot) {
     const bool pending = requests_[slot] != MPI_REQUEST_NULL;
     if (pending && lanes_[slot / slots()].phase == 0 &&
-        group_.members()[static_cast<std::size_t>(peers_[slot])] == world_rank)
+        group_.members().rank(peers_[slot]) == world_rank)
       return true;
   }
   return false;

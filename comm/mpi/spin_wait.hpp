@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <functional>
-#include <span>
 #include <string>
 
 #include "comm/mpi/state.hpp"
@@ -17,7 +16,7 @@ struct Awaited {
   std::string operation;  // "all_reduce", "receive from rank 3"
   std::string tensor;     // "fp32[1024]"; empty: none
   std::int64_t sequence = 0;
-  std::span<const int> members;     // world ranks of the group
+  RankList members;                 // world ranks of the group
   std::function<bool(int)> absent;  // has nothing come from this member? empty: unknown
 };
 

@@ -20,9 +20,10 @@ struct GroupDevice {
   bool collectives = true;    // by NCCL; alike on all ranks of the world
 };
 
-// The group of all ranks that give the same color, ordered by key. Collective over the
-// world; the group must end before the world does.
-std::unique_ptr<Group> split_group(World& world, std::string name, int color, int key,
-                                   const GroupDevice& on = {});
+// The group of the world ranks `members`, of which this is one. Collective over the
+// world, where each rank makes a group of its own; the group must end before the world
+// does. It has no communicator of MPI: messages of all groups travel in one of the world.
+std::unique_ptr<Group> make_group(World& world, std::string name, const RankList& members,
+                                  const GroupDevice& on = {});
 
 }  // namespace trireme::comm

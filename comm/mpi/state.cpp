@@ -60,12 +60,6 @@ Communicator Communicator::duplicate(MPI_Comm comm) {
   return Communicator(copy);
 }
 
-Communicator Communicator::split(MPI_Comm comm, int color, int key) {
-  MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm, color, key, &part), "MPI_Comm_split");
-  return Communicator(part);
-}
-
 void WorldState::progress() {
   for (std::size_t i = 0; i < active.size();) {
     if (active[i]->advance()) {
@@ -83,28 +77,35 @@ void WorldState::progress() {
   }
 }
 
-void WorldState::wait(MPI_Request& request, const char* operation_name) {
-  ++sequence;
+WorldCall::WorldCall(WorldState& state, const char* operation)
+    : state_(state), operation_(operation) {
+  ++state_.sequence;
   trace().mark();
+}
+
+WorldCall::~WorldCall() {
+  state_.operation = nullptr;
+  trace().mark();
+}
+
+void WorldCall::wait(MPI_Request& request) {
   int done = 0;
-  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_name);
+  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_);
   if (done) return;
-  operation = operation_name;
-  SpinWait spin_wait(*this, [&] {
+  state_.operation = operation_;
+  SpinWait spin_wait(state_, [&] {
     return Awaited{.group = "world",
-                   .operation = operation_name,
+                   .operation = operation_,
                    .tensor = "",
-                   .sequence = sequence,
-                   .members = ranks,
+                   .sequence = state_.sequence,
+                   .members = state_.ranks,
                    .absent = {}};
   });
   while (!done) {
-    progress();
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_name);
+    state_.progress();
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation_);
     if (!done) spin_wait.idle();
   }
-  operation = nullptr;
-  trace().mark();
 }
 
 }  // namespace trireme::comm

@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "comm/host_table.hpp"
+#include "comm/mpi/channels.hpp"
 #include "comm/mpi/claim.hpp"
+#include "comm/mpi/communicator.hpp"
 #include "comm/mpi/fatal_signals.hpp"
 #include "comm/mpi/mpi.hpp"
+#include "comm/rank_list.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -25,34 +27,26 @@ class Mover {
   virtual void move() = 0;  // never blocks
 };
 
-// Throws Error(transport) with MPI's own text unless `code` is MPI_SUCCESS.
-void check_mpi(int code, const char* call,
-               std::source_location at = std::source_location::current());
-std::string mpi_error_text(int code);
-
-// An owned communicator that returns errors instead of ending the job.
-class Communicator {
+// A call that all ranks of the world make: while it lives, the watchdog sees where this
+// rank waits.
+class WorldCall {
  public:
-  Communicator() = default;
-  explicit Communicator(MPI_Comm comm);
-  Communicator(Communicator&& other) noexcept;
-  Communicator& operator=(Communicator&& other) noexcept;
-  ~Communicator();
+  WorldCall(WorldState& state, const char* operation);
+  ~WorldCall();
+  WorldCall(const WorldCall&) = delete;
+  WorldCall& operator=(const WorldCall&) = delete;
 
-  static Communicator duplicate(MPI_Comm comm);
-  static Communicator split(MPI_Comm comm, int color, int key);
-
-  MPI_Comm get() const { return comm_; }
+  void wait(MPI_Request& request);
 
  private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  WorldState& state_;
+  const char* operation_;
 };
-
-using HostName = std::array<char, 64>;
 
 struct WorldState {
   Communicator world;  // of the world's own collectives
   Communicator notes;  // of reports of hangs and failures
+  GroupChannels group_channels;
   int rank = 0, size = 1;
   int tag_limit = 32767;
   bool spin = false;  // a core for every rank: waiting may burn it
@@ -60,8 +54,8 @@ struct WorldState {
   // Of the world's own collectives; operation: the one in flight, or nullptr.
   std::atomic<std::int64_t> sequence{0};
   std::atomic<const char*> operation{nullptr};
-  std::vector<HostName> hosts;  // per rank
-  std::vector<int> ranks;       // 0, 1, ...: the members of the world
+  HostTable hosts;
+  RankList ranks;  // 0, 1, ...: the members of the world
 
   std::vector<MpiOperation*> active;  // in flight, of all groups
   std::vector<Mover*> movers;         // of all groups on devices
@@ -76,8 +70,10 @@ struct WorldState {
 
   // Moves everything in flight.
   void progress();
-  // Waits for a collective of the world.
-  void wait(MPI_Request& request, const char* operation);
+  // Waits for a collective of the world that is one request.
+  void wait(MPI_Request& request, const char* operation_name) {
+    WorldCall(*this, operation_name).wait(request);
+  }
 };
 
 // Tells all ranks that this one has failed and will report it.

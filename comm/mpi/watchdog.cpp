@@ -138,6 +138,13 @@ bool alarm_is_raised() noexcept try {
   return false;
 }
 
+bool claim_report() noexcept try {
+  const std::lock_guard lock(flight_mutex);
+  return alarm_marker.empty() || make_file(flight_directory, alarm_marker + "-report");
+} catch (...) {
+  return true;
+}
+
 Watchdog::Watchdog(World& world, WatchdogConfig config)
     : world_(world), config_(std::move(config)) {
   if (config_.seconds <= 0) return;
@@ -145,7 +152,6 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   first_rank_then_others(world_, 0, [&] { prepare(config_.directory); });
   token_ = world_.broadcast(
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
-  seen_.resize(static_cast<std::size_t>(world_.size()));
   set_flight(config_.directory, world_.rank(), marker());
   publish();  // so that even a rank that stops at once has told its host
   thread_ = std::thread([this] {
@@ -198,7 +204,8 @@ void Watchdog::look(double elapsed) {
   last_progress_ = progress;
   publish();
   if (exists(config_.directory, marker())) join_alarm();
-  if (phase_ == nullptr || silent_ < config_.seconds / 2) return;
+  if (phase_ == nullptr || silent_ < config_.seconds / 2 || lower_rank_lives(elapsed))
+    return;
   // Reading starts early, for what does not change is known by looking twice.
   read_positions(elapsed);
   if (silent_ > config_.seconds * factor_ && !someone_gets_on()) raise_alarm();
@@ -228,27 +235,47 @@ void Watchdog::publish() {
            write_position(position()));
 }
 
+// How long a rank may write nothing and count as running.
+double Watchdog::life() const { return std::max(3 * interval_, 1.0); }
+
+void Watchdog::read_one(const Directory& folder, int rank, double elapsed) {
+  Seen& seen = seen_[rank];
+  auto now = read_position(read_whole(folder, file("position", rank)));
+  if (now && (!seen.position || now->beat != seen.position->beat))
+    seen.age = 0;
+  else
+    seen.age += elapsed;
+  if (now) seen.position = std::move(now);
+}
+
+// The lowest rank whose watchdog runs judges for all: there is a hang only when that
+// rank, too, does not get on. The others read one file each, or those of ranks that have
+// died.
+bool Watchdog::lower_rank_lives(double elapsed) try {
+  const Directory folder = Directory::own(config_.directory);
+  for (int rank = 0; rank < world_.rank(); ++rank) {
+    read_one(folder, rank, elapsed);
+    if (seen_[rank].age < life()) return true;
+  }
+  return false;
+} catch (const Error&) {
+  return false;
+}
+
 void Watchdog::read_positions(double elapsed) try {
   const Directory folder = Directory::own(config_.directory);
-  for (std::size_t r = 0; r < seen_.size(); ++r) {
-    Seen& seen = seen_[r];
-    auto now = read_position(read_whole(folder, file("position", static_cast<int>(r))));
-    if (now && (!seen.position || now->beat != seen.position->beat))
-      seen.age = 0;
-    else
-      seen.age += elapsed;
-    if (now) seen.position = std::move(now);
-  }
+  for (int rank = world_.rank(); rank < world_.size(); ++rank)
+    read_one(folder, rank, elapsed);
 } catch (const Error&) {  // the folder is gone: what was seen last counts
 }
 
 // Another rank whose process runs and that is within the time of its phase.
 bool Watchdog::someone_gets_on() const {
-  const double life = std::max(3 * interval_, 1.0);
-  return std::any_of(seen_.begin(), seen_.end(), [&](const Seen& seen) {
-    if (!seen.position || seen.position->rank == world_.rank()) return false;
+  return std::any_of(seen_.begin(), seen_.end(), [&](const auto& rank_and_seen) {
+    const auto& [rank, seen] = rank_and_seen;
+    if (!seen.position || rank == world_.rank()) return false;
     const Position& p = *seen.position;
-    return seen.age < life && p.allowed > 0 && p.silent <= p.allowed;
+    return seen.age < life() && p.allowed > 0 && p.silent <= p.allowed;
   });
 }
 
@@ -260,10 +287,12 @@ void Watchdog::raise_alarm() {
   dump_flight();
   await_recorders();
   publish();
+  lower_rank_lives(0);
   read_positions(0);
   // 2. The report: the whole in a file, the gist on standard error.
   std::vector<std::optional<Position>> positions;
-  for (const Seen& seen : seen_) positions.push_back(seen.position);
+  for (int rank = 0; rank < world_.size(); ++rank)
+    positions.push_back(seen_[rank].position);
   const std::string head = format(
       "rank {} (host {}): no progress for {} s in '{}' "
       "(health.watchdog_seconds = {}): ",

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <numeric>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "comm/abort.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/mpi/stop_signals.hpp"
+#include "comm/mpi/world_tree.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -99,16 +102,15 @@ std::unique_ptr<WorldState> make_state() {
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &state->size), "MPI_Comm_size");
   state->refusal = refuse_singletons(state->size);
   state->tag_limit = tag_limit(state->world.get());
-  state->ranks.resize(static_cast<std::size_t>(state->size));
-  std::iota(state->ranks.begin(), state->ranks.end(), 0);
-  state->hosts.resize(static_cast<std::size_t>(state->size));
-  HostName own{};
-  ::gethostname(own.data(), own.size() - 1);
-  check_mpi(MPI_Allgather(own.data(), static_cast<int>(own.size()), MPI_CHAR,
-                          state->hosts.data(), static_cast<int>(own.size()), MPI_CHAR,
-                          state->world.get()),
-            "MPI_Allgather");
+  state->ranks = RankList::line(0, state->size);
+  state->group_channels.set_tag_limit(state->tag_limit);
   return state;
+}
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 }  // namespace
@@ -127,7 +129,10 @@ World::World(int argc, char** argv) {
     state_ = make_state();
     rank_ = state_->rank;
     size_ = state_->size;
-    host_ = state_->hosts[static_cast<std::size_t>(rank_)].data();
+    host_ = own_host();
+    HostTable hosts;
+    for (const std::string& name : gather_text(host_)) hosts.add(name);
+    state_->hosts = HostTable::from_text(broadcast(hosts.text()));
     MPI_Comm node = MPI_COMM_NULL;
     check_mpi(MPI_Comm_split_type(state_->world.get(), MPI_COMM_TYPE_SHARED, rank_,
                                   MPI_INFO_NULL, &node),
@@ -186,12 +191,9 @@ std::string World::broadcast(const std::string& text, int root) {
 
 std::vector<double> World::gather(double value, int root) {
   require(root >= 0 && root < size_, "gather on rank {} of {}", root, size_);
+  const auto rows = gather_rows(*state_, &value, sizeof value, root, "gather");
   std::vector<double> values(rank_ == root ? static_cast<std::size_t>(size_) : 0);
-  MPI_Request request;
-  check_mpi(MPI_Igather(&value, 1, MPI_DOUBLE, values.data(), 1, MPI_DOUBLE, root,
-                        state_->world.get(), &request),
-            "MPI_Igather");
-  state_->wait(request, "gather");
+  std::memcpy(values.data(), rows.data(), values.size() * sizeof value);
   return values;
 }
 
@@ -207,13 +209,13 @@ double World::max(double value) {
 
 // In rank order, as all sums.
 double World::sum(double value) {
-  std::vector<double> values(static_cast<std::size_t>(size_));
+  const std::vector<double> values = gather(value);
+  double total = std::accumulate(values.begin(), values.end(), 0.0);
   MPI_Request request;
-  check_mpi(MPI_Iallgather(&value, 1, MPI_DOUBLE, values.data(), 1, MPI_DOUBLE,
-                           state_->world.get(), &request),
-            "MPI_Iallgather");
+  check_mpi(MPI_Ibcast(&total, 1, MPI_DOUBLE, 0, state_->world.get(), &request),
+            "MPI_Ibcast");
   state_->wait(request, "sum");
-  return std::accumulate(values.begin(), values.end(), 0.0);
+  return total;
 }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {

@@ -4,12 +4,11 @@
 
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace trireme::comm {
 namespace {
 
-using Members = std::vector<int>;  // world ranks, in the group's order
+using Members = RankList;
 using Known = std::map<Members, std::weak_ptr<NcclCommunicator>>;
 
 Known& known() {
@@ -50,7 +49,7 @@ std::shared_ptr<NcclCommunicator> whole(WorldState& state, Device device) {
 }  // namespace
 
 std::shared_ptr<NcclCommunicator> nccl_communicator(MpiGroup& group, Device device) {
-  const Members members(group.members().begin(), group.members().end());
+  const Members members = group.members().normal();
   WorldState& state = group.state();
   std::shared_ptr<NcclCommunicator> mine;
   if (group.size() > 1) mine = find(members);
@@ -63,7 +62,7 @@ std::shared_ptr<NcclCommunicator> nccl_communicator(MpiGroup& group, Device devi
     return mine;
   }
   // Groups of one name have no rank in common, so the first names a group.
-  mine = std::make_shared<NcclCommunicator>(of_all, members.front(), group.rank(),
+  mine = std::make_shared<NcclCommunicator>(of_all, members.first, group.rank(),
                                             std::string(group.name()));
   known()[members] = mine;
   return mine;

@@ -180,15 +180,18 @@ void NcclTransport::make_link(const Link& link) {
   const auto [source, destination] = link;
   const bool sends = group_.rank() == source;
   ncclUniqueId id{};
+  const auto there = [&](int rank) { return group_.members().rank(rank); };
+  const int tag = group_.tags().first + group_.tags().count - 1;
   MPI_Request request;
   if (sends) {
     check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", std::string(group_.name()));
-    check_mpi(
-        MPI_Isend(&id, sizeof id, MPI_BYTE, destination, 0, group_.comm(), &request),
-        "MPI_Isend");
+    check_mpi(MPI_Isend(&id, sizeof id, MPI_BYTE, there(destination), tag, group_.comm(),
+                        &request),
+              "MPI_Isend");
   } else {
-    check_mpi(MPI_Irecv(&id, sizeof id, MPI_BYTE, source, 0, group_.comm(), &request),
-              "MPI_Irecv");
+    check_mpi(
+        MPI_Irecv(&id, sizeof id, MPI_BYTE, there(source), tag, group_.comm(), &request),
+        "MPI_Irecv");
   }
   group_.state().wait(request, "exchange of ncclUniqueId");
   auto& communicator = links_[link] = std::make_unique<NcclCommunicator>(

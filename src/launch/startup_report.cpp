@@ -125,16 +125,20 @@ std::string far_from_gpu(const Group& ranks) {
   return {};
 }
 
-// Throws where a text differs from rank 0's.
+// Throws where a text differs from rank 0's. An empty one is not compared.
 void require_same(comm::World& world, const std::string& mine, Status status,
                   const char* what, const char* remedy) {
-  const auto all = world.gather_text(mine);
-  const auto hosts = world.gather_text(world.host());
+  const std::string first_rank = world.broadcast(mine);
+  const bool differs = !mine.empty() && mine != first_rank;
+  if (world.max(differs ? 1 : 0) == 0) return;
+  const auto first =
+      static_cast<int>(-world.max(differs ? -world.rank() : -world.size()));
+  const std::string host = world.broadcast(world.host(), first);
+  const std::string host_0 = world.broadcast(world.host());
   world.agree([&] {
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      require(all[rank] == all[0], status,
-              "{} of rank {} (host {}) is not that of rank 0 (host {}): {}", what, rank,
-              hosts[rank], hosts[0], remedy);
+    if (world.rank() == 0)
+      fail(status, "{} of rank {} (host {}) is not that of rank 0 (host {}): {}", what,
+           first, host, host_0, remedy);
   });
 }
 
@@ -206,8 +210,11 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
 void check_same_everywhere(comm::World& world, const std::string& deck) {
   require_same(world, io::digest_of(deck), Status::bad_content, "the deck",
                "give all nodes the same deck, on a file system that they share");
+  // One rank of a node reads the file for all.
   std::string program;
-  world.agree([&] { program = io::file_digest("/proc/self/exe"); });
+  world.agree([&] {
+    if (world.rank_on_node() == 0) program = io::file_digest("/proc/self/exe");
+  });
   require_same(world, program, Status::resources, "the program file",
                "install the same build on all nodes, on a file system that they share");
 }

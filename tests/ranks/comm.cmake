@@ -5,6 +5,19 @@ foreach(topic comm device_comm world mesh)
                LONG_RANKS 3 4)
 endforeach()
 
+# The routes of many ranks, on few: trees, chains and doubling blocks.
+foreach(ranks 2 3 5 8)
+  set(long)
+  if(ranks EQUAL 8)
+    set(long LONG)
+  endif()
+  trireme_add_test(comm_routes_test.${ranks} RANKS ${ranks} ${long}
+    COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
+            $<TARGET_FILE:comm_test> ${MPIEXEC_POSTFLAGS})
+  set_property(TEST comm_routes_test.${ranks} APPEND PROPERTY ENVIRONMENT
+               TRIREME_TEST_ROUTES=all)
+endforeach()
+
 add_executable(comm_faults comm_faults.cpp)
 target_link_libraries(comm_faults PRIVATE trireme_comm trireme_base trireme_test_options)
 trireme_long_programs(comm_faults)

@@ -11,8 +11,7 @@ using Positions = std::vector<std::optional<Position>>;
 
 // Ranks of one group, all waiting in all_reduce #3.
 Positions all_waiting(int ranks) {
-  std::vector<int> members(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) members[static_cast<std::size_t>(r)] = r;
+  const RankList members = RankList::line(0, ranks);
   Positions positions;
   for (int r = 0; r < ranks; ++r) {
     Position p{.rank = r,
@@ -37,13 +36,14 @@ std::string verdict(const Positions& positions) {
 
 TEST(Position, ComesBackAsItWas) {
   Position p = *all_waiting(3)[1];
-  p.calls.push_back({"world", {}, 4, "barrier", "", 0, true});
+  p.calls.push_back({"world", std::nullopt, 4, "barrier", "", 0, true});
   const auto back = read_position(write_position(p));
   ASSERT_TRUE(back);
   EXPECT_EQ(write_position(*back), write_position(p));
   EXPECT_EQ(back->phase, "training step");
-  EXPECT_EQ(back->calls[0].ranks, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(back->calls[0].ranks, RankList::line(0, 3));
   EXPECT_EQ(back->calls[1].tensor, "");
+  EXPECT_FALSE(back->calls[1].ranks);
   EXPECT_TRUE(back->waiting);
 }
 
@@ -83,7 +83,8 @@ TEST(Hang, WhoWaitsIsNotToBlame) {
     positions[r]->calls.clear();
   }
   positions[2]->waiting = false;
-  positions[3]->calls.push_back({"tensor", {2, 3}, 1, "receive", "fp32[8]", 32, true});
+  positions[3]->calls.push_back(
+      {"tensor", RankList::line(2, 2), 1, "receive", "fp32[8]", 32, true});
   EXPECT_TRUE(verdict(positions).starts_with("rank 2 (host node) has not entered"));
 }
 
@@ -101,6 +102,19 @@ TEST(Hang, WhoDoesNotGetOn) {
   positions[0]->waiting = false;  // entered, and then?
   EXPECT_EQ(verdict(positions),
             "rank 0 (host node) waits for no rank and does not get on");
+}
+
+// Work is counted, not time: each rank is looked at a few times, not once for each other.
+TEST(Hang, IsJudgedInProportionToTheRanks) {
+  auto positions = all_waiting(10000);
+  positions[7777]->groups[0].entered = 2;
+  positions[7777]->calls.clear();
+  positions[7777]->waiting = false;
+  std::int64_t looks = 0;
+  const std::string text = describe_hang(positions, 16, &looks);
+  EXPECT_TRUE(text.starts_with("rank 7777 (host node) has not entered all_reduce #3"));
+  EXPECT_LE(looks, 10 * 10000);
+  EXPECT_LT(write_position(*positions[0]).size(), 200u);  // however many ranks
 }
 
 TEST(Hang, TheGuiltyComeFirst) {
