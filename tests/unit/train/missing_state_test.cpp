@@ -66,8 +66,9 @@ std::string write(const SharedFolder& folder, const Optimizer& optimizer,
 
 std::string error_of(const std::string& path, std::vector<io::TensorBox> boxes,
                      const std::string& name) {
-  const auto [text, status] =
-      test::error_of([&] { boxes_to_load(world(), path, std::move(boxes), name); });
+  const auto [text, status] = test::error_of([&] {
+    boxes_to_load(world(), io::CheckpointReader(path, 0, 0), std::move(boxes), name);
+  });
   EXPECT_EQ(status, Status::bad_content) << text;
   return text;
 }
@@ -87,7 +88,8 @@ TEST(MissingState, EveryPairOfOptimizers) {
         expect_contains(text, "write optimizer.name = \"" + before.name);
         continue;
       }
-      const auto loaded = boxes_to_load(world(), path, wanted, now.name);
+      const auto loaded =
+          boxes_to_load(world(), io::CheckpointReader(path, 0, 0), wanted, now.name);
       EXPECT_EQ(loaded.size(), before.keeps_any() ? wanted.size() : 2);
     }
   }
