@@ -45,6 +45,24 @@ bool is_step_directory(const std::string& path) {
   return named && (has_shard || !exists(path + "/checkpoints"));
 }
 
+// The texts of the checkpoint that `path` means, and its directory. What has a step's
+// name is read without being looked at first, for file systems with many ranks.
+ManifestTexts find_texts(const std::string& path, std::string& directory) {
+  directory = path;
+  if (step_of(last_name_of(path))) {
+    try {
+      return read_texts(directory);
+    } catch (const NewerFormat&) {
+      throw;
+    } catch (const Error&) {
+      // Then it may be a run's directory, or is not there: the usual way says what is
+      // wrong.
+    }
+  }
+  directory = find_checkpoint(path);
+  return read_texts(directory);
+}
+
 }  // namespace
 
 std::string find_checkpoint(const std::string& given) {
@@ -181,8 +199,7 @@ CheckpointReader::CheckpointReader(comm::World& world, const std::string& path)
   std::string kind, wrong;  // of what rank 0 finds
   if (world.rank() == 0) {
     try {
-      impl_->directory = find_checkpoint(path);
-      texts = read_texts(impl_->directory);
+      texts = find_texts(path, impl_->directory);
       impl_->manifest = parse_texts(impl_->directory, texts);
       check_files(impl_->directory, impl_->manifest, false);
     } catch (const NewerFormat& error) {

@@ -95,7 +95,9 @@ ChosenCheckpoint newest_whole_checkpoint(comm::World& world,
   ChosenCheckpoint chosen;
   const std::string newest = choose(world, directory, chosen.reader);
   if (newest.empty()) return chosen;
-  tidy(world, directory, newest);
+  world.agree([&] {
+    if (world.rank() == 0) io::point_latest(directory, newest);
+  });
   chosen.path = directory + "/" + newest;
   return chosen;
 }

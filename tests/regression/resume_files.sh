@@ -6,8 +6,8 @@
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 many=${TRIREME_MANY_RANKS:-8}
-common=(tests/regression/tiny.toml precision.compute=fp32 model.layers=1 data.source=synthetic
-  batch.global=64 model.sequence=8 checkpoint.every=2 parallel.sharding_strategy=FULL_SHARD)
+common=(tests/regression/tiny.toml precision.compute=fp32 model.layers=1
+  batch.global=64 model.sequence=8 checkpoint.every=2 optimizer.schedule.warmup=0 parallel.sharding_strategy=FULL_SHARD)
 
 # calls_of RANKS: the most calls of any rank while its state was loaded.
 calls_of() {

@@ -102,7 +102,7 @@ TEST(MissingState, TheErrorSaysHowToGoOn) {
   const Optimizer &adamw = optimizers[0], &muon = optimizers[4], &plain = optimizers[2];
   std::string path = write(folder, muon, boxes_of(memory, muon));
   EXPECT_EQ(error_of(path, boxes_of(memory, adamw), "adamw"),
-            path +
+            path + "/step-00000001" +
                 ": has no second moments of q_proj.weight, but optimizer.name = "
                 "\"adamw\" goes on with them: it was written "
                 "with optimizer.name = \"muon\"; write optimizer.name = \"muon\", or "
