@@ -1,7 +1,8 @@
 // Checkpoints: sharded HDF5 files that show whole tensors, written atomically.
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint `step-00000200/` holds shard-00000.h5 ... (one a writing rank), virtual
-// datasets in checkpoint.h5, and manifest.json. See docs/checkpoint-format.md.
+// datasets in checkpoint.h5, index.bin and manifest.json. docs/checkpoint-format.md has
+// the details.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace trireme::io {
 
 // Attributes of a checkpoint.
 struct CheckpointInfo {
-  std::int64_t format_version = 1;
+  std::int64_t format_version = 2;
   std::string program_version;
   std::int64_t step = 0;    // optimizer steps done
   std::int64_t tokens = 0;  // tokens trained on
@@ -84,6 +85,11 @@ class CheckpointReader : public TensorSource {
   // Error(missing_input) when there is none, Error(bad_content) naming the file when one
   // is missing, truncated, altered, swapped, or of a newer format version.
   explicit CheckpointReader(const std::string& path, int part = 0, int parts = 1);
+  // Collective over the world: rank 0 alone looks for the checkpoint and reads what says
+  // which bytes lie where, and all others are sent it. Compares nothing, and takes no
+  // sizes of files but when they are opened. Throws an Agreed error as the other does
+  // (AgreedNewerFormat for a newer format).
+  CheckpointReader(comm::World& world, const std::string& path);
   ~CheckpointReader() override;
 
   const std::string& directory() const;
@@ -97,6 +103,15 @@ class CheckpointReader : public TensorSource {
   // when the tensor is absent or `whole` differs from what the file has.
   void read(const std::string& path, const Shape& whole, const Shape& begin,
             const TensorView& out) const override;
+
+  // Compares a share of the bytes with their digests: "" or what is wrong. The files that
+  // it opens stay open for reading, as many as the system allows.
+  std::string damage(int part, int parts);
+  // The number of the first file that holds a part of a box, to read boxes in this order.
+  std::size_t first_file(const TensorBox& box) const;
+
+  // Throws Error(bad_content) when the tensor is absent or has another shape.
+  void require_tensor(const std::string& path, const Shape& whole) const;
 
   // XXH3-128 over the whole tensor.
   std::string digest(const std::string& path) const;

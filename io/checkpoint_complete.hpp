@@ -2,17 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/directory.hpp"
-#include "io/checkpoint_layout.hpp"
+#include "io/checkpoint_manifest.hpp"
 
 namespace trireme::io {
 
-// Writes checkpoint.h5 and, last, the manifest, beside the shards in a folder; all is on
-// disk when it returns. Returns the bytes of all files. Throws Error(cannot_create) or
-// Error(io), Error(internal) where the shards do not make whole tensors.
+// Writes the index, checkpoint.h5 and, last, the manifest, beside the shards in a folder;
+// all is on disk when it returns, and has been read as it will be for a resume. `shards`:
+// their indices, in the order of the ranks; given up on the way. Returns the bytes of all
+// files. Throws Error(cannot_create) or Error(io), Error(resources) for an index that no
+// reader would take, and Error(internal) where the shards do not make whole tensors.
 std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& info,
-                                 const std::vector<ShardReport>& reports);
+                                 std::vector<std::string> shards);
 
 }  // namespace trireme::io

@@ -32,8 +32,8 @@ bool is_complete(const std::string& path) {
 
 // The checkpoints that a crash caught between two names: set aside, its place empty,
 // whole, and later than all that stand. (An old one on its way out is older than those.)
-void restore_set_aside(const Directory& folder) {
-  for (const auto& name : folder.names()) {
+void restore_set_aside(const Directory& folder, const std::vector<std::string>& names) {
+  for (const auto& name : names) {
     if (!name.starts_with(trash_prefix)) continue;
     const std::string own = name.substr(trash_prefix.size());
     const auto step = step_of(own);
@@ -82,7 +82,11 @@ std::vector<std::string> leftovers_in(const Directory& folder) {
 
 void remove_leftovers(const std::string& directory) {
   const Directory folder = Directory::own(directory);
-  restore_set_aside(folder);
+  const std::vector<std::string> names = folder.names();
+  if (std::none_of(names.begin(), names.end(),
+                   [](const std::string& name) { return name.starts_with('.'); }))
+    return;
+  restore_set_aside(folder, names);
   for (const auto& name : leftovers_in(folder))
     require(folder.remove_tree(name), Status::cannot_create,
             "{}: left by an earlier run, cannot be removed", folder.path_of(name));

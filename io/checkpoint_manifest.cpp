@@ -13,13 +13,17 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "base/directory.hpp"
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
+#include "io/checkpoint_index.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_verify.hpp"
+#include "io/digest.hpp"
 #include "io/plain_file.hpp"
 
 namespace trireme::io {
@@ -31,26 +35,35 @@ bool is_shard(std::string_view name) {
   return name.starts_with("shard-") && name.ends_with(".h5");
 }
 
-void check_sizes(const Directory& folder, const Manifest& manifest) {
-  const std::string& directory = folder.path();
-  for (const auto& file : manifest.files) {
-    const std::string path = directory + "/" + file.name;
-    struct stat status {};
-    if (::fstatat(folder.descriptor(), file.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) !=
-        0)
-      fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
-           system_reason(errno));
-    if (!S_ISREG(status.st_mode)) const PlainFile refused(folder, file.name);
-    require(status.st_size == file.bytes, Status::bad_content,
-            "{}: has {} bytes, but {} were written", path, status.st_size, file.bytes);
+constexpr std::string_view folder_prefix = "shards-";
+
+void check_size(const Directory& folder, const std::string& directory,
+                const std::string& name, std::int64_t bytes) {
+  const std::string path = directory + "/" + name;
+  struct stat status {};
+  if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
+         system_reason(errno));
+  if (!S_ISREG(status.st_mode)) const PlainFile refused(folder, name);
+  require(status.st_size == bytes, Status::bad_content,
+          "{}: has {} bytes, but {} were written", path, status.st_size, bytes);
+}
+
+// A checkpoint without its manifest is not missing but broken.
+template <class Work>
+auto of_checkpoint(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.status() != Status::missing_input) throw;
+    throw Error(Status::bad_content, error.what(), error.where());
   }
-  for (const auto& name : names_in(directory)) {
-    const bool listed =
-        std::any_of(manifest.files.begin(), manifest.files.end(),
-                    [&](const FileEntry& file) { return file.name == name; });
-    require(listed || !is_shard(name), Status::bad_content,
-            "{}/{}: this shard does not belong to the checkpoint", directory, name);
-  }
+}
+
+// The folder of a member's name: "" for the checkpoint's own.
+std::string folder_in(const std::string& name) {
+  const auto slash = name.find('/');
+  return slash == std::string::npos ? "" : name.substr(0, slash);
 }
 
 }  // namespace
@@ -65,22 +78,86 @@ std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-Manifest read_manifest(const std::string& directory) {
-  try {
+bool is_word(const std::string& text) {
+  return std::none_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '\x7f';
+  });
+}
+
+bool is_member_name(const std::string& name) {
+  const std::string folder = folder_in(name);
+  const std::string own = folder.empty() ? name : name.substr(folder.size() + 1);
+  if (!is_plain_name(own) || name == manifest_name || name == index_name) return false;
+  return name == own || (folder.starts_with(folder_prefix) && is_shard(own) &&
+                         folder.find_first_not_of("0123456789", folder_prefix.size()) ==
+                             std::string::npos);
+}
+
+BoxEntry Manifest::box(std::size_t tensor, std::size_t i) const {
+  const BoxRecord record = boxes.get(tensor, i);
+  return {files[record.file].name, record.offset, record.begin, record.extent, ""};
+}
+
+ManifestTexts read_texts(const std::string& directory) {
+  return of_checkpoint([&] {
     const Directory folder = Directory::to_read(directory);
     const PlainFile file(folder, manifest_name);
-    Manifest manifest = parse_manifest(file.path(), file.text(manifest_limit_bytes));
-    check_sizes(folder, manifest);
-    const auto named = step_of(last_name_of(directory));
-    require(!named || *named == manifest.info.step, Status::bad_content,
-            "{}: holds step {}: give the folder its name back, {}", directory,
-            manifest.info.step, step_name(manifest.info.step));
-    return manifest;
-  } catch (const Error& error) {
-    // A checkpoint without its manifest is not missing but broken.
-    if (error.status() != Status::missing_input) throw;
-    throw Error(Status::bad_content, error.what(), error.where());
+    ManifestTexts texts;
+    texts.manifest = file.text(manifest_limit_bytes);
+    const ParsedManifest parsed = parse_manifest(file.path(), texts.manifest);
+    if (parsed.index.name.empty()) return texts;
+    const PlainFile index(folder, index_name, Links::refused, parsed.index.bytes);
+    texts.index = index.text(index_limit_bytes);
+    return texts;
+  });
+}
+
+Manifest parse_texts(const std::string& directory, const ManifestTexts& texts) {
+  ParsedManifest parsed = parse_manifest(directory + "/" + manifest_name, texts.manifest);
+  if (parsed.index.name.empty()) return std::move(parsed.manifest);
+  const std::string path = directory + "/" + index_name;
+  const std::string digest = digest_of(texts.index);
+  require(digest == parsed.index.digest, Status::bad_content,
+          "{}: damaged: its XXH3-128 is {}, but {} was written", path, digest,
+          parsed.index.digest);
+  parse_index(path, texts.index, parsed.manifest);
+  require_whole(path, parsed.manifest);
+  return std::move(parsed.manifest);
+}
+
+void check_files(const std::string& directory, const Manifest& manifest, bool sizes) {
+  const auto named = step_of(last_name_of(directory));
+  require(!named || *named == manifest.info.step, Status::bad_content,
+          "{}: holds step {}: give the folder its name back, {}", directory,
+          manifest.info.step, step_name(manifest.info.step));
+  // Listed and there, by folder.
+  std::map<std::string, std::pair<std::set<std::string>, std::vector<std::string>>> all;
+  all[""];
+  for (const FileEntry& file : manifest.files) all[folder_in(file.name)];
+  for (auto& [name, content] : all)
+    content.second = names_in(name.empty() ? directory : directory + "/" + name);
+  std::optional<Directory> folder;  // opened only where something must be looked at
+  for (const FileEntry& file : manifest.files) {
+    auto& [listed, there] = all[folder_in(file.name)];
+    const std::string own = last_name_of(file.name);
+    listed.insert(own);
+    if (!sizes && std::binary_search(there.begin(), there.end(), own)) continue;
+    if (!folder) folder.emplace(Directory::to_read(directory));
+    check_size(*folder, directory, file.name, file.bytes);
   }
+  for (const auto& [name, content] : all)
+    for (const std::string& own : content.second)
+      require(!is_shard(own) || content.first.contains(own), Status::bad_content,
+              "{}{}/{}: this shard does not belong to the checkpoint", directory,
+              name.empty() ? "" : "/" + name, own);
+}
+
+Manifest read_manifest(const std::string& directory) {
+  return of_checkpoint([&] {
+    Manifest manifest = parse_texts(directory, read_texts(directory));
+    check_files(directory, manifest, true);
+    return manifest;
+  });
 }
 
 std::string why_incomplete(const std::string& directory, int part, int parts) {

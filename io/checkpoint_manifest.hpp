@@ -1,4 +1,4 @@
-// The manifest of a checkpoint: what it holds, and the digest of every file.
+// The manifest of a checkpoint: what it holds, where, and the digest of every file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,13 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "io/box_table.hpp"
 #include "io/checkpoint.hpp"
 #include "io/stored_boxes.hpp"
 
 namespace trireme::io {
 
-inline constexpr std::int64_t checkpoint_format = 1;
+inline constexpr std::int64_t checkpoint_format = 2;
 inline constexpr auto manifest_name = "manifest.json";
+inline constexpr auto index_name = "index.bin";
+// MPI sends no longer text; ten times what 10,000 ranks of a 70B model make.
+inline constexpr std::int64_t index_limit_bytes = INT32_MAX;
 inline constexpr auto whole_name = "checkpoint.h5";
 inline constexpr auto latest_name = "latest";
 
@@ -31,6 +35,12 @@ class NewerFormat : public Error {
   using Error::Error;
 };
 
+// The same on every rank.
+class AgreedNewerFormat : public comm::Agreed {
+ public:
+  using comm::Agreed::Agreed;
+};
+
 // Which checkpoints stay when a new one stands.
 struct Retention {
   int keep = 0;                    // of the newest; 0: all
@@ -40,23 +50,42 @@ struct Retention {
 
 struct Manifest {
   CheckpointInfo info;
-  std::vector<FileEntry> files;              // all but the manifest itself, sorted
-  std::vector<TensorEntry> tensors;          // sorted by path; digests are empty
-  std::vector<std::vector<BoxEntry>> boxes;  // of each tensor; empty: not known
+  std::vector<FileEntry> files;      // all but the manifest and the index
+  std::vector<TensorEntry> tensors;  // sorted by path; digests are empty
+  BoxTable boxes;  // of each tensor; none of one that has elements: not known
+
+  // Box `i` of a tensor, without its digest.
+  BoxEntry box(std::size_t tensor, std::size_t i) const;
 };
 
-// JSON that ends with a digest of everything before it.
-std::string manifest_text(const Manifest& manifest);
+// The two files that say what a checkpoint holds, as bytes: those of format 1 have a
+// manifest only.
+struct ManifestTexts {
+  std::string manifest, index;
+};
 
-// Reads and checks the manifest, and that the directory holds the files that it lists,
-// with these sizes, and no other shard. Throws Error(bad_content) naming the
-// file and, in the manifest, the entry.
+// Reads them. Throws Error(bad_content) naming the file when it lacks, is too long, or
+// the index is not the one that the manifest names; NewerFormat.
+ManifestTexts read_texts(const std::string& directory);
+// What the texts say, after all that can be checked without other files. Throws
+// Error(bad_content) naming the file and the entry; NewerFormat.
+Manifest parse_texts(const std::string& directory, const ManifestTexts& texts);
+// Throws Error(bad_content) unless the directory has the step's name, and all files that
+// the manifest lists, with these sizes where `sizes` says so, and no other shard.
+void check_files(const std::string& directory, const Manifest& manifest, bool sizes);
+// All of these.
 Manifest read_manifest(const std::string& directory);
 
 // "" if the directory holds a complete checkpoint, or what is wrong. Share `part`
 // of `parts` of its bytes is checked (io/checkpoint_verify.hpp); with parts = 0 none.
 // Throws NewerFormat.
 std::string why_incomplete(const std::string& directory, int part, int parts);
+
+// Is it the name of a file of a checkpoint: of one in its folder, or in one of the
+// folders of shards in it?
+bool is_member_name(const std::string& name);
+// Has it neither spaces nor control characters? Such texts are passed on word by word.
+bool is_word(const std::string& text);
 
 // Names in a directory, sorted; none if it cannot be read.
 std::vector<std::string> names_in(const std::string& directory);

@@ -25,14 +25,7 @@ constexpr std::array dtypes = {DType::f64,  DType::f32, DType::bf16, DType::f16,
                                DType::i64,  DType::i32, DType::u16,  DType::u8,
                                DType::e4m3, DType::e5m2};
 
-Json to_json(const Shape& shape) {
-  Json extents = Json::array();
-  for (int i = 0; i < shape.rank(); ++i) extents.push_back(shape[i]);
-  return extents;
-}
-
-Json to_json(const Manifest& manifest) {
-  const CheckpointInfo& info = manifest.info;
+Json to_json(const CheckpointInfo& info, const FileEntry& index) {
   Json json;
   json["format"] = format_word;
   json["format_version"] = info.format_version;
@@ -44,31 +37,8 @@ Json to_json(const Manifest& manifest) {
                   {"context", info.mesh.context},
                   {"tensor", info.mesh.tensor}};
   json["deck"] = info.deck;
-  json["files"] = Json::array();
-  for (const auto& file : manifest.files) {
-    Json& entry = json["files"].emplace_back();
-    entry = {{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.digest}};
-    if (!file.frame.empty()) entry["frame_xxh3_128"] = file.frame;
-  }
-  json["tensors"] = Json::array();
-  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-    const TensorEntry& tensor = manifest.tensors[i];
-    Json& entry = json["tensors"].emplace_back();
-    entry = {{"path", tensor.path},
-             {"dtype", name_of(tensor.dtype)},
-             {"shape", to_json(tensor.shape)}};
-    // Those of a checkpoint of the first programs are not known, and not none.
-    const bool known = i < manifest.boxes.size() &&
-                       (!manifest.boxes[i].empty() || tensor.shape.elements() == 0);
-    if (!known) continue;
-    entry["boxes"] = Json::array();
-    for (const auto& box : manifest.boxes[i])
-      entry["boxes"].push_back({{"file", box.file},
-                                {"offset", box.offset},
-                                {"begin", to_json(box.begin)},
-                                {"shape", to_json(box.extent)},
-                                {"xxh3_128", box.digest}});
-  }
+  json["index"] = {
+      {"name", index.name}, {"bytes", index.bytes}, {"xxh3_128", index.digest}};
   return json;
 }
 
@@ -120,9 +90,7 @@ std::string digest_in(const JsonField& field) {
 // What is printed and passed on between ranks word by word.
 std::string word_in(const JsonField& field) {
   std::string text = field.text();
-  for (const char c : text)
-    if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f')
-      field.wrong("a text without spaces and control characters");
+  if (!is_word(text)) field.wrong("a text without spaces and control characters");
   return text;
 }
 
@@ -149,10 +117,11 @@ CheckpointInfo info_of(const JsonField& json) {
   return info;
 }
 
-using SizeOfFile = std::map<std::string, std::int64_t>;
+// Where a name stands in the list of files.
+using NumberOfFile = std::map<std::string, std::size_t>;
 
-SizeOfFile read_files(const JsonField& files, Manifest& manifest) {
-  SizeOfFile sizes;
+NumberOfFile read_files(const JsonField& files, Manifest& manifest) {
+  NumberOfFile numbers;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const JsonField file = files.at(i), name = file.at("name");
     FileEntry& entry = manifest.files.emplace_back();
@@ -162,35 +131,38 @@ SizeOfFile read_files(const JsonField& files, Manifest& manifest) {
     if (file.has("frame_xxh3_128")) entry.frame = digest_in(file.at("frame_xxh3_128"));
     if (!is_plain_name(entry.name) || entry.name == manifest_name)
       name.wrong("the name of a file in the checkpoint's folder");
-    if (!sizes.emplace(entry.name, entry.bytes).second)
+    if (!numbers.emplace(entry.name, i).second)
       name.wrong("the name of a file that is not listed before");
   }
-  return sizes;
+  return numbers;
 }
 
-std::vector<BoxEntry> boxes_of(const JsonField& boxes, DType dtype,
-                               const SizeOfFile& sizes) {
-  std::vector<BoxEntry> all;
+std::vector<BoxRecord> boxes_of(const JsonField& boxes, DType dtype,
+                                const Manifest& manifest, const NumberOfFile& numbers) {
+  std::vector<BoxRecord> all;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const JsonField json = boxes.at(i);
-    BoxEntry& box = all.emplace_back();
-    box.file = json.at("file").text();
+    BoxRecord& box = all.emplace_back();
+    const std::string name = json.at("file").text();
     box.begin = shape_of(json.at("begin"), 0);
     box.extent = shape_of(json.at("shape"), 1);
-    box.digest = digest_in(json.at("xxh3_128"));
-    const auto file = sizes.find(box.file);
-    if (file == sizes.end()) json.at("file").wrong("one of 'files'");
+    box.digest = digest_bytes(digest_in(json.at("xxh3_128")));
+    const auto number = numbers.find(name);
+    if (number == numbers.end()) json.at("file").wrong("one of 'files'");
+    box.file = static_cast<std::uint32_t>(number->second);
+    box.dataset = static_cast<std::uint32_t>(i);
+    const std::int64_t size = manifest.files[number->second].bytes;
     const auto bytes = bytes_of(box.extent, dtype);
-    if (!bytes || *bytes > file->second)
+    if (!bytes || *bytes > size)
       json.at("shape").wrong(
-          format("a box that fits into the {} bytes of '{}'", file->second, box.file));
-    box.offset = json.at("offset").integer(0, file->second - *bytes);
+          format("a box that fits into the {} bytes of '{}'", size, name));
+    box.offset = json.at("offset").integer(0, size - *bytes);
   }
   return all;
 }
 
 void read_tensors(const std::string& path, const JsonField& tensors,
-                  const SizeOfFile& sizes, Manifest& manifest) {
+                  const NumberOfFile& numbers, Manifest& manifest) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const JsonField json = tensors.at(i), type = json.at("dtype");
     TensorEntry entry{word_in(json.at("path")), {}, shape_of(json.at("shape"), 0), ""};
@@ -205,23 +177,29 @@ void read_tensors(const std::string& path, const JsonField& tensors,
     if (entry.path <= before)
       json.at("path").wrong(format("a path after '{}': tensors are sorted", before));
     // Checkpoints of the first programs do not list boxes.
-    manifest.boxes.emplace_back();
+    std::vector<BoxRecord> boxes;
+    std::vector<BoxEntry> entries;
+    if (json.has("boxes"))
+      boxes = boxes_of(json.at("boxes"), entry.dtype, manifest, numbers);
+    for (const BoxRecord& box : boxes)
+      entries.push_back(
+          {manifest.files[box.file].name, box.offset, box.begin, box.extent, ""});
     if (json.has("boxes")) {
-      manifest.boxes.back() = boxes_of(json.at("boxes"), entry.dtype, sizes);
-      const std::string wrong =
-          why_not_whole(entry.path, entry.shape, manifest.boxes.back());
+      const std::string wrong = why_not_whole(entry.path, entry.shape, entries);
       require(wrong.empty(), Status::bad_content, "{}: '{}.boxes': {}", path,
               json.place(), wrong);
     }
+    manifest.boxes.add_tensor(entry.shape.rank(), boxes.size());
+    for (std::size_t b = 0; b < boxes.size(); ++b) manifest.boxes.set(i, b, boxes[b]);
     manifest.tensors.push_back(std::move(entry));
   }
 }
 
 }  // namespace
 
-std::string manifest_text(const Manifest& manifest) {
+std::string manifest_text(const CheckpointInfo& info, const FileEntry& index) {
   std::string text =
-      to_json(manifest).dump(1, ' ', false, Json::error_handler_t::replace);
+      to_json(info, index).dump(1, ' ', false, Json::error_handler_t::replace);
   text.resize(text.size() - 2);  // the closing "\n}"
   const std::string digest = digest_of(text);
   text += before_digest;
@@ -230,7 +208,7 @@ std::string manifest_text(const Manifest& manifest) {
   return text;
 }
 
-Manifest parse_manifest(const std::string& path, const std::string& text) {
+ParsedManifest parse_manifest(const std::string& path, const std::string& text) {
   const std::string wrong = why_no_json(text, most_depth);
   const Json json =
       wrong.empty() ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
@@ -241,11 +219,21 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
           wrong.empty() ? "it is no JSON" : wrong);
   const std::string source = path + ": is no manifest";
   const JsonField root(json, source);
-  Manifest manifest;
+  ParsedManifest parsed;
+  Manifest& manifest = parsed.manifest;
   manifest.info = info_of(root);
-  const SizeOfFile sizes = read_files(root.at("files"), manifest);
-  read_tensors(path, root.at("tensors"), sizes, manifest);
-  return manifest;
+  if (manifest.info.format_version > 1) {
+    const JsonField index = root.at("index");
+    parsed.index.name = index.at("name").text();
+    parsed.index.bytes = index.at("bytes").integer(0, index_limit_bytes);
+    parsed.index.digest = digest_in(index.at("xxh3_128"));
+    if (parsed.index.name != index_name)
+      index.at("name").wrong(format("\"{}\"", index_name));
+    return parsed;
+  }
+  const NumberOfFile numbers = read_files(root.at("files"), manifest);
+  read_tensors(path, root.at("tensors"), numbers, manifest);
+  return parsed;
 }
 
 }  // namespace trireme::io

@@ -27,16 +27,16 @@ void require_room(comm::World& world, const std::string& directory,
   if (world.rank() == 0) require_space(directory, needed);
 }
 
-// Reports of all shards, by their numbers, on rank 0.
-std::vector<ShardReport> exchange(comm::World& world,
+// Indices of all shards, by their numbers, on rank 0.
+std::vector<std::string> exchange(comm::World& world,
                                   const std::vector<std::string>& mine,
                                   std::size_t shards) {
-  std::vector<ShardReport> all;
+  std::vector<std::string> all;
   const std::size_t ranks = to_size(world.size());
   for (std::size_t turn = 0; turn * ranks < shards; ++turn)
-    for (const std::string& text :
+    for (std::string& text :
          world.gather_text(turn < mine.size() ? mine[turn] : std::string()))
-      if (all.size() < shards && !text.empty()) all.push_back(ShardReport::parse(text));
+      if (all.size() < shards && !text.empty()) all.push_back(std::move(text));
   return all;
 }
 
@@ -70,8 +70,8 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
           ++kept;
           continue;
         }
-        const ShardReport report = write_shard(work.folder(), number, shards[i]);
-        reports.push_back(report.text());
+        ShardReport report = write_shard(work.folder(), shard_name(number), shards[i]);
+        reports.push_back(std::move(report.index));
         work.record(report.file, reports.back());
       }
     });

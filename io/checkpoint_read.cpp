@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "base/number.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_verify.hpp"
@@ -33,13 +35,32 @@ std::string without_trailing_slash(std::string path) {
 // By what it holds, for a run's directory may be named as a checkpoint is. A checkpoint
 // that lacks its manifest is one all the same: it is damaged.
 bool is_step_directory(const std::string& path) {
-  if (exists(path + "/" + manifest_name) || exists(path + "/" + whole_name)) return true;
+  for (const char* name : {manifest_name, index_name, whole_name})
+    if (exists(path + "/" + name)) return true;
   const auto names = names_in(path);
   const bool has_shard = std::any_of(names.begin(), names.end(), [](const auto& name) {
     return name.starts_with("shard-") && name.ends_with(".h5");
   });
   const bool named = step_of(path.substr(path.find_last_of('/') + 1)).has_value();
   return named && (has_shard || !exists(path + "/checkpoints"));
+}
+
+// The texts of the checkpoint that `path` means, and its directory. What has a step's
+// name is read without being looked at first, for file systems with many ranks.
+ManifestTexts find_texts(const std::string& path, std::string& directory) {
+  directory = path;
+  if (step_of(last_name_of(path))) {
+    try {
+      return read_texts(directory);
+    } catch (const NewerFormat&) {
+      throw;
+    } catch (const Error&) {
+      // Then it may be a run's directory, or is not there: the usual way says what is
+      // wrong.
+    }
+  }
+  directory = find_checkpoint(path);
+  return read_texts(directory);
 }
 
 }  // namespace
@@ -73,7 +94,14 @@ struct CheckpointReader::Impl {
   std::string directory;
   Manifest manifest;
   std::optional<PlainFiles> files;
+  std::map<std::size_t, std::vector<BoxEntry>> mapped;  // of tensors, by number
 
+  void open_files() {
+    files.emplace(directory);
+    std::map<std::string, std::int64_t> sizes;
+    for (const FileEntry& file : manifest.files) sizes.emplace(file.name, file.bytes);
+    files->expect(std::move(sizes));
+  }
   const TensorEntry* find(const std::string& path) const {
     const auto& all = manifest.tensors;
     const auto at =
@@ -89,13 +117,38 @@ struct CheckpointReader::Impl {
             path);
     return *found;
   }
-  // Of checkpoints that do not list boxes, those that HDF5 finds: it has no say in what
-  // else is read.
-  const std::vector<BoxEntry>& boxes(const TensorEntry& tensor) {
-    auto& boxes =
-        manifest.boxes[static_cast<std::size_t>(&tensor - manifest.tensors.data())];
-    if (boxes.empty() && tensor.shape.elements() > 0) boxes = mapped_boxes(tensor);
-    return boxes;
+  // The boxes that hold a part of the box at `begin`. Of checkpoints that do not list
+  // boxes, those that HDF5 finds: it has no say in what else is read.
+  std::vector<BoxEntry> boxes(const TensorEntry& tensor, const Shape& begin,
+                              const Shape& extent) {
+    const auto number = static_cast<std::size_t>(&tensor - manifest.tensors.data());
+    const std::size_t count = manifest.boxes.count(number);
+    if (count == 0 && tensor.shape.elements() > 0) {
+      auto& found = mapped[number];
+      if (found.empty()) found = mapped_boxes(tensor);
+      return found;
+    }
+    std::vector<BoxEntry> all;
+    for (std::size_t i = 0; i < count; ++i)
+      if (meets(manifest.boxes.get(number, i), begin, extent))
+        all.push_back(manifest.box(number, i));
+    return all;
+  }
+  static bool meets(const BoxRecord& box, const Shape& begin, const Shape& extent) {
+    for (int dim = 0; dim < begin.rank(); ++dim)
+      if (box.begin[dim] >= begin[dim] + extent[dim] ||
+          begin[dim] >= box.begin[dim] + box.extent[dim])
+        return false;
+    return true;
+  }
+  std::size_t first_file(const TensorEntry& tensor, const Shape& begin,
+                         const Shape& extent) const {
+    const auto number = static_cast<std::size_t>(&tensor - manifest.tensors.data());
+    std::size_t first = manifest.files.size();
+    for (std::size_t i = 0; i < manifest.boxes.count(number); ++i)
+      if (const BoxRecord box = manifest.boxes.get(number, i); meets(box, begin, extent))
+        first = std::min<std::size_t>(first, box.file);
+    return first;
   }
   std::vector<BoxEntry> mapped_boxes(const TensorEntry& tensor) {
     const Hdf5File whole(files->open(whole_name));
@@ -124,7 +177,7 @@ struct CheckpointReader::Impl {
     require(converts(tensor.dtype, out.dtype()), Status::bad_content,
             "{}: the tensor '{}' holds {}, which does not convert to {}", directory,
             tensor.path, name_of(tensor.dtype), name_of(out.dtype()));
-    read_boxes(*files, boxes(tensor), tensor.dtype, begin, out);
+    read_boxes(*files, boxes(tensor, begin, out.shape()), tensor.dtype, begin, out);
   }
 };
 
@@ -133,12 +186,55 @@ CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
   require(part >= 0 && part < std::max(parts, 1), "part {} of {}", part, parts);
   impl_->directory = find_checkpoint(path);
   impl_->manifest = read_manifest(impl_->directory);
-  impl_->files.emplace(impl_->directory);
-  if (parts > 0) {
-    const Verification found = verify_share(*impl_->files, impl_->manifest, part, parts);
-    require(found.damage.empty(), Status::bad_content, "{}",
-            found.damage.empty() ? "" : found.damage.front());
+  impl_->open_files();
+  if (parts == 0) return;
+  const Verification found = verify_share(*impl_->files, impl_->manifest, part, parts);
+  require(found.damage.empty(), Status::bad_content, "{}",
+          found.damage.empty() ? "" : found.damage.front());
+}
+
+CheckpointReader::CheckpointReader(comm::World& world, const std::string& path)
+    : impl_(std::make_unique<Impl>()) {
+  ManifestTexts texts;
+  std::string kind, wrong;  // of what rank 0 finds
+  if (world.rank() == 0) {
+    try {
+      texts = find_texts(path, impl_->directory);
+      impl_->manifest = parse_texts(impl_->directory, texts);
+      check_files(impl_->directory, impl_->manifest, false);
+    } catch (const NewerFormat& error) {
+      kind = "newer", wrong = error.what();
+    } catch (const Error& error) {
+      kind = std::to_string(static_cast<int>(error.status())), wrong = error.what();
+    }
   }
+  kind = world.broadcast(kind);
+  wrong = world.broadcast(wrong);
+  if (kind == "newer") throw AgreedNewerFormat(Status::bad_content, wrong);
+  if (!kind.empty())
+    throw comm::Agreed(static_cast<Status>(parse_number<int>(kind).value()), wrong);
+  impl_->directory = world.broadcast(impl_->directory);
+  texts.manifest = world.broadcast(texts.manifest);
+  texts.index = world.broadcast(texts.index);
+  world.agree([&] {
+    if (world.rank() != 0) impl_->manifest = parse_texts(impl_->directory, texts);
+    impl_->open_files();
+  });
+}
+
+std::string CheckpointReader::damage(int part, int parts) {
+  try {
+    const Verification found = verify_share(*impl_->files, impl_->manifest, part, parts);
+    return found.damage.empty() ? "" : found.damage.front();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::size_t CheckpointReader::first_file(const TensorBox& box) const {
+  const TensorEntry* entry = impl_->find(box.path);
+  if (entry == nullptr || entry->shape != box.whole) return 0;
+  return impl_->first_file(*entry, box.begin, box.data.shape());
 }
 
 CheckpointReader::~CheckpointReader() = default;
@@ -152,12 +248,17 @@ bool CheckpointReader::has(const std::string& path) const {
   return impl_->find(path) != nullptr;
 }
 
-void CheckpointReader::read(const std::string& path, const Shape& whole,
-                            const Shape& begin, const TensorView& out) const {
+void CheckpointReader::require_tensor(const std::string& path, const Shape& whole) const {
   const TensorEntry& entry = impl_->entry(path);
   require(entry.shape == whole, Status::bad_content,
           "{}: the tensor '{}' has the shape {}, but {} is wanted", impl_->directory,
           path, entry.shape, whole);
+}
+
+void CheckpointReader::read(const std::string& path, const Shape& whole,
+                            const Shape& begin, const TensorView& out) const {
+  require_tensor(path, whole);
+  const TensorEntry& entry = impl_->entry(path);
   HostCopy host;
   host.write(out, [&](const TensorView& view) { impl_->read(entry, begin, view); });
 }
@@ -166,7 +267,8 @@ std::string CheckpointReader::digest(const std::string& path) const {
   const TensorEntry& entry = impl_->entry(path);
   Digest digest;
   if (entry.shape.elements() == 0) return digest.text();
-  impl_->boxes(entry);  // proves that the shape is real before memory is taken for it
+  // Proves that the shape is real before memory is taken for it.
+  impl_->boxes(entry, origin_of(entry.shape), entry.shape);
   const std::int64_t rows = entry.shape[0];
   const auto row_bytes =
       static_cast<std::size_t>(entry.shape.elements() / rows) * size_of(entry.dtype);

@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
 
-#include "io/checkpoint_verify.hpp"
+#include "io/checkpoint_index.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
 
 namespace trireme::io {
@@ -31,21 +33,98 @@ std::string digest_of_view(const TensorView& view) {
   return digest.text();
 }
 
-// Checks a box and lists it; a box that this rank writes gets a dataset in the shard.
-void add_box(ShardReport& report, std::map<std::string, int>& uses,
-             const TensorBox& box) {
+// A box that this rank writes.
+struct Written {
+  const TensorBox* source = nullptr;
+  std::uint32_t dataset = 0;  // of the tensor in this file
+  bool goes_on = false;       // in the dataset of the box before
+  std::int64_t run = 0;       // elements of the dataset, where it begins with this box
+  std::int64_t offset = 0;
+  std::string digest;
+
+  std::int64_t bytes() const { return static_cast<std::int64_t>(source->data.bytes()); }
+};
+
+// Elements of the tensor before a box whose elements follow each other in it; -1 for
+// other boxes.
+std::int64_t place_in_rows(const TensorBox& box) {
+  const Shape& extent = box.data.shape();
+  int dim = 0;
+  while (dim + 1 < extent.rank() && extent[dim] == 1) ++dim;
+  std::int64_t place = 0;
+  for (int i = 0; i < extent.rank(); ++i) {
+    if (i > dim && extent[i] != box.whole[i]) return -1;
+    place = place * box.whole[i] + box.begin[i];
+  }
+  return place;
+}
+
+// Do the elements of a box follow those of the box before, in the tensor and in memory?
+bool follows(const TensorBox& before, const TensorBox& box) {
+  const std::int64_t place = place_in_rows(box), other = place_in_rows(before);
+  return before.path == box.path && before.whole == box.whole &&
+         before.data.dtype() == box.data.dtype() && before.data.is_dense() &&
+         box.data.is_dense() && place >= 0 && other >= 0 &&
+         place == other + before.data.elements();
+}
+
+void check_shape(const TensorBox& box) {
   const Shape& extent = box.data.shape();
   require(box.whole.rank() > 0 && box.whole.rank() == extent.rank() &&
               box.begin.rank() == extent.rank(),
           "checkpoint: '{}' of {} has a box of {} at {}", box.path, box.whole, extent,
           box.begin);
-  std::string source;
-  if (box.write && extent.elements() > 0) {
-    const int use = uses[box.path]++;
-    source = "/" + box.path + (use == 0 ? "" : format("@{}", use));
+}
+
+// Pieces of a shard that follow each other in the tensor become one dataset: tools that
+// show tensors whole then map one part instead of three.
+std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes) {
+  std::vector<Written> all;
+  std::map<std::string, std::uint32_t> uses;
+  std::size_t first = 0;  // of the run
+  for (const TensorBox& box : boxes) {
+    check_shape(box);
+    if (!box.write || box.data.elements() == 0) continue;
+    Written next;
+    next.source = &box;
+    next.goes_on = !all.empty() && follows(*all.back().source, box);
+    if (!next.goes_on) first = all.size();
+    next.dataset = next.goes_on ? all.back().dataset : uses[box.path]++;
+    all.push_back(next);
+    all[first].run += box.data.elements();
   }
-  report.boxes.push_back(
-      {box.path, source, box.data.dtype(), box.whole, box.begin, extent, 0, ""});
+  return all;
+}
+
+// The index of one file with these boxes, and of the tensors `named`.
+std::string index_of(const FileEntry& file, const std::vector<Written>& boxes,
+                     const std::vector<const TensorBox*>& named) {
+  std::map<std::string, std::vector<const Written*>> tensors;
+  std::map<std::string, const TensorBox*> kinds;
+  const auto add = [&](const TensorBox& box) {
+    const TensorBox* first = kinds.try_emplace(box.path, &box).first->second;
+    require(first->whole == box.whole && first->data.dtype() == box.data.dtype(),
+            "checkpoint: '{}' is {} of {} in {}, but {} of {} elsewhere", box.path,
+            name_of(box.data.dtype()), box.whole, file.name, name_of(first->data.dtype()),
+            first->whole);
+  };
+  for (const TensorBox* box : named) add(*box);
+  for (const Written& box : boxes) {
+    add(*box.source);
+    tensors[box.source->path].push_back(&box);
+  }
+  Manifest shard;
+  if (!file.name.empty()) shard.files.push_back(file);
+  for (const auto& [path, kind] : kinds) {
+    const auto& own = tensors[path];
+    shard.boxes.add_tensor(kind->whole.rank(), own.size());
+    for (std::size_t i = 0; i < own.size(); ++i)
+      shard.boxes.set(shard.tensors.size(), i,
+                      {0, own[i]->dataset, own[i]->offset, digest_bytes(own[i]->digest),
+                       own[i]->source->begin, own[i]->source->data.shape()});
+    shard.tensors.push_back({path, kind->data.dtype(), kind->whole, ""});
+  }
+  return index_bytes(shard);
 }
 
 // What was written just now is no input: if it cannot be read, or is gone, that is a
@@ -62,33 +141,78 @@ FileEntry reading_back(const Work& work) {
 
 // Reads the file back, once: its digests, and whether every box is there as it was in
 // memory.
-FileEntry read_back(const std::string& directory, const std::string& name,
-                    const std::vector<ShardReport::Box>& listed) {
-  const std::string path = directory + "/" + name;
-  std::vector<const ShardReport::Box*> boxes;
-  for (const auto& box : listed)
-    if (!box.source.empty()) boxes.push_back(&box);
+FileEntry read_back(const Directory& folder, const std::string& name,
+                    const std::vector<Written>& listed) {
+  std::vector<const Written*> boxes;
+  for (const auto& box : listed) boxes.push_back(&box);
   std::sort(boxes.begin(), boxes.end(),
             [](const auto* a, const auto* b) { return a->offset < b->offset; });
-  const PlainFile file(Directory::to_read(directory), name);
+  const PlainFile file(Directory::to_read(folder.path()), name);
   const std::int64_t bytes = file.size();
   Digest whole, frame;
   std::int64_t at = 0;
   for (const auto* box : boxes) {
     file.digest(at, box->offset - at, {&whole, &frame});
-    const auto length =
-        box->extent.elements() * static_cast<std::int64_t>(size_of(box->dtype));
     Digest content;
-    file.digest(box->offset, length, {&whole, &content});
+    file.digest(box->offset, box->bytes(), {&whole, &content});
     require(content.text() == box->digest, Status::io,
-            "{}: reads back other than it was written, at '{}'", path, box->path);
-    at = box->offset + length;
+            "{}: reads back other than it was written, at '{}'", file.path(),
+            box->source->path);
+    at = box->offset + box->bytes();
   }
   file.digest(at, bytes - at, {&whole, &frame});
   return {name, bytes, whole.text(), frame.text()};
 }
 
+// Memory for a box that is not there yet.
+class Filled {
+ public:
+  TensorView fill(const TensorBox& box) {
+    const auto bytes = static_cast<std::int64_t>(box.data.bytes());
+    if (static_cast<std::int64_t>(memory_.bytes()) < bytes) {
+      memory_ = Buffer();  // given up before the larger one is made
+      memory_ = Buffer(Device::host(), DType::u8, {bytes}, MemoryClass::data,
+                       "tensor for a checkpoint");
+    }
+    const TensorView view(memory_.view().raw(), box.data.dtype(), box.data.shape());
+    box.fill(view);
+    return view;
+  }
+
+ private:
+  Buffer memory_;  // of the largest box so far
+};
+
+// Writes one box into its dataset. `begin`: its first element there.
+void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin, Written& box,
+               std::int64_t start) {
+  const std::string name = dataset_name(box.source->path, box.dataset);
+  const std::int64_t elements = data.elements();
+  if (!box.goes_on && box.run == elements) {
+    file.write(name, data);
+  } else {
+    if (!box.goes_on) file.create(name, data.dtype(), {box.run});
+    file.write_rows(name, begin, TensorView(data.raw(), data.dtype(), {elements}));
+  }
+  const auto element = static_cast<std::int64_t>(size_of(data.dtype()));
+  box.offset = box.goes_on ? start + begin * element : file.offset(name);
+  box.digest = digest_of_view(data);
+}
+
+// The footer: an index of what lies before it, in which the file's own size and digests
+// are not known yet.
+void write_footer(Hdf5File& file, const std::string& name,
+                  const std::vector<Written>& boxes) {
+  std::string footer = index_of({name, INT64_MAX, "", ""}, boxes, {});
+  file.write(index_dataset, TensorView(footer.data(), DType::u8,
+                                       {static_cast<std::int64_t>(footer.size())}));
+}
+
 }  // namespace
+
+std::string dataset_name(const std::string& tensor, std::uint32_t number) {
+  return "/" + tensor + (number == 0 ? "" : format("@{}", number));
+}
 
 std::string shard_name(int number) {
   std::array<char, 32> text{};
@@ -96,40 +220,61 @@ std::string shard_name(int number) {
   return text.data();
 }
 
-ShardReport write_shard(const Directory& folder, int rank,
-                        const std::vector<TensorBox>& boxes) {
+// Few enough for every tool and file system.
+constexpr int most_in_folder = 1000;
+
+std::string shard_folder(int number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "shards-%05d", number / most_in_folder);
+  return text.data();
+}
+
+std::string shard_path(int number, int shards) {
+  if (shards <= most_in_folder) return shard_name(number);
+  return shard_folder(number) + "/" + shard_name(number);
+}
+
+std::vector<std::string> shard_folders(int shards) {
+  std::vector<std::string> names;
+  if (shards <= most_in_folder) return names;
+  for (int first = 0; first < shards; first += most_in_folder)
+    names.push_back(shard_folder(first));
+  return names;
+}
+
+ShardReport write_shard(const Directory& folder, const std::string& path,
+                        const std::vector<TensorBox>& boxes, bool names_all) {
+  std::vector<Written> written = boxes_to_write(boxes);
+  std::vector<const TensorBox*> named;
+  for (const TensorBox& box : boxes)
+    if (names_all || box.whole.elements() == 0) named.push_back(&box);
   ShardReport report;
-  std::map<std::string, int> uses;
-  for (const auto& box : boxes) add_box(report, uses, box);
-  if (uses.empty()) return report;
-  const std::string name = shard_name(rank);
-  Hdf5File file(folder, name);
-  HostCopy host;
-  Buffer memory;  // of the largest box that is filled
-  const auto filled = [&](const TensorBox& box) {
-    const auto bytes = static_cast<std::int64_t>(box.data.bytes());
-    if (static_cast<std::int64_t>(memory.bytes()) < bytes) {
-      memory = Buffer();  // given up before the larger one is made
-      memory = Buffer(Device::host(), DType::u8, {bytes}, MemoryClass::data,
-                      "tensor for a checkpoint");
+  if (!written.empty()) {
+    const auto slash = path.find('/');
+    std::optional<Directory> beneath;
+    if (slash != std::string::npos) beneath.emplace(folder.open(path.substr(0, slash)));
+    const Directory& own = beneath ? *beneath : folder;
+    const std::string name = last_name_of(path);
+    Hdf5File file(own, name);
+    HostCopy host;
+    Filled filled;
+    std::int64_t begin = 0, start = 0;  // of the box in its dataset, of that in the file
+    for (Written& box : written) {
+      const TensorView data =
+          box.source->fill ? filled.fill(*box.source) : host.read(box.source->data);
+      if (!box.goes_on) begin = 0;
+      write_box(file, data, begin, box, start);
+      if (!box.goes_on) start = box.offset;
+      begin += data.elements();
     }
-    const TensorView view(memory.view().raw(), box.data.dtype(), box.data.shape());
-    box.fill(view);
-    return view;
-  };
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    ShardReport::Box& box = report.boxes[i];
-    if (box.source.empty()) continue;
-    const TensorView data = boxes[i].fill ? filled(boxes[i]) : host.read(boxes[i].data);
-    file.write(box.source, data);
-    box.offset = file.offset(box.source);
-    box.digest = digest_of_view(data);
+    write_footer(file, name, written);
+    // The disk has begun to write; what it wrote is read from memory meanwhile.
+    file.close(false);
+    report.file = reading_back([&] { return read_back(own, name, written); });
+    report.file.name = path;
+    sync_file(own.path_of(name));
   }
-  // The disk has begun to write; what it wrote is read from memory meanwhile.
-  file.close(false);
-  report.file =
-      reading_back([&] { return read_back(folder.path(), name, report.boxes); });
-  sync_file(folder.path_of(name));
+  report.index = index_of(report.file, written, named);
   return report;
 }
 
@@ -143,7 +288,7 @@ FileEntry file_entry(const std::string& directory, const std::string& name) {
 }
 
 std::int64_t shard_bytes(const std::vector<TensorBox>& boxes) {
-  constexpr std::int64_t of_file = 8192, of_box = 512;
+  constexpr std::int64_t of_file = 8192, of_box = 768;
   std::int64_t bytes = of_file;
   for (const auto& box : boxes)
     if (box.write)

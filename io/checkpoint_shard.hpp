@@ -6,21 +6,37 @@
 #include <vector>
 
 #include "base/directory.hpp"
-#include "io/checkpoint_layout.hpp"
+#include "io/checkpoint_manifest.hpp"
 
 namespace trireme::io {
 
-// Writes the boxes with `write` into `shard-<rank>.h5` of a folder and syncs it; nothing
-// when there is none. The digests of the boxes are taken from memory, and the file is
-// read back and compared with them. Throws Error(cannot_create) or Error(io) naming the
-// file.
-ShardReport write_shard(const Directory& folder, int rank,
-                        const std::vector<TensorBox>& boxes);
+// What a rank has written.
+struct ShardReport {
+  FileEntry file;     // no name: no shard
+  std::string index;  // of the boxes in it, for merge_indices()
+};
+
+// Writes the boxes with `write` into `<name>` of a folder and syncs it; nothing when
+// there is none. The digests of the boxes are taken from memory, the file ends with an
+// index of them, and is read back and compared with them. `names_all`: the report names
+// the tensors of the other boxes too, so that one that nobody writes is found. Throws
+// Error(cannot_create) or Error(io) naming the file.
+ShardReport write_shard(const Directory& folder, const std::string& name,
+                        const std::vector<TensorBox>& boxes, bool names_all = true);
 
 // "shard-00003.h5".
 std::string shard_name(int number);
+// The same with the folder that it lies in where a checkpoint has many:
+// "shards-00001/shard-01003.h5". `shards`: that the checkpoint may have.
+std::string shard_path(int number, int shards);
+// The folders of these; none: all shards lie beside the manifest.
+std::vector<std::string> shard_folders(int shards);
 
-// Takes size and digest of a file without boxes.
+// The dataset of a shard that holds boxes of a tensor, and the one that holds its index.
+std::string dataset_name(const std::string& tensor, std::uint32_t number);
+inline constexpr auto index_dataset = "/index";
+
+// Size and digest of a file without boxes.
 FileEntry file_entry(const std::string& directory, const std::string& name);
 
 // Bytes on the disk of what write_shard() writes, with HDF5's own.

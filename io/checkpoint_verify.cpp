@@ -3,39 +3,42 @@
 #include "io/checkpoint_verify.hpp"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "io/digest.hpp"
 
 namespace trireme::io {
 namespace {
 
-// The boxes of each file, in the order of their bytes.
-std::map<std::string, std::vector<Region>> boxes_by_file(const std::string& directory,
-                                                         const Manifest& manifest) {
-  std::map<std::string, std::vector<Region>> files;
-  for (std::size_t i = 0; i < manifest.boxes.size(); ++i) {
+// The boxes of some files, each in the order of its bytes.
+std::vector<std::vector<Region>> boxes_by_file(const std::string& directory,
+                                               const Manifest& manifest,
+                                               std::size_t first, std::size_t last) {
+  std::vector<std::vector<Region>> files(last - first);
+  for (std::size_t i = 0; i < manifest.boxes.tensors(); ++i) {
     const auto element = static_cast<std::int64_t>(size_of(manifest.tensors[i].dtype));
-    for (const BoxEntry& box : manifest.boxes[i])
-      files[box.file].push_back({box.file,
-                                 {{box.offset, box.extent.elements() * element}},
-                                 box.digest,
-                                 manifest.tensors[i].path});
+    for (std::size_t b = 0; b < manifest.boxes.count(i); ++b) {
+      const std::size_t number = manifest.boxes.file(i, b);
+      if (number < first || number >= last) continue;
+      const BoxRecord box = manifest.boxes.get(i, b);
+      files[number - first].push_back({manifest.files[number].name,
+                                       {{box.offset, box.extent.elements() * element}},
+                                       digest_text(box.digest),
+                                       manifest.tensors[i].path});
+    }
   }
-  for (auto& [name, boxes] : files) {
+  for (std::size_t number = first; number < last; ++number) {
+    auto& boxes = files[number - first];
     std::sort(boxes.begin(), boxes.end(), [](const Region& a, const Region& b) {
       return a.ranges[0].begin < b.ranges[0].begin;
     });
-    const auto file =
-        std::find_if(manifest.files.begin(), manifest.files.end(),
-                     [&wanted = name](const FileEntry& f) { return f.name == wanted; });
+    const FileEntry& file = manifest.files[number];
     std::int64_t end = 0;
     for (const Region& box : boxes) {
       const auto [begin, bytes] = box.ranges[0];
-      require(file != manifest.files.end() && begin >= end && bytes >= 0 &&
-                  bytes <= file->bytes - begin,
+      require(begin >= end && bytes >= 0 && bytes <= file.bytes - begin,
               Status::bad_content, "{}/{}: a box of '{}' has no place in '{}'", directory,
-              manifest_name, box.tensor, name);
+              manifest_name, box.tensor, file.name);
       end = begin + bytes;
     }
   }
@@ -55,6 +58,19 @@ std::string compare(const std::string& path, const PlainFile& file,
   return format("{}: damaged{}: its XXH3-128 is {}, but {} was written", path,
                 region.tensor.empty() ? "" : " in '" + region.tensor + "'", digest.text(),
                 region.digest);
+}
+
+void add_region(PlainFiles& files, const Region& region, Verification& result) {
+  std::string wrong;
+  try {
+    const PlainFile& file = files.open(region.file);
+    wrong = compare(file.path(), file, region);
+  } catch (const Error& error) {
+    if (error.status() != Status::bad_content) throw;
+    wrong = error.what();
+  }
+  if (!wrong.empty()) result.damage.push_back(wrong);
+  result.bytes += region.bytes();
 }
 
 }  // namespace
@@ -77,11 +93,13 @@ std::vector<Region::Range> outside(std::int64_t bytes,
   return gaps;
 }
 
-std::vector<Region> regions(const std::string& directory, const Manifest& manifest) {
-  auto boxes = boxes_by_file(directory, manifest);
+std::vector<Region> regions(const std::string& directory, const Manifest& manifest,
+                            std::size_t first, std::size_t last) {
+  auto boxes = boxes_by_file(directory, manifest, first, last);
   std::vector<Region> all;
-  for (const FileEntry& file : manifest.files) {
-    auto& own = boxes[file.name];
+  for (std::size_t number = first; number < last; ++number) {
+    const FileEntry& file = manifest.files[number];
+    auto& own = boxes[number - first];
     if (own.empty() || file.frame.empty()) {
       all.push_back({file.name, {{0, file.bytes}}, file.digest, ""});
       continue;
@@ -94,26 +112,36 @@ std::vector<Region> regions(const std::string& directory, const Manifest& manife
   return all;
 }
 
+// A region is compared by the part in which its middle lies, so that a part asks only for
+// the regions of the files that lie in it or reach into it.
 Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
                           int parts) {
-  const std::vector<Region> all = regions(files.path(), manifest);
-  std::int64_t total = 0, before = 0;
-  for (const Region& region : all) total += region.bytes();
+  double total = 0;
+  for (const FileEntry& file : manifest.files) total += static_cast<double>(file.bytes);
+  const double share = std::max(total, 1.0) / parts;
+  const auto owner_of = [&](double place) {
+    return std::min(parts - 1, static_cast<int>(place / share));
+  };
+  // The files that lie in the part or reach into it, a few of them at a time.
+  constexpr std::size_t most_at_once = 256;
+  std::vector<double> begins = {0};
+  for (const FileEntry& file : manifest.files)
+    begins.push_back(begins.back() + static_cast<double>(file.bytes));
+  const std::size_t count = manifest.files.size();
+  std::size_t first = 0;
+  while (first < count && owner_of(begins[first + 1]) < part) ++first;
   Verification result;
-  for (const Region& region : all) {
-    // A region is compared by the part in which its middle lies.
-    const double middle =
-        static_cast<double>(before) + 0.5 * static_cast<double>(region.bytes());
-    before += region.bytes();
-    const int owner =
-        std::min(parts - 1,
-                 static_cast<int>(middle * parts /
-                                  static_cast<double>(std::max<std::int64_t>(1, total))));
-    if (owner != part) continue;
-    const PlainFile& file = files.open(region.file);
-    const std::string wrong = compare(file.path(), file, region);
-    if (!wrong.empty()) result.damage.push_back(wrong);
-    result.bytes += region.bytes();
+  while (first < count && owner_of(begins[first]) <= part) {
+    std::size_t last = first;
+    while (last < count && last - first < most_at_once && owner_of(begins[last]) <= part)
+      ++last;
+    double begin = begins[first];
+    for (const Region& region : regions(files.path(), manifest, first, last)) {
+      const auto size = static_cast<double>(region.bytes());
+      const double middle = std::exchange(begin, begin + size) + 0.5 * size;
+      if (owner_of(middle) == part) add_region(files, region, result);
+    }
+    first = last;
   }
   return result;
 }

@@ -24,9 +24,11 @@ struct Region {
   std::int64_t bytes() const;
 };
 
-// In the order of the files and of the bytes in them. Throws Error(bad_content) when
-// boxes of the manifest overlap or lie outside their file.
-std::vector<Region> regions(const std::string& directory, const Manifest& manifest);
+// Those of the files from number `first` to before `last`, in the order of the files and
+// of the bytes in them. Throws Error(bad_content) when boxes of the manifest overlap or
+// lie outside their file.
+std::vector<Region> regions(const std::string& directory, const Manifest& manifest,
+                            std::size_t first, std::size_t last);
 
 struct Verification {
   std::vector<std::string> damage;  // a message for each region that differs

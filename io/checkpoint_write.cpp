@@ -7,7 +7,6 @@
 
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
-#include "io/checkpoint_layout.hpp"
 #include "io/checkpoint_writer.hpp"
 #include "io/files.hpp"
 
@@ -15,6 +14,11 @@ namespace trireme::io {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// The first ranks name all tensors that they hold, so that one that nobody writes is
+// found on the meshes on which the rules of who writes are tested. More ranks would only
+// repeat it, and what rank 0 is sent would grow with the boxes that replicas hold.
+constexpr int ranks_that_name_all = 64;
 
 bool exists(const std::string& path) {
   struct stat status {};
@@ -67,14 +71,16 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
     require_space(directory_, static_cast<std::int64_t>(needed));
     const Directory folder = Directory::own(directory_);
     folder.require_folder(step_name(info.step));
-    folder.make(temporary_);
+    const Directory made = folder.make(temporary_);
+    for (const std::string& name : shard_folders(world_.size())) made.make(name);
   });
   phase_ = Phase::shards;
   work_.start(
       [this, first = std::move(first)] {
         if (first) first();
-        report_ = write_shard(Directory::own(directory_).open(temporary_), world_.rank(),
-                              boxes_);
+        report_ = write_shard(Directory::own(directory_).open(temporary_),
+                              shard_path(world_.rank(), world_.size()), boxes_,
+                              world_.rank() < ranks_that_name_all);
       },
       background_);
 }
@@ -123,23 +129,34 @@ bool CheckpointWriter::advance() {
     done_ = WrittenCheckpoint{info_.step, bytes_, seconds.count()};
     return true;
   }
-  std::vector<ShardReport> reports;
-  const auto texts = world_.gather_text(report_.text());
-  for (const auto& text : texts) reports.push_back(ShardReport::parse(text));
-  start_naming(std::move(reports));
+  require_room_for_index();
+  start_naming(world_.gather_text(std::exchange(report_, {}).index));
   return false;
 }
 
-// Rank 0 gives the checkpoint its name; without reports it has it already.
-void CheckpointWriter::start_naming(std::vector<ShardReport> reports) {
+// Before anything is sent.
+void CheckpointWriter::require_room_for_index() {
+  const double bytes = world_.sum(static_cast<double>(report_.index.size()));
+  world_.agree([&] {
+    require(bytes <= static_cast<double>(index_limit_bytes), Status::resources,
+            "{}: the index of the checkpoint would have {}, and at most {} can be read: "
+            "shard over fewer ranks (parallel.sharding_strategy = \"HYBRID_SHARD\"); the "
+            "checkpoint before this one stands",
+            directory_, human_bytes(bytes),
+            human_bytes(static_cast<double>(index_limit_bytes)));
+  });
+}
+
+// Rank 0 gives the checkpoint its name; without indices of shards it has it already.
+void CheckpointWriter::start_naming(std::vector<std::string> shards) {
   phase_ = Phase::naming;
   if (world_.rank() != 0) return;
   work_.start(
-      [this, reports = std::move(reports)] {
+      [this, shards = std::move(shards)]() mutable {
         const std::string name = step_name(info_.step);
-        if (!reports.empty()) {
+        if (!shards.empty()) {
           bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
-                                       reports);
+                                       std::move(shards));
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);

@@ -55,7 +55,8 @@ class CheckpointWriter {
  private:
   enum class Phase : std::uint8_t { idle, shards, naming };
   bool advance();
-  void start_naming(std::vector<ShardReport> reports);
+  void start_naming(std::vector<std::string> shards);
+  void require_room_for_index();
 
   void remove_temporary() const;
 

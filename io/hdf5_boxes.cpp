@@ -56,8 +56,19 @@ std::vector<BoxEntry> Hdf5File::boxes(const std::string& name) const {
     try {
       auto& source = sources[piece.file];
       if (!source) source = std::make_unique<Hdf5File>(PlainFile(folder, piece.file));
-      boxes.push_back(source->own_box(piece.source, dtype, piece.extent));
-      boxes.back().begin = piece.begin;
+      std::int64_t elements = piece.extent.elements();
+      for (const auto& part : piece.more) elements += part.second.elements();
+      BoxEntry box = source->own_box(piece.source, dtype,
+                                     piece.more.empty() ? piece.extent : Shape{elements});
+      box.begin = piece.begin;
+      box.extent = piece.extent;
+      boxes.push_back(box);
+      for (const auto& [begin, extent] : piece.more) {
+        box.offset += box.extent.elements() * static_cast<std::int64_t>(size_of(dtype));
+        box.begin = begin;
+        box.extent = extent;
+        boxes.push_back(box);
+      }
     } catch (const Error& error) {
       fail(Status::bad_content, "{}: the virtual dataset '{}' shows what is not read: {}",
            path_, name, error.what());

@@ -189,6 +189,54 @@ bool one_box(hid_t space, Shape& whole, Shape& begin, Shape& extent) {
          H5Sget_select_npoints(space) == extent.elements();
 }
 
+// Elements of the whole before a box whose elements follow each other in it; -1 for
+// others.
+std::int64_t place_in_rows(const Shape& whole, const Shape& begin, const Shape& extent) {
+  int dim = 0;
+  while (dim + 1 < whole.rank() && extent[dim] == 1) ++dim;
+  std::int64_t place = 0;
+  for (int i = 0; i < whole.rank(); ++i) {
+    if (i > dim && extent[i] != whole[i]) return -1;
+    place = place * whole[i] + begin[i];
+  }
+  return place;
+}
+
+// A dataspace that selects a few boxes which follow each other in the whole.
+bool boxes_in_rows(hid_t space, Hdf5File::Piece& piece) {
+  constexpr hssize_t most = 8;
+  Shape whole;
+  one_box(space, whole, piece.begin, piece.extent);  // the bounds of all
+  if (whole.rank() < 1 || H5Sget_select_type(space) != H5S_SEL_HYPERSLABS) return false;
+  const hssize_t count = H5Sget_select_hyper_nblocks(space);
+  if (count < 2 || count > most || !bytes_of(whole, DType::f64)) return false;
+  const auto rank = static_cast<std::size_t>(whole.rank());
+  std::vector<hsize_t> corners(2 * rank * static_cast<std::size_t>(count));
+  if (H5Sget_select_hyper_blocklist(space, 0, static_cast<hsize_t>(count),
+                                    corners.data()) < 0)
+    return false;
+  std::int64_t next = -1;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    Shape begin = whole, extent = whole;
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      const hsize_t first = corners[2 * rank * i + dim];
+      const hsize_t last = corners[2 * rank * i + rank + dim];
+      begin[static_cast<int>(dim)] = static_cast<std::int64_t>(first);
+      extent[static_cast<int>(dim)] = static_cast<std::int64_t>(last - first + 1);
+    }
+    const std::int64_t place = place_in_rows(whole, begin, extent);
+    if (place < 0 || (i > 0 && place != next)) return false;
+    next = place + extent.elements();
+    if (i == 0) {
+      piece.begin = begin;
+      piece.extent = extent;
+    } else {
+      piece.more.emplace_back(begin, extent);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Hdf5Id open_dataset(hid_t file, const std::string& path, const std::string& name,
@@ -242,7 +290,8 @@ std::vector<Hdf5File::Piece> mapped_pieces(hid_t dataset, const std::string& pat
     const Hdf5Id to(H5Pget_virtual_vspace(creation.get(), i), H5Sclose);
     const Hdf5Id from(H5Pget_virtual_srcspace(creation.get(), i), H5Sclose);
     Shape whole, source, begin;
-    const bool boxes = one_box(to.get(), whole, piece.begin, piece.extent) &&
+    const bool boxes = (one_box(to.get(), whole, piece.begin, piece.extent) ||
+                        boxes_in_rows(to.get(), piece)) &&
                        (H5Sget_select_type(from.get()) == H5S_SEL_ALL ||
                         one_box(from.get(), source, begin, source));
     require(

@@ -271,8 +271,15 @@ void Hdf5File::create_virtual(const std::string& name, DType dtype, const Shape&
     if (piece.extent.elements() == 0) continue;
     check_box(path_, name, shape, piece.begin, piece.extent);
     select_box(space.get(), piece.begin, piece.extent);
+    Shape source = piece.extent;
+    if (!piece.more.empty()) source = {piece.extent.elements()};
+    for (const auto& [begin, extent] : piece.more) {
+      check_box(path_, name, shape, begin, extent);
+      select_box_too(space.get(), begin, extent);
+      source[0] += extent.elements();
+    }
     if (H5Pset_virtual(creation.get(), space.get(), piece.file.c_str(),
-                       piece.source.c_str(), dense_space(piece.extent).get()) < 0)
+                       piece.source.c_str(), dense_space(source).get()) < 0)
       fail(Status::io, "{}: cannot map '{}' of '{}' into the dataset '{}': {}", path_,
            piece.source, piece.file, name, hdf5_reason());
   }

@@ -150,15 +150,27 @@ Hdf5Id dense_space(const Shape& shape) {
   return {H5Screate_simple(shape.rank(), extents.data(), nullptr), H5Sclose};
 }
 
-void select_box(hid_t space, const Shape& begin, const Shape& extent) {
+namespace {
+
+void select(hid_t space, const Shape& begin, const Shape& extent, H5S_seloper_t how) {
   std::array<hsize_t, Shape::max_rank> start{}, count{};
   for (int i = 0; i < extent.rank(); ++i) {
     start[static_cast<std::size_t>(i)] = static_cast<hsize_t>(begin[i]);
     count[static_cast<std::size_t>(i)] = static_cast<hsize_t>(extent[i]);
   }
-  require(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(),
-                              nullptr) >= 0,
-          "HDF5 cannot select the box of {} at {}", extent, begin);
+  require(
+      H5Sselect_hyperslab(space, how, start.data(), nullptr, count.data(), nullptr) >= 0,
+      "HDF5 cannot select the box of {} at {}", extent, begin);
+}
+
+}  // namespace
+
+void select_box(hid_t space, const Shape& begin, const Shape& extent) {
+  select(space, begin, extent, H5S_SELECT_SET);
+}
+
+void select_box_too(hid_t space, const Shape& begin, const Shape& extent) {
+  select(space, begin, extent, H5S_SELECT_OR);
 }
 
 void copy_in(const void* from, DType dtype, const TensorView& to) {

@@ -56,7 +56,8 @@ bool is_plain_name(const std::string& name) {
          name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
 }
 
-PlainFile::PlainFile(const Directory& folder, const std::string& name, Links links)
+PlainFile::PlainFile(const Directory& folder, const std::string& name, Links links,
+                     std::int64_t bytes)
     : path_(folder.path() + "/" + name) {
   require(is_plain_name(name), Status::bad_content,
           "{}: '{}' is not the name of a file in this folder", folder.path(), name);
@@ -68,11 +69,17 @@ PlainFile::PlainFile(const Directory& folder, const std::string& name, Links lin
                                    : ::openat(at, name.c_str(), flags);
   }));
   if (!file_.is_open()) report(folder, name, path_, links, errno);
+  if (bytes > 0 && ::lseek(file_.get(), 0, SEEK_END) == bytes) {
+    size_ = bytes;
+    return;
+  }
   struct stat status {};
   const bool known = ::fstat(file_.get(), &status) == 0;
   const int error = errno;
   if (known && S_ISREG(status.st_mode)) {
     size_ = status.st_size;
+    require(bytes < 0 || size_ == bytes, Status::bad_content,
+            "{}: has {} bytes, but {} were written", path_, size_, bytes);
     return;
   }
   if (known) refuse(path_, status.st_mode);

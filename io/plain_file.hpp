@@ -28,9 +28,10 @@ class PlainFile {
   // Throws Error(bad_content), naming the file, when `name` is no plain name or there is
   // no such file, when it is a named pipe or a device, or a link (unless those are
   // followed, to a regular file); Error(missing_input) without the right to read it;
-  // Error(io) when opening fails otherwise.
+  // Error(io) when opening fails otherwise. `bytes`: the size that it must have, -1: any.
+  // A file that has it is not asked for anything else, for file systems with many ranks.
   PlainFile(const Directory& folder, const std::string& name,
-            Links links = Links::refused);
+            Links links = Links::refused, std::int64_t bytes = -1);
 
   const std::string& path() const { return path_; }
   int descriptor() const { return file_.get(); }

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/stored_boxes.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "io/element_convert.hpp"
 
@@ -14,8 +15,14 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "elements are stored with the least significant byte first");
 
-// Few enough beside MPI's under a small limit of open files.
-constexpr std::size_t most_open_files = 8;
+// How many stay open: an eighth of what the system allows, which leaves MPI its own.
+std::size_t most_open_files() {
+  constexpr std::size_t least = 8, most = 64;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return least;
+  return std::clamp(static_cast<std::size_t>(limit.rlim_cur / 8), least, most);
+}
+
 // What is converted, or is strided in memory, passes through a block of about this size.
 constexpr std::int64_t staging_bytes = std::int64_t{4} << 20;
 
@@ -43,10 +50,13 @@ int most_cut_dim(const Shape& whole, const std::vector<BoxEntry>& boxes) {
   int best = 0;
   std::size_t most = 0;
   for (int i = 0; i < whole.rank(); ++i) {
-    std::set<std::int64_t> begins;
-    for (const auto& box : boxes) begins.insert(box.begin[i]);
-    if (begins.size() > most) {
-      most = begins.size();
+    std::vector<std::int64_t> begins;
+    for (const auto& box : boxes) begins.push_back(box.begin[i]);
+    std::sort(begins.begin(), begins.end());
+    const auto different = static_cast<std::size_t>(
+        std::unique(begins.begin(), begins.end()) - begins.begin());
+    if (different > most) {
+      most = different;
       best = i;
     }
   }
@@ -176,14 +186,27 @@ std::string why_not_whole(const std::string& tensor, const Shape& whole,
                 whole.elements() - written, whole.elements(), tensor);
 }
 
+PlainFile PlainFiles::opened(const std::string& name) const {
+  const auto size = sizes_.find(name);
+  const std::int64_t bytes = size == sizes_.end() ? -1 : size->second;
+  const auto slash = name.find('/');
+  if (slash == std::string::npos) return {folder_, name, links_, bytes};
+  try {
+    const Directory beneath = folder_.open(name.substr(0, slash));
+    return {beneath, name.substr(slash + 1), links_, bytes};
+  } catch (const Error& error) {
+    throw Error(Status::bad_content, error.what(), error.where());
+  }
+}
+
 const PlainFile& PlainFiles::open(const std::string& name) {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.name == name; });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
-    if (entries_.size() >= most_open_files) entries_.pop_back();
-    entries_.emplace_front(folder_, name, links_);
+    if (entries_.size() >= most_open_files()) entries_.pop_back();
+    entries_.emplace_front(name, opened(name));
   }
   return entries_.front().file;
 }

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/tensor_view.hpp"
@@ -25,12 +27,15 @@ struct BoxEntry {
 std::string why_not_whole(const std::string& tensor, const Shape& whole,
                           const std::vector<BoxEntry>& boxes);
 
-// Files of a folder that are opened when they are first read and stay open, a few of them
-// at a time, for one thread.
+// Files of a folder, and of folders in it, that are opened when they are first read and
+// stay open, a few of them at a time, for one thread.
 class PlainFiles {
  public:
   explicit PlainFiles(const std::string& folder, Links links = Links::refused)
       : folder_(Directory::to_read(folder)), links_(links) {}
+
+  // Files have these sizes, by name: what else opens is an error (bad_content).
+  void expect(std::map<std::string, std::int64_t> sizes) { sizes_ = std::move(sizes); }
 
   const std::string& path() const { return folder_.path(); }
   const Directory& folder() const { return folder_; }
@@ -39,13 +44,15 @@ class PlainFiles {
 
  private:
   struct Entry {
-    Entry(const Directory& folder, const std::string& n, Links links)
-        : name(n), file(folder, n, links) {}
+    Entry(std::string n, PlainFile f) : name(std::move(n)), file(std::move(f)) {}
     std::string name;
     PlainFile file;
   };
+  PlainFile opened(const std::string& name) const;
+
   Directory folder_;
   Links links_;
+  std::map<std::string, std::int64_t> sizes_;
   std::list<Entry> entries_;  // the one used last first
 };
 

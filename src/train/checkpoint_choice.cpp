@@ -13,26 +13,21 @@
 namespace trireme::train {
 namespace {
 
-// As rank 0 sees them, newest first.
-std::vector<std::int64_t> steps(comm::World& world, const std::string& directory) {
-  std::ostringstream list;
-  if (world.rank() == 0)
-    for (const std::int64_t step : io::steps_in(directory)) list << step << ' ';
-  std::istringstream words(world.broadcast(list.str()));
-  std::vector<std::int64_t> steps;
-  for (std::int64_t step = 0; words >> step;) steps.push_back(step);
-  std::reverse(steps.begin(), steps.end());
-  return steps;
-}
-
-// What the lowest rank that finds damage says, on every rank; "" for a whole checkpoint.
-std::string damage(comm::World& world, const std::string& path) {
-  std::string wrong;
-  world.agree([&] { wrong = io::why_incomplete(path, world.rank(), world.size()); });
-  std::string first;
-  for (const auto& text : world.gather_text(wrong))
-    if (first.empty()) first = text;
-  return world.broadcast(first);
+// Opens a checkpoint and compares its digests, which the ranks share out. What the lowest
+// rank that finds damage says, on every rank; "" for a whole checkpoint.
+std::string damage(comm::World& world, const std::string& path,
+                   std::shared_ptr<io::CheckpointReader>& reader) {
+  reader.reset();
+  try {
+    reader = std::make_shared<io::CheckpointReader>(world, path);
+  } catch (const io::AgreedNewerFormat&) {
+    throw;
+  } catch (const comm::Agreed& error) {
+    return error.what();
+  }
+  const std::string wrong = first_damage(world, *reader);
+  if (!wrong.empty()) reader.reset();
+  return wrong;
 }
 
 // What was passed over, and what is taken instead.
@@ -43,12 +38,13 @@ void warn_of_damage(const std::vector<std::string>& passed_over,
               taken);
 }
 
-// The name of the newest whole checkpoint; "" when there is none.
-std::string choose(comm::World& world, const std::string& directory) {
+// The newest whole checkpoint, and its name; none: no reader.
+std::string choose(comm::World& world, const std::string& directory,
+                   std::shared_ptr<io::CheckpointReader>& reader) {
   std::vector<std::string> passed_over;
-  for (const std::int64_t step : steps(world, directory)) {
+  for (const std::int64_t step : checkpoint_steps(world, directory)) {
     const std::string name = io::step_name(step);
-    const std::string wrong = damage(world, directory + "/" + name);
+    const std::string wrong = damage(world, directory + "/" + name, reader);
     if (wrong.empty()) {
       warn_of_damage(passed_over, name);
       return name;
@@ -72,12 +68,38 @@ void tidy(comm::World& world, const std::string& directory, const std::string& n
 
 }  // namespace
 
-std::string newest_whole_checkpoint(comm::World& world, const std::string& directory) {
+std::vector<std::int64_t> checkpoint_steps(comm::World& world,
+                                           const std::string& directory) {
+  std::ostringstream list;
+  if (world.rank() == 0)
+    for (const std::int64_t step : io::steps_in(directory)) list << step << ' ';
+  std::istringstream words(world.broadcast(list.str()));
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 0; words >> step;) steps.push_back(step);
+  std::reverse(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string first_damage(comm::World& world, io::CheckpointReader& reader) {
+  const std::string mine = reader.damage(world.rank(), world.size());
+  if (world.max(mine.empty() ? 0 : 1) == 0) return "";
+  std::string first;
+  for (const auto& text : world.gather_text(mine))
+    if (first.empty()) first = text;
+  return world.broadcast(first);
+}
+
+ChosenCheckpoint newest_whole_checkpoint(comm::World& world,
+                                         const std::string& directory) {
   tidy(world, directory, "");
-  const std::string newest = choose(world, directory);
-  if (newest.empty()) return "";
-  tidy(world, directory, newest);
-  return directory + "/" + newest;
+  ChosenCheckpoint chosen;
+  const std::string newest = choose(world, directory, chosen.reader);
+  if (newest.empty()) return chosen;
+  world.agree([&] {
+    if (world.rank() == 0) io::point_latest(directory, newest);
+  });
+  chosen.path = directory + "/" + newest;
+  return chosen;
 }
 
 void tidy_checkpoints(comm::World& world, const std::string& directory) {

@@ -2,20 +2,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/world.hpp"
+#include "io/checkpoint.hpp"
 
 namespace trireme::train {
 
+// A checkpoint that a run goes on from.
+struct ChosenCheckpoint {
+  std::string path;  // "": none
+  // Open, with all digests compared.
+  std::shared_ptr<io::CheckpointReader> reader{};
+};
+
 // The newest checkpoint below `directory` whose files are as they were written, all
-// digests compared, which the ranks share out; "" when there is no checkpoint. Of each
+// digests compared, which the ranks share out; none when there is no checkpoint. Of each
 // damaged one that is passed over there is a warning, which names the file and what is
 // taken. What a crash left in the folder is mended: leftovers go, and `latest` points at
 // the checkpoint that is returned. Rank 0 holds the run's lock. Collective.
 // Throws an Agreed Error(bad_content) when all are damaged, or when the newest was
 // written by a program with a newer format.
-std::string newest_whole_checkpoint(comm::World& world, const std::string& directory);
+ChosenCheckpoint newest_whole_checkpoint(comm::World& world,
+                                         const std::string& directory);
+
+// Steps that have a checkpoint below `directory`, complete or not, as rank 0 sees them:
+// newest first. Collective.
+std::vector<std::int64_t> checkpoint_steps(comm::World& world,
+                                           const std::string& directory);
+
+// Compares all digests, which the ranks share out. What the lowest rank that finds damage
+// says, on every rank; "" where there is none. Collective.
+std::string first_damage(comm::World& world, io::CheckpointReader& reader);
 
 // Mends the folder so for a start from elsewhere: `latest` points at the newest that has
 // all its files. Collective. Throws an Agreed Error(cannot_create) or Error(io).

@@ -9,6 +9,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "train/checkpoint_choice.hpp"
 
 namespace trireme::train {
 namespace {
@@ -72,15 +73,13 @@ std::optional<DType> wanted_type(comm::World& world,
 }  // namespace
 
 io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
-                               const std::vector<io::TensorBox>& boxes, bool verified) {
-  std::optional<io::CheckpointReader> reader;
-  world.agree([&] {
-    reader.emplace(path, verified ? 0 : world.rank(), verified ? 0 : world.size());
-  });
-  world.agree([&] {
-    for (const auto& box : boxes) reader->read(box.path, box.whole, box.begin, box.data);
-  });
-  return reader->info();
+                               const std::vector<io::TensorBox>& boxes,
+                               const std::vector<comm::Group*>& groups) {
+  io::CheckpointReader reader(world, path);
+  const std::string wrong = first_damage(world, reader);
+  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  load_boxes(world, reader, boxes, groups);
+  return reader.info();
 }
 
 io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,

@@ -1,4 +1,4 @@
-// Filling boxes of tensors from a checkpoint: each rank its own, or one rank for all.
+// Filling boxes of tensors from a checkpoint: each rank its own, or one rank for others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,16 +11,22 @@
 
 namespace trireme::train {
 
-// Fills every box (its `path`, `whole`, `begin`, `data`) from the checkpoint at `path`
-// and returns its attributes, on every rank. Collective over the world; throws an Agreed
-// error as io::CheckpointReader does.
-//
-// Every rank opens the files and reads the bytes of its boxes, no others. Before that the
-// digests of all files are compared, each byte by one rank, unless they have just been
-// (verified).
+// Fills every box (its `path`, `whole`, `begin`, `data`) from an open checkpoint whose
+// digests have been compared. Each rank reads the bytes of its boxes and no others. Where
+// all ranks of one of the `groups` hold a box, one of them reads it for all. Collective
+// over the world; throws an Agreed error as io::CheckpointReader does.
+void load_boxes(comm::World& world, const io::CheckpointReader& reader,
+                const std::vector<io::TensorBox>& boxes,
+                const std::vector<comm::Group*>& groups);
+// The groups of a mesh whose ranks hold equal boxes under one sharding strategy or
+// another.
+std::vector<comm::Group*> replica_groups(const comm::Mesh& mesh);
+
+// The same from the checkpoint at `path`, after its digests were compared, each byte by
+// one rank. Returns its attributes.
 io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
                                const std::vector<io::TensorBox>& boxes,
-                               bool verified = false);
+                               const std::vector<comm::Group*>& groups = {});
 // Rank 0 alone opens the files, and hands out one tensor at a time: no rank holds more
 // than its boxes and one tensor. For file systems that many readers would overload.
 io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,

@@ -66,9 +66,8 @@ Checkpoints::Checkpoints(comm::World& world, comm::Mesh& mesh,
 
 void Checkpoints::start_or_resume() {
   const std::string& resume = config_.checkpoint.resume;
-  std::vector<std::int64_t> steps;
+  const std::vector<std::int64_t> steps = checkpoint_steps(world_, folder());
   world_.agree([&] {
-    steps = io::steps_in(folder());
     require(
         resume != "never" || steps.empty(), Status::cannot_create,
         "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
@@ -77,17 +76,20 @@ void Checkpoints::start_or_resume() {
   });
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
-  std::string from;
+  ChosenCheckpoint from;
   if (resume == "auto") {
     from = newest_whole_checkpoint(world_, folder());
   } else if (resume != "never") {
     tidy_checkpoints(world_, folder());
-    from = resume;
+    from.path = resume;
+    from.reader = std::make_shared<io::CheckpointReader>(world_, resume);
+    const std::string wrong = first_damage(world_, *from.reader);
+    if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
   }
-  keep_files(from.empty() ? config_.start_from : from);
+  keep_files(from.reader.get());
   saver_.emplace(world_, config_, deck_, [this] { return boxes(); });
-  if (!from.empty())
-    load(from, resume == "auto", resume == "auto" || steps.empty() ? -1 : steps.back());
+  if (from.reader) load(from, resume == "auto" || steps.empty() ? -1 : steps.front());
+  from.reader.reset();
   if (saved_step_ < 0) {
     engine_.store().initialize(config_.run.seed);
     if (!config_.start_from.empty()) load_start();
@@ -103,12 +105,16 @@ std::vector<io::TensorBox> Checkpoints::boxes() {
 
 // Rank 0 holds the files of the folder that the model once came from, and writes them
 // into every checkpoint.
-void Checkpoints::keep_files(const std::string& from) {
+void Checkpoints::keep_files(const io::CheckpointReader* from) {
+  const std::string& start = config_.start_from;
   world_.agree([&] {
-    if (world_.rank() != 0 || from.empty()) return;
-    kept_ = convert::is_model_folder(from)
-                ? convert::kept_files(from)
-                : convert::kept_files(io::CheckpointReader(from, 0, 0));
+    if (world_.rank() != 0 || (from == nullptr && start.empty())) return;
+    if (from != nullptr)
+      kept_ = convert::kept_files(*from);
+    else
+      kept_ = convert::is_model_folder(start)
+                  ? convert::kept_files(start)
+                  : convert::kept_files(io::CheckpointReader(start, 0, 0));
   });
 }
 
@@ -141,15 +147,19 @@ void Checkpoints::load_start() {
         config_.model.attention.dropout);
 }
 
-// verified: the digests have just been compared. newest: the last step in the run's own
-// directory, if it must not be later than this one.
-void Checkpoints::load(const std::string& from, bool verified, std::int64_t newest) {
+// newest: the last step in the run's own directory, if it must not be later than this
+// one.
+void Checkpoints::load(const ChosenCheckpoint& chosen, std::int64_t newest) {
+  const std::string& from = chosen.path;
+  const io::CheckpointReader& reader = *chosen.reader;
   engine_.store().clear_feedback();
-  const auto boxes = boxes_to_load(world_, from, engine::checkpoint_boxes(engine_, mesh_),
-                                   config_.optimizer.name);
-  const io::CheckpointInfo info = config_.checkpoint.one_reads
-                                      ? load_by_one(world_, mesh_, from, boxes, verified)
-                                      : load_by_all(world_, from, boxes, verified);
+  const auto boxes = boxes_to_load(
+      world_, reader, engine::checkpoint_boxes(engine_, mesh_), config_.optimizer.name);
+  if (config_.checkpoint.one_reads)
+    load_by_one(world_, mesh_, from, boxes, true);
+  else
+    load_boxes(world_, reader, boxes, replica_groups(mesh_));
+  const io::CheckpointInfo& info = reader.info();
   world_.agree([&] {
     require(
         config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,

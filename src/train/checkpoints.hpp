@@ -16,6 +16,7 @@
 #include "engine/step.hpp"
 #include "io/metrics.hpp"
 #include "launch/stop_requests.hpp"
+#include "train/checkpoint_choice.hpp"
 #include "train/progress.hpp"
 #include "train/saver.hpp"
 
@@ -56,9 +57,9 @@ class Checkpoints : public engine::StepObserver {
   void before_update() override { saver_->before_update(); }
 
  private:
-  void load(const std::string& from, bool verified, std::int64_t newest = -1);
+  void load(const ChosenCheckpoint& chosen, std::int64_t newest);
   void load_start();
-  void keep_files(const std::string& from);
+  void keep_files(const io::CheckpointReader* from);
   std::vector<io::TensorBox> boxes();
   void predict_save();
   void save();

@@ -44,7 +44,7 @@ std::string text_of(const Paths& paths) {
   return text;
 }
 
-// What the checkpoint has, and who wrote it, as rank 0 reads it for all.
+// What the checkpoint has, and who wrote it.
 struct Stored {
   Paths paths;  // of the optimizer's tensors
   Paths sizes;  // the same, each as "path elements"
@@ -53,21 +53,15 @@ struct Stored {
   bool has(Kind kind) const { return std::any_of(paths.begin(), paths.end(), kind); }
 };
 
-Stored read_stored(comm::World& world, const std::string& path) {
-  Paths paths, sizes;
-  std::string deck;
-  world.agree([&] {
-    if (world.rank() != 0) return;
-    const io::CheckpointReader reader(path, 0, 0);
-    deck = reader.info().deck;
-    for (const auto& entry : reader.tensors()) {
-      if (!entry.path.starts_with("optimizer/")) continue;
-      paths.insert(entry.path);
-      sizes.insert(format("{} {}", entry.path, entry.shape.elements()));
-    }
-  });
-  return {lines_of(world.broadcast(text_of(paths))),
-          lines_of(world.broadcast(text_of(sizes))), world.broadcast(deck)};
+Stored read_stored(const io::CheckpointReader& reader) {
+  Stored stored;
+  stored.deck = reader.info().deck;
+  for (const auto& entry : reader.tensors()) {
+    if (!entry.path.starts_with("optimizer/")) continue;
+    stored.paths.insert(entry.path);
+    stored.sizes.insert(format("{} {}", entry.path, entry.shape.elements()));
+  }
+  return stored;
 }
 
 // Whether any rank has a box of the kind.
@@ -135,7 +129,8 @@ std::string why_not(const std::string& path, const std::string& optimizer,
 
 }  // namespace
 
-std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& path,
+std::vector<io::TensorBox> boxes_to_load(comm::World& world,
+                                         const io::CheckpointReader& reader,
                                          std::vector<io::TensorBox> boxes,
                                          const std::string& optimizer) {
   const bool feedback = wanted(world, boxes, is_feedback);
@@ -143,7 +138,7 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& 
   const bool moment2 = wanted(world, boxes, is_second_moment);
   const bool loss_scale = wanted(world, boxes, is_loss_scale);
   if (!feedback && !moment1 && !moment2 && !loss_scale) return boxes;
-  const Stored stored = read_stored(world, path);
+  const Stored stored = read_stored(reader);
   const auto leave_out = [&](Kind kind, const char* line) {
     std::erase_if(boxes, [&](const auto& box) { return kind(box.path); });
     log::info("resume    {}", line);
@@ -153,7 +148,7 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world, const std::string& 
   const Paths first = lacking(world, boxes, stored, is_first_moment);
   if (!second.empty() || (!first.empty() && stored.has(is_moment1)))
     throw comm::Agreed(Status::bad_content,
-                       why_not(path, optimizer, stored, first, second));
+                       why_not(reader.directory(), optimizer, stored, first, second));
   if (moment1 && !stored.has(is_moment1))
     leave_out(is_moment1,
               "momentum starts from zero: the checkpoint was written without any "

@@ -3,13 +3,15 @@
 // The accepted ones are read and written again.
 #include <array>
 #include <fstream>
+#include <functional>
 #include <vector>
 
 #include "fuzz.hpp"
 #include "io/checkpoint.hpp"
-#include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_index.hpp"
 #include "io/digest.hpp"
 #include "io/hdf5_file.hpp"
+#include "support/format1.hpp"
 
 namespace trireme {
 namespace {
@@ -90,6 +92,23 @@ void read_tensors(const std::string& directory) {
   }
 }
 
+// What the manifest says as an index, and an index of which one byte is another.
+void check_index(const io::Manifest& manifest, const std::string& directory) {
+  const std::string index = io::index_bytes(manifest);
+  io::Manifest same;
+  io::parse_index(directory, index, same);
+  fuzz::require_equal("the index", index, io::index_bytes(same));
+  const auto draw = std::hash<std::string>()(index);
+  std::string other = index;
+  other[draw % other.size()] = static_cast<char>(draw >> 40);
+  fuzz::unless_refused([&] {
+    io::Manifest read;
+    io::parse_index(directory, other, read);
+    io::require_whole(directory, read);
+    return true;
+  });
+}
+
 // An input is a manifest without the line of its digest and the closing brace.
 void check(std::string_view input) {
   static const Checkpoint checkpoint;
@@ -102,10 +121,11 @@ void check(std::string_view input) {
     read_tensors(checkpoint.directory);
     return true;
   });
-  const std::string text = io::manifest_text(*manifest);
+  const std::string text = test::format1_text(*manifest);
   fuzz::put(file, text);
   fuzz::require_equal("the manifest", text,
-                      io::manifest_text(io::read_manifest(checkpoint.directory)));
+                      test::format1_text(io::read_manifest(checkpoint.directory)));
+  check_index(*manifest, checkpoint.directory);
 }
 
 }  // namespace

@@ -6,10 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "io/checkpoint_index.hpp"
+#include "io/checkpoint_manifest_json.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
@@ -46,6 +49,13 @@ class DamageTest : public testing::Test {
   }
   std::string get(const std::string& name) const { return read_text(path(name), limit); }
 
+  // An index, and a manifest that names it.
+  void put_index(const std::string& bytes, const CheckpointInfo& info) const {
+    put(index_name, bytes);
+    put(manifest_name,
+        manifest_text(info, {index_name, static_cast<std::int64_t>(bytes.size()),
+                             digest_of(bytes), ""}));
+  }
   // What opening says: "" if nothing is wrong.
   std::string trouble() const {
     try {
@@ -66,8 +76,8 @@ class DamageTest : public testing::Test {
 };
 
 TEST_F(DamageTest, EveryFlippedBitIsFound) {
-  ASSERT_EQ(names_, (std::vector<std::string>{"checkpoint.h5", "manifest.json",
-                                              "shard-00000.h5"}));
+  ASSERT_EQ(names_, (std::vector<std::string>{"checkpoint.h5", "index.bin",
+                                              "manifest.json", "shard-00000.h5"}));
   std::mt19937_64 random(1);
   for (int i = 0; i < 1000; ++i) {
     const auto& name = names_[static_cast<std::size_t>(i) % names_.size()];
@@ -130,22 +140,96 @@ TEST_F(DamageTest, EditedManifestsAreRefused) {
   const std::string before = get("manifest.json");
   put("manifest.json", edited(before, "\"step\": 2", "\"step\": 3", false));
   expect_names("manifest.json: damaged");
-  put("manifest.json", edited(before, "shard-00000.h5", "../shard-0.h5", true));
-  EXPECT_NE(trouble(), "");
-  put("manifest.json", edited(before, "\"tensors\"", "\"tensor\"", true));
+  put("manifest.json", edited(before, "index.bin", "../index.bin", true));
+  expect_names("'index.name'");
+  put("manifest.json", edited(before, "\"index\"", "\"indices\"", true));
   expect_names("manifest.json: is no manifest");
-  put("manifest.json", edited(before, "fp64", "fp65", true));
-  EXPECT_NE(trouble(), "");
+  put("manifest.json", edited(before, "\"bytes\": ", "\"bytes\": -", true));
+  expect_names("'index.bytes'");
   put("manifest.json", std::string(200000, '['));
   expect_names("manifest.json");
+}
+
+// Each number and name of the index, made absurd, with digests that are right.
+TEST_F(DamageTest, EditedIndicesAreRefused) {
+  const Manifest whole = read_manifest(step_);
+  const auto box = [](Manifest& m, const auto& change) {
+    BoxRecord record = m.boxes.get(0, 0);
+    change(record);
+    m.boxes.set(0, 0, record);
+  };
+  const struct {
+    std::function<void(Manifest&)> edit;
+    std::string words;
+  } cases[] = {
+      {[](Manifest& m) { m.files[0].name = "../shard-00000.h5"; }, "is not the name"},
+      {[](Manifest& m) { m.files[0].name = "index.bin"; }, "is not the name"},
+      {[](Manifest& m) { m.files[0].name = "shards-x/shard-00000.h5"; },
+       "is not the name"},
+      {[](Manifest& m) { m.files[1].name = m.files[0].name; }, "is listed twice"},
+      {[](Manifest& m) { m.files[0].bytes = -1; }, "has a size of -1"},
+      {[](Manifest& m) { m.files[0].bytes += 1; }, "bytes, but"},
+      {[](Manifest& m) { m.files.back().digest = std::string(32, '1'); }, "damaged"},
+      {[](Manifest& m) { m.files[0].frame = std::string(32, '1'); }, "damaged"},
+      {[](Manifest& m) { m.tensors[0].path = "model/zzz"; }, "are not sorted"},
+      {[](Manifest& m) { m.tensors[0].path = "data/or der"; }, "spaces"},
+      {[](Manifest& m) { m.tensors[0].shape = {-9}; }, "cannot have the shape"},
+      {[](Manifest& m) { m.tensors[0].shape = {10}; }, "are written by no rank"},
+      {[](Manifest& m) { m.tensors[0].shape = {8}; }, "lies outside"},
+      {[](Manifest& m) { m.tensors[0].dtype = DType::f64; }, ""},
+      {[](Manifest& m) { m.tensors[0].dtype = DType{99}; }, "element type of number 99"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.file = 7; }); }, "lies in file 7 of 2"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.offset = -1; }); }, "does not fit"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.offset = INT64_MAX; }); },
+       "does not fit"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.offset += 1; }); }, ""},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.begin[0] = 1; }); }, "lies outside"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.begin[0] = INT64_MIN; }); },
+       "lies outside"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.extent[0] = 0; }); }, "does not fit"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.extent[0] = INT64_MAX; }); },
+       "does not fit"},
+      {[&](Manifest& m) { box(m, [](auto& b) { b.digest[3] ^= 1; }); }, "damaged in"},
+  };
+  for (const auto& c : cases) {
+    Manifest edited = whole;
+    c.edit(edited);
+    put_index(index_bytes(edited), edited.info);
+    const std::string said = trouble();
+    EXPECT_NE(said, "") << c.words;
+    EXPECT_EQ(said.find(step_), 0U) << said;
+    EXPECT_NE(said.find(c.words), std::string::npos) << c.words << ": " << said;
+  }
+  put_index(index_bytes(whole), whole.info);
+  EXPECT_EQ(trouble(), "");
+}
+
+// Whatever bytes an index has, it is refused or read, and nothing falls over.
+TEST_F(DamageTest, IndicesOfAnyBytesAreRefused) {
+  const Manifest whole = read_manifest(step_);
+  const std::string before = index_bytes(whole);
+  for (std::size_t bytes = 0; bytes < before.size(); bytes += 7) {
+    put_index(before.substr(0, bytes), whole.info);
+    EXPECT_NE(trouble(), "") << bytes;
+  }
+  put_index(before + "x", whole.info);
+  EXPECT_NE(trouble(), "");
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 400; ++i) {
+    std::string text = before;
+    for (int n = 0; n < 4; ++n)
+      text[random() % text.size()] = std::string("\x00\x01\x7f\x80\xff", 5)[random() % 5];
+    put_index(text, whole.info);
+    trouble();
+  }
 }
 
 TEST_F(DamageTest, NewerVersionsNameTheirWriter) {
   const std::string before = get("manifest.json");
   for (const bool sealed : {true, false}) {
     put("manifest.json",
-        edited(before, "\"format_version\": 1", "\"format_version\": 2", sealed));
-    expect_names("format version 2 was written by Trireme 1.2.3");
+        edited(before, "\"format_version\": 2", "\"format_version\": 3", sealed));
+    expect_names("format version 3 was written by Trireme 1.2.3");
   }
 }
 

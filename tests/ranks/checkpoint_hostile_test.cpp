@@ -1,4 +1,4 @@
-// Checkpoints made or altered by somebody else, whose digests are right.
+// Checkpoints of format 1 made or altered by somebody else, whose digests are right.
 // SPDX-License-Identifier: Apache-2.0
 // They are refused with file and entry, or read from the bytes that the manifest names.
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "support/format1.hpp"
 #include "support/io_faults.h"
 
 namespace trireme::io {
@@ -35,6 +36,7 @@ class HostileCheckpoint : public testing::Test {
   HostileCheckpoint() {
     for (const std::int64_t step : {1, 2}) write(step);
     step_ = folder_.path() + "/step-00000002";
+    test::make_format1(step_);
     manifest_ = read_text(step_ + "/manifest.json", limit);
   }
   void write(std::int64_t step) const {

@@ -154,7 +154,8 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     bool carried = false;
     const auto load = [&](engine::Engine& engine) {
       const auto all = engine::checkpoint_boxes(engine, mesh);
-      const auto boxes = train::boxes_to_load(world(), directory, all, "adamw");
+      const auto boxes = train::boxes_to_load(
+          world(), io::CheckpointReader(directory, 0, 0), all, "adamw");
       carried = boxes.size() == all.size();
       train::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();
@@ -168,7 +169,8 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     comm::Mesh elsewhere = test_mesh(other);
     const auto move = [&](engine::Engine& engine) {
       const auto all = engine::checkpoint_boxes(engine, elsewhere);
-      const auto boxes = train::boxes_to_load(world(), directory, all, "adamw");
+      const auto boxes = train::boxes_to_load(
+          world(), io::CheckpointReader(directory, 0, 0), all, "adamw");
       EXPECT_LT(boxes.size(), all.size());
       train::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();

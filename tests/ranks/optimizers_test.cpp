@@ -68,8 +68,9 @@ TEST(Optimizers, MuonIsThatOfOneRank) { compare("muon"); }
 
 void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory,
           const std::string& optimizer) {
-  const auto boxes = train::boxes_to_load(
-      world(), directory, engine::checkpoint_boxes(engine, mesh), optimizer);
+  const auto boxes =
+      train::boxes_to_load(world(), io::CheckpointReader(directory, 0, 0),
+                           engine::checkpoint_boxes(engine, mesh), optimizer);
   train::load_by_all(world(), directory, boxes);
   engine.store().refresh_weights();
 }

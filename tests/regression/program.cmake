@@ -11,6 +11,11 @@ target_compile_definitions(io_faults PRIVATE IO_FAULTS_PRELOAD)
 target_link_libraries(io_faults PRIVATE ${CMAKE_DL_LIBS})
 trireme_long_programs(io_faults)
 
+# Which files a process opens.
+add_library(file_calls SHARED ${PROJECT_SOURCE_DIR}/tests/support/file_calls.c)
+target_link_libraries(file_calls PRIVATE ${CMAKE_DL_LIBS})
+trireme_long_programs(file_calls)
+
 # The largest memory of a process.
 add_executable(peak_memory ${PROJECT_SOURCE_DIR}/tests/support/peak_memory.c)
 trireme_long_programs(peak_memory)
@@ -26,7 +31,7 @@ foreach(script adapters batches chat chat_command data environment folders insta
 endforeach()
 foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families
         folder_texts health interruptions job_scripts latest links loading mesh_faults outputs quantized
-        preferences records report resume_recipes sharded_resume signals sweep)
+        preferences records report resume_files resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
@@ -34,3 +39,5 @@ set_property(TEST regression.bad_data regression.checkpoint_kill regression.conv
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
 set_property(TEST regression.loading APPEND PROPERTY
              ENVIRONMENT TRIREME_PEAK_MEMORY=$<TARGET_FILE:peak_memory>)
+set_property(TEST regression.resume_files APPEND PROPERTY
+             ENVIRONMENT TRIREME_FILE_CALLS=$<TARGET_FILE:file_calls>)

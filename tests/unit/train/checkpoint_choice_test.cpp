@@ -52,18 +52,18 @@ class Folder {
 
 TEST(CheckpointChoice, TheNewestWholeOne) {
   const Folder folder;
-  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()), folder.step(2));
+  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()).path, folder.step(2));
   EXPECT_EQ(folder.latest(), io::step_name(2));
   folder.damage(2);
-  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()), folder.step(1));
+  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()).path, folder.step(1));
   EXPECT_EQ(folder.latest(), io::step_name(1));
   EXPECT_TRUE(fs::exists(folder.shard(2))) << "what is damaged is left for a person";
 }
 
 TEST(CheckpointChoice, NoneIsNoError) {
   const SharedFolder empty;
-  EXPECT_EQ(newest_whole_checkpoint(world(), empty.path()), "");
-  EXPECT_EQ(newest_whole_checkpoint(world(), empty.path() + "/not-there"), "");
+  EXPECT_EQ(newest_whole_checkpoint(world(), empty.path()).path, "");
+  EXPECT_EQ(newest_whole_checkpoint(world(), empty.path() + "/not-there").path, "");
 }
 
 TEST(CheckpointChoice, AllDamagedIsAnError) {
@@ -82,7 +82,7 @@ TEST(CheckpointChoice, WhatACrashLeftIsMended) {
   const std::string unfinished = folder.path() + "/" + io::temporary_name(3);
   fs::create_directory(unfinished);
   io::point_latest(folder.path(), io::step_name(1));
-  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()), folder.step(2));
+  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()).path, folder.step(2));
   EXPECT_FALSE(fs::exists(unfinished));
   EXPECT_EQ(folder.latest(), io::step_name(2));
 }

@@ -1,0 +1,126 @@
+// Boxes that several ranks hold alike: one of them reads, and hands on.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <map>
+
+#include "base/device_memory.hpp"
+#include "base/memory.hpp"
+#include "io/digest.hpp"
+#include "train/checkpoint_load.hpp"
+
+namespace trireme::train {
+namespace {
+
+using Boxes = std::vector<const io::TensorBox*>;
+
+// What two boxes that are filled alike have in common.
+std::uint64_t key_of(const io::TensorBox& box) {
+  const std::string text = format("{} {} {} {} {}", box.path, box.whole, box.begin,
+                                  box.data.shape(), name_of(box.data.dtype()));
+  return std::stoull(io::digest_of(text).substr(0, 16), nullptr, 16);
+}
+
+TensorView bytes_of(void* data, std::size_t bytes) {
+  return {data, DType::u8, {static_cast<std::int64_t>(bytes)}};
+}
+
+void broadcast(comm::Group& group, void* data, std::size_t bytes, int root) {
+  if (bytes == 0) return;
+  Stream stream;
+  group.broadcast(stream, bytes_of(data, bytes), root).wait();
+}
+
+// Those of the boxes that all ranks of the group hold, in the order of its first rank.
+Boxes common_boxes(comm::Group& group, const Boxes& boxes) {
+  std::map<std::uint64_t, const io::TensorBox*> mine;
+  std::vector<std::uint64_t> keys;
+  for (const io::TensorBox* box : boxes) {
+    const std::uint64_t key = key_of(*box);
+    if (mine.emplace(key, box).second) keys.push_back(key);
+  }
+  std::uint64_t count = keys.size();
+  broadcast(group, &count, sizeof count, 0);
+  keys.resize(count);
+  broadcast(group, keys.data(), count * sizeof(std::uint64_t), 0);
+  std::vector<float> lacking;
+  for (const std::uint64_t key : keys) lacking.push_back(mine.contains(key) ? 0 : 1);
+  if (count > 0) {
+    Stream stream;
+    const TensorView view(lacking.data(), DType::f32, {static_cast<std::int64_t>(count)});
+    group.all_reduce(stream, view, comm::Reduce::max).wait();
+  }
+  Boxes common;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (lacking[i] == 0) common.push_back(mine.at(keys[i]));
+  return common;
+}
+
+// Each box is read by one rank of the group: a part of the boxes next to each other by
+// each. What fails is kept for the end, for the others wait for the broadcasts.
+void read_for_all(comm::Group& group, const io::CheckpointReader& reader,
+                  const Boxes& boxes, std::exception_ptr& failure) {
+  std::size_t most = 0;
+  for (const io::TensorBox* box : boxes) most = std::max(most, box->data.bytes());
+  const Buffer memory(Device::host(), DType::u8, {static_cast<std::int64_t>(most)},
+                      MemoryClass::data, "loaded box");
+  const auto ranks = static_cast<std::size_t>(group.size());
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const io::TensorBox& box = *boxes[i];
+    const int root = static_cast<int>(i * ranks / boxes.size());
+    const TensorView whole(memory.view().raw(), box.data.dtype(), box.data.shape());
+    if (group.rank() == root) {
+      try {
+        reader.read(box.path, box.whole, box.begin, whole);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    broadcast(group, whole.raw(), whole.bytes(), root);
+    Stream device(box.data.device());
+    copy_bytes(device, whole, box.data);
+    device.synchronize();
+  }
+}
+
+}  // namespace
+
+std::vector<comm::Group*> replica_groups(const comm::Mesh& mesh) {
+  return {&mesh.replicas(), &mesh.copies(), &mesh.expert_replicas(),
+          &mesh.expert_copies()};
+}
+
+void load_boxes(comm::World& world, const io::CheckpointReader& reader,
+                const std::vector<io::TensorBox>& boxes,
+                const std::vector<comm::Group*>& groups) {
+  // 1. What a group holds alike. All ranks look for all their boxes first.
+  world.agree([&] {
+    for (const auto& box : boxes) reader.require_tensor(box.path, box.whole);
+  });
+  Boxes rest;
+  for (const auto& box : boxes)
+    if (box.data.elements() > 0) rest.push_back(&box);
+  std::map<const io::TensorBox*, std::size_t> file_of;
+  for (const io::TensorBox* box : rest) file_of[box] = reader.first_file(*box);
+  std::stable_sort(rest.begin(), rest.end(),
+                   [&](const auto* a, const auto* b) { return file_of[a] < file_of[b]; });
+  std::exception_ptr failure;
+  for (comm::Group* group : groups) {
+    if (group->size() == 1) continue;
+    Boxes common = common_boxes(*group, rest);
+    read_for_all(*group, reader, common, failure);
+    std::sort(common.begin(), common.end());
+    std::erase_if(rest, [&](const io::TensorBox* box) {
+      return std::binary_search(common.begin(), common.end(), box);
+    });
+  }
+  // 2. The rest, file by file.
+  world.agree([&] {
+    if (failure) std::rethrow_exception(failure);
+    for (const io::TensorBox* box : rest)
+      reader.read(box->path, box->whole, box->begin, box->data);
+  });
+}
+
+}  // namespace trireme::train
