@@ -26,7 +26,8 @@ constexpr std::string_view overview_text =
            or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
            [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N]
-           [--prompt-tokens 1,2,3] [--tokenizer F] [--device auto|cpu|cuda]
+           [--prompt-tokens 1,2,3] [--tokenizer F] [--adapter DIR[=WEIGHT],...]
+           [--device auto|cpu|cuda]
            --prompts FILE.jsonl -o OUT.jsonl   many prompts at a time
            [--samples N] [--chat-template F] [--texts N] [--step-tokens N] [--chunk N]
            [--block N] [--cache-bytes SIZE] [--cache-dtype T]
@@ -35,7 +36,7 @@ constexpr std::string_view overview_text =
            [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X]
            [--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
-           [--sequence N] [--device auto|cpu|cuda]
+           [--sequence N] [--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]
   inspect  CHECKPOINT|FOLDER                what it holds; of a Hugging Face folder also as a
            [--tensors] [--verify]           deck; list tensors with digests; compare digests
            DATA [--tokenizer F]             of a token file: documents, the first sample
@@ -43,7 +44,8 @@ constexpr std::string_view overview_text =
            DECK [section.key=value ...]     what a run trains on: shares, a row of a step
            [--step N] [--row N] [--ranks N] [--tokenizer F]
   convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
-           [--dtype T] [--shard-bytes N] [--quantize nf4|int8|fp8]
+           [--dtype T] [--shard-bytes N] [--quantize nf4|int8|fp8] [--merge]
+           [--merge-adapter DIR[=WEIGHT],...] [--unmerge-adapter DIR[=WEIGHT],...]
   tokenize FILES... --tokenizer F -o OUT.h5 text or JSON lines to a token file
            [--format hdf5|megatron|llmc] [--field NAME] [--end-token TEXT] [--threads N]
            --train SIZE -o tokenizer.json   make a tokenizer of that many tokens instead

@@ -229,8 +229,8 @@ CASES = {
         "qwen3_5_moe", "Qwen3_5Moe", 23, 1e4, config_name="Qwen3_5MoeText", **{
             **{key: SMALL[key] for key in SMALL if key != "intermediate_size"},
             "num_hidden_layers": 2, "head_dim": 8, "rms_norm_eps": 1e-2,
-            "linear_num_key_heads": 1, "linear_num_value_heads": 2,
-            "linear_key_head_dim": 6, "linear_value_head_dim": 8,
+            "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+            "linear_key_head_dim": 8, "linear_value_head_dim": 6,
             "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 6,
             "shared_expert_intermediate_size": 10, "tie_word_embeddings": False,
             "layer_types": ["linear_attention", "full_attention"],

@@ -337,8 +337,8 @@ class FileWeights final : public io::TensorSource {
 };
 
 // Text of a model whose layers keep a state, token by token from a prompt.
-TEST(ReferenceText, GreedyTokensAreThose) {
-  const Model model("qwen3_5", DType::f64, comm::Axis::tensor);
+void expect_greedy_tokens(const std::string& name) {
+  const Model model(name, DType::f64, comm::Axis::tensor);
   std::vector<std::int32_t> expected;
   read_tokens(model.file, "greedy", expected);
   const FileWeights weights(model.file);
@@ -346,7 +346,7 @@ TEST(ReferenceText, GreedyTokensAreThose) {
   comm::Mesh mesh(test::world(), model.config.parallel.mesh);
   const infer::LoadedModel loaded(model.config.model, DType::f64,
                                   mesh.group(comm::Axis::tensor), positions, weights);
-  infer::Generator generator(loaded, positions);
+  infer::Generator generator(loaded, mesh.group(comm::Axis::pipeline), positions);
   std::vector<std::int32_t> text(expected.begin(), expected.begin() + 5);
   const std::vector<std::int32_t> prompt = text;
   generator.generate(prompt, 50, infer::Sampler({.temperature = 0}),
@@ -355,6 +355,13 @@ TEST(ReferenceText, GreedyTokensAreThose) {
                        return true;
                      });
   EXPECT_EQ(text, expected);
+}
+
+TEST(ReferenceText, GreedyTokensAreThose) {
+  for (const char* name : {"qwen3_5", "qwen3_5_moe"}) {
+    SCOPED_TRACE(name);
+    expect_greedy_tokens(name);
+  }
 }
 
 std::vector<Case> all_cases() {

@@ -99,7 +99,7 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
            "'rope_scaling.type' = \"linear\" means no scaling to transformers 5"},
       Case{llama(R"("use_bidirectional_attention":true)", "gemma"),
            "'use_bidirectional_attention'"},
-      Case{llama(R"("quantization_config":{"quant_method":"gptq"})"), "quantized"},
+      Case{llama(R"("quantization_config":{"quant_method":"hqq"})"), "quantized"},
       Case{llama(R"("quantization_config":7)"), "'quantization_config' must be"},
       Case{llama(R"("quantization_config":{"quant_method":"fp8","fmt":"e5m2"})"), "e5m2"},
       Case{llama(R"("quantization_config":{"quant_method":"fp8",)"

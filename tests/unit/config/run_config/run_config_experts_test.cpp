@@ -12,7 +12,7 @@ const std::vector<Case> cases = {
      1,
      {"model.architecture = \"llama\" with model.moe.experts = 8",
       "only mixtral, deepseek_moe, qwen3_moe, qwen2_moe, deepseek_v2, deepseek_v3, "
-      "glm4_moe, gpt_oss have experts; write model.moe.experts = 0"}},
+      "glm4_moe, gpt_oss, qwen3_5_moe have experts; write model.moe.experts = 0"}},
     {{"model.architecture=mixtral"},
      1,
      {"model.architecture = \"mixtral\" with model.moe.experts = 0: write how many "
