@@ -29,12 +29,14 @@ endif()
 check_cxx_source_compiles("int main() { return static_cast<int>(_Float16(0)); }"
                           TRIREME_HAS_FLOAT16)
 if(NOT TRIREME_HAS_FLOAT16)
-  target_compile_options(trireme_options INTERFACE -D_Float16=__fp16
+  # Its header of AVX512_FP16 wants that type itself.
+  target_compile_options(trireme_options INTERFACE -mno-avx512fp16 -D_Float16=__fp16
                          "SHELL:-Xclang -fallow-half-arguments-and-returns")
 endif()
 
 # Of these modules, what parses. What a target comes to need is one more file here.
-trireme_module(comm SOURCES comm/position.cpp USES base LIBRARIES MPI::MPI_C)
+trireme_module(comm SOURCES comm/position.cpp comm/rank_list.cpp
+               tests/fuzz/one_process.cpp USES base LIBRARIES MPI::MPI_C)
 trireme_module(config SOURCES src/config/deck_table.cpp USES io)
 trireme_module(launch SOURCES src/launch/batch_job.cpp USES io)
 trireme_module(app SOURCES src/app/arguments.cpp src/app/markup.cpp src/app/plot.cpp
