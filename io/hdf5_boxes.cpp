@@ -24,7 +24,10 @@ BoxEntry Hdf5File::own_box(const std::string& name, DType dtype,
   const Hdf5Lock lock;
   const Hdf5Id dataset = open_dataset(file_, path_, name, checked());
   const auto [found, extent] = description(dataset.get(), path_, name);
-  require(found == dtype && extent == shape, Status::bad_content,
+  // Boxes of a tensor that follow each other are stored as one row, even where they make
+  // up a rectangle together.
+  const bool flat = extent.rank() == 1 && extent[0] == shape.elements();
+  require(found == dtype && (extent == shape || flat), Status::bad_content,
           "{}: the dataset '{}' is {} of {}, where {} of {} is expected", path_, name,
           name_of(found), extent, name_of(dtype), shape);
   const std::string wrong = why_not_dense(dataset.get(), dtype);

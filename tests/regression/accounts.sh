@@ -19,14 +19,16 @@ same_traffic() {
   table 2 2 >"$work/measured"
   test -s "$work/planned" && diff "$work/planned" "$work/measured"
 }
-# Bytes by class, without those that a plan does not know.
+# block WORD: the line that begins with it, and those that go on with it, as one.
+block() { awk -v word="$1" '/^[^ ]/ { on = $1 == word } on' "$work/out" | tr -s '\n ' '  '; }
+# Bytes by class, without those that a plan does not know; of the table the first column.
 memory() {
-  grep "^$1" "$work/out" | grep -oE '(weights|gradients|optimizer|activations|communication|offloaded) [0-9.]+ [KM]?i?B' |
+  grep -oE '(weights|gradients|optimizer|activations|communication|offloaded) [0-9.]+ [KM]?i?B' |
     grep -v ' 0 B'
 }
 same_memory() {
-  memory 'memory ' >"$work/planned"
-  memory 'peak ' >"$work/measured"
+  block memory | memory >"$work/planned"
+  block peak | memory >"$work/measured"
   test -s "$work/planned" && diff "$work/planned" "$work/measured"
 }
 
