@@ -45,7 +45,7 @@ faulty() {
     esac
     check "$name: $kind ends soon" within 20
     check "$name: $kind leaves no rank" gone
-    check "$name: $kind came at step 2" test "$(grep -c '"step"' "$work/run/metrics.jsonl")" = 1
+    check "$name: $kind came at step 2" test "$(grep -c '"kind": "step"' "$work/run/metrics.jsonl")" = 1
   done
 }
 

@@ -5,7 +5,7 @@
 cd "$SOURCE/tests/reference/quantized" || exit 1
 
 # Digest and name of each tensor of a checkpoint in fp32.
-digests() { "$TRIREME" inspect "$1" 2>/dev/null | sed -nE 's/^([0-9a-f]{32}) .* model\/([^ ]*).*/\1 \2/p' | sort; }
+digests() { "$TRIREME" inspect "$1" --tensors 2>/dev/null | sed -nE 's/^([0-9a-f]{32}) .* model\/([^ ]*).*/\1 \2/p' | sort; }
 
 for config in */config.json; do
   name=${config%/*}
