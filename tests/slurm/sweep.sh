@@ -31,13 +31,13 @@ none_left() { ! squeue -h -j "$1" 2>/dev/null | grep -q .; }
 
 check "the array ends" array 0-11
 run 1 sweep --status "$work/sweep/sweep.toml"
-check "eleven points are done" test "$(grep -cw done "$work/out")" = 11
+check "eleven points are done" test "$(grep -cE '^[* ]+done ' "$work/out")" = 11
 run 1 sweep --resubmit "$work/sweep/sweep.toml"
 left=$(grep -o -- '--array=[^ ]*' "$work/out" | cut -d= -f2)
 check "point 7 is left" test "$left" = 7
 check "it is submitted again" array "$left"
 run 1 sweep --status "$work/sweep/sweep.toml"
-check "all are done" test "$(grep -cw done "$work/out")" = 12
+check "all are done" test "$(grep -cE '^[* ]+done ' "$work/out")" = 12
 check "thirteen tasks in all" test "$(wc -l <"$STARTS")" = 13
 check "point 7 twice" test "$(grep -cx 7 "$STARTS")" = 2
 

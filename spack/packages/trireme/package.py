@@ -93,7 +93,7 @@ class Trireme(CMakePackage, CudaPackage):
             self.define("TRIREME_FETCH_DEPENDENCIES", False),  # no network while building
         ]
         if spec.satisfies("+cuda~cudnn"):
-            args.append(self.define("CUDNN_LIBRARY", "OFF"))
+            args.append("-DCUDNN_LIBRARY=OFF")  # as if it were not there
         if spec.satisfies("+cuda"):
             args.append(
                 self.define("CMAKE_CUDA_ARCHITECTURES", spec.variants["cuda_arch"].value)
