@@ -125,11 +125,11 @@ std::string far_from_gpu(const Group& ranks) {
   return {};
 }
 
-// Throws where a text differs from rank 0's. An empty one is not compared.
+// Throws where a text differs from that of rank 0.
 void require_same(comm::World& world, const std::string& mine, Status status,
                   const char* what, const char* remedy) {
   const std::string first_rank = world.broadcast(mine);
-  const bool differs = !mine.empty() && mine != first_rank;
+  const bool differs = mine != first_rank;
   if (world.max(differs ? 1 : 0) == 0) return;
   const auto first =
       static_cast<int>(-world.max(differs ? -world.rank() : -world.size()));
@@ -210,11 +210,8 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
 void check_same_everywhere(comm::World& world, const std::string& deck) {
   require_same(world, io::digest_of(deck), Status::bad_content, "the deck",
                "give all nodes the same deck, on a file system that they share");
-  // One rank of a node reads the file for all.
-  std::string program;
-  world.agree([&] {
-    if (world.rank_on_node() == 0) program = io::file_digest("/proc/self/exe");
-  });
+  std::string program;  // of each rank, for ranks of a node may be given different ones
+  world.agree([&] { program = io::file_digest("/proc/self/exe"); });
   require_same(world, program, Status::resources, "the program file",
                "install the same build on all nodes, on a file system that they share");
 }

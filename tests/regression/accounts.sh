@@ -54,7 +54,7 @@ context parallel.context=2 parallel.sharding_strategy=FULL_SHARD
 pipeline parallel.pipeline=2 parallel.tensor=2
 CASES
 
-check "idle shares of both stages" grep -q '"idle_share": \[[^,]*, [^,]*\], "live_microbatches": 2' \
+check "idle shares of both stages" grep -qE '"idle_share": \[[^,]*, [^,]*\], "idle_share_mean": [^,]*, "live_microbatches": 2' \
   "$work/pipeline/metrics.jsonl"
 check "a table of the pipeline" grep -qE '^  1 +1 +[0-9.]+ % +[0-9.]+ % +1$' "$work/out"
 check "gathered units" grep -q '"gathered_units": 2' "$work/full/metrics.jsonl"

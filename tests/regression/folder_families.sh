@@ -14,7 +14,7 @@ for config in */config.json; do
       run 1 convert "$name" "$work/$name.ck"
       run 1 convert "$work/$name.ck" "$work/$name.out"
       check "$name becomes a folder" test "$status" = 0
-      check "$name is written as text" grep -q '"Qwen3_5ForCausalLM"' "$work/$name.out/config.json"
+      check "$name is written as text" grep -qE '"Qwen3_5(Moe)?ForCausalLM"' "$work/$name.out/config.json"
       run 1 convert "$work/$name.out" "$work/$name.again"
       tensors "$work/$name.ck" >"$work/a"
       tensors "$work/$name.again" >"$work/b"

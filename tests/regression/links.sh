@@ -111,9 +111,9 @@ for name in status.toml metrics.jsonl lock; do
   rm "$work/run/$name"
 done
 cp "$work/whole/metrics.jsonl" "$work/run/"
-plant file "$work/run/report.md"
+plant file "$work/run/report.html"
 run 1 report "$work/run"
-check "report.md as a link" expect 73 "report.md: is a link"
+check "report.html as a link" expect 73 "report.html: is a link"
 run 1 sweep <(echo nothing) --grid optimizer.learning_rate=1,2 --directory "$work/sweep"
 check "a pipe as the deck" test "$status" != 0 -a "$status" -lt 124
 run 1 sweep $deck --list <(echo "optimizer.learning_rate=1e-3") --directory "$work/sweep"
