@@ -1,5 +1,4 @@
-// `trireme convert FROM TO`: Hugging Face folders, checkpoints, adapters, quantized
-// weights.
+// `trireme convert FROM TO`: folders, checkpoints, adapters and quantized weights.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 

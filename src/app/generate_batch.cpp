@@ -8,6 +8,7 @@
 
 #include "app/generation_output.hpp"
 #include "base/log.hpp"
+#include "base/number.hpp"
 #include "config/start_model.hpp"
 #include "infer/batch_generator.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -81,7 +82,7 @@ std::vector<std::size_t> missing_texts(comm::World& world,
   list = world.broadcast(list);
   for (std::size_t at = 0; at < list.size();) {
     const auto end = list.find(' ', at);
-    missing.push_back(std::stoull(list.substr(at, end - at)));
+    missing.push_back(parse_number<std::uint64_t>(list.substr(at, end - at)).value());
     at = end + 1;
   }
   return missing;

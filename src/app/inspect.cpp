@@ -73,8 +73,9 @@ void verify(comm::World& world, const std::string& given) {
   log::info(
       "{} files of {} in {} tensors are as they were written: {} s, {} GB/s on {} "
       "ranks",
-      manifest.files.size() + (manifest.info.format_version > 1 ? 2 : 1), human_bytes(bytes), manifest.tensors.size(),
-      fixed(time.count(), 2), fixed(bytes / time.count() * 1e-9, 2), world.size());
+      manifest.files.size() + (manifest.info.format_version > 1 ? 2 : 1),
+      human_bytes(bytes), manifest.tensors.size(), fixed(time.count(), 2),
+      fixed(bytes / time.count() * 1e-9, 2), world.size());
 }
 
 // What a checkpoint holds, by the first part of its tensors' paths ("model",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Files of prompts: what comes of them, resumes to the same bytes, and refuses what is bad.
+# Files of prompts: what comes of them, going on after a stop, and what is refused.
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A resume opens, and asks for the attributes of, as many files a rank on few ranks as on many.
+# A rank that resumes opens as many files on few ranks as on many.
 # SPDX-License-Identifier: Apache-2.0
 # At most ten beside those that hold the rank's data. TRIREME_FILE_CALLS notes the calls;
 # TRIREME_MANY_RANKS is the greater number of ranks.

@@ -1,5 +1,4 @@
-// The functions of MPI that Trireme calls, on simulated ranks; their host and their
-// files.
+// The functions of MPI that Trireme calls, on simulated ranks, and their files.
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <fcntl.h>
