@@ -87,7 +87,7 @@ checkpoints_judge() {
       run "$readers" inspect "$folder" --verify
       well_behaved "0 65 66"
       [ "$status" = 0 ] || refused
-      run 1 inspect "$folder"
+      run 1 inspect "$folder" --tensors
       well_behaved "0 65 66"
       [ "$status" != 0 ] || tensors_as_reference "$folder"
       ;;
