@@ -43,15 +43,18 @@ add_library(trireme_sanitizers INTERFACE)
 target_compile_options(trireme_sanitizers INTERFACE
                        "$<$<COMPILE_LANGUAGE:CXX>:${_sanitizers}>")
 
-# What only modules are compiled with. 1: code for CUDA devices is built, for real ones or
-# the emulated one.
-set(_has_cuda 0)
+# What only modules are compiled with. Whether code for CUDA devices is built, for real ones or
+# the emulated one, is said by a header rather than by an option: ccache then gives one build the
+# files of another that do not include it.
+set(has_cuda false)
 if(TRIREME_CUDA)
-  set(_has_cuda 1)
+  set(has_cuda true)
 endif()
+configure_file(${PROJECT_SOURCE_DIR}/src/base/has_cuda.hpp.in
+               ${PROJECT_BINARY_DIR}/generated/base/has_cuda.hpp @ONLY)
 add_library(trireme_module_options INTERFACE)
 target_link_libraries(trireme_module_options INTERFACE trireme_sanitizers)
-target_compile_definitions(trireme_module_options INTERFACE TRIREME_HAS_CUDA=${_has_cuda})
+target_include_directories(trireme_module_options INTERFACE ${PROJECT_BINARY_DIR}/generated)
 
 include(TriremePrecompiled)
 set(_module_libraries trireme_options trireme_module_options trireme_hardening)

@@ -193,7 +193,7 @@ std::vector<double> World::gather(double value, int root) {
   require(root >= 0 && root < size_, "gather on rank {} of {}", root, size_);
   const auto rows = gather_rows(*state_, &value, sizeof value, root, "gather");
   std::vector<double> values(rank_ == root ? static_cast<std::size_t>(size_) : 0);
-  std::memcpy(values.data(), rows.data(), values.size() * sizeof value);
+  if (!values.empty()) std::memcpy(values.data(), rows.data(), rows.size());
   return values;
 }
 

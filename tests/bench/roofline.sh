@@ -41,7 +41,7 @@ architectures=(sm_80 sm_90a sm_100a)
 compile() {
   local to="$folder/$1/$2.cubin"
   mkdir -p "$(dirname "$to")"
-  "$nvcc" -cubin -arch="$1" -std=c++20 -O3 -DNDEBUG -DTRIREME_HAS_CUDA=1 \
+  "$nvcc" -cubin -arch="$1" -std=c++20 -O3 -DNDEBUG \
     --expt-relaxed-constexpr -Ikernels/cuda/machine -I. -Isrc \
     "kernels/cuda/$2.cu" -o "$to.part" && mv "$to.part" "$to"
 }
