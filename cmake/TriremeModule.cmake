@@ -59,7 +59,7 @@ target_include_directories(trireme_module_options INTERFACE ${PROJECT_BINARY_DIR
 include(TriremePrecompiled)
 set(_module_libraries trireme_options trireme_module_options trireme_hardening)
 trireme_precompiled_headers(module LIBRARIES ${_module_libraries} trireme_assertions)
-trireme_precompiled_headers(json HEADERS <nlohmann/json.hpp>
+trireme_precompiled_headers(json HEADERS io/json.hpp
                             LIBRARIES ${_module_libraries} trireme_assertions
                                       nlohmann_json::nlohmann_json)
 

@@ -30,7 +30,15 @@ function(trireme_precompiled_headers kind)
   target_precompile_headers(${target} PRIVATE ${_standard_headers} ${arg_HEADERS})
   # ccache takes this in place of the compiled header, which holds the path of its folder: so
   # that builds of several presets share what they compile alike (CCACHE_PCH_EXTSUM).
-  string(SHA256 sum "${CMAKE_CXX_COMPILER_VERSION} ${_standard_headers} ${arg_HEADERS}")
+  set(sums)
+  foreach(header IN LISTS arg_HEADERS)
+    if(EXISTS ${PROJECT_SOURCE_DIR}/${header})  # a header of ours may change
+      file(SHA256 ${PROJECT_SOURCE_DIR}/${header} of_header)
+      list(APPEND sums ${of_header})
+    endif()
+  endforeach()
+  string(SHA256 sum
+         "${CMAKE_CXX_COMPILER_VERSION} ${_standard_headers} ${arg_HEADERS} ${sums}")
   file(CONFIGURE CONTENT "${sum}\n" OUTPUT
        ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.gch.sum)
 endfunction()

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "io/deck_toml.hpp"
 #include "io/deck_value.hpp"
+#include "io/json.hpp"
 
 namespace trireme::io {
 namespace {

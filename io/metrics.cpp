@@ -10,11 +10,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
 #include "io/files.hpp"
+#include "io/json.hpp"
 #include "io/lines.hpp"
 
 namespace trireme::io {

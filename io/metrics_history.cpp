@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "io/json.hpp"
 #include "io/lines.hpp"
 
 namespace trireme::io {

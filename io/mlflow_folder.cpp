@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
@@ -16,6 +15,7 @@
 #include "base/version.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "io/json.hpp"
 #include "io/lines.hpp"
 #include "io/run_directory.hpp"
 

@@ -7,13 +7,13 @@
 #include <cerrno>
 #include <cmath>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
 #include "base/version.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "io/json.hpp"
 #include "io/run_directory.hpp"
 #include "io/run_lock.hpp"
 #include "io/wire_format.hpp"

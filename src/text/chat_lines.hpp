@@ -4,9 +4,10 @@
 
 #include <array>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "io/json.hpp"
 
 namespace trireme::text {
 

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/json.hpp"
 #include "text/aligned_text.hpp"
 #include "text/jinja/budget.hpp"
 

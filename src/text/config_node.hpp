@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/json.hpp"
 
 namespace trireme::text {
 

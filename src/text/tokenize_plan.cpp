@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
 #include "io/digest.hpp"
+#include "io/json.hpp"
 
 namespace trireme::text {
 namespace {

@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "io/json.hpp"
 #include "text/jinja/budget.hpp"
 
 namespace trireme::text::jinja {
