@@ -7,28 +7,31 @@ find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)
-find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
 if(NOT TRIREME_FUZZ)  # which does not compute
   find_package(OpenMP REQUIRED COMPONENTS CXX)
-  find_package(DNNL REQUIRED)
   find_package(BLAS REQUIRED)
 endif()
+if(TRIREME_FETCH_DEPENDENCIES)
+  include(TriremeFetch)
+endif()
 
+# trireme_need(PACKAGE TARGET): found, unless it was downloaded.
+macro(trireme_need package target)
+  if(NOT TARGET ${target})
+    find_package(${package} REQUIRED)
+  endif()
+endmacro()
+trireme_need(nlohmann_json nlohmann_json::nlohmann_json)
+trireme_need(tomlplusplus tomlplusplus::tomlplusplus)
+trireme_need(PCRE2 PCRE2::8BIT)  # patterns of tokenizers
+trireme_need(Zstd zstd::zstd)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 add_library(xxhash::xxhash INTERFACE IMPORTED)  # used as a header: XXH_INLINE_ALL
 target_include_directories(xxhash::xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
-
-find_package(PCRE2 REQUIRED)  # patterns of tokenizers
-find_package(ZLIB REQUIRED)
-find_package(Zstd REQUIRED)
-
-if(TRIREME_FETCH_DEPENDENCIES)
-  include(TriremeFetch)
-else()
-  find_package(tomlplusplus REQUIRED)
-  if(NOT TRIREME_FUZZ)
-    find_package(Kokkos REQUIRED)  # 3.4 to 5
-  endif()
+if(NOT TRIREME_FUZZ)
+  trireme_need(DNNL DNNL::dnnl)
+  trireme_need(Kokkos Kokkos::kokkos)  # 3.4 to 5
 endif()
 if(TRIREME_FUZZ)
   return()

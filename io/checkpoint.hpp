@@ -5,10 +5,13 @@
 // the details.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/tensor_view.hpp"
@@ -25,7 +28,18 @@ struct CheckpointInfo {
   std::int64_t tokens = 0;  // tokens trained on
   comm::MeshShape mesh;     // that wrote it
   std::string deck;         // the effective deck
+  // Of the save, for people; empty or none in what older programs wrote.
+  std::string commit;          // of the program's sources
+  std::string host;            // of rank 0
+  std::string written;         // when it began, as "2026-01-31T12:00:00Z"
+  std::optional<double> loss;  // of the last step, if it is finite
 };
+
+// The words about a save, by their names in files.
+inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 3>
+    save_words = {{{"commit", &CheckpointInfo::commit},
+                   {"host", &CheckpointInfo::host},
+                   {"written", &CheckpointInfo::written}}};
 
 // A box of a whole tensor in this rank's memory.
 struct TensorBox {

@@ -44,6 +44,9 @@ void write_whole(const Directory& folder, const Manifest& manifest) {
   file.write_attribute("/", "step", info.step);
   file.write_attribute("/", "tokens", info.tokens);
   file.write_attribute("/", "mesh", mesh_text(info.mesh));
+  for (const auto& [name, word] : save_words)
+    if (!(info.*word).empty()) file.write_attribute("/", name, info.*word);
+  if (info.loss) file.write_attribute("/", "loss", *info.loss);
   file.write_attribute("/", "deck", info.deck);
   for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
     const TensorEntry& tensor = manifest.tensors[i];

@@ -36,6 +36,9 @@ Json to_json(const CheckpointInfo& info, const FileEntry& index) {
                   {"data", info.mesh.data},
                   {"context", info.mesh.context},
                   {"tensor", info.mesh.tensor}};
+  for (const auto& [name, word] : save_words)
+    if (!(info.*word).empty()) json[name] = info.*word;
+  if (info.loss) json["loss"] = *info.loss;
   json["deck"] = info.deck;
   json["index"] = {
       {"name", index.name}, {"bytes", index.bytes}, {"xxh3_128", index.digest}};
@@ -113,6 +116,8 @@ CheckpointInfo info_of(const JsonField& json) {
   info.mesh.data = extent("data");
   info.mesh.context = extent("context");
   info.mesh.tensor = extent("tensor");
+  for (const auto& [name, word] : save_words)
+    if (json.has(name)) info.*word = word_in(json.at(name));
   info.deck = json.at("deck").text();
   return info;
 }
@@ -222,6 +227,10 @@ ParsedManifest parse_manifest(const std::string& path, const std::string& text) 
   ParsedManifest parsed;
   Manifest& manifest = parsed.manifest;
   manifest.info = info_of(root);
+  if (const auto loss = json.find("loss"); loss != json.end()) {
+    if (!loss->is_number()) root.at("loss").wrong("a number");
+    manifest.info.loss = loss->get<double>();
+  }
   if (manifest.info.format_version > 1) {
     const JsonField index = root.at("index");
     parsed.index.name = index.at("name").text();

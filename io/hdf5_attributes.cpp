@@ -68,6 +68,13 @@ void Hdf5File::write_attribute(const std::string& object, const std::string& key
   check_output(object);
 }
 
+void Hdf5File::write_attribute(const std::string& object, const std::string& key,
+                               double value) {
+  const Hdf5Lock lock;
+  write_scalar(file_, path_, object, key, H5T_NATIVE_DOUBLE, &value);
+  check_output(object);
+}
+
 bool Hdf5File::has_attribute(const std::string& object, const std::string& key) const {
   const Hdf5Lock lock;
   return H5Aexists_by_name(file_, object.c_str(), key.c_str(), H5P_DEFAULT) > 0;

@@ -62,6 +62,7 @@ class Hdf5File {
                        const std::string& value);
   void write_attribute(const std::string& object, const std::string& key,
                        std::int64_t value);
+  void write_attribute(const std::string& object, const std::string& key, double value);
   bool has_attribute(const std::string& object, const std::string& key) const;
   std::string text_attribute(const std::string& object, const std::string& key) const;
   std::int64_t integer_attribute(const std::string& object, const std::string& key) const;

@@ -201,13 +201,22 @@ void TokenStream::sample(std::int64_t index, std::span<std::int32_t> tokens) con
 }
 
 SampleMarks TokenStream::marks(std::int64_t index) const {
-  if (!rows_) return {};
+  const auto size = static_cast<std::size_t>(sequence_) + 1;
   SampleMarks marks;
-  for (const DocumentPiece& piece : rows_->row(index))
-    marks.starts.resize(marks.starts.size() + static_cast<std::size_t>(piece.tokens),
-                        std::ssize(marks.starts));
-  // What is left is like a document that has no targets.
-  marks.starts.resize(static_cast<std::size_t>(sequence_) + 1, std::ssize(marks.starts));
+  if (rows_) {
+    for (const DocumentPiece& piece : rows_->row(index))
+      marks.starts.resize(marks.starts.size() + static_cast<std::size_t>(piece.tokens),
+                          std::ssize(marks.starts));
+    // What is left is like a document that has no targets.
+    marks.starts.resize(size, std::ssize(marks.starts));
+  }
+  if (!has_masks()) return marks;
+  marks.no_target.resize(size);
+  std::span<std::uint8_t> rest(marks.no_target);
+  for_each_part_of(index, [&](std::size_t part, std::int64_t begin, std::int64_t count) {
+    read_mask(part, begin, rest.first(static_cast<std::size_t>(count)));
+    rest = rest.subspan(static_cast<std::size_t>(count));
+  });
   return marks;
 }
 

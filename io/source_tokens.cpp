@@ -9,7 +9,7 @@
 namespace trireme::io {
 namespace {
 
-constexpr const char *dataset = "tokens", *borders = "documents";
+constexpr const char *dataset = "tokens", *borders = "documents", *mask = "loss_mask";
 
 bool is_integer(DType type) {
   return type == DType::i64 || type == DType::i32 || type == DType::u16 ||
@@ -25,6 +25,7 @@ class TokensSource final : public TokenStream {
     for (const auto& file : files_) {
       auto h5 = std::make_unique<Hdf5File>(file.path(), Hdf5File::Mode::read);
       add_part(tokens_of(*h5, file.path()));
+      masked_.push_back(is_masked(*h5, file.path()));
       note_end(*h5);
       if (!config.tokenizer_digest.empty()) check_tokenizer(*h5, file.path(), config);
       if (files_.size() <= most_open_files) data_.push_back(std::move(h5));
@@ -56,6 +57,30 @@ class TokensSource final : public TokenStream {
     return shape[0];
   }
 
+  static bool is_masked(const Hdf5File& h5, const std::string& path) {
+    if (!h5.has(mask)) return false;
+    const auto [type, shape] = h5.describe(mask);
+    const Shape tokens = h5.describe(dataset).second;
+    require(
+        is_integer(type) && shape == tokens, Status::bad_content,
+        "{}: the dataset \"{}\" must have an integer for each token, {}, not {} of {}",
+        path, mask, tokens, shape, name_of(type));
+    return true;
+  }
+
+  bool has_masks() const override {
+    return std::find(masked_.begin(), masked_.end(), true) != masked_.end();
+  }
+
+  void read_mask(std::size_t part, std::int64_t begin,
+                 std::span<std::uint8_t> out) const override {
+    if (!masked_[part]) return;
+    std::vector<std::int32_t> learned(out.size());
+    read_integers(part, mask, begin, learned);
+    std::transform(learned.begin(), learned.end(), out.begin(),
+                   [](std::int32_t value) { return value == 0 ? 1 : 0; });
+  }
+
   void note_end(const Hdf5File& h5) {
     const std::int64_t end = h5.has_attribute(dataset, "end_token")
                                  ? h5.integer_attribute(dataset, "end_token")
@@ -76,15 +101,20 @@ class TokensSource final : public TokenStream {
             path, made_by, config.tokenizer, config.tokenizer_digest);
   }
 
-  // Values that do not fit 32 bits are clamped by HDF5 and so refused here too.
-  void read(std::size_t part, std::int64_t begin,
-            std::span<std::int32_t> out) const override {
+  void read_integers(std::size_t part, const char* name, std::int64_t begin,
+                     std::span<std::int32_t> out) const {
     files_[part].require_unchanged();
     const TensorView view(out.data(), DType::i32, {std::ssize(out)});
     if (data_.empty())
-      Hdf5File(files_[part].path(), Hdf5File::Mode::read).read(dataset, {begin}, view);
+      Hdf5File(files_[part].path(), Hdf5File::Mode::read).read(name, {begin}, view);
     else
-      data_[part]->read(dataset, {begin}, view);
+      data_[part]->read(name, {begin}, view);
+  }
+
+  // Values that do not fit 32 bits are clamped by HDF5 and so refused here too.
+  void read(std::size_t part, std::int64_t begin,
+            std::span<std::int32_t> out) const override {
+    read_integers(part, dataset, begin, out);
     const auto wrong = std::find_if(out.begin(), out.end(), [&](std::int32_t token) {
       return token < 0 || token >= vocabulary_;
     });
@@ -133,6 +163,7 @@ class TokensSource final : public TokenStream {
   std::int64_t vocabulary_;
   std::int64_t end_ = -2;  // the end token of the file read last; -1: it does not say
   bool ends_agree_ = true;
+  std::vector<bool> masked_;  // files that say which tokens are targets
   std::vector<DataFile> files_;
   std::vector<std::unique_ptr<Hdf5File>> data_;  // empty: too many to stay open
 };

@@ -107,7 +107,9 @@ answer, not the program; Ctrl-D does.
     CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]
 
 Loss and perplexity of a model on a file, in windows of the model's sequence. MODEL as for generate.
+DATA: bytes or conversations for a model of such; else a token file, or text for the tokenizer.
 
+  --tokenizer F     of DATA that is text, in place of the run's or the model's own
   --logits FILE.h5  also writes the logits of each token
   --sequence N      length of the windows, in place of the model's
   --adapter LIST    folders of adapters to add to the model: DIR[=WEIGHT],...

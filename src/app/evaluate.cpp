@@ -12,6 +12,8 @@
 #include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/inspect_data.hpp"
+#include "app/model_text.hpp"
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
@@ -25,18 +27,34 @@
 namespace trireme::app {
 namespace {
 
-// The data in the form that the model was trained on; a model of a synthetic source is
-// evaluated on token files.
-std::unique_ptr<io::SampleSource> open_data(const config::RunConfig& config,
+// Bytes and conversations are read as in training. Else token files are known by what
+// they are, and other files are text.
+io::SourceKind kind_of_data(io::SourceKind trained_on, const std::string& path) {
+  if (trained_on == io::SourceKind::bytes) return trained_on;
+  if (const auto kind = token_file_kind(path)) return *kind;
+  return trained_on == io::SourceKind::chat ? trained_on : io::SourceKind::text;
+}
+
+std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
+                                            const config::RunConfig& config,
                                             const std::string& path) {
   io::SourceConfig source = config.data;
-  if (source.kind == io::SourceKind::synthetic ||
-      source.kind == io::SourceKind::preference)
-    source.kind = io::SourceKind::tokens;
+  source.kind = kind_of_data(source.kind, path);
   source.paths = {path};
+  source.blend.clear();
   source.named_by.clear();
   source.packing = io::Packing::none;
   source.infilling = {};
+  const bool reads_text =
+      source.kind == io::SourceKind::text || source.kind == io::SourceKind::chat;
+  if (reads_text || arguments.has("--tokenizer"))
+    source.tokenizer = tokenizer_path(arguments, config);
+  require(!reads_text || !source.tokenizer.empty(), Status::command_line,
+          "{} is no token file, and the model was trained on token ids: give "
+          "--tokenizer to read it as text, or a file that trireme tokenize made",
+          path);
+  // Whether the tokenizer is the model's.
+  open_text(arguments, config, reads_text ? TextNeed::always : TextNeed::if_asked);
   return text::open_source(source);
 }
 
@@ -118,9 +136,10 @@ int evaluate(comm::World& world, const Arguments& given) {
     constexpr Option options[] = {{"--logits", true},
                                   {"--sequence", true},
                                   {"--device", true},
+                                  {"--tokenizer", true},
                                   {"--adapter", true}};
     arguments.parse(
-        "trireme evaluate MODEL DATA [--logits FILE.h5] [--sequence N] "
+        "trireme evaluate MODEL DATA [--tokenizer F] [--logits FILE.h5] [--sequence N] "
         "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]",
         options, 2, 2);
     OpenedModel opened = open_model(world, arguments.words()[0],
@@ -131,7 +150,7 @@ int evaluate(comm::World& world, const Arguments& given) {
       tensors =
           with_adapters(std::move(tensors), config.model,
                         parse_adapters("--adapter", arguments.text("--adapter", "")));
-    source = open_data(config, arguments.words()[1]);
+    source = open_data(arguments, config, arguments.words()[1]);
     require(config.model.heads % world.size() == 0, Status::resources,
             "model.heads = {} cannot be split over {} ranks; start a divisor of it",
             config.model.heads, world.size());

@@ -36,7 +36,8 @@ constexpr std::string_view overview_text =
            [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X]
            [--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
-           [--sequence N] [--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]
+           [--tokenizer F] [--sequence N] [--adapter DIR[=WEIGHT],...]
+           [--device auto|cpu|cuda]
   inspect  CHECKPOINT|FOLDER                what it holds; of a Hugging Face folder also as a
            [--tensors] [--verify]           deck; list tensors with digests; compare digests
            DATA [--tokenizer F]             of a token file: documents, the first sample

@@ -22,6 +22,10 @@ void describe(const io::CheckpointInfo& info, const std::string& directory) {
   log::info("checkpoint {}", directory);
   log::info("format {}, written by trireme {}, step {}, {} tokens", info.format_version,
             info.program_version, info.step, info.tokens);
+  if (!info.written.empty())
+    log::info("saved {} on {}{}{}", info.written, info.host,
+              info.loss ? format(", loss {}", fixed(*info.loss, 4)) : std::string(),
+              info.commit.empty() ? std::string() : ", commit " + info.commit);
   log::info("mesh pipeline {} data {} context {} tensor {}", info.mesh.pipeline,
             info.mesh.data, info.mesh.context, info.mesh.tensor);
 }

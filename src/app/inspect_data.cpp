@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <fstream>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/directory.hpp"
@@ -26,10 +29,12 @@ bool is_regular(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-io::SourceKind kind_of(const std::string& path) {
-  if (path.ends_with(".h5")) return io::SourceKind::tokens;
-  const std::string index = path.substr(0, path.size() - 4) + ".idx";
-  return is_regular(index) ? io::SourceKind::megatron : io::SourceKind::llmc;
+bool is_hdf5(const std::string& path) {
+  constexpr std::string_view signature = "\x89HDF";
+  std::array<char, signature.size()> head{};
+  if (!is_regular(path)) return false;
+  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  return std::string_view(head.data(), head.size()) == signature;
 }
 
 // What all tokens of a source say.
@@ -99,6 +104,16 @@ void print_sample(const std::vector<std::int32_t>& sample, std::int32_t end,
 
 }  // namespace
 
+std::optional<io::SourceKind> token_file_kind(const std::string& path) {
+  if (path.ends_with(".h5") || path.ends_with(".hdf5") || is_hdf5(path))
+    return io::SourceKind::tokens;
+  if (path.ends_with(".idx") || is_regular(path + ".idx"))
+    return io::SourceKind::megatron;
+  if (!path.ends_with(".bin")) return {};
+  const std::string index = path.substr(0, path.size() - 4) + ".idx";
+  return is_regular(index) ? io::SourceKind::megatron : io::SourceKind::llmc;
+}
+
 bool is_token_file(const std::string& path) {
   if (!is_regular(path)) return false;
   if (path.ends_with(".bin") || path.ends_with(".idx")) return true;
@@ -111,7 +126,7 @@ void inspect_data(const std::string& path, const Arguments& arguments) {
   if (arguments.has("--tokenizer")) tokenizer.emplace(arguments.text("--tokenizer", ""));
   const std::int64_t sequence = arguments.integer("--sequence", 128, 1, 1 << 24);
   const auto source =
-      io::open_source({.kind = kind_of(path),
+      io::open_source({.kind = token_file_kind(path).value_or(io::SourceKind::tokens),
                        .paths = {path},
                        .sequence = sequence,
                        .vocabulary = tokenizer ? tokenizer->vocabulary() : INT32_MAX});

@@ -7,9 +7,6 @@
 #include "convert/model_folder.hpp"
 
 namespace trireme::app {
-namespace {
-
-// The tokenizer that --tokenizer names, else the run's own, else that of a model folder.
 std::string tokenizer_path(const Arguments& arguments, const config::RunConfig& config) {
   if (arguments.has("--tokenizer")) return arguments.text("--tokenizer", "");
   if (!config.data.tokenizer.empty()) return config.data.tokenizer;
@@ -20,8 +17,6 @@ std::string tokenizer_path(const Arguments& arguments, const config::RunConfig& 
     if (folder.has(name)) return model;
   return "";
 }
-
-}  // namespace
 
 std::vector<std::int32_t> ModelText::encode(const std::string& text, bool special) const {
   if (tokenizer) return tokenizer->encode(text, special);

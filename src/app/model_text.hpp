@@ -30,6 +30,10 @@ struct ModelText {
 // error if there is none.
 enum class TextNeed : std::uint8_t { if_asked, if_there, always };
 
+// The file or folder of the tokenizer that --tokenizer names, else of the run's own, else
+// of a model folder; empty: there is none.
+std::string tokenizer_path(const Arguments& arguments, const config::RunConfig& config);
+
 // Of --tokenizer, else the run's tokenizer, else that of the model folder. Throws
 // Error(command_line) where text is needed and there is none.
 ModelText open_text(const Arguments& arguments, const config::RunConfig& config,

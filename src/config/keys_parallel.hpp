@@ -116,8 +116,10 @@ struct ParallelKeys : Section {
       "stage_layers",
       "blocks",
       "[]",
-      within(1, 1e5),
-      "Blocks of each stage, in order; empty: by work, the head's included.",
+      within(0, 1e5),
+      "Blocks of each stage, in order; 0 for a first stage of the embedding alone and a "
+      "last one of the head alone; empty: by work, the head's included, and such stages "
+      "where there are one or two blocks too few.",
       sets<&RunConfig::parallel, &ParallelSettings::stage_layers>};
   Integer expert{
       *this,

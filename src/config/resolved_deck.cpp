@@ -37,12 +37,21 @@ void resolve(std::string& deck, const io::DeckKey& key, std::string_view written
 std::string resolved_deck(const std::string& effective, const RunConfig& config) {
   std::string deck = effective;
   const model::ModelConfig& model = config.model;
+  const bool experts = model.has_experts();
   const std::pair<const io::DeckKey&, std::int64_t> sizes[] = {
       {key::model.kv_heads, model.kv_heads},
+      {key::model.head_width, model.rotary() ? model.head_width() : 0},
       {key::model.feed_forward, model.feed_forward},
-      {key::model.vocabulary, model.vocabulary}};
+      {key::model.vocabulary, model.vocabulary},
+      {key::moe.expert_feed_forward, experts ? model.expert_width() : 0},
+      {key::moe.shared_feed_forward, experts ? model.shared_width() : 0},
+      {key::latent.value_width, model.row().latent ? model.value_width() : 0}};
   for (const auto& [key, size] : sizes)
     if (size > 0) resolve(deck, key, "0", std::to_string(size));
+  resolve(deck, key::model.activation, "\"auto\"",
+          format("\"{}\"", kernels::row_of(model.activation()).name));
+  resolve(deck, key::precision.recipe, "\"auto\"",
+          format("\"{}\"", config.precision.recipe.name));
   return deck;
 }
 

@@ -1,6 +1,7 @@
 // Rules about the mesh and the pipeline.
 // SPDX-License-Identifier: Apache-2.0
 #include "config/rules.hpp"
+#include "schedule/stage_cut.hpp"
 
 namespace trireme::config {
 
@@ -135,9 +136,13 @@ void Rules::pipeline_rules() {
   const std::int64_t count = std::int64_t{1} * p.mesh.pipeline * p.virtual_stages;
   rule(
       {key::model.layers, key::parallel.pipeline, key::parallel.virtual_stages},
-      config_.model.layers >= count, key::model.layers, " is less than ",
-      key::parallel.pipeline, " x ", key::parallel.virtual_stages,
-      [&] { return format(" = {} stages", count); },
+      count <= schedule::most_stages(config_.model.layers), key::model.layers,
+      " is less than ", key::parallel.pipeline, " x ", key::parallel.virtual_stages,
+      [&] {
+        return format(
+            " = {} stages, of which only the embedding's and the head's need no block",
+            count);
+      },
       [&] {
         return advise({{key::model.layers, {std::to_string(count)}},
                        {key::parallel.virtual_stages, numbers(p.virtual_stages - 1, 1)},
@@ -161,6 +166,10 @@ void Rules::pipeline_rules() {
       [&] { return format(" makes {} stages for ", count); }, key::model.layers,
       ": write a number for each stage, or parallel.stage_layers = [] to cut "
       "by work");
+  rule({key::parallel.stage_layers}, schedule::fills_stages(p.stage_layers),
+       key::parallel.stage_layers,
+       " has a stage without anything to do: only the first, which has the embedding, "
+       "and the last, which has the head, can be without a block");
 }
 
 }  // namespace trireme::config

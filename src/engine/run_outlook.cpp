@@ -61,6 +61,10 @@ std::string describe_blocks(const PipelineRank& rank) {
   std::string text;
   for (const Range& blocks : rank.blocks) {
     text += text.empty() ? "" : " and ";
+    if (blocks.count() == 0) {
+      text += blocks.begin == 0 ? "embedding" : "head";
+      continue;
+    }
     text += std::to_string(blocks.begin);
     if (blocks.count() > 1) text += "-" + std::to_string(blocks.end - 1);
   }

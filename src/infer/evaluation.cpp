@@ -22,6 +22,18 @@ void run_window(const LoadedModel& model, nn::Pass& pass, const TensorView& inpu
   model.stage().evaluate(pass, targets_T, views, each);
 }
 
+bool is_token(std::int32_t id) { return id >= 0; }
+
+// Targets of a window that its source does not count.
+void leave_out(const io::SampleMarks& marks, std::vector<std::int32_t>& targets) {
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    const bool unlearned = !marks.no_target.empty() && marks.no_target[t + 1] != 0;
+    const bool first =
+        !marks.starts.empty() && marks.starts[t + 1] == static_cast<std::int64_t>(t + 1);
+    if (unlearned || first) targets[t] = io::ignore_index;
+  }
+}
+
 }  // namespace
 
 Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
@@ -63,16 +75,16 @@ Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
                    [](std::int32_t id) { return std::max(id, 0); });
     copy_bytes(stream, host_T, inputs_T);
     std::copy(window.begin() + 1, window.end(), on_host.begin());
+    const std::int64_t real = std::count_if(on_host.begin(), on_host.end(), is_token);
+    leave_out(source.marks(w), on_host);
     copy_bytes(stream, host_T, targets_T);
-    const std::int64_t real = std::count_if(window.begin() + 1, window.end(),
-                                            [](std::int32_t id) { return id >= 0; });
     const auto chunk = [&](std::int64_t first, const TensorView& logits_CV) {
       const std::int64_t rows = std::min(logits_CV.dim(0), real - first);
       if (rows > 0) each(w * S + first, logits_CV.rows(0, rows));
     };
     run_window(model, pass, inputs_T, targets_T,
                each ? nn::Head::EachChunk(chunk) : nn::Head::EachChunk());
-    result.tokens += real;
+    result.tokens += std::count_if(on_host.begin(), on_host.end(), is_token);
   }
   copy_bytes(stream, loss.view(), TensorView(&result.loss_sum, DType::f64, {1}));
   return result;

@@ -21,6 +21,7 @@ struct Evaluation {
 using EachLogits = std::function<void(std::int64_t, const TensorView&)>;
 
 // Runs every window of the source (see SampleSource::windows), one sequence at a time.
+// Tokens that the source marks as no targets are read, and not counted.
 // All ranks of the model's tensor group call alike and get the same result.
 Evaluation evaluate(const LoadedModel& model, const io::SampleSource& source,
                     const EachLogits& each = {});

@@ -25,6 +25,17 @@ void add(LayerCost& sum, const LayerCost& one) {
   sum.largest_unit = std::max(sum.largest_unit, one.largest_unit);
 }
 
+// No more than either.
+LayerCost least(const LayerCost& a, const LayerCost& b) {
+  return {.forward = std::min(a.forward, b.forward),
+          .backward = std::min(a.backward, b.backward),
+          .first_saves = std::max(a.first_saves, b.first_saves),
+          .saved_bytes = std::min(a.saved_bytes, b.saved_bytes),
+          .parameters = std::min(a.parameters, b.parameters),
+          .expert_parameters = std::min(a.expert_parameters, b.expert_parameters),
+          .largest_unit = std::min(a.largest_unit, b.largest_unit)};
+}
+
 bool halves_backward(ScheduleKind kind) {
   return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v ||
          kind == ScheduleKind::dualpipe_v;
@@ -96,10 +107,16 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
   const auto cut = schedule::cut_stages(
       base.model, count,
       cut_given ? base.parallel.stage_layers : std::vector<std::int64_t>());
+  const std::vector<LayerCost>& layers = measured.costs.layers;
   for (const Range& range : cut) {
+    // An end without a block counts as nothing: its cost is known with a layer's only.
     LayerCost& sum = stages.emplace_back();
-    for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      add(sum, measured.costs.layers[static_cast<std::size_t>(layer)]);
+    for (std::int64_t layer = range.begin; layer < range.end; ++layer) {
+      const bool alone = (layer == 0 && cut.front().count() == 0) ||
+                         (layer == base.model.layers - 1 && cut.back().count() == 0);
+      const LayerCost& cost = layers[static_cast<std::size_t>(layer)];
+      add(sum, alone ? least(cost, layers[layers.size() / 2]) : cost);
+    }
   }
   return stages;
 }

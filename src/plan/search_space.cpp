@@ -9,6 +9,7 @@
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
 #include "config/rules.hpp"
+#include "schedule/stage_cut.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -183,10 +184,14 @@ void SearchSpace::add_schedules(Candidate candidate) {
   const int pipeline = candidate.mesh.pipeline, own = base.parallel.virtual_stages;
   const bool kind_fixed = fixed("parallel.schedule");
   const bool count_fixed = fixed("parallel.virtual_stages");
+  // Stages without a block are for those who ask for them.
+  const std::int64_t most_stages = fixed("parallel.pipeline") && count_fixed
+                                       ? schedule::most_stages(base.model.layers)
+                                       : base.model.layers;
   const auto add = [&](ScheduleKind kind, int chunks) {
     if (kind_fixed && kind != base.parallel.schedule) return;
     if (count_fixed && chunks != own) return;
-    if (std::int64_t{1} * pipeline * chunks > base.model.layers) return;
+    if (std::int64_t{1} * pipeline * chunks > most_stages) return;
     candidate.schedule = kind;
     candidate.virtual_stages = chunks;
     add_strategies(candidate);

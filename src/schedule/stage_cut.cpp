@@ -24,13 +24,23 @@ double head_in_blocks(const model::ModelConfig& model) {
 
 }  // namespace
 
+std::int64_t most_stages(std::int64_t layers) { return layers + 2; }
+
+bool fills_stages(std::span<const std::int64_t> counts) {
+  if (counts.size() < 2) return true;
+  const auto inner = counts.subspan(1, counts.size() - 2);
+  return std::find(inner.begin(), inner.end(), 0) == inner.end();
+}
+
 std::vector<Range> cut_stages(const model::ModelConfig& model, int stages,
                               std::span<const std::int64_t> given) {
-  require(model.layers >= stages, "{} layers cannot fill {} stages", model.layers,
-          stages);
+  require(stages <= most_stages(model.layers), "{} layers cannot fill {} stages",
+          model.layers, stages);
   std::vector<std::int64_t> counts(given.begin(), given.end());
   if (counts.empty()) {
     counts.assign(static_cast<std::size_t>(stages), 1);
+    if (model.layers < stages) counts.back() = 0;
+    if (model.layers + 1 < stages) counts.front() = 0;
     std::vector<double> work(counts.size(), 1.0);
     work.back() += head_in_blocks(model);
     for (std::int64_t layer = stages; layer < model.layers; ++layer) {
@@ -45,7 +55,8 @@ std::vector<Range> cut_stages(const model::ModelConfig& model, int stages,
     ranges.push_back({begin, begin + count});
     begin += count;
   }
-  require(static_cast<int>(ranges.size()) == stages && begin == model.layers,
+  require(static_cast<int>(ranges.size()) == stages && begin == model.layers &&
+              fills_stages(counts),
           "{} stages of {} layers for a pipeline of {} stages and {} layers",
           ranges.size(), begin, stages, model.layers);
   return ranges;

@@ -197,7 +197,7 @@ void Checkpoints::save_if_due() {
 void Checkpoints::save() {
   if (saved_step_ == progress_.step) return;
   watchdog_.beat_slow("saving a checkpoint", progress_.step);
-  report(saver_->save(progress_.step, progress_.tokens));
+  report(saver_->save(progress_));
   saved_step_ = progress_.step;
 }
 

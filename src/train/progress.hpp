@@ -3,14 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace trireme::train {
 
 // The trainer's parts share one. Each field has one writer.
 struct Progress {
-  std::int64_t step = 0;          // optimizer steps done
-  std::int64_t tokens = 0;        // trained on
-  std::int64_t first_step = 0;    // steps done when this start began
+  std::int64_t step = 0;        // optimizer steps done
+  std::int64_t tokens = 0;      // trained on
+  std::int64_t first_step = 0;  // steps done when this start began
+  double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step (Trainer)
   double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
   double save_seconds = 0;        // of the last checkpoint, or predicted (Checkpoints)
   double validation_seconds = 0;  // of the last validation (Validation)

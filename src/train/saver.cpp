@@ -3,11 +3,13 @@
 #include "train/saver.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "io/run_lock.hpp"
 
 namespace trireme::train {
 namespace {
@@ -41,6 +43,9 @@ Saver::Saver(comm::World& world, const config::RunConfig& config, const std::str
              std::function<std::vector<io::TensorBox>()> boxes)
     : world_(world), boxes_(std::move(boxes)) {
   info_.program_version = build_info().version;
+  info_.commit = build_info().git_commit;
+  info_.host = world.host();
+  std::erase_if(info_.host, [](char c) { return c <= ' ' || c > '~'; });
   info_.mesh = config.parallel.mesh;
   info_.deck = deck;
   retention_.keep = config.checkpoint.keep;
@@ -61,13 +66,16 @@ void Saver::add(std::vector<Saved>& saved,
         {done->step, done->bytes, done->seconds, std::exchange(blocking_seconds_, 0)});
 }
 
-std::vector<Saved> Saver::save(std::int64_t step, std::int64_t tokens) {
+std::vector<Saved> Saver::save(const Progress& progress) {
   std::vector<Saved> saved = finish();
   std::optional<io::WrittenCheckpoint> done;
   {
     const Timer timer(blocking_seconds_);
-    info_.step = step;
-    info_.tokens = tokens;
+    info_.step = progress.step;
+    info_.tokens = progress.tokens;
+    info_.written = io::utc_time();
+    info_.loss.reset();
+    if (std::isfinite(progress.loss)) info_.loss = progress.loss;
     if (snapshot_) {
       auto copies = snapshot_->begin(boxes_());
       if (copies_are_slow_) copies.later = later_by(0.3, std::move(copies.later));

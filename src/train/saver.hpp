@@ -12,6 +12,7 @@
 #include "config/run_config.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_writer.hpp"
+#include "train/progress.hpp"
 
 namespace trireme::train {
 
@@ -35,7 +36,7 @@ class Saver {
   void started_from(std::int64_t step);
   // Begins a checkpoint, after the end of the last one. What it returns stands: the last
   // one if it was under way, and this one unless checkpoint.async.
-  std::vector<Saved> save(std::int64_t step, std::int64_t tokens);
+  std::vector<Saved> save(const Progress& progress);
   // Weights and moments are about to change: waits until they have been copied.
   void before_update();
   // An injected fault: from here on a copy begins only after a while.

@@ -180,6 +180,7 @@ void Trainer::step() {
   const engine::StepResult result = engine_->train_step(read_batch(), *observers_);
   progress_.step = result.step;
   progress_.tokens += result.tokens;
+  progress_.loss = result.loss;
   health_->check_replicas();
   recorder_->record(result);
   checkpoints_->poll();

@@ -98,6 +98,10 @@ TEST(Checkpoint, ReadsOnAnyOtherCut) {
   EXPECT_EQ(reader.info().program_version, "1.2.3");
   EXPECT_EQ(reader.info().mesh, (comm::MeshShape{1, 2, 1, 2}));
   EXPECT_EQ(reader.info().deck, fake_info(7).deck);
+  EXPECT_EQ(reader.info().commit, "0123456789ab");
+  EXPECT_EQ(reader.info().host, "node-1");
+  EXPECT_EQ(reader.info().written, "2026-01-31T12:00:00Z");
+  EXPECT_EQ(reader.info().loss, 2.5);
   for (const auto& [rows, columns] :
        std::vector<std::array<int, 2>>{{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 3}, {2, 3}}) {
     for (const auto& tensor : fake_model()) {

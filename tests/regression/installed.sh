@@ -84,7 +84,8 @@ check "two steps with an installed deck" test "$status" = 0
 check "its deck names the schema" grep -qx "#:schema $here/share/trireme/deck.schema.json" \
   "$work/runs/quickstart/deck.toml"
 check "and the model's real shape" bash -c \
-  "! grep -E '^(kv_heads|feed_forward|vocabulary) = 0 ' '$work/runs/quickstart/deck.toml'"
+  "! grep -E '^((kv_heads|head_width|feed_forward|vocabulary) = 0|(activation|recipe) = .auto) ' \
+  '$work/runs/quickstart/deck.toml'"
 run 2 train "$work/runs/quickstart/deck.toml" run.steps=3 --check
 check "and is a deck itself" grep -q 'the deck is good' "$work/out"
 python=${TRIREME_PYTHON:-python3}

@@ -177,6 +177,15 @@ check "generate goes on with a text" says "Hello world"
 run 1 generate "$work/run" --prompt "Hello world"
 check "words need a tokenizer" expect 64 "give --tokenizer"
 
+# Data for evaluate are known by what they are: token files by their names, the rest is text.
+printf 'Hello world, hello worlds.\n' >"$work/held-out.txt"
+run 1 evaluate "$work/run" "$work/held-out.txt"
+check "text needs a tokenizer" expect 64 "held-out.txt is no token file.* give --tokenizer"
+run 1 evaluate "$work/run" "$work/held-out.txt" --tokenizer "$tokenizer"
+check "evaluate on text" says "text: 1 file"
+run 1 evaluate "$work/run" "$work/one.h5"
+check "and on tokens" says "tokens: 1 file"
+
 # A blend of all kinds, on the fly and in place, with the tokenizer's digest compared.
 learn() { # OPTION ...
   run 2 train "$work/deck.toml" run.directory="$work/blend" data.paths=[] model.vocabulary=900 \
@@ -193,6 +202,8 @@ parts="[\"2 megatron $work/pair\", \"1 llmc $work/llmc.bin\""
 learn data.source=blend "data.blend=$parts, \"1 text $work/many/*.jsonl\"]" \
   data.tokenizer="$work/made.json"
 check "train on a blend" done_well
+run 1 evaluate "$work/blend" "$work/held-out.txt"
+check "evaluate on other data than the blend's" says "text: 1 file"
 rm -r "$work/blend"
 packed="data.packing=concatenate parallel.context=2 metrics.validate_every=1"
 packed="$packed data.validation_source=tokens data.validation_paths=[\"$work/one.h5\"]"

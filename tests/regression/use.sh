@@ -42,11 +42,16 @@ check "generate past the sequence" test "$status" = 0
 
 run 1 inspect "$work/run"
 check "inspect is a summary" bash -c "grep -q '^model  .* fp' '$work/out' && test \$(wc -l <'$work/out') -lt 12"
+check "when it was saved, where, at which loss" \
+  grep -qE '^saved 20[0-9]+-.*Z on .*, loss [0-9.]+, commit ' "$work/out"
 run 1 inspect "$work/run" --tensors
 check "inspect" grep -q 'model/model.layers.1.mlp.down_proj.weight' "$work/out"
 if command -v h5ls >/dev/null; then
   h5ls -r "$work/run/checkpoints/latest/checkpoint.h5" >"$work/out" 2>&1
   check "h5ls shows whole tensors" grep -q 'lm_head.weight *Dataset {257, 32}' "$work/out"
+  for name in loss written host commit; do
+    check "the attribute $name" h5dump -a "/$name" "$work/run/checkpoints/latest/checkpoint.h5"
+  done
 fi
 run 1 plan $deck --ranks 64 parallel.tensor=4 batch.global=16
 check "plan of a mesh that is not there" grep -q '64 ranks = pipeline 1 x data 16' "$work/out"

@@ -32,6 +32,9 @@ for file in $(grep -oE 'share/trireme/[a-z/_.-]+' $package); do
   [ -e "${file#share/trireme/}" ] || fail "$package expects $file, which is not installed"
 done
 [ -f spack/repo.yaml ] || fail "spack/repo.yaml is missing"
+later=spack/spack_repo/trireme
+grep -q 'api: v2' $later/repo.yaml || fail "$later/repo.yaml names no api of packages"
+[ $later/packages/trireme/package.py -ef $package ] || fail "$later has other packages"
 if command -v python3 >/dev/null; then
   for file in spack/packages/*/package.py; do
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$file" ||

@@ -146,6 +146,10 @@ inline io::CheckpointInfo fake_info(std::int64_t step) {
   info.tokens = step * 1000;
   info.mesh = {1, 2, 1, 2};
   info.deck = "[run]\nname = \"test\"\n";
+  info.commit = "0123456789ab";
+  info.host = "node-1";
+  info.written = "2026-01-31T12:00:00Z";
+  info.loss = 2.5;
   return info;
 }
 

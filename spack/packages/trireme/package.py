@@ -20,8 +20,9 @@ class Trireme(CMakePackage, CudaPackage):
     """Distributed training of large language models as one MPI program."""
 
     # This file lies in the sources: they are what is built, and no network is needed.
+    # Spack 1.x comes here by a link.
     git = "file://" + os.path.abspath(
-        os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, os.pardir)
+        os.path.join(os.path.dirname(os.path.realpath(__file__)), os.pardir, os.pardir, os.pardir)
     )
     homepage = git
 

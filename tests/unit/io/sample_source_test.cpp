@@ -35,9 +35,12 @@ class SampleSourceTest : public testing::Test {
     return path(name);
   }
   std::string tokens_file(const std::string& name, std::vector<std::int32_t> tokens,
-                          const std::string& dataset = "tokens") const {
+                          const std::string& dataset = "tokens",
+                          std::vector<std::int32_t> mask = {}) const {
     Hdf5File h5(path(name), Hdf5File::Mode::create);
     h5.write(dataset, TensorView(tokens.data(), DType::i32, {std::ssize(tokens)}));
+    if (!mask.empty())
+      h5.write("loss_mask", TensorView(mask.data(), DType::i32, {std::ssize(mask)}));
     h5.close();
     return path(name);
   }
@@ -126,6 +129,27 @@ TEST_F(SampleSourceTest, TokensOfHdf5Files) {
   EXPECT_EQ(source->windows(), 2);
   EXPECT_EQ(sample(*source, 0, 4), (Tokens{5, 6, 7, 8, 0}));
   EXPECT_EQ(sample(*source, 1, 4), (Tokens{0, 9, 1, -100, -100}));
+}
+
+TEST_F(SampleSourceTest, MasksSayWhichTokensAreTargets) {
+  const auto a = tokens_file("a.h5", {1, 2, 3, 4, 5}, "tokens", {0, 0, 1, 7, 1}),
+             b = tokens_file("b.h5", {6, 7, 8});
+  const auto source = open_source(config_of(SourceKind::tokens, {a, b}, 3));
+  const std::vector<std::uint8_t> first{1, 1, 0, 0}, second{0, 0, 0, 0};
+  EXPECT_EQ(source->marks(0).no_target, first);
+  EXPECT_EQ(source->marks(1).no_target, second);  // of a file without a mask, too
+  EXPECT_TRUE(source->marks(0).starts.empty());
+  auto fitted = config_of(SourceKind::tokens, {a}, 7);
+  fitted.packing = Packing::best_fit;
+  fitted.end_token = 2;
+  const auto row = open_source(fitted)->marks(0);
+  EXPECT_EQ(row.no_target, (std::vector<std::uint8_t>{0, 0, 0, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(row.starts, (std::vector<std::int64_t>{0, 0, 0, 3, 3, 5, 5, 5}));
+  EXPECT_TRUE(
+      open_source(config_of(SourceKind::tokens, {b}, 2))->marks(0).no_target.empty());
+  const auto wrong = tokens_file("wrong.h5", {1, 2, 3}, "tokens", {1, 1});
+  EXPECT_EQ(status_of_open(config_of(SourceKind::tokens, {wrong}, 2)),
+            Status::bad_content);
 }
 
 TEST_F(SampleSourceTest, ChangedFilesAreAnErrorNotASignal) {

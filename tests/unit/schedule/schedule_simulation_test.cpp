@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <sstream>
 #include <string>
 
 #include "base/error.hpp"
 #include "schedule/simulation.hpp"
+#include "schedule/stage_cut.hpp"
 #include "unit/schedule/schedule_cases.hpp"
 
 namespace trireme::schedule {
@@ -398,6 +400,27 @@ TEST(ScheduleSimulation, StrictModeFindsDeadlocksThatBuffersHide) {
   EXPECT_NO_THROW(simulate(shape, schedules, costs(1, 1, 1, 0, SendMode::buffered)));
   EXPECT_NO_THROW(simulate(shape, schedules, costs(1, 1, 1, 0, SendMode::rendezvous)));
   EXPECT_THROW(simulate(shape, schedules, costs(1, 1, 1, 0, SendMode::blocking)), Error);
+}
+
+TEST(StageCut, OnlyTheEndsAreWithoutABlock) {
+  model::ModelConfig model;
+  model.layers = 6;
+  model.hidden = 32;
+  model.heads = model.kv_heads = 4;
+  model.feed_forward = model.vocabulary = 64;
+  model.sequence = 16;
+  const auto counts = [&](int stages, const std::vector<std::int64_t>& given) {
+    std::ostringstream text;
+    for (const Range& blocks : cut_stages(model, stages, given)) text << blocks.count();
+    return text.str();
+  };
+  EXPECT_EQ(counts(6, {}), "111111");
+  EXPECT_EQ(counts(7, {}), "1111110");
+  EXPECT_EQ(counts(8, {}), "01111110");
+  EXPECT_THROW(counts(9, {}), Error);
+  EXPECT_EQ(counts(4, {0, 2, 4, 0}), "0240");
+  EXPECT_THROW(counts(4, {2, 0, 4, 0}), Error);
+  EXPECT_THROW(counts(4, {0, 2, 3, 0}), Error);
 }
 
 }  // namespace

@@ -163,10 +163,13 @@ const std::vector<Case> cases = {
     {{"parallel.pipeline=2", "parallel.schedule=interleaved"},
      2,
      {"parallel.schedule = \"interleaved\" with parallel.virtual_stages = 1"}},
-    {{"parallel.pipeline=4", "model.layers=3"},
+    {{"parallel.pipeline=4", "model.layers=1"},
      4,
-     {"model.layers = 3 is less than parallel.pipeline = 4 x parallel.virtual_stages = 1 "
-      "= 4 stages"}},
+     {"model.layers = 1 is less than parallel.pipeline = 4 x parallel.virtual_stages = 1 "
+      "= 4 stages, of which only the embedding's and the head's need no block"}},
+    {{"parallel.pipeline=4", "model.layers=4", "parallel.stage_layers=[0, 4, 0, 0]"},
+     4,
+     {"parallel.stage_layers = [0, 4, 0, 0] has a stage without anything to do"}},
     {{"parallel.pipeline=2", "model.layers=3", "parallel.stage_layers=[1, 1]"},
      2,
      {"parallel.stage_layers = [1, 1] has 2 numbers with the sum 2", "model.layers = 3"}},
