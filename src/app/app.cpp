@@ -21,15 +21,16 @@ struct Command {
 
 constexpr std::array commands = {
     Command{"train", train, true}, Command{"plan", plan},
-    Command{"generate", generate}, Command{"chat", chat},
-    Command{"evaluate", evaluate}, Command{"inspect", inspect},
-    Command{"convert", convert},   Command{"tokenize", tokenize},
-    Command{"encode", encode},     Command{"decode", decode},
-    Command{"bench", bench},       Command{"sweep", sweep},
-    Command{"report", report},     Command{"selftest", selftest},
-    Command{"help", help},         Command{"--help", help},
-    Command{"-h", help},           Command{"version", version},
-    Command{"--version", version}, Command{"-V", version},
+    Command{"init", init},         Command{"generate", generate},
+    Command{"chat", chat},         Command{"evaluate", evaluate},
+    Command{"inspect", inspect},   Command{"convert", convert},
+    Command{"tokenize", tokenize}, Command{"encode", encode},
+    Command{"decode", decode},     Command{"bench", bench},
+    Command{"sweep", sweep},       Command{"report", report},
+    Command{"selftest", selftest}, Command{"help", help},
+    Command{"--help", help},       Command{"-h", help},
+    Command{"version", version},   Command{"--version", version},
+    Command{"-V", version},
 };
 
 const Command* find_command(std::string_view name) {

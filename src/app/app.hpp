@@ -16,6 +16,7 @@ int run(comm::World& world, int argc, char** argv);
 // One function a command, each in a file of its own.
 int train(comm::World& world, const Arguments& arguments);
 int plan(comm::World& world, const Arguments& arguments);
+int init(comm::World& world, const Arguments& arguments);
 int generate(comm::World& world, const Arguments& arguments);
 int chat(comm::World& world, const Arguments& arguments);
 int evaluate(comm::World& world, const Arguments& arguments);

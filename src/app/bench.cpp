@@ -11,12 +11,11 @@
 #include "app/app.hpp"
 #include "app/bench_machine.hpp"
 #include "app/bench_products.hpp"
+#include "app/benched_step.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
-#include "base/philox.hpp"
 #include "comm/mesh.hpp"
 #include "engine/engine.hpp"
-#include "engine/group_use.hpp"
 #include "io/files.hpp"
 #include "kernels/runtime/bandwidth.hpp"
 #include "kernels/runtime/profile.hpp"
@@ -108,33 +107,6 @@ void bench_all_reduce(comm::World& world, bool quick) {
   }
 }
 
-// Synthetic token ids for the step: the values do not matter to its speed.
-engine::Batch make_batch(const Buffer& ids, const config::RunConfig& config) {
-  const std::int64_t tokens =
-      config.batch.micro * config.model.sequence / config.parallel.mesh.context;
-  const Random random(1, hash_name("bench"));
-  auto all = ids.view().span<std::int32_t>();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i] = static_cast<std::int32_t>(
-        random.below(i, static_cast<std::uint64_t>(config.model.vocabulary)));
-  }
-  engine::Batch batch{.valid_tokens = ids.view().elements()};
-  for (std::int64_t m = 0; m < config.microbatches(); ++m) {
-    batch.inputs.push_back(ids.view().rows(m * tokens, tokens));
-  }
-  batch.targets = batch.inputs;
-  return batch;
-}
-
-// Random ids have no documents: a packed deck is timed as if each row were one text.
-config::RunConfig without_packing(config::RunConfig config) {
-  config.data.packing = io::Packing::none;
-  config.train = {};
-  config.batch.ramp.clear();
-  config.batch.sequence_ramp.clear();
-  return config;
-}
-
 struct FamilyTotal {
   double seconds = 0, bytes = 0;
 };
@@ -161,52 +133,6 @@ void report_kernels(const KernelTotals& totals, double steps, bool on_host, bool
     log::info("{}  {} GB/s{}", line, giga(total.bytes / total.seconds),
               on_host ? format(" beside a triad's {} on this rank", giga(triad)) : "");
   }
-}
-
-// A training step without a data loader or a file.
-class BenchedStep {
- public:
-  BenchedStep(comm::World& world, const config::RunConfig& config,
-              const launch::ComputeDevice& on)
-      : world_(world),
-        config_(without_packing(config)),
-        mesh_(world, config.parallel.mesh, config.parallel.folding, on.device,
-              on.transport, engine::group_use(config)),
-        engine_(config_, mesh_, on.device),
-        ids_(Device::host(), DType::i32,
-             {config.microbatches() * config.batch.micro * config.model.sequence /
-              config.parallel.mesh.context},
-             MemoryClass::data, "ids"),
-        batch_(make_batch(ids_, config)) {
-    engine_.store().initialize(config.run.seed);
-  }
-
-  // Seconds of one whole step: forward, backward, reduction, norm, update.
-  double run() {
-    world_.barrier();
-    const auto start = Clock::now();
-    ++batch_.step;
-    engine_.train_step(batch_, nobody_);
-    return world_.max(seconds_since(start));
-  }
-  void drop_graphs() { engine_.drop_graphs(); }
-  double tokens() const {
-    return static_cast<double>(config_.batch.global * config_.model.sequence);
-  }
-
- private:
-  comm::World& world_;
-  config::RunConfig config_;
-  comm::Mesh mesh_;
-  engine::Engine engine_;
-  Buffer ids_;
-  engine::Batch batch_;
-  engine::StepObserver nobody_;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // Beside the share of what was measured: of what the vendor promises, which others divide

@@ -29,9 +29,12 @@ directory has a checkpoint, it goes on from there: the same command starts and r
 
   mpirun -n 4 trireme train inputs/quickstart.toml optimizer.learning_rate=1e-3)"},
     CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [options]
+       trireme plan FOLDER|config.json|NAME [section.key=value ...] [options]
 
 Prints memory, traffic and FLOPs of each rank, and the schedule: made by the engine that would
-train, without its memory. Needs no GPU and no other rank.
+train, without its memory. Needs no GPU and no other rank. Of a model (a Hugging Face folder, its
+config.json alone, or a name of inputs/models such as llama-3.1-8b) a table of what inference,
+adapters (LoRA) and training with each optimizer take.
 
   section.key=value  replaces a value of the deck
   --ranks N          for so many ranks, in place of those that were started
@@ -44,8 +47,38 @@ train, without its memory. Needs no GPU and no other rank.
   --top N            how many to list (default 10)
   -o FILE.toml       writes the winner, and the picture beside it
   --plot FILE.svg    writes the picture: memory against time
+  --measure K        runs the best K for a few steps on the ranks that were started, and takes
+                     the fastest of them
+
+Of a model, where there is no deck:
+
+  --sequence N       tokens of a sequence (default: what the model has, 4096 at most)
+  --batch N          sequences of a step (default: one for each rank)
+  --precision T      fp32, bf16, fp16 or fp8 alone (default: a row for each; for times and
+                     --search the type of the weights, or bf16)
 
   trireme plan inputs/llama-small.toml --ranks 16 parallel.tensor=4)"},
+    CommandPage{"init", R"(usage: trireme init [FOLDER|config.json|NAME|SIZE] [options]
+
+Asks at most seven questions and writes a deck that trains, with comments: mesh, sharding and
+microbatch are those of the fastest deck that fits this machine, or a machine file. Where Slurm is,
+it writes a job script beside it. Options answer questions.
+
+  --yes            asks nothing: what no option says has its default
+  --model M        a Hugging Face folder, its config.json, a name of inputs/models, or a size:
+                   small (default), 125m, 350m, 1.3b, 2.7b, 6.7b
+  --train W        of a folder with weights: all, lora (default), or new
+  --data FILES     with commas between them: text, JSON lines, token files; or synthetic (default)
+  --tokenizer F    tokenizer.json, its folder, SentencePiece's .model or a .tiktoken (default:
+                   that of the model's folder)
+  --ranks N        (default: what Slurm gave, else a GPU or a core of this node each)
+  --sequence N     tokens of a sequence (default: what the model has, 2048 at most)
+  --batch N        sequences of a step
+  --steps N        optimizer steps (default 1000; 200 with weights to start from)
+  --machine FILE   where it will run, in place of this node: inputs/machines
+  -o FILE.toml     what is written (default: the model's name)
+
+  trireme init my-model --data notes.txt --yes)"},
     CommandPage{"generate", R"(usage: trireme generate MODEL --prompt TEXT [options]
        trireme generate MODEL --prompts FILE.jsonl -o OUT.jsonl [options]
 

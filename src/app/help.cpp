@@ -21,7 +21,13 @@ constexpr std::string_view overview_text =
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N] [--machine FILE]     with a machine file also the time of a step
            --search [--fix KEY[=VALUE]]     the fastest deck that fits the machine
-           [--grid KEY=A,B] [--top N] [-o FILE.toml] [--plot FILE.svg]
+           [--grid KEY=A,B] [--top N] [-o FILE.toml] [--plot FILE.svg] [--measure K]
+           FOLDER|config.json|NAME          what a model takes: inference, LoRA, training
+           [--sequence N] [--batch N] [--precision T]
+  init     [FOLDER|NAME|SIZE]               asks, and writes a first deck with comments
+           [--yes] [--model M] [--train all|lora|new] [--data FILES] [--tokenizer F]
+           [--ranks N] [--sequence N] [--batch N] [--steps N] [--machine FILE]
+           [-o FILE.toml]
   generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
            or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]

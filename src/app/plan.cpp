@@ -1,12 +1,16 @@
-// `trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE] [--search]`.
+// `trireme plan DECK|MODEL [section.key=value ...] [--ranks N] [--machine FILE]
+// [--search]`.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 
 #include <optional>
+#include <utility>
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "app/memory_check.hpp"
+#include "app/named_model.hpp"
+#include "app/plan_model.hpp"
 #include "app/plan_search.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
@@ -33,15 +37,16 @@ int plan(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
   int ranks = 1;
-  bool searches = false;
+  bool searches = false, models = false;
   world.agree([&] {
-    constexpr Option options[] = {{"--ranks", true},      {"--machine", true},
-                                  {"--search", false},    {"--fix", true, true},
-                                  {"--grid", true, true}, {"--top", true},
-                                  {"-o", true},           {"--plot", true}};
+    constexpr Option options[] = {
+        {"--ranks", true},     {"--machine", true},    {"--search", false},
+        {"--fix", true, true}, {"--grid", true, true}, {"--top", true},
+        {"-o", true},          {"--plot", true},       {"--measure", true},
+        {"--sequence", true},  {"--batch", true},      {"--precision", true}};
     arguments.parse(
-        "trireme plan DECK [section.key=value ...] [--ranks N] [--machine FILE] "
-        "[--search ...]",
+        "trireme plan DECK|FOLDER|config.json|NAME [section.key=value ...] [--ranks N] "
+        "[--machine FILE] [--search ...]",
         options, 1, 10000);
     ranks = static_cast<int>(arguments.integer("--ranks", world.size(), 1, 1 << 24));
     if (arguments.has("--machine"))
@@ -50,12 +55,20 @@ int plan(comm::World& world, const Arguments& given) {
     require(!searches || machine, Status::command_line,
             "--search needs a machine: add --machine FILE (inputs/machines, or one that "
             "trireme bench --machine measured)");
-    for (const char* option : {"--fix", "--grid", "--top", "-o", "--plot"})
+    for (const char* option : {"--fix", "--grid", "--top", "-o", "--plot", "--measure"})
       require(searches || !arguments.has(option), Status::command_line,
               "{} belongs to --search: add it, or leave {} out", option, option);
-    if (!searches) deck = load_deck(arguments.words(), ranks);
+    models = names_model(arguments.words().front());
+    for (const auto& [option, key] : {std::pair{"--sequence", "model.sequence"},
+                                      {"--batch", "batch.global"},
+                                      {"--precision", "precision.compute"}})
+      require(models || !arguments.has(option), Status::command_line,
+              "{} belongs to a model's folder or name; with a deck write {}=...", option,
+              key);
+    if (!searches && !models) deck = load_deck(arguments.words(), ranks);
   });
   if (searches) return plan_search(world, arguments, *machine, ranks);
+  if (models) return plan_model(world, arguments, machine ? &*machine : nullptr, ranks);
   const plan::PlannedDevice on =
       planned_device(deck.config.run, machine ? &*machine : nullptr);
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "app/deck_arguments.hpp"
+#include "app/measured_search.hpp"
 #include "app/memory_check.hpp"
+#include "app/named_model.hpp"
 #include "app/planned_device.hpp"
 #include "app/search_picture.hpp"
 #include "app/sweep_points.hpp"
@@ -55,6 +58,12 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
   out.ranks = ranks;
   out.ranks_on_node =
       static_cast<int>(std::min<std::int64_t>(machine.ranks_per_node, ranks));
+  if (names_model(out.name)) {
+    out.text = plan_deck(read_named_model(out.name), read_wishes(arguments), ranks);
+    out.name = format("the deck of {}", out.name);
+    static_cast<void>(out.deck({}));
+    return out;
+  }
   const io::Deck deck = config::load_with_model(out.name, out.overrides, read_model);
   deck.require_sound();
   out.text = deck[config::key::model.from].empty()
@@ -95,10 +104,11 @@ std::string picture_path(const Arguments& arguments) {
       .string();
 }
 
+// winner_place: in result.ranked.
 void write_results(const Arguments& arguments, const plan::SearchSpace& space,
-                   const plan::SearchResult& result, const plan::Machine& machine,
-                   const plan::MemoryRoom& room) {
-  const plan::PlannedCandidate& winner = result.ranked.front();
+                   const plan::SearchResult& result, std::size_t winner_place,
+                   const plan::Machine& machine, const plan::MemoryRoom& room) {
+  const plan::PlannedCandidate& winner = result.ranked[winner_place];
   const int ranks = space.deck().ranks;
   if (arguments.has("-o")) {
     const std::string path = arguments.text("-o", "");
@@ -122,26 +132,93 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
   log::line(format("wrote {}", picture));
 }
 
+// The search, on rank 0 alone: its result is a function of deck and machine file.
+class SearchRun {
+ public:
+  SearchRun(const Arguments& arguments, const plan::Machine& machine,
+            const plan::SearchDeck& deck)
+      : arguments_(arguments), machine_(machine), room_(room_on(machine)) {
+    plan::SearchDeck copy = deck;
+    const plan::PlannedDevice on = planned_device(deck.read({}).run, &machine);
+    copy.offloads = on.device.is_cuda();
+    space_.emplace(std::move(copy));
+    plan::SearchLimits limits;
+    limits.top = static_cast<std::size_t>(arguments.integer("--top", 10, 1, 1000));
+    limits.most_plans = std::max(limits.most_plans, 2 * limits.top);
+    result_ = plan::search(*space_, on, room_, limits);
+    if (result_.ranked.empty()) fail_without_result(*space_, result_, room_);
+    log::line(plan::describe(result_, *space_, room_, limits.top));
+    log::line(plan::describe(result_.ranked.front().prediction, machine));
+  }
+
+  std::vector<MeasuredDeck> best(std::size_t count) const {
+    std::vector<MeasuredDeck> decks;
+    for (std::size_t i = 0; i < std::min(count, result_.ranked.size()); ++i)
+      decks.push_back({space_->overrides(result_.ranked[i].candidate),
+                       result_.ranked[i].seconds(), 0});
+    return decks;
+  }
+  void write(std::size_t winner) const {
+    write_results(arguments_, *space_, result_, winner, machine_, room_);
+  }
+
+ private:
+  const Arguments& arguments_;
+  const plan::Machine& machine_;
+  plan::MemoryRoom room_;
+  std::optional<plan::SearchSpace> space_;
+  plan::SearchResult result_;
+};
+
+// From rank 0 to all: overrides alone, a line each; an empty line ends a deck.
+void share(comm::World& world, std::vector<MeasuredDeck>& decks) {
+  std::string text;
+  for (const MeasuredDeck& deck : decks) {
+    for (const std::string& override : deck.overrides) text += override + "\n";
+    text += "\n";
+  }
+  text = world.broadcast(text);
+  if (world.rank() == 0) return;
+  decks.assign(1, {});
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    if (end == at)
+      decks.emplace_back();
+    else
+      decks.back().overrides.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  decks.pop_back();
+}
+
 }  // namespace
 
 int plan_search(comm::World& world, const Arguments& arguments,
                 const plan::Machine& machine, int ranks) {
+  std::optional<plan::SearchDeck> deck;
+  std::optional<SearchRun> search;
+  std::vector<MeasuredDeck> decks;
+  std::size_t measured = 0;
   world.agree([&] {
-    plan::SearchDeck deck = search_deck(arguments, machine, ranks);
-    const config::RunSettings run = deck.read({}).run;
-    const plan::PlannedDevice on = planned_device(run, &machine);
-    deck.offloads = on.device.is_cuda();
-    const plan::SearchSpace space(std::move(deck));
-    const plan::MemoryRoom room = room_on(machine);
-    plan::SearchLimits limits;
-    limits.top = static_cast<std::size_t>(arguments.integer("--top", 10, 1, 1000));
-    limits.most_plans = std::max(limits.most_plans, 2 * limits.top);
-    const plan::SearchResult result = plan::search(space, on, room, limits);
-    if (result.ranked.empty()) fail_without_result(space, result, room);
-    log::line(plan::describe(result, space, room, limits.top));
-    const plan::PlannedCandidate& winner = result.ranked.front();
-    log::line(plan::describe(winner.prediction, machine));
-    if (world.rank() == 0) write_results(arguments, space, result, machine, room);
+    measured = static_cast<std::size_t>(arguments.integer("--measure", 0, 1, 100));
+    require(measured == 0 || ranks == world.size(), Status::command_line,
+            "--measure runs decks on the ranks that were started, which are {}: start {} "
+            "of them, or search for {} (--ranks)",
+            world.size(), ranks, world.size());
+    deck = search_deck(arguments, machine, ranks);
+    if (world.rank() == 0) search.emplace(arguments, machine, *deck);
+    if (search) decks = search->best(measured);
+  });
+  std::size_t winner = 0;
+  if (measured > 0) {
+    share(world, decks);
+    measure_decks(world, *deck, machine, decks);
+    const std::vector<std::size_t> places = order_of(decks);
+    winner = places.front();
+    if (world.rank() == 0) log::line(describe(decks, places));
+  }
+  world.agree([&] {
+    if (search) search->write(winner);
   });
   return 0;
 }

@@ -49,10 +49,9 @@ struct Subject {
 };
 
 bool has_any(const std::vector<ReportedRun>& runs, const Subject& subject) {
-  for (const auto& run : runs)
-    for (const auto& line : subject.keys)
-      if (!run.metrics.of(line.key).empty()) return true;
-  return false;
+  return std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
+    return !run.metrics.of(subject.keys.front().key).empty();
+  });
 }
 
 // A figure of all runs, each with its colour.
@@ -192,6 +191,16 @@ const Subject subjects[] = {
      false,
      false,
      true},
+    {"predicted",
+     "Time of a step, predicted and measured",
+     "seconds",
+     "Where train was given a machine file: what the plan said of a step; measured "
+     "dashed.",
+     {{"predicted_step_seconds", "predicted", false}, {"step_seconds", "measured", true}},
+     true,
+     false,
+     false,
+     false},
     {"mfu",
      "MFU",
      "",

@@ -70,6 +70,8 @@ std::string log_lines(const std::string& sweep) {
 
 }  // namespace
 
+std::string_view end_of_job_scripts() { return start_and_again; }
+
 std::string SweepScript::text() const {
   return format(
              R"sh(#!/bin/bash

@@ -4,8 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace trireme::app {
+
+// The last part of every job script: signals, and what starts a job again.
+std::string_view end_of_job_scripts();
 
 // What a sweep's script is made of. Texts may hold any byte but NUL; each reaches the
 // shell as the one word that it is. Paths are absolute.

@@ -115,28 +115,23 @@ std::string plan_text(const config::RunConfig& config,
   return text.erase(begin, end - begin);
 }
 
-// Of a run that is about to start.
-struct Outlook {
-  double step_seconds = 0;  // predicted, where there is a machine file
-  train::Trainer::PlannedMemory memory{};
-};
-
 // Prints the plan. Throws Error(resources) if the deck does not fit.
-Outlook plan_here(const comm::World& world, const Arguments& arguments,
-                  const LoadedDeck& deck, const std::optional<plan::Machine>& machine,
-                  const launch::ComputeDevice& on, int on_node) {
+train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments,
+                            const LoadedDeck& deck,
+                            const std::optional<plan::Machine>& machine,
+                            const launch::ComputeDevice& on, int on_node) {
   const plan::PlannedDevice planned{on.device, on.transport,
                                     machine ? &*machine : nullptr};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
                room_here(on, on_node));
-  Outlook outlook{0, plans.front().memory};
-  if (!machine) return outlook;
+  train::PlannedRun planned_run{plans.front().memory};
+  if (!machine) return planned_run;
   const plan::Prediction prediction = plan::predict(deck.config, plans, *machine);
   log::line(wrapped(plan::describe(prediction, *machine), 100, 10));
-  outlook.step_seconds = prediction.step_seconds;
-  return outlook;
+  planned_run.step_seconds = prediction.step_seconds;
+  return planned_run;
 }
 
 constexpr std::pair<std::string_view, log::Level> levels[] = {
@@ -221,18 +216,17 @@ int train(comm::World& world, const Arguments& given) {
                       100, 10));
   launch::report_placement(world, on, kernels::threads());
   ask_for_selftest(world, on);
-  Outlook outlook;
+  train::PlannedRun planned;
   world.agree([&] {
     if (world.rank() == 0)
-      outlook = plan_here(world, arguments, deck, machine, on, on_node);
+      planned = plan_here(world, arguments, deck, machine, on, on_node);
   });
   RunRecord record(world, run);
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
                     on.device, on.transport, engine::group_use(deck.config));
-    train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu,
-                           outlook.memory);
+    train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu, planned);
     before = trainer.steps_done();
     record.started(before);
     return trainer.run();
@@ -240,7 +234,7 @@ int train(comm::World& world, const Arguments& given) {
   if (machine && status == static_cast<int>(Status::done)) {
     world.agree([&] {
       if (world.rank() == 0)
-        report_prediction(outlook.step_seconds, run.directory, before);
+        report_prediction(planned.step_seconds, run.directory, before);
     });
   }
   return status;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/device_memory.hpp"
+#include "base/work_meter.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/moe.hpp"
 
@@ -42,6 +43,17 @@ ExpertDispatch::Counts order_arrivals(const ExpertDispatch::Counts& arriving,
   return order;
 }
 
+// On meta nobody knows who chooses which expert. Memory must do for the worst case; a
+// plan that keeps time counts what an even load brings: as many rows as leave the rank.
+void plan_arrivals(ExpertDispatch::Route& route, std::int64_t worst,
+                   std::int64_t experts) {
+  route.rows = work_meter() == nullptr ? worst : std::min(worst, route.leaving);
+  route.rows_L.clear();
+  for (std::int64_t l = 0; l < experts; ++l)
+    route.rows_L.push_back(
+        static_cast<std::int32_t>(split_range(route.rows, experts, l).count()));
+}
+
 }  // namespace
 
 Range ExpertDispatch::experts(std::int64_t experts) const {
@@ -73,11 +85,14 @@ ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
   if (size() == 1) {
     route.rows_L = route.leaving_E;
     route.rows = route.leaving;
+    if (meta) plan_arrivals(route, route.leaving, L);
     return route;
   }
   exchange_counts(stream, experts, route);
-  route.rows =
-      meta ? size() * std::min(T * std::min(K, L), L * most) : sum(route.arriving_E);
+  if (meta)
+    plan_arrivals(route, size() * std::min(T * std::min(K, L), L * most), L);
+  else
+    route.rows = sum(route.arriving_E);
   // 3. the order of what arrives
   route.arrival_R = arena.take(DType::i32, {route.rows}, "route.arrival");
   if (meta) return route;

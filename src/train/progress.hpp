@@ -14,6 +14,7 @@ struct Progress {
   std::int64_t first_step = 0;  // steps done when this start began
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step (Trainer)
   double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
+  double predicted_seconds = 0;   // of a step, by a plan; 0: none (Trainer)
   double save_seconds = 0;        // of the last checkpoint, or predicted (Checkpoints)
   double validation_seconds = 0;  // of the last validation (Validation)
 };

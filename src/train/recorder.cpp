@@ -169,6 +169,15 @@ void Recorder::agreed(const engine::StepTotals::Outcome& all) {
   memory_peak_ = all.memory_peak;
 }
 
+// A plan's step is one of the whole batch, which those of a ramp are not.
+io::Record Recorder::prediction() const {
+  const bool whole = config_.stage_of(step_).global == config_.batch.global;
+  io::Record record;
+  if (progress_.predicted_seconds > 0 && whole)
+    record.set("predicted_step_seconds", progress_.predicted_seconds);
+  return record;
+}
+
 // Rates, memory and the parts of the step.
 io::Record Recorder::times_record(double rate_of_flops) const {
   const auto flops = model::flops_per_token(config_.model);
@@ -185,7 +194,8 @@ io::Record Recorder::times_record(double rate_of_flops) const {
       .set("data_seconds", times_.data)
       .set("compute_seconds", times_.compute)
       .set("communication_seconds", times_.communication)
-      .set("optimizer_seconds", times_.optimizer);
+      .set("optimizer_seconds", times_.optimizer)
+      .append(prediction());
 }
 
 void Recorder::record(const engine::StepResult& result) {

@@ -89,6 +89,7 @@ class Recorder : public engine::StepObserver {
   double tokens_of_step() const;
   double tokens_of_rank() const;
   io::Record times_record(double flops) const;
+  io::Record prediction() const;
   void print(const engine::StepResult& result) const;
   void show_progress(const engine::StepResult& result) const;
 

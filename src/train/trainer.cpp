@@ -19,12 +19,12 @@ double held(const MemoryUse& use) { return static_cast<double>(use.bytes); }
 double held_at_most(const MemoryUse& use) { return static_cast<double>(use.peak_bytes); }
 
 // A row for each class of memory that this rank was planned to hold, or holds.
-void log_memory(int rank, const Trainer::PlannedMemory& planned) {
+void log_memory(int rank, const PlannedRun& planned) {
   std::vector<TextRow> rows = {{"class", "planned", "held now"}};
   double sum_planned = 0, sum_held = 0;
   for (int i = 0; i < memory_classes; ++i) {
     const auto c = static_cast<MemoryClass>(i);
-    const auto plan = static_cast<double>(planned[static_cast<std::size_t>(i)]);
+    const auto plan = static_cast<double>(planned.memory[static_cast<std::size_t>(i)]);
     const double now = held(memory_use(c));
     sum_planned += plan;
     sum_held += now;
@@ -56,7 +56,7 @@ void log_memory_peak(int rank) {
 
 Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
                  const std::string& deck, const CudaDevice& gpu,
-                 const PlannedMemory& planned)
+                 const PlannedRun& planned)
     : world_(world),
       mesh_(mesh),
       config_(config),
@@ -72,6 +72,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
   watchdog_->beat_slow("starting");
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
+  progress_.predicted_seconds = planned_.step_seconds;
   if (config_.learns_pairs()) start_pairs();
   loader_.emplace(
       *source_,

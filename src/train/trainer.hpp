@@ -28,16 +28,19 @@
 
 namespace trireme::train {
 
+// What a plan said of the run.
+struct PlannedRun {
+  std::array<std::int64_t, memory_classes> memory{};  // bytes of rank 0, by class
+  double step_seconds = 0;                            // predicted; 0: no machine file
+};
+
 class Trainer {
  public:
   // Opens the data, builds the engine and starts or resumes. Collective over the world.
   // deck: the effective deck, which goes into the run's directory and each checkpoint.
-  // gpu: this rank's, if the mesh is one of GPUs. planned: bytes of each class of memory
-  // that rank 0 was planned to hold, for the log.
-  using PlannedMemory = std::array<std::int64_t, memory_classes>;
+  // gpu: this rank's, if the mesh is one of GPUs. planned: for the log and the metrics.
   Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
-          const std::string& deck, const CudaDevice& gpu,
-          const PlannedMemory& planned = {});
+          const std::string& deck, const CudaDevice& gpu, const PlannedRun& planned = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -61,7 +64,7 @@ class Trainer {
   comm::Mesh& mesh_;
   config::RunConfig config_;
   std::string deck_;
-  PlannedMemory planned_;
+  PlannedRun planned_;
   launch::BatchJob job_;  // on rank 0
   Progress progress_;
   std::unique_ptr<io::SampleSource> source_;

@@ -32,8 +32,68 @@ run 2 train $deck run.directory="$work/compared" --machine "$work/here.toml"
 check "a run with a prediction" ended_well
 check "its end says how far it was off" grep -qE \
   'predicted a step of .*; the median of 18 was .*: -?[0-9.]+ % off' "$work/out"
+check "each step has its prediction" test \
+  "$(grep -c '"predicted_step_seconds"' "$work/compared/metrics.jsonl")" = 20
+run 1 report "$work/compared" --output "$work/compared.html"
+check "the report compares them" grep -q 'predicted and measured' "$work/compared.html"
 run 2 train $deck --check --machine "$work/here.toml"
 check "no comparison without a run" expect 64 "trireme plan DECK --machine"
+
+# A model without a deck: its shape alone.
+mkdir "$work/model"
+cat >"$work/model/config.json" <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+ "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 128,
+ "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false,
+ "hidden_act": "silu", "attention_bias": false, "torch_dtype": "bfloat16"}
+END
+# 300 x 64 twice; a layer: q, o 64 x 64, k, v 32 x 64, three of 128 x 64, two norms; a norm.
+weights=$((2 * 300 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64 + 128) + 64))
+run 1 plan "$work/model"
+check "a folder" ended_well
+check "its parameters" out_has " $weights parameters"
+cp "$work/out" "$work/first"
+run 1 plan "$work/model"
+check "the same again" cmp "$work/first" "$work/out"
+run 1 plan "$work/model/config.json"
+check "config.json alone" cmp "$work/first" "$work/out"
+for type in fp32 bf16 fp16; do
+  check "$type: inference" grep -qE "^ *$type +inference" "$work/out"
+  for name in adamw sgd lion muon; do
+    check "$type: $name" grep -qE "^ *$type +training, $name .* [0-9.]+ [KMG]iB\$" "$work/out"
+  done
+  check "$type: LoRA" grep -qE "^ *$type +LoRA.* [0-9.]+ [KMG]iB\$" "$work/out"
+done
+# A row is the plan of the deck that it stands for.
+sum=$(grep -E '^ *fp32 +training, adamw' "$work/out" | sed 's/.*  //')
+"$TRIREME" inspect "$work/model" >/dev/null 2>&1
+run 1 plan $deck model.architecture=llama model.layers=2 model.hidden=64 model.heads=4 \
+  model.kv_heads=2 model.feed_forward=128 model.vocabulary=300 model.sequence=128 \
+  data.source=synthetic data.paths=[] batch.global=1 precision.compute=fp32
+check "a row is a plan ($sum)" out_has "total $sum on rank 0"
+run 1 plan "$work/model" --ranks 16 --machine $h100 --precision bf16 --sequence 64 --batch 32
+check "on a machine" ended_well
+check "one type" test "$(grep -cE '^ *(fp32|fp16|fp8) ' "$work/out")" = 0
+check "what fits" grep -qE 'training, adamw.* yes' "$work/out"
+check "its time" grep -qE '^step +[0-9].* tokens/s' "$work/out"
+run 1 plan "$work/model" --ranks 4 --machine $h100 --search -o "$work/of-model.toml"
+check "searched" ended_well
+run 1 plan "$work/of-model.toml" --ranks 4 --machine $h100
+check "and written" ended_well
+run 1 plan llama-3.2-1b --ranks 8 --precision bf16
+check "a name" out_has " 1235814400 parameters"
+run 1 plan "$work/model" --sequence 256
+check "more than it has" expect 64 "has 128 positions"
+run 1 plan $deck --batch 4
+check "an option of models" expect 64 "batch.global="
+run 1 plan "$work/none/config.json"
+check "no config.json" test "$status" = 66
+echo '{"model_type": "llama"' >"$work/broken.json"
+run 1 plan "$work/broken.json"
+check "broken JSON" expect 65 "broken.json"
+run 1 plan "$work"
+check "no model's folder" test "$status" = 66 -o "$status" = 65
 
 # Wrong files and words.
 run 1 plan $deck --machine "$work/none.toml"

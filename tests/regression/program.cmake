@@ -20,7 +20,7 @@ trireme_long_programs(file_calls)
 add_executable(peak_memory ${PROJECT_SOURCE_DIR}/tests/support/peak_memory.c)
 trireme_long_programs(peak_memory)
 
-foreach(script numbers parity plan products search steady)
+foreach(script init numbers parity plan products search steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

@@ -38,6 +38,19 @@ check "the key stays" grep -q '^tensor = 2' "$work/fixed.toml"
 check "the faster type" grep -q '^compute = "fp32"' "$work/fixed.toml"
 check "the picture's name" test -s "$work/other.svg" -a ! -e "$work/fixed.svg"
 
+# The best are run, and the fastest of them is taken.
+run 2 plan $deck --machine inputs/machines/host-2-cores.toml --search --top 3 --measure 2 \
+  precision.compute=fp32 --fix recompute.policy=none -o "$work/measured.toml"
+check "measured" ended_well
+check "a table of both" grep -qE '^measured +the best 2, 5 steps each' "$work/out"
+check "how far each was off" test "$(grep -cE '^ *[12] +[12] .*-?[0-9.]+ %$' "$work/out")" = 2
+run 1 train "$work/measured.toml" --check --ranks 2
+check "a deck" ended_well
+run 1 plan $deck --ranks 4 --machine $h100 --search --measure 2
+check "ranks that were not started" expect 64 "start 4 of them"
+run 2 plan $deck --machine $h100 --search --measure 1
+check "another machine" expect 78 "compute on CPUs"
+
 # Wrong words, and what cannot be found.
 run 1 plan $deck --ranks 4 --search
 check "no machine" expect 64 "add --machine"

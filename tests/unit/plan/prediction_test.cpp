@@ -32,7 +32,8 @@ Machine simple_machine() {
   return machine;
 }
 
-config::RunConfig deck(int ranks, const std::string& more = "") {
+config::RunConfig deck(int ranks, const std::string& more = "",
+                       const std::vector<std::string>& overrides = {}) {
   const std::string text = R"(
 [run]
 steps = 100
@@ -55,7 +56,7 @@ name = "adamw"
 learning_rate = 1e-3
 )";
   return config::make_run_config(
-      io::Deck::parse(text + more, "deck", {}, config::deck_table()), ranks);
+      io::Deck::parse(text + more, "deck", overrides, config::deck_table()), ranks);
 }
 
 std::vector<Plan> timed_plans(const config::RunConfig& config, const Machine& machine) {
@@ -154,6 +155,28 @@ TEST(Prediction, CountsTheFlopsOfTheModel) {
   const double weights = layers * (4 * d * d + 3 * d * f) + v * d;
   EXPECT_NEAR(p.step_seconds, 6 * weights * 16 * 32 / 1e9, 1e-6 * p.step_seconds);
   EXPECT_NEAR(p.products, p.step_seconds, 1e-6 * p.step_seconds);
+}
+
+TEST(Prediction, ExpertsTakeTheRowsOfAnEvenLoad) {
+  Machine machine = simple_machine();
+  machine.attention_forward = machine.attention_backward = 1e12;
+  machine.sweep_rate = 1e18;
+  const std::vector<std::string> overrides = {"model.architecture=mixtral",
+                                              "model.moe.experts=4", "model.moe.top_k=2",
+                                              "model.moe.expert_feed_forward=32"};
+  const double d = 64, f = 32, v = 128, layers = 4;
+  // Of a token: attention, the router, two experts of four, the head.
+  const double active = layers * (4 * d * d + 4 * d + 2 * 3 * d * f) + v * d;
+  const double seconds = 6 * active * 16 * 32 / 1e9;
+  for (const int ranks : {1, 2, 4}) {
+    const config::RunConfig config =
+        deck(ranks, format("[parallel]\nexpert = {}\n", ranks), overrides);
+    const Prediction p = predicted(config, machine);
+    EXPECT_NEAR(p.products, seconds / ranks, 1e-6 * seconds) << ranks << " expert ranks";
+    // Memory is that of the worst case still: all rows may come to one rank.
+    const std::vector<Plan> untimed = plan_stages(config);
+    EXPECT_EQ(untimed.front().memory, timed_plans(config, machine).front().memory);
+  }
 }
 
 TEST(Prediction, IsTheSameEachTime) {

@@ -1,0 +1,77 @@
+// BenchedStep: its batch, and its clock.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/benched_step.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/philox.hpp"
+#include "engine/group_use.hpp"
+
+namespace trireme::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Synthetic token ids for the step: the values do not matter to its speed.
+engine::Batch make_batch(const Buffer& ids, const config::RunConfig& config) {
+  const std::int64_t tokens =
+      config.batch.micro * config.model.sequence / config.parallel.mesh.context;
+  const Random random(1, hash_name("bench"));
+  auto all = ids.view().span<std::int32_t>();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = static_cast<std::int32_t>(
+        random.below(i, static_cast<std::uint64_t>(config.model.vocabulary)));
+  }
+  engine::Batch batch{.valid_tokens = ids.view().elements()};
+  for (std::int64_t m = 0; m < config.microbatches(); ++m) {
+    batch.inputs.push_back(ids.view().rows(m * tokens, tokens));
+  }
+  batch.targets = batch.inputs;
+  return batch;
+}
+
+// Random ids have no documents: a packed deck is timed as if each row were one text.
+config::RunConfig without_packing(config::RunConfig config) {
+  config.data.packing = io::Packing::none;
+  config.train = {};
+  config.batch.ramp.clear();
+  config.batch.sequence_ramp.clear();
+  return config;
+}
+
+}  // namespace
+
+BenchedStep::BenchedStep(comm::World& world, const config::RunConfig& config,
+                         const launch::ComputeDevice& on)
+    : world_(world),
+      config_(without_packing(config)),
+      mesh_(world, config.parallel.mesh, config.parallel.folding, on.device, on.transport,
+            engine::group_use(config)),
+      engine_(config_, mesh_, on.device),
+      ids_(Device::host(), DType::i32,
+           {config.microbatches() * config.batch.micro * config.model.sequence /
+            config.parallel.mesh.context},
+           MemoryClass::data, "ids"),
+      batch_(make_batch(ids_, config)) {
+  engine_.store().initialize(config.run.seed);
+}
+
+double BenchedStep::run() {
+  world_.barrier();
+  const auto start = Clock::now();
+  ++batch_.step;
+  engine_.train_step(batch_, nobody_);
+  return world_.max(std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+double BenchedStep::tokens() const {
+  return static_cast<double>(config_.batch.global * config_.model.sequence);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,39 @@
+// BenchedStep: a training step to be timed, without a data loader or a file.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "engine/engine.hpp"
+#include "launch/compute_device.hpp"
+
+namespace trireme::app {
+
+// Synthetic tokens and new weights. Rows are whole texts, and a batch of a ramp is that
+// of its end. Collective over the world.
+class BenchedStep {
+ public:
+  BenchedStep(comm::World& world, const config::RunConfig& config,
+              const launch::ComputeDevice& on);
+
+  // Seconds of one whole step: forward, backward, reduction, norm, update; of the rank
+  // that took longest.
+  double run();
+  void drop_graphs() { engine_.drop_graphs(); }
+  double tokens() const;
+
+ private:
+  comm::World& world_;
+  config::RunConfig config_;
+  comm::Mesh mesh_;
+  engine::Engine engine_;
+  Buffer ids_;
+  engine::Batch batch_;
+  engine::StepObserver nobody_;
+};
+
+// The middle one, of two the larger.
+double median(std::vector<double> values);
+
+}  // namespace trireme::app

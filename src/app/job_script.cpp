@@ -1,0 +1,60 @@
+// JobScript: sizes of a job for Slurm, and how its ranks are launched.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/job_script.hpp"
+
+#include <algorithm>
+
+#include "app/shell.hpp"
+#include "app/sweep_script.hpp"
+#include "base/format.hpp"
+
+namespace trireme::app {
+
+std::string JobScript::text() const {
+  const std::int64_t of_node = std::min(ranks, ranks_per_node);
+  const std::int64_t nodes = (ranks + of_node - 1) / of_node;
+  const std::string even =
+      ranks % of_node == 0 ? format("#SBATCH --ntasks-per-node={}\n", of_node) : "";
+  return format(
+             R"sh(#!/bin/bash
+# A training job that saves before its time limit and continues by itself; by `trireme init`.
+# Usage: sbatch {}.sbatch [section.key=value ...]
+#   TRIREME=<path>   the program (default: the one that wrote this)
+# Account, partition and time are your site's: here, or as options of sbatch.
+#SBATCH --job-name={}
+#SBATCH --nodes={}
+#SBATCH --ntasks={}
+{}#SBATCH --cpus-per-task={}
+{}#SBATCH --time=04:00:00
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x.%j.out
+# module load ...                # the modules that the program was built with
+
+)sh",
+             name, name, nodes, ranks, even, cores,
+             gpus ? format("#SBATCH --gpus-per-node={}\n", of_node) : "") +
+         format(
+             R"sh(cd {} || exit 66  # paths in the deck are relative to here
+built={}
+trireme=${TRIREME:-$built}
+folder=$PWD                     # that the count of starts is kept in
+deck={}
+
+export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do not inherit it
+export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
+export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
+
+# --mpi=pmix is for Open MPI; MPICH and its kin want --mpi=pmi2, Cray --mpi=cray_shasta.
+launch() {
+  exec srun --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
+    "$trireme" train "$deck" "$@"
+}
+stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM
+)sh",
+             shell_quoted(directory), shell_quoted(program), shell_quoted(deck)) +
+         std::string(end_of_job_scripts());
+}
+
+}  // namespace trireme::app

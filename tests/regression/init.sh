@@ -1,0 +1,115 @@
+#!/bin/bash
+# `trireme init`: scripted answers give decks and job scripts that pass --check and train.
+# SPDX-License-Identifier: Apache-2.0
+source "$(dirname "$0")/lib.sh"
+mkdir "$work/here" "$work/bin"
+cd "$work/here" || exit 1
+unset SLURM_NTASKS SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU
+
+ended_well() { [ "$status" = 0 ]; }
+out_has() { grep -q -- "$1" "$work/out"; }
+# answers LINES...: runs init with these lines as answers; words of init in $words.
+words=()
+answers() {
+  printf '%s\n' "$@" >"$work/answers"
+  timeout 600 "$TRIREME" init "${words[@]}" <"$work/answers" >"$work/out" 2>&1
+  status=$?
+}
+seq 2000 >text.txt
+
+# Six questions without weights; wrong answers are asked for again.
+answers nonsense small none.txt text.txt 0 2 64 many 4 3
+check "answered" ended_well
+check "six questions" test "$(grep -c '? .*\] ' "$work/out")" -ge 6
+check "wrong answers are told" out_has "'many' is no whole number"
+check "what was asked again" test "$(grep -c 'Which model' "$work/out")" = 2
+check "bytes of the text" grep -q '^source = "bytes"' small.toml
+check "every key has a comment" test \
+  "$(grep -c '^[a-z_]* = ' small.toml)" = "$(grep -B1 '^[a-z_]* = ' small.toml | grep -c '^#')"
+check "no script without Slurm" test ! -e small.sbatch
+run 1 train small.toml --check --ranks 2
+check "passes --check" ended_well
+run 2 train small.toml
+check "trains" ended_well
+check "three steps" test "$(grep -c '"kind":"step"' runs/small/metrics.jsonl)" = 3
+
+# It replaces nothing, and an end of input is no answer.
+cp small.toml before
+words=(small --yes)
+answers
+check "it is there already" expect 73 "is there already"
+check "and stays" cmp small.toml before
+words=()
+answers small synthetic
+check "answers that end" expect 64 "standard input ended"
+words=(small --yes --ranks x)
+answers
+check "an option's answer is final" expect 64 "no whole number"
+words=(no-such-model --yes)
+answers
+check "no such model" expect 66 "no model of that name"
+words=(small --yes --data none.h5)
+answers
+check "no such data" expect 66 "no such file"
+words=(small --yes --ranks 3 --batch 4 -o odd.toml)
+answers
+check "a batch that no mesh takes" test "$status" = 65 -o "$status" = 0
+sed 's/^memory .*/memory = 0.1/' "$SOURCE/inputs/machines/h100-sxm.toml" >tight.toml
+words=(125m --yes --ranks 1 --machine tight.toml -o tight-deck.toml)
+answers
+check "nothing fits" expect 78 "the least that one needs"
+check "nothing is left of them" test -z "$(ls | grep -E 'odd|tight-deck' | grep -v odd.toml)"
+
+# A folder's shape with Slurm there: a job script.
+cat >config.json <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+ "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 128,
+ "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false,
+ "hidden_act": "silu", "attention_bias": false, "torch_dtype": "float32"}
+END
+printf '#!/bin/bash\n' >"$work/bin/sbatch"
+cat >"$work/bin/srun" <<'END'
+#!/bin/bash
+while [[ $1 == --* ]]; do shift; done
+exec "$@"
+END
+chmod +x "$work/bin/"*
+export PATH=$work/bin:$PATH
+words=(config.json --yes --ranks 2 --batch 4 --steps 2 -o 'my deck.toml')
+answers
+check "with Slurm" ended_well
+check "bash reads the script" bash -n 'my deck.sbatch'
+common() { sed -n '/^# From here on all job scripts/,$p' "$1"; }
+check "it ends as all job scripts" cmp <(common 'my deck.sbatch') \
+  <(common "$SOURCE/jobs/train.sbatch")
+(cd "$work" && SLURM_JOB_ID=1 bash 'here/my deck.sbatch' --check --ranks 2) >"$work/out" 2>&1
+check "its job passes --check" out_has 'the deck is good'
+words=(config.json --yes)
+answers
+check "a model's name" test -s here.toml
+# Wherever it will run: by a machine file, without a GPU here.
+words=(config.json --yes --ranks 16 --machine "$SOURCE/inputs/machines/h100-sxm.toml" -o far.toml)
+answers
+check "for another machine" ended_well
+check "16-bit there" grep -q '^compute = "bf16"' far.toml
+check "the time of a step" grep -q 'A step is predicted to take' far.toml
+check "its GPUs" grep -q '^#SBATCH --gpus-per-node=8' far.sbatch
+check "its nodes" grep -q '^#SBATCH --nodes=2' far.sbatch
+run 1 train far.toml --check --ranks 16 run.device=cpu
+check "passes --check too" ended_well
+
+# A folder with weights: adapters beside them.
+words=(small --yes --data text.txt --ranks 1 --sequence 64 --batch 4 --steps 1 -o one.toml)
+answers
+run 1 train one.toml
+run 1 convert runs/one model
+check "a folder with weights" ended_well
+words=()
+answers model lora text.txt 1 64 2 1
+check "adapters" ended_well
+check "from the folder" grep -q '^from = "model"' model.toml
+check "of a rank" grep -q '^rank = 16' model.toml
+run 1 train model.toml
+check "train" ended_well
+finish
