@@ -37,7 +37,7 @@ foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faul
 endforeach()
 set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
-set_property(TEST regression.loading APPEND PROPERTY
+set_property(TEST regression.loading regression.quantized APPEND PROPERTY
              ENVIRONMENT TRIREME_PEAK_MEMORY=$<TARGET_FILE:peak_memory>)
 set_property(TEST regression.resume_files APPEND PROPERTY
              ENVIRONMENT TRIREME_FILE_CALLS=$<TARGET_FILE:file_calls>)
