@@ -12,6 +12,7 @@
 #include "app/deck_arguments.hpp"
 #include "app/generate_batch.hpp"
 #include "app/generation_options.hpp"
+#include "app/held_weights.hpp"
 #include "app/model_text.hpp"
 #include "base/directory.hpp"
 #include "base/output.hpp"
@@ -29,7 +30,8 @@ constexpr std::string_view usage =
     "trireme chat MODEL [--system TEXT] [--load FILE] [--chat-template F] [--tokenizer "
     "F] "
     "[--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X] "
-    "[--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]";
+    "[--repetition-penalty X] [--seed N] [--pipeline N] "
+    "[--weights auto|codes|numbers] [--device auto|cpu|cuda]";
 constexpr Option options[] = {{"--system", true},
                               {"--load", true},
                               {"--chat-template", true},
@@ -43,6 +45,7 @@ constexpr Option options[] = {{"--system", true},
                               {"--repetition-penalty", true},
                               {"--seed", true},
                               {"--pipeline", true},
+                              {"--weights", true},
                               {"--device", true}};
 
 constexpr std::string_view help_lines =
@@ -311,8 +314,10 @@ int chat(comm::World& world, const Arguments& given) {
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
                   config.model.sequence, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()});
+                  infer::StagePart{pipeline.rank(), pipeline.size()},
+                  held_weights(arguments, on.device));
   });
+  report_codes(world, *model);
   Speaker speaker(world, *model, pipeline, text, how);
   converse(world, speaker, *form, text, conversation);
   return 0;

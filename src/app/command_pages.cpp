@@ -101,6 +101,8 @@ a checkpoint or a Hugging Face folder; its generation_config.json says what opti
   --pipeline N            stages of the model on as many ranks (default 1); the other ranks
                           split its matrices
   --adapter LIST          folders of adapters to add to the model: DIR[=WEIGHT],...
+  --weights W             of a quantized folder: codes, numbers or auto, which is codes on
+                          hosts (default auto)
   --device D              auto, cpu or cuda (default auto)
 
 With --prompts:
@@ -134,6 +136,8 @@ answer, not the program; Ctrl-D does.
   --repetition-penalty X  of tokens that the text has (default 1)
   --seed N                another seed, other answers (default 0)
   --pipeline N            stages of the model on as many ranks (default 1)
+  --weights W             of a quantized folder: codes, numbers or auto, which is codes on
+                          hosts (default auto)
   --device D              auto, cpu or cuda (default auto)
 
   trireme chat my-model --system "You answer in one sentence.")"},
@@ -146,6 +150,8 @@ DATA: bytes or conversations for a model of such; else a token file, or text for
   --logits FILE.h5  also writes the logits of each token
   --sequence N      length of the windows, in place of the model's
   --adapter LIST    folders of adapters to add to the model: DIR[=WEIGHT],...
+  --weights W       of a quantized folder: codes, numbers or auto, which is codes on hosts
+                    (default auto)
   --device D        auto, cpu or cuda (default auto)
 
   mpirun -n 2 trireme evaluate runs/quickstart README.md)"},

@@ -12,6 +12,7 @@
 #include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/held_weights.hpp"
 #include "app/inspect_data.hpp"
 #include "app/model_text.hpp"
 #include "base/log.hpp"
@@ -137,10 +138,12 @@ int evaluate(comm::World& world, const Arguments& given) {
                                   {"--sequence", true},
                                   {"--device", true},
                                   {"--tokenizer", true},
-                                  {"--adapter", true}};
+                                  {"--adapter", true},
+                                  {"--weights", true}};
     arguments.parse(
         "trireme evaluate MODEL DATA [--tokenizer F] [--logits FILE.h5] [--sequence N] "
-        "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]",
+        "[--adapter DIR[=WEIGHT],...] [--weights auto|codes|numbers] "
+        "[--device auto|cpu|cuda]",
         options, 2, 2);
     OpenedModel opened = open_model(world, arguments.words()[0],
                                     arguments.integer("--sequence", 0, 1, 1 << 27));
@@ -161,8 +164,10 @@ int evaluate(comm::World& world, const Arguments& given) {
   std::optional<infer::LoadedModel> model;
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *tensors, on.device);
+                  config.model.sequence, *tensors, on.device, infer::StagePart{},
+                  held_weights(arguments, on.device));
   });
+  report_codes(world, *model);
   infer::Evaluation result;
   if (arguments.has("--logits")) {
     LogitsWriter writer(world, arguments.text("--logits", ""), *model,

@@ -10,6 +10,7 @@
 #include "app/deck_arguments.hpp"
 #include "app/generate_batch.hpp"
 #include "app/generation_options.hpp"
+#include "app/held_weights.hpp"
 #include "app/model_text.hpp"
 #include "base/output.hpp"
 #include "infer/generator.hpp"
@@ -24,7 +25,8 @@ constexpr std::string_view usage =
     "-o OUT.jsonl) [--tokenizer F] [--tokens N] [--temperature X] [--top-k N] [--top-p "
     "X] "
     "[--min-p X] [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N] "
-    "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]; with --prompts also "
+    "[--adapter DIR[=WEIGHT],...] [--weights auto|codes|numbers] "
+    "[--device auto|cpu|cuda]; with --prompts also "
     "[--samples N] [--chat-template F] "
     "[--texts N] [--step-tokens N] [--chunk N] [--block N] [--cache-bytes SIZE] "
     "[--cache-dtype T]";
@@ -39,7 +41,8 @@ constexpr Option options[] = {{"--prompt", true},        {"--prompt-tokens", tru
                               {"--chat-template", true}, {"--texts", true},
                               {"--step-tokens", true},   {"--chunk", true},
                               {"--block", true},         {"--cache-bytes", true},
-                              {"--cache-dtype", true},   {"--adapter", true}};
+                              {"--cache-dtype", true},   {"--adapter", true},
+                              {"--weights", true}};
 
 struct Request {
   std::vector<std::int32_t> prompt;
@@ -140,8 +143,10 @@ int generate(comm::World& world, const Arguments& given) {
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
                   capacity, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()});
+                  infer::StagePart{pipeline.rank(), pipeline.size()},
+                  held_weights(arguments, on.device));
   });
+  report_codes(world, *model);
   infer::Generator generator(*model, pipeline, capacity);
   Printer printer(world.rank() == 0, text, request.how.end_tokens);
   for (const auto token : request.prompt) printer.put(token);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "app/generation_output.hpp"
+#include "app/held_weights.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "config/start_model.hpp"
@@ -167,8 +168,10 @@ int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel o
   world.agree([&] {
     model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
                   config.model.sequence, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()});
+                  infer::StagePart{pipeline.rank(), pipeline.size()},
+                  held_weights(arguments, on.device));
   });
+  report_codes(world, *model);
   world.agree([&] { batch.emplace(*model, pipeline, options, prompts.generations); });
   run_batch(world, *batch, prompts, missing, text, output);
   return 0;

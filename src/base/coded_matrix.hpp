@@ -66,9 +66,15 @@ struct OwnedCodes {
 
   // Memory for a matrix of this type, shape and layout, not filled.
   OwnedCodes(Device device, CodeType type, const Shape& shape, const ScaleLayout& layout,
-             bool has_zeros, MemoryClass of = MemoryClass::data);
+             bool has_zeros, MemoryClass of = MemoryClass::weights);
   OwnedCodes(OwnedCodes&&) = default;
   OwnedCodes& operator=(OwnedCodes&&) = default;
+};
+
+// Codes of a box of a matrix, and where it begins in that.
+struct PlacedCodes {
+  Shape begin;
+  OwnedCodes codes;
 };
 
 // Row i as f32, on the host.

@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::string_view prefix = "model/";
 
+// The tensor's name in the model; "" of another path.
+std::string name_in(const std::string& path) {
+  return path.starts_with(prefix) ? path.substr(prefix.size()) : std::string();
+}
+
 Buffer read_box(const io::TensorSource& source, const std::string& path,
                 const Shape& whole, const Shape& begin, const Shape& extent) {
   Buffer box(Device::host(), DType::f64, extent, MemoryClass::data, "adapter's matrix");
@@ -60,10 +65,37 @@ void store_sum(const TensorView& base, const TensorView& sum, const TensorView& 
 
 }  // namespace
 
+bool AdaptedSource::is_replaced(const std::string& name) const {
+  return !name.empty() &&
+         std::any_of(adapters_.begin(), adapters_.end(), [&](const auto& adapter) {
+           return adapter.weight > 0 && adapter.has(name);
+         });
+}
+
+bool AdaptedSource::is_adapted(const std::string& name, const Shape& whole) const {
+  const std::string module = nn::module_of_tensor(name);
+  if (whole.rank() != 2 || name != module + ".weight") return false;
+  const std::string down = module + std::string(nn::down_suffix);
+  return std::any_of(adapters_.begin(), adapters_.end(),
+                     [&](const auto& adapter) { return adapter.has(down); });
+}
+
+std::size_t AdaptedSource::code_bytes(const std::string& path, const Shape& whole,
+                                      const Shape& begin, const Shape& extent) const {
+  const std::string name = name_in(path);
+  if (codes_ == nullptr || is_replaced(name) || is_adapted(name, whole)) return 0;
+  return codes_->code_bytes(path, whole, begin, extent);
+}
+
+OwnedCodes AdaptedSource::read_codes(const std::string& path, const Shape& whole,
+                                     const Shape& begin, const Shape& extent) const {
+  require(codes_ != nullptr, "'{}' is not stored as codes", path);
+  return codes_->read_codes(path, whole, begin, extent);
+}
+
 void AdaptedSource::read(const std::string& path, const Shape& whole, const Shape& begin,
                          const TensorView& out) const {
-  const std::string name =
-      path.starts_with(prefix) ? path.substr(prefix.size()) : std::string();
+  const std::string name = name_in(path);
   // 1. what an adapter holds whole
   for (const AddedAdapter& adapter : adapters_)
     if (!name.empty() && adapter.weight > 0 && adapter.has(name))
@@ -72,11 +104,7 @@ void AdaptedSource::read(const std::string& path, const Shape& whole, const Shap
   const std::string module = nn::module_of_tensor(name);
   const std::string down = module + std::string(nn::down_suffix),
                     up = module + std::string(nn::up_suffix);
-  const bool matrix = whole.rank() == 2 && name == module + ".weight";
-  const bool adapted =
-      matrix && std::any_of(adapters_.begin(), adapters_.end(),
-                            [&](const auto& adapter) { return adapter.has(down); });
-  if (!adapted) return base_->read(path, whole, begin, out);
+  if (!is_adapted(name, whole)) return base_->read(path, whole, begin, out);
   // 3. the sum
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/checkpoint.hpp"
+#include "io/code_source.hpp"
 #include "io/tensor_source.hpp"
 #include "model/adapted_modules.hpp"
 #include "model/model_config.hpp"
@@ -25,17 +26,30 @@ struct AddedAdapter {
 // Reads W + sum of weight s B A where there is a B A, and whole modules in place of the
 // model's. Products and their sum are made in double and, with W in f32 (in f64 for f64),
 // rounded once to the type that is asked for.
-class AdaptedSource : public io::TensorSource {
+class AdaptedSource : public io::TensorSource, public io::CodeSource {
  public:
   AdaptedSource(std::shared_ptr<const io::TensorSource> base,
                 std::vector<AddedAdapter> adapters)
-      : base_(std::move(base)), adapters_(std::move(adapters)) {}
+      : base_(std::move(base)),
+        codes_(dynamic_cast<const io::CodeSource*>(base_.get())),
+        adapters_(std::move(adapters)) {}
 
   void read(const std::string& path, const Shape& whole, const Shape& begin,
             const TensorView& out) const override;
+  // What an adapter changes is numbers.
+  std::size_t code_bytes(const std::string& path, const Shape& whole, const Shape& begin,
+                         const Shape& extent) const override;
+  OwnedCodes read_codes(const std::string& path, const Shape& whole, const Shape& begin,
+                        const Shape& extent) const override;
 
  private:
+  // Whether a matrix of the model has a product of an adapter added to it, and whether an
+  // adapter has a tensor in its place.
+  bool is_adapted(const std::string& name, const Shape& whole) const;
+  bool is_replaced(const std::string& name) const;
+
   std::shared_ptr<const io::TensorSource> base_;
+  const io::CodeSource* codes_;  // the same, or null
   std::vector<AddedAdapter> adapters_;
 };
 

@@ -43,6 +43,12 @@ bool begins_with_any(std::string_view name, std::span<const std::string_view> be
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
+std::size_t bytes_held(const QuantizedMatrix& matrix, const Shape& begin,
+                       const Shape& extent) {
+  const auto held = matrix.held(begin, extent);
+  return held ? held->bytes(extent) : 0;
+}
+
 // Whether this is a tensor of a layer that comes after the model's.
 bool is_beyond(const model::ModelConfig& m, std::string_view name) {
   const std::string_view layers = m.row().names.layers;
@@ -236,8 +242,8 @@ void ModelFolder::check_tied_head() const {
           path(), head->entry.name, table.stored->entry.name, config_name);
 }
 
-void ModelFolder::read(const std::string& path, const Shape& whole, const Shape& begin,
-                       const TensorView& out) const {
+const FolderTensor& ModelFolder::tensor_of(const std::string& path,
+                                           const Shape& whole) const {
   const auto found = path.starts_with(prefix)
                          ? by_name_.find(std::string_view(path).substr(prefix.size()))
                          : by_name_.end();
@@ -247,6 +253,30 @@ void ModelFolder::read(const std::string& path, const Shape& whole, const Shape&
   require(tensor.whole.shape == whole, Status::bad_content,
           "{}: the tensor '{}' has the shape {}, but {} is wanted", files_.path(), path,
           tensor.whole.shape, whole);
+  return tensor;
+}
+
+std::size_t ModelFolder::code_bytes(const std::string& path, const Shape& whole,
+                                    const Shape& begin, const Shape& extent) const {
+  const FolderTensor& tensor = tensor_of(path, whole);
+  if (!tensor.is_quantized() || extent.elements() == 0) return 0;
+  const auto bytes = tensor.matrix != nullptr
+                         ? bytes_held(*tensor.matrix, begin, extent)
+                         : bytes_held(tensor.quantized, begin, extent);
+  const auto numbers = static_cast<std::size_t>(extent.elements()) * sizeof(BFloat16);
+  return bytes < numbers ? bytes : 0;
+}
+
+OwnedCodes ModelFolder::read_codes(const std::string& path, const Shape& whole,
+                                   const Shape& begin, const Shape& extent) const {
+  const FolderTensor& tensor = tensor_of(path, whole);
+  if (tensor.matrix != nullptr) return tensor.matrix->read(files_, begin, extent);
+  return convert::read_codes(files_, tensor.quantized, tensor.place, begin, extent);
+}
+
+void ModelFolder::read(const std::string& path, const Shape& whole, const Shape& begin,
+                       const TensorView& out) const {
+  const FolderTensor& tensor = tensor_of(path, whole);
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {
     if (tensor.matrix != nullptr) {
@@ -301,6 +331,24 @@ bool is_model_folder(const std::string& path) {
     return ::lstat((path + "/" + name).c_str(), &status) == 0;
   };
   return has(config_name) || has(io::safetensors_name) || has(io::safetensors_index_name);
+}
+
+std::shared_ptr<const ModelFolder> open_quantized_base(const std::string& path) {
+  constexpr std::string_view fix =
+      "write a quantized Hugging Face folder (trireme convert --quantize nf4 makes one), "
+      "or adapter.quantized = false";
+  require(
+      is_model_folder(path), Status::bad_content,
+      "adapter.quantized = true, but model.from = \"{}\" is no Hugging Face folder: {}",
+      path, fix);
+  auto folder = std::make_shared<const ModelFolder>(path);
+  const bool any =
+      std::any_of(folder->tensors().begin(), folder->tensors().end(),
+                  [](const FolderTensor& tensor) { return tensor.is_quantized(); });
+  require(any, Status::bad_content,
+          "adapter.quantized = true, but model.from = \"{}\" has no weights as codes: {}",
+          path, fix);
+  return folder;
 }
 
 std::unique_ptr<io::TensorSource> open_tensors(const std::string& path, int part,

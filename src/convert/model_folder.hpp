@@ -11,6 +11,7 @@
 #include "convert/folder_place.hpp"
 #include "convert/quantization.hpp"
 #include "convert/quantized_matrix.hpp"
+#include "io/code_source.hpp"
 #include "io/safetensors_folder.hpp"
 #include "io/tensor_source.hpp"
 #include "model/whole_tensors.hpp"
@@ -31,7 +32,7 @@ struct FolderTensor {
 };
 
 // Reads headers when it is made, and of the tensors only the boxes that are asked for.
-class ModelFolder : public io::TensorSource {
+class ModelFolder : public io::TensorSource, public io::CodeSource {
  public:
   // Throws as read_folder_config() and io::SafetensorsFolder do, and Error(bad_content)
   // that lists every tensor which is missing, has another shape or a type that does not
@@ -48,8 +49,14 @@ class ModelFolder : public io::TensorSource {
 
   void read(const std::string& path, const Shape& whole, const Shape& begin,
             const TensorView& out) const override;
+  std::size_t code_bytes(const std::string& path, const Shape& whole, const Shape& begin,
+                         const Shape& extent) const override;
+  OwnedCodes read_codes(const std::string& path, const Shape& whole, const Shape& begin,
+                        const Shape& extent) const override;
 
  private:
+  // Throws Error(bad_content) where there is none of this shape.
+  const FolderTensor& tensor_of(const std::string& path, const Shape& whole) const;
   void match();
   // Finds what is stored of a tensor; "" or what is wrong with it.
   std::string find_stored(FolderTensor& tensor) const;
@@ -78,5 +85,9 @@ bool is_model_folder(const std::string& path);
 // bytes is compared with its digests. Throws as ModelFolder and io::CheckpointReader do.
 std::unique_ptr<io::TensorSource> open_tensors(const std::string& path, int part,
                                                int parts);
+
+// A folder of which weights are stored as codes, for a run that keeps them so. Throws as
+// ModelFolder does, and Error(bad_content) where none are.
+std::shared_ptr<const ModelFolder> open_quantized_base(const std::string& path);
 
 }  // namespace trireme::convert

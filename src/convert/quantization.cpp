@@ -6,11 +6,12 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
+#include <cstring>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "base/split.hpp"
+#include "convert/quantized_matrix.hpp"
 #include "io/element_convert.hpp"
 
 namespace trireme::convert {
@@ -34,14 +35,6 @@ float number_of(unsigned code, int exponent_bits, int mantissa_bits, int bias) {
   const float magnitude = std::ldexp(static_cast<float>(leading + mantissa),
                                      std::max(exponent, 1) - bias - mantissa_bits);
   return sign > 0 ? -magnitude : magnitude;
-}
-
-std::array<float, 256> e4m3_numbers() {
-  std::array<float, 256> all{};
-  for (unsigned code = 0; code < all.size(); ++code)
-    all[code] = (code & 0x7fu) == 0x7fu ? std::numeric_limits<float>::quiet_NaN()
-                                        : number_of(code, 4, 3, 7);
-  return all;
 }
 
 std::array<float, 16> e2m1_numbers() {
@@ -119,75 +112,79 @@ Buffer read_box(io::SafetensorsFolder& files, const QuantizedTensor::Stored& sto
   return box;
 }
 
-// One row of numbers, converted to the type of out.
-void put_row(const std::vector<float>& numbers, const TensorView& out, std::int64_t row) {
-  auto* const to = static_cast<std::byte*>(out.raw()) +
-                   static_cast<std::size_t>(row * out.stride(0)) * size_of(out.dtype());
-  io::convert_elements(numbers.data(), DType::f32, to, out.dtype(), out.dim(1));
+// Where the scales of a box of FP8 lie; its rows and columns are 0 where there is one.
+ScaleLayout fp8_layout(const Quantization& how, const Shape& begin, const Shape& extent) {
+  if (how.rows == 0) return {extent[0], extent[1]};
+  ScaleLayout layout{how.rows, how.columns};
+  layout.first_row = begin[0] % how.rows;
+  layout.first_column = begin[1] % how.columns;
+  layout.grid_columns = (layout.first_column + extent[1] - 1) / how.columns + 1;
+  return layout;
 }
 
-void read_fp8(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
-              const Shape& begin, const TensorView& out) {
-  static const auto numbers = e4m3_numbers();
+ScaleLayout mxfp4_layout(const Shape& begin, const Shape& extent) {
+  ScaleLayout layout{1, mx_inputs};
+  layout.first_column = begin[1] % mx_inputs;
+  layout.grid_columns = (layout.first_column + extent[1] - 1) / mx_inputs + 1;
+  return layout;
+}
+
+OwnedCodes fp8_codes(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
+                     const Shape& begin, const Shape& extent) {
   const Quantization& how = tensor.how;
   const bool blocks = how.rows > 0;
-  const Buffer codes = read_box(files, *tensor.codes, DType::e4m3, begin, out.shape());
-  const auto* const code = static_cast<const std::uint8_t*>(codes.view().raw());
+  OwnedCodes out(Device::host(), CodeType::e4m3, extent, fp8_layout(how, begin, extent),
+                 false);
+  const Buffer codes = read_box(files, *tensor.codes, DType::e4m3, begin, extent);
+  std::memcpy(out.codes.view().raw(), codes.view().raw(), codes.bytes());
   QuantizedTensor::Stored stored = *tensor.scales;
   if (!blocks) stored.entry.extents = {1};  // it may have no dims
   Shape grid = *stored.entry.shape();
   Shape corner = io::origin_of(grid);
   for (int i = 0; blocks && i < 2; ++i) {
-    const std::int64_t extent = i == 0 ? how.rows : how.columns;
-    corner[i] = begin[i] / extent;
-    grid[i] = (begin[i] + out.dim(i) - 1) / extent - corner[i] + 1;
+    const std::int64_t size = i == 0 ? how.rows : how.columns;
+    corner[i] = begin[i] / size;
+    grid[i] = (begin[i] + extent[i] - 1) / size - corner[i] + 1;
   }
-  const Buffer scales = read_box(files, stored, DType::f32, corner, grid);
-  const auto* const scale = scales.view().data<float>();
-  const std::int64_t columns = out.dim(1);
-  std::vector<float> row(static_cast<std::size_t>(columns));
-  for (std::int64_t i = 0; i < out.dim(0); ++i) {
-    const std::int64_t above =
-        blocks ? ((begin[0] + i) / how.rows - corner[0]) * grid[1] : 0;
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const std::int64_t at =
-          blocks ? above + (begin[1] + j) / how.columns - corner[1] : 0;
-      row[static_cast<std::size_t>(j)] = numbers[code[i * columns + j]] * scale[at];
-    }
-    put_row(row, out, i);
-  }
+  files.read(stored, corner, TensorView(out.scales.view().raw(), DType::f32, grid));
+  return out;
 }
 
-void read_mxfp4(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
-                const FolderPlace& place, const Shape& begin, const TensorView& out) {
-  static const auto numbers = e2m1_numbers();
-  const std::int64_t block = begin[1] / mx_inputs;
-  const std::int64_t blocks = (begin[1] + out.dim(1) - 1) / mx_inputs - block + 1;
+OwnedCodes mxfp4_codes(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
+                       const FolderPlace& place, const Shape& begin,
+                       const Shape& extent) {
+  const ScaleLayout layout = mxfp4_layout(begin, extent);
+  OwnedCodes out(Device::host(), CodeType::four_bits, extent, layout, false);
+  const auto numbers = e2m1_numbers();
+  std::copy(numbers.begin(), numbers.end(), out.matrix.book.numbers);
+  const std::int64_t block = begin[1] / mx_inputs, blocks = layout.grid_columns;
   const std::int64_t first = place.step * begin[0] + place.first;
-  const std::int64_t count = place.step * (out.dim(0) - 1) + 1;
+  const std::int64_t count = place.step * (extent[0] - 1) + 1;
   const Buffer codes =
       read_box(files, *tensor.codes, DType::u8, {place.expert, first, block, 0},
                {1, count, blocks, mx_bytes});
   const Buffer scales = read_box(files, *tensor.scales, DType::u8,
                                  {place.expert, first, block}, {1, count, blocks});
-  const auto* const code = codes.view().data<std::uint8_t>();
-  const auto* const scale = scales.view().data<std::uint8_t>();
-  std::vector<float> row(static_cast<std::size_t>(out.dim(1)));
-  for (std::int64_t i = 0; i < out.dim(0); ++i) {
-    const std::int64_t blocks_above = place.step * i * blocks;
-    for (std::int64_t j = 0; j < out.dim(1); ++j) {
-      const std::int64_t at = begin[1] % mx_inputs + j;
-      const std::int64_t of = blocks_above + at / mx_inputs;
-      require(scale[of] != no_number, Status::bad_content,
+  const std::int64_t row_bytes = CodedMatrix::row_bytes(CodeType::four_bits, extent[1]);
+  for (std::int64_t i = 0; i < extent[0]; ++i) {
+    const std::int64_t above = place.step * i * blocks;
+    const auto* const code = codes.view().data<std::uint8_t>() + above * mx_bytes;
+    const auto* const scale = scales.view().data<std::uint8_t>() + above;
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      require(scale[b] != no_number, Status::bad_content,
               "{}/{}: '{}' has a scale of 255, which is no number", files.path(),
               tensor.scales->file, tensor.scales->entry.name);
-      const unsigned two = code[of * mx_bytes + at % mx_inputs / 2];
-      const unsigned four_bits = at % 2 == 0 ? two & 0xfu : two >> 4;
-      row[static_cast<std::size_t>(j)] =
-          std::ldexp(numbers[four_bits], static_cast<int>(scale[of]) - exponent_bias);
+      out.scales.view().data<float>()[i * blocks + b] =
+          std::ldexp(1.0f, static_cast<int>(scale[b]) - exponent_bias);
     }
-    put_row(row, out, i);
+    auto* const row = out.codes.view().data<std::uint8_t>() + i * row_bytes;
+    for (std::int64_t j = 0; j < extent[1]; ++j) {
+      const std::int64_t at = layout.first_column + j;
+      const unsigned two = code[at / 2];
+      put_four_bits(row, j, at % 2 == 0 ? two & 0xfu : two >> 4);
+    }
   }
+  return out;
 }
 
 }  // namespace
@@ -198,13 +195,32 @@ std::string why_unusable(const QuantizedTensor& tensor, const FolderPlace& place
                                       : why_unusable_mxfp4(tensor, place, whole);
 }
 
+OwnedCodes read_codes(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
+                      const FolderPlace& place, const Shape& begin, const Shape& extent) {
+  return tensor.how.kind == Kind::fp8 ? fp8_codes(files, tensor, begin, extent)
+                                      : mxfp4_codes(files, tensor, place, begin, extent);
+}
+
+std::size_t bytes_held(const QuantizedTensor& tensor, const Shape& begin,
+                       const Shape& extent) {
+  const bool fp8 = tensor.how.kind == Kind::fp8;
+  const QuantizedMatrix::Held held{
+      fp8 ? CodeType::e4m3 : CodeType::four_bits,
+      fp8 ? fp8_layout(tensor.how, begin, extent) : mxfp4_layout(begin, extent)};
+  return held.bytes(extent);
+}
+
 void read_quantized(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
                     const FolderPlace& place, const Shape& begin, const TensorView& out) {
   if (out.dim(0) == 0 || out.dim(1) == 0) return;
-  if (tensor.how.kind == Kind::fp8) {
-    read_fp8(files, tensor, begin, out);
-  } else {
-    read_mxfp4(files, tensor, place, begin, out);
+  const OwnedCodes codes =
+      read_codes(files, tensor, place, begin, {out.dim(0), out.dim(1)});
+  std::vector<float> row(static_cast<std::size_t>(out.dim(1)));
+  for (std::int64_t i = 0; i < out.dim(0); ++i) {
+    decode_row(codes.matrix, i, row.data());
+    auto* const to = static_cast<std::byte*>(out.raw()) +
+                     static_cast<std::size_t>(i * out.stride(0)) * size_of(out.dtype());
+    io::convert_elements(row.data(), DType::f32, to, out.dtype(), out.dim(1));
   }
 }
 

@@ -105,15 +105,20 @@ class FourBits : public QuantizedMatrix {
     return state_.type == FourBitType::nf4 ? "NF4" : "FP4";
   }
 
+  std::optional<Held> held(const Shape& begin, const Shape& /*extent*/) const override {
+    ScaleLayout layout{1, state_.block, true};
+    layout.first_column = (begin[0] * shape_[1] + begin[1]) % state_.block;
+    layout.whole_columns = shape_[1];
+    return Held{CodeType::four_bits, layout};
+  }
+
   OwnedCodes read(io::SafetensorsFolder& files, const Shape& begin,
                   const Shape& extent) const override {
     const std::int64_t width = shape_[1], height = extent[0], columns = extent[1];
     const std::int64_t first = begin[0] * width + begin[1];
     const std::int64_t last = first + (height - 1) * width + columns - 1;
-    ScaleLayout layout{1, state_.block, true};
-    layout.first_column = first % state_.block;
-    layout.whole_columns = width;
-    OwnedCodes out(Device::host(), CodeType::four_bits, extent, layout, false);
+    OwnedCodes out(Device::host(), CodeType::four_bits, extent,
+                   held(begin, extent)->layout, false);
     out.matrix.book = book_of(state_.type);
     out.matrix.rounding = state_.dtype;
     const Buffer bytes =
@@ -206,6 +211,10 @@ class Int8Rows : public QuantizedMatrix {
   }
 
   std::string_view type_name() const override { return "INT8"; }
+
+  std::optional<Held> held(const Shape& /*begin*/, const Shape& extent) const override {
+    return Held{CodeType::int8, {1, extent[1]}};
+  }
 
   OwnedCodes read(io::SafetensorsFolder& files, const Shape& begin,
                   const Shape& extent) const override {

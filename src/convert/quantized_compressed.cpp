@@ -65,7 +65,10 @@ class Compressed : public QuantizedMatrix {
     if (scheme_.floating) return "F8_E4M3";
     return scheme_.bits == 4 ? "INT4" : scheme_.bits == 8 ? "INT8" : "packed integers";
   }
-  bool is_compact() const override { return groups_.empty(); }
+  std::optional<Held> held(const Shape& begin, const Shape& /*extent*/) const override {
+    if (!groups_.empty()) return std::nullopt;
+    return Held{type(), of_grid().layout(begin), zeros_ != nullptr};
+  }
 
   OwnedCodes read(io::SafetensorsFolder& files, const Shape& begin,
                   const Shape& extent) const override {
@@ -131,13 +134,12 @@ class Compressed : public QuantizedMatrix {
             grid_.height * grid_.width);
   }
 
+  GroupedScales of_grid() const { return {grid_.rows, grid_.columns, grid_.width}; }
+
   // Scales and zero points of the blocks that the box touches, for all groups of inputs.
   GroupedScales read_scales(io::SafetensorsFolder& files, const Shape& begin,
                             const Shape& extent) const {
-    GroupedScales out;
-    out.rows = grid_.rows;
-    out.columns = grid_.columns;
-    out.grid_columns = grid_.width;
+    GroupedScales out = of_grid();
     out.groups = groups_;
     const std::int64_t first = begin[0] / grid_.rows;
     const std::int64_t count =

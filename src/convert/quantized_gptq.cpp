@@ -40,12 +40,15 @@ class Packed : public QuantizedMatrix {
   }
 
   std::string_view type_name() const override { return awq_ ? "AWQ" : "GPTQ"; }
-  bool is_compact() const override { return groups_.empty(); }
+  std::optional<Held> held(const Shape& begin, const Shape& /*extent*/) const override {
+    if (!groups_.empty()) return std::nullopt;
+    return Held{type(), of_groups().layout(begin), true};
+  }
 
   OwnedCodes read(io::SafetensorsFolder& files, const Shape& begin,
                   const Shape& extent) const override {
     const GroupedScales scales = read_scales(files, begin, extent);
-    const CodeType type = bits_ <= 4 ? CodeType::four_bits : CodeType::int8;
+    const CodeType type = this->type();
     OwnedCodes out = scales.owned(type, begin, extent, true);
     out.matrix.rounding = rounding_of(scales_);
     for (int code = 0; code < 16; ++code)
@@ -83,6 +86,9 @@ class Packed : public QuantizedMatrix {
   }
 
  private:
+  CodeType type() const { return bits_ <= 4 ? CodeType::four_bits : CodeType::int8; }
+  GroupedScales of_groups() const { return {1, group_, divide_up(shape_[1], group_)}; }
+
   // The code of an output in a row of words from word `first` on.
   unsigned of_output(const std::int32_t* row, std::int64_t output,
                      std::int64_t first) const {
@@ -94,11 +100,9 @@ class Packed : public QuantizedMatrix {
 
   GroupedScales read_scales(io::SafetensorsFolder& files, const Shape& begin,
                             const Shape& extent) const {
-    GroupedScales out;
-    out.columns = group_;
+    GroupedScales out = of_groups();
     out.groups = groups_;
-    const std::int64_t groups = divide_up(shape_[1], group_), N = extent[0];
-    out.grid_columns = groups;
+    const std::int64_t groups = out.grid_columns, N = extent[0];
     const Buffer scales =
         read_matrix(files, scales_, DType::f32, {0, begin[0]}, {groups, N});
     const std::int64_t words = zeros_.entry.extents[1];

@@ -30,19 +30,23 @@ std::vector<std::int32_t> group_of_inputs(
   return {of, of + K};
 }
 
+ScaleLayout GroupedScales::layout(const Shape& begin) const {
+  ScaleLayout where{rows, columns};
+  where.first_row = begin[0] % rows;
+  where.first_column = begin[1];
+  where.grid_columns = grid_columns;
+  return where;
+}
+
 OwnedCodes GroupedScales::owned(CodeType type, const Shape& begin, const Shape& extent,
                                 bool has_zeros) const {
-  ScaleLayout layout{rows, columns};
+  ScaleLayout where = layout(begin);
   if (!groups.empty()) {
-    layout.columns = 1;
-    layout.grid_columns = extent[1];
-    layout.first_row = begin[0] % rows;
-  } else {
-    layout.first_row = begin[0] % rows;
-    layout.first_column = begin[1];
-    layout.grid_columns = grid_columns;
+    where.columns = 1;
+    where.first_column = 0;
+    where.grid_columns = extent[1];
   }
-  OwnedCodes out(Device::host(), type, extent, layout, has_zeros);
+  OwnedCodes out(Device::host(), type, extent, where, has_zeros);
   const std::int64_t count = out.scales.view().elements();
   const auto fill = [&](const std::vector<float>& from, const Buffer& to) {
     auto* const numbers = to.view().data<float>();

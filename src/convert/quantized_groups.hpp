@@ -20,13 +20,15 @@ std::vector<std::int32_t> group_of_inputs(
 // for all groups of inputs.
 struct GroupedScales {
   std::int64_t rows = 1, columns = 1, grid_columns = 1;
-  std::vector<float> scales, zeros;
-  std::vector<std::int32_t> groups;  // of each input of the whole matrix, or empty
+  std::vector<float> scales{}, zeros{};
+  std::vector<std::int32_t> groups{};  // of each input of the whole matrix, or empty
 
   // Memory for the codes of the box, with its scales and zero points filled: one for each
   // element where groups are not in order.
   OwnedCodes owned(CodeType type, const Shape& begin, const Shape& extent,
                    bool has_zeros) const;
+  // Where groups are in order.
+  ScaleLayout layout(const Shape& begin) const;
 };
 
 }  // namespace trireme::convert

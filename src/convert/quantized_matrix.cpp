@@ -30,6 +30,12 @@ Stored seen_as(const Stored& stored, DType dtype,
 
 }  // namespace
 
+std::size_t QuantizedMatrix::Held::bytes(const Shape& extent) const {
+  const std::int64_t scales = layout.count(extent[0], extent[1]) * (zeros ? 2 : 1);
+  return static_cast<std::size_t>(extent[0] * CodedMatrix::row_bytes(type, extent[1]) +
+                                  scales * static_cast<std::int64_t>(sizeof(float)));
+}
+
 std::string QuantizedSearch::beside(std::string_view end) const {
   constexpr std::string_view weight = ".weight";
   std::string base = name;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,15 @@ class QuantizedMatrix {
                           const Shape& extent) const = 0;
   // What its elements are called: "NF4", "INT4".
   virtual std::string_view type_name() const = 0;
-  // Whether codes in memory are as few bytes as in the file.
-  virtual bool is_compact() const { return true; }
+  // How read() lays out the scales of a box; none where they would be as many as the
+  // elements, and codes are no way to save memory.
+  struct Held {
+    CodeType type = CodeType::four_bits;
+    ScaleLayout layout{};
+    bool zeros = false;
+    std::size_t bytes(const Shape& extent) const;
+  };
+  virtual std::optional<Held> held(const Shape& begin, const Shape& extent) const = 0;
 
   // The tensors of the folder that it is made of.
   const std::vector<const Stored*>& stored() const { return stored_; }
@@ -69,6 +77,13 @@ FoundMatrix find_quantized(const QuantizedSearch& search);
 // Fills `out` (floating, on the host) with the numbers of the box at `begin`.
 void read_matrix_numbers(const QuantizedMatrix& matrix, io::SafetensorsFolder& files,
                          const Shape& begin, const TensorView& out);
+
+// A box of FP8 or MXFP4, which has elements, as codes. Throws as read_quantized() does.
+OwnedCodes read_codes(io::SafetensorsFolder& files, const QuantizedTensor& tensor,
+                      const FolderPlace& place, const Shape& begin, const Shape& extent);
+// Bytes of these.
+std::size_t bytes_held(const QuantizedTensor& tensor, const Shape& begin,
+                       const Shape& extent);
 
 // Those of one way each.
 FoundMatrix find_bitsandbytes(const QuantizedSearch& search);

@@ -3,6 +3,7 @@
 #include "infer/loaded_model.hpp"
 
 #include "base/split.hpp"
+#include "io/param_codes.hpp"
 
 namespace trireme::infer {
 namespace {
@@ -23,26 +24,46 @@ model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
 
 LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
                          comm::Group& tensor, std::int64_t positions,
-                         const io::TensorSource& source, Device device, StagePart part)
+                         const io::TensorSource& source, Device device, StagePart part,
+                         Held held)
     : device_(device),
       part_(part),
       region_(tensor, false),
-      stage_(stage_config(config, compute, positions, part), region_, device) {
-  for (Param* param : stage_.parameters()) {
-    weights_.emplace_back(device, compute, param->shape, MemoryClass::weights,
-                          param->name);
-    param->value = weights_.back().view();
-    for (const NamedBox& named : param->boxes) {
-      TensorView box = param->value.rows(named.local_begin[0], named.extent[0]);
-      if (param->shape.rank() == 2)
-        box = box.columns(named.local_begin[1], named.extent[1]);
-      source.read("model/" + named.tensor, named.whole, named.global_begin, box);
-    }
+      stage_(stage_config(config, compute, positions, part), region_, device),
+      codes_(in_place_, device, compute) {
+  int number = 0;
+  for (const ParamModule& module : stage_.modules()) {
+    for (Param* param : module.params)
+      if (param->value.empty()) read(*param, number, source, held);
+    ++number;
   }
   for (const StateTensor* state : stage_.states()) {
     source.read("model/" + state->named.tensor, state->named.whole,
                 state->named.global_begin, state->value);
   }
+  if (codes_.empty()) return;
+  codes_.allocate();
+  stage_.attach(codes_);
+}
+
+// A Param of two modules is read once, with the first of them; none such has codes.
+void LoadedModel::read(Param& param, int module, const io::TensorSource& source,
+                       Held held) {
+  const auto* const coded = dynamic_cast<const io::CodeSource*>(&source);
+  if (held == Held::codes && coded != nullptr && !param.table) {
+    const std::size_t bytes = io::param_code_bytes(*coded, param);
+    if (bytes > 0)
+      return codes_.add(module, param, io::read_param_codes(*coded, param), bytes);
+  }
+  weights_.emplace_back(device_, dtype(), param.shape, MemoryClass::weights, param.name);
+  param.value = weights_.back().view();
+  io::read_param(source, param);
+}
+
+std::size_t LoadedModel::number_bytes() const {
+  std::size_t sum = 0;
+  for (const Buffer& weight : weights_) sum += weight.bytes();
+  return sum;
 }
 
 }  // namespace trireme::infer

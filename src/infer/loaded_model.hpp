@@ -6,6 +6,7 @@
 
 #include "comm/group.hpp"
 #include "io/tensor_source.hpp"
+#include "model/coded_weights.hpp"
 #include "model/stage.hpp"
 
 namespace trireme::infer {
@@ -17,6 +18,10 @@ struct StagePart {
   bool last() const { return stage + 1 == stages; }
 };
 
+// How weights lie in memory that their source has as codes: as these, on hosts (see
+// model::CodedWeights), or as numbers, as all others.
+enum class Held : std::uint8_t { numbers, codes };
+
 class LoadedModel {
  public:
   // Reads this rank's part of the weights, whatever mesh wrote them. `tensor` is the
@@ -25,7 +30,8 @@ class LoadedModel {
   // when a tensor is absent or has another shape.
   LoadedModel(const model::ModelConfig& config, DType compute, comm::Group& tensor,
               std::int64_t positions, const io::TensorSource& source,
-              Device device = Device::host(), StagePart part = {});
+              Device device = Device::host(), StagePart part = {},
+              Held held = Held::numbers);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
@@ -35,13 +41,21 @@ class LoadedModel {
   DType dtype() const { return stage_.config().dtype; }
   Device device() const { return device_; }
   StagePart part() const { return part_; }
+  // What is kept as codes, if anything is.
+  const model::CodedWeights& codes() const { return codes_; }
+  // Of the weights that are numbers.
+  std::size_t number_bytes() const;
 
  private:
+  void read(Param& param, int module, const io::TensorSource& source, Held held);
+
   Device device_;
   StagePart part_;
   parallel::TensorRegion region_;
   model::Stage stage_;
   std::vector<Buffer> weights_;
+  WeightAccess in_place_;
+  model::CodedWeights codes_;
 };
 
 }  // namespace trireme::infer

@@ -24,7 +24,7 @@ foreach(script init numbers parity plan products search steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script adapters batches chat chat_command data environment folders installed resume text
+foreach(script adapters batches chat chat_command codes data environment folders installed resume text
         use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
@@ -37,7 +37,7 @@ foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faul
 endforeach()
 set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
-set_property(TEST regression.loading APPEND PROPERTY
+set_property(TEST regression.loading regression.quantized APPEND PROPERTY
              ENVIRONMENT TRIREME_PEAK_MEMORY=$<TARGET_FILE:peak_memory>)
 set_property(TEST regression.resume_files APPEND PROPERTY
              ENVIRONMENT TRIREME_FILE_CALLS=$<TARGET_FILE:file_calls>)

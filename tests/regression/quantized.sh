@@ -44,6 +44,46 @@ run 1 convert ../folders/gpt2 "$work/to" --quantize fp8
 check "GPT-2 has no FP8" expect 65 'write --quantize int8 or nf4'
 check "nothing is written of it" test ! -e "$work/to"
 
+# Codes in memory: 27 million weights are 54.5 MB in bf16, and 15.3 MB as NF4 (4.5 bits each)
+# with 6.8 MB for the numbers of a layer. Allocators and libraries differ by some MB.
+if [ -z "${TRIREME_PEAK_MEMORY:-}" ]; then
+  echo "TRIREME_PEAK_MEMORY names no program"
+  exit 1
+fi
+cat >"$work/deck.toml" <<EOD
+run.steps = 1
+run.directory = "$work/large"
+model.architecture = "llama"
+model.layers = 8
+model.hidden = 512
+model.heads = 8
+model.feed_forward = 1536
+model.vocabulary = 67
+model.sequence = 16
+data.source = "synthetic"
+batch.global = 1
+batch.micro = 1
+precision.compute = "fp32"
+checkpoint.every = 1
+EOD
+run 1 train "$work/deck.toml"
+check "a larger model is made" test "$status" = 0
+run 1 convert "$work/large" "$work/large.nf4" --dtype bf16 --quantize nf4
+check "and quantized" test "$status" = 0
+peak() {
+  timeout 300 "$TRIREME_PEAK_MEMORY" "$work/$1.peak" "$TRIREME" evaluate "$work/large.nf4" ../folders/tokens.h5 \
+    --weights "$1" --logits "$work/$1.h5" >"$work/out" 2>&1 </dev/null
+  check "it runs from $1" test $? = 0
+}
+peak numbers
+peak codes
+saved() {
+  paste "$work/numbers.peak" "$work/codes.peak" |
+    awk '{ print "less by " ($1 - $2) / 1024 " MiB"; exit ($1 - $2) * 1024 < 32.4e6 - 8e6 }'
+}
+check "codes take the memory of codes" saved
+check "and have the same bits" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
+
 # damaged STATUS MESSAGE CASE FROM TO: the header, or config.json, with FROM written as TO.
 damaged() {
   rm -rf "$work/bad"

@@ -1,0 +1,38 @@
+// How the weights of a model that is run lie in memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/held_weights.hpp"
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace trireme::app {
+
+infer::Held held_weights(const Arguments& arguments, Device device) {
+  const std::string wanted = arguments.text("--weights", "auto");
+  require(wanted == "auto" || wanted == "codes" || wanted == "numbers",
+          Status::command_line, "--weights: '{}' is none of auto, codes and numbers",
+          wanted);
+  require(wanted != "codes" || device.is_host(), Status::command_line,
+          "--weights codes: a GPU takes weights as numbers: write --weights numbers, or "
+          "--device cpu");
+  return wanted == "numbers" || !device.is_host() ? infer::Held::numbers
+                                                  : infer::Held::codes;
+}
+
+void report_codes(comm::World& world, const infer::LoadedModel& model) {
+  const auto sum = [&](std::size_t bytes) {
+    return world.sum(static_cast<double>(bytes));
+  };
+  const double codes = sum(model.codes().code_bytes());
+  const double decoded = sum(model.codes().number_bytes());
+  const double working = sum(model.codes().working_bytes());
+  const double others = sum(model.number_bytes());
+  if (codes == 0) return;
+  log::info(
+      "weights   {} of codes in place of {} of {}, {} of a layer at a time, {} of "
+      "other weights",
+      human_bytes(codes), human_bytes(decoded), name_of(model.dtype()),
+      human_bytes(working), human_bytes(others));
+}
+
+}  // namespace trireme::app

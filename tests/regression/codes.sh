@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Models that run from codes: the same bits as of decoded weights, in less memory.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/folder_lib.sh"
+quantized=$SOURCE/tests/reference/quantized
+
+# 1. Every way to quantize has the logits of its numbers, on one rank and split over two.
+# same RANKS FOLDER NAME: logits from codes and from numbers are the same bits.
+same() {
+  run "$1" evaluate "$2" tokens.h5 --weights numbers --logits "$work/numbers.h5"
+  check "$3 runs from numbers" test "$status" = 0
+  check "$3: numbers are numbers" not_coded
+  run "$1" evaluate "$2" tokens.h5 --logits "$work/codes.h5"
+  check "$3 runs from codes" test "$status" = 0
+  check "$3 has the same bits on $1" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
+}
+coded() { grep -q 'of codes in place of' "$work/out"; }
+not_coded() { ! coded; }
+for config in "$quantized"/*/config.json; do
+  folder=${config%/*}
+  name=${folder##*/}
+  same 1 "$folder" "$name"
+  case $name in
+    gptq_order) check "$name has too many scales for codes" not_coded ;;
+    *) check "$name is kept as codes" coded ;;
+  esac
+done
+for name in qwen3_fp8 gpt_oss_mxfp4; do
+  same 1 "$name" "$name"
+  check "$name is kept as codes" coded
+done
+for name in nf4_odd int8; do same 2 "$quantized/$name" "$name"; done
+same 2 qwen3_fp8 qwen3_fp8
+
+# 2. Texts are the same, stages and batches included.
+text() { # RANKS WEIGHTS OUT ARGS...
+  local ranks=$1 weights=$2 out=$3
+  shift 3
+  run "$ranks" generate "$quantized/nf4_double" --weights "$weights" --tokens 12 --seed 3 "$@"
+  check "a text of $weights on $ranks" test "$status" = 0
+  grep -v '^weights\|^\[' "$work/out" >"$work/$out"
+}
+text 1 numbers a --prompt-tokens 1,5,9
+text 1 codes b --prompt-tokens 1,5,9
+check "the text is the same" cmp "$work/a" "$work/b"
+echo '{"prompt_tokens": [1, 5, 9]}' >"$work/prompts.jsonl"
+echo '{"prompt_tokens": [2, 7]}' >>"$work/prompts.jsonl"
+text 1 numbers a --prompts "$work/prompts.jsonl" -o "$work/a.jsonl"
+text 1 codes b --prompts "$work/prompts.jsonl" -o "$work/b.jsonl"
+check "the texts of a batch are the same" cmp "$work/a.jsonl" "$work/b.jsonl"
+
+# 3. What an adapter changes is numbers; the rest stays codes.
+run 1 evaluate llama tokens.h5 --weights codes
+check "a folder of numbers has no codes" not_coded
+run 1 convert llama "$work/nf4" --quantize nf4
+run 1 convert "$work/nf4" "$work/decoded.ck" --dtype fp32
+run 1 evaluate "$work/nf4" tokens.h5 --adapter "$SOURCE/tests/reference/adapters/llama" --logits "$work/codes.h5"
+check "an adapter goes with codes" test "$status" = 0
+run 1 evaluate "$work/decoded.ck" tokens.h5 --adapter "$SOURCE/tests/reference/adapters/llama" --logits "$work/numbers.h5"
+check "and has the logits of decoded weights" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
+run 1 evaluate "$work/nf4" tokens.h5 --weights words
+check "an unknown word" expect 64 'none of auto, codes and numbers'
+finish
