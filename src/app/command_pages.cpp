@@ -69,6 +69,10 @@ a checkpoint or a Hugging Face folder; its generation_config.json says what opti
                           split its matrices
   --adapter LIST          folders of adapters to add to the model: DIR[=WEIGHT],...
   --device D              auto, cpu or cuda (default auto)
+  --device-map M          weights on GPUs, in memory and on disk: auto, balanced,
+                          balanced_low_0, sequential or a JSON file (docs/generate.md)
+  --max-memory LIST       what weights may take: gpu0=20GiB,cpu=64GiB
+  --dry-run               only says what would lie where
 
 With --prompts:
 
@@ -102,16 +106,23 @@ answer, not the program; Ctrl-D does.
   --seed N                another seed, other answers (default 0)
   --pipeline N            stages of the model on as many ranks (default 1)
   --device D              auto, cpu or cuda (default auto)
+  --device-map M          as for generate, as are the next two
+  --max-memory LIST       what weights may take: gpu0=20GiB,cpu=64GiB
+  --dry-run               only says what would lie where
 
   trireme chat my-model --system "You answer in one sentence.")"},
     CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]
 
 Loss and perplexity of a model on a file, in windows of the model's sequence. MODEL as for generate.
 
-  --logits FILE.h5  also writes the logits of each token
-  --sequence N      length of the windows, in place of the model's
-  --adapter LIST    folders of adapters to add to the model: DIR[=WEIGHT],...
-  --device D        auto, cpu or cuda (default auto)
+  --logits FILE.h5   also writes the logits of each token
+  --sequence N       length of the windows, in place of the model's
+  --pipeline N       stages of the model on as many ranks (default 1)
+  --adapter LIST     folders of adapters to add to the model: DIR[=WEIGHT],...
+  --device D         auto, cpu or cuda (default auto)
+  --device-map M     weights on GPUs, in memory and on disk, as for generate
+  --max-memory LIST  what weights may take: gpu0=20GiB,cpu=64GiB
+  --dry-run          only says what would lie where
 
   mpirun -n 2 trireme evaluate runs/quickstart README.md)"},
     CommandPage{"inspect", R"(usage: trireme inspect CHECKPOINT|FOLDER|DATA|DECK [options]

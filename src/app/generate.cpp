@@ -11,6 +11,7 @@
 #include "app/generate_batch.hpp"
 #include "app/generation_options.hpp"
 #include "app/model_text.hpp"
+#include "app/placement_options.hpp"
 #include "base/output.hpp"
 #include "infer/generator.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -24,7 +25,9 @@ constexpr std::string_view usage =
     "-o OUT.jsonl) [--tokenizer F] [--tokens N] [--temperature X] [--top-k N] [--top-p "
     "X] "
     "[--min-p X] [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N] "
-    "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda]; with --prompts also "
+    "[--adapter DIR[=WEIGHT],...] [--device auto|cpu|cuda] [--device-map "
+    "auto|balanced|balanced_low_0|sequential|FILE] [--max-memory gpu0=SIZE,cpu=SIZE] "
+    "[--dry-run]; with --prompts also "
     "[--samples N] [--chat-template F] "
     "[--texts N] [--step-tokens N] [--chunk N] [--block N] [--cache-bytes SIZE] "
     "[--cache-dtype T]";
@@ -39,7 +42,9 @@ constexpr Option options[] = {{"--prompt", true},        {"--prompt-tokens", tru
                               {"--chat-template", true}, {"--texts", true},
                               {"--step-tokens", true},   {"--chunk", true},
                               {"--block", true},         {"--cache-bytes", true},
-                              {"--cache-dtype", true},   {"--adapter", true}};
+                              {"--cache-dtype", true},   {"--adapter", true},
+                              {"--device-map", true},    {"--max-memory", true},
+                              {"--dry-run", false}};
 
 struct Request {
   std::vector<std::int32_t> prompt;
@@ -107,6 +112,7 @@ int generate(comm::World& world, const Arguments& given) {
   ModelText text;
   Request request;
   comm::MeshShape shape;
+  PlacementRequest placement;
   bool batch = false;
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
@@ -116,6 +122,7 @@ int generate(comm::World& world, const Arguments& given) {
                      static_cast<int>(arguments.has("--prompt-tokens"));
     require(ways == 1, Status::command_line,
             "give one of --prompt, --prompt-tokens and --prompts\nusage: {}", usage);
+    placement = placement_request(arguments);
     opened = open_model(world, arguments.words().front());
     if (arguments.has("--adapter"))
       opened.tensors =
@@ -127,7 +134,7 @@ int generate(comm::World& world, const Arguments& given) {
     request = parse_request(arguments, opened.config, text);
     shape = inference_mesh(world, arguments, opened.config.model);
   });
-  if (batch) return generate_batch(world, arguments, std::move(opened));
+  if (batch) return generate_batch(world, arguments, placement, std::move(opened));
   const config::RunConfig& config = opened.config;
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const launch::ComputeDevice on = device_of(world, arguments);
@@ -136,12 +143,11 @@ int generate(comm::World& world, const Arguments& given) {
   const std::int64_t wanted =
       static_cast<std::int64_t>(request.prompt.size()) + request.how.tokens;
   const std::int64_t capacity = std::min(config.model.sequence, wanted);
-  std::optional<infer::LoadedModel> model;
-  world.agree([&] {
-    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  capacity, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()});
-  });
+  const ModelUse use{capacity, [&](const infer::LoadedModel& meta) {
+                       return infer::Generator(meta, pipeline, capacity).bytes();
+                     }};
+  const auto model = load_model(world, placement, opened, mesh, on.device, use);
+  if (model == nullptr) return 0;
   infer::Generator generator(*model, pipeline, capacity);
   Printer printer(world.rank() == 0, text, request.how.end_tokens);
   for (const auto token : request.prompt) printer.put(token);

@@ -10,7 +10,9 @@ namespace {
 model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
                                 std::int64_t positions, StagePart part) {
   return {.model = config,
-          .blocks = split_range(config.layers, part.stages, part.stage),
+          .blocks = part.blocks.count() > 0
+                        ? part.blocks
+                        : split_range(config.layers, part.stages, part.stage),
           .first = part.first(),
           .last = part.last(),
           .ends_together = part.stages == 1,
@@ -23,25 +25,36 @@ model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
 
 LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
                          comm::Group& tensor, std::int64_t positions,
-                         const io::TensorSource& source, Device device, StagePart part)
+                         const io::TensorSource& source, Device device, StagePart part,
+                         const Placement* placement)
     : device_(device),
       part_(part),
       region_(tensor, false),
       stage_(stage_config(config, compute, positions, part), region_, device) {
-  for (Param* param : stage_.parameters()) {
-    weights_.emplace_back(device, compute, param->shape, MemoryClass::weights,
-                          param->name);
-    param->value = weights_.back().view();
-    for (const NamedBox& named : param->boxes) {
-      TensorView box = param->value.rows(named.local_begin[0], named.extent[0]);
-      if (param->shape.rank() == 2)
-        box = box.columns(named.local_begin[1], named.extent[1]);
-      source.read("model/" + named.tensor, named.whole, named.global_begin, box);
-    }
+  if (placement == nullptr || device.is_meta()) {
+    place_all(source);
+  } else {
+    const auto stage = static_cast<std::size_t>(part.stage);
+    std::map<std::string, Tier> tiers;
+    for (std::size_t i = 0; i < placement->pieces.size(); ++i)
+      for (const std::string& tensor_name : placement->pieces[i].tensors)
+        tiers[tensor_name] = placement->stages[stage].of_pieces[i];
+    placed_ = std::make_unique<PlacedWeights>(stage_, tiers, source, device, compute);
+    stage_.attach(*placed_);
   }
+  if (device.is_meta()) return;
   for (const StateTensor* state : stage_.states()) {
     source.read("model/" + state->named.tensor, state->named.whole,
                 state->named.global_begin, state->value);
+  }
+}
+
+void LoadedModel::place_all(const io::TensorSource& source) {
+  for (Param* param : stage_.parameters()) {
+    weights_.emplace_back(device_, dtype(), param->shape, MemoryClass::weights,
+                          param->name);
+    param->value = weights_.back().view();
+    if (!device_.is_meta()) read_param(*param, param->value, source);
   }
 }
 
