@@ -12,8 +12,8 @@
 #include "app/deck_arguments.hpp"
 #include "app/generate_batch.hpp"
 #include "app/generation_options.hpp"
-#include "app/held_weights.hpp"
 #include "app/model_text.hpp"
+#include "app/placement_options.hpp"
 #include "base/directory.hpp"
 #include "base/output.hpp"
 #include "comm/stop_signals.hpp"
@@ -31,7 +31,9 @@ constexpr std::string_view usage =
     "F] "
     "[--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X] "
     "[--repetition-penalty X] [--seed N] [--pipeline N] "
-    "[--weights auto|codes|numbers] [--device auto|cpu|cuda]";
+    "[--weights auto|codes|numbers] [--device auto|cpu|cuda] "
+    "[--device-map auto|balanced|balanced_low_0|sequential|FILE] [--max-memory "
+    "gpu0=SIZE,cpu=SIZE] [--dry-run]";
 constexpr Option options[] = {{"--system", true},
                               {"--load", true},
                               {"--chat-template", true},
@@ -46,7 +48,10 @@ constexpr Option options[] = {{"--system", true},
                               {"--seed", true},
                               {"--pipeline", true},
                               {"--weights", true},
-                              {"--device", true}};
+                              {"--device", true},
+                              {"--device-map", true},
+                              {"--max-memory", true},
+                              {"--dry-run", false}};
 
 constexpr std::string_view help_lines =
     "/system TEXT  what the system says first; begins again\n"
@@ -286,8 +291,10 @@ int chat(comm::World& world, const Arguments& given) {
   comm::MeshShape shape;
   std::optional<text::ChatTemplate> form;
   Conversation conversation("");
+  PlacementRequest placement;
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
+    placement = placement_request(arguments);
     opened = open_model(world, arguments.words().front());
     text = open_text(arguments, opened.config, TextNeed::always);
     require(text.tokenizer.has_value(), Status::command_line,
@@ -309,15 +316,13 @@ int chat(comm::World& world, const Arguments& given) {
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  std::optional<infer::LoadedModel> model;
-  const config::RunConfig& config = opened.config;
-  world.agree([&] {
-    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()},
-                  held_weights(arguments, on.device));
-  });
-  report_codes(world, *model);
+  const std::int64_t positions = opened.config.model.sequence;
+  const ModelUse use{positions, [&](const infer::LoadedModel& meta) {
+                       return infer::Generator(meta, pipeline, positions).bytes();
+                     }};
+  const auto model =
+      load_model(world, arguments, placement, opened, mesh, on.device, use);
+  if (model == nullptr) return 0;
   Speaker speaker(world, *model, pipeline, text, how);
   converse(world, speaker, *form, text, conversation);
   return 0;

@@ -104,6 +104,10 @@ a checkpoint or a Hugging Face folder; its generation_config.json says what opti
   --weights W             of a quantized folder: codes, numbers or auto, which is codes on
                           hosts (default auto)
   --device D              auto, cpu or cuda (default auto)
+  --device-map M          weights on GPUs, in memory and on disk: auto, balanced,
+                          balanced_low_0, sequential or a JSON file (docs/generate.md)
+  --max-memory LIST       what weights may take: gpu0=20GiB,cpu=64GiB
+  --dry-run               only says what would lie where
 
 With --prompts:
 
@@ -139,6 +143,9 @@ answer, not the program; Ctrl-D does.
   --weights W             of a quantized folder: codes, numbers or auto, which is codes on
                           hosts (default auto)
   --device D              auto, cpu or cuda (default auto)
+  --device-map M          as for generate, as are the next two
+  --max-memory LIST       what weights may take: gpu0=20GiB,cpu=64GiB
+  --dry-run               only says what would lie where
 
   trireme chat my-model --system "You answer in one sentence.")"},
     CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]
@@ -146,13 +153,17 @@ answer, not the program; Ctrl-D does.
 Loss and perplexity of a model on a file, in windows of the model's sequence. MODEL as for generate.
 DATA: bytes or conversations for a model of such; else a token file, or text for the tokenizer.
 
-  --tokenizer F     of DATA that is text, in place of the run's or the model's own
-  --logits FILE.h5  also writes the logits of each token
-  --sequence N      length of the windows, in place of the model's
-  --adapter LIST    folders of adapters to add to the model: DIR[=WEIGHT],...
-  --weights W       of a quantized folder: codes, numbers or auto, which is codes on hosts
-                    (default auto)
-  --device D        auto, cpu or cuda (default auto)
+  --tokenizer F      of DATA that is text, in place of the run's or the model's own
+  --logits FILE.h5   also writes the logits of each token
+  --sequence N       length of the windows, in place of the model's
+  --pipeline N       stages of the model on as many ranks (default 1)
+  --adapter LIST     folders of adapters to add to the model: DIR[=WEIGHT],...
+  --weights W        of a quantized folder: codes, numbers or auto, which is codes on hosts
+                     (default auto)
+  --device D         auto, cpu or cuda (default auto)
+  --device-map M     weights on GPUs, in memory and on disk, as for generate
+  --max-memory LIST  what weights may take: gpu0=20GiB,cpu=64GiB
+  --dry-run          only says what would lie where
 
   mpirun -n 2 trireme evaluate runs/quickstart README.md)"},
     CommandPage{"inspect", R"(usage: trireme inspect CHECKPOINT|FOLDER|DATA|DECK [options]

@@ -1,4 +1,4 @@
-// `trireme evaluate MODEL DATA [--logits FILE.h5] [--sequence N] [--device D]`.
+// `trireme evaluate MODEL DATA`: loss and perplexity, and logits on request.
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -12,9 +12,10 @@
 #include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
-#include "app/held_weights.hpp"
+#include "app/generate_batch.hpp"
 #include "app/inspect_data.hpp"
 #include "app/model_text.hpp"
+#include "app/placement_options.hpp"
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
@@ -27,6 +28,18 @@
 
 namespace trireme::app {
 namespace {
+
+constexpr std::string_view usage =
+    "trireme evaluate MODEL DATA [--tokenizer F] [--logits FILE.h5] [--sequence N] "
+    "[--pipeline N] [--adapter DIR[=WEIGHT],...] [--weights auto|codes|numbers] "
+    "[--device auto|cpu|cuda] [--device-map "
+    "auto|balanced|balanced_low_0|sequential|FILE] [--max-memory gpu0=SIZE,cpu=SIZE] "
+    "[--dry-run]";
+constexpr Option options[] = {{"--tokenizer", true},  {"--logits", true},
+                              {"--sequence", true},   {"--pipeline", true},
+                              {"--device", true},     {"--weights", true},
+                              {"--adapter", true},    {"--device-map", true},
+                              {"--max-memory", true}, {"--dry-run", false}};
 
 // Bytes and conversations are read as in training. Else token files are known by what
 // they are, and other files are text.
@@ -59,8 +72,8 @@ std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
   return text::open_source(source);
 }
 
-// Gathers logits over the tensor axis and writes them as one dataset [T, V] on rank 0.
-// The file gets its name when it is whole.
+// Gathers logits over the tensor axis and writes them as one dataset [T, V] on one rank
+// of the last stage. The file gets its name when it is whole.
 class LogitsWriter {
  public:
   LogitsWriter(comm::World& world, const std::string& path,
@@ -68,7 +81,7 @@ class LogitsWriter {
       : world_(world), model_(model), path_(path) {
     const std::int64_t V = model.config().vocabulary;
     world_.agree([&] {
-      if (world_.rank() != 0) return;
+      if (!model.part().last() || !model.region().counts_here()) return;
       unfinished_.emplace(format("{}.tmp-{}", path, ::getpid()));
       file_.emplace(unfinished_->path(), io::Hdf5File::Mode::create);
       file_->create("logits", accumulator_of(model.dtype()), {tokens, V});
@@ -93,11 +106,21 @@ class LogitsWriter {
                     all.rows(rank, 1).reshape({C, padded_V}).columns(0, part.count()),
                     whole_CV.columns(part.begin, part.count()));
     }
+    if (!file_ || failed_) return;
+    try {
+      file_->write_rows("logits", first, host_.read(whole_CV));
+    } catch (const Error& error) {
+      failed_ = error;
+    }
+  }
+  // Collective: throws what went wrong while logits were written.
+  void check() {
     world_.agree([&] {
-      if (file_) file_->write_rows("logits", first, host_.read(whole_CV));
+      if (failed_) throw Error(*failed_);
     });
   }
   void close() {
+    check();
     world_.agree([&] {
       if (!file_) return;
       file_->close();
@@ -113,7 +136,8 @@ class LogitsWriter {
   comm::World& world_;
   const infer::LoadedModel& model_;
   std::string path_;
-  std::optional<TemporaryFile> unfinished_;  // on rank 0
+  std::optional<Error> failed_;
+  std::optional<TemporaryFile> unfinished_;  // on the rank that writes
   std::optional<io::Hdf5File> file_;
   io::HostCopy host_;
 };
@@ -130,55 +154,52 @@ std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence
 
 int evaluate(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
-  std::unique_ptr<io::TensorSource> tensors;
-  config::RunConfig config;
+  OpenedModel opened;
   std::unique_ptr<io::SampleSource> source;
+  comm::MeshShape shape;
+  PlacementRequest placement;
   world.agree([&] {
-    constexpr Option options[] = {{"--logits", true},
-                                  {"--sequence", true},
-                                  {"--device", true},
-                                  {"--tokenizer", true},
-                                  {"--adapter", true},
-                                  {"--weights", true}};
-    arguments.parse(
-        "trireme evaluate MODEL DATA [--tokenizer F] [--logits FILE.h5] [--sequence N] "
-        "[--adapter DIR[=WEIGHT],...] [--weights auto|codes|numbers] "
-        "[--device auto|cpu|cuda]",
-        options, 2, 2);
-    OpenedModel opened = open_model(world, arguments.words()[0],
-                                    arguments.integer("--sequence", 0, 1, 1 << 27));
-    config = opened.config;
-    tensors = std::move(opened.tensors);
+    arguments.parse(usage, options, 2, 2);
+    placement = placement_request(arguments);
+    opened = open_model(world, arguments.words()[0],
+                        arguments.integer("--sequence", 0, 1, 1 << 27));
     if (arguments.has("--adapter"))
-      tensors =
-          with_adapters(std::move(tensors), config.model,
+      opened.tensors =
+          with_adapters(std::move(opened.tensors), opened.config.model,
                         parse_adapters("--adapter", arguments.text("--adapter", "")));
-    source = open_data(arguments, config, arguments.words()[1]);
-    require(config.model.heads % world.size() == 0, Status::resources,
-            "model.heads = {} cannot be split over {} ranks; start a divisor of it",
-            config.model.heads, world.size());
+    source = open_data(arguments, opened.config, arguments.words()[1]);
+    shape = inference_mesh(world, arguments, opened.config.model);
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const launch::ComputeDevice on = device_of(world, arguments);
-  comm::Mesh mesh(world, {.tensor = world.size()}, {}, on.device, on.transport);
-  std::optional<infer::LoadedModel> model;
-  world.agree([&] {
-    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *tensors, on.device, infer::StagePart{},
-                  held_weights(arguments, on.device));
-  });
-  report_codes(world, *model);
+  comm::Mesh mesh(world, shape, {}, on.device, on.transport);
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  const std::int64_t sequence = opened.config.model.sequence;
+  const ModelUse use{sequence,
+                     [&](const infer::LoadedModel& meta) {
+                       return infer::evaluation_bytes(meta, pipeline);
+                     },
+                     "windows"};
+  const auto model =
+      load_model(world, arguments, placement, opened, mesh, on.device, use);
+  if (model == nullptr) return 0;
   infer::Evaluation result;
   if (arguments.has("--logits")) {
     LogitsWriter writer(world, arguments.text("--logits", ""), *model,
-                        target_tokens(*source, config.model.sequence));
-    result = infer::evaluate(*model, *source,
-                             [&](std::int64_t first, const TensorView& logits) {
-                               writer.write(first, logits);
-                             });
+                        target_tokens(*source, sequence));
+    // A stage does not wait for the others after each window.
+    const std::int64_t windows = shape.pipeline > 1 ? 64 : 1;
+    result = infer::evaluate(
+        *model, pipeline, *source,
+        [&](std::int64_t first, const TensorView& logits) {
+          writer.write(first, logits);
+        },
+        [&](std::int64_t done) {
+          if (done % windows == 0) writer.check();
+        });
     writer.close();
   } else {
-    result = infer::evaluate(*model, *source);
+    result = infer::evaluate(*model, pipeline, *source);
   }
   log::info("{}", source->describe());
   log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),

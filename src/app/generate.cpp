@@ -10,8 +10,8 @@
 #include "app/deck_arguments.hpp"
 #include "app/generate_batch.hpp"
 #include "app/generation_options.hpp"
-#include "app/held_weights.hpp"
 #include "app/model_text.hpp"
+#include "app/placement_options.hpp"
 #include "base/output.hpp"
 #include "infer/generator.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -26,7 +26,9 @@ constexpr std::string_view usage =
     "X] "
     "[--min-p X] [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N] "
     "[--adapter DIR[=WEIGHT],...] [--weights auto|codes|numbers] "
-    "[--device auto|cpu|cuda]; with --prompts also "
+    "[--device auto|cpu|cuda] [--device-map "
+    "auto|balanced|balanced_low_0|sequential|FILE] [--max-memory gpu0=SIZE,cpu=SIZE] "
+    "[--dry-run]; with --prompts also "
     "[--samples N] [--chat-template F] "
     "[--texts N] [--step-tokens N] [--chunk N] [--block N] [--cache-bytes SIZE] "
     "[--cache-dtype T]";
@@ -42,7 +44,8 @@ constexpr Option options[] = {{"--prompt", true},        {"--prompt-tokens", tru
                               {"--step-tokens", true},   {"--chunk", true},
                               {"--block", true},         {"--cache-bytes", true},
                               {"--cache-dtype", true},   {"--adapter", true},
-                              {"--weights", true}};
+                              {"--weights", true},       {"--device-map", true},
+                              {"--max-memory", true},    {"--dry-run", false}};
 
 struct Request {
   std::vector<std::int32_t> prompt;
@@ -110,6 +113,7 @@ int generate(comm::World& world, const Arguments& given) {
   ModelText text;
   Request request;
   comm::MeshShape shape;
+  PlacementRequest placement;
   bool batch = false;
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
@@ -119,6 +123,7 @@ int generate(comm::World& world, const Arguments& given) {
                      static_cast<int>(arguments.has("--prompt-tokens"));
     require(ways == 1, Status::command_line,
             "give one of --prompt, --prompt-tokens and --prompts\nusage: {}", usage);
+    placement = placement_request(arguments);
     opened = open_model(world, arguments.words().front());
     if (arguments.has("--adapter"))
       opened.tensors =
@@ -130,7 +135,7 @@ int generate(comm::World& world, const Arguments& given) {
     request = parse_request(arguments, opened.config, text);
     shape = inference_mesh(world, arguments, opened.config.model);
   });
-  if (batch) return generate_batch(world, arguments, std::move(opened));
+  if (batch) return generate_batch(world, arguments, placement, std::move(opened));
   const config::RunConfig& config = opened.config;
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const launch::ComputeDevice on = device_of(world, arguments);
@@ -139,14 +144,12 @@ int generate(comm::World& world, const Arguments& given) {
   const std::int64_t wanted =
       static_cast<std::int64_t>(request.prompt.size()) + request.how.tokens;
   const std::int64_t capacity = std::min(config.model.sequence, wanted);
-  std::optional<infer::LoadedModel> model;
-  world.agree([&] {
-    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  capacity, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()},
-                  held_weights(arguments, on.device));
-  });
-  report_codes(world, *model);
+  const ModelUse use{capacity, [&](const infer::LoadedModel& meta) {
+                       return infer::Generator(meta, pipeline, capacity).bytes();
+                     }};
+  const auto model =
+      load_model(world, arguments, placement, opened, mesh, on.device, use);
+  if (model == nullptr) return 0;
   infer::Generator generator(*model, pipeline, capacity);
   Printer printer(world.rank() == 0, text, request.how.end_tokens);
   for (const auto token : request.prompt) printer.put(token);

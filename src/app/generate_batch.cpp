@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "app/generation_output.hpp"
-#include "app/held_weights.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "config/start_model.hpp"
@@ -126,7 +125,8 @@ comm::MeshShape inference_mesh(const comm::World& world, const Arguments& argume
   return {.pipeline = stages, .tensor = tensor};
 }
 
-int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel opened) {
+int generate_batch(comm::World& world, const Arguments& arguments,
+                   const PlacementRequest& placement, OpenedModel opened) {
   const config::RunConfig& config = opened.config;
   ModelText text;
   std::optional<text::ChatTemplate> chat;
@@ -148,11 +148,12 @@ int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel o
     prompts = read_prompts(file, generation_defaults(arguments, config.model, text),
                            arguments.integer("--samples", 1, 1, 10000), config.model,
                            text, chat ? &*chat : nullptr);
-    if (world.rank() == 0)
+    if (world.rank() == 0 && !placement.dry_run)
       output.emplace(out, prompts, key_of(arguments, config, options, shape));
   });
   const std::vector<std::size_t> missing = missing_texts(world, output);
-  const std::size_t before = prompts.wanted.size() - missing.size();
+  const std::size_t before =
+      placement.dry_run ? 0 : prompts.wanted.size() - missing.size();
   if (missing.empty() &&
       world.broadcast(output && output->complete() ? "1" : "") == "1") {
     log::info("{} has all {} texts already", arguments.text("-o", ""), before);
@@ -163,15 +164,17 @@ int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel o
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  std::optional<infer::LoadedModel> model;
+  const ModelUse use{config.model.sequence,
+                     [&](const infer::LoadedModel& meta) {
+                       return infer::BatchGenerator(meta, pipeline, options,
+                                                    prompts.generations)
+                           .bytes();
+                     },
+                     "steps"};
+  const auto model =
+      load_model(world, arguments, placement, opened, mesh, on.device, use);
+  if (model == nullptr) return 0;
   std::optional<infer::BatchGenerator> batch;
-  world.agree([&] {
-    model.emplace(config.model, config.precision.compute, mesh.group(comm::Axis::tensor),
-                  config.model.sequence, *opened.tensors, on.device,
-                  infer::StagePart{pipeline.rank(), pipeline.size()},
-                  held_weights(arguments, on.device));
-  });
-  report_codes(world, *model);
   world.agree([&] { batch.emplace(*model, pipeline, options, prompts.generations); });
   run_batch(world, *batch, prompts, missing, text, output);
   return 0;

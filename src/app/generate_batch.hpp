@@ -6,12 +6,14 @@
 
 #include "app/arguments.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/placement_options.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::app {
 
 // Collective. `arguments` are parsed.
-int generate_batch(comm::World& world, const Arguments& arguments, OpenedModel opened);
+int generate_batch(comm::World& world, const Arguments& arguments,
+                   const PlacementRequest& placement, OpenedModel opened);
 
 // The mesh of a model's ranks: --pipeline stages, and tensor ranks for the rest. Throws
 // Error(resources) where they do not divide the world, the layers or the heads.

@@ -15,8 +15,13 @@ infer::Held held_weights(const Arguments& arguments, Device device) {
   require(wanted != "codes" || device.is_host(), Status::command_line,
           "--weights codes: a GPU takes weights as numbers: write --weights numbers, or "
           "--device cpu");
-  return wanted == "numbers" || !device.is_host() ? infer::Held::numbers
-                                                  : infer::Held::codes;
+  const bool placed = arguments.has("--device-map") || arguments.has("--max-memory");
+  require(
+      wanted != "codes" || !placed, Status::command_line,
+      "--weights codes: --device-map and --max-memory place weights as numbers: leave "
+      "them out, or write --weights numbers");
+  return wanted == "numbers" || placed || !device.is_host() ? infer::Held::numbers
+                                                            : infer::Held::codes;
 }
 
 void report_codes(comm::World& world, const infer::LoadedModel& model) {

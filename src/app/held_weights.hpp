@@ -8,8 +8,8 @@
 
 namespace trireme::app {
 
-// --weights auto, codes or numbers; auto: codes on hosts, numbers on GPUs. Throws
-// Error(command_line) for another word, and for codes on a GPU.
+// --weights auto, codes or numbers; auto: codes on hosts, numbers on GPUs and where
+// weights are placed. Throws Error(command_line) for another word, and for codes there.
 infer::Held held_weights(const Arguments& arguments, Device device);
 
 // Says how much is kept as codes, where anything is. Collective over the world.

@@ -33,18 +33,20 @@ constexpr std::string_view overview_text =
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
            [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N]
            [--prompt-tokens 1,2,3] [--tokenizer F] [--adapter DIR[=WEIGHT],...]
-           [--weights auto|codes|numbers] [--device auto|cpu|cuda]
+           [--weights auto|codes|numbers] [--device auto|cpu|cuda] [--dry-run]
+           [--device-map auto|balanced|sequential|FILE] [--max-memory gpu0=SIZE,cpu=SIZE]
            --prompts FILE.jsonl -o OUT.jsonl   many prompts at a time
            [--samples N] [--chat-template F] [--texts N] [--step-tokens N] [--chunk N]
            [--block N] [--cache-bytes SIZE] [--cache-dtype T]
   chat     MODEL                            a conversation in the terminal
            [--system TEXT] [--load FILE] [--chat-template F] [--tokenizer F] [--tokens N]
            [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X]
-           [--repetition-penalty X] [--seed N] [--pipeline N]
-           [--weights auto|codes|numbers] [--device auto|cpu|cuda]
+           [--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]
+           [--weights W] [--device-map M] [--max-memory LIST] [--dry-run]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
-           [--tokenizer F] [--sequence N] [--adapter DIR[=WEIGHT],...]
-           [--weights auto|codes|numbers] [--device auto|cpu|cuda]
+           [--tokenizer F] [--sequence N] [--adapter DIR[=WEIGHT],...] [--pipeline N]
+           [--device auto|cpu|cuda] [--weights W] [--device-map M] [--max-memory LIST]
+           [--dry-run]
   inspect  CHECKPOINT|FOLDER                what it holds; of a Hugging Face folder also as a
            [--tensors] [--verify]           deck; list tensors with digests; compare digests
            DATA [--tokenizer F]             of a token file: documents, the first sample

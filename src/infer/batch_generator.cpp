@@ -58,7 +58,7 @@ BatchGenerator::BatchGenerator(const LoadedModel& model, comm::Group& pipeline,
       no_gradients_(in_place_),
       ids_(model.device(), DType::i32, {2 * options.step_tokens}, MemoryClass::data,
            "token ids") {
-  require(model.device().is_host(), Status::resources,
+  require(!model.device().is_cuda(), Status::resources,
           "batches run on hosts only in this version: choose --device cpu");
   plan_cache(pipeline);
   plan_memory();
@@ -102,6 +102,7 @@ nn::Pass BatchGenerator::pass_of(Stream& stream, Arena& saved, Arena& scratch,
 
 // A step of all rows is measured on meta.
 void BatchGenerator::plan_memory() {
+  const MeasuredPass without_weights(model_);
   const Device meta = Device::meta();
   Stream stream(meta);
   Arena saved(meta, 0, MemoryClass::activations, "saved");

@@ -28,7 +28,8 @@ class BatchGenerator {
  public:
   // Collective over the model's ranks. `pipeline` is the group of the stages. The model,
   // the group and the generations outlive it. Throws Error(resources), before anything is
-  // allocated, where the cache cannot hold the longest text, and off hosts.
+  // allocated, where the cache cannot hold the longest text, and on GPUs. Of a model on
+  // meta it tells what it would take.
   BatchGenerator(const LoadedModel& model, comm::Group& pipeline,
                  const BatchOptions& options, const std::vector<Generation>& generations);
 
@@ -40,6 +41,11 @@ class BatchGenerator {
            const std::function<void(const BatchProgress&)>& watch = {});
 
   std::size_t cache_bytes() const { return cache_->bytes(); }
+  // The cache and all else that it takes.
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(cache_->bytes() + saved_->capacity() +
+                                     scratch_->capacity());
+  }
   // Texts that run at once, over all lanes.
   std::int64_t texts() const { return texts_; }
 

@@ -21,6 +21,14 @@ CachedAttention::CachedAttention(std::int64_t layers, std::int64_t capacity,
   }
 }
 
+std::size_t CachedAttention::bytes() const {
+  std::size_t bytes = 0;
+  for (const Layer& layer : layers_)
+    bytes += layer.keys.bytes() + layer.values.bytes() + layer.tail.bytes() +
+             layer.state.bytes();
+  return bytes;
+}
+
 void CachedAttention::make_recurrent(std::int64_t layer, const Shape& tail,
                                      const Shape& state, DType dtype, Device device) {
   Layer& of = layers_.at(static_cast<std::size_t>(layer));

@@ -23,6 +23,7 @@ class CachedAttention final : public parallel::AttentionCore {
                       DType dtype, Device device);
 
   bool is_cached() const override { return true; }
+  std::size_t bytes() const;
 
   // The next forward brings positions [past, past + Q); 0: a text begins, before which
   // states are 0. Throws Error(internal) past the capacity.

@@ -16,6 +16,7 @@ namespace {
 std::pair<std::size_t, std::size_t> measure(const LoadedModel& model, StageChain& chain,
                                             std::int64_t capacity,
                                             parallel::AttentionCore& core) {
+  const MeasuredPass without_weights(model);
   const Device meta = Device::meta();
   Stream stream(meta);
   Arena saved(meta, 0, MemoryClass::activations, "saved");

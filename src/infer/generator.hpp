@@ -32,6 +32,12 @@ class Generator {
   std::span<const double> forward(std::span<const std::int32_t> tokens,
                                   std::int64_t past);
 
+  // Memory that it takes: of a model on meta, what it would take.
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(saved_.capacity() + scratch_.capacity() +
+                                     attention_.bytes());
+  }
+
   // Whether a text of `length` positions turns all of them otherwise than one of `past`
   // (longrope): generate() then runs the whole text again, as transformers does.
   bool changes_at(std::int64_t past, std::int64_t length) const;

@@ -11,7 +11,9 @@ namespace {
 model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
                                 std::int64_t positions, StagePart part) {
   return {.model = config,
-          .blocks = split_range(config.layers, part.stages, part.stage),
+          .blocks = part.blocks.count() > 0
+                        ? part.blocks
+                        : split_range(config.layers, part.stages, part.stage),
           .first = part.first(),
           .last = part.last(),
           .ends_together = part.stages == 1,
@@ -25,21 +27,38 @@ model::StageConfig stage_config(const model::ModelConfig& config, DType compute,
 LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
                          comm::Group& tensor, std::int64_t positions,
                          const io::TensorSource& source, Device device, StagePart part,
-                         Held held)
+                         Held held, const Placement* placement)
     : device_(device),
       part_(part),
       region_(tensor, false),
       stage_(stage_config(config, compute, positions, part), region_, device),
       codes_(in_place_, device, compute) {
+  if (placement == nullptr || device.is_meta()) {
+    read_all(source, held);
+  } else {
+    require(held == Held::numbers, Status::command_line,
+            "weights that are placed are numbers, not codes");
+    const auto stage = static_cast<std::size_t>(part.stage);
+    std::map<std::string, Tier> tiers;
+    for (std::size_t i = 0; i < placement->pieces.size(); ++i)
+      for (const std::string& tensor_name : placement->pieces[i].tensors)
+        tiers[tensor_name] = placement->stages[stage].of_pieces[i];
+    placed_ = std::make_unique<PlacedWeights>(stage_, tiers, source, device, compute);
+    stage_.attach(*placed_);
+  }
+  if (device.is_meta()) return;
+  for (const StateTensor* state : stage_.states()) {
+    source.read("model/" + state->named.tensor, state->named.whole,
+                state->named.global_begin, state->value);
+  }
+}
+
+void LoadedModel::read_all(const io::TensorSource& source, Held held) {
   int number = 0;
   for (const ParamModule& module : stage_.modules()) {
     for (Param* param : module.params)
       if (param->value.empty()) read(*param, number, source, held);
     ++number;
-  }
-  for (const StateTensor* state : stage_.states()) {
-    source.read("model/" + state->named.tensor, state->named.whole,
-                state->named.global_begin, state->value);
   }
   if (codes_.empty()) return;
   codes_.allocate();
@@ -57,7 +76,7 @@ void LoadedModel::read(Param& param, int module, const io::TensorSource& source,
   }
   weights_.emplace_back(device_, dtype(), param.shape, MemoryClass::weights, param.name);
   param.value = weights_.back().view();
-  io::read_param(source, param);
+  if (!device_.is_meta()) io::read_param(source, param);
 }
 
 std::size_t LoadedModel::number_bytes() const {

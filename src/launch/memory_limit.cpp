@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/memory_limit.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+
+#include "base/memory.hpp"
 
 namespace trireme::launch {
 namespace {
@@ -33,6 +36,24 @@ std::string own_group() {
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("0::")) return line.substr(3);
   return "/";
+}
+
+// Bytes of a line "VmSize:  123 kB" of a file of the system; 0: it has none.
+std::int64_t bytes_of_line(const char* file, const std::string& name) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(name + ":"))
+      return number_of(line.substr(name.size() + 1)) * 1024;
+  return 0;
+}
+
+// What a limit of this process leaves beside what it has.
+void take_rest(std::int64_t& least, decltype(RLIMIT_AS) which, const char* used) {
+  struct rlimit limit {};
+  if (::getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const auto bytes = static_cast<std::int64_t>(limit.rlim_cur) -
+                     bytes_of_line("/proc/self/status", used);
+  least = std::min(least, std::max<std::int64_t>(bytes, 0));
 }
 
 }  // namespace
@@ -66,6 +87,16 @@ MemoryLimit node_memory_limit() {
               variable("SLURM_MEM_PER_CPU") * variable("SLURM_CPUS_ON_NODE") * mebi,
               "SLURM_MEM_PER_CPU x SLURM_CPUS_ON_NODE");
   return limit;
+}
+
+std::int64_t free_host_memory(int ranks_on_node) {
+  const std::int64_t limit = node_memory_limit().bytes / ranks_on_node;
+  std::int64_t least = std::max<std::int64_t>(limit - resident_bytes(), 0);
+  const std::int64_t available = bytes_of_line("/proc/meminfo", "MemAvailable");
+  if (available > 0) least = std::min(least, available / ranks_on_node);
+  take_rest(least, RLIMIT_AS, "VmSize");
+  take_rest(least, RLIMIT_DATA, "VmData");
+  return least;
 }
 
 }  // namespace trireme::launch

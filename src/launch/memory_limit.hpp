@@ -17,6 +17,10 @@ struct MemoryLimit {
 // gave the job (SLURM_MEM_PER_NODE, or SLURM_MEM_PER_CPU times SLURM_CPUS_ON_NODE).
 MemoryLimit node_memory_limit();
 
+// What a rank of so many on this node may still take: its share of what is free and of
+// the limit above, less what it has, and what its limits of address space leave.
+std::int64_t free_host_memory(int ranks_on_node);
+
 // The limit of the control group at `path` ("/a/b", of /proc/self/cgroup) and of those
 // above it, where groups are mounted at `root`: files memory.max of version 2. 0: none.
 std::int64_t group_memory_limit(const std::string& root, std::string_view path);

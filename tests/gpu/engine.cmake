@@ -12,6 +12,7 @@ if(TRIREME_CUDA)
   target_link_libraries(gpu_graphs_test PRIVATE trireme_mesh_run trireme_train
                         trireme_test_options)
   trireme_gpu_test(gpu_graphs_test RANKS 1 2)
+  trireme_gpu_test(generator_test)  # weights that come to the GPU as they are used
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)
   if(NOT TRIREME_CUDA STREQUAL "EMULATED")  # there they take ten minutes
     foreach(topic equality equality_schedule equality_recompute)

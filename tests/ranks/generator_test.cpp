@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 
 #include "base/philox.hpp"
 #include "infer/evaluation.hpp"
+#include "support/transport.hpp"
 #include "support/written_model.hpp"
 
 namespace trireme {
@@ -69,7 +71,7 @@ void compare_with_whole_sequence(const model::ModelConfig& config,
   // Logits of this rank's part of the vocabulary at every position of the whole sequence.
   const Range part = model.stage().vocabulary_range();
   std::vector<double> whole(static_cast<std::size_t>(12 * part.count()));
-  infer::evaluate(whole_model, OneWindow(tokens),
+  infer::evaluate(whole_model, mesh.group(comm::Axis::pipeline), OneWindow(tokens),
                   [&](std::int64_t first, const TensorView& logits_CV) {
                     for (std::int64_t i = 0; i < logits_CV.dim(0); ++i)
                       std::copy_n(logits_CV.rows(i, 1).data<double>(), part.count(),
@@ -255,6 +257,128 @@ TEST(Generator, PromptsEndAnywhere) {
     if (world.rank() == 0) std::filesystem::remove_all(directory);
     world.barrier();
   }
+}
+
+// How pieces are placed: all on disk, one of a kind after the other, or one on disk.
+enum class Mix : std::uint8_t { disk, turns, one };
+
+infer::Placement mixed(std::vector<infer::Piece> pieces, Mix mix, bool host) {
+  infer::Placement placement{std::move(pieces), {}};
+  infer::StagePlacement& stage = placement.stages.emplace_back();
+  stage.blocks = {0, placement.pieces.back().layer};
+  constexpr std::array tiers = {infer::Tier::device, infer::Tier::disk,
+                                infer::Tier::host};
+  for (std::size_t i = 0; i < placement.pieces.size(); ++i) {
+    infer::Tier tier = infer::Tier::disk;
+    if (mix == Mix::one && i != 1) tier = infer::Tier::device;
+    if (mix == Mix::turns) tier = tiers[i % (host ? 3 : 2)];
+    stage.of_pieces.push_back(tier);
+  }
+  return placement;
+}
+
+// A source that counts what is read.
+class CountedSource final : public io::TensorSource {
+ public:
+  explicit CountedSource(const io::TensorSource& source) : source_(source) {}
+  void read(const std::string& path, const Shape& whole, const Shape& begin,
+            const TensorView& out) const override {
+    ++reads;
+    source_.read(path, whole, begin, out);
+  }
+  mutable int reads = 0;
+
+ private:
+  const io::TensorSource& source_;
+};
+
+// Logits of pieces of a text, of whole sequences on hosts, and the loss.
+std::vector<double> results_of(const infer::LoadedModel& model, comm::Group& pipeline) {
+  const std::vector<std::int32_t> tokens = {1, 7, 3, 11, 18, 2, 5, 5, 9, 14, 4, 12, 6};
+  std::vector<double> all;
+  infer::Generator generator(model, pipeline, 12);
+  for (const auto& [past, count] : {std::pair{0, 5}, {5, 1}, {6, 1}, {7, 1}, {0, 3}}) {
+    const auto logits = generator.forward(
+        std::span<const std::int32_t>(tokens).subspan(static_cast<std::size_t>(past),
+                                                      static_cast<std::size_t>(count)),
+        past);
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  const auto each = [&](std::int64_t, const TensorView& logits_CV) {
+    const auto logits = logits_CV.rows(0, 1).span<double>();
+    all.insert(all.end(), logits.begin(), logits.end());
+  };
+  const bool host = model.device().is_host();
+  all.push_back(infer::evaluate(model, pipeline, OneWindow(tokens),
+                                host ? infer::EachLogits(each) : infer::EachLogits())
+                    .loss_sum);
+  return all;
+}
+
+// To the bit, wherever weights lie; also on a GPU (TRIREME_TEST_DEVICE).
+TEST(Generator, PlacedWeightsGiveTheSameBits) {
+  comm::World& world = test::world();
+  const Device device = test::test_device();
+  const DType type = device.is_cuda() ? DType::f32 : DType::f64;
+  model::ModelConfig tied = tiny(model::Architecture::gpt2);
+  tied.tie_embeddings = true;
+  for (const auto& config : {tiny(model::Architecture::llama), tied, tiny_mixture(0.5)}) {
+    const test::WrittenModel written(config, "trireme-placed");
+    const io::CheckpointReader reader(written.directory());
+    comm::Mesh mesh(world, {.tensor = world.size()}, {}, device, test::test_transport());
+    comm::Group& tensor = mesh.group(comm::Axis::tensor);
+    comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+    const infer::LoadedModel whole(config, type, tensor, config.sequence, reader, device);
+    const std::vector<double> expected = results_of(whole, pipeline);
+    const parallel::TensorRegion region(tensor, false);
+    for (const Mix mix : {Mix::disk, Mix::turns, Mix::one}) {
+      SCOPED_TRACE(static_cast<int>(mix));
+      const CountedSource source(reader);
+      const auto placement =
+          mixed(infer::pieces_of(config, type, region), mix, device.is_cuda());
+      const infer::LoadedModel placed(config, type, tensor, config.sequence, source,
+                                      device, {}, infer::Held::numbers, &placement);
+      const int loaded = source.reads;
+      EXPECT_EQ(results_of(placed, pipeline), expected);
+      const int once = source.reads;
+      EXPECT_EQ(results_of(placed, pipeline), expected);
+      EXPECT_GT(once, loaded);
+      // What has a place of its own comes once, the rest in each pass.
+      if (mix != Mix::turns) {
+        EXPECT_EQ(source.reads > once, mix == Mix::disk);
+      }
+    }
+  }
+}
+
+// Windows go through stages as they go through one.
+TEST(Generator, StagesEvaluateAlike) {
+  comm::World& world = test::world();
+  const model::ModelConfig config = tiny(model::Architecture::llama);
+  const int stages = world.size() > 1 ? 2 : 1;
+  const test::WrittenModel written(config, "trireme-stages");
+  const io::CheckpointReader reader(written.directory());
+  const std::vector<std::int32_t> tokens = {1, 7, 3, 11, 18, 2, 5, 5, 9, 14, 4, 12, 6};
+  const auto loss = [&](const comm::MeshShape& shape) {
+    comm::Mesh mesh(world, shape);
+    comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+    const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                   config.sequence, reader, Device::host(),
+                                   {pipeline.rank(), pipeline.size()});
+    std::int64_t rows = 0, windows = 0;
+    const auto result = infer::evaluate(
+        model, pipeline, OneWindow(tokens),
+        [&](std::int64_t, const TensorView& logits_CV) { rows += logits_CV.dim(0); },
+        [&](std::int64_t done) { windows = done; });
+    EXPECT_EQ(windows, 1);
+    EXPECT_EQ(result.tokens, 12);
+    EXPECT_EQ(rows, model.part().last() ? 12 : 0);
+    return result.loss_sum;
+  };
+  const double whole = loss({.tensor = world.size()});
+  // The sums of two tensor ranks differ from those of four by roundings.
+  EXPECT_NEAR(loss({.pipeline = stages, .tensor = world.size() / stages}), whole,
+              1e-13 * whole * 12);
 }
 
 }  // namespace

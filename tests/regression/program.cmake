@@ -30,14 +30,14 @@ foreach(script adapters batches chat chat_command codes data environment folders
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families
-        folder_texts health interruptions job_scripts latest links loading mesh_faults outputs quantized
-        preferences records report resume_files resume_recipes sharded_resume signals sweep)
+        folder_texts health interruptions job_scripts latest links loading mesh_faults outputs placement
+        quantized preferences records report resume_files resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
-set_property(TEST regression.loading regression.quantized APPEND PROPERTY
+set_property(TEST regression.loading regression.placement regression.quantized APPEND PROPERTY
              ENVIRONMENT TRIREME_PEAK_MEMORY=$<TARGET_FILE:peak_memory>)
 set_property(TEST regression.resume_files APPEND PROPERTY
              ENVIRONMENT TRIREME_FILE_CALLS=$<TARGET_FILE:file_calls>)

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -47,6 +48,26 @@ TEST(MemoryLimit, HearsSlurm) {
   ::unsetenv("SLURM_MEM_PER_CPU");
   ::unsetenv("SLURM_CPUS_ON_NODE");
   EXPECT_EQ(node_memory_limit().bytes, here.bytes);
+}
+
+TEST(MemoryLimit, LeavesARankItsShareOfWhatIsFree) {
+  const std::int64_t alone = free_host_memory(1), shared = free_host_memory(4);
+  EXPECT_GT(alone, 0);
+  EXPECT_LT(alone, node_memory_limit().bytes);
+  EXPECT_LT(shared, alone);
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  // 32 MiB more address space than the program has.
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  constexpr std::int64_t more = 32 << 20;
+  struct rlimit limit = before;
+  limit.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + more);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  const std::int64_t left = free_host_memory(1);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_GT(left, 0);
+  EXPECT_LE(left, more);
 }
 
 }  // namespace
