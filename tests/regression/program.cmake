@@ -24,13 +24,12 @@ foreach(script init numbers parity plan products search steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script adapters batches chat chat_command codes data environment folders installed resume text
-        use)
+foreach(script codes data environment folders installed resume text use)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script accounts bad_data bad_folders checkpoint_kill convert_resume faults folder_families
-        folder_texts health interruptions job_scripts latest links loading mesh_faults outputs placement
+foreach(script accounts adapters bad_data bad_folders batches chat chat_command checkpoint_kill
+        convert_resume faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs placement
         quantized preferences records report resume_files resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
