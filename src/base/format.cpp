@@ -54,8 +54,8 @@ std::string human_seconds(double seconds) {
 }
 
 std::string human_count(double count) {
-  if (!(std::abs(count) < 1e18)) return exact(count);
-  constexpr std::array units = {"", " k", " M", " G", " T", " P"};
+  if (!(std::abs(count) < 1e24)) return exact(count);
+  constexpr std::array units = {"", " k", " M", " G", " T", " P", " E", " Z"};
   std::size_t unit = 0;
   while (std::abs(count) >= 1000.0 && unit + 1 < units.size()) {
     count /= 1000.0;

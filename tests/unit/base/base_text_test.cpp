@@ -56,6 +56,7 @@ TEST(Format, SizesTimesAndCountsForPeople) {
   EXPECT_EQ(human_count(12345), "12.3 k");
   EXPECT_EQ(human_count(124e6), "124 M");
   EXPECT_EQ(human_count(1.3e9), "1.30 G");
+  EXPECT_EQ(human_count(2.2e19), "22.0 E");  // FLOPs of a step of 405B parameters
 }
 
 TEST(Error, CarriesStatusMessageAndTheLineThatRaisedIt) {
