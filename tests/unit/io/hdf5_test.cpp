@@ -219,7 +219,7 @@ TEST_F(Hdf5Test, EqualContentGivesEqualBytes) {
     std::vector<float> values = {1, 2, 3};
     for (int i = 0; i < 20; ++i)
       file.write(format("group{}/deep/x{}", i % 3, i), view_of(values, {3}));
-    file.write_attribute("/", "step", 3);
+    file.write_attribute("/", "step", std::int64_t{3});
     file.close();
     if (name[0] == 'a') ::sleep(1);  // HDF5 counts time in seconds
   }

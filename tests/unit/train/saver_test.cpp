@@ -50,11 +50,19 @@ class OneWeight {
   std::optional<Saver> saver_;
 };
 
+// What a run of a hundred tokens a step has come to.
+Progress at(std::int64_t step) {
+  Progress progress;
+  progress.step = step;
+  progress.tokens = 100 * step;
+  return progress;
+}
+
 TEST(Saver, WritesWhatTheWeightsAreNow) {
   OneWeight run;
   for (const std::int64_t step : {1, 2}) {
     run.weight[0] = static_cast<float>(10 * step);
-    const auto saved = run->save(step, 100 * step);
+    const auto saved = run->save(at(step));
     ASSERT_EQ(saved.size(), 1u);
     EXPECT_EQ(saved[0].step, step);
     EXPECT_GT(saved[0].bytes, 3 * 4);
@@ -70,7 +78,7 @@ TEST(Saver, WritesWhatTheWeightsAreNow) {
 TEST(Saver, ABackgroundCheckpointIsOfItsStep) {
   OneWeight run({"checkpoint.async=true"});
   run->slow_copies();
-  EXPECT_TRUE(run->save(1, 100).empty()) << "it is under way";
+  EXPECT_TRUE(run->save(at(1)).empty()) << "it is under way";
   run->before_update();
   run.weight = {7, 7, 7};
   const auto saved = run->finish();
@@ -87,7 +95,7 @@ TEST(Saver, ReportsEachCheckpointOnce) {
     for (const Saved& one : saved) steps.push_back(one.step);
   };
   for (const std::int64_t step : {1, 2, 3}) {
-    note(run->save(step, 100 * step));
+    note(run->save(at(step)));
     run->before_update();
     note(run->poll());
   }
@@ -98,16 +106,16 @@ TEST(Saver, ReportsEachCheckpointOnce) {
 
 TEST(Saver, KeepsTheNewestAndWhatTheDeckKeeps) {
   OneWeight run({"checkpoint.keep=2", "checkpoint.keep_every=3"});
-  run->save(1, 100);
+  run->save(at(1));
   run->started_from(1);
-  for (const std::int64_t step : {2, 3, 4, 5}) run->save(step, 100 * step);
+  for (const std::int64_t step : {2, 3, 4, 5}) run->save(at(step));
   EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{1, 3, 4, 5}));
 }
 
 // A failure is an error of the run, unless it ends for another reason already.
 TEST(Saver, AFailureIsAnErrorOrAWarning) {
   OneWeight run({"checkpoint.async=true"});
-  run->save(1, 100);
+  run->save(at(1));
   run->finish();
   std::filesystem::remove_all(run.path());
   std::ofstream(run.path()) << "a file, where the folder should be";
