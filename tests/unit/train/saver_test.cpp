@@ -8,6 +8,7 @@
 
 #include "io/checkpoint_manifest.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "train/progress.hpp"
 #include "unit/config/deck_sample.hpp"
 
 namespace trireme::train {
@@ -120,7 +121,7 @@ TEST(Saver, AFailureIsAnErrorOrAWarning) {
   std::filesystem::remove_all(run.path());
   std::ofstream(run.path()) << "a file, where the folder should be";
   const auto [text, status] = test::error_of([&] {
-    run->save(2, 200);
+    run->save(at(2));
     run->finish();
   });
   EXPECT_EQ(status, Status::cannot_create) << text;
