@@ -32,7 +32,7 @@ constexpr std::array sizes = {
 
 constexpr std::int64_t byte_tokens = 257;  // and the end of a text
 
-// Of a size without a tokenizer, for synthetic data.
+// Of a larger size without a tokenizer, for synthetic data.
 constexpr std::int64_t usual_vocabulary = 32000;
 
 std::string size_words() {
@@ -117,7 +117,8 @@ void settle_vocabulary(InitAnswers& out) {
   if (!out.tokenizer.empty() && vocabulary == 0)
     vocabulary = text::Tokenizer(out.tokenizer).vocabulary();
   if (out.source == "bytes" && vocabulary == 0) vocabulary = byte_tokens;
-  if (vocabulary == 0) vocabulary = usual_vocabulary;
+  if (vocabulary == 0)
+    vocabulary = out.model.name == sizes[0].word ? byte_tokens : usual_vocabulary;
 }
 
 void ask_model(const Arguments& arguments, Interview& interview, InitAnswers& out) {

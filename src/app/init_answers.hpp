@@ -1,5 +1,4 @@
-// InitAnswers: what `trireme init` asks, at most seven questions, and what it makes of
-// it.
+// InitAnswers: the questions of `trireme init`, and what is made of the answers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -3,6 +3,7 @@
 #include "app/init_deck.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include "base/text.hpp"
@@ -108,8 +109,10 @@ std::string plain_text(const std::vector<DeckLine>& lines) {
 
 namespace {
 
-// A comment above the key.
-std::string comment(const std::string& text) {
+// A comment above the key, as a sentence.
+std::string comment(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  if (text.back() != '.') text += '.';
   std::istringstream words(wrapped(text, 94, 0));
   std::string out;
   for (std::string line; std::getline(words, line);) out += format("# {}\n", line);

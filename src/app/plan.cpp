@@ -1,5 +1,4 @@
-// `trireme plan DECK|MODEL [section.key=value ...] [--ranks N] [--machine FILE]
-// [--search]`.
+// `trireme plan DECK|MODEL [section.key=value ...] [--machine FILE] [--search]`.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 

@@ -131,7 +131,7 @@ class ModelTable {
     for (const std::string& why : refusals_) log::line(why);
     if (machine_ == nullptr) return;
     const std::vector<plan::Plan> plans = plan::plan_stages(config_, on_);
-    log::line(format("time      of training with {} in {}; --search finds a faster deck",
+    log::line(format("deck      training with {} in {}; --search finds a faster one",
                      optimizer_, name_of(config_.precision.compute)));
     log::line(plan::describe(plan::predict(config_, plans, *machine_), *machine_));
   }
