@@ -14,11 +14,20 @@
 namespace trireme::kernels::host {
 namespace {
 
+// The nearest number of f16. By way of memory: where the processor converts, GCC 12 takes
+// a conversion to _Float16 and back for none, which C++ lets it ("excess precision").
+float nearest_f16(float x) {
+  const volatile std::uint16_t bits = Float16(x).bits;
+  Float16 number;
+  number.bits = bits;
+  return static_cast<float>(number);
+}
+
 // As base/coded_matrix.hpp defines an element.
 float number_of(const CodedMatrix& m, float code_number, float scale, float zero) {
   float x = (code_number - zero) * scale;
   if (m.rounding == DType::bf16) x = static_cast<float>(BFloat16(x));
-  if (m.rounding == DType::f16) x = static_cast<float>(Float16(x));
+  if (m.rounding == DType::f16) x = nearest_f16(x);
   return x * m.factor;
 }
 

@@ -29,6 +29,15 @@ for name in qwen3_fp8 gpt_oss_mxfp4; do
   same 1 "$name" "$name"
   check "$name is kept as codes" coded
 done
+# Products with scales in fp16 are rounded to fp16 on their way to another type.
+for name in gptq ct_int4_zero; do
+  for type in float32 bfloat16; do
+    cp -r "$quantized/$name" "$work/$name.$type"
+    sed -i "s/\"dtype\": \"float16\"/\"dtype\": \"$type\"/" "$work/$name.$type/config.json"
+    same 1 "$work/$name.$type" "$name in $type"
+    rm -rf "$work/$name.$type"
+  done
+done
 for name in nf4_odd int8; do same 2 "$quantized/$name" "$name"; done
 same 2 qwen3_fp8 qwen3_fp8
 
