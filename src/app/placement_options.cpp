@@ -10,6 +10,7 @@
 #include "app/held_weights.hpp"
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
+#include "base/memory.hpp"
 #include "base/output.hpp"
 #include "base/text_table.hpp"
 #include "infer/tier_rates.hpp"
@@ -81,6 +82,12 @@ std::int64_t share_of(std::int64_t free_bytes, std::int64_t besides) {
   const auto share =
       static_cast<std::int64_t>(default_share * static_cast<double>(free_bytes));
   return std::max<std::int64_t>(0, share - besides);
+}
+
+// What a limit leaves to weights beside what is there in any case: a small limit is on
+// weights alone, and a larger one never leaves less than a smaller one.
+std::int64_t rest_of(std::int64_t limit, std::int64_t besides) {
+  return std::max(limit - besides, std::min(limit, besides));
 }
 
 std::string bytes_text(std::int64_t bytes) {
@@ -164,6 +171,7 @@ class Planner {
   // Those of a stage are the least of its ranks'.
   void find_limits() {
     working_ = working_bytes();
+    program_ = agreed(resident_bytes());
     TierLimits mine{unlimited, unlimited};
     if (request_.any) mine = limits_here();
     for (std::size_t s = 0; s < stages_; ++s) {
@@ -189,12 +197,14 @@ class Planner {
     const int ranks = world_.ranks_on_node();
     std::int64_t host = 0;
     if (request_.host_bytes)
-      host = *request_.host_bytes / ranks;
+      host = rest_of(*request_.host_bytes / ranks,
+                     program_ + (device_.is_cuda() ? 0 : working_));
     else
       host = share_of(launch::free_host_memory(ranks), device_.is_cuda() ? 0 : working_);
     if (!device_.is_cuda()) return {host, -1};
     const auto given = request_.gpu_bytes.find(static_cast<int>(stage_));
-    if (given != request_.gpu_bytes.end()) return {given->second, host};
+    if (given != request_.gpu_bytes.end())
+      return {rest_of(given->second, working_), host};
     const auto free = static_cast<std::int64_t>(device_memory_state(device_).free_bytes);
     return {share_of(free, working_), host};
   }
@@ -273,7 +283,7 @@ class Planner {
   }
 
   std::string totals(const Placement& placement) const {
-    std::vector<TextRow> rows = {{"place", "weights", "passing through", "limit"}};
+    std::vector<TextRow> rows = {{"place", "weights", "passing through", "most"}};
     std::string over;
     const auto add = [&](std::size_t s, Tier tier, std::int64_t places,
                          std::int64_t limit) {
@@ -288,7 +298,8 @@ class Planner {
                       has_limit ? bytes_text(limit) : ""});
       if (has_limit && bytes + places > limit)
         over += format(
-            "  {}: two modules that pass through take {}, more than the limit: nothing "
+            "  {}: two modules that pass through take {}, more than there may be: "
+            "nothing "
             "stays there\n",
             where, bytes_text(places));
     };
@@ -299,7 +310,8 @@ class Planner {
       add(s, Tier::disk, 0, -1);
     }
     return text_table(rows, 1, 2) + over +
-           format("  activations and cache: {} besides\n", bytes_text(working_));
+           format("  besides: activations and cache {}, the program itself {}\n",
+                  bytes_text(working_), bytes_text(program_));
   }
 
   // What the slowest tier of the slowest stage allows.
@@ -337,7 +349,7 @@ class Planner {
   parallel::TensorRegion region_;
   std::size_t stages_, stage_;
   std::vector<TierLimits> limits_;
-  std::int64_t working_ = 0;
+  std::int64_t working_ = 0, program_ = 0;  // bytes beside the weights
 };
 
 }  // namespace

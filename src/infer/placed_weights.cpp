@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/device_memory.hpp"
+#include "base/thread_signals.hpp"
 
 namespace trireme::infer {
 namespace {
@@ -136,13 +137,17 @@ void PlacedWeights::start(Place& place, int module) {
   place.used.hold(copies_.stream());
   copy(place, coming, Tier::host);
   if (coming.disk_bytes > 0)
-    reader_.start([this, &place, &coming] { read_disk(place, coming); });
+    reading_ = std::async(std::launch::async, [this, &place, &coming] {
+      block_signals();
+      use_signal_stack();
+      read_disk(place, coming);
+    });
 }
 
 void PlacedWeights::arrive(Place& place) {
   const int module = std::exchange(place.module, -1);
   under_way_ = nullptr;
-  reader_.finish();
+  if (reading_.valid()) reading_.get();
   copy(place, modules_[static_cast<std::size_t>(module)], Tier::disk);
   place.copied.record(copies_.stream());
   place.module = module;

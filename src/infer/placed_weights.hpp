@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <future>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,7 +12,6 @@
 #include "base/memory.hpp"
 #include "base/weight_access.hpp"
 #include "infer/placement.hpp"
-#include "io/background.hpp"
 #include "io/tensor_source.hpp"
 
 namespace trireme::infer {
@@ -75,7 +75,7 @@ class PlacedWeights final : public WeightAccess {
   Place* under_way_ = nullptr;
   Place* in_use_ = nullptr;
   SideStream copies_;
-  io::Background reader_;
+  std::future<void> reading_;  // waited for where this ends
   bool idle_ = false;
 };
 

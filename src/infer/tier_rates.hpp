@@ -1,5 +1,4 @@
-// How fast weights come from the disk and from host memory, measured before they are
-// used.
+// How fast weights come from the disk and from host memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
