@@ -98,7 +98,8 @@ std::vector<comm::MeshShape> meshes(int ranks) {
 }
 
 void compare_all(DType dtype, const char* optimizer, const Limits& limits, int steps) {
-  if (test::is_watched() && dtype == DType::f64) GTEST_SKIP() << "fp32 runs the same code";
+  if (test::is_watched() && dtype == DType::f64)
+    GTEST_SKIP() << "fp32 runs the same code";
   comm::World& world = test::world();
   for (const Case& c : cases()) {
     auto config = run_config(c.model, dtype, optimizer);
