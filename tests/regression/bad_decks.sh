@@ -208,7 +208,7 @@ rule v_stages 65 2 'parallel.schedule = "zb_v"|parallel.virtual_stages = 1' \
   parallel.pipeline=2 parallel.schedule=zb_v
 rule interleaved 65 2 'parallel.schedule = "interleaved"|parallel.virtual_stages = 1' \
   parallel.pipeline=2 parallel.schedule=interleaved
-rule few_layers 65 4 'model.layers = 2|parallel.pipeline = 4' parallel.pipeline=4
+rule few_layers 65 5 'model.layers = 2|parallel.pipeline = 5' parallel.pipeline=5
 rule stage_layers 65 2 'parallel.stage_layers = [2, 1]|the sum 3|model.layers = 2' \
   parallel.pipeline=2 'parallel.stage_layers=[2, 1]'
 rule pipeline_ranks 78 3 'parallel.pipeline = 2|the number of ranks, 3' parallel.pipeline=2
