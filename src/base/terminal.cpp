@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <fstream>
 
 #include "base/format.hpp"
 
@@ -21,14 +22,34 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Whether the standard output of the process that has started this one is a terminal.
-bool parent_has_terminal() {
+// What the standard output of a process is: a path, or empty if it is not to be seen.
+std::string output_of(pid_t process) {
   std::array<char, 256> target{};
-  const std::string name = format("/proc/{}/fd/1", ::getppid());
-  const ssize_t length = ::readlink(name.c_str(), target.data(), target.size() - 1);
-  const std::string_view path(target.data(),
-                              length > 0 ? static_cast<std::size_t>(length) : 0);
-  return path.starts_with("/dev/pts/") || path.starts_with("/dev/tty");
+  const std::string name = format("/proc/{}/fd/1", process);
+  const ssize_t length = ::readlink(name.c_str(), target.data(), target.size());
+  return {target.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+// 0 if it is not to be seen.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(") ");  // of the command, which may hold both
+  if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
+  return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
+}
+
+// Whether the program that gave this one its terminal, past wrappers that share it, has
+// another terminal.
+bool giver_has_terminal() {
+  const std::string own = output_of(::getpid());
+  std::string path;
+  for (pid_t process = ::getppid(); process > 0; process = parent_of(process)) {
+    path = output_of(process);
+    if (path != own) break;
+  }
+  return path != own && (path.starts_with("/dev/pts/") || path.starts_with("/dev/tty"));
 }
 
 int find_columns() {
@@ -37,7 +58,7 @@ int find_columns() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col;
-  return parent_has_terminal() ? usual_columns : 0;
+  return giver_has_terminal() ? usual_columns : 0;
 }
 
 bool find_colours() { return columns() > 0 && variable("NO_COLOR").empty(); }
