@@ -7,9 +7,10 @@
 
 # What `cmake --install` would have made.
 export HOME=$work/home
-mkdir -p "$HOME/trireme/bin" "$HOME/trireme/share/trireme"
+mkdir -p "$HOME/trireme/bin" "$HOME/trireme/share/trireme" "$HOME/trireme/share/doc/trireme"
 ln -s "$TRIREME" "$HOME/trireme/bin/trireme"
 ln -s "$SOURCE/inputs" "$SOURCE/jobs" "$HOME/trireme/share/trireme/"
+ln -s "$SOURCE/docs" "$HOME/trireme/share/doc/trireme/"
 unset TRIREME
 
 awk '/^```/ { on = /^```bash$/; next } on' docs/first-hour-on-a-cluster.md >"$work/guide"
