@@ -26,9 +26,9 @@ std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param&
   return all;
 }
 
-void read_param(const TensorSource& source, const Param& param) {
+void read_param(const TensorSource& source, const Param& param, const TensorView& value) {
   for (const NamedBox& named : param.boxes) {
-    TensorView box = param.value.rows(named.local_begin[0], named.extent[0]);
+    TensorView box = value.rows(named.local_begin[0], named.extent[0]);
     if (param.shape.rank() == 2) box = box.columns(named.local_begin[1], named.extent[1]);
     source.read("model/" + named.tensor, named.whole, named.global_begin, box);
   }

@@ -17,7 +17,7 @@ std::size_t param_code_bytes(const CodeSource& source, const Param& param);
 // These codes, each with the place of its box in the Param.
 std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param);
 
-// The numbers of all boxes, into the Param's value.
-void read_param(const TensorSource& source, const Param& param);
+// The numbers of all boxes of a Param into `value`, which has its shape.
+void read_param(const TensorSource& source, const Param& param, const TensorView& value);
 
 }  // namespace trireme::io

@@ -76,7 +76,7 @@ void LoadedModel::read(Param& param, int module, const io::TensorSource& source,
   }
   weights_.emplace_back(device_, dtype(), param.shape, MemoryClass::weights, param.name);
   param.value = weights_.back().view();
-  if (!device_.is_meta()) io::read_param(source, param);
+  if (!device_.is_meta()) io::read_param(source, param, param.value);
 }
 
 std::size_t LoadedModel::number_bytes() const {

@@ -7,6 +7,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/thread_signals.hpp"
+#include "io/param_codes.hpp"
 
 namespace trireme::infer {
 namespace {
@@ -23,15 +24,6 @@ TensorView view_at(const TensorView& bytes, std::size_t offset, DType dtype,
 }
 
 }  // namespace
-
-void read_param(const Param& param, const TensorView& value,
-                const io::TensorSource& source) {
-  for (const NamedBox& named : param.boxes) {
-    TensorView box = value.rows(named.local_begin[0], named.extent[0]);
-    if (param.shape.rank() == 2) box = box.columns(named.local_begin[1], named.extent[1]);
-    source.read("model/" + named.tensor, named.whole, named.global_begin, box);
-  }
-}
 
 PlacedWeights::PlacedWeights(model::Stage& stage,
                              const std::map<std::string, Tier>& tiers,
@@ -55,7 +47,7 @@ void PlacedWeights::keep(Param& param, Tier tier, const io::TensorSource& source
   buffer = tier == Tier::host
                ? Buffer::pinned(compute_, param.shape, MemoryClass::offloaded, param.name)
                : Buffer(device_, compute_, param.shape, MemoryClass::weights, param.name);
-  read_param(param, buffer.view(), source);
+  io::read_param(source, param, buffer.view());
   param.value = buffer.view();
 }
 
@@ -111,7 +103,7 @@ void PlacedWeights::read_disk(const Place& place, const Module& module) {
         device_.is_cuda()
             ? view_at(place.staging.view(), one.disk_offset, compute_, one.param->shape)
             : in_place(place, one);
-    read_param(*one.param, value, source_);
+    io::read_param(source_, *one.param, value);
   }
 }
 

@@ -79,8 +79,4 @@ class PlacedWeights final : public WeightAccess {
   bool idle_ = false;
 };
 
-// Fills the value of a Param (its part of the whole tensors) as the source has it.
-void read_param(const Param& param, const TensorView& value,
-                const io::TensorSource& source);
-
 }  // namespace trireme::infer
