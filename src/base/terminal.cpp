@@ -9,8 +9,10 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "base/format.hpp"
+#include "base/number.hpp"
 
 namespace trireme::terminal {
 namespace {
@@ -37,7 +39,9 @@ pid_t parent_of(pid_t process) {
   std::getline(file, text);
   const std::size_t name_end = text.rfind(") ");  // of the command, which may hold both
   if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
-  return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
+  const std::string_view number = std::string_view(text).substr(
+      name_end + 4, text.find(' ', name_end + 4) - name_end - 4);
+  return parse_number<int>(number).value_or(0);
 }
 
 // Whether the program that gave this one its terminal, past wrappers that share it, has

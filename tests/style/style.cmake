@@ -6,8 +6,7 @@ add_executable(style_test style_test.cpp size_test.cpp class_scan.cpp source_tre
 target_include_directories(style_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_features(style_test PRIVATE cxx_std_20)
 target_link_libraries(style_test PRIVATE GTest::gtest_main)
-trireme_long_programs(style_test)
-trireme_add_test(style LONG COMMAND style_test)
+trireme_add_test(style COMMAND style_test)
 trireme_add_test(style.format LONG COMMAND
                  ${CMAKE_CURRENT_SOURCE_DIR}/check_format.sh ${PROJECT_SOURCE_DIR})
 
