@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
 #include "io/files.hpp"
@@ -18,25 +20,10 @@
 namespace trireme::io {
 namespace {
 
-// A file may be opened for one read only: closes it whatever happens.
-class Descriptor {
- public:
-  Descriptor(int value, bool owned) : value_(value), owned_(owned) {}
-  ~Descriptor() {
-    if (owned_) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-  int release() {
-    owned_ = false;
-    return value_;
-  }
-
- private:
-  int value_;
-  bool owned_;
-};
+std::uint64_t next_key() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
 
 int open_for_reading(const std::string& path) {
   // O_NONBLOCK: opening a named pipe would wait for a writer.
@@ -53,7 +40,8 @@ DataFile::State DataFile::state_of(int descriptor, const std::string& path) {
           s.st_ino};
 }
 
-DataFile::DataFile(const std::string& path, bool keep_open) : path_(path) {
+DataFile::DataFile(const std::string& path, bool keep_open)
+    : path_(path), key_(next_key()) {
   struct ::stat s {};
   if (::stat(path.c_str(), &s) != 0)
     fail(Status::missing_input, "{}: cannot be read: {}", path, system_reason(errno));
@@ -63,26 +51,28 @@ DataFile::DataFile(const std::string& path, bool keep_open) : path_(path) {
   const int descriptor = open_for_reading(path);
   require(descriptor >= 0, Status::missing_input, "{}: cannot be read: {}", path,
           system_reason(errno));
-  Descriptor file(descriptor, true);
+  Descriptor file(descriptor);
   state_ = state_of(descriptor, path);
   require(state_.size > 0, Status::bad_content, "{}: the file is empty", path);
-  if (keep_open) descriptor_ = file.release();
+  if (keep_open) open_data_files().use(key_, [&] { return file.release(); });
 }
 
 DataFile::~DataFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (key_ > 0) open_data_files().forget(key_);
 }
 
 DataFile::DataFile(DataFile&& other) noexcept
     : path_(std::move(other.path_)),
       state_(other.state_),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      key_(std::exchange(other.key_, 0)) {}
 
-int DataFile::open_again() const {
-  const int descriptor = open_for_reading(path_);
-  require(descriptor >= 0, Status::io, "{}: cannot be read any more: {}", path_,
-          system_reason(errno));
-  return descriptor;
+std::shared_ptr<OpenFile> DataFile::opened() const {
+  return open_data_files().use(key_, [this] {
+    const int descriptor = open_for_reading(path_);
+    require(descriptor >= 0, Status::io, "{}: cannot be read any more: {}", path_,
+            system_reason(errno));
+    return descriptor;
+  });
 }
 
 void DataFile::require_state(const State& now) const {
@@ -93,17 +83,18 @@ void DataFile::require_state(const State& now) const {
       path_, now.size, state_.size);
 }
 
-void DataFile::require_unchanged() const {
-  const Descriptor file(open_again(), true);
-  require_state(state_of(file.get(), path_));
+std::shared_ptr<const Hdf5File> DataFile::h5() const {
+  const std::shared_ptr<OpenFile> file = opened();
+  require_state(state_of(file->descriptor, path_));
+  if (!file->h5) file->h5 = std::make_unique<Hdf5File>(path_, Hdf5File::Mode::read);
+  return {file, file->h5.get()};
 }
 
 void DataFile::read(std::int64_t begin, std::span<std::byte> out) const {
-  const bool kept = descriptor_ >= 0;
-  const Descriptor file(kept ? descriptor_ : open_again(), !kept);
+  const std::shared_ptr<OpenFile> file = opened();
   std::size_t done = 0;
   while (done < out.size()) {
-    const auto got = ::pread(file.get(), out.data() + done, out.size() - done,
+    const auto got = ::pread(file->descriptor, out.data() + done, out.size() - done,
                              begin + static_cast<std::int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
     require(got >= 0, Status::io, "{}: reading failed: {}", path_, system_reason(errno));
@@ -111,7 +102,7 @@ void DataFile::read(std::int64_t begin, std::span<std::byte> out) const {
     done += static_cast<std::size_t>(got);
   }
   // After reading, so that a change before or during it is seen.
-  require_state(state_of(file.get(), path_));
+  require_state(state_of(file->descriptor, path_));
   require(done == out.size(), Status::io, "{}: ends at byte {}, before {}", path_,
           begin + static_cast<std::int64_t>(done), state_.size);
 }

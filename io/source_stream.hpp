@@ -13,18 +13,21 @@
 #include <vector>
 
 #include "io/document_rows.hpp"
+#include "io/open_files.hpp"
 #include "io/sample_source.hpp"
 
 namespace trireme::io {
 
 // A regular file as it was when a source was opened. Reading goes through pread(), not a
 // mapping: a file truncated under a mapping kills the process with SIGBUS.
+//
+// It stays open as long as it is among those of the process that were read last
+// (OpenFiles): sources may have any number of files, and few reads open one.
 class DataFile {
  public:
-  // keep_open: hold a descriptor for the object's life; otherwise each read opens the
-  // file, for sources of more files than a process may have open. Throws
-  // Error(missing_input) when it cannot be opened, Error(bad_content) when it is empty or
-  // not a regular file.
+  // keep_open: it counts as read now; otherwise the first read opens it, for sources of
+  // more files than stay open. Throws Error(missing_input) when it cannot be opened,
+  // Error(bad_content) when it is empty or not a regular file.
   DataFile(const std::string& path, bool keep_open);
   ~DataFile();
   DataFile(DataFile&& other) noexcept;
@@ -36,8 +39,9 @@ class DataFile {
   // Fills `out` from byte `begin`. Throws Error(io) when reading fails or the file is no
   // longer what it was.
   void read(std::int64_t begin, std::span<std::byte> out) const;
-  // Throws Error(io) when the path no longer names the file as it was.
-  void require_unchanged() const;
+  // The same file as HDF5 reads it, open while the result lives. Throws Error(io) when it
+  // is no longer what it was.
+  std::shared_ptr<const Hdf5File> h5() const;
 
  private:
   struct State {
@@ -46,12 +50,12 @@ class DataFile {
     bool operator==(const State&) const = default;
   };
   static State state_of(int descriptor, const std::string& path);
-  int open_again() const;
+  std::shared_ptr<OpenFile> opened() const;
   void require_state(const State& now) const;
 
   std::string path_;
   State state_;
-  int descriptor_ = -1;
+  std::uint64_t key_ = 0;  // in open_data_files(); 0: moved from
 };
 
 // The common part of sources of files: where a window, or a row of documents, lies in
@@ -113,11 +117,7 @@ class TokenStream : public SampleSource {
   std::optional<DocumentRows> rows_;     // of packing = best_fit
 };
 
-// Well below the usual limit of 1,024 descriptors, of which MPI needs its share. Sources
-// of more files open them anew for each read.
-inline constexpr std::size_t most_open_files = 256;
-
-// Files of config.paths in order, opened. Few enough stay open.
+// Files of config.paths in order, each of which could be opened.
 std::vector<DataFile> open_files(const SourceConfig& config);
 
 std::unique_ptr<SampleSource> open_bytes(const SourceConfig& config);

@@ -23,12 +23,14 @@ class TokensSource final : public TokenStream {
         vocabulary_(config.vocabulary),
         files_(open_files(config)) {
     for (const auto& file : files_) {
-      auto h5 = std::make_unique<Hdf5File>(file.path(), Hdf5File::Mode::read);
+      const auto h5 =
+          files_.size() <= most_open_files
+              ? file.h5()
+              : std::make_shared<const Hdf5File>(file.path(), Hdf5File::Mode::read);
       add_part(tokens_of(*h5, file.path()));
       masked_.push_back(is_masked(*h5, file.path()));
       note_end(*h5);
       if (!config.tokenizer_digest.empty()) check_tokenizer(*h5, file.path(), config);
-      if (files_.size() <= most_open_files) data_.push_back(std::move(h5));
     }
     cut_samples(config);
     // A tokenizer larger than the model's vocabulary is usually noticed here, not in the
@@ -103,12 +105,8 @@ class TokensSource final : public TokenStream {
 
   void read_integers(std::size_t part, const char* name, std::int64_t begin,
                      std::span<std::int32_t> out) const {
-    files_[part].require_unchanged();
     const TensorView view(out.data(), DType::i32, {std::ssize(out)});
-    if (data_.empty())
-      Hdf5File(files_[part].path(), Hdf5File::Mode::read).read(name, {begin}, view);
-    else
-      data_[part]->read(name, {begin}, view);
+    files_[part].h5()->read(name, {begin}, view);
   }
 
   // Values that do not fit 32 bits are clamped by HDF5 and so refused here too.
@@ -127,9 +125,8 @@ class TokensSource final : public TokenStream {
   std::optional<std::vector<std::int64_t>> document_ends(
       std::size_t part) const override {
     const std::string& path = files_[part].path();
-    std::unique_ptr<Hdf5File> opened;
-    if (data_.empty()) opened = std::make_unique<Hdf5File>(path, Hdf5File::Mode::read);
-    const Hdf5File& h5 = opened ? *opened : *data_[part];
+    const std::shared_ptr<const Hdf5File> opened = files_[part].h5();
+    const Hdf5File& h5 = *opened;
     if (!h5.has(borders)) return {};
     const auto [type, shape] = h5.describe(borders);
     require(
@@ -165,7 +162,6 @@ class TokensSource final : public TokenStream {
   bool ends_agree_ = true;
   std::vector<bool> masked_;  // files that say which tokens are targets
   std::vector<DataFile> files_;
-  std::vector<std::unique_ptr<Hdf5File>> data_;  // empty: too many to stay open
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Token files of other programs: bytes as those write them, reading, and what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "io/open_files.hpp"
 #include "io/sample_source.hpp"
 #include "io/token_writer.hpp"
 
@@ -127,7 +129,7 @@ TEST_F(TokenFiles, SayTheirEndToken) {
   EXPECT_EQ(open_source(blend)->end_token(), std::nullopt);
 }
 
-// More files than a process may have open at a time are opened for each read.
+// More files than stay open are opened when they are read.
 TEST_F(TokenFiles, ManyFilesStayClosed) {
   const auto open_files = [] {
     return std::distance(fs::directory_iterator("/proc/self/fd"), {});
@@ -148,6 +150,50 @@ TEST_F(TokenFiles, ManyFilesStayClosed) {
     (*source)->sample(748, sample);
     EXPECT_EQ(sample, (std::vector<std::int32_t>{11, 12, 20}));
   }
+}
+
+// As many files as a large corpus has, in a process that may open few: here they are
+// names of one.
+TEST_F(TokenFiles, TwentyThousandFilesUnderALowLimit) {
+  write(TokenFormat::llmc, "c.bin", 100);
+  write(TokenFormat::hdf5, "a.h5", 100);
+  for (int i = 0; i < 20000; ++i)
+    fs::create_hard_link(path("c.bin"), path(format("c{}.bin", i)));
+  for (int i = 0; i < 400; ++i)
+    fs::create_hard_link(path("a.h5"), path(format("a{}.h5", i)));
+  struct ::rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const struct ::rlimit low { 256, before.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  {
+    const auto llmc = open(SourceKind::llmc, "c*.bin");
+    const auto tokens = open(SourceKind::tokens, "a*.h5");
+    EXPECT_EQ(llmc->tokens(), 5 * 20001);
+    EXPECT_EQ(tokens->tokens(), 5 * 401);
+    std::vector<std::int32_t> sample(3);
+    for (std::int64_t i = 0; i < 2000; ++i) {
+      // Samples of 2 tokens begin at 0, 2, 4 ... of the stream, whose files have 5.
+      llmc->sample(37 * i % (llmc->samples() / 5) * 5, sample);
+      EXPECT_EQ(sample, (std::vector<std::int32_t>{10, 11, 12}));
+      tokens->sample(37 * i % (tokens->samples() / 5) * 5, sample);
+      EXPECT_EQ(sample, (std::vector<std::int32_t>{10, 11, 12}));
+      EXPECT_LE(open_data_files().size(), most_open_files);
+    }
+  }
+  EXPECT_EQ(open_data_files().size(), 0u);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST_F(TokenFiles, FewFilesAreOpenedOnce) {
+  for (int i = 0; i < 40; ++i) write(TokenFormat::hdf5, format("a{}.h5", i), 100);
+  const std::int64_t before = open_data_files().opened();
+  const auto tokens = open(SourceKind::tokens, "a*.h5");
+  std::vector<std::int32_t> sample(3);
+  for (std::int64_t i = 0; i < 500; ++i) tokens->sample(i * 37 % 99, sample);
+  EXPECT_EQ(open_data_files().opened(), before + 40);
+  // A file that changes is noticed though it stays open.
+  fs::resize_file(path("a0.h5"), fs::file_size(path("a0.h5")) + 1);
+  EXPECT_THROW(tokens->sample(0, sample), Error);
 }
 
 TEST_F(TokenFiles, NothingIsLeftOfAWriterThatWasNotClosed) {
