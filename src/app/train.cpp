@@ -14,6 +14,7 @@
 #include "base/output.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "comm/hosts.hpp"
 #include "comm/stop_signals.hpp"
 #include "config/recipe_table.hpp"
 #include "convert/adapter_folder.hpp"
@@ -23,6 +24,7 @@
 #include "io/metrics_history.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
+#include "launch/group_placement.hpp"
 #include "launch/startup_report.hpp"
 #include "plan/prediction.hpp"
 #include "selftest/pass_record.hpp"
@@ -99,6 +101,13 @@ void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on)
       "this build has no self-test on {} behind it; a minute now may save a run: srun or "
       "mpirun -n {} trireme selftest --device cuda",
       on.gpu.name, world.size());
+}
+
+void warn_of_placement(const comm::World& world, const config::ParallelSettings& mesh) {
+  if (world.rank() != 0) return;
+  const std::string text =
+      launch::placement_warning(mesh.mesh, mesh.folding.shard, comm::hosts_of(world));
+  if (!text.empty()) log::warn("{}", text);
 }
 
 // The plan for the log: in lines of 100 columns, and without the memory, which is told
@@ -215,6 +224,7 @@ int train(comm::World& world, const Arguments& given) {
                              kernels::threads(), on.describe()),
                       100, 10));
   launch::report_placement(world, on, kernels::threads());
+  warn_of_placement(world, deck.config.parallel);
   ask_for_selftest(world, on);
   train::PlannedRun planned;
   world.agree([&] {
