@@ -21,6 +21,7 @@ enum class FaultKind : std::uint8_t {
   nan_loss,       // in what the step computed
   nan_gradient,   // the same
   spike,          // the same: a loss a thousand times as large
+  slow,           // from here on forwards begin only after a while
   flip_sign,      // a bit of a weight, before the step
   flip_exponent,  // the same
   flip_mantissa,  // the same
@@ -43,6 +44,7 @@ inline constexpr std::array fault_words = {
     FaultWord{"nan_loss", FaultKind::nan_loss},
     FaultWord{"nan_gradient", FaultKind::nan_gradient},
     FaultWord{"spike", FaultKind::spike},
+    FaultWord{"slow", FaultKind::slow},
     FaultWord{"flip_sign", FaultKind::flip_sign},
     FaultWord{"flip_exponent", FaultKind::flip_exponent},
     FaultWord{"flip_mantissa", FaultKind::flip_mantissa},

@@ -26,7 +26,8 @@ double take(const Buffer& x, std::size_t i, double on_meta) {
 StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
       stream_(host_beside(mesh, device)),
-      values_(stream_.device(), DType::f64, {4}, MemoryClass::communication, "loss") {
+      groups_(mesh.groups()),
+      values_(stream_.device(), DType::f64, {5}, MemoryClass::communication, "loss") {
   const int ranks = mesh.shape().pipeline;
   if (ranks == 1) return;
   work_ = Buffer(stream_.device(), DType::f64, {ranks}, MemoryClass::communication,
@@ -54,20 +55,26 @@ void StepTotals::sum_loss() {
 
 StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   Outcome all;
-  // 1. the loss
+  // 1. the loss; beside it, how long ranks with the same work took for it
   put(values_, 0, mine.loss);
-  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 1)).wait();
+  put(values_, 1, work.own);
+  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 2)).wait();
+  const int others = mesh_.replicas().size() - 1;
+  const double theirs = take(values_, 1, work.own) - work.own;
   sum_loss();
   all.loss = take(values_, 0, mine.loss);
-  // 2. what any rank wants or holds, and whether one has lost its loss: tensor ranks have
-  // one each
+  // 2. what any rank wants or holds, who is slowest, and whether one has lost its loss:
+  // tensor ranks have one each
   put(values_, 0, static_cast<double>(mine.stop_request));
   put(values_, 1, mine.memory_peak);
   put(values_, 2, work.run);
   put(values_, 3, std::isfinite(all.loss) ? 0.0 : 1.0);
+  put(values_, 4,
+      theirs > 0 ? in_order(RankedValue{work.own * others / theirs, mesh_.rank()}) : 0.0);
   mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
   all.stop_request = static_cast<int>(take(values_, 0, 0.0));
   all.memory_peak = take(values_, 1, mine.memory_peak);
+  slowest_ = from_order(take(values_, 4, 0.0));
   if (std::isfinite(all.loss) && take(values_, 3, 0.0) > 0)
     all.loss = std::numeric_limits<double>::quiet_NaN();
   // 3. who worked, and how long

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "comm/mesh.hpp"
+#include "engine/ranked_value.hpp"
+#include "engine/work_clock.hpp"
 
 namespace trireme::engine {
 
@@ -32,7 +35,10 @@ class StepTotals {
   // stage.
   struct Work {
     double run = 0, busy = 0;
+    double own = 0;  // of forwards and backwards, not waiting for any rank
   };
+  // Starts to count what is not spent waiting in the mesh's groups.
+  WorkClock work_clock() const { return WorkClock(groups_); }
   // The outcome of a step from each rank's.
   Outcome finish(const Outcome& mine, const Work& work);
   // loss summed over replicas and stages, tokens over replicas.
@@ -42,6 +48,10 @@ class StepTotals {
   // it: the share of the time of the slowest rank's schedule in which it did not work.
   // Empty without a pipeline.
   const std::vector<double>& idle_shares() const { return idle_shares_; }
+  // Of the last finish(), of all ranks the one that took longest for its own work, beside
+  // the mean of the ranks with the same work: those that hold the same weights. Empty
+  // where no rank has others like it.
+  const std::optional<RankedValue>& slowest() const { return slowest_; }
   std::size_t bytes() const { return values_.bytes() + work_.bytes(); }
 
  private:
@@ -51,9 +61,11 @@ class StepTotals {
   comm::Mesh& mesh_;
   Stream stream_;
 
-  Buffer values_;  // f64 [4]
+  std::vector<comm::Group*> groups_;
+  Buffer values_;  // f64 [5]
   Buffer work_;    // f64 [pipeline ranks], if there is a pipeline
   std::vector<double> idle_shares_;
+  std::optional<RankedValue> slowest_;
 };
 
 }  // namespace trireme::engine

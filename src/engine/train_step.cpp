@@ -17,6 +17,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   const double items =
       config_.learns_pairs() ? totals_.tokens(static_cast<double>(batch.pairs)) : tokens;
   // 2. forwards and backwards; buckets are reduced as they fill
+  const WorkClock clock = totals_.work_clock();
   observer.enter(StepPhase::compute, batch.step);
   const double scale = scaler_ ? scaler_->scale() : 1.0;
   begin_step(batch);
@@ -24,12 +25,14 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   mine.loss = executor_->train(batch, 1.0 / items, scale * observer.gradient_factor(),
                                reports_->products()) /
               items;
+  const double own_seconds = clock.seconds();
   // 3. what is left of the reductions; what the ranks add up and agree on
   observer.enter(StepPhase::reduce, batch.step);
   finish_gradients();
   observer.computed(mine);
   const StepTotals::Outcome all = totals_.finish(
-      mine, {executor_->times().run_seconds(), executor_->times().busy_seconds()});
+      mine,
+      {executor_->times().run_seconds(), executor_->times().busy_seconds(), own_seconds});
   observer.agreed(all);
   // 4. norm, clipping, update
   observer.enter(StepPhase::update, batch.step);

@@ -76,7 +76,8 @@ void Faults::before_step(std::int64_t step) {
     case FaultKind::flip_moment: flip_bit(); break;
     case FaultKind::nan_loss:
     case FaultKind::nan_gradient:
-    case FaultKind::spike: break;  // in what the step computes
+    case FaultKind::spike:
+    case FaultKind::slow: break;  // in what the step computes
   }
 }
 
@@ -89,7 +90,11 @@ void Faults::flip_bit() {
   }
 }
 
-void Faults::enter(engine::StepPhase, std::int64_t step) { step_ = step; }
+void Faults::enter(engine::StepPhase phase, std::int64_t step) {
+  step_ = step;
+  if (!fault_ || fault_->kind != FaultKind::slow || step < fault_->step) return;
+  if (phase == engine::StepPhase::compute) ::usleep(200000);
+}
 
 void Faults::computed(engine::StepTotals::Outcome& mine) {
   if (!due(step_)) return;

@@ -8,6 +8,7 @@
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "comm/hosts.hpp"
 #include "train/recorder.hpp"
 
 namespace trireme::train {
@@ -151,6 +152,10 @@ io::Record Recorder::accounts() const {
     record.set("idle_share_mean", std::accumulate(shares.begin(), shares.end(), 0.0) /
                                       static_cast<double>(shares.size()));
   }
+  if (const auto& slowest = engine_.totals().slowest())
+    record.set("slowest_rank", std::int64_t{slowest->rank})
+        .set("slowest_host", comm::hosts_of(world_).of(slowest->rank))
+        .set("slowest_factor", slowest->value);
   record.set("live_microbatches", live_microbatches_);
   if (config_.parallel.sharding == optim::Sharding::weights)
     record.set("gathered_units", std::int64_t{store.peak_gathered()});

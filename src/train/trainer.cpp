@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
+#include "comm/hosts.hpp"
 #include "comm/one_time.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
@@ -116,8 +117,11 @@ void Trainer::start(const CudaDevice& gpu) {
   faults_.emplace(config_.debug.fault, world_.rank(), *engine_, mesh_,
                   [this] { checkpoints_->slow_copies(); });
   // Faults come first, so that the others see what they have done.
-  observers_.emplace(std::vector<engine::StepObserver*>{
-      &*faults_, &*recorder_, &*checkpoints_, &*dumps_, &*health_});
+  std::vector<engine::StepObserver*> observers{&*faults_, &*recorder_, &*checkpoints_,
+                                               &*dumps_, &*health_};
+  if (world_.rank() == 0)
+    observers.push_back(&slow_hosts_.emplace(comm::hosts_of(world_), engine_->totals()));
+  observers_.emplace(std::move(observers));
   checkpoints_->start_or_resume();
   progress_.first_step = progress_.step;
   health_->remember_steps();

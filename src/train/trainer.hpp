@@ -23,6 +23,7 @@
 #include "train/progress.hpp"
 #include "train/recorder.hpp"
 #include "train/references.hpp"
+#include "train/slow_hosts.hpp"
 #include "train/text_samples.hpp"
 #include "train/validation.hpp"
 
@@ -78,6 +79,7 @@ class Trainer {
   std::optional<Health> health_;
   std::optional<Dumps> dumps_;
   std::optional<Faults> faults_;
+  std::optional<SlowHosts> slow_hosts_;  // on rank 0
   std::optional<engine::StepObservers> observers_;
   std::optional<References> references_;  // where pairs are learned from
   std::optional<BatchLoader> loader_;

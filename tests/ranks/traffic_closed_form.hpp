@@ -95,11 +95,12 @@ class ClosedForm {
     add(group, kind, times, times * sent * width);
   }
 
-  // Tokens, loss, what ranks agree on, norm, work of pipeline ranks.
+  // Tokens, loss and the time for it, what ranks agree on, norm, work of pipeline ranks.
   void totals() {
-    all_reduce(mesh_.replicas(), 2, 1, 8);
+    all_reduce(mesh_.replicas(), 1, 1, 8);
+    all_reduce(mesh_.replicas(), 1, 2, 8);
     all_reduce(mesh_.group(Axis::pipeline), 1, 1, 8);
-    all_reduce(mesh_.everyone(), 1, 4, 8);
+    all_reduce(mesh_.everyone(), 1, 5, 8);
     all_reduce(mesh_.everyone(), 1, 1, 8);
     if (mesh_.shape().pipeline > 1)
       all_reduce(mesh_.everyone(), 1, mesh_.shape().pipeline, 8);

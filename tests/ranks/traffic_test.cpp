@@ -281,8 +281,24 @@ TEST(Traffic, AllRanksTogether) {
   for (const auto& flat : engine.store().flats()) elements += flat.elements;
   const double sent = world.sum(
       static_cast<double>(real.second.at(key("replicas", Collective::all_reduce)).bytes));
-  const double small = 2 * 8 * world.size();  // tokens and loss, direct
+  // Tokens, loss and the time for it, direct.
+  const double small = 3 * 8 * world.size();
   EXPECT_EQ(sent, (world.size() - 1) * (2 * 4 * static_cast<double>(elements) + small));
+}
+
+TEST(StepTotals, AllKnowTheSlowestOfRanksWithTheSameWork) {
+  const int size = test::world().size(), rank = test::world().rank();
+  comm::Mesh mesh(test::world(), {.data = size});
+  engine::StepTotals totals(mesh, Device::host());
+  EXPECT_EQ(totals.finish({.loss = 1}, {.own = rank == 1 ? 3.0 : 2.0}).loss, size);
+  ASSERT_TRUE(totals.slowest());
+  EXPECT_EQ(totals.slowest()->rank, 1);
+  EXPECT_NEAR(totals.slowest()->value, 1.5, 1e-8);
+  // Nobody has the same weights.
+  comm::Mesh parts(test::world(), {.tensor = size});
+  engine::StepTotals alone(parts, Device::host());
+  alone.finish({.loss = 1}, {.own = rank == 1 ? 3.0 : 2.0});
+  EXPECT_FALSE(alone.slowest());
 }
 
 TEST(Traffic, ExposedTimeBelongsToWhatIsWaitedFor) {

@@ -30,6 +30,17 @@ train 2 checkpoint.every=1 metrics.validate_every=1 'data.validation_paths=["LIC
   health.watchdog_seconds=2
 check "no false alarm" test "$status" = 0
 
+# A slow host is named once, and changes nothing but time.
+train 2 run.steps=24
+field "$work/run/metrics.jsonl" loss >"$work/losses"
+train 2 run.steps=24 debug.fault=slow@2@1
+field "$work/run/metrics.jsonl" loss >"$work/others"
+check "a slow rank: the same losses" cmp "$work/losses" "$work/others"
+slow_lines() { grep -c 'warning: step .* host .* is slow: in 20 steps .* now rank 1, took' "$work/out"; }
+check "a slow rank: one line" test "$(slow_lines)" = 1
+slowest() { grep slowest_rank "$work/run/metrics.jsonl" | tail -n 20 | grep -c '"slowest_rank": 1, "slowest_host": "[^"]'; }
+check "a slow rank: in the metrics" test "$(slowest)" = 20
+
 # 2. Replicas: each kind of flip is found, on meshes that replicate in different ways.
 flips() { # NAME RANKS KINDS WORDS...
   local name=$1 ranks=$2 kinds=$3 kind
