@@ -223,7 +223,8 @@ struct BatchKeys : Section {
       "sequences",
       "",
       within(1, 1e9),
-      "Sequences per step over all ranks; divisible by batch.micro x data ranks.",
+      "Sequences per step over all ranks: a multiple of batch.micro, and at least one "
+      "microbatch for each data rank.",
       sets<&RunConfig::batch, &BatchSettings::global>};
   Integer micro{*this,
                 "micro",

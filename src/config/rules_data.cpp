@@ -99,13 +99,19 @@ void DataRules::ramp_rules() {
          key::batch.global, ", for which memory is planned: write the largest there");
     ranks_rule(
         {key::batch.ramp, key::batch.micro},
-        [&] { return data == 0 || part.value % (batch.micro * data) == 0; },
+        [&] { return part.value >= batch.micro * data; },
         [&] {
-          return show(key::batch.ramp) + format(" has {} sequences, which ", part.value) +
+          return show(key::batch.ramp) +
+                 format(" has {} sequences, less than a microbatch, ", part.value) +
                  show(key::batch.micro) +
-                 format(" x {} data ranks does not divide: write a multiple of {}", data,
+                 format(", for each of {} data ranks: write at least {}", data,
                         batch.micro * data);
         });
+    rule(
+        {key::batch.ramp, key::batch.micro},
+        [&] { return part.value % batch.micro == 0; }, key::batch.ramp,
+        format(" has {} sequences, which ", part.value), key::batch.micro,
+        format(" does not divide: write a multiple of {}", batch.micro));
   }
   for (const RampPart& part : batch.sequence_ramp)
     rule(

@@ -161,18 +161,18 @@ void Rules::batch_rules() {
       {key::batch.global, key::batch.micro, key::parallel.tensor, key::parallel.context,
        key::parallel.pipeline},
       [&] {
-        return mesh.data == 0 || batch.global % batch.micro != 0 ||
-               batch.global / batch.micro % mesh.data == 0;
+        return batch.global % batch.micro != 0 || batch.global / batch.micro >= mesh.data;
       },
       [&] {
         const std::int64_t rows = batch.global / batch.micro;
-        return show(key::batch.global) + " must be divisible by " +
+        return show(key::batch.global) + " is less than a microbatch, " +
                show(key::batch.micro) +
-               format(" x {} data ranks ({} / ", mesh.data, ranks_text(ranks_)) +
+               format(", for each of {} data ranks ({} / ", mesh.data,
+                      ranks_text(ranks_)) +
                show(key::parallel.tensor) + ")" +
                advise({{key::batch.global,
                         multiples_from(batch.global, batch.micro * mesh.data)},
-                       Advice(ranks_of(divisors_up_to(rows, mesh.data), axes))});
+                       Advice(ranks_of(numbers(rows, 1), axes))});
       });
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/dtype.hpp"
 #include "base/recipe.hpp"
+#include "base/split.hpp"
 #include "comm/mesh.hpp"
 #include "comm/transport.hpp"
 #include "config/batch_ramp.hpp"
@@ -185,13 +186,16 @@ struct RunConfig {
   HealthSettings health;
   DebugSettings debug;
 
-  // Microbatches of one data rank in one step.
-  std::int64_t microbatches() const {
-    return batch.global / (batch.micro * parallel.mesh.data);
-  }
+  // Microbatches of one data rank in one step, stand-ins included (engine::Batch).
+  std::int64_t microbatches() const { return microbatches_of(batch.global); }
   // The same in each stage of the batch's ramp.
   std::int64_t microbatches(const BatchStage& stage) const {
-    return stage.global / (batch.micro * parallel.mesh.data);
+    return microbatches_of(stage.global);
+  }
+  // Data ranks, the last ones, for which a step of so many sequences has one microbatch
+  // less than for the others.
+  std::int64_t stand_ins(std::int64_t global) const {
+    return microbatches_of(global) * parallel.mesh.data - global / batch.micro;
   }
   // Stages of steps that are alike; one without ramps.
   std::vector<BatchStage> stages() const {
@@ -205,6 +209,11 @@ struct RunConfig {
   }
   bool drops() const { return model.drops() || adapter.matrices.dropout > 0; }
   bool learns_pairs() const { return train.objective == Objective::dpo; }
+
+ private:
+  std::int64_t microbatches_of(std::int64_t global) const {
+    return divide_up(global, batch.micro * parallel.mesh.data);
+  }
 };
 
 // Reads the deck for a world of `ranks` ranks, of which ranks_on_node (0: all) share a

@@ -39,7 +39,9 @@ double Executor::train(const Batch& batch, double scale, double loss_scale,
        .step = batch.step,
        .scale = scale,
        .loss_scale = loss_scale,
-       .sequences = microbatches * config_.batch.micro * config_.parallel.mesh.data,
+       .sequences = (microbatches * config_.parallel.mesh.data - batch.stand_ins) *
+                    config_.batch.micro,
+       .counted = microbatches - (batch.ends_with_stand_in ? 1 : 0),
        .report = report,
        .documents = batch.documents.empty() ? nullptr : &batch.documents,
        .answers = batch.answers.empty() ? nullptr : batch.answers.data()});
@@ -179,14 +181,15 @@ nn::Pass Executor::pass(const Work& work, Stream& stream, std::int64_t microbatc
        .documents = mine.documents},
       {loss_.view()}};
   pass.recomputed = &*recomputed_;
+  const bool counts = microbatch < work.counted;
   pass.losses.loss_scale = work.loss_scale;
-  pass.losses.aux_scale = 1.0 / static_cast<double>(work.sequences);
+  pass.losses.aux_scale = counts ? 1.0 / static_cast<double>(work.sequences) : 0.0;
   pass.losses.token_scale =
       pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
   if (work.training) pass.dropout = model_.dropout_rows(work.step, microbatch);
-  pass.fp8.training = work.training;
+  pass.fp8.training = work.training && counts;
   pass.fp8.amax_region = &model_.amax_region();
-  pass.fp8.report = work.report;
+  pass.fp8.report = counts ? work.report : nullptr;
   return pass;
 }
 

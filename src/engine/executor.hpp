@@ -97,6 +97,7 @@ class Executor {
     bool training = true;
     double scale = 0, loss_scale = 1.0;         // in training
     std::int64_t sequences = 1;                 // of the step, over all ranks
+    std::int64_t counted = 1;                   // microbatches that are no stand-in
     nn::Fp8Report* report = nullptr;            // in training, if it is wanted
     const nn::Head::EachChunk* each = nullptr;  // in an evaluation
     const std::vector<nn::Documents>* documents = nullptr;  // if there are any

@@ -13,7 +13,9 @@
 namespace trireme::engine {
 
 // What one rank trains on in one step. B sequences a microbatch, of whose S tokens a
-// context rank holds P: T = B * P.
+// context rank holds P: T = B * P. Data ranks take turns with the step's microbatches, so
+// the last ones may have one less than the first. They run a stand-in for it, so that all
+// ranks come to the same collectives: any tokens, no targets, and nothing of it counts.
 struct Batch {
   std::int64_t step = 0;              // from 1 on
   std::vector<TensorView> inputs{};   // of each microbatch, [T] i32, on the host
@@ -25,6 +27,8 @@ struct Batch {
   // this rank holds.
   std::vector<nn::Answers> answers{};
   std::int64_t pairs = 0;
+  std::int64_t stand_ins = 0;       // data ranks whose last microbatch is a stand-in
+  bool ends_with_stand_in = false;  // of this rank
 };
 
 // What became of a step, the same on every rank.

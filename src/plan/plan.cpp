@@ -229,6 +229,16 @@ std::string ramp_text(const config::RunConfig& config) {
   return text;
 }
 
+// Of data ranks that have a microbatch less than others.
+std::string stand_in_text(const config::RunConfig& config) {
+  const std::int64_t missing = config.stand_ins(config.batch.global);
+  if (missing == 0) return "";
+  const std::int64_t all = config.microbatches() * config.parallel.mesh.data;
+  return format(
+      ", but one less on the last {}: {} % of the work is done to keep in step", missing,
+      fixed(100.0 * static_cast<double>(missing) / static_cast<double>(all), 1));
+}
+
 }  // namespace
 
 std::string describe(const config::RunConfig& config, std::span<const Plan> plans) {
@@ -246,9 +256,9 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
              config.parallel.sequence ? " (sequence parallel)" : "");
   text += format(
       "batch     {} sequences of {} tokens a step: {} microbatches of {} on each data "
-      "rank\n",
+      "rank{}\n",
       config.batch.global, config.model.sequence, config.microbatches(),
-      config.batch.micro);
+      config.batch.micro, stand_in_text(config));
   text += ramp_text(config);
   text += memory_text(plan);
   if (config.parallel.sharding != optim::Sharding::none)

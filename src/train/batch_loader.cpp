@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/split.hpp"
 #include "base/thread_signals.hpp"
 
 namespace trireme::train {
@@ -23,13 +24,15 @@ BatchLoaderConfig checked(BatchLoaderConfig c) {
           c.micro, c.sequence, c.first_step);
   require(c.data_rank >= 0 && c.data_rank < c.data_ranks, "data rank {} of {}",
           c.data_rank, c.data_ranks);
-  require(c.global == c.micro * c.microbatches * c.data_ranks,
+  const std::int64_t turn = c.micro * c.data_ranks;
+  require(c.global % c.micro == 0 && c.microbatches == divide_up(c.global, turn),
           "batch.global = {} is not {} sequences x {} microbatches x {} data ranks",
           c.global, c.micro, c.microbatches, c.data_ranks);
   if (c.stages.empty()) c.stages = config::batch_stages(c.global, c.sequence, {}, {});
   for (const config::BatchStage& stage : c.stages)
-    require(stage.global % (c.micro * c.data_ranks) == 0 && stage.global <= c.global,
-            "a stage of {} sequences in a batch of {}", stage.global, c.global);
+    require(
+        stage.global % c.micro == 0 && stage.global >= turn && stage.global <= c.global,
+        "a stage of {} sequences in a batch of {}", stage.global, c.global);
   return c;
 }
 
@@ -133,11 +136,11 @@ void BatchLoader::work() {
 }
 
 void BatchLoader::fill(engine::Batch& batch) {
-  const auto& positions = config_.positions;
   const config::BatchStage& stage = config::stage_at(config_.stages, batch.step);
   const std::int64_t step_begin = stage.sequence_of(batch.step);
   const std::int64_t cut = stage.sequence < config_.sequence ? stage.sequence : 0;
-  const std::int64_t microbatches = stage.global / (config_.micro * config_.data_ranks);
+  const std::int64_t turn = config_.micro * config_.data_ranks;
+  const std::int64_t microbatches = divide_up(stage.global, turn);
   if (std::ssize(batch.inputs) != microbatches) {
     const engine::Batch& whole = whole_[static_cast<std::size_t>(&batch - ring_.data())];
     batch.inputs.assign(whole.inputs.begin(), whole.inputs.begin() + microbatches);
@@ -149,25 +152,49 @@ void BatchLoader::fill(engine::Batch& batch) {
       batch.answers.assign(whole.answers.begin(), whole.answers.begin() + microbatches);
   }
   batch.valid_tokens = batch.pairs = 0;
-  for (std::int64_t m = 0; m < microbatches; ++m) {
-    const auto number = static_cast<std::size_t>(m);
-    if (config_.references != nullptr) answer_rows_.begin(batch.answers[number]);
-    for (std::int64_t row = 0; row < config_.micro; ++row) {
-      const std::int64_t index = step_begin + sequence_of(config_, m, row);
-      row_.read(order_.at(index).sample, cut);
-      batch.valid_tokens +=
-          row_.put(positions, static_cast<std::size_t>(row) * positions.size(),
-                   batch.inputs[number].span<std::int32_t>(),
-                   batch.targets[number].span<std::int32_t>(),
-                   config_.documents ? &batch.documents[number] : nullptr);
-      if (config_.references != nullptr)
-        answer_rows_.add(row_, positions,
-                         static_cast<std::size_t>(row) * positions.size());
-    }
-    // Ranks that share sequences have the same pairs: one of them counts.
-    if (config_.references != nullptr && positions.front() == 0)
-      batch.pairs += answer_rows_.pairs();
+  batch.stand_ins = (microbatches * turn - stage.global) / config_.micro;
+  batch.ends_with_stand_in = config_.data_rank >= config_.data_ranks - batch.stand_ins;
+  const std::int64_t own = microbatches - (batch.ends_with_stand_in ? 1 : 0);
+  for (std::int64_t m = 0; m < own; ++m) fill_microbatch(batch, m, step_begin, cut);
+  if (batch.ends_with_stand_in) stand_in(batch);
+}
+
+// Adds what counts of it.
+void BatchLoader::fill_microbatch(engine::Batch& batch, std::int64_t m,
+                                  std::int64_t step_begin, std::int64_t cut) {
+  const auto& positions = config_.positions;
+  const auto number = static_cast<std::size_t>(m);
+  if (config_.references != nullptr) answer_rows_.begin(batch.answers[number]);
+  for (std::int64_t row = 0; row < config_.micro; ++row) {
+    const std::int64_t index = step_begin + sequence_of(config_, m, row);
+    row_.read(order_.at(index).sample, cut);
+    batch.valid_tokens +=
+        row_.put(positions, static_cast<std::size_t>(row) * positions.size(),
+                 batch.inputs[number].span<std::int32_t>(),
+                 batch.targets[number].span<std::int32_t>(),
+                 config_.documents ? &batch.documents[number] : nullptr);
+    if (config_.references != nullptr)
+      answer_rows_.add(row_, positions, static_cast<std::size_t>(row) * positions.size());
   }
+  // Ranks that share sequences have the same pairs: one of them counts.
+  if (config_.references != nullptr && positions.front() == 0)
+    batch.pairs += answer_rows_.pairs();
+}
+
+// The last microbatch repeats the first, which spreads over experts as texts do, without
+// targets.
+void BatchLoader::stand_in(engine::Batch& batch) {
+  const auto repeat = [](const TensorView& from, const TensorView& to) {
+    std::ranges::copy(from.span<std::int32_t>(), to.span<std::int32_t>().begin());
+  };
+  repeat(batch.inputs.front(), batch.inputs.back());
+  std::ranges::fill(batch.targets.back().span<std::int32_t>(), io::ignore_index);
+  if (config_.references != nullptr) answer_rows_.begin(batch.answers.back());
+  if (!config_.documents) return;
+  const nn::Documents &from = batch.documents.front(), &to = batch.documents.back();
+  repeat(from.positions_T, to.positions_T);
+  repeat(from.starts_T, to.starts_T);
+  repeat(from.window_starts_T, to.window_starts_T);
 }
 
 }  // namespace trireme::train

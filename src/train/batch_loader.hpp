@@ -24,9 +24,11 @@ namespace trireme::train {
 
 struct BatchLoaderConfig {
   std::uint64_t seed = 0;
-  std::int64_t global = 0;  // sequences per step = micro * microbatches * data_ranks
+  std::int64_t global = 0;  // sequences per step, of all data ranks
   std::int64_t micro = 0;   // B
-  std::int64_t microbatches = 0;  // of this rank in a step
+  // Of this rank in a step, at least as many as it gets of global / micro. What is beyond
+  // is a stand-in.
+  std::int64_t microbatches = 0;
   std::int64_t data_rank = 0, data_ranks = 1;
   std::int64_t sequence = 0;  // S, of the source
   // Of those S, in this order, the positions that this rank holds; empty: all.
@@ -41,9 +43,9 @@ struct BatchLoaderConfig {
   const std::vector<double>* references = nullptr;
 };
 
-// Number in the step, in [0, global), of row `row` of microbatch `microbatch` of this
-// data rank: microbatches are dealt out in turn, so that any mesh has the same set each
-// step.
+// Number in the step of row `row` of microbatch `microbatch` of this data rank:
+// microbatches are dealt out in turn, so that any mesh has the same set each step. From
+// `global` on: the microbatch is a stand-in.
 std::int64_t sequence_of(const BatchLoaderConfig& config, std::int64_t microbatch,
                          std::int64_t row);
 
@@ -73,6 +75,9 @@ class BatchLoader {
   void work();
   void give_views(engine::Batch& batch, std::int64_t tokens_T);
   void fill(engine::Batch& batch);
+  void fill_microbatch(engine::Batch& batch, std::int64_t m, std::int64_t step_begin,
+                       std::int64_t cut);
+  void stand_in(engine::Batch& batch);
   engine::Batch& slot(std::int64_t number) {
     return ring_[static_cast<std::size_t>(number % ring_size)];
   }

@@ -40,6 +40,7 @@ std::string list_samples(const config::RunConfig& config, const io::SampleSource
     for (std::int64_t m = 0; m < of_rank.microbatches; ++m) {
       for (std::int64_t row = 0; row < of_rank.micro; ++row) {
         const std::int64_t sequence = sequence_of(of_rank, m, row);
+        if (sequence >= stage.global) continue;
         const std::int64_t index = first + sequence;
         const SamplePlace& place = places[static_cast<std::size_t>(sequence)];
         io::Record& line = lines[sequence];

@@ -73,8 +73,10 @@ field "$work/few/metrics.jsonl" loss >"$work/losses"
 field "$work/more/metrics.jsonl" loss | head -2 >"$work/others"
 check "steps of a ramp are those of a smaller batch, with experts" \
   cmp "$work/losses" "$work/others"
-learn indivisible 4 'batch.ramp=["2 until 100"]'
-check "a ramp that data ranks do not share" expect 78 "does not divide: write a multiple of 4"
+learn few 4 'batch.ramp=["2 until 100"]'
+check "a ramp that leaves data ranks without work" expect 78 "4 data ranks: write at least 4"
+learn indivisible 1 batch.micro=2 'batch.ramp=["3 until 100"]'
+check "a ramp that is no number of microbatches" expect 65 "does not divide: write a multiple of 2"
 
 # 3. What a run trains on.
 printf 'One text.' >"$work/a"

@@ -31,7 +31,9 @@ train 2 tensor2 parallel.tensor=2
 train 4 tensor4 parallel.tensor=4
 train 4 both parallel.tensor=2 parallel.sequence=true batch.micro=2
 train 3 data3
-for name in data2 tensor2 tensor4 both data3; do same $name one 1e-10 1e-10 1e-9; done
+# Three microbatches on two data ranks.
+train 2 uneven batch.micro=4 parallel.sharding_strategy=FULL_SHARD
+for name in data2 tensor2 tensor4 both data3 uneven; do same $name one 1e-10 1e-10 1e-9; done
 
 single="precision.compute=fp32 model.tie_embeddings=true"
 train 1 one32 $single

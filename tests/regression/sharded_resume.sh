@@ -71,6 +71,7 @@ in_file full model/model.layers.1.mlp.down_proj.weight "32, 48"
 in_file full optimizer/moment2/lm_head.weight "257, 32"
 elsewhere full 4 model.layers=3 parallel.pipeline=2 parallel.tensor=2
 elsewhere full 2 model.layers=3 parallel.context=2 parallel.sharding_strategy=ZERO1
+elsewhere full 3 model.layers=3 parallel.sharding_strategy=FULL_SHARD  # 8 sequences
 
 tied="model.layers=3 model.tie_embeddings=true"
 whole tied $tied parallel.pipeline=2 parallel.sharding_strategy=SHARD_GRAD_OP
@@ -86,6 +87,7 @@ evaluated mixtral
 in_file mixtral model/model.layers.2.block_sparse_moe.experts.3.w1.weight "24, 32"
 generated mixtral
 elsewhere mixtral 4 $mixtral parallel.pipeline=2 parallel.tensor=2
+elsewhere mixtral 3 $mixtral parallel.sharding_strategy=ZERO1
 
 deepseek="model.architecture=deepseek_moe $moe model.moe.shared_experts=1
   model.moe.dense_layers=1 model.moe.router=sigmoid model.moe.choice_bias=true

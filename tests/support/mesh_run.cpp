@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/cuda_devices.hpp"
 #include "base/philox.hpp"
@@ -148,7 +149,12 @@ void add_answers(const config::RunConfig& config, int data_rank,
       }
       before += answers;
     }
-    if (positions.front() == 0) owned.batch.pairs += before / 2;
+    if (owned.batch.ends_with_stand_in && m + 1 == config.microbatches()) {
+      std::ranges::fill(numbers_T.span<std::int32_t>(), -1);
+      std::ranges::fill(places_G2.span<double>(), 0.0);
+    } else if (positions.front() == 0) {
+      owned.batch.pairs += before / 2;
+    }
   }
 }
 
@@ -156,6 +162,24 @@ std::int64_t valid_in(const TensorView& targets) {
   const auto values = targets.span<std::int32_t>();
   return std::count_if(values.begin(), values.end(),
                        [](std::int32_t id) { return id >= 0; });
+}
+
+TensorView no_targets(std::int64_t tokens) {
+  static std::map<std::int64_t, Buffer> known;
+  const auto [found, fresh] = known.try_emplace(tokens, Device::host(), DType::i32,
+                                                Shape{tokens}, MemoryClass::data, "none");
+  if (fresh) std::ranges::fill(found->second.view().span<std::int32_t>(), -100);
+  return found->second.view();
+}
+
+// Of a step of so many sequences. The stand-in's tokens stay those of sequences that no
+// rank has: they do not matter.
+void mark_stand_in(const config::RunConfig& config, std::int64_t global, int data_rank,
+                   engine::Batch& batch) {
+  batch.stand_ins = config.stand_ins(global);
+  batch.ends_with_stand_in = data_rank >= config.parallel.mesh.data - batch.stand_ins;
+  if (batch.ends_with_stand_in)
+    batch.targets.back() = no_targets(batch.targets.back().elements());
 }
 
 OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
@@ -178,9 +202,10 @@ OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
         }
       }
       views->push_back(ids);
-      if (views == &batch.targets) batch.valid_tokens += valid_in(ids);
     }
   }
+  mark_stand_in(config, config.batch.global, data_rank, batch);
+  for (const TensorView& targets : batch.targets) batch.valid_tokens += valid_in(targets);
   if (config.has_documents()) add_documents(config, data_rank, positions, owned);
   if (config.learns_pairs()) add_answers(config, data_rank, positions, owned);
   return owned;
@@ -188,15 +213,17 @@ OwnedBatch make_batch(const config::RunConfig& config, int data_rank,
 
 // What a step has of it within a ramp: the first sequences.
 engine::Batch part_of(const engine::Batch& whole, const config::RunConfig& config,
-                      std::int64_t step) {
-  const std::int64_t count = config.microbatches(config.stage_of(step));
+                      int data_rank, std::int64_t step) {
+  const config::BatchStage stage = config.stage_of(step);
+  const std::int64_t count = config.microbatches(stage);
   engine::Batch batch = whole;
   batch.step = step;
-  if (count == std::ssize(whole.inputs)) return batch;
+  if (stage.global == config.batch.global) return batch;
   require(batch.answers.empty(), "a ramp of pairs is not made here");
   batch.inputs.resize(static_cast<std::size_t>(count));
   batch.targets.resize(batch.inputs.size());
   if (!batch.documents.empty()) batch.documents.resize(batch.inputs.size());
+  mark_stand_in(config, stage.global, data_rank, batch);
   batch.valid_tokens = 0;
   for (const TensorView& targets : batch.targets) batch.valid_tokens += valid_in(targets);
   return batch;
@@ -262,8 +289,8 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
   } else {
     engine.store().initialize(42);
   }
-  OwnedBatch owned =
-      make_batch(config, mesh.coordinate(comm::Axis::data), engine.positions());
+  const int data_rank = mesh.coordinate(comm::Axis::data);
+  const OwnedBatch owned = make_batch(config, data_rank, engine.positions());
   Outcome outcome;
   std::int64_t under_way = 0;
   AtGradients observer(
@@ -277,7 +304,7 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
   for (int step = resume.first; step < resume.first + steps; ++step) {
     under_way = step;
     const engine::StepResult result =
-        engine.train_step(part_of(owned.batch, config, step), observer);
+        engine.train_step(part_of(owned.batch, config, data_rank, step), observer);
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.gradient_norm);
     outcome.overflows += result.update == engine::StepResult::Update::overflow;

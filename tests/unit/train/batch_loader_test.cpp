@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/split.hpp"
 #include "train/sample_order.hpp"
 
 namespace trireme::train {
@@ -41,7 +42,7 @@ BatchLoaderConfig config_of(std::int64_t global, std::int64_t micro,
   return {.seed = 5,
           .global = global,
           .micro = micro,
-          .microbatches = global / (micro * data_ranks),
+          .microbatches = divide_up(global, micro * data_ranks),
           .data_rank = data_rank,
           .data_ranks = data_ranks,
           .sequence = S,
@@ -85,6 +86,57 @@ class TwoDocuments : public CountingSource {
     tokens[2] = 7;
   }
 };
+
+// Five microbatches: those of the step whatever the ranks, and stand-ins that hold
+// something, but no target.
+TEST(BatchLoader, DataRanksThatLackAMicrobatchStandIn) {
+  const TwoDocuments source;
+  const std::int64_t global = 10, micro = 2;
+  for (const std::int64_t data_ranks : {2, 3, 4}) {
+    SCOPED_TRACE(data_ranks);
+    const std::int64_t own = global / micro / data_ranks;
+    const std::int64_t lacking = (own + 1) * data_ranks - global / micro;
+    std::vector<std::multiset<std::int64_t>> steps(3);
+    for (std::int64_t rank = 0; rank < data_ranks; ++rank) {
+      auto config = config_of(global, micro, rank, data_ranks);
+      config.documents = engine::DocumentRule{.end_token = 7, .window = 0};
+      BatchLoader loader(source, config);
+      for (std::multiset<std::int64_t>& step : steps) {
+        const engine::Batch& batch = loader.next();
+        ASSERT_EQ(std::ssize(batch.inputs), own + 1);
+        EXPECT_EQ(batch.stand_ins, lacking);
+        EXPECT_EQ(batch.ends_with_stand_in, rank >= data_ranks - lacking);
+        std::int64_t targets = 0;
+        for (std::size_t m = 0; m < batch.inputs.size(); ++m) {
+          std::int64_t here = 0;
+          for (const std::int32_t id : batch.targets[m].span<std::int32_t>())
+            here += id >= 0;
+          targets += here;
+          const bool stands_in = batch.ends_with_stand_in && m + 1 == batch.inputs.size();
+          EXPECT_EQ(here == 0, stands_in);
+          for (std::int64_t row = 0; row < micro && !stands_in; ++row)
+            step.insert(batch.inputs[m].data<std::int32_t>()[row * S] / 1000);
+          if (!stands_in) continue;
+          const auto same = [](const TensorView& a, const TensorView& b) {
+            return std::ranges::equal(a.span<std::int32_t>(), b.span<std::int32_t>());
+          };
+          EXPECT_TRUE(same(batch.inputs[m], batch.inputs[0]));
+          EXPECT_TRUE(same(batch.documents[m].starts_T, batch.documents[0].starts_T));
+          EXPECT_TRUE(
+              same(batch.documents[m].positions_T, batch.documents[0].positions_T));
+        }
+        EXPECT_EQ(batch.valid_tokens, targets);
+      }
+    }
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      std::multiset<std::int64_t> expected;
+      for (std::int64_t s = 0; s < global; ++s)
+        expected.insert(
+            sample_at(5, static_cast<std::int64_t>(step) * global + s, source.samples()));
+      EXPECT_EQ(steps[step], expected);
+    }
+  }
+}
 
 TEST(BatchLoader, DocumentsHaveTheirOwnPositionsAndNoTargetAtTheirEnds) {
   const TwoDocuments source;

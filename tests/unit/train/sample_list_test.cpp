@@ -59,6 +59,7 @@ TEST(SampleList, IsWhatTheLoaderReads) {
       .kind = io::SourceKind::bytes, .paths = paths, .sequence = S, .vocabulary = 257};
   const auto source = io::open_source(config.data);
   for (const std::int64_t step : {1, 2, 5}) {
+    if (step == 5) config.batch.global -= micro;  // none for the last data rank's second
     std::istringstream lines(list_samples(config, *source, step));
     std::vector<std::string> all;
     for (std::string line; std::getline(lines, line);) all.push_back(line);

@@ -260,12 +260,12 @@ const std::vector<Case> cases = {
       "batch.micro = 2"}},
     {{"batch.micro=4"},
      3,
-     {"batch.global = 8 must be divisible by batch.micro = 4 x 3 data ranks (3 ranks / "
-      "parallel.tensor = 1): write batch.global = 12, or start 2 ranks"},
+     {"batch.global = 8 is less than a microbatch, batch.micro = 4, for each of 3 data "
+      "ranks (3 ranks / parallel.tensor = 1): write batch.global = 12, or start 2 ranks"},
      Status::resources},
-    {{"parallel.tensor=2", "batch.global=6"},
+    {{"parallel.tensor=2", "batch.global=3"},
      8,
-     {"batch.global = 6", "x 4 data ranks", "batch.global = 8, or start 6 ranks"},
+     {"batch.global = 3", "each of 4 data ranks", "batch.global = 4, or start 6 ranks"},
      Status::resources},
     // sizes
     {{"batch.micro=1000000000", "batch.global=1000000000", "model.sequence=32"},
