@@ -19,11 +19,12 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
   config::AdapterSettings& adapter = run.config.adapter;
   if (adapter.quantize != model::BaseCodes::none) {
     const std::string& from = run.config.start_from;
-    require(!from.empty(), Status::bad_content,
-            "adapter.quantize = \"{}\" is of the weights of a model, and model.from names "
-            "none: write the folder or checkpoint to start from, or adapter.quantize = "
-            "\"none\"",
-            name_of(adapter.quantize));
+    require(
+        !from.empty(), Status::bad_content,
+        "adapter.quantize = \"{}\" is of the weights of a model, and model.from names "
+        "none: write the folder or checkpoint to start from, or adapter.quantize = "
+        "\"none\"",
+        name_of(adapter.quantize));
     adapter.codes = convert::open_coded_base(from, adapter.quantize).codes;
   }
   return {run.config, config::resolved_deck(run.deck.effective(), run.config)};

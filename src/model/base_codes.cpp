@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "nn/adapter_config.hpp"
+
 namespace trireme::model {
 
 std::string_view name_of(BaseCodes kind) {
@@ -20,6 +22,7 @@ bool becomes_codes(std::string_view tensor, const Shape& whole) {
                         tensor.find(".h.") != std::string_view::npos;
   const auto ends_so = [&](std::string_view end) { return tensor.ends_with(end); };
   return of_block && whole.rank() == 2 && ends_so(".weight") &&
+         !nn::is_adapter_tensor(tensor) &&
          std::none_of(others.begin(), others.end(), ends_so);
 }
 

@@ -95,7 +95,8 @@ TEST(QuantizedBase, CodesAreThoseThatConvertWrites) {
 
 TEST(QuantizedBase, OtherTensorsAreNumbers) {
   for (const char* name :
-       {"model.embed_tokens.weight", "lm_head.weight", "model.layers.0.mlp.gate.weight",
+       {"model.layers.0.self_attn.q_proj.lora_A.weight", "model.embed_tokens.weight",
+        "lm_head.weight", "model.layers.0.mlp.gate.weight",
         "model.layers.1.mlp.shared_expert_gate.weight",
         "model.layers.2.linear_attn.conv1d.weight"})
     EXPECT_FALSE(model::becomes_codes(name, {8, 8})) << name;
