@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Adapters beside a quantized model: the bits of decoded weights, resumed, merged, planned.
+# Adapters beside a quantized model: bits of decoded weights, resuming, merging, plans.
 # SPDX-License-Identifier: Apache-2.0
 # And one message for what cannot be.
 . "$(dirname "$0")/folder_lib.sh"
