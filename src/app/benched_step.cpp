@@ -55,6 +55,7 @@ BenchedStep::BenchedStep(comm::World& world, const config::RunConfig& config,
            MemoryClass::data, "ids"),
       batch_(make_batch(ids_, config)) {
   engine_.store().initialize(config.run.seed);
+  world.agree([&] { engine_.load_base(); });
 }
 
 double BenchedStep::run() {

@@ -248,11 +248,19 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
             from);
     const convert::FolderSource plain = convert::source_of(*reader);
     merged = std::make_unique<Borrowed>(*reader);
-    if (merging.own)
+    auto type_of = plain.type_of;
+    if (merging.own) {
       merged = std::make_unique<convert::AdaptedSource>(
-          reader, std::vector{convert::own_adapter(reader, config.adapter.matrices)});
+          tensors_of(reader, config),
+          std::vector{convert::own_adapter(reader, config.adapter.matrices)});
+      if (config.adapter.quantize != model::BaseCodes::none)
+        type_of = [reader, type_of, kept = config.precision.recipe[TensorClass::weight]](
+                      const std::string& name) {
+          return reader->has("model/" + name) ? type_of(name) : kept.type;
+        };
+    }
     merged = with_adapters(std::move(merged), config.model, merging.adapters);
-    source.emplace(convert::FolderSource{*merged, plain.type_of, plain.kept,
+    source.emplace(convert::FolderSource{*merged, type_of, plain.kept,
                                          io::digest_of(plain.digest + merging.text())});
   });
   if (config.adapter.matrices.exists() && !merging.own)

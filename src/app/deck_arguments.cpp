@@ -8,14 +8,25 @@
 #include "config/start_model.hpp"
 #include "convert/adapted_source.hpp"
 #include "convert/model_folder.hpp"
+#include "convert/quantized_base.hpp"
 
 namespace trireme::app {
 
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
                      int ranks_on_node) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
-  const auto run =
-      config::load_run(words.front(), overrides, ranks, ranks_on_node, read_model);
+  auto run = config::load_run(words.front(), overrides, ranks, ranks_on_node, read_model);
+  config::AdapterSettings& adapter = run.config.adapter;
+  if (adapter.quantize != model::BaseCodes::none) {
+    const std::string& from = run.config.start_from;
+    require(
+        !from.empty(), Status::bad_content,
+        "adapter.quantize = \"{}\" is of the weights of a model, and model.from names "
+        "none: write the folder or checkpoint to start from, or adapter.quantize = "
+        "\"none\"",
+        name_of(adapter.quantize));
+    adapter.codes = convert::open_coded_base(from, adapter.quantize).codes;
+  }
   return {run.config, config::resolved_deck(run.deck.effective(), run.config)};
 }
 
@@ -23,6 +34,21 @@ config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
   const auto deck = io::Deck::parse(
       reader.info().deck, reader.directory() + " (its deck)", {}, config::deck_table());
   return config::make_run_config(deck, reader.info().mesh.size());
+}
+
+std::shared_ptr<const io::TensorSource> tensors_of(
+    std::shared_ptr<const io::CheckpointReader> checkpoint,
+    const config::RunConfig& config) {
+  if (config.adapter.quantize == model::BaseCodes::none) return checkpoint;
+  try {
+    return std::make_shared<const convert::CheckpointOnBase>(
+        checkpoint, convert::open_coded_base(config.start_from, config.adapter.quantize));
+  } catch (const Error& error) {
+    fail(error.status(),
+         "{}: holds an adapter beside the model of \"{}\" (model.from), which is not in "
+         "it: {}: run this where that path is the model",
+         checkpoint->directory(), config.start_from, error.what());
+  }
 }
 
 std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dtype) {
@@ -43,7 +69,12 @@ std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dt
 model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
   if (!convert::is_model_folder(path)) {
     const io::CheckpointReader reader(path, 0, 0);
-    return checkpoint_config(reader).model;
+    const config::RunConfig config = checkpoint_config(reader);
+    require(config.adapter.quantize == model::BaseCodes::none, Status::bad_content,
+            "model.from = \"{}\" holds an adapter beside a quantized model, which is not "
+            "in it: merge them first (trireme convert {} TO --merge)",
+            path, path);
+    return config.model;
   }
   const convert::FolderConfig folder = convert::read_folder_config(path);
   model::ModelConfig model = folder.model;
@@ -83,7 +114,9 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
     const std::shared_ptr<const io::CheckpointReader> shared = std::move(reader);
     std::vector<convert::AddedAdapter> own = {
         convert::own_adapter(shared, config.adapter.matrices)};
-    return {std::make_unique<convert::AdaptedSource>(shared, std::move(own)), config};
+    return {std::make_unique<convert::AdaptedSource>(tensors_of(shared, config),
+                                                     std::move(own)),
+            config};
   }
   const model::ModelConfig model = read_model(path, sequence);
   check_sequence(path, model, sequence);

@@ -27,6 +27,12 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
 // What a checkpoint's own deck says.
 config::RunConfig checkpoint_config(const io::CheckpointReader& reader);
 
+// What a checkpoint is a model of: its own tensors, and with adapter.quantize those of
+// the base that its deck names. Throws as convert::open_coded_base().
+std::shared_ptr<const io::TensorSource> tensors_of(
+    std::shared_ptr<const io::CheckpointReader> checkpoint,
+    const config::RunConfig& config);
+
 // The deck of a model that came from a Hugging Face folder: nothing but the model, its
 // weights' type, and no data. Throws Error(bad_content).
 std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dtype);

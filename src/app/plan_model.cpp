@@ -203,6 +203,9 @@ class ModelTable {
       add_training(type, given_.rank ? "LoRA" : "LoRA, rank 16",
                    {typed, given_.rank ? "" : "adapter.rank=16"});
       if (given_.rank) continue;
+      if (type != "fp8" && !on_.device.is_cuda())
+        add_training(type, "QLoRA, nf4, rank 16",
+                     {typed, "adapter.rank=16", "adapter.quantize=nf4"});
       std::string_view last;
       for (const optim::UpdateRule& rule : optim::update_rules) {
         if (rule.name == std::exchange(last, rule.name)) continue;

@@ -64,6 +64,20 @@ struct AdapterKeys : Section {
               "Folder of an adapter as PEFT writes it, to start from instead of a new "
               "one; of the same targets and ranks.",
               sets<&RunConfig::adapter, &AdapterSettings::from>};
+  Choice<model::BaseCodes> quantize{
+      *this,
+      "quantize",
+      "\"none\"",
+      {{"none", model::BaseCodes::none},
+       {"stored", model::BaseCodes::stored},
+       {"nf4", model::BaseCodes::nf4},
+       {"int8", model::BaseCodes::int8},
+       {"fp8", model::BaseCodes::fp8}},
+      "How the frozen linear layers of blocks lie in memory (QLoRA): none: as numbers; "
+      "stored: as the codes that the folder of model.from has; nf4 (blocks of 64), int8 "
+      "(rows) or fp8 (E4M3, a scale for each output): as codes made of its numbers at "
+      "the start. A layer is decoded while it runs. On CPUs.",
+      sets<&RunConfig::adapter, &AdapterSettings::quantize>};
 };
 
 namespace key {

@@ -31,7 +31,8 @@ void AdapterRules::adapter_rules() {
         static_cast<const io::DeckKey*>(&key::adapter.rank_pattern),
         static_cast<const io::DeckKey*>(&key::adapter.alpha_pattern),
         static_cast<const io::DeckKey*>(&key::adapter.modules_to_save),
-        static_cast<const io::DeckKey*>(&key::adapter.from)})
+        static_cast<const io::DeckKey*>(&key::adapter.from),
+        static_cast<const io::DeckKey*>(&key::adapter.quantize)})
     meaningless(*key, key::adapter.rank, !adapter.exists(),
                 std::vector{Advice(key::adapter.rank, {"8"})});
   if (!adapter.exists()) return;
@@ -39,6 +40,7 @@ void AdapterRules::adapter_rules() {
        config_.adapter.from.empty() || !config_.start_from.empty(), key::adapter.from,
        " is an adapter of a model, and ", key::model.from,
        " names none: write the folder or checkpoint that it was trained beside");
+  quantize_rules();
   pattern_rule(key::adapter.rank_pattern, 1, 1e6);
   pattern_rule(key::adapter.alpha_pattern, 0, 1e6);
   std::string wrong;
@@ -71,6 +73,19 @@ void AdapterRules::adapter_rules() {
        " freezes the model's weights as they are kept, and ", key::precision.recipe,
        " keeps them in FP8 with scales that follow the master weights: write a recipe "
        "with weights in bf16 or fp32");
+}
+
+void AdapterRules::quantize_rules() {
+  if (config_.adapter.quantize == model::BaseCodes::none) return;
+  rule({key::adapter.quantize, key::run.device}, config_.run.device != DeviceChoice::cuda,
+       key::adapter.quantize, " and ", key::run.device,
+       ": a GPU takes weights as numbers: write adapter.quantize = \"none\", or "
+       "run.device = \"cpu\"");
+  rule({key::adapter.quantize, key::precision.compute}, !config_.precision.recipe.fp8(),
+       key::adapter.quantize, " and ", key::precision.compute,
+       ", which multiplies in FP8, cannot go together: its scales follow weights that "
+       "are there all the time: write precision.compute = \"bf16\", or adapter.quantize "
+       "= \"none\"");
 }
 
 void AdapterRules::pattern_rule(const io::Key<std::vector<std::string>>& key,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,8 +15,10 @@
 #include "comm/transport.hpp"
 #include "config/batch_ramp.hpp"
 #include "config/start_model.hpp"
+#include "io/code_source.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
+#include "model/base_codes.hpp"
 #include "model/model_config.hpp"
 #include "nn/adapter_config.hpp"
 #include "nn/pass.hpp"
@@ -164,6 +167,9 @@ struct TrainSettings {
 struct AdapterSettings {
   nn::AdapterConfig matrices;
   std::string from;  // a folder to start from; "": new ones
+  model::BaseCodes quantize = model::BaseCodes::none;  // of the frozen linear layers
+  // Where their codes are read, by whoever loaded the deck. Null: they are only planned.
+  std::shared_ptr<const io::CodeSource> codes{};
 };
 
 struct RunConfig {

@@ -333,24 +333,6 @@ bool is_model_folder(const std::string& path) {
   return has(config_name) || has(io::safetensors_name) || has(io::safetensors_index_name);
 }
 
-std::shared_ptr<const ModelFolder> open_quantized_base(const std::string& path) {
-  constexpr std::string_view fix =
-      "write a quantized Hugging Face folder (trireme convert --quantize nf4 makes one), "
-      "or adapter.quantized = false";
-  require(
-      is_model_folder(path), Status::bad_content,
-      "adapter.quantized = true, but model.from = \"{}\" is no Hugging Face folder: {}",
-      path, fix);
-  auto folder = std::make_shared<const ModelFolder>(path);
-  const bool any =
-      std::any_of(folder->tensors().begin(), folder->tensors().end(),
-                  [](const FolderTensor& tensor) { return tensor.is_quantized(); });
-  require(any, Status::bad_content,
-          "adapter.quantized = true, but model.from = \"{}\" has no weights as codes: {}",
-          path, fix);
-  return folder;
-}
-
 std::unique_ptr<io::TensorSource> open_tensors(const std::string& path, int part,
                                                int parts) {
   if (is_model_folder(path)) return std::make_unique<ModelFolder>(path);

@@ -86,8 +86,4 @@ bool is_model_folder(const std::string& path);
 std::unique_ptr<io::TensorSource> open_tensors(const std::string& path, int part,
                                                int parts);
 
-// A folder of which weights are stored as codes, for a run that keeps them so. Throws as
-// ModelFolder does, and Error(bad_content) where none are.
-std::shared_ptr<const ModelFolder> open_quantized_base(const std::string& path);
-
 }  // namespace trireme::convert

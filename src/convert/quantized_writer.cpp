@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/block_scale.hpp"
 #include "base/coded_matrix.hpp"
 #include "base/split.hpp"
+#include "convert/row_codes.hpp"
 #include "io/element_convert.hpp"
 
 namespace trireme::convert {
@@ -17,7 +17,6 @@ namespace {
 using io::SafetensorsTensor;
 
 constexpr std::int64_t block = 64;
-constexpr float most_e4m3 = 448.0F, most_int8 = 127.0F;
 
 std::string_view python_name(DType dtype) {
   if (dtype == DType::bf16) return "bfloat16";
@@ -73,34 +72,23 @@ void row_of(const TensorView& matrix, std::int64_t i, std::vector<float>& number
   io::convert_elements(from, matrix.dtype(), numbers.data(), DType::f32, matrix.dim(1));
 }
 
-float largest_of(const float* numbers, std::int64_t count) {
-  float most = 0;
-  for (std::int64_t i = 0; i < count; ++i) most = std::max(most, std::abs(numbers[i]));
-  return most;
-}
-
 void encode_nf4(const TensorView& matrix, const std::vector<Buffer>& out) {
-  const FourBitEncoder encoder = encoder_of(FourBitType::nf4);
   const std::int64_t n = matrix.elements(), K = matrix.dim(1);
   auto* const codes = out[0].view().data<std::uint8_t>();
   auto* const absmax = out[1].view().data<float>();
   std::copy_n(nf4_book.numbers, 16, out[2].view().data<float>());
   const std::string state = nf4_state(matrix.shape(), matrix.dtype());
   std::memcpy(out[3].view().raw(), state.data(), state.size());
-  // Rows of numbers come in, blocks of them go out.
+  // Rows of numbers come in, blocks of them go out; an odd rest ends with a zero's code.
   std::vector<float> row(static_cast<std::size_t>(K)), waiting;
+  std::uint8_t of_block[block + 1];
   std::int64_t done = 0;
   const auto finish = [&](std::int64_t count) {
-    const float most = largest_of(waiting.data(), count);
-    const BlockScale scale = block_scale(most, count == block);
-    absmax[done / block] = kept_absmax(scale, most);
-    for (std::int64_t i = 0; i < count; i += 2) {
-      const auto code = [&](std::int64_t at) {
-        return encoder.encode(
-            at < count ? scale.scaled(waiting[static_cast<std::size_t>(at)]) : 0.0F);
-      };
-      codes[(done + i) / 2] = static_cast<std::uint8_t>(code(i) << 4 | code(i + 1));
-    }
+    absmax[done / block] = nf4_codes(waiting.data(), count, count == block, of_block);
+    of_block[count] = static_cast<std::uint8_t>(encoder_of(FourBitType::nf4).encode(0));
+    for (std::int64_t i = 0; i < count; i += 2)
+      codes[(done + i) / 2] =
+          static_cast<std::uint8_t>(of_block[i] << 4 | of_block[i + 1]);
     done += count;
   };
   for (std::int64_t i = 0; i < matrix.dim(0); ++i) {
@@ -115,7 +103,6 @@ void encode_nf4(const TensorView& matrix, const std::vector<Buffer>& out) {
   if (done < n) finish(n - done);
 }
 
-// As bitsandbytes does: of numbers in fp16, by 1 / max times 127 in fp32, ties to even.
 void encode_int8(const std::string& name, const TensorView& matrix,
                  const std::vector<Buffer>& out) {
   const std::int64_t K = matrix.dim(1);
@@ -125,16 +112,7 @@ void encode_int8(const std::string& name, const TensorView& matrix,
   std::vector<float> row(static_cast<std::size_t>(K));
   for (std::int64_t i = 0; i < matrix.dim(0); ++i) {
     row_of(matrix, i, row);
-    for (float& number : row) number = static_cast<float>(Float16(number));
-    const float most = largest_of(row.data(), K);
-    require(std::isfinite(most), Status::bad_content,
-            "'{}' has numbers that fp16 does not hold, which int8 begins with", name);
-    scales[i] = most;
-    const float inverse = most > 0 ? 1.0F / most * most_int8 : 0.0F;
-    for (std::int64_t k = 0; k < K; ++k) {
-      const float code = std::nearbyint(row[static_cast<std::size_t>(k)] * inverse);
-      codes[i * K + k] = static_cast<std::uint8_t>(static_cast<int>(code));
-    }
+    scales[i] = int8_codes(name, row.data(), K, codes + i * K);
   }
 }
 
@@ -147,16 +125,11 @@ void encode_fp8(const TensorView& matrix, const std::vector<Buffer>& out) {
   std::vector<float> row(static_cast<std::size_t>(K));
   for (std::int64_t i = 0; i < matrix.dim(0); ++i) {
     row_of(matrix, i, row);
-    const float most = largest_of(row.data(), K);
-    float scale = most > 0 ? most / most_e4m3 : 1.0F;
-    auto* const stored =
-        static_cast<std::byte*>(scales.raw()) + static_cast<std::size_t>(i) * size;
-    io::convert_elements(&scale, DType::f32, stored, scales.dtype(), 1);
-    io::convert_elements(stored, scales.dtype(), &scale, DType::f32, 1);
-    for (std::int64_t k = 0; k < K; ++k) {
-      const float number = row[static_cast<std::size_t>(k)];
-      codes[i * K + k] = scale > 0 ? nearest_e4m3(number / scale) : std::uint8_t{0};
-    }
+    const float scale = e4m3_codes(row.data(), K, scales.dtype(), codes + i * K);
+    io::convert_elements(
+        &scale, DType::f32,
+        static_cast<std::byte*>(scales.raw()) + static_cast<std::size_t>(i) * size,
+        scales.dtype(), 1);
   }
 }
 

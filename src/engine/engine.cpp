@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.hpp"
 
+#include <utility>
+
 #include "base/split.hpp"
 #include "engine/documents.hpp"
 #include "engine/planned_device.hpp"
@@ -92,8 +94,13 @@ void Engine::build_store() {
       optim::apply_groups(config_.optimizer, *param);
       model::freeze_base(config_.adapter.matrices, *param);
     }
+  std::vector<CodedParam> coded = take_coded(config_.adapter, modules);
   store_.emplace(modules, store_config(config_, mesh_), mesh_, device_);
   model_.attach(*store_);
+  if (coded.empty()) return;
+  base_.emplace(std::move(coded), config_, mesh_, *store_, store_->config().bound_type(),
+                device_);
+  model_.attach(*base_);
 }
 
 // Runs a step and an evaluation on meta arenas.
@@ -139,7 +146,8 @@ std::int64_t Engine::vocabulary_begin() const {
 
 std::size_t Engine::workspace_bytes() const {
   return model_.table_bytes() + executor_->workspace_bytes() + expert_loads_.bytes() +
-         fp8_scales_.bytes() + reports_->bytes() + store_->workspace_bytes();
+         fp8_scales_.bytes() + reports_->bytes() + store_->workspace_bytes() +
+         (base_ ? base_->working_bytes() : 0);
 }
 
 std::int64_t Engine::kernel_bytes() const {

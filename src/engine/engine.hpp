@@ -16,6 +16,7 @@
 #include "engine/executor.hpp"
 #include "engine/expert_loads.hpp"
 #include "engine/fp8_scales.hpp"
+#include "engine/frozen_base.hpp"
 #include "engine/rank_model.hpp"
 #include "engine/rounding_reports.hpp"
 #include "engine/step.hpp"
@@ -50,6 +51,12 @@ class Engine {
                                         const nn::Answers& answers);
 
   optim::ParameterStore& store() { return *store_; }
+  // Weights that are codes, with adapter.quantize. Training needs load_base() first,
+  // which reads them, whatever the others come from.
+  const std::optional<FrozenBase>& base() const { return base_; }
+  void load_base() {
+    if (base_) base_->load();
+  }
   StepTotals& totals() { return totals_; }
   // With fp16.
   std::optional<optim::LossScaler>& scaler() { return scaler_; }
@@ -105,6 +112,7 @@ class Engine {
   comm::Mesh& mesh_;
   RankModel model_;
   std::optional<optim::ParameterStore> store_;
+  std::optional<FrozenBase> base_;
   std::optional<Executor> executor_;
   StepTotals totals_;
   std::optional<optim::LossScaler> scaler_;

@@ -65,6 +65,7 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
     weights -= shares;
     offloaded += shares;
   }
+  if (engine.base()) weights += engine.base()->code_bytes();
   std::size_t communication = store.communication_bytes() + engine.communication_bytes() +
                               engine.totals().bytes();
   for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
@@ -132,6 +133,11 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
     row.share = flat.shard_elements();
   }
   plan.local_parameters = engine.store().local_elements();
+  if (engine.base()) {
+    plan.local_parameters += engine.base()->elements();
+    plan.codes = {engine.base()->code_bytes(), engine.base()->number_bytes(),
+                  engine.base()->working_bytes()};
+  }
   if (on.device.is_cuda() && on.transport == comm::Transport::nccl)
     plan.nccl = comm::count_nccl(config.parallel.mesh, config.parallel.folding,
                                  engine::group_use(config));
@@ -261,6 +267,16 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
       config.batch.micro, stand_in_text(config));
   text += ramp_text(config);
   text += memory_text(plan);
+  if (plan.codes.codes > 0) {
+    const auto human = [](std::size_t bytes) {
+      return human_bytes(static_cast<double>(bytes));
+    };
+    text += format(
+        "codes     {} of frozen weights ({}) in place of {} of numbers, {} of which are "
+        "there at a time\n",
+        human(plan.codes.codes), name_of(config.adapter.quantize),
+        human(plan.codes.numbers), human(plan.codes.working));
+  }
   if (config.parallel.sharding != optim::Sharding::none)
     text += units_text(config, plans);
   const std::string traffic =

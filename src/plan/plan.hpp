@@ -43,6 +43,13 @@ struct PlannedUnit {
   std::int64_t share = 0;       // elements of each rank of the shard group, with padding
 };
 
+// Frozen weights that are codes, in bytes of one rank.
+struct PlannedCodes {
+  std::size_t codes = 0;
+  std::size_t numbers = 0;  // that all of them would take
+  std::size_t working = 0;  // of numbers that are there at a time
+};
+
 struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
   std::int64_t kernel_bytes = 0;        // of the workspace: what kernels of a GPU hold
@@ -51,6 +58,7 @@ struct Plan {
   std::int64_t parameters = 0;          // of the model
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank
   std::vector<PlannedUnit> units;           // of the rank
+  PlannedCodes codes;                       // with adapter.quantize
   double flops_per_step = 0;                // of the whole job, full attention
   Timing timing;
 

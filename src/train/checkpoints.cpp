@@ -94,7 +94,21 @@ void Checkpoints::start_or_resume() {
     engine_.store().initialize(config_.run.seed);
     if (!config_.start_from.empty()) load_start();
   }
+  load_base();
   predict_save();
+}
+
+// What no checkpoint holds of a run with adapter.quantize, whether it starts or resumes.
+void Checkpoints::load_base() {
+  world_.agree([&] { engine_.load_base(); });
+  if (!engine_.base()) return;
+  const auto sum = [&](std::size_t bytes) {
+    return human_bytes(world_.sum(static_cast<double>(bytes)));
+  };
+  const std::string codes = sum(engine_.base()->code_bytes());
+  const std::string numbers = sum(engine_.base()->number_bytes());
+  log::info("base      the codes of {} ({}) are read: {} in place of {}",
+            config_.start_from, name_of(config_.adapter.quantize), codes, numbers);
 }
 
 std::vector<io::TensorBox> Checkpoints::boxes() {

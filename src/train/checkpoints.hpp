@@ -59,6 +59,7 @@ class Checkpoints : public engine::StepObserver {
  private:
   void load(const ChosenCheckpoint& chosen, std::int64_t newest);
   void load_start();
+  void load_base();
   void keep_files(const io::CheckpointReader* from);
   std::vector<io::TensorBox> boxes();
   void predict_save();

@@ -5,6 +5,7 @@
 
 #include "kernels/elementwise.hpp"
 #include "nn/adapter_config.hpp"
+#include "support/coded_base.hpp"
 #include "support/device.hpp"
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
@@ -20,8 +21,19 @@ double value_at(std::int64_t row, std::int64_t column) {
   return 0.02 * static_cast<double>((row * 13 + column * 7) % 11 - 5);
 }
 
-void fill_up_matrices(engine::Engine& engine) {
+// Where the frozen linear layers of blocks come from in lines with adapter.quantize: as
+// codes, or as the numbers that these stand for.
+void fill_base(engine::Engine& engine, const io::TensorSource& base) {
+  for (const optim::StateBox& box : engine.store().state_boxes()) {
+    const NamedBox& named = *box.named;
+    if (box.section == "model" && model::becomes_codes(named.tensor, named.whole))
+      base.read("model/" + named.tensor, named.whole, box.global_begin, box.data);
+  }
+}
+
+void fill_up_matrices(engine::Engine& engine, const io::TensorSource* base) {
   engine.store().initialize(42);
+  if (base != nullptr) fill_base(engine, *base);
   for (const optim::StateBox& box : engine.store().state_boxes()) {
     if (box.section != "model" || !box.named->tensor.ends_with(nn::up_suffix)) continue;
     Stream stream(box.data.device());
@@ -33,8 +45,10 @@ void fill_up_matrices(engine::Engine& engine) {
   engine.store().refresh_weights();
 }
 
-Outcome run(const config::RunConfig& config, comm::Mesh& mesh) {
-  const Resume with_numbers{fill_up_matrices, 1};
+Outcome run(const config::RunConfig& config, comm::Mesh& mesh,
+            const io::TensorSource* base = nullptr) {
+  const Resume with_numbers{
+      [base](engine::Engine& engine) { fill_up_matrices(engine, base); }, 1};
   return train_steps(config, mesh, steps, true, {}, with_numbers, true);
 }
 
@@ -47,6 +61,12 @@ config::RunConfig without_mesh(config::RunConfig config) {
   return config;
 }
 
+// Of a matrix, by its name in a state.
+bool is_coded(const std::string& name) {
+  return !nn::is_adapter_tensor(name) && name.find("norm") == std::string::npos &&
+         model::becomes_codes(name, {1, 1});
+}
+
 // Only adapters have moments, and the frozen weights are those of the start.
 void expect_frozen(const Outcome& outcome) {
   for (const auto& [name, values] : outcome.gradients)
@@ -54,18 +74,45 @@ void expect_frozen(const Outcome& outcome) {
         << name;
 }
 
+// One rank that keeps codes has the bits of one that keeps what they stand for.
+void expect_same_as_numbers(const config::RunConfig& config, comm::Mesh& alone,
+                            const Outcome& numbers) {
+  const Outcome codes = run(config, alone);
+  ASSERT_EQ(codes.gradients.size(), numbers.gradients.size());
+  for (const auto& [name, values] : numbers.gradients)
+    EXPECT_EQ(codes.gradients.at(name), values) << name;
+  EXPECT_EQ(codes.losses, numbers.losses);
+  EXPECT_EQ(codes.norms, numbers.norms);
+  std::size_t coded = 0;
+  for (const auto& [name, values] : numbers.state) {
+    const auto found = codes.state.find(name);
+    if (found == codes.state.end()) {
+      ++coded;
+      continue;
+    }
+    EXPECT_EQ(found->second, values) << name;
+  }
+  EXPECT_GT(coded, 0u);
+}
+
 TEST(AdapterMesh, EachMeshEqualsOneRank) {
   int run_lines = 0;
   for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
     if (line.ranks != world().size()) continue;
     SCOPED_TRACE(line.text);
-    const auto config = mesh_config(line, "fp64");
+    auto config = mesh_config(line, "fp64");
+    const bool coded = config.adapter.quantize != model::BaseCodes::none;
+    const auto base = coded ? coded_base(config.adapter.quantize) : nullptr;
+    config.adapter.codes = base;
     comm::Mesh mesh = test_mesh(config);
     const Outcome outcome = run(config, mesh);
     ++run_lines;
     if (world().rank() != 0) continue;
     comm::Mesh alone = comm::Mesh::meta({}, 0);
-    const Outcome one = run(without_mesh(config), alone);
+    config::RunConfig plain = without_mesh(config);
+    plain.adapter.quantize = model::BaseCodes::none;
+    const Outcome one = run(plain, alone, base.get());
+    if (coded) expect_same_as_numbers(without_mesh(config), alone, one);
     expect_equal(outcome, one, eq64);
     expect_frozen(outcome);
     for (const auto& [name, values] : one.gradients) {
@@ -74,6 +121,10 @@ TEST(AdapterMesh, EachMeshEqualsOneRank) {
       EXPECT_GT(sum, 0) << name << ": has no gradient";
     }
     for (const auto& [name, values] : one.state) {
+      if (coded && is_coded(name)) {
+        EXPECT_FALSE(outcome.state.contains(name)) << name;
+        continue;
+      }
       ASSERT_TRUE(outcome.state.contains(name)) << name;
       EXPECT_LE(relative(outcome.state.at(name), values), 1e-6) << name;
     }

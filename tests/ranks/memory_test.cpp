@@ -7,6 +7,7 @@
 #include "model/stage.hpp"
 #include "plan/plan.hpp"
 #include "ranks/equality.hpp"
+#include "support/coded_base.hpp"
 #include "support/device.hpp"
 #include "support/ledger.hpp"
 
@@ -75,6 +76,34 @@ TEST(Memory, LedgerIsAsPlannedInRecipes) {
                     plan.memory[static_cast<std::size_t>(c)])
               << name_of(static_cast<MemoryClass>(c));
         }
+      }
+    }
+  }
+}
+
+// Frozen weights that are codes, whole on every rank or sharded, of experts too: codes,
+// scales and the numbers of one module are counted, and nothing else is held of them.
+TEST(Memory, LedgerIsAsPlannedWithCodes) {
+  for (const char* name : {"NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD"}) {
+    for (const char* model : {"llama-tied", "mixtral"}) {
+      for (const char* kind : {"nf4", "int8"}) {
+        SCOPED_TRACE(format("{} {} {}", name, model, kind));
+        Words words = {std::string("parallel.sharding_strategy=") + name,
+                       "adapter.rank=2", "model.from=base"};
+        const auto numbers = equality_config(model, "bf16", words);
+        words.push_back(std::string("adapter.quantize=") + kind);
+        auto config = equality_config(model, "bf16", words);
+        const plan::Plan searched = plan::make_plan(config, world().rank());
+        config.adapter.codes = coded_base(config.adapter.quantize, DType::bf16);
+        const Bytes held = measure(config);
+        const plan::Plan plan = plan::make_plan(config, world().rank());
+        for (int c = 0; c < memory_classes; ++c) {
+          const auto at = static_cast<std::size_t>(c);
+          EXPECT_EQ(held[at], plan.memory[at]) << name_of(static_cast<MemoryClass>(c));
+        }
+        EXPECT_EQ(searched.memory, plan.memory) << "without a source of codes";
+        EXPECT_LT(plan.total_memory(),
+                  plan::make_plan(numbers, world().rank()).total_memory());
       }
     }
   }

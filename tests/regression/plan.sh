@@ -64,6 +64,7 @@ for type in fp32 bf16 fp16; do
     check "$type: $name" grep -qE "^ *$type +training, $name .* [0-9.]+ [KMG]iB\$" "$work/out"
   done
   check "$type: LoRA" grep -qE "^ *$type +LoRA.* [0-9.]+ [KMG]iB\$" "$work/out"
+  check "$type: QLoRA" grep -qE "^ *$type +QLoRA, nf4.* [0-9.]+ [KMG]iB\$" "$work/out"
 done
 # A row is the plan of the deck that it stands for.
 sum=$(grep -E '^ *fp32 +training, adamw' "$work/out" | sed 's/.*  //')

@@ -284,6 +284,7 @@ Outcome train_steps(const config::RunConfig& config, comm::Mesh& mesh, int steps
                     bool whole, const std::function<void(engine::Engine&)>& inspect,
                     const Resume& resume, bool state) {
   engine::Engine engine(config, mesh, mesh.device());
+  engine.load_base();
   if (resume.load) {
     resume.load(engine);
   } else {

@@ -383,6 +383,15 @@ const std::vector<Case> cases = {
     {{"optimizer.schedule.warmup=11"},
      1,
      {"optimizer.schedule.warmup = 11", "run.steps"}},
+    // adapters
+    {{"adapter.quantize=nf4"}, 1, {"adapter.quantize", "adapter.rank = 0"}},
+    {{"adapter.rank=2", "adapter.quantize=nf4", "run.device=cuda"},
+     1,
+     {"adapter.quantize = \"nf4\" and run.device = \"cuda\"", "run.device = \"cpu\""}},
+    {{"adapter.rank=2", "adapter.quantize=stored", "precision.compute=fp8",
+      "model.feed_forward=64"},
+     1,
+     {"adapter.quantize = \"stored\"", "which multiplies in FP8"}},
     // run, checkpoint, debug
     {{"run.name=a/b"}, 1, {"run.name = \"a/b\"", "run.directory = \"\"", "write"}},
     {{"run.name=\"\""}, 1, {"run.name = \"\"", "run.directory"}},
