@@ -270,8 +270,11 @@ std::unique_ptr<SampleSource> open_megatron(const SourceConfig& config) {
 
 std::unique_ptr<SampleSource> open_llmc(const SourceConfig& config) {
   std::vector<PackedFile> files;
-  for (DataFile& file : open_files(config))
+  std::vector<DataFile> opened = open_files(config);
+  for (DataFile& file : opened) {
     files.push_back(open_llmc_file(std::move(file)));
+    if (opened.size() > most_open_files) files.back().file.close();
+  }
   return std::make_unique<PackedSource>(config, std::move(files));
 }
 

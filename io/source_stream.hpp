@@ -39,6 +39,8 @@ class DataFile {
   // Fills `out` from byte `begin`. Throws Error(io) when reading fails or the file is no
   // longer what it was.
   void read(std::int64_t begin, std::span<std::byte> out) const;
+  // Until the next read.
+  void close() const { open_data_files().forget(key_); }
   // The same file as HDF5 reads it, open while the result lives. Throws Error(io) when it
   // is no longer what it was.
   std::shared_ptr<const Hdf5File> h5() const;

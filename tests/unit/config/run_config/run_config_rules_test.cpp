@@ -117,7 +117,7 @@ const std::vector<Case> cases = {
      {"model.vocabulary = 256", "data.source = \"bytes\"",
       "write model.vocabulary = 257"}},
     // tensor and sequence
-    {{"parallel.tensor=3"},
+    {{"parallel.tensor=3", "batch.global=2"},
      3,
      {"model.heads = 4 must be divisible by parallel.tensor = 3: write parallel.tensor = "
       "2 and start 2 ranks",
