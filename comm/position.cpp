@@ -106,7 +106,7 @@ struct Verdict {
 
 bool is_late(const std::optional<Position>& position, const GroupKey& group,
              std::int64_t sequence) {
-  if (!position) return true;
+  if (!position || !position->told) return true;
   for (const GroupPosition& g : position->groups)
     if (g.name == group.first && g.ranks == group.second) return g.entered < sequence;
   return false;
@@ -117,7 +117,7 @@ bool is_late(const std::optional<Position>& position, const GroupKey& group,
 enum class Late : std::uint8_t { in_no_collective, not_waiting, any };
 
 bool counts(const std::optional<Position>& position, Late which) {
-  if (!position || which == Late::any) return true;
+  if (!position || !position->told || which == Late::any) return true;
   return !position->waiting && (which == Late::not_waiting || position->calls.empty());
 }
 
@@ -236,6 +236,7 @@ std::string line_of(Positions positions, int rank) {
   std::string text =
       format("{}: '{}', {} steps done, {} s without progress", rank_text(positions, rank),
              p->phase, p->step, fixed(p->silent, 1));
+  if (!p->told) return text + ", stopped while it got on";
   if (p->calls.empty()) text += ", in no collective";
   for (const CallPosition& call : p->calls) {
     text += ", in " + call_text(call);

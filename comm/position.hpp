@@ -42,6 +42,7 @@ struct Position {
   bool waiting = false;   // for other ranks, in a collective
   std::vector<GroupPosition> groups;
   std::vector<CallPosition> calls;  // oldest first
+  bool told = true;                 // false: groups and calls are not known
 };
 
 // A text that ends with a line that nothing else looks like, so that half of one is seen

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "base/directory.hpp"
-#include "comm/position.hpp"
+#include "comm/beat_board.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -25,11 +25,12 @@ struct WatchdogConfig {
   std::string directory;   // where ranks tell each other their positions; all share it
 };
 
-// A thread of each rank that looks at Trace::progress() and writes the rank's position
-// into a file of `directory`, for neither needs MPI, which may be what hangs; a rank that
-// is stopped has left its last one. Where no progress is made, the lowest rank whose
-// watchdog runs reads the positions of all, once it made none itself for as long as its
-// phase allows; the others read its alone. If another one lives and is within its own
+// A thread of each rank that looks at Trace::progress() and writes the rank's beat into
+// the file of its node (BeatBoard), with its position while it does not get on: for
+// neither needs MPI, which may be what hangs, and a rank that is stopped has left its
+// last one. Where no progress is made, the lowest rank whose watchdog runs reads the
+// files of all nodes, once it made none itself for as long as its phase allows; the
+// others read that of the first node alone. If another one lives and is within its own
 // time, there is no hang yet: its peers wait for it in good faith. Otherwise one rank
 // reports who has not entered which collective (describe_hang), every rank writes its
 // flight recorder, and all end with Status::hang.
@@ -67,16 +68,15 @@ class Watchdog {
   void look(double elapsed);
   void look_at_devices();
   Position position() const;
-  void publish();
+  void publish(bool stands_still);
   double life() const;
-  void read_one(const Directory& folder, int rank, double elapsed);
+  void note(std::vector<Position> positions);
   bool lower_rank_lives(double elapsed);
-  void read_positions(double elapsed);
+  bool one_lives_below() const;
   bool someone_gets_on() const;
   void raise_alarm();
   void await_recorders() const;
   void join_alarm();
-  std::string file(const char* kind, int rank) const;
   std::string marker() const { return "hang-" + token_; }
 
   World& world_;
@@ -89,6 +89,7 @@ class Watchdog {
   // What follows belongs to the thread.
   std::int64_t last_progress_ = -1, beat_ = 0;
   double silent_ = 0;
+  std::optional<BeatBoard> board_;
   std::map<int, Seen> seen_;  // by rank
   std::mutex mutex_;
   std::condition_variable changed_;

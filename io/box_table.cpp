@@ -98,9 +98,17 @@ void BoxTable::set(std::size_t tensor, std::size_t i, const BoxRecord& record) {
   for (int dim = 0; dim < rank; ++dim) put(to, record.extent[dim]);
 }
 
+std::string_view BoxTable::records(std::size_t tensor, std::size_t i,
+                                   std::size_t count) const {
+  const std::size_t bytes = record_bytes(tensors_[tensor].rank);
+  return std::string_view(bytes_).substr(at(tensor, i), count * bytes);
+}
+
 BoxRecord BoxTable::get(std::size_t tensor, std::size_t i) const {
-  const char* from = bytes_.data() + at(tensor, i);
-  const int rank = tensors_[tensor].rank;
+  return record(bytes_.data() + at(tensor, i), tensors_[tensor].rank);
+}
+
+BoxRecord BoxTable::record(const char* from, int rank) {
   BoxRecord record;
   record.file = take<std::uint32_t>(from);
   record.dataset = take<std::uint32_t>(from);

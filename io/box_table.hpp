@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/shape.hpp"
@@ -45,6 +46,10 @@ class BoxTable {
   void set(std::size_t tensor, std::size_t i, const BoxRecord& record);
   BoxRecord get(std::size_t tensor, std::size_t i) const;
   std::uint32_t file(std::size_t tensor, std::size_t i) const;
+  int rank(std::size_t tensor) const { return tensors_[tensor].rank; }
+  // The bytes of `count` records, and what one says.
+  std::string_view records(std::size_t tensor, std::size_t i, std::size_t count) const;
+  static BoxRecord record(const char* from, int rank);
 
   const std::string& bytes() const { return bytes_; }
   // Takes all bytes at once, for the tensors that were added with their counts. False

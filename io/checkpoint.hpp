@@ -100,9 +100,10 @@ class CheckpointReader : public TensorSource {
   // is missing, truncated, altered, swapped, or of a newer format version.
   explicit CheckpointReader(const std::string& path, int part = 0, int parts = 1);
   // Collective over the world: rank 0 alone looks for the checkpoint and reads what says
-  // which bytes lie where, and all others are sent it. Compares nothing, and takes no
-  // sizes of files but when they are opened. Throws an Agreed error as the other does
-  // (AgreedNewerFormat for a newer format).
+  // which bytes lie where, and the others are sent the names of the tensors and what
+  // damage() of their rank needs. fetch() comes before read(). Compares nothing, and
+  // takes no sizes of files but when they are opened. Throws an Agreed error as the other
+  // does (AgreedNewerFormat for a newer format).
   CheckpointReader(comm::World& world, const std::string& path);
   ~CheckpointReader() override;
 
@@ -118,8 +119,13 @@ class CheckpointReader : public TensorSource {
   void read(const std::string& path, const Shape& whole, const Shape& begin,
             const TensorView& out) const override;
 
+  // Collective over the world where the constructor was, else nothing: from here on this
+  // rank can read() within these boxes.
+  void fetch(comm::World& world, const std::vector<TensorBox>& boxes) const;
+
   // Compares a share of the bytes with their digests: "" or what is wrong. The files that
-  // it opens stay open for reading, as many as the system allows.
+  // it opens stay open for reading, as many as the system allows. After a collective
+  // constructor: the share of the rank among the world, before fetch().
   std::string damage(int part, int parts);
   // The number of the first file that holds a part of a box, to read boxes in this order.
   std::size_t first_file(const TensorBox& box) const;

@@ -10,6 +10,8 @@
 #include "base/number.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_manifest_json.hpp"
+#include "io/checkpoint_share.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"
 #include "io/element_convert.hpp"
@@ -95,9 +97,14 @@ struct CheckpointReader::Impl {
   Manifest manifest;
   std::optional<PlainFiles> files;
   std::map<std::size_t, std::vector<BoxEntry>> mapped;  // of tensors, by number
+  bool shared = false;  // rank 0 has the whole manifest, the others parts of it
+  SharePlace place;
 
   void open_files() {
     files.emplace(directory);
+    expect_sizes();
+  }
+  void expect_sizes() {
     std::map<std::string, std::int64_t> sizes;
     for (const FileEntry& file : manifest.files) sizes.emplace(file.name, file.bytes);
     files->expect(std::move(sizes));
@@ -123,7 +130,7 @@ struct CheckpointReader::Impl {
                               const Shape& extent) {
     const auto number = static_cast<std::size_t>(&tensor - manifest.tensors.data());
     const std::size_t count = manifest.boxes.count(number);
-    if (count == 0 && tensor.shape.elements() > 0) {
+    if (count == 0 && !shared && tensor.shape.elements() > 0) {
       auto& found = mapped[number];
       if (found.empty()) found = mapped_boxes(tensor);
       return found;
@@ -133,13 +140,6 @@ struct CheckpointReader::Impl {
       if (meets(manifest.boxes.get(number, i), begin, extent))
         all.push_back(manifest.box(number, i));
     return all;
-  }
-  static bool meets(const BoxRecord& box, const Shape& begin, const Shape& extent) {
-    for (int dim = 0; dim < begin.rank(); ++dim)
-      if (box.begin[dim] >= begin[dim] + extent[dim] ||
-          begin[dim] >= box.begin[dim] + box.extent[dim])
-        return false;
-    return true;
   }
   std::size_t first_file(const TensorEntry& tensor, const Shape& begin,
                          const Shape& extent) const {
@@ -201,6 +201,8 @@ CheckpointReader::CheckpointReader(comm::World& world, const std::string& path)
     try {
       texts = find_texts(path, impl_->directory);
       impl_->manifest = parse_texts(impl_->directory, texts);
+      impl_->shared = !texts.index.empty();
+      texts.index = {};
       check_files(impl_->directory, impl_->manifest, false);
     } catch (const NewerFormat& error) {
       kind = "newer", wrong = error.what();
@@ -215,16 +217,28 @@ CheckpointReader::CheckpointReader(comm::World& world, const std::string& path)
     throw comm::Agreed(static_cast<Status>(parse_number<int>(kind).value()), wrong);
   impl_->directory = world.broadcast(impl_->directory);
   texts.manifest = world.broadcast(texts.manifest);
-  texts.index = world.broadcast(texts.index);
   world.agree([&] {
-    if (world.rank() != 0) impl_->manifest = parse_texts(impl_->directory, texts);
-    impl_->open_files();
+    if (world.rank() == 0) return;
+    ParsedManifest parsed =
+        parse_manifest(impl_->directory + "/" + manifest_name, texts.manifest);
+    impl_->shared = !parsed.index.name.empty();
+    impl_->manifest = std::move(parsed.manifest);
   });
+  if (impl_->shared) impl_->place = receive_share(world, impl_->manifest);
+  world.agree([&] { impl_->open_files(); });
+}
+
+void CheckpointReader::fetch(comm::World& world,
+                             const std::vector<TensorBox>& boxes) const {
+  if (!impl_->shared) return;
+  receive_boxes(world, impl_->manifest, boxes);
+  impl_->expect_sizes();
 }
 
 std::string CheckpointReader::damage(int part, int parts) {
   try {
-    const Verification found = verify_share(*impl_->files, impl_->manifest, part, parts);
+    const Verification found =
+        verify_share(*impl_->files, impl_->manifest, part, parts, impl_->place);
     return found.damage.empty() ? "" : found.damage.front();
   } catch (const Error& error) {
     return error.what();

@@ -60,6 +60,12 @@ std::string compare(const std::string& path, const PlainFile& file,
                 region.digest);
 }
 
+// The part that a byte belongs to.
+int owner_of(double at, double total, int parts) {
+  const double share = std::max(total, 1.0) / parts;
+  return std::min(parts - 1, static_cast<int>(at / share));
+}
+
 void add_region(PlainFiles& files, const Region& region, Verification& result) {
   std::string wrong;
   try {
@@ -112,19 +118,23 @@ std::vector<Region> regions(const std::string& directory, const Manifest& manife
   return all;
 }
 
+bool reaches_into(double begin, double end, double total, int part, int parts) {
+  return owner_of(end, total, parts) >= part && owner_of(begin, total, parts) <= part;
+}
+
 // A region is compared by the part in which its middle lies, so that a part asks only for
 // the regions of the files that lie in it or reach into it.
 Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
-                          int parts) {
-  double total = 0;
-  for (const FileEntry& file : manifest.files) total += static_cast<double>(file.bytes);
-  const double share = std::max(total, 1.0) / parts;
-  const auto owner_of = [&](double place) {
-    return std::min(parts - 1, static_cast<int>(place / share));
-  };
+                          int parts, const SharePlace& of) {
+  double total = of.total;
+  if (total < 0) {
+    total = 0;
+    for (const FileEntry& file : manifest.files) total += static_cast<double>(file.bytes);
+  }
+  const auto owner_of = [&](double at) { return io::owner_of(at, total, parts); };
   // The files that lie in the part or reach into it, a few of them at a time.
   constexpr std::size_t most_at_once = 256;
-  std::vector<double> begins = {0};
+  std::vector<double> begins = {of.before};
   for (const FileEntry& file : manifest.files)
     begins.push_back(begins.back() + static_cast<double>(file.bytes));
   const std::size_t count = manifest.files.size();

@@ -35,12 +35,20 @@ struct Verification {
   std::int64_t bytes = 0;           // that were compared
 };
 
+// Where the files that a manifest lists lie among the bytes of all the checkpoint's.
+struct SharePlace {
+  double before = 0;  // bytes of files before the first
+  double total = -1;  // of all; -1: the manifest lists them all
+};
+
 // Compares share `part` of `parts` of the bytes: about as many for each part, cut between
 // regions, so that the parts together compare every byte once. `files`: of the
 // checkpoint's folder; those that were opened here stay open, for reading what was
-// compared.
+// compared. The manifest lists at least the files that reach into the share.
 Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
-                          int parts);
+                          int parts, const SharePlace& place = {});
+// Does a file with the bytes from `begin` to `end` of `total` reach into a share?
+bool reaches_into(double begin, double end, double total, int part, int parts);
 Verification verify_share(const std::string& directory, const Manifest& manifest,
                           int part, int parts);
 

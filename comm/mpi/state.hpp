@@ -48,6 +48,7 @@ struct WorldState {
   Communicator notes;  // of reports of hangs and failures
   GroupChannels group_channels;
   int rank = 0, size = 1;
+  int first_on_node = 0;  // the lowest rank of this rank's node
   int tag_limit = 32767;
   bool spin = false;  // a core for every rank: waiting may burn it
   double timeout_seconds = 0;

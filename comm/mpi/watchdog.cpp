@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "base/directory.hpp"
@@ -52,34 +51,15 @@ bool put_text(const std::string& directory, const std::string& name,
   return false;  // the next look writes again, and the others judge by what they see
 }
 
-// "" when there is no such file, or none of ours.
-std::string read_whole(const Directory& folder, const std::string& name) {
-  constexpr std::size_t most_bytes = std::size_t{1} << 20;
-  const Descriptor file = folder.read_file(name);
-  std::string text;
-  std::array<char, 4096> block{};
-  while (file.is_open() && text.size() < most_bytes) {
-    const auto got =
-        uninterrupted([&] { return ::read(file.get(), block.data(), block.size()); });
-    if (got <= 0) return got < 0 ? "" : text;
-    text.append(block.data(), static_cast<std::size_t>(got));
-  }
-  return "";
-}
-
 bool exists(const std::string& directory, const std::string& name) try {
   return Directory::own(directory).is_file(name);
 } catch (const Error&) {
   return false;
 }
 
-void remove_file(const std::string& directory, const std::string& name) try {
-  Directory::own(directory).remove(name);
-} catch (const Error&) {  // the folder itself is gone
-}
-
+// position-: of older programs.
 bool is_for_peers(std::string_view name) {
-  return name.starts_with("position-") || name.starts_with("hang-");
+  return is_beat_file(name) || name.starts_with("position-") || name.starts_with("hang-");
 }
 
 bool is_for_people(std::string_view name) {
@@ -153,7 +133,10 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   token_ = world_.broadcast(
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   set_flight(config_.directory, world_.rank(), marker());
-  publish();  // so that even a rank that stops at once has told its host
+  board_.emplace(config_.directory, token_,
+                 BeatPlace{world_.state().first_on_node, world_.rank_on_node(),
+                           world_.ranks_on_node()});
+  publish(true);  // so that even a rank that stops at once has told its host
   thread_ = std::thread([this] {
     use_signal_stack();
     run();
@@ -169,7 +152,7 @@ Watchdog::~Watchdog() {
   changed_.notify_all();
   thread_.join();
   set_flight("", 0, "");
-  remove_file(config_.directory, file("position", world_.rank()));
+  board_->leave();
 }
 
 void Watchdog::enter(const char* phase, std::int64_t step, double factor) {
@@ -178,10 +161,6 @@ void Watchdog::enter(const char* phase, std::int64_t step, double factor) {
   phase_ = phase;
   note_phase(phase, step);
   trace().mark();
-}
-
-std::string Watchdog::file(const char* kind, int rank) const {
-  return format("{}-{}-{}", kind, number(rank), token_);
 }
 
 void Watchdog::run() {
@@ -202,12 +181,12 @@ void Watchdog::look(double elapsed) {
   const std::int64_t progress = trace().progress();
   silent_ = progress == last_progress_ ? silent_ + elapsed : 0;
   last_progress_ = progress;
-  publish();
-  if (exists(config_.directory, marker())) join_alarm();
+  publish(silent_ > 0);
+  // There is no alarm while this rank gets on.
+  if (silent_ > 0 && exists(config_.directory, marker())) join_alarm();
+  // Reading starts early, for what does not change is known by looking twice.
   if (phase_ == nullptr || silent_ < config_.seconds / 2 || lower_rank_lives(elapsed))
     return;
-  // Reading starts early, for what does not change is known by looking twice.
-  read_positions(elapsed);
   if (silent_ > config_.seconds * factor_ && !someone_gets_on()) raise_alarm();
 }
 
@@ -229,44 +208,38 @@ Position Watchdog::position() const {
   return p;
 }
 
-void Watchdog::publish() {
+void Watchdog::publish(bool stands_still) {
   ++beat_;
-  put_text(config_.directory, file("position", world_.rank()),
-           write_position(position()));
+  board_->publish(position(), stands_still);
 }
 
 // How long a rank may write nothing and count as running.
 double Watchdog::life() const { return std::max(3 * interval_, 1.0); }
 
-void Watchdog::read_one(const Directory& folder, int rank, double elapsed) {
-  Seen& seen = seen_[rank];
-  auto now = read_position(read_whole(folder, file("position", rank)));
-  if (now && (!seen.position || now->beat != seen.position->beat))
-    seen.age = 0;
-  else
-    seen.age += elapsed;
-  if (now) seen.position = std::move(now);
+void Watchdog::note(std::vector<Position> positions) {
+  for (Position& now : positions) {
+    if (now.rank >= world_.size()) continue;
+    Seen& seen = seen_[now.rank];
+    if (!seen.position || now.beat != seen.position->beat) seen.age = 0;
+    seen.position = std::move(now);
+  }
 }
 
 // The lowest rank whose watchdog runs judges for all: there is a hang only when that
-// rank, too, does not get on. The others read one file each, or those of ranks that have
-// died.
-bool Watchdog::lower_rank_lives(double elapsed) try {
-  const Directory folder = Directory::own(config_.directory);
-  for (int rank = 0; rank < world_.rank(); ++rank) {
-    read_one(folder, rank, elapsed);
-    if (seen_[rank].age < life()) return true;
-  }
-  return false;
-} catch (const Error&) {
-  return false;
+// rank, too, does not get on. The others read the file of the first node, and those of
+// all nodes only where no lower rank of that one runs.
+bool Watchdog::lower_rank_lives(double elapsed) {
+  const HostTable& hosts = world_.state().hosts;
+  for (auto& [rank, seen] : seen_) seen.age += elapsed;
+  note(board_->first_node(hosts));
+  if (one_lives_below()) return true;
+  note(board_->other_nodes(hosts));
+  return one_lives_below();
 }
 
-void Watchdog::read_positions(double elapsed) try {
-  const Directory folder = Directory::own(config_.directory);
-  for (int rank = world_.rank(); rank < world_.size(); ++rank)
-    read_one(folder, rank, elapsed);
-} catch (const Error&) {  // the folder is gone: what was seen last counts
+bool Watchdog::one_lives_below() const {
+  return std::any_of(seen_.begin(), seen_.lower_bound(world_.rank()),
+                     [&](const auto& of_rank) { return of_rank.second.age < life(); });
 }
 
 // Another rank whose process runs and that is within the time of its phase.
@@ -286,9 +259,8 @@ void Watchdog::raise_alarm() {
   // 1. The others see the file and write where they are.
   dump_flight();
   await_recorders();
-  publish();
-  lower_rank_lives(0);
-  read_positions(0);
+  publish(true);
+  note(board_->all(world_.state().hosts));
   // 2. The report: the whole in a file, the gist on standard error.
   std::vector<std::optional<Position>> positions;
   for (int rank = 0; rank < world_.size(); ++rank)
@@ -319,7 +291,7 @@ void Watchdog::await_recorders() const {
 }
 
 void Watchdog::join_alarm() {
-  publish();
+  publish(true);
   dump_flight();
   // The reporter's abort ends this rank; should it fail, this rank still ends.
   std::this_thread::sleep_for(std::chrono::duration<double>(2 * interval_ + 5));

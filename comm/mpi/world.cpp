@@ -141,6 +141,12 @@ World::World(int argc, char** argv) {
     state_->claim = std::make_unique<Claim>(node);
     check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
     check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
+    state_->first_on_node = rank_;
+    MPI_Request request;
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &state_->first_on_node, 1, MPI_INT, MPI_MIN,
+                             node, &request),
+              "MPI_Iallreduce");
+    state_->wait(request, "start");
   } catch (...) {
     state_.reset();
     MPI_Finalize();

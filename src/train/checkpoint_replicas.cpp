@@ -99,6 +99,7 @@ void load_boxes(comm::World& world, const io::CheckpointReader& reader,
   world.agree([&] {
     for (const auto& box : boxes) reader.require_tensor(box.path, box.whole);
   });
+  reader.fetch(world, boxes);
   Boxes rest;
   for (const auto& box : boxes)
     if (box.data.elements() > 0) rest.push_back(&box);

@@ -14,7 +14,10 @@ struct Counts {
   std::int64_t messages = 0;  // sent
   std::int64_t bytes = 0;     // sent
   std::int64_t received = 0;  // messages
-  std::int64_t opens = 0;     // files opened
+  std::int64_t opens = 0;     // files and folders opened
+  std::int64_t stats = 0;     // files asked for size or kind
+  std::int64_t read = 0;      // bytes of files
+  std::int64_t written = 0;   // bytes of files
   std::int64_t held = 0;      // bytes of the heap that it holds
   std::int64_t held_before = 0;
   std::int64_t peak = 0;  // the most that it held at a time, above held_before

@@ -1,54 +1,34 @@
-// What starting, stepping and ending costs a rank when there are 64 to 4,096 of them.
+// What starting, stepping, saving, resuming and ending costs one of 64 to 4,096 ranks.
 // SPDX-License-Identifier: Apache-2.0
 // The program's own control plane runs on simulated ranks (fake_mpi.hpp). Nothing may
 // grow faster than log P per rank, nor on rank 0, and on ranks that hand on a large part
 // of a tree, by more than 100 bytes for each rank.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
+#include "comm/beat_board.hpp"
 #include "comm/mesh.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "comm/world.hpp"
+#include "scale/checkpoint_phases.hpp"
 #include "scale/fake_mpi.hpp"
+#include "scale/growth.hpp"
 
 namespace trireme::scale {
 namespace {
-
-constexpr int ranks_on_node = 8;
 
 // What a rank holds between the phases of a run.
 struct Rank {
   std::unique_ptr<comm::World> world;
   std::unique_ptr<comm::Mesh> mesh;
+  std::unique_ptr<Share> share;
 };
-
-// The ranks that are looked at: the first, the one below which half of a tree lies, the
-// first of another node, the last.
-enum Who : std::size_t { first, half, leader, last };
-constexpr std::array<const char*, 4> names = {"rank 0", "rank P/2", "leader", "rank P-1"};
-
-enum Quantity : std::size_t { messages, peers, bytes, memory, opens };
-constexpr std::array<const char*, 5> quantities = {"messages", "peers", "bytes", "memory",
-                                                   "opens"};
-using Amounts = std::array<double, quantities.size()>;
-
-Amounts amounts_of(const Counts& c) {
-  return {static_cast<double>(std::max(c.messages, c.received)),
-          static_cast<double>(c.peers.size()), static_cast<double>(c.bytes),
-          static_cast<double>(c.peak), static_cast<double>(c.opens)};
-}
-
-// Of one phase: by number of ranks.
-using Measured = std::map<int, std::array<Amounts, names.size()>>;
-using Table = std::map<std::string, Measured>;
 
 class Simulation {
  public:
@@ -58,9 +38,12 @@ class Simulation {
   void phase(Table& table, const std::string& name, const F& work) {
     job_.reset();
     job_.run([&](int rank) { work(ranks_[static_cast<std::size_t>(rank)], rank); });
-    const int P = job_.ranks();
-    table[name][P] = {amounts_of(job_.of(0)), amounts_of(job_.of(P / 2)),
-                      amounts_of(job_.of(ranks_on_node)), amounts_of(job_.of(P - 1))};
+    add(table[name], job_);
+  }
+  // What is not measured.
+  template <class F>
+  void between(const F& work) {
+    job_.run([&](int rank) { work(ranks_[static_cast<std::size_t>(rank)], rank); });
   }
 
  private:
@@ -109,73 +92,89 @@ void end(Rank& rank) {
   rank = {};
 }
 
-void measure(Table& table, int ranks) {
+// A record of 64 bytes for each box, and an entry for each file.
+bool is_small_index(double bytes, int ranks) {
+  return bytes < 1024 + ranks * (80.0 + Share::boxes_of_rank * 64.0);
+}
+
+// A checkpoint of which each rank writes two boxes, and its resume.
+void measure_checkpoint(Simulation& run, Table& table, int ranks) {
+  const MemoryFolder memory;
+  const std::string folder = memory.path() + "/run/checkpoints";
+  run.between([&](Rank& rank, int number) {
+    rank.share = std::make_unique<Share>(number, ranks);
+  });
+  run.phase(table, "save",
+            [&](Rank& rank, int) { save(*rank.world, folder, *rank.share); });
+  run.between([&](Rank& rank, int) { rank.share->forget(); });
+  run.phase(table, "resume", [&](Rank& rank, int) {
+    resume(*rank.world, *rank.mesh, folder, *rank.share);
+  });
+  run.between([&](Rank& rank, int number) {
+    EXPECT_TRUE(rank.share->is_whole()) << "rank " << number << " of " << ranks;
+  });
+  // Rank 0 looks at each file of a checkpoint before it gets its name.
+  table["save"].linear = {{stats, 1}};
+  const double index = index_bytes_in(folder);
+  table["save"].index[ranks] = table["resume"].index[ranks] = index;
+  EXPECT_TRUE(is_small_index(index, ranks)) << index << " bytes";
+}
+
+// Where a rank is that waits for rank 1.
+comm::Position waiting_position(int rank, int ranks) {
+  const comm::RankList everyone = comm::RankList::line(0, ranks);
+  comm::Position p{.rank = rank,
+                   .host = "",
+                   .phase = "training step",
+                   .step = 3,
+                   .beat = 5,
+                   .silent = 60,
+                   .allowed = 30,
+                   .waiting = rank != 1,
+                   .groups = {{"everyone", everyone, rank != 1 ? 9 : 8},
+                              {"tensor", comm::RankList::line(rank / 8 * 8, 8), 70}},
+                   .calls = {{"everyone", everyone, 9, "all_reduce", "fp64[4]", 32}}};
+  if (rank == 1) p.calls.clear();
+  return p;
+}
+
+// The files of the watchdog: while ranks get on (watch), and in a hang (alarm), of which
+// rank 0 reads all and the others the first node's.
+void measure_alarm(Simulation& run, Table& table, int ranks) {
+  const MemoryFolder folder;
+  comm::HostTable hosts;
+  for (int rank = 0; rank < ranks; ++rank)
+    hosts.add(format("node{}", 10000 + rank / ranks_on_node));
+  const auto board = [&](int rank) {
+    const int slot = rank % ranks_on_node;
+    return comm::BeatBoard(folder.path(), "run", {rank - slot, slot, ranks_on_node});
+  };
+  const auto look = [&](int rank, bool stands_still) {
+    board(rank).publish(waiting_position(rank, ranks), stands_still);
+    EXPECT_FALSE(!stands_still && board(rank).first_node(hosts).empty());
+  };
+  run.phase(table, "watch", [&](Rank&, int rank) { look(rank, false); });
+  run.between([&](Rank&, int rank) { look(rank, true); });
+  run.phase(table, "alarm", [&](Rank&, int rank) {
+    look(rank, true);
+    if (rank > 0) return;
+    std::vector<std::optional<comm::Position>> positions;
+    for (comm::Position& p : board(rank).all(hosts)) positions.emplace_back(std::move(p));
+    const std::string text = comm::describe_hang(positions, 4);
+    EXPECT_TRUE(text.starts_with("rank 1 (host node10000) has not entered all_reduce #9"))
+        << text;
+    EXPECT_EQ(std::ssize(positions), ranks);
+  });
+  table["alarm"].linear = {{opens, 1.0 / ranks_on_node}, {read, 512}, {memory, 2048}};
+}
+
+void measure(Table& table, int ranks, bool files = true) {
   Simulation run(ranks);
   run.phase(table, "start", [&](Rank& rank, int) { start(rank, ranks); });
   run.phase(table, "step", [&](Rank& rank, int number) { step(rank, number); });
+  if (files) measure_checkpoint(run, table, ranks);
+  if (files) measure_alarm(run, table, ranks);
   run.phase(table, "end", [&](Rank& rank, int) { end(rank); });
-}
-
-// The power of P that the amounts grow with: least squares of logarithms.
-double exponent(const Measured& measured, std::size_t who, std::size_t quantity) {
-  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (const auto& [P, at] : measured) {
-    const double a = std::log(P), b = std::log(std::max(at[who][quantity], 1.0));
-    n += 1, x += a, y += b, xx += a * a, xy += a * b;
-  }
-  return (n * xy - x * y) / (n * xx - x * x);
-}
-
-// What is wrong with how an amount grows; empty: nothing.
-std::string complaint(const Measured& measured, std::size_t who, std::size_t quantity) {
-  const auto& [P0, few] = *measured.begin();
-  const auto& [P1, many] = *measured.rbegin();
-  const double a = few[who][quantity], b = many[who][quantity];
-  // Twice the logarithm may cost twice as much; a quarter more is left for what comes in
-  // steps, and a little for what was next to nothing.
-  const bool in_bytes = quantity == bytes || quantity == memory;
-  const double by_log = a * std::log2(P1) / std::log2(P0) * 1.25 + (in_bytes ? 512 : 4);
-  if (b <= by_log) return {};
-  if ((who == first || who == half) && in_bytes && b <= by_log + 100.0 * (P1 - P0))
-    return {};
-  return format("{} of {} grow from {} on {} ranks to {} on {}, as P^{}",
-                quantities[quantity], names[who], fixed(a, 0), P0, fixed(b, 0), P1,
-                fixed(exponent(measured, who, quantity), 2));
-}
-
-std::vector<std::string> complaints(const Table& table) {
-  std::vector<std::string> all;
-  for (const auto& [phase, measured] : table)
-    for (std::size_t who = 0; who < names.size(); ++who)
-      for (std::size_t quantity = 0; quantity < quantities.size(); ++quantity)
-        if (const auto text = complaint(measured, who, quantity); !text.empty())
-          all.push_back(phase + ": " + text);
-  return all;
-}
-
-// At 100,000 ranks: with the logarithm, but on rank 0 with what a rank adds to it.
-double extrapolated(const Measured& measured, std::size_t who, std::size_t quantity) {
-  constexpr double there = 100000;
-  const auto& [P1, many] = *measured.rbegin();
-  const auto& [P0, few] = *std::prev(measured.end(), 2);
-  const double slope = (many[who][quantity] - few[who][quantity]) / (P1 - P0);
-  const bool linear = exponent(measured, who, quantity) > 0.4;
-  return linear ? many[who][quantity] + slope * (there - P1)
-                : many[who][quantity] * std::log2(there) / std::log2(P1);
-}
-
-void print(const Table& table) {
-  std::printf("%-6s %-9s %-9s", "phase", "rank", "amount");
-  for (const auto& [P, at] : table.begin()->second) std::printf(" %10d", P);
-  std::printf(" %9s %10s\n", "exponent", "100,000");
-  for (const auto& [phase, measured] : table)
-    for (std::size_t who = 0; who < names.size(); ++who)
-      for (std::size_t quantity = 0; quantity < quantities.size(); ++quantity) {
-        std::printf("%-6s %-9s %-9s", phase.c_str(), names[who], quantities[quantity]);
-        for (const auto& [P, at] : measured) std::printf(" %10.0f", at[who][quantity]);
-        std::printf(" %9.2f %10.0f\n", exponent(measured, who, quantity),
-                    extrapolated(measured, who, quantity));
-      }
 }
 
 TEST(Scale, NothingGrowsFasterThanTheLogarithm) {
@@ -191,7 +190,7 @@ TEST(Scale, FlatReductionsAreSeen) {
   const comm::RouteLimits before = limits;
   limits.direct_ranks = limits.table_ranks = 1 << 20;
   Table table;
-  for (const int ranks : {64, 256}) measure(table, ranks);
+  for (const int ranks : {64, 256}) measure(table, ranks, false);
   limits = before;
   EXPECT_FALSE(complaints({{"step", table["step"]}}).empty());
 }
@@ -217,6 +216,27 @@ TEST(Scale, AFlatGatherIsSeen) {
   const auto found = complaints(table);
   ASSERT_FALSE(found.empty());
   EXPECT_NE(found[0].find("of rank 0 grow"), std::string::npos) << found[0];
+}
+
+// A resume in which each rank looks into the file of each.
+TEST(Scale, AnOpenForEachRankIsSeen) {
+  Table table;
+  for (const int ranks : {64, 256}) {
+    Simulation run(ranks);
+    run.phase(table, "resume", [&](Rank&, int) {
+      for (int file = 0; file < ranks; ++file)
+        const Descriptor own(open_to_read("/dev/null"));
+    });
+  }
+  const auto found = complaints(table);
+  ASSERT_EQ(found.size(), names.size());
+  EXPECT_NE(found[0].find("opens of rank 0 grow"), std::string::npos) << found[0];
+}
+
+// An index with a line of text for each box.
+TEST(Scale, AnIndexOfTextIsSeen) {
+  EXPECT_TRUE(is_small_index(12168, 64));
+  EXPECT_FALSE(is_small_index(64 * (80 + 2 * 300), 64));
 }
 
 }  // namespace

@@ -3,6 +3,13 @@
 #include "comm/position.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "comm/beat_board.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -128,6 +135,123 @@ TEST(Hang, TheGuiltyComeFirst) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("\n  and 18 more ranks"), std::string::npos);
+}
+
+// The files of two nodes of two ranks each.
+class Boards : public testing::Test {
+ protected:
+  Boards() {
+    std::filesystem::create_directories(folder_);
+    for (int r = 0; r < 4; ++r) hosts_.add(r < 2 ? "node1" : "node2");
+    for (int r = 0; r < 4; ++r)
+      boards_.emplace_back(folder_, "run", BeatPlace{r / 2 * 2, r % 2, 2});
+  }
+  ~Boards() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      all.push_back(entry.path().filename());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  void publish(int rank, bool stands_still) {
+    boards_[static_cast<std::size_t>(rank)].publish(
+        *all_waiting(4)[static_cast<std::size_t>(rank)], stands_still);
+  }
+
+  std::string folder_ = testing::TempDir() + "beats" + std::to_string(::getpid());
+  HostTable hosts_;
+  std::vector<BeatBoard> boards_;
+};
+
+TEST_F(Boards, AFileForANode) {
+  for (int r = 3; r >= 0; --r) publish(r, r != 1);
+  EXPECT_EQ(names(), (std::vector<std::string>{"beats-00000-run", "beats-00002-run"}));
+  const auto first = boards_[3].first_node(hosts_);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[1].rank, 1);
+  EXPECT_EQ(first[1].host, "node1");
+  EXPECT_EQ(first[1].phase, "training step");
+  EXPECT_EQ(first[1].step, 5);
+  EXPECT_EQ(first[1].beat, 9);
+  EXPECT_EQ(first[1].silent, 2.5);
+  EXPECT_TRUE(first[1].waiting);
+  EXPECT_FALSE(first[1].told);
+  ASSERT_EQ(boards_[0].other_nodes(hosts_).size(), 2u);
+  // Where they are, of those that stand still.
+  const auto all = boards_[0].all(hosts_);
+  ASSERT_EQ(all.size(), 4u);
+  for (const Position& p : all) {
+    EXPECT_EQ(p.told, p.rank != 1) << p.rank;
+    Position whole = *all_waiting(4)[static_cast<std::size_t>(p.rank)];
+    whole.host = p.rank < 2 ? "node1" : "node2";
+    EXPECT_TRUE(!p.told || write_position(p) == write_position(whole)) << p.rank;
+  }
+  // It gets on: what it told before is not of now.
+  publish(3, false);
+  EXPECT_FALSE(boards_[0].all(hosts_)[3].told);
+}
+
+TEST_F(Boards, TheLastTakesTheFileAway) {
+  publish(0, true), publish(1, true);
+  BeatBoard(folder_, "other", {0, 0, 2}).publish(*all_waiting(1)[0], true);
+  EXPECT_EQ(boards_[2].first_node(hosts_).size(), 2u);
+  boards_[0].leave();
+  ASSERT_EQ(boards_[2].first_node(hosts_).size(), 1u);
+  EXPECT_EQ(boards_[2].first_node(hosts_)[0].rank, 1);
+  EXPECT_EQ(boards_[2].all(hosts_).size(), 1u);  // another run's is not looked at
+  boards_[1].leave();
+  EXPECT_EQ(names(), std::vector<std::string>{"beats-00000-other"});
+}
+
+TEST_F(Boards, HalfOfOneIsNone) {
+  publish(0, true), publish(1, true);
+  const std::string path = folder_ + "/beats-00000-run";
+  const auto put = [&](std::streamoff at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at).put('x');
+  };
+  put(64 * 256 + 40);  // in the text of rank 0
+  auto all = boards_[2].all(hosts_);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_FALSE(all[0].told);
+  EXPECT_TRUE(all[1].told);
+  put(64 + 20);  // in the beat of rank 1
+  all = boards_[2].all(hosts_);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].rank, 0);
+  for (const std::uintmax_t bytes : {64 * 256, 70, 64, 10, 0}) {
+    std::filesystem::resize_file(path, bytes);
+    EXPECT_EQ(boards_[2].first_node(hosts_).size(), bytes >= 64 ? 1u : 0u) << bytes;
+  }
+}
+
+TEST_F(Boards, ALongPositionLosesWhatIsInFlight) {
+  Position p = *all_waiting(4)[0];
+  while (p.calls.size() < 200) p.calls.push_back(p.calls.front());
+  boards_[0].publish(p, true);
+  const auto all = boards_[0].all(hosts_);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].told);
+  EXPECT_EQ(all[0].groups.size(), 1u);
+  EXPECT_GT(all[0].calls.size(), 16u);
+  EXPECT_LT(all[0].calls.size(), 200u);
+}
+
+// One that was stopped while it got on has told no groups: the others wait for it.
+TEST_F(Boards, WhoHasNotToldWhereIsLate) {
+  for (int r = 0; r < 4; ++r) publish(r, r != 2);
+  Positions positions;
+  for (Position& p : boards_[0].all(hosts_)) positions.emplace_back(std::move(p));
+  positions[2]->waiting = false;
+  const std::string text = describe_hang(positions, 4);
+  EXPECT_TRUE(text.starts_with("rank 2 (host node2) has not entered all_reduce #3"))
+      << text;
+  EXPECT_NE(text.find("rank 2 (host node2): 'training step', 5 steps done, 2.5 s without "
+                      "progress, stopped while it got on"),
+            std::string::npos)
+      << text;
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+// BeatBoard: files in which the ranks of a node say that they run, and where they are.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/directory.hpp"
+#include "comm/host_table.hpp"
+#include "comm/position.hpp"
+
+namespace trireme::comm {
+
+// What a rank says at every look of its watchdog: as many bytes whatever the rank is in,
+// and however many others there are.
+struct Beat {
+  std::uint32_t check = 0;  // of the bytes after it: of one half written it is wrong
+  std::int32_t rank = 0;
+  std::uint32_t beat = 0;        // grows
+  std::uint16_t text_bytes = 0;  // of its position as text; 0: it gets on, and tells none
+  std::uint16_t slots = 0;       // of the file
+  std::int64_t step = 0;
+  float silent = 0, allowed = 0;  // seconds, as in Position
+  std::uint32_t waiting = 0;
+  std::uint32_t text_check = 0;
+  std::array<char, 24> phase{};
+
+  void sign();
+  bool is_signed() const;
+};
+static_assert(sizeof(Beat) == 64);
+
+// Which file of a node, and which place in it.
+struct BeatPlace {
+  int first = 0;  // rank of the world that is the node's first
+  int on_node = 0, node_size = 1;
+};
+
+// One file for a node (for each 256 ranks of it), with a beat of 64 bytes for each of its
+// ranks, and behind the beats room for a position as text, which a rank writes only while
+// it does not get on. Ranks write their own places, without locks; who reads sees from
+// checks what is whole. Any thread, one at a time. What cannot be written or read counts
+// as not told: the next look tries again.
+class BeatBoard {
+ public:
+  // token: of this run, so that what earlier runs left does not count.
+  BeatBoard(std::string directory, const std::string& token, const BeatPlace& place);
+
+  // Writes this rank's beat; with its position, if it stands still.
+  void publish(const Position& position, bool stands_still) const;
+  // Takes this rank's beat away, and the file with the last one.
+  void leave() const;
+
+  // What ranks have told last: of the node of rank 0; of all other nodes; of all, with
+  // the positions of those that stand still. The others' are marked as not `told`.
+  std::vector<Position> first_node(const HostTable& hosts) const;
+  std::vector<Position> other_nodes(const HostTable& hosts) const;
+  std::vector<Position> all(const HostTable& hosts) const;
+
+ private:
+  std::vector<Position> read(const Directory& folder, const std::string& name,
+                             const HostTable& hosts, bool texts) const;
+  std::vector<std::string> files(const Directory& folder) const;
+
+  std::string directory_, token_, name_;
+  int slot_ = 0, slots_ = 1;
+};
+
+// Whether a name is that of such a file.
+bool is_beat_file(std::string_view name);
+
+}  // namespace trireme::comm

@@ -1,0 +1,50 @@
+// Saving and resuming a checkpoint on simulated ranks, by the program's own code.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "comm/world.hpp"
+#include "io/checkpoint.hpp"
+
+namespace trireme::scale {
+
+// A folder in memory where there is one, which goes away at the end.
+class MemoryFolder {
+ public:
+  MemoryFolder();
+  ~MemoryFolder();
+  MemoryFolder(const MemoryFolder&) = delete;
+  MemoryFolder& operator=(const MemoryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// What a rank holds of a checkpoint: its rows of two tensors that all ranks share out,
+// and a vector that they hold alike.
+class Share {
+ public:
+  static constexpr int boxes_of_rank = 2;
+  Share(int rank, int ranks);
+  std::vector<io::TensorBox> boxes();
+  void forget();
+  // Whether every element has the value that it had at the beginning.
+  bool is_whole() const;
+
+ private:
+  int rank_, ranks_;
+  std::vector<float> weight_, moment_, norm_;
+};
+
+void save(comm::World& world, const std::string& folder, Share& share);
+// Finds the newest checkpoint, compares all digests and fills the share.
+void resume(comm::World& world, const comm::Mesh& mesh, const std::string& folder,
+            Share& share);
+// Bytes of the index of the checkpoint that save() wrote.
+double index_bytes_in(const std::string& folder);
+
+}  // namespace trireme::scale

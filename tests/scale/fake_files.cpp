@@ -1,0 +1,115 @@
+// The system's calls on files, which count what the rank that runs asks for.
+// SPDX-License-Identifier: Apache-2.0
+#undef _FORTIFY_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdarg>
+
+#include "scale/fake_state.hpp"
+
+namespace ts = trireme::scale;
+
+namespace {
+
+// What stands behind a function of this file.
+template <class Function>
+Function* behind(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+void add(std::int64_t ts::Counts::*quantity, std::int64_t amount = 1) {
+  if (ts::job != nullptr && ts::current >= 0 && amount > 0)
+    ts::job->counted->of(ts::current).*quantity += amount;
+}
+
+unsigned mode_of(int flags, std::va_list arguments) {
+  return (flags & O_CREAT) != 0 ? va_arg(arguments, unsigned) : 0U;
+}
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  static auto* const real = behind<int(const char*, int, ...)>("open");
+  add(&ts::Counts::opens);
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const unsigned mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return real(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  static auto* const real = behind<int(int, const char*, int, ...)>("openat");
+  add(&ts::Counts::opens);
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const unsigned mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return real(folder, path, flags, mode);
+}
+
+int stat(const char* path, struct stat* status) noexcept {
+  static auto* const real = behind<int(const char*, struct stat*)>("stat");
+  add(&ts::Counts::stats);
+  return real(path, status);
+}
+
+int lstat(const char* path, struct stat* status) noexcept {
+  static auto* const real = behind<int(const char*, struct stat*)>("lstat");
+  add(&ts::Counts::stats);
+  return real(path, status);
+}
+
+int fstatat(int folder, const char* path, struct stat* status, int flags) noexcept {
+  static auto* const real = behind<int(int, const char*, struct stat*, int)>("fstatat");
+  add(&ts::Counts::stats);
+  return real(folder, path, status, flags);
+}
+
+ssize_t read(int file, void* to, std::size_t bytes) {
+  static auto* const real = behind<ssize_t(int, void*, std::size_t)>("read");
+  const ssize_t done = real(file, to, bytes);
+  add(&ts::Counts::read, done);
+  return done;
+}
+
+ssize_t pread(int file, void* to, std::size_t bytes, off_t at) {
+  static auto* const real = behind<ssize_t(int, void*, std::size_t, off_t)>("pread");
+  const ssize_t done = real(file, to, bytes, at);
+  add(&ts::Counts::read, done);
+  return done;
+}
+
+ssize_t write(int file, const void* from, std::size_t bytes) {
+  static auto* const real = behind<ssize_t(int, const void*, std::size_t)>("write");
+  const ssize_t done = real(file, from, bytes);
+  add(&ts::Counts::written, done);
+  return done;
+}
+
+ssize_t pwrite(int file, const void* from, std::size_t bytes, off_t at) {
+  static auto* const real =
+      behind<ssize_t(int, const void*, std::size_t, off_t)>("pwrite");
+  const ssize_t done = real(file, from, bytes, at);
+  add(&ts::Counts::written, done);
+  return done;
+}
+
+// What the compiler calls in place of these where it knows the size of a buffer.
+ssize_t __read_chk(int file, void* to, std::size_t bytes, std::size_t) {
+  return read(file, to, bytes);
+}
+ssize_t __pread_chk(int file, void* to, std::size_t bytes, off_t at, std::size_t) {
+  return pread(file, to, bytes, at);
+}
+int __open_2(const char* path, int flags) { return open(path, flags); }
+int __openat_2(int folder, const char* path, int flags) {
+  return openat(folder, path, flags);
+}
+
+}  // extern "C"
