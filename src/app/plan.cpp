@@ -13,6 +13,7 @@
 #include "app/plan_search.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
 
@@ -71,9 +72,10 @@ int plan(comm::World& world, const Arguments& given) {
   const plan::PlannedDevice on =
       planned_device(deck.config.run, machine ? &*machine : nullptr);
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
-  log::line(plan::describe(deck.config, plans));
+  log::line(wrapped(plan::describe(deck.config, plans), 100, 10));
   if (!machine) return 0;
-  log::line(plan::describe(plan::predict(deck.config, plans, *machine), *machine));
+  log::line(wrapped(plan::describe(plan::predict(deck.config, plans, *machine), *machine),
+                    100, 10));
   world.agree([&] {
     require_room(arguments.words(), ranks, 0, deck.config, plans, on, room_on(*machine));
   });

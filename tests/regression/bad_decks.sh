@@ -106,7 +106,7 @@ file twice 65 'twice.toml:2:' <<<$'run.steps = 1\nrun.steps = 2'
 file no_value 65 'no_value.toml:1:' <<<'run.steps ='
 file beyond_64_bits 65 'beyond_64_bits.toml:1:' <<<'run.steps = 99999999999999999999'
 file bare_word 65 'bare_word.toml:1:' <<<'run.name = quickstart'
-file open_text 65 'open_text.toml:1:' <<<'run.name = "quick'
+file open_text 65 'open_text.toml:1:|is a quote missing' <<<'run.name = "quick'
 
 # 3. Keys and sections that are unknown.
 add misspelt_key "misspelt_key.toml:1:7: model.head: unknown key|'model.heads'" 'model.head = 4'
