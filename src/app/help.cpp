@@ -100,8 +100,7 @@ std::string brief_overview() {
     if (line.starts_with("Exit status"))
       text +=
           "trireme help COMMAND: its options, and an example. help deck: every key of a "
-          "deck. "
-          "help all:\nthe options of all commands.\n\n";
+          "deck.\nhelp all: the options of all commands.\n\n";
     if (!line.starts_with("   ")) text += line + "\n";
   }
   text.pop_back();
