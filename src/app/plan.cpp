@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -32,6 +33,23 @@ plan::PlannedDevice planned_device(const config::RunSettings& run,
       machine};
 }
 
+namespace {
+
+// Of a name that is neither: which names there are.
+void require_deck_or_model(const std::string& word, bool is_model) {
+  std::error_code ignored;
+  if (is_model || std::filesystem::exists(word, ignored)) return;
+  std::string names;
+  for (const std::string& name : model_names())
+    names += (names.empty() ? "" : ", ") + name;
+  fail(Status::missing_input,
+       "{}: there is no such deck, folder or config.json, and no model of that name in "
+       "inputs/models, which has {}",
+       word, names.empty() ? "none here" : names);
+}
+
+}  // namespace
+
 int plan(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
@@ -59,6 +77,7 @@ int plan(comm::World& world, const Arguments& given) {
       require(searches || !arguments.has(option), Status::command_line,
               "{} belongs to --search: add it, or leave {} out", option, option);
     models = names_model(arguments.words().front());
+    require_deck_or_model(arguments.words().front(), models);
     for (const auto& [option, key] : {std::pair{"--sequence", "model.sequence"},
                                       {"--batch", "batch.global"},
                                       {"--precision", "precision.compute"}})
