@@ -69,7 +69,8 @@ ManifestTexts find_texts(const std::string& path, std::string& directory) {
 
 std::string find_checkpoint(const std::string& given) {
   const std::string path = without_trailing_slash(given);
-  require(exists(path), Status::missing_input, "{}: there is no checkpoint here", path);
+  require(exists(path), Status::missing_input,
+          "{}: there is no checkpoint here, nor anything of that name", path);
   if (is_step_directory(path)) return path;
   for (const std::string& directory : {path, path + "/checkpoints"}) {
     const std::string found = latest_checkpoint(directory);

@@ -9,6 +9,7 @@
 #include "io/deck_toml.hpp"
 #include "io/deck_value.hpp"
 #include "io/files.hpp"
+#include "io/peer_names.hpp"
 
 namespace trireme::io {
 
@@ -120,11 +121,21 @@ void Reader::read_member(const TomlValue::Member& member, const std::string& ful
   }
 }
 
+// Where another program's section was copied: what its keys are called here.
+std::string peers_within(const TomlValue& section) {
+  std::string text;
+  for (const TomlValue::Member& member : section.members)
+    if (const std::string_view key = key_of_peers(member.name); !key.empty())
+      text += (text.empty() ? "; " : ", ") + member.name + " is " + std::string(key);
+  return shorten(text, 400);
+}
+
 void Reader::read_unknown(const TomlValue::Member& member, const std::string& full) {
   std::string text = "unknown key";
   if (problems.size() < most_suggestions)
-    text = member.value.kind == TomlValue::Kind::table ? unknown_section_text(full, table)
-                                                       : unknown_key_text(full, table);
+    text = member.value.kind == TomlValue::Kind::table
+               ? unknown_section_text(full, table) + peers_within(member.value)
+               : unknown_key_text(full, table);
   add(member.line, member.column, shorten(full), "", text);
 }
 

@@ -101,6 +101,16 @@ Json& section_schema(Json& root, std::string_view section, bool required) {
   return *at;
 }
 
+// A section whose key "from" says where the rest may come from needs that or the rest.
+void allow_from(Json& section) {
+  if (!section["properties"].contains("from") || !section.contains("required")) return;
+  Json from, rest;
+  from["required"] = Json::array({"from"});
+  rest["required"] = section["required"];
+  section["anyOf"] = Json::array({from, rest});
+  section.erase("required");
+}
+
 }  // namespace
 
 std::string deck_schema(std::span<const DeckKey> table) {
@@ -120,6 +130,7 @@ std::string deck_schema(std::span<const DeckKey> table) {
       schema["default"] = value_json(parse_toml_value(std::string(key.fallback)));
     section["properties"][std::string(key.name)] = std::move(schema);
   }
+  for (auto& section : root["properties"]) allow_from(section);
   return root.dump(2);
 }
 

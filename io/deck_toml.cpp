@@ -163,8 +163,13 @@ TomlValue parse_toml(const std::string& text) {
     return root;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    throw TomlError("not valid TOML: " + shorten(std::string(error.description()), 200),
-                    static_cast<int>(at.line), static_cast<int>(at.column));
+    std::string what = shorten(std::string(error.description()), 200);
+    // Of a quote that is not closed TOML++ says that the line's end may not be in a text.
+    if (what.find("control characters") != std::string::npos &&
+        what.find("string") != std::string::npos)
+      what = "a text has no end: is a quote missing? (" + what + ")";
+    throw TomlError("not valid TOML: " + what, static_cast<int>(at.line),
+                    static_cast<int>(at.column));
   }
 }
 

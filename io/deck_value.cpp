@@ -111,7 +111,11 @@ std::string read_integer(const DeckKey& key, const TomlValue& raw, DeckValue& ou
       raw.number == std::floor(raw.number))
     return "expected " + expectation(key) + "; write " +
            std::to_string(static_cast<std::int64_t>(raw.number));
-  if (raw.kind != Kind::integer) return "expected " + expectation(key);
+  if (raw.kind != Kind::integer)
+    return "expected " + expectation(key) +
+           (key.type != KeyType::integer || raw.kind != Kind::text || key.unit.empty()
+                ? ""
+                : ", which counts " + std::string(key.unit));
   out.whole = raw.whole;
   return check_range(key, static_cast<double>(raw.whole));
 }

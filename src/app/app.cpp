@@ -33,6 +33,39 @@ constexpr std::array commands = {
     Command{"-V", version},
 };
 
+// What other programs call what a command here does.
+struct PeerWord {
+  std::string_view name, command;
+};
+
+constexpr std::array peer_commands = {
+    PeerWord{"pretrain", "train"},   PeerWord{"finetune", "train"},
+    PeerWord{"fine-tune", "train"},  PeerWord{"sft", "train"},
+    PeerWord{"run", "train"},        PeerWord{"launch", "train"},
+    PeerWord{"resume", "train"},     PeerWord{"check", "plan"},
+    PeerWord{"memory", "plan"},      PeerWord{"estimate-memory", "plan"},
+    PeerWord{"config", "init"},      PeerWord{"new", "init"},
+    PeerWord{"infer", "generate"},   PeerWord{"inference", "generate"},
+    PeerWord{"sample", "generate"},  PeerWord{"complete", "generate"},
+    PeerWord{"eval", "evaluate"},    PeerWord{"perplexity", "evaluate"},
+    PeerWord{"info", "inspect"},     PeerWord{"show", "inspect"},
+    PeerWord{"verify", "inspect"},   PeerWord{"export", "convert"},
+    PeerWord{"import", "convert"},   PeerWord{"merge", "convert"},
+    PeerWord{"quantize", "convert"}, PeerWord{"preprocess", "tokenize"},
+    PeerWord{"benchmark", "bench"},  PeerWord{"tune", "sweep"},
+    PeerWord{"plot", "report"},      PeerWord{"tensorboard", "report"},
+    PeerWord{"test", "selftest"},    PeerWord{"env", "version"},
+};
+
+constexpr bool exists(std::string_view name) {
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const Command& c) { return c.name == name; });
+}
+static_assert(std::all_of(peer_commands.begin(), peer_commands.end(),
+                          [](const PeerWord& p) {
+                            return exists(p.command) && !exists(p.name);
+                          }));
+
 const Command* find_command(std::string_view name) {
   const auto found = std::find_if(commands.begin(), commands.end(),
                                   [&](const Command& c) { return c.name == name; });
@@ -64,6 +97,10 @@ int with_output(comm::World& world, int status) {
 }  // namespace
 
 std::string nearest_command(const std::string& name) {
+  const auto peer =
+      std::find_if(peer_commands.begin(), peer_commands.end(),
+                   [&](const PeerWord& known) { return known.name == name; });
+  if (peer != peer_commands.end()) return std::string(peer->command);
   std::string nearest;
   int least = 4;
   for (const auto& command : commands) {

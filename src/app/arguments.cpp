@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 #include "io/deck.hpp"
 
 namespace trireme::app {
@@ -19,6 +20,11 @@ T number(std::string_view option, const std::string& text, T least, T most) {
           "{} '{}': a {} from {} to {} is expected", option, text,
           std::is_integral_v<T> ? "whole number" : "number", least, most);
   return *value;
+}
+
+// The usage below an error, in lines that a terminal shows whole.
+std::string below(std::string_view usage) {
+  return wrapped(format("\nusage: {}", usage), 100, 7);
 }
 
 std::string nearest(const std::string& name, std::span<const Option> options) {
@@ -44,10 +50,10 @@ void Arguments::read_option(std::string_view usage, std::span<const Option> opti
   const std::string name = word.substr(0, equals);
   const auto known = std::find_if(options.begin(), options.end(),
                                   [&](const Option& o) { return o.name == name; });
-  require(known != options.end(), Status::command_line, "unknown option {}{}\nusage: {}",
-          name, nearest(name, options), usage);
+  require(known != options.end(), Status::command_line, "unknown option {}{}{}", name,
+          nearest(name, options), below(usage));
   require(known->repeats || !values_.contains(name), Status::command_line,
-          "{} is given twice\nusage: {}", name, usage);
+          "{} is given twice{}", name, below(usage));
   if (!known->takes_value) {
     require(equals == std::string::npos, Status::command_line, "{} takes no value", name);
     values_[name].emplace_back();
@@ -56,16 +62,16 @@ void Arguments::read_option(std::string_view usage, std::span<const Option> opti
   if (equals != std::string::npos) {
     values_[name].push_back(word.substr(equals + 1));
   } else {
-    require(at + 1 < words_.size(), Status::command_line, "{} needs a value\nusage: {}",
-            name, usage);
+    require(at + 1 < words_.size(), Status::command_line, "{} needs a value{}", name,
+            below(usage));
     const std::string& value = words_[++at];
     require(!value.starts_with("--"), Status::command_line,
-            "{} needs a value; if '{}' is meant as one, write {}={}\nusage: {}", name,
-            value, name, value, usage);
+            "{} needs a value; if '{}' is meant as one, write {}={}{}", name, value, name,
+            value, below(usage));
     values_[name].push_back(value);
   }
   require(!values_[name].back().empty(), Status::command_line,
-          "{} '': the value is empty\nusage: {}", name, usage);
+          "{} '': the value is empty{}", name, below(usage));
 }
 
 void Arguments::parse(std::string_view usage, std::span<const Option> options,
@@ -80,18 +86,17 @@ void Arguments::parse(std::string_view usage, std::span<const Option> options,
       read_option(usage, options, i);
     } else {
       require(!word.empty(), Status::command_line,
-              "a word is empty: a variable of the shell that is not set?\nusage: {}",
-              usage);
+              "a word is empty: a variable of the shell that is not set?{}",
+              below(usage));
       rest.push_back(word);
     }
   }
-  require(rest.size() >= least, Status::command_line, "{}\nusage: {}",
+  require(rest.size() >= least, Status::command_line, "{}{}",
           rest.empty() ? std::string("an argument is missing")
                        : format("an argument is missing after '{}'", rest.back()),
-          usage);
-  require(rest.size() <= most, Status::command_line,
-          "unexpected argument '{}'\nusage: {}", rest.size() > most ? rest[most] : "",
-          usage);
+          below(usage));
+  require(rest.size() <= most, Status::command_line, "unexpected argument '{}'{}",
+          rest.size() > most ? rest[most] : "", below(usage));
   words_ = std::move(rest);
 }
 

@@ -21,7 +21,7 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   --check            only checks the deck and prints what it plans
   --ranks N          with --check: for so many ranks, in place of those that were started
   --machine FILE     also predicts a step, as plan does; the end of the log says how far it was off
-  --quiet            only warnings and the last line; as --log-level warning
+  --quiet            only warnings and the last lines; as --log-level warning
   --log-level L      error, warning, info (default) or debug: times of the parts of each step
   --log-dir DIR      every rank also writes what it says, with the time, to DIR/rank-00000.log ...
   --manifest FILE    a sweep's sweep.toml: one of its points is run

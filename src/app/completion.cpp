@@ -22,7 +22,7 @@ std::vector<std::string> names_of(const std::vector<CommandText>& commands) {
 
 // What stands after "help" besides the commands.
 constexpr const char* topics =
-    "deck schema man completion completion-zsh completion-fish";
+    "all deck schema man completion completion-zsh completion-fish";
 
 // The words that a key takes, a blank between two; "" where it takes others.
 std::string words_of(const io::DeckKey& key) {

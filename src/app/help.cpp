@@ -1,5 +1,7 @@
 // `trireme help`: the overview, and pages made from the tables of commands and keys.
 // SPDX-License-Identifier: Apache-2.0
+#include <sstream>
+
 #include "app/app.hpp"
 #include "app/command_pages.hpp"
 #include "app/help_text.hpp"
@@ -28,8 +30,8 @@ constexpr std::string_view overview_text =
            [--yes] [--model M] [--train all|lora|new] [--data FILES] [--tokenizer F]
            [--ranks N] [--sequence N] [--batch N] [--steps N] [--machine FILE]
            [-o FILE.toml]
-  generate MODEL --prompt TEXT              continue a prompt; MODEL: a run, a checkpoint
-           or a Hugging Face folder
+  generate MODEL --prompt TEXT              continue a text, or many
+           MODEL: a run, a checkpoint or a Hugging Face folder
            [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
            [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N]
            [--prompt-tokens 1,2,3] [--tokenizer F] [--adapter DIR[=WEIGHT],...]
@@ -47,8 +49,8 @@ constexpr std::string_view overview_text =
            [--tokenizer F] [--sequence N] [--adapter DIR[=WEIGHT],...] [--pipeline N]
            [--device auto|cpu|cuda] [--weights W] [--device-map M] [--max-memory LIST]
            [--dry-run]
-  inspect  CHECKPOINT|FOLDER                what it holds; of a Hugging Face folder also as a
-           [--tensors] [--verify]           deck; list tensors with digests; compare digests
+  inspect  CHECKPOINT|FOLDER|DATA|DECK      what a model, a file of data or a run consists of
+           [--tensors] [--verify]           of a model: list tensors, compare digests
            DATA [--tokenizer F]             of a token file: documents, the first sample
            [--sequence N]
            DECK [section.key=value ...]     what a run trains on: shares, a row of a step
@@ -60,10 +62,10 @@ constexpr std::string_view overview_text =
            [--format hdf5|megatron|llmc] [--field NAME] [--end-token TEXT] [--threads N]
            --train SIZE -o tokenizer.json   make a tokenizer of that many tokens instead
            [--min-frequency N]
-  encode   --tokenizer F                    lines of text to ids; F: tokenizer.json, its
-                                            folder, SentencePiece's .model, .tiktoken
+  encode   --tokenizer F                    lines of text to lines of token ids
+           F: tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
            [--json] [--no-special-tokens]
-  decode   --tokenizer F                    lines of ids, JSON arrays, to text
+  decode   --tokenizer F                    lines of token ids, JSON arrays, to text
            [--json] [--skip-special-tokens]
   sweep    DECK [section.key=value ...]     a manifest and a job array of many runs
            [--grid key=a,b,c ...] [--list FILE] [--directory DIR] [--ranks N]
@@ -78,6 +80,7 @@ constexpr std::string_view overview_text =
   selftest                                  whether kernels, messages and steps are right here
            [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]
   help     COMMAND                          what a command's options do, and an example
+           all                              every option of every command
            deck [--markdown]                every key of a deck
            schema|man                       JSON Schema of decks; the man page
            completion                       for bash; completion-zsh, completion-fish
@@ -89,6 +92,21 @@ Exit status: 0 done; 64 command line wrong; 65 deck, data or checkpoint content 
 again; 78 resources do not fit the deck; 80 training diverged; 81 corruption suspected;
 82 hang found; 128 + N ended by signal N.)";
 
+// The overview without options: what each command does, and the statuses.
+std::string brief_overview() {
+  std::string text;
+  std::istringstream lines{std::string(overview_text)};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("Exit status"))
+      text +=
+          "trireme help COMMAND: its options, and an example. help deck: every key of a "
+          "deck.\nhelp all: the options of all commands.\n\n";
+    if (!line.starts_with("   ")) text += line + "\n";
+  }
+  text.pop_back();
+  return text;
+}
+
 }  // namespace
 
 std::string_view overview() { return overview_text; }
@@ -99,12 +117,12 @@ int help(comm::World& world, const Arguments& given) {
   world.agree([&] {
     constexpr Option options[] = {{"--markdown", false}};
     arguments.parse(
-        "trireme help [COMMAND | deck [--markdown] | schema | man | completion | "
+        "trireme help [COMMAND | all | deck [--markdown] | schema | man | completion | "
         "completion-zsh | completion-fish]",
         options, 0, 1);
     if (!arguments.words().empty()) topic = arguments.words().front();
     const bool known = topic.empty() || topic == "deck" || topic == "help" ||
-                       page_of(topic) || help_page(topic);
+                       topic == "all" || page_of(topic) || help_page(topic);
     const std::string nearest = nearest_command(topic);
     require(known, Status::command_line,
             "no help on '{}'; {}there is 'trireme help' with a command, deck, schema, "
@@ -114,6 +132,8 @@ int help(comm::World& world, const Arguments& given) {
             "--markdown goes with 'trireme help deck'");
   });
   if (topic.empty() || topic == "help")
+    log::line(brief_overview());
+  else if (topic == "all")
     log::line(overview_text);
   else if (const CommandPage* page = page_of(topic))
     log::line(page->text);

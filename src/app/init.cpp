@@ -12,6 +12,7 @@
 #include "app/job_script.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
+#include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "model/stage.hpp"
 #include "plan/search.hpp"
@@ -102,7 +103,7 @@ std::string head_of(const std::string& path, const InitAnswers& answers,
       human_bytes(rank_memory(on, answers.ranks)), on.memory_from);
   if (on.measured)
     text += format(" A step is predicted to take {}.", human_seconds(choice.seconds));
-  return text + "\n# Every key of a deck: trireme help deck.\n";
+  return io::schema_line() + text + "\n# Every key of a deck: trireme help deck.\n";
 }
 
 // The program of Slurm that takes jobs is where PATH leads.

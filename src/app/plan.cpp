@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "app/plan_search.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
 
@@ -30,6 +32,23 @@ plan::PlannedDevice planned_device(const config::RunSettings& run,
       run.backend == comm::Backend::mpi ? comm::Transport::mpi : comm::Transport::nccl,
       machine};
 }
+
+namespace {
+
+// Of a name that is neither: which names there are.
+void require_deck_or_model(const std::string& word, bool is_model) {
+  std::error_code ignored;
+  if (is_model || std::filesystem::exists(word, ignored)) return;
+  std::string names;
+  for (const std::string& name : model_names())
+    names += (names.empty() ? "" : ", ") + name;
+  fail(Status::missing_input,
+       "{}: there is no such deck, folder or config.json, and no model of that name in "
+       "inputs/models, which has {}",
+       word, names.empty() ? "none here" : names);
+}
+
+}  // namespace
 
 int plan(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
@@ -58,6 +77,7 @@ int plan(comm::World& world, const Arguments& given) {
       require(searches || !arguments.has(option), Status::command_line,
               "{} belongs to --search: add it, or leave {} out", option, option);
     models = names_model(arguments.words().front());
+    require_deck_or_model(arguments.words().front(), models);
     for (const auto& [option, key] : {std::pair{"--sequence", "model.sequence"},
                                       {"--batch", "batch.global"},
                                       {"--precision", "precision.compute"}})
@@ -71,9 +91,10 @@ int plan(comm::World& world, const Arguments& given) {
   const plan::PlannedDevice on =
       planned_device(deck.config.run, machine ? &*machine : nullptr);
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
-  log::line(plan::describe(deck.config, plans));
+  log::line(wrapped(plan::describe(deck.config, plans), 100, 10));
   if (!machine) return 0;
-  log::line(plan::describe(plan::predict(deck.config, plans, *machine), *machine));
+  log::line(wrapped(plan::describe(plan::predict(deck.config, plans, *machine), *machine),
+                    100, 10));
   world.agree([&] {
     require_room(arguments.words(), ranks, 0, deck.config, plans, on, room_on(*machine));
   });

@@ -125,7 +125,7 @@ class ModelTable {
   }
 
   void print() {
-    log::line(head());
+    log::line(wrapped(head(), 100, 10));
     fill();
     log::line(table());
     for (const std::string& why : refusals_) log::line(why);
@@ -133,7 +133,8 @@ class ModelTable {
     const std::vector<plan::Plan> plans = plan::plan_stages(config_, on_);
     log::line(format("deck      training with {} in {}; --search finds a faster one",
                      optimizer_, name_of(config_.precision.compute)));
-    log::line(plan::describe(plan::predict(config_, plans, *machine_), *machine_));
+    log::line(wrapped(plan::describe(plan::predict(config_, plans, *machine_), *machine_),
+                      100, 10));
   }
 
  private:

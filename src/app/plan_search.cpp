@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "plan/search.hpp"
 
@@ -115,9 +116,10 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
     const io::Deck deck = space.deck().deck(space.overrides(winner.candidate));
     io::write_text_atomically(
         path,
-        format("# The fastest deck that trireme plan --search found for {} ranks of "
-               "'{}': {} a step.\n",
-               ranks, machine.name, human_seconds(winner.seconds())) +
+        io::schema_line() +
+            format("# The fastest deck that trireme plan --search found for {} ranks of "
+                   "'{}': {} a step.\n",
+                   ranks, machine.name, human_seconds(winner.seconds())) +
             deck.effective());
     log::line(format("wrote {}", path));
   }

@@ -4,6 +4,7 @@
 
 #include "app/app.hpp"
 #include "app/report_pages.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files.hpp"
 
@@ -58,8 +59,9 @@ void write_report(const Arguments& arguments) {
   if (markdown) return write_markdown(report, output);
   const Directory folder(parent_of(output));
   io::write_text_atomically(folder, last_name_of(output), html_page(report));
-  log::info("{}: {} runs, {} plots; a browser opens it, without a server", output,
-            report.runs.size(), report.figures.size());
+  log::info("wrote {}: {}, {}; a browser opens it, without a server", output,
+            counted(static_cast<std::int64_t>(report.runs.size()), "run"),
+            counted(static_cast<std::int64_t>(report.figures.size()), "plot"));
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ class Figure {
       this.shade.setAttribute('width', 0); this.cross.setAttribute('visibility', 'hidden'); };
     of.lines.forEach((line, i) => {
       const button = element('button', this.legend);
-      const chip = element('span', button); chip.className = 'chip';
+      const chip = element('span', button);
+      chip.className = line.dashed ? 'chip dashed' : 'chip';
       chip.dataset.line = i;
       button.append(line.name);
       button.onclick = () => {

@@ -33,6 +33,8 @@ th { color: var(--soft); font-weight: 500; } th:first-child, td:first-child,
 .words td, .words th { text-align: left; }
 .chip { display: inline-block; width: 11px; height: 11px; border-radius: 3px;
   margin-right: 7px; background: var(--c); }
+.chip.dashed { height: 3px; border-radius: 0; vertical-align: middle;
+  background: repeating-linear-gradient(90deg, var(--c) 0 4px, transparent 4px 7px); }
 .state { padding: 1px 8px; border-radius: 9px; background: var(--shade); }
 .state.failed { background: #d55e00; color: #fff; }
 .tools { position: sticky; top: 0; z-index: 5; display: flex; flex-wrap: wrap;

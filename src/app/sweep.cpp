@@ -17,6 +17,7 @@
 #include "app/sweep_points.hpp"
 #include "app/sweep_script.hpp"
 #include "app/sweep_status.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/deck_toml.hpp"
 #include "io/digest.hpp"
@@ -185,7 +186,9 @@ void print_resubmission(const std::string& path, bool all) {
   const auto wanted = unfinished(states, all);
   const auto left_out = unfinished(states, true).size() - wanted.size();
   if (left_out > 0)
-    log::info("# {} points diverged and are left out; --all has them", left_out);
+    log::info("# {} diverged and {} left out; --all adds {}",
+              counted(static_cast<std::int64_t>(left_out), "point"),
+              left_out == 1 ? "is" : "are", left_out == 1 ? "it" : "them");
   std::string commands = submit_commands(wanted, manifest.directory + "/sweep.sbatch");
   if (commands.empty()) {
     if (left_out == 0) log::info("# every point is done or running");

@@ -77,7 +77,7 @@ std::string status_table(const SweepManifest& manifest,
                     joined(manifest.points[i].overrides), std::to_string(i),
                     steps_text(state), number(state.loss),
                     number(state.validation_loss)});
-    if (!state.note.empty()) notes += format("{}: {}\n", i, state.note);
+    if (!state.note.empty()) notes += wrapped(format("{}: {}\n", i, state.note), 100, 3);
   }
   std::string text = text_table(rows, 3, 0) + notes +
                      format("{} points: {} done", states.size(), count[RunPhase::done]);

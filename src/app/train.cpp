@@ -10,6 +10,7 @@
 #include "app/memory_check.hpp"
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/output.hpp"
 #include "base/text.hpp"
@@ -20,6 +21,7 @@
 #include "convert/adapter_folder.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/group_use.hpp"
+#include "io/checkpoint.hpp"
 #include "io/files.hpp"
 #include "io/metrics_history.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -58,6 +60,8 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     train::TextSamples prompts(deck.config);
     if (!deck.config.start_from.empty())
       convert::open_tensors(deck.config.start_from, world.rank(), world.size());
+    const std::string& resume = deck.config.checkpoint.resume;
+    if (resume != "auto" && resume != "never") io::find_checkpoint(resume);
     if (!deck.config.adapter.from.empty())
       convert::AdapterFolder(deck.config.adapter.from, deck.config.model);
   });
@@ -65,7 +69,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
   const plan::PlannedDevice planned{on.device, on.transport, nullptr};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
-  log::line(plan::describe(deck.config, plans));
+  log::line(wrapped(plan::describe(deck.config, plans), 100, 10));
   log::line(config::describe_recipe(deck.config));
   // For ranks that were started here; where others would run is not known.
   if (!arguments.has("--ranks"))
@@ -219,10 +223,11 @@ int train(comm::World& world, const Arguments& given) {
   const launch::ComputeDevice on =
       launch::choose_device(world, run.device, run.backend, run.share_gpus);
   if (log::speaks())
-    log::line(wrapped(format("trireme {}  run {} in {}  {} ranks, {} threads each, {}",
-                             build_info().version, run.name, run.directory, world.size(),
-                             kernels::threads(), on.describe()),
-                      100, 10));
+    log::line(
+        wrapped(format("trireme {}  run {} in {}  {}, {} each, {}", build_info().version,
+                       run.name, run.directory, counted(world.size(), "rank"),
+                       counted(kernels::threads(), "thread"), on.describe()),
+                100, 10));
   launch::report_placement(world, on, kernels::threads());
   warn_of_placement(world, deck.config.parallel);
   ask_for_selftest(world, on);

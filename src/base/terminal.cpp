@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
@@ -67,6 +68,35 @@ int find_columns() {
 
 bool find_colours() { return columns() > 0 && variable("NO_COLOR").empty(); }
 
+std::size_t letters_at_start(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end])) != 0)
+    ++end;
+  return end;
+}
+
+// Whether a word and blanks fill the columns of labels: "mesh      4 ranks".
+bool is_labelled(std::string_view line) {
+  constexpr std::size_t label_columns = 10;
+  const std::size_t end = letters_at_start(line);
+  return end > 0 && end < label_columns &&
+         line.find_first_not_of(' ', end) == label_columns;
+}
+
+std::string coloured_line(std::string_view text) {
+  constexpr std::string_view bold = "\x1b[1m", yellow = "\x1b[33m", plain = "\x1b[0m";
+  constexpr std::string_view warning = "warning:";
+  std::size_t end = letters_at_start(text);
+  std::string_view style = bold;
+  if (text.starts_with(warning)) {
+    style = yellow;
+    end = warning.size();
+  } else if (end == 0 || end >= text.size() || text[end] != ' ') {
+    return std::string(text);
+  }
+  return format("{}{}{}{}", style, text.substr(0, end), plain, text.substr(end));
+}
+
 }  // namespace
 
 int columns() {
@@ -81,19 +111,16 @@ bool has_colours() {
 
 std::string coloured(std::string_view text) {
   if (!has_colours()) return std::string(text);
-  constexpr std::string_view bold = "\x1b[1m", yellow = "\x1b[33m", plain = "\x1b[0m";
-  constexpr std::string_view warning = "warning:";
-  std::size_t end = 0;
-  while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end])) != 0)
-    ++end;
-  std::string_view style = bold;
-  if (text.starts_with(warning)) {
-    style = yellow;
-    end = warning.size();
-  } else if (end == 0 || end >= text.size() || text[end] != ' ') {
-    return std::string(text);
+  const auto end = std::min(text.find('\n'), text.size());
+  std::string out = coloured_line(text.substr(0, end));
+  // What follows in the same text is a block of such lines, or prose and tables.
+  for (text.remove_prefix(end); !text.empty();) {
+    const auto next = std::min(text.find('\n', 1), text.size());
+    const std::string_view line = text.substr(1, next - 1);
+    out += '\n' + (is_labelled(line) ? coloured_line(line) : std::string(line));
+    text.remove_prefix(next);
   }
-  return format("{}{}{}{}", style, text.substr(0, end), plain, text.substr(end));
+  return out;
 }
 
 }  // namespace trireme::terminal

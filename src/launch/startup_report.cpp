@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/counted.hpp"
 #include "base/cpu_place.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
@@ -195,11 +196,10 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
     ranks.push_back(read(text));
   if (ranks.empty() || !log::speaks()) return;
   log::info("node      {}: {}", world.host(), describe_node());
-  log::info("ranks     {} on {} hosts", ranks.size(), [&] {
-    std::set<std::string> hosts;
-    for (const RankPlace& rank : ranks) hosts.insert(rank.host);
-    return hosts.size();
-  }());
+  std::set<std::string> hosts;
+  for (const RankPlace& rank : ranks) hosts.insert(rank.host);
+  log::info("ranks     {} on {}", ranks.size(),
+            counted(static_cast<std::int64_t>(hosts.size()), "host"));
   std::string table = placement_table(ranks);
   if (table.ends_with('\n')) table.pop_back();
   log::line(table);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/text_table.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/documents.hpp"
@@ -158,15 +159,16 @@ std::vector<Plan> plan_stages(const config::RunConfig& config, const PlannedDevi
 namespace {
 
 std::string memory_text(const Plan& plan) {
-  std::string text = "memory   ";
+  std::string text = format("memory    total {} on rank 0:",
+                            human_bytes(static_cast<double>(plan.total_memory())));
+  const char* between = " ";
   for (int i = 0; i < memory_classes; ++i) {
     const auto bytes = plan.memory[static_cast<std::size_t>(i)];
     if (bytes == 0) continue;
-    text += format(" {} {},", name_of(static_cast<MemoryClass>(i)),
+    text += format("{}{} {}", between, name_of(static_cast<MemoryClass>(i)),
                    human_bytes(static_cast<double>(bytes)));
+    between = ", ";
   }
-  text += format(" total {} on rank 0",
-                 human_bytes(static_cast<double>(plan.total_memory())));
   if (plan.kernel_bytes > 0)
     text += format("; {} of the workspace are the GPU's kernels'",
                    human_bytes(static_cast<double>(plan.kernel_bytes)));
@@ -256,15 +258,13 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
       "parameters ({} on this rank)\n",
       config.model.layers, config.model.hidden, config.model.heads, config.model.kv_heads,
       config.model.vocabulary, plan.parameters, plan.local_parameters);
-  text +=
-      format("mesh      {} ranks = pipeline {} x data {} x context {} x tensor {}{}\n",
-             mesh.size(), mesh.pipeline, mesh.data, mesh.context, mesh.tensor,
-             config.parallel.sequence ? " (sequence parallel)" : "");
-  text += format(
-      "batch     {} sequences of {} tokens a step: {} microbatches of {} on each data "
-      "rank{}\n",
-      config.batch.global, config.model.sequence, config.microbatches(),
-      config.batch.micro, stand_in_text(config));
+  text += format("mesh      {} = pipeline {} x data {} x context {} x tensor {}{}\n",
+                 counted(mesh.size(), "rank"), mesh.pipeline, mesh.data, mesh.context,
+                 mesh.tensor, config.parallel.sequence ? " (sequence parallel)" : "");
+  text += format("batch     {} of {} tokens a step: {} of {} on each data rank{}\n",
+                 counted(config.batch.global, "sequence"), config.model.sequence,
+                 counted(config.microbatches(), "microbatch"), config.batch.micro,
+                 stand_in_text(config));
   text += ramp_text(config);
   text += memory_text(plan);
   if (plan.codes.codes > 0) {

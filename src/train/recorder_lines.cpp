@@ -48,10 +48,10 @@ void Recorder::announce() const {
   const auto flops = model::flops_per_token(config_.model);
   const std::string_view compute = name_of(config_.precision.compute);
   say("flops     {} per token = 6 N + 12 L D S (causal half of attention: {}); mfu is "
-      "divided by the {} in {}: {}FLOP/s",
+      "the share of the {} in {}: {}FLOP/s",
       human_count(flops.full), human_count(flops.causal),
       peak_.by_data_sheet ? format("dense peak of {} x {}", world_.size(), gpu_name_)
-                          : std::string("best rate seen, so far the GEMM rate now"),
+                          : std::string("best rate seen so far, that of GEMMs now"),
       compute, human_count(peak_.peak));
   if (peak_.by_data_sheet)
     say("gemm      {}FLOP/s measured now in {}, {} % of that peak",
@@ -77,7 +77,8 @@ void Recorder::print(const engine::StepResult& result) const {
             pad(std::to_string(progress_.step), of.size()), of,
             pad(fixed(result.loss, 4), 8), pairs, pad(fixed(result.gradient_norm, 3), 8),
             scientific(result.learning_rate), pad(human_count(tokens / times_.total), 6),
-            pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4), human_seconds(left));
+            pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4),
+            left > 0 ? human_seconds(left) : std::string("0 s"));
   log::debug("          step {}  data {}  compute {}  communication {}  optimizer {}  {}",
              progress_.step, human_seconds(times_.data), human_seconds(times_.compute),
              human_seconds(times_.communication), human_seconds(times_.optimizer),
@@ -141,8 +142,9 @@ void Recorder::finish(Status status) {
   std::snprintf(folder, sizeof folder, "step-%08lld",
                 static_cast<long long>(sums_.saved));
   log::always(wrapped(
-      format("{}  {} steps, {} tokens in {}, mean {} tok/s, loss {}; {}; look at {}: "
-             "metrics.jsonl, trireme report {}",
+      format("{}  {} steps, {} tokens in {}, mean {} tok/s, loss {}\n"
+             "          {}\n"
+             "          plots of {}/metrics.jsonl: trireme report {}",
              status == Status::done ? "done    " : "stopped ", steps,
              human_count(static_cast<double>(sums_.tokens)), human_seconds(sums_.seconds),
              human_count(rate), fixed(sums_.loss, 4),

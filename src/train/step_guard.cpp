@@ -29,8 +29,8 @@ StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double nor
   Judgement out;
   auto reaction = rules_.nan;
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
-    out.reason =
-        format("loss {} and gradient norm {} are not finite", exact(loss), exact(norm));
+    out.reason = format("loss {} and gradient norm {} are not both finite", exact(loss),
+                        exact(std::abs(norm)));  // the sign of a NaN means nothing
   } else if (norm > largest_norm && !(rules_.clip > 0 && rules_.clip <= largest_norm)) {
     out.reason = format(
         "gradient norm {} is beyond {}, where second moments overflow; write an "

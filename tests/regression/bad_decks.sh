@@ -106,7 +106,7 @@ file twice 65 'twice.toml:2:' <<<$'run.steps = 1\nrun.steps = 2'
 file no_value 65 'no_value.toml:1:' <<<'run.steps ='
 file beyond_64_bits 65 'beyond_64_bits.toml:1:' <<<'run.steps = 99999999999999999999'
 file bare_word 65 'bare_word.toml:1:' <<<'run.name = quickstart'
-file open_text 65 'open_text.toml:1:' <<<'run.name = "quick'
+file open_text 65 'open_text.toml:1:|is a quote missing' <<<'run.name = "quick'
 
 # 3. Keys and sections that are unknown.
 add misspelt_key "misspelt_key.toml:1:7: model.head: unknown key|'model.heads'" 'model.head = 4'
@@ -297,6 +297,7 @@ rule capacity 65 2 'model.moe.capacity_factor = 1.5|parallel.context = 2' $moe \
 rule dense_expert 65 2 'parallel.expert = 2 has no meaning' parallel.expert=2
 rule experts 65 3 'model.moe.experts = 4|parallel.expert = 3|write' $moe \
   parallel.expert=3 batch.global=9
+rule absent_resume 66 1 'nowhere: there is no checkpoint here, nor' checkpoint.resume=nowhere
 rule expert_ranks 78 2 'parallel.expert = 4 must divide the 2' $moe parallel.expert=4
 rule expert_fold 65 6 'parallel.expert = 2|parallel.shard_group = 3' $moe batch.global=6 \
   parallel.expert=2 parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=3

@@ -88,6 +88,8 @@ check "and the model's real shape" bash -c \
   '$work/runs/quickstart/deck.toml'"
 run 2 train "$work/runs/quickstart/deck.toml" run.steps=3 --check
 check "and is a deck itself" grep -q 'the deck is good' "$work/out"
+run 1 init small --yes --ranks 1 --sequence 64 --batch 1 -o "$work/first.toml"
+check "so does a deck of init" grep -qx "#:schema $here/share/trireme/deck.schema.json" "$work/first.toml"
 python=${TRIREME_PYTHON:-python3}
 if "$python" -c 'import h5py, pandas' 2>/dev/null; then
   check "the reader for Python" "$python" "$SOURCE/tests/support/read_run.py" \

@@ -152,6 +152,7 @@ wrong() {  # wrong WORDS ARGS...
   check "$*" expect 64 "$words"
 }
 wrong "unknown command 'trian'; did you mean 'train'" trian
+wrong "unknown command 'export'; did you mean 'convert'" export
 wrong "unknown command '/etc/passwd'; see" /etc/passwd
 wrong 'unknown option --rank; did you mean --ranks?' plan $deck --rank 4
 wrong 'unknown option -n$' train $deck -n 4

@@ -99,6 +99,8 @@ check "no model's folder" test "$status" = 66 -o "$status" = 65
 # Wrong files and words.
 run 1 plan $deck --machine "$work/none.toml"
 check "no file" expect 66 "none.toml"
+run 1 plan llama-3.1-9b
+check "no model of that name" expect 66 "which has .*llama-3.1-8b"
 sed 's/^sweeps/sweep/' $h100 >"$work/wrong.toml"
 run 1 plan $deck --machine "$work/wrong.toml"
 check "an unknown key" test "$status" = 65

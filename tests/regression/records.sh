@@ -60,6 +60,7 @@ if command -v script >/dev/null; then
     grep -c "$(printf '\033')" "$work/out"
   }
   check "colours on a terminal" test "$(on_terminal)" -gt 3
+  check "in each line of the plan" grep -q "^$(printf '\033')\[1mbatch$(printf '\033')" "$work/out"
   check "a line that moves" grep -q '\[=*>* *\] ' "$work/out"
   on_terminal NO_COLOR=1 >/dev/null
   check "NO_COLOR leaves the line alone" bash -c \

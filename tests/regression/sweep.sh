@@ -110,7 +110,7 @@ check "and named" grep -qE '^best: point (0|5) in ' "$work/table"
 run 1 sweep --resubmit "$sweep/sweep.toml"
 check "neither done nor running nor diverged" grep -qx \
   "sbatch --array=1,2,4,6,7,9-11 $sweep/sweep.sbatch" "$work/out"
-check "which is said" grep -q '^# 1 points diverged' "$work/out"
+check "which is said" grep -q '^# 1 point diverged' "$work/out"
 run 1 sweep --resubmit "$sweep/sweep.toml" --all
 check "--all" grep -qx "sbatch --array=1,2,4,6-11 $sweep/sweep.sbatch" "$work/out"
 run 1 sweep --status "$sweep/sweep.toml" --csv

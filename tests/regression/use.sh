@@ -55,6 +55,12 @@ if command -v h5ls >/dev/null; then
 fi
 run 1 plan $deck --ranks 64 parallel.tensor=4 batch.global=16
 check "plan of a mesh that is not there" grep -q '64 ranks = pipeline 1 x data 16' "$work/out"
+run 1 help
+check "the overview fits a screen" test "$(wc -l <"$work/out")" -le 32
+check "and has the exit statuses" grep -q '81 corruption suspected' "$work/out"
+check "but not all options" bash -c "! grep -q -- --min-frequency '$work/out'"
+run 1 help all
+check "all options are one word further" grep -q -- '--min-frequency N' "$work/out"
 run 1 help deck
 check "help deck" grep -q 'sharding_strategy' "$work/out"
 run 1 --version

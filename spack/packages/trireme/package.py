@@ -33,7 +33,9 @@ class Trireme(CMakePackage, CudaPackage):
     version("main", branch="main")
 
     variant("nccl", default=True, when="+cuda", description="Collectives between GPUs by NCCL")
-    variant("cudnn", default=True, when="+cuda", description="Attention by cuDNN where it is faster")
+    variant(
+        "cudnn", default=True, when="+cuda", description="Attention by cuDNN where it is faster"
+    )
     variant("openmp", default=True, description="Threads in portable kernels: Kokkos with OpenMP")
     variant("tests", default=False, description="Build the tests, and keep them in the build")
 
@@ -96,9 +98,7 @@ class Trireme(CMakePackage, CudaPackage):
         if spec.satisfies("+cuda~cudnn"):
             args.append("-DCUDNN_LIBRARY=OFF")  # as if it were not there
         if spec.satisfies("+cuda"):
-            args.append(
-                self.define("CMAKE_CUDA_ARCHITECTURES", spec.variants["cuda_arch"].value)
-            )
+            args.append(self.define("CMAKE_CUDA_ARCHITECTURES", spec.variants["cuda_arch"].value))
         return args
 
     @run_after("build")

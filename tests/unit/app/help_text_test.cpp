@@ -128,6 +128,15 @@ TEST(DeckSchema, HasEveryKey) {
             std::count(text.begin(), text.end(), '}'));
 }
 
+// A deck that starts from a model leaves the shape to it: editors mark nothing.
+TEST(DeckSchema, AModelIsFromElsewhereOrHasItsShape) {
+  std::string text = io::deck_schema(config::deck_table());
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_NE(
+      text.find(R"("anyOf":[{"required":["from"]},{"required":["layers","hidden",)"),
+      std::string::npos);
+}
+
 TEST(DeckSchema, SaysTypesRangesAndWhatIsRequired) {
   const io::DeckKey table[] = {
       {"a.b", "n", io::KeyType::integer, "steps", "3", 0, 9, "", "A number."},

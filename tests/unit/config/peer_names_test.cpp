@@ -43,11 +43,34 @@ TEST(PeerNames, AreSuggested) {
       {"parallel.zero_stage = 3", "parallel.sharding_strategy"},
       {"batch.grad_accum = 4", "batch.global"},
       {"run.max-steps = 10", "run.steps"},
-      {"optimizer.warmup_steps = 10", "optimizer.schedule.warmup"}};
+      {"optimizer.warmup_steps = 10", "optimizer.schedule.warmup"},
+      {"parallel.pipeline_parallel_degree = 2", "parallel.pipeline"},
+      {"batch.gbs = 8", "batch.global"}};
   for (const auto& [line, key] : cases)
     EXPECT_NE(problem_of(line).find("did you mean '" + std::string(key) + "'?"),
               std::string::npos)
         << line << ": " << problem_of(line);
+}
+
+// A section that was copied from another program's file names its keys' places here.
+TEST(PeerNames, AreNamedInASectionThatIsNotOurs) {
+  const Deck deck =
+      Deck::parse_leniently("[parallelism]\ntensor_parallel_degree = 2\nenabled = true\n",
+                            "x.toml", {}, config::deck_table());
+  ASSERT_FALSE(deck.problems().empty());
+  const std::string message = deck.problems().front().message();
+  EXPECT_NE(message.find("unknown section"), std::string::npos) << message;
+  EXPECT_TRUE(message.ends_with("; tensor_parallel_degree is parallel.tensor"))
+      << message;
+}
+
+// What a count counts is said where a text stands in its place.
+TEST(PeerNames, CountsSayOfWhat) {
+  const Deck deck = Deck::parse_leniently("checkpoint.every = \"1 hour\"", "x.toml", {},
+                                          config::deck_table());
+  ASSERT_FALSE(deck.problems().empty());
+  EXPECT_NE(deck.problems().front().message().find("which counts steps"),
+            std::string::npos);
 }
 
 // A slip within the section is likelier than another program's name.

@@ -31,7 +31,7 @@ TEST(StepGuard, NotFinite) {
   EXPECT_EQ(stops.judge(1, 2.0, 1.0).verdict, Verdict::sound);
   const auto judgement = stops.judge(2, nan, 1.0);
   EXPECT_EQ(judgement.verdict, Verdict::stop);
-  EXPECT_EQ(judgement.reason, "loss nan and gradient norm 1 are not finite");
+  EXPECT_EQ(judgement.reason, "loss nan and gradient norm 1 are not both finite");
   StepGuard skips({.nan = Reaction::skip});
   EXPECT_EQ(skips.judge(1, 1.0, infinity).verdict, Verdict::skip);
   EXPECT_EQ(skips.judge(2, 1.0, 1.0).verdict, Verdict::sound);
