@@ -34,9 +34,12 @@ struct TensorRun {
   }
   // Elements of the run from i on that lie side by side in one row of one block.
   constexpr std::int64_t together(std::int64_t i) const {
-    const std::int64_t in_row = width - (first + i) % width;
     const std::int64_t in_block = fp8_block - column_of(i) % fp8_block;
-    return in_row < in_block ? in_row : in_block;
+    return in_row(i) < in_block ? in_row(i) : in_block;
+  }
+  // Elements of the run from i on to the end of the box's row.
+  constexpr std::int64_t in_row(std::int64_t i) const {
+    return width - (first + i) % width;
   }
 };
 

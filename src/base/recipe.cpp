@@ -18,8 +18,8 @@ std::string_view name_of(TensorClass what) {
 }
 
 std::string_view name_of(Scaling scaling) {
-  constexpr std::array<std::string_view, 5> names = {"none", "delayed", "current",
-                                                     "blocks", "mx"};
+  constexpr std::array<std::string_view, 6> names = {"none",   "delayed", "current",
+                                                     "blocks", "mx",      "dynamic"};
   return names[static_cast<std::size_t>(scaling)];
 }
 

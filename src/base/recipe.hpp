@@ -43,6 +43,7 @@ enum class Scaling : std::uint8_t {
   current,  // one scale, from the tensor's own amax
   blocks,   // a scale for 1 x 128 of an activation, 128 x 128 of a weight
   mx,       // a power of two for 1 x 32
+  dynamic,  // the largest magnitude of 256 elements in order; numbers of the dynamic type
 };
 std::string_view name_of(Scaling scaling);
 

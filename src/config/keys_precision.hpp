@@ -28,6 +28,13 @@ inline constexpr auto types_and_fp8 = [] {
   return words;
 }();
 
+inline constexpr auto moment_types = [] {
+  std::array<PrecisionWord, types_and_fp8.size() + 1> words{};
+  std::copy(types_and_fp8.begin(), types_and_fp8.end(), words.begin());
+  words.back() = {"dynamic8", Precision{DType::u8, Scaling::dynamic}};
+  return words;
+}();
+
 // The words of precision.recipe: auto, which is no row, and the rows of the table.
 inline constexpr auto recipe_words = [] {
   std::array<io::Word<const Recipe*>, recipe_rows.size() + 1> words{};
@@ -83,9 +90,10 @@ struct PrecisionKeys : Section {
       *this, "master", "\"auto\"", std::span<const PrecisionWord>(plain_types),
       "Type of the weights that the optimizer updates; auto: the recipe's."};
   PrecisionChoice moments{
-      *this, "moments", "\"auto\"", std::span<const PrecisionWord>(types_and_fp8),
+      *this, "moments", "\"auto\"", std::span<const PrecisionWord>(moment_types),
       "Type of the optimizer's moments; fp8 is E4M3 with a scale for each tensor; "
-      "auto: the recipe's."};
+      "dynamic8 is bitsandbytes' dynamic type of 8 bits by blocks of 256, and fp32 for "
+      "tensors of fewer than 4096 elements; auto: the recipe's."};
   Choice<std::optional<Rounding>> rounding{
       *this,
       "rounding",

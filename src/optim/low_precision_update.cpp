@@ -13,6 +13,11 @@ namespace {
 // What the codec's staging memory holds of a chunk.
 enum Staged : int { master = 0, gradient = 1, moment1 = 2, moment2 = 3 };
 
+Staged staged_of(std::size_t state) { return state == 0 ? moment1 : moment2; }
+Scaled scaled_of(std::size_t state) {
+  return state == 0 ? Scaled::moment1 : Scaled::moment2;
+}
+
 }  // namespace
 
 // State that is offloaded passes through memory on the device; other state is used where
@@ -80,15 +85,20 @@ void OptimizerState::load(const Step& step, const Chunk& chunk) {
                 codec_.staging(master, count));
   decode(stream, chunk.of(step.gradients.shard(flat)), step.gradients.scales(),
          tensor.tensor, codec_.staging(gradient, count));
-  if (!moment1_.view().empty())
-    decode(stream, brought(1, chunk.of(shard_in(moment1_, flat))),
-           scales_.current(Scaled::moment1), tensor.tensor,
-           codec_.staging(moment1, count));
-  if (moment2_.view().empty()) return;
-  decode(stream, brought(2, chunk.of(shard_in(moment2_, flat))),
-         scales_.current(Scaled::moment2), tensor.tensor, codec_.staging(moment2, count));
-  if (context_.config.keeps_roots())
-    kernels::square(stream, codec_.staging(moment2, count));
+  load_moment(0, chunk);
+  load_moment(1, chunk);
+}
+
+void OptimizerState::load_moment(std::size_t state, const Chunk& chunk) {
+  const auto& [flat, tensor, part] = chunk;
+  if (moments(state).view().empty()) return;
+  const TensorView values = codec_.staging(staged_of(state), chunk.count());
+  const TensorView kept =
+      brought(1 + static_cast<int>(state), chunk.of(shard_in(moments(state), flat)));
+  if (dynamic_.in_use()) return dynamic_.load(state, flat, tensor, part, kept, values);
+  decode(context_.stream, kept, scales_.current(scaled_of(state)), tensor.tensor, values);
+  if (state == 1 && context_.config.keeps_roots())
+    kernels::square(context_.stream, values);
 }
 
 // The new master weights as they will be kept: the same bits in both passes.
@@ -146,19 +156,37 @@ void OptimizerState::store(const Chunk& chunk, std::int64_t step) {
             scales_.encode_weight(chunk.tensor, chunk.part, values,
                                   scales_.next(Scaled::weight), codes);
           });
-  const auto write_moment = [&](int i, const Buffer& shards, TensorClass what,
-                                Scaled scaled, Staged from) {
-    write(i, chunk.of(shard_in(shards, chunk.flat)), offloads(),
-          [&](const TensorView& codes) {
-            codec_.encode(what, codec_.staging(from, chunk.count()), scales_.next(scaled),
-                          chunk.tensor.tensor, codes);
-          });
-  };
-  if (moment1_.view().empty()) return;
-  write_moment(1, moment1_, TensorClass::moment1, Scaled::moment1, moment1);
-  if (moment2_.view().empty()) return;
-  if (context_.config.keeps_roots()) round_roots(chunk, step);
-  write_moment(2, moment2_, TensorClass::moment2, Scaled::moment2, moment2);
+  store_moment(0, chunk, step);
+  store_moment(1, chunk, step);
+}
+
+void OptimizerState::store_moment(std::size_t state, const Chunk& chunk,
+                                  std::int64_t step) {
+  const auto& [flat, tensor, part] = chunk;
+  if (moments(state).view().empty()) return;
+  if (state == 1 && context_.config.keeps_roots()) round_roots(chunk, step);
+  const TensorView values = codec_.staging(staged_of(state), chunk.count());
+  const TensorView kept = chunk.of(shard_in(moments(state), flat));
+  const TensorView codes = staged(1 + static_cast<int>(state), kept, offloads());
+  if (dynamic_.in_use()) {
+    dynamic_.store(state, flat, tensor, part, values, codes);
+  } else {
+    codec_.encode(state_classes[state], values, scales_.next(scaled_of(state)),
+                  tensor.tensor, codes);
+  }
+  give_back(codes, kept);
+}
+
+// The largest magnitudes of the blocks of new moments, over all ranks that have parts.
+void OptimizerState::note_blocks(const Step& step, const FlatParameter& flat) {
+  dynamic_.start(flat);
+  update_chunks(step, flat, [&](const Chunk& chunk) {
+    for (std::size_t s = 0; s < most_states; ++s)
+      if (!moments(s).view().empty())
+        dynamic_.note(s, flat, chunk.tensor, chunk.part,
+                      codec_.staging(staged_of(s), chunk.count()));
+  });
+  dynamic_.agree(flat);
 }
 
 // Updates the flat parameter's chunks in staging memory and calls finish(chunk).
@@ -180,7 +208,8 @@ void OptimizerState::update_chunks(const Step& step, const FlatParameter& flat,
 }
 
 // Where there are scales the update is made twice: once for the largest magnitudes, which
-// give the scales, and once to be kept.
+// give the scales, and once to be kept. Those of blocks are of one flat parameter at a
+// time: all at once would need memory on each rank that does not shrink with the shards.
 void OptimizerState::update_low_precision(const Step& step) {
   const FlatLayout& layout = context_.layout;
   if (scales_.any()) {
@@ -192,8 +221,10 @@ void OptimizerState::update_low_precision(const Step& step) {
   }
   for (const FlatParameter& flat : layout.flats) {
     if (flat.frozen) continue;
+    if (dynamic_.in_use()) note_blocks(step, flat);
     update_chunks(step, flat,
                   [&](const Chunk& chunk) { store(chunk, step.factors.step); });
+    if (dynamic_.in_use()) dynamic_.keep(flat);
     weights_.all_gather(flat);
   }
   scales_.advance();

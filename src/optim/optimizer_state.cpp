@@ -48,6 +48,8 @@ void OptimizerState::allocate(Device device) {
   if (config.has_moment2())
     moment2_ = flat_buffer(device, config.type(TensorClass::moment2),
                            layout.elementwise_shard_elements, use, "second moments");
+  if (config.dynamic_moments())
+    dynamic_ = DynamicMoments(context_, device, config.has_moment2() ? 2 : 1);
   if (!offloads()) return;
   const std::int64_t elements =
       std::min(most_staged, std::max<std::int64_t>(layout.trained_shard_elements, 1));
@@ -101,15 +103,20 @@ std::vector<StateBox> OptimizerState::boxes() const {
   std::int64_t owned = 0;
   for (const FlatParameter& flat : context_.layout.flats)
     append_boxes("model", flat, master_shard(flat), owned, boxes);
-  const std::array<const Buffer*, most_states> states = {&moment1_, &moment2_};
   for (std::size_t s = 0; s < most_states; ++s) {
-    if (states[s]->view().empty()) continue;
+    if (moments(s).view().empty()) continue;
     owned = 0;
     for (const FlatParameter& flat : context_.layout.flats) {
       // A rule for matrices keeps the first state of them alone.
       if (flat.frozen || (flat.matrices && s > 0)) continue;
-      append_boxes(state_sections[s], flat, shard_in(*states[s], flat), owned, boxes);
+      const TensorView shard = shard_in(moments(s), flat);
+      if (dynamic_.in_use()) {
+        dynamic_.append_boxes(s, flat, shard, owned, boxes);
+      } else {
+        append_boxes(state_sections[s], flat, shard, owned, boxes);
+      }
     }
+    if (dynamic_.in_use()) dynamic_.append_scales(s, boxes);
   }
   scales_.append_boxes(Scaled::moment1, scale_sections[0], boxes);
   scales_.append_boxes(Scaled::moment2, scale_sections[1], boxes);

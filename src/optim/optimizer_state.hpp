@@ -9,6 +9,7 @@
 #include "base/memory.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/rounding.hpp"
+#include "optim/dynamic_moments.hpp"
 #include "optim/gathered_weights.hpp"
 #include "optim/gradient_sums.hpp"
 #include "optim/matrix_update.hpp"
@@ -37,14 +38,16 @@ class OptimizerState {
   std::vector<StateBox> boxes() const;
 
   std::size_t bytes() const {
-    return master_.bytes() + moment1_.bytes() + moment2_.bytes();
+    return master_.bytes() + moment1_.bytes() + moment2_.bytes() + resident_bytes();
   }
+  // Of these, what is on the device wherever the rest lies.
+  std::size_t resident_bytes() const { return dynamic_.bytes(); }
   // On the host, on the way to and from the device.
   std::size_t staging_bytes() const {
     return staged_gradient_.bytes() + staged_weight_.bytes();
   }
   std::size_t workspace_bytes() const {
-    return staged_state_.bytes() + matrices_.bytes();
+    return staged_state_.bytes() + matrices_.bytes() + dynamic_.workspace_bytes();
   }
 
  private:
@@ -106,6 +109,12 @@ class OptimizerState {
   TensorView brought(int i, const TensorView& kept);
   void give_back(const TensorView& staged, const TensorView& kept);
   void load(const Step& step, const Chunk& chunk);
+  void load_moment(std::size_t state, const Chunk& chunk);
+  void store_moment(std::size_t state, const Chunk& chunk, std::int64_t step);
+  void note_blocks(const Step& step, const FlatParameter& flat);
+  const Buffer& moments(std::size_t state) const {
+    return state == 0 ? moment1_ : moment2_;
+  }
   void round_master(const Chunk& chunk, std::int64_t step);
   void round_roots(const Chunk& chunk, std::int64_t step);
   void note_magnitudes(const Chunk& chunk);
@@ -120,6 +129,7 @@ class OptimizerState {
   Buffer staged_gradient_, staged_weight_;  // on the host
   Buffer staged_state_;  // chunks of offloaded state on the device, as it is kept
   MatrixUpdate matrices_;
+  DynamicMoments dynamic_;  // beside the codes in moment1_ and moment2_
 };
 
 }  // namespace trireme::optim

@@ -98,13 +98,26 @@ void draw(const TensorView& x, const ParamBox& box, const Initializer& initializ
 void append_boxes(std::string_view section, const FlatParameter& flat,
                   const TensorView& shard, std::int64_t& owned,
                   std::vector<StateBox>& boxes) {
-  for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
+  const std::int64_t begin = flat.shard().begin;
+  append_boxes(
+      section, flat,
+      [&](const NamedBox&, Range elements) {
+        return shard.rows(elements.begin - begin, elements.count());
+      },
+      owned, boxes);
+}
+
+void append_boxes(std::string_view section, const FlatParameter& flat,
+                  const DataOf& data_of, std::int64_t& owned,
+                  std::vector<StateBox>& boxes) {
+  for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t) {
     for (const ParamBox& box : boxes_of(*view.param, range)) {
+      const std::int64_t first = view.begin + box.begin;
       const comm::Group& replicas = *flat.replicate_group;
       const bool mine = box.named->owned && owned % replicas.size() == replicas.rank();
       if (box.named->owned) ++owned;
       boxes.push_back({box.named, section, box.global_begin,
-                       shard.rows(at + box.begin - range.begin, box.extent.elements())
+                       data_of(*box.named, {first, first + box.extent.elements()})
                            .reshape(box.extent),
                        mine});
     }

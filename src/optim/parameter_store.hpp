@@ -83,6 +83,8 @@ class ParameterStore final : public WeightAccess {
   std::size_t weight_bytes() const { return weights_.bytes(); }
   std::size_t gradient_bytes() const { return gradients_ ? gradients_->bytes() : 0; }
   std::size_t optimizer_bytes() const { return state_.bytes(); }
+  // Of these, what is on the device wherever the rest lies.
+  std::size_t resident_optimizer_bytes() const { return state_.resident_bytes(); }
   // Weights, gradients and the optimizer's state, without what is gathered or opened for
   // a module: the recipe's bytes per parameter times the elements of all flat parameters
   // (Sharding::none, nothing frozen).

@@ -82,6 +82,10 @@ struct StoreConfig {
     return !shards_gradients() && low_precision_gradients() &&
            type(TensorClass::gradient) != type(TensorClass::gradient_sum);
   }
+  // Moments are codes of the dynamic type, see optim/dynamic_moments.hpp.
+  bool dynamic_moments() const {
+    return recipe[TensorClass::moment1].scaling == Scaling::dynamic && has_moment1();
+  }
   // Second moments are kept as square roots, where FP8 has the range of all gradients.
   bool keeps_roots() const { return has_moment2() && is_fp8(type(TensorClass::moment2)); }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,11 @@ inline Buffer flat_buffer(Device device, DType type, std::int64_t elements,
 // the ranks that hold the same shard.
 void append_boxes(std::string_view section, const FlatParameter& flat,
                   const TensorView& shard, std::int64_t& owned,
+                  std::vector<StateBox>& boxes);
+// The same where a tensor's elements [range) of the flat parameter lie anywhere.
+using DataOf = std::function<TensorView(const NamedBox& named, Range elements)>;
+void append_boxes(std::string_view section, const FlatParameter& flat,
+                  const DataOf& data_of, std::int64_t& owned,
                   std::vector<StateBox>& boxes);
 
 // A bucket's place in memory for unsharded buckets: of gathered weights, or of gradients

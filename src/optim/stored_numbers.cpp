@@ -56,10 +56,16 @@ std::string_view cannot_keep(const Recipe& recipe, TensorClass what) {
       return is_fp8(type) && !scaled_alone && scaling != Scaling::blocks
                  ? "weights have one scale for each tensor, or for each 128 x 128"
                  : "";
-    case TensorClass::gradient:
-    case TensorClass::gradient_sum:
     case TensorClass::moment1:
-    case TensorClass::moment2: return is_fp8(type) && !scaled_alone ? one_scale : "";
+    case TensorClass::moment2:
+      if (scaling == Scaling::dynamic)
+        return accumulator_of(recipe[TensorClass::activation].type) == DType::f32 &&
+                       recipe[TensorClass::moment1] == recipe[TensorClass::moment2]
+                   ? ""
+                   : "the dynamic type is for both moments, with sums in fp32";
+      [[fallthrough]];
+    case TensorClass::gradient:
+    case TensorClass::gradient_sum: return is_fp8(type) && !scaled_alone ? one_scale : "";
     default: return "";
   }
 }

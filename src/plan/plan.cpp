@@ -55,7 +55,8 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   std::size_t weights = store.weight_bytes(), optimizer = store.optimizer_bytes();
   std::size_t offloaded = store.staged_bytes();
   if (config.parallel.offload != optim::Offload::none) {
-    offloaded += std::exchange(optimizer, 0);
+    const std::size_t resident = store.resident_optimizer_bytes();
+    offloaded += std::exchange(optimizer, resident) - resident;
   }
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;

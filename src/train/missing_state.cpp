@@ -29,6 +29,10 @@ bool is_first_moment(const std::string& path) {
 bool is_second_moment(const std::string& path) {
   return path.starts_with("optimizer/moment2/");
 }
+bool is_scale(const std::string& path) {
+  return path.starts_with("optimizer/moment1_scale/") ||
+         path.starts_with("optimizer/moment2_scale/");
+}
 bool is_loss_scale(const std::string& path) { return path == "optimizer/loss_scale"; }
 
 Paths lines_of(const std::string& text) {
@@ -149,6 +153,15 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world,
   if (!second.empty() || (!first.empty() && stored.has(is_moment1)))
     throw comm::Agreed(Status::bad_content,
                        why_not(reader.directory(), optimizer, stored, first, second));
+  const Paths scales = lacking(world, boxes, stored, is_scale);
+  if (!scales.empty() && stored.has(is_moment1))
+    throw comm::Agreed(
+        Status::bad_content,
+        format("{}: has no '{}': its moments are not those of this deck's "
+               "precision.moments; write precision.moments (or precision.recipe) as in "
+               "the deck that it was written with, or start from the beginning in "
+               "another run.directory",
+               reader.directory(), *scales.begin()));
   if (moment1 && !stored.has(is_moment1))
     leave_out(is_moment1,
               "momentum starts from zero: the checkpoint was written without any "

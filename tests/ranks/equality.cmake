@@ -8,6 +8,8 @@ trireme_test(equality_recompute_test SOURCES equality_recompute_test.cpp USES tr
              LONG_RANKS 3 4 ASIDE LIBRARIES trireme_mesh_run)
 trireme_test(recipes_test SOURCES recipes_test.cpp USES train RANKS 2 ASIDE LONG_RANKS 3 4
              LIBRARIES trireme_mesh_run)
+trireme_test(dynamic_moments_ranks_test SOURCES dynamic_moments_test.cpp USES train RANKS 2
+             ASIDE LONG_RANKS 3 4 LIBRARIES trireme_mesh_run)
 trireme_test(half_meshes_test SOURCES half_meshes_test.cpp USES train RANKS 2 ASIDE
              LIBRARIES trireme_mesh_run)
 trireme_test(recipe_traffic_test SOURCES recipe_traffic_test.cpp USES train RANKS 2 ASIDE

@@ -232,7 +232,7 @@ engine::Batch part_of(const engine::Batch& whole, const config::RunConfig& confi
 std::vector<double> in_double(const TensorView& of) {
   io::HostCopy host;
   const TensorView x = host.read(of);
-  if (is_fp8(x.dtype())) {
+  if (is_fp8(x.dtype()) || x.dtype() == DType::u8) {
     std::vector<double> values;
     for (std::int64_t i = 0; i < x.elements(); ++i)
       values.push_back(1.0 + static_cast<const std::uint8_t*>(x.raw())[i]);
@@ -255,7 +255,7 @@ Tensors gather(const std::vector<optim::StateBox>& boxes, comm::Mesh& mesh) {
   } else {
     names = engine::all_tensors(world(), boxes);
   }
-  // In double, which holds every number of every other type. FP8 codes stand for
+  // In double, which holds every number of every other type. Codes stand for
   // themselves: code + 1, so that a zero code is seen to be there.
   std::vector<std::vector<double>> values;
   std::vector<optim::StateBox> wide;

@@ -186,6 +186,45 @@ TEST_F(BlockCodes, DynamicNumbersAreThoseOfBitsandbytes) {
   EXPECT_EQ(digest(without, sizeof without), "43811b16730a873e");
 }
 
+// dynamic_codes.txt is made by tests/reference/make_dynamic_codes.py, which owes nothing
+// to these kernels.
+TEST_F(BlockCodes, DynamicCodesAreThoseOfTheFormula) {
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  ASSERT_NE(root, nullptr) << "CTest sets it";
+  std::ifstream file(std::string(root) + "/tests/reference/dynamic_codes.txt");
+  int lines = 0;
+  std::string text;
+  while (std::getline(file, text)) {
+    SCOPED_TRACE(text);
+    std::istringstream words(text);
+    std::string kind, count;
+    std::uint32_t seed = 0;
+    Coded want;
+    words >> kind >> count >> seed >> want.codes >> want.absmax >> want.back;
+    const DynamicType type =
+        kind == "signed" ? DynamicType::signed_numbers : DynamicType::unsigned_numbers;
+    ++lines;
+    if (count == "map") {
+      EXPECT_EQ(digest(dynamic_map(type).numbers, sizeof(DynamicMap)), want.codes);
+      continue;
+    }
+    const std::int64_t n = std::stoll(count);
+    auto x = numbers(n, seed);
+    if (kind == "unsigned")
+      for (float& value : x) value = std::abs(value);
+    const Buffer from = send(x), codes = make(DType::u8, n), back = make(DType::f32, n),
+                 absmax = make(DType::f32, divide_up(n, dynamic_block));
+    encode_dynamic(stream_, from.view(), type, dynamic_block, codes.view(),
+                   absmax.view());
+    decode_dynamic(stream_, codes.view(), absmax.view(), type, dynamic_block,
+                   back.view());
+    EXPECT_EQ(digest_of<std::uint8_t>(codes), want.codes);
+    EXPECT_EQ(digest_of<float>(absmax), want.absmax);
+    EXPECT_EQ(digest_of<float>(back), want.back);
+  }
+  EXPECT_EQ(lines, 12);
+}
+
 // A number is off by at most half the distance of its neighbours: 0.0071 of absmax / 2
 // next to 1, plus one rounding of x / absmax and one of the product.
 TEST_F(BlockCodes, DynamicCodesAreNearest) {

@@ -1,4 +1,4 @@
-// FP8 by blocks of a tensor: runs cut anywhere have the codes of the whole.
+// Codes by blocks of a tensor: runs cut anywhere have the codes of the whole.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fp8_blocks.hpp"
 
@@ -10,6 +10,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "kernels/dynamic_blocks.hpp"
 #include "support/device.hpp"
 
 namespace trireme::kernels {
@@ -105,6 +106,59 @@ TEST_F(Squares, AnyCutIsTheWhole) {
       }
     }
     EXPECT_EQ(fetch<float>(amaxes, DType::f32), want_amax);
+  }
+}
+
+// Blocks of 256 in order, of which the last has 200.
+TEST_F(Squares, DynamicCodesOfAnyCutAreThoseOfTheWhole) {
+  constexpr std::int64_t n = rows * columns;
+  constexpr std::int64_t count = (n + dynamic_block - 1) / dynamic_block;
+  const DynamicBlocks all{0, n};
+  for (const DynamicType type :
+       {DynamicType::signed_numbers, DynamicType::unsigned_numbers}) {
+    auto x = numbers();
+    if (type == DynamicType::unsigned_numbers)
+      for (float& value : x) value *= value;
+    const Buffer from = send(x.data(), DType::f32, x.size());
+    const Buffer whole_codes = send(nullptr, DType::u8, x.size());
+    const Buffer whole_absmax = send(nullptr, DType::f32, count);
+    const Buffer whole = send(nullptr, DType::f32, x.size());
+    encode_dynamic(stream_, from.view(), type, dynamic_block, whole_codes.view(),
+                   whole_absmax.view());
+    decode_dynamic(stream_, whole_codes.view(), whole_absmax.view(), type, dynamic_block,
+                   whole.view());
+    const auto want = fetch<std::uint8_t>(whole_codes, DType::u8);
+    const auto want_values = fetch<float>(whole, DType::f32);
+    for (const auto& parts : cuts) {
+      const Buffer absmax = send(nullptr, DType::f32, count);
+      std::vector<Buffer> values;
+      for (const Cut& cut : parts) {
+        std::vector<float> part;
+        for (std::int64_t i = cut.first; i < cut.last; ++i) part.push_back(x[cut.at(i)]);
+        values.push_back(send(part.data(), DType::f32, part.size()));
+        absmax_of_run(stream_, values.back().view(), cut.run(), all, absmax.view());
+      }
+      EXPECT_EQ(fetch<float>(absmax, DType::f32), fetch<float>(whole_absmax, DType::f32));
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        const Cut& cut = parts[p];
+        const Buffer codes =
+            send(nullptr, DType::u8, static_cast<std::size_t>(cut.last - cut.first));
+        // As on a rank, which has the absmax of its own blocks alone.
+        const std::int64_t first = cut.run().index(0) / dynamic_block;
+        const TensorView mine = absmax.view().rows(first, count - first);
+        encode_run(stream_, values[p].view(), cut.run(), type, all, absmax.view(),
+                   codes.view());
+        decode_run(stream_, codes.view(), cut.run(), type, {first, n}, mine,
+                   values[p].view());
+        const auto code = fetch<std::uint8_t>(codes, DType::u8);
+        const auto value = fetch<float>(values[p], DType::f32);
+        for (std::size_t i = 0; i < code.size(); ++i) {
+          const std::size_t at = cut.at(cut.first + static_cast<std::int64_t>(i));
+          ASSERT_EQ(code[i], want[at]) << at;
+          ASSERT_EQ(value[i], want_values[at]) << at;
+        }
+      }
+    }
   }
 }
 
