@@ -105,6 +105,11 @@ class CheckpointReader : public TensorSource {
   // takes no sizes of files but when they are opened. Throws an Agreed error as the other
   // does (AgreedNewerFormat for a newer format).
   CheckpointReader(comm::World& world, const std::string& path);
+  // Of shards that lie below `directory`, as far as their boxes are wanted there; the
+  // caller has compared them. `index`: of all of them (io/checkpoint_index.hpp). Throws
+  // Error(bad_content) unless they make whole tensors.
+  CheckpointReader(const std::string& directory, const CheckpointInfo& info,
+                   const std::string& index);
   ~CheckpointReader() override;
 
   const std::string& directory() const;
@@ -129,6 +134,8 @@ class CheckpointReader : public TensorSource {
   std::string damage(int part, int parts);
   // The number of the first file that holds a part of a box, to read boxes in this order.
   std::size_t first_file(const TensorBox& box) const;
+  // The names of all that do; none of a tensor that is absent or has another shape.
+  std::vector<std::string> files_of(const TensorBox& box) const;
 
   // Throws Error(bad_content) when the tensor is absent or has another shape.
   void require_tensor(const std::string& path, const Shape& whole) const;

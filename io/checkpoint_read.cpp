@@ -9,6 +9,7 @@
 
 #include "base/number.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checkpoint_index.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_share.hpp"
@@ -236,6 +237,16 @@ void CheckpointReader::fetch(comm::World& world,
   impl_->expect_sizes();
 }
 
+CheckpointReader::CheckpointReader(const std::string& directory,
+                                   const CheckpointInfo& info, const std::string& index)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->directory = directory;
+  impl_->manifest.info = info;
+  parse_index(directory, index, impl_->manifest);
+  require_whole(directory, impl_->manifest);
+  impl_->open_files();
+}
+
 std::string CheckpointReader::damage(int part, int parts) {
   try {
     const Verification found =
@@ -250,6 +261,17 @@ std::size_t CheckpointReader::first_file(const TensorBox& box) const {
   const TensorEntry* entry = impl_->find(box.path);
   if (entry == nullptr || entry->shape != box.whole) return 0;
   return impl_->first_file(*entry, box.begin, box.data.shape());
+}
+
+std::vector<std::string> CheckpointReader::files_of(const TensorBox& box) const {
+  const TensorEntry* entry = impl_->find(box.path);
+  if (entry == nullptr || entry->shape != box.whole) return {};
+  std::vector<std::string> names;
+  for (const BoxEntry& part : impl_->boxes(*entry, box.begin, box.data.shape()))
+    names.push_back(part.file);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 CheckpointReader::~CheckpointReader() = default;

@@ -25,6 +25,7 @@ RunStart read_start(const TomlValue& table) {
     if (name == "pid") start.process.pid = value.whole;
     if (name == "job") start.process.job = value.text;
     if (name == "restart") start.restart = static_cast<int>(value.whole);
+    if (name == "attempt") start.attempt = static_cast<int>(value.whole);
   }
   return start;
 }
@@ -40,10 +41,11 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
   for (const RunStart& start : status.starts)
     text += format(
         "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n"
-        "restart = {}\n",
+        "restart = {}\n{}",
         start.step, start.ranks, quote_toml(start.process.since),
         quote_toml(valid_utf8(start.process.host)), start.process.pid,
-        quote_toml(valid_utf8(start.process.job)), start.restart);
+        quote_toml(valid_utf8(start.process.job)), start.restart,
+        start.attempt > 0 ? format("attempt = {}\n", start.attempt) : std::string());
   write_text_atomically(path_in(directory), text);
 }
 

@@ -17,6 +17,7 @@ struct RunStart {
   std::int64_t ranks = 0;
   ProcessName process;  // of rank 0
   int restart = 0;      // how often the batch system had started the job again
+  int attempt = 0;      // how often the job's script had, since then
 };
 
 struct RunStatus {

@@ -20,6 +20,7 @@ std::string JobScript::text() const {
 # A training job that saves before its time limit and continues by itself; by `trireme init`.
 # Usage: sbatch {}.sbatch [section.key=value ...]
 #   TRIREME=<path>   the program (default: the one that wrote this)
+#   TRIREME_SPARE_NODES=N   of --nodes, N only take the place of nodes that fail (default: 0)
 # Account, partition and time are your site's: here, or as options of sbatch.
 #SBATCH --job-name={}
 #SBATCH --nodes={}
@@ -28,6 +29,7 @@ std::string JobScript::text() const {
 {}#SBATCH --time=04:00:00
 #SBATCH --signal=USR1@120
 #SBATCH --requeue
+#SBATCH --no-kill
 #SBATCH --open-mode=append
 #SBATCH --output=%x.%j.out
 # module load ...                # the modules that the program was built with
@@ -48,7 +50,8 @@ export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 
 # --mpi=pmix is for Open MPI; MPICH and its kin want --mpi=pmi2, Cray --mpi=cray_shasta.
 launch() {
-  exec srun --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
+  exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
+    --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
     "$trireme" train "$deck" "$@"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

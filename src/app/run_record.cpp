@@ -24,8 +24,8 @@ RunRecord::RunRecord(comm::World& world, const config::RunSettings& run)
       log::warn("{}", error.what());
     }
     status_.steps = run.steps;
-    status_.starts.push_back(
-        {0, world_.size(), io::this_process(), launch::batch_restarts()});
+    status_.starts.push_back({0, world_.size(), io::this_process(),
+                              launch::batch_restarts(), launch::script_attempts()});
   });
 }
 

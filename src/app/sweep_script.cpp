@@ -15,36 +15,99 @@ namespace {
 constexpr std::string_view start_and_again =
     R"sh(
 # From here on all job scripts of Trireme are alike. USR1 and TERM that reach this script alone
-# go on to the ranks. A job that stopped with a checkpoint (75) starts again; so does one that
-# crashed or hung, unless three starts in a row got nowhere: the program removes the file of
-# starts once it runs, and from then on refuses a fourth start from one step itself (78).
+# go on to the ranks. A job that stopped with a checkpoint (75) is queued again. Ranks that
+# crashed, hung or computed wrongly start again in this allocation, on the nodes that Slurm can
+# reach and the program has not named as bad: as many as before where TRIREME_SPARE_NODES of the
+# job's are left for that, else fewer; where the deck does not fit these, the job is queued
+# again. Three starts in a row that got nowhere end the job: the
+# program removes the file of starts once it runs, and from then on refuses a fourth start from
+# one step itself (78).
 job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}  # of the task alone
 job=${job:-$SLURM_JOB_ID}
-export TRIREME_STARTS=$folder/.trireme-starts.$job
+export TRIREME_STARTS=$folder/.trireme-starts.$job TRIREME_ATTEMPT=0
+export TRIREME_BAD_HOSTS=$folder/.trireme-bad-hosts.$job
 most_starts=3
-echo "start ${SLURM_RESTART_COUNT:-0}" >>"$TRIREME_STARTS" || most_starts=0
+all_nodes=${SLURM_JOB_NUM_NODES:-1}
+node_count=$((all_nodes - ${TRIREME_SPARE_NODES:-0}))
+if [ "$node_count" -lt 1 ]; then
+  echo "TRIREME_SPARE_NODES=$TRIREME_SPARE_NODES of $all_nodes nodes: ask for more, --nodes" >&2
+  exit 64
+fi
+node_tasks=${SLURM_NTASKS_PER_NODE:-$(((${SLURM_NTASKS:-1} + node_count - 1) / node_count))}
+most_nodes=$node_count
+nodes=  # of the next start, with commas; none: all of the job, as Slurm gives them
+tasks=$SLURM_NTASKS
 
-trap 'kill -USR1 "$ranks" 2>/dev/null' USR1
-trap 'stop' TERM
-launch "$@" &
-ranks=$!
-while kill -0 "$ranks" 2>/dev/null; do wait "$ranks"; done  # a signal cuts a wait short
-wait "$ranks"
-status=$?
+# Sets them. Nodes: those of the job that are neither down nor bad, in order, at most as many as
+# the last start had. False where none is left.
+choose_nodes() {
+  local known up
+  known=$(sinfo -h -N -n "$(squeue -h -j "$job" -o %N)" -o '%N %T' 2>/dev/null)
+  [ -n "$known" ] || return 0
+  mapfile -t up < <(awk '$2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }' <<<"$known" |
+    grep -vxFf <(cut -d. -f1 "$TRIREME_BAD_HOSTS" 2>/dev/null))
+  [ ${#up[@]} -gt 0 ] || return 1
+  [ ${#up[@]} -ge "$node_count" ] || node_count=${#up[@]}
+  [ "$node_count" -lt "$all_nodes" ] || return 0
+  nodes=$(IFS=,; echo "${up[*]:0:node_count}")
+  tasks=$((node_count * node_tasks))
+}
+on_each_node() {
+  timeout 60 srun --overlap --mpi=none ${nodes:+--nodelist="$nodes"} --nodes="$node_count" \
+    --ntasks="$node_count" --ntasks-per-node=1 --cpus-per-task=1 "$@"
+}
+# A node may be gone before Slurm knows of it: each has to do something first.
+find_nodes() {
+  local i
+  for ((i = 0; i < 60; ++i)); do
+    running && choose_nodes || return
+    on_each_node true && return
+    sleep 10
+  done
+  return 1
+}
+# Slurm calls a job that was cancelled or preempted, or is out of time, RUNNING no more.
+running() {
+  case $(scontrol --oneliner show job "$job" 2>/dev/null) in
+    "JobId=$SLURM_JOB_ID "*" JobState=RUNNING "*) ;;
+    *) false ;;
+  esac
+}
+
+[ "$node_count" = "$all_nodes" ] || choose_nodes
+asked=
+while true; do
+  echo "start ${SLURM_RESTART_COUNT:-0}.$TRIREME_ATTEMPT" >>"$TRIREME_STARTS" || most_starts=0
+  trap 'kill -USR1 "$ranks" 2>/dev/null' USR1
+  trap 'stop' TERM
+  launch "$@" &
+  ranks=$!
+  while kill -0 "$ranks" 2>/dev/null; do wait "$ranks"; done  # a signal cuts a wait short
+  wait "$ranks"
+  status=$?
+  trap 'asked=yes' USR1 TERM  # between two starts
+  again=no
+  case $status in
+    75) again=queued ;;
+    65 | 78) [ "$node_count" -ge "$most_nodes" ] || again=queued ;;  # too few for the deck
+    70 | 71 | 81 | 82 | 129 | 13[1-9] | 1[4-9]? | 2??)  # a signal; 130 is a second Ctrl-C
+      starts=$(cat "$TRIREME_STARTS" 2>/dev/null | wc -l)
+      [ "$starts" -lt "$most_starts" ] && again=here ;;
+  esac
+  [ $again = here ] && find_nodes || break
+  [ -z "$asked" ] || break
+  TRIREME_ATTEMPT=$((TRIREME_ATTEMPT + 1))
+  echo "job $job: start $TRIREME_ATTEMPT after status $status, on ${nodes:-all nodes}"
+done
 trap '' USR1 TERM
 
-again=no
+rm -f "$TRIREME_BAD_HOSTS"
+[ $again != no ] && running && scontrol requeue "$job" && exit $status
+rm -f "$TRIREME_STARTS"
 case $status in
-  75) again=yes ;;
-  70 | 71 | 82 | 129 | 13[1-9] | 1[4-9]? | 2??)  # a signal; 130 is a second Ctrl-C
-    starts=$(cat "$TRIREME_STARTS" 2>/dev/null | wc -l)
-    [ "$starts" -lt "$most_starts" ] && again=yes ;;
-esac
-# Slurm calls a job that was cancelled or preempted, or is out of time, RUNNING no more.
-case $again:$(scontrol --oneliner show job "$job" 2>/dev/null) in
-  yes:"JobId=$SLURM_JOB_ID "*" JobState=RUNNING "*)
-    scontrol requeue "$job" || rm -f "$TRIREME_STARTS" ;;
-  *) rm -f "$TRIREME_STARTS" ;;
+  0 | 6[456] | 73 | 75) ;;
+  *) # shellcheck disable=SC2016  # copies in memory (checkpoint.partner), of each node
+    running && on_each_node bash -c 'rm -rf "/dev/shm/trireme-$UID-$0-"*' "$job" ;;
 esac
 exit $status
 )sh";
@@ -85,6 +148,7 @@ std::string SweepScript::text() const {
 #SBATCH --time=04:00:00
 #SBATCH --signal=USR1@300
 #SBATCH --requeue
+#SBATCH --no-kill
 #SBATCH --open-mode=append
 )sh",
              ranks, std::min<std::int64_t>(points - 1, 999), ranks) +
@@ -100,7 +164,8 @@ export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do n
 export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 
 launch() {
-  exec srun --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
+  exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
+    --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

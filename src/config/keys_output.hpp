@@ -66,6 +66,23 @@ struct CheckpointKeys : Section {
       *this, "load_on_mesh_change", "true",
       "Allow resuming from a checkpoint that another mesh wrote.",
       sets<&RunConfig::checkpoint, &CheckpointSettings::load_on_mesh_change>};
+  Integer partner{
+      *this,
+      "partner",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Steps between copies of each rank's shard in the memory of its own node and of "
+      "another, from which a job that lost a node goes on; 0: none.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::partner>};
+  String partner_directory{
+      *this,
+      "partner_directory",
+      "\"/dev/shm\"",
+      "",
+      "Where a node keeps these copies, in memory or on a disk of its own; $NAME at its "
+      "beginning stands for that environment variable of each rank.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::partner_directory>};
 };
 
 struct MetricsKeys : Section {

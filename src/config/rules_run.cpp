@@ -58,6 +58,15 @@ void Rules::run_rules() {
        " says nothing: write \"auto\", \"never\" or the path of a checkpoint");
   meaningless(key::checkpoint.keep_every, key::checkpoint.keep,
               config_.checkpoint.keep == 0, ", which keeps all: drop one of them");
+  meaningless(key::checkpoint.partner_directory, key::checkpoint.partner,
+              config_.checkpoint.partner == 0,
+              ", which makes no copies: write checkpoint.partner = 10, or remove it");
+  rule({key::checkpoint.partner_directory},
+       config_.checkpoint.partner_directory.starts_with('/') ||
+           config_.checkpoint.partner_directory.starts_with('$'),
+       key::checkpoint.partner_directory,
+       " has to begin with '/' or, for a variable of each node, with '$': write "
+       "\"/dev/shm\"");
   const std::vector<std::string>& trackers = config_.metrics.trackers;
   rule({key::metrics.trackers},
        std::all_of(trackers.begin(), trackers.end(), is_once_known(trackers)),

@@ -112,6 +112,8 @@ struct CheckpointSettings {
   std::string resume;           // "auto", "never", or a path
   bool one_reads = false;       // one rank reads and hands out
   bool load_on_mesh_change = true;
+  std::int64_t partner = 0;       // steps between copies in nodes' memory; 0: none
+  std::string partner_directory;  // where a node keeps them
 };
 
 struct MetricsSettings {

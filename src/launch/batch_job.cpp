@@ -91,6 +91,8 @@ std::optional<double> time_left_now() {
 
 std::string BatchJob::describe() const {
   return id + (restarts > 0 ? format(" (restart {})", restarts) : std::string()) +
+         (attempts > 0 ? format(" (start {} in its allocation)", attempts + 1)
+                       : std::string()) +
          (seconds_left ? ", ends in " + human_seconds(std::max(*seconds_left, 0.0))
                        : ", with no end that is known");
 }
@@ -99,10 +101,15 @@ int batch_restarts() {
   return std::max(0, parse_number<int>(variable("SLURM_RESTART_COUNT")).value_or(0));
 }
 
+int script_attempts() {
+  return std::max(0, parse_number<int>(variable("TRIREME_ATTEMPT")).value_or(0));
+}
+
 BatchJob batch_job() {
   BatchJob job;
   job.id = variable("SLURM_JOB_ID");
   job.restarts = batch_restarts();
+  job.attempts = script_attempts();
   job.seconds_left = seconds_left();
   return job;
 }

@@ -11,6 +11,7 @@ namespace trireme::launch {
 struct BatchJob {
   std::string id;    // SLURM_JOB_ID; empty: no batch job
   int restarts = 0;  // how often the batch system has started it again
+  int attempts = 0;  // how often its script has, since then
   std::optional<double> seconds_left;
 
   // "17 (restart 2), ends in 3 min 20 s", for the log.
@@ -19,6 +20,8 @@ struct BatchJob {
 
 // How often the batch system has started this job again.
 int batch_restarts();
+// How often its script has started the ranks again since then (TRIREME_ATTEMPT).
+int script_attempts();
 
 // Seconds that the job of this process has left, asked of the batch system now: its limit
 // may have changed since the start. Nothing where that is not known.

@@ -38,6 +38,10 @@ std::string table_by_class(std::span<const Plan> plans, const PlannedDevice& on,
     }
     if (sum > 0) rows.push_back(row);
   }
+  TextRow copies = {"copies of shards"};
+  for (const Plan& plan : plans)
+    copies.push_back(text_of(static_cast<double>(plan.copies_bytes)));
+  if (!on.device.is_cuda() && plans[largest].copies_bytes > 0) rows.push_back(copies);
   TextRow total = {"in all"};
   for (const Plan& plan : plans) total.push_back(text_of(device_bytes(plan, on)));
   rows.push_back(total);
@@ -71,6 +75,8 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
   if (on.device.is_cuda())
     bytes -= static_cast<double>(
         plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)]);
+  else
+    bytes += static_cast<double>(plan.copies_bytes);
   if (plan.nccl) bytes += static_cast<double>(plan.nccl->estimated_bytes());
   return bytes;
 }

@@ -12,6 +12,7 @@
 #include "engine/engine.hpp"
 #include "engine/group_use.hpp"
 #include "io/checkpoint_snapshot.hpp"
+#include "io/shard_copies.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
 
@@ -71,9 +72,13 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   std::size_t communication = store.communication_bytes() + engine.communication_bytes() +
                               engine.totals().bytes();
   for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
-  if (config.checkpoint.async) {
-    offloaded += static_cast<std::size_t>(
-        io::CheckpointSnapshot::bytes_for(engine::checkpoint_boxes(engine, mesh)));
+  const int snapshots =
+      (config.checkpoint.async ? 1 : 0) + (config.checkpoint.partner > 0 ? 1 : 0);
+  if (snapshots > 0) {
+    const auto boxes = engine::checkpoint_boxes(engine, mesh);
+    offloaded +=
+        static_cast<std::size_t>(snapshots * io::CheckpointSnapshot::bytes_for(boxes));
+    if (config.checkpoint.partner > 0) plan.copies_bytes = io::copies_bytes(boxes);
   }
   set(MemoryClass::weights, weights);
   set(MemoryClass::gradients, store.gradient_bytes());
@@ -174,6 +179,9 @@ std::string memory_text(const Plan& plan) {
     text += format("; {} of the workspace are the GPU's kernels'",
                    human_bytes(static_cast<double>(plan.kernel_bytes)));
   text += "\n";
+  if (plan.copies_bytes > 0)
+    text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
+                   human_bytes(static_cast<double>(plan.copies_bytes)));
   if (plan.nccl && plan.nccl->communicators > 0)
     text += format(
         "NCCL      about {} more on rank 0, in {} communicators and {} links (an "

@@ -54,8 +54,10 @@ struct Plan {
   std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
   std::int64_t kernel_bytes = 0;        // of the workspace: what kernels of a GPU hold
   std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
-  std::int64_t local_parameters = 0;    // on the rank
-  std::int64_t parameters = 0;          // of the model
+  // Of the node's memory, for the rank: copies of shards that outlive the program.
+  std::int64_t copies_bytes = 0;
+  std::int64_t local_parameters = 0;        // on the rank
+  std::int64_t parameters = 0;              // of the model
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank
   std::vector<PlannedUnit> units;           // of the rank
   PlannedCodes codes;                       // with adapter.quantize

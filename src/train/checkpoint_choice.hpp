@@ -17,6 +17,7 @@ struct ChosenCheckpoint {
   std::string path;  // "": none
   // Open, with all digests compared.
   std::shared_ptr<io::CheckpointReader> reader{};
+  bool of_copies = false;  // in the memory of nodes (PartnerCopies)
 };
 
 // The newest checkpoint below `directory` whose files are as they were written, all

@@ -76,25 +76,19 @@ void Checkpoints::start_or_resume() {
   });
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
-  ChosenCheckpoint from;
-  if (resume == "auto") {
-    from = newest_whole_checkpoint(world_, folder());
-  } else if (resume != "never") {
-    tidy_checkpoints(world_, folder());
-    from.path = resume;
-    from.reader = std::make_shared<io::CheckpointReader>(world_, resume);
-    const std::string wrong = first_damage(world_, *from.reader);
-    if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
-  }
+  if (config_.checkpoint.partner > 0) partner_.emplace(world_, mesh_, config_);
+  ChosenCheckpoint from = choose(steps);
   keep_files(from.reader.get());
   saver_.emplace(world_, config_, deck_, [this] { return boxes(); });
   if (from.reader) load(from, resume == "auto" || steps.empty() ? -1 : steps.front());
+  if (partner_) partner_->start(from.of_copies ? progress_.step : -1, boxes());
   from.reader.reset();
-  if (saved_step_ < 0) {
+  if (!started_) {
     engine_.store().initialize(config_.run.seed);
     if (!config_.start_from.empty()) load_start();
   }
   load_base();
+  if (partner_ && progress_.step >= config_.run.steps) partner_->remove();
   predict_save();
 }
 
@@ -109,6 +103,27 @@ void Checkpoints::load_base() {
   const std::string numbers = sum(engine_.base()->number_bytes());
   log::info("base      the codes of {} ({}) are read: {} in place of {}",
             config_.start_from, name_of(config_.adapter.quantize), codes, numbers);
+}
+
+// What checkpoint.resume means. `steps`: of the run's own checkpoints, newest first.
+ChosenCheckpoint Checkpoints::choose(const std::vector<std::int64_t>& steps) {
+  const std::string& resume = config_.checkpoint.resume;
+  ChosenCheckpoint from;
+  if (resume == "never") return from;
+  if (resume == "auto") {
+    if (partner_)
+      from = partner_->find(steps.empty() ? 0 : steps.front(),
+                            engine::checkpoint_boxes(engine_, mesh_));
+    if (!from.reader) return newest_whole_checkpoint(world_, folder());
+    tidy_checkpoints(world_, folder());
+    return from;
+  }
+  tidy_checkpoints(world_, folder());
+  from.path = resume;
+  from.reader = std::make_shared<io::CheckpointReader>(world_, resume);
+  const std::string wrong = first_damage(world_, *from.reader);
+  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  return from;
 }
 
 std::vector<io::TensorBox> Checkpoints::boxes() {
@@ -169,7 +184,7 @@ void Checkpoints::load(const ChosenCheckpoint& chosen, std::int64_t newest) {
   engine_.store().clear_feedback();
   const auto boxes = boxes_to_load(
       world_, reader, engine::checkpoint_boxes(engine_, mesh_), config_.optimizer.name);
-  if (config_.checkpoint.one_reads)
+  if (config_.checkpoint.one_reads && !chosen.of_copies)
     load_by_one(world_, mesh_, from, boxes, true);
   else
     load_boxes(world_, reader, boxes, replica_groups(mesh_));
@@ -189,8 +204,11 @@ void Checkpoints::load(const ChosenCheckpoint& chosen, std::int64_t newest) {
   engine_.refresh_scales();
   progress_.step = info.step;
   progress_.tokens = info.tokens;
-  saved_step_ = info.step;
-  saver_->started_from(info.step);
+  started_ = true;
+  if (!chosen.of_copies) {
+    saved_step_ = info.step;
+    saver_->started_from(info.step);
+  }
   log::info("resume    from {} (step {}, {} tokens)", from, info.step, info.tokens);
   warn_of_changes(info.deck, deck_);
 }
@@ -204,6 +222,7 @@ void Checkpoints::predict_save() {
 }
 
 void Checkpoints::save_if_due() {
+  copy_if_due();
   if (launch::saves(request_) || next_after(progress_.step - 1) == progress_.step) save();
   if (!stops()) stop_requests_.fulfilled(request_);
 }
@@ -215,9 +234,41 @@ void Checkpoints::save() {
   saved_step_ = progress_.step;
 }
 
+// Not of a step at which the run ends.
+void Checkpoints::copy_if_due() {
+  if (!partner_ || !partner_->due(progress_.step) || stops() ||
+      progress_.step == config_.run.steps)
+    return;
+  watchdog_.beat_slow("copying to a partner", progress_.step);
+  io::CheckpointInfo info = info_of_run(world_, config_, deck_);
+  add_progress(info, progress_);
+  partner_->begin(info, boxes());
+}
+
+void Checkpoints::poll() {
+  report(saver_->poll());
+  if (partner_) partner_->poll();
+}
+
+// Messages between partners begin and end here; MPI moves them on meanwhile.
+void Checkpoints::enter(engine::StepPhase, std::int64_t) {
+  if (partner_) partner_->poll();
+}
+
+void Checkpoints::before_update() {
+  saver_->before_update();
+  if (partner_) partner_->before_update();
+}
+
+void Checkpoints::finish_quietly() {
+  saver_->finish_quietly();
+  if (partner_) partner_->finish();
+}
+
 void Checkpoints::finish() {
   watchdog_.beat_slow("saving a checkpoint", progress_.step);
   report(saver_->finish());
+  if (partner_) partner_->remove();
   if (stops()) stop_requests_.fulfilled(request_);
 }
 

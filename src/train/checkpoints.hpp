@@ -17,6 +17,7 @@
 #include "io/metrics.hpp"
 #include "launch/stop_requests.hpp"
 #include "train/checkpoint_choice.hpp"
+#include "train/partner_copies.hpp"
 #include "train/progress.hpp"
 #include "train/saver.hpp"
 
@@ -36,13 +37,13 @@ class Checkpoints : public engine::StepObserver {
   void start_or_resume();
 
   // After a step: reports what has been saved by now. Throws when that failed.
-  void poll() { report(saver_->poll()); }
+  void poll();
   // Saves when that is due. Collective over the world.
   void save_if_due();
   // After the last step: waits for what is under way. Collective over the world.
   void finish();
   // Because of an error: the checkpoint under way is as good as before.
-  void finish_quietly() { saver_->finish_quietly(); }
+  void finish_quietly();
   // An injected fault: copies begin only after a while from now on.
   void slow_copies() { saver_->slow_copies(); }
 
@@ -52,15 +53,18 @@ class Checkpoints : public engine::StepObserver {
   // "the next checkpoint is due after step 100", for the log.
   std::string describe_next() const;
 
+  void enter(engine::StepPhase phase, std::int64_t step) override;
   void computed(engine::StepTotals::Outcome& mine) override;
   void agreed(const engine::StepTotals::Outcome& all) override;
-  void before_update() override { saver_->before_update(); }
+  void before_update() override;
 
  private:
   void load(const ChosenCheckpoint& chosen, std::int64_t newest);
   void load_start();
   void load_base();
+  ChosenCheckpoint choose(const std::vector<std::int64_t>& steps);
   void keep_files(const io::CheckpointReader* from);
+  void copy_if_due();
   std::vector<io::TensorBox> boxes();
   void predict_save();
   void save();
@@ -80,8 +84,10 @@ class Checkpoints : public engine::StepObserver {
   launch::StopRequests stop_requests_;
   launch::StopRequest request_ = launch::StopRequest::none;  // of the last step
   std::int64_t saved_step_ = -1;
+  bool started_ = false;                 // from a checkpoint, or copies of one
   std::vector<convert::KeptFile> kept_;  // on rank 0: of the folder the model came from
   std::optional<Saver> saver_;
+  std::optional<PartnerCopies> partner_;
 };
 
 }  // namespace trireme::train

@@ -12,6 +12,7 @@
 #include "base/number.hpp"
 #include "comm/position.hpp"
 #include "io/digest.hpp"
+#include "launch/restarts.hpp"
 
 namespace trireme::train {
 namespace {
@@ -92,22 +93,34 @@ std::optional<Difference> find_difference(const std::vector<std::string>& texts)
   return {};
 }
 
-std::string describe(const Difference& difference, const std::string& place,
-                     std::int64_t step) {
+// Who differs from most, and who these are; nobody (a tie): all that differ.
+struct Odd {
+  std::vector<int> ranks, most;
+};
+
+Odd odd_ranks(const Difference& difference) {
   std::vector<std::vector<int>> ranks;
   for (const auto& [bits, some] : difference.ranks_by_bits) ranks.push_back(some);
   std::ranges::stable_sort(
       ranks, [](const auto& a, const auto& b) { return a.size() > b.size(); });
   const bool tie = ranks[0].size() == ranks[1].size();
-  std::vector<int> odd;
+  Odd odd;
+  if (!tie) odd.most = ranks[0];
   for (std::size_t i = tie ? 0 : 1; i < ranks.size(); ++i)
-    odd.insert(odd.end(), ranks[i].begin(), ranks[i].end());
-  std::ranges::sort(odd);
+    odd.ranks.insert(odd.ranks.end(), ranks[i].begin(), ranks[i].end());
+  std::ranges::sort(odd.ranks);
+  return odd;
+}
+
+std::string describe(const Difference& difference, const std::string& place,
+                     std::int64_t step) {
+  const auto [odd, most] = odd_ranks(difference);
   const std::string who =
-      tie ? format("ranks {} hold different bits", comm::ranks_text(odd))
+      most.empty()
+          ? format("ranks {} hold different bits", comm::ranks_text(odd))
           : format("{} {} from ranks {}",
                    (odd.size() == 1 ? "rank " : "ranks ") + comm::ranks_text(odd),
-                   odd.size() == 1 ? "differs" : "differ", comm::ranks_text(ranks[0]));
+                   odd.size() == 1 ? "differs" : "differ", comm::ranks_text(most));
   return format(
       "after step {}: {}: {} (health.check_replicas_every): a fault of memory, "
       "of a processor or of the program; resume from a checkpoint of before, "
@@ -138,6 +151,12 @@ void check_replicas(comm::World& world, const std::vector<io::TensorBox>& boxes,
       world.max(difference ? static_cast<double>(difference->box) : 0));
   const std::string place =
       world.broadcast(world.rank() == holder ? place_of(boxes[box]) : "", holder);
+  // 4. the job's script leaves out those that most ranks speak against
+  const auto hosts = world.gather_text(world.host());
+  if (difference)
+    if (const Odd odd = odd_ranks(*difference); !odd.most.empty())
+      for (const int rank : odd.ranks)
+        launch::name_bad_host(hosts[static_cast<std::size_t>(rank)]);
   throw comm::Agreed(
       Status::corruption,
       world.broadcast(difference ? describe(*difference, place, step) : ""));

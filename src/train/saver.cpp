@@ -39,15 +39,29 @@ std::function<void()> later_by(double seconds, std::function<void()> work) {
 
 }  // namespace
 
+io::CheckpointInfo info_of_run(const comm::World& world, const config::RunConfig& config,
+                               const std::string& deck) {
+  io::CheckpointInfo info;
+  info.program_version = build_info().version;
+  info.commit = build_info().git_commit;
+  info.host = world.host();
+  std::erase_if(info.host, [](char c) { return c <= ' ' || c > '~'; });
+  info.mesh = config.parallel.mesh;
+  info.deck = deck;
+  return info;
+}
+
+void add_progress(io::CheckpointInfo& info, const Progress& progress) {
+  info.step = progress.step;
+  info.tokens = progress.tokens;
+  info.written = io::utc_time();
+  info.loss.reset();
+  if (std::isfinite(progress.loss)) info.loss = progress.loss;
+}
+
 Saver::Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
              std::function<std::vector<io::TensorBox>()> boxes)
-    : world_(world), boxes_(std::move(boxes)) {
-  info_.program_version = build_info().version;
-  info_.commit = build_info().git_commit;
-  info_.host = world.host();
-  std::erase_if(info_.host, [](char c) { return c <= ' ' || c > '~'; });
-  info_.mesh = config.parallel.mesh;
-  info_.deck = deck;
+    : world_(world), boxes_(std::move(boxes)), info_(info_of_run(world, config, deck)) {
   retention_.keep = config.checkpoint.keep;
   retention_.keep_every = config.checkpoint.keep_every;
   writer_.emplace(world_, config.run.directory + "/checkpoints", retention_);
@@ -71,11 +85,7 @@ std::vector<Saved> Saver::save(const Progress& progress) {
   std::optional<io::WrittenCheckpoint> done;
   {
     const Timer timer(blocking_seconds_);
-    info_.step = progress.step;
-    info_.tokens = progress.tokens;
-    info_.written = io::utc_time();
-    info_.loss.reset();
-    if (std::isfinite(progress.loss)) info_.loss = progress.loss;
+    add_progress(info_, progress);
     if (snapshot_) {
       auto copies = snapshot_->begin(boxes_());
       if (copies_are_slow_) copies.later = later_by(0.3, std::move(copies.later));

@@ -24,6 +24,12 @@ struct Saved {
   double blocking_seconds = 0;  // of them training waited for it
 };
 
+// What a checkpoint of this run says of itself, without what add_progress() adds.
+io::CheckpointInfo info_of_run(const comm::World& world, const config::RunConfig& config,
+                               const std::string& deck);
+// Adds how far the run has come, and the time.
+void add_progress(io::CheckpointInfo& info, const Progress& progress);
+
 // Writes checkpoints. All calls are collective over the world.
 class Saver {
  public:

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "support/checkpoint_tensors.hpp"
 #include "unit/config/deck_sample.hpp"
@@ -62,6 +64,22 @@ TEST(ReplicaCheck, OneBitIsFoundOnEveryRank) {
   } else {
     expect_contains(text, "rank " + std::to_string(last) + " differs from ranks 0");
   }
+}
+
+// A job script reads the file; a tie says nothing of who is wrong.
+TEST(ReplicaCheck, TheHostOfTheOddRankIsNamed) {
+  const test::SharedFolder folder;
+  const std::string path = folder.path() + "/bad";
+  ::setenv("TRIREME_BAD_HOSTS", path.c_str(), 1);
+  Boxes here;
+  if (world().rank() == world().size() - 1) here.flip(0);
+  here.check();
+  ::unsetenv("TRIREME_BAD_HOSTS");
+  world().barrier();
+  std::ifstream file(path);
+  std::string host;
+  EXPECT_EQ(static_cast<bool>(std::getline(file, host)), world().size() > 2);
+  EXPECT_EQ(host, world().size() > 2 ? world().host() : "");
 }
 
 // Rank 0 does not hold the tensor, and so does not know its name by itself.

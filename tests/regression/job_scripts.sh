@@ -14,9 +14,15 @@ mkdir "$work/bin" "$work/job" "$work/real"
 cat >"$work/bin/srun" <<'END_OF_STAND_IN'
 #!/bin/bash
 cd "$STAND_INS" || exit 1
+case " $* " in *" --overlap "*) exec cat reachable ;; esac  # whether nodes answer
 printf '<%s>\n' "${0##*/}" "$@" >words
+echo "$TRIREME_ATTEMPT: $*" >>starts
 [ ! -e begins ] || rm -f "$TRIREME_STARTS"
+[ ! -e bad ] || cat bad >>"$TRIREME_BAD_HOSTS"
+[ ! -e most ] || [ "$(wc -l <starts)" -lt "$(cat most)" ] || exit 0
+[ ! -e left ] || mv left nodes
 status=$(cat status)
+[ ! -e next ] || mv next status
 [ "$status" = wait ] || exit "$status"
 trap 'echo USR1 >>signals' USR1
 trap 'echo TERM >>signals' TERM
@@ -42,6 +48,11 @@ cat >"$work/bin/scancel" <<'END_OF_STAND_IN'
 echo "$*" >>"$STAND_INS/scancel"
 kill -TERM "$(cat "$STAND_INS/pid")"
 END_OF_STAND_IN
+cat >"$work/bin/sinfo" <<'END_OF_STAND_IN'
+#!/bin/bash
+cat "$STAND_INS/nodes"
+END_OF_STAND_IN
+ln -s sinfo "$work/bin/squeue"
 chmod +x "$work/bin/"*
 ln -s srun "$work/bin/mpirun"
 ln -s srun "$work/bin/mpiexec"
@@ -75,12 +86,15 @@ set_up() {  # STATUS STATE
   echo "$2" >"$work/job/state"
   echo 0 >"$work/job/refuses"
   echo 9 >"$work/job/job-id"
-  rm -rf "$work/job/begins" "$work/job/.trireme-starts."*
+  (cd "$work/job" && rm -rf begins bad most left next starts nodes .trireme-starts.*)
+  touch "$work/job/reachable"
 }
+starts() { cat "$work/job/starts"; }
+started() { test "$(starts | wc -l)" = "$1"; }
 
 # every SCRIPT WORDS...: what each end of the ranks leads to.
 every() {
-  local name=${1##*/} code i
+  local name=${1##*/} code
   set_up 75 RUNNING
   job "$@"
   check "$name: 75 starts again" again
@@ -92,21 +106,20 @@ every() {
     check "$name: $state: keeps the status" test "$status" = 75
     check "$name: $state: no count is left" no_count_left
   done
-  for code in 70 71 82 134 137 139; do
+  for code in 70 71 81 82 134 137 139; do
     set_up "$code" RUNNING
-    for i in 1 2; do
-      job "$@"
-      check "$name: $code, start $i: again" again
-    done
     job "$@"
-    check "$name: $code, start 3 in vain: not again" not_again
+    check "$name: $code: three starts in vain" started 3
+    check "$name: $code: the third is told of the two" test "$(starts | tail -n 1 | cut -c1)" = 2
+    check "$name: $code, not again" not_again
     check "$name: $code: keeps the status" test "$status" = "$code"
     check "$name: $code: no count is left" no_count_left
   done
-  for code in 0 1 64 65 66 73 74 78 80 81 126 127; do
+  for code in 0 1 64 65 66 73 74 78 80 126 127; do
     set_up "$code" RUNNING
     job "$@"
     check "$name: $code: not again" not_again
+    check "$name: $code: one start" started 1
     check "$name: $code: keeps the status" test "$status" = "$code"
   done
 }
@@ -124,13 +137,75 @@ done
 # A program that gets on may crash as often as it likes.
 set_up 137 RUNNING
 touch "$work/job/begins"
-for i in 1 2 3 4 5; do
-  job "$SOURCE/jobs/train.sbatch" my.toml
-  check "a crash after the start was noted, $i" again
-done
+echo 6 >"$work/job/most"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "five crashes after the start was noted" started 6
+check "and the end" test "$status" = 0
 set_up 137 CANCELLED
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "a crash of a job that was cancelled" not_again
+check "a crash of a job that was cancelled: one start" started 1
+
+# Which nodes the ranks start on again. A job of four nodes loses one: all of three ranks on
+# each of the three that are left; with a spare node as many as before.
+export SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=12 SLURM_NTASKS_PER_NODE=3
+all_nodes() { printf '%s allocated\n' n1 n2 n3 n10 >"$work/job/nodes"; }
+lose() { sed "s/^$1 .*/$1 $2/" "$work/job/nodes" >"$work/job/left"; }
+lists() { starts | grep -o 'nodelist=[^ ]*' | cut -d= -f2 | tr '\n' ' '; }
+tasks() { starts | sed 's/.*ntasks=\([0-9]*\) .*/\1/' | tr '\n' ' '; }
+for state in down 'down*' 'allocated*' failing; do
+  set_up 137 RUNNING
+  all_nodes
+  lose n2 "$state"
+  job "$SOURCE/jobs/train.sbatch" my.toml
+  check "a node is $state: those that are left" test "$(lists)" = "n1,n3,n10 n1,n3,n10 "
+  check "a node is $state: their ranks" grep -q -- '--nodes=3 .*--ntasks=9 ' <(starts | tail -n 1)
+done
+set_up 137 RUNNING
+all_nodes
+lose n2 down
+job "$SOURCE/jobs/mpirun-openmpi.sbatch" my.toml
+check "mpirun: those that are left" grep -q -- '-n 9 --host n1:3,n3:3,n10:3 ' <(starts | tail -n 1)
+set_up 137 RUNNING
+all_nodes
+lose n2 down
+job "$SOURCE/jobs/mpiexec-mpich.sbatch" my.toml
+check "mpiexec: those that are left" grep -q -- '-n 9 -ppn 3 -hosts n1,n3,n10 ' <(starts | tail -n 1)
+set_up 81 RUNNING
+all_nodes
+echo n3.cluster.org >"$work/job/bad"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a node that the program names" test "$(lists)" = "n1,n2,n10 n1,n2,n10 "
+check "the names are removed" test ! -e "$work/job/.trireme-bad-hosts.9"
+export TRIREME_SPARE_NODES=1
+set_up 137 RUNNING
+all_nodes
+lose n2 down
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a spare node" test "$(lists)" = "n1,n2,n3 n1,n3,n10 n1,n3,n10 "
+check "a spare node: as many ranks" test "$(tasks)" = "9 9 9 "
+export TRIREME_SPARE_NODES=4
+set_up 0 RUNNING
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "spare nodes alone" test "$status" = 64
+unset TRIREME_SPARE_NODES
+for code in 65 78; do
+  set_up 137 RUNNING
+  all_nodes
+  lose n2 down
+  echo $code >"$work/job/next"
+  job "$SOURCE/jobs/train.sbatch" my.toml
+  check "a deck that does not fit those that are left: $code" test "$status" = $code
+  check "a deck that does not fit: Slurm starts it again" again
+done
+set_up 137 RUNNING
+all_nodes
+sed 's/ .*/ down/' "$work/job/nodes" >"$work/job/left"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "no node is left: one start" started 1
+check "no node is left: Slurm starts it again" again
+unset SLURM_JOB_NUM_NODES SLURM_NTASKS_PER_NODE
+export SLURM_NTASKS=2
 # A job that may not be requeued; another job's record; a count that cannot be kept.
 set_up 75 RUNNING
 echo 1 >"$work/job/refuses"

@@ -22,7 +22,7 @@ submit() {
 # goes on from its last checkpoint. Only its first start has the fault.
 cat >"$work/program" <<'END'
 #!/bin/bash
-[ "${SLURM_RESTART_COUNT:-0}" = 0 ] && set -- "$@" debug.fault=kill@6@3
+[ "$TRIREME_ATTEMPT" = 0 ] && set -- "$@" debug.fault=kill@6@3
 exec "$TRIREME_PROGRAM" "$@"
 END
 chmod +x "$work/program"
@@ -32,7 +32,8 @@ killed=$(TRIREME="$work/program" submit killed train.sbatch)
 check "a killed rank: the job ends" soon 90 ended "$killed"
 cp "$work/killed.out" "$work/out"
 check "a killed rank: done" in_state "$killed" COMPLETED
-check "a killed rank: started again, once" test "$(restarts "$killed")" = 1
+check "a killed rank: started again, once" test "$(grep -c '^trireme ' "$work/killed.out")" = 2
+check "a killed rank: in its allocation" test "$(restarts "$killed")" = 0
 check "a killed rank: nothing is lost" identical "$work/killed" "$work/whole"
 check "a killed rank: went on from step 4" grep -q '(step 4,' "$work/killed.out"
 

@@ -42,7 +42,7 @@ check "another count" expect 82 "the ranks disagree about the size"
 # The job script starts a job that hung again; only its first start hangs.
 cat >"$work/program" <<'END'
 #!/bin/bash
-[ "${SLURM_RESTART_COUNT:-0}" = 0 ] && set -- "$@" debug.fault=stop@5@1
+[ "$TRIREME_ATTEMPT" = 0 ] && set -- "$@" debug.fault=stop@5@1
 exec "$TRIREME_PROGRAM" "$@"
 END
 chmod +x "$work/program"
@@ -55,6 +55,7 @@ job=$(TRIREME="$work/program" sbatch --parsable --nodes=2 --ntasks-per-node=2 \
 check "a hung job ends" soon 120 ended "$job"
 cp "$work/job.out" "$work/out"
 check "a hung job: done" in_state "$job" COMPLETED
-check "a hung job: started again, once" test "$(restarts "$job")" = 1
+check "a hung job: started again, once" test "$(grep -c '^trireme ' "$work/job.out")" = 2
+check "a hung job: in its allocation" test "$(restarts "$job")" = 0
 check "a hung job: nothing is lost" identical "$work/job" "$work/whole"
 finish

@@ -47,7 +47,10 @@ slurm_case() {
 slurm_state() { scontrol show job "$job" 2>/dev/null | grep -o 'JobState=[A-Z_]*' | head -n 1 | cut -d= -f2; }
 slurm_restarts() { scontrol show job "$job" | grep -o 'Restarts=[0-9]*' | head -n 1 | cut -d= -f2; }
 slurm_has_steps() { [ "$(losses "$directory" | wc -l)" -ge "$1" ]; }
-slurm_restarted() { [ "$(slurm_restarts)" -ge 1 ]; }
+# By Slurm, or in its allocation by its script.
+slurm_restarted() {
+  [ "$(slurm_restarts)" -ge 1 ] || grep -aqE '^job [0-9]+: start [0-9]+ after status' "$case_folder/out"
+}
 slurm_ended() { case $(slurm_state) in COMPLETED | FAILED | CANCELLED | TIMEOUT | NODE_FAIL) ;; *) false ;; esac; }
 slurm_soon() {
   local limit=$1 i

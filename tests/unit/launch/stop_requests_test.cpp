@@ -165,6 +165,26 @@ TEST(BatchJob, ReadsSlurmsVariables) {
   ::unsetenv("SLURM_RESTART_COUNT");
 }
 
+// Starts by the script in one allocation count as those by the batch system do.
+TEST(Restarts, ThreeInVainInOneAllocationAreEnough) {
+  std::vector<io::RunStart> starts;
+  const auto start = [&](int restart, int attempt, std::int64_t step) {
+    io::RunStart now;
+    now.step = step;
+    now.process.job = "1";
+    now.restart = restart;
+    now.attempt = attempt;
+    starts.push_back(now);
+    require_progress(starts);
+  };
+  start(0, 0, 5);
+  start(0, 1, 10);
+  start(0, 2, 10);
+  start(1, 0, 10);  // queued again meanwhile
+  EXPECT_THROW(start(1, 1, 10), Error);
+  start(1, 2, 12);
+}
+
 TEST(Restarts, ThreeInVainAreEnough) {
   std::vector<io::RunStart> starts;
   const auto start = [&](const std::string& job, int restart, std::int64_t step) {

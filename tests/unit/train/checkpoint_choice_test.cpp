@@ -7,7 +7,10 @@
 #include <fstream>
 
 #include "io/checkpoint_folder.hpp"
+#include "io/shard_copies.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "train/node_places.hpp"
+#include "train/partner_copies.hpp"
 #include "unit/config/deck_sample.hpp"
 
 namespace trireme::train {
@@ -96,6 +99,60 @@ TEST(CheckpointChoice, TidyingPointsAtTheNewestWithAllItsFiles) {
   fs::remove(folder.shard(2));
   tidy_checkpoints(world(), folder.path());
   EXPECT_EQ(folder.latest(), io::step_name(1));
+}
+
+// Copies in the memory of nodes: whose copy a rank keeps, and which copies count.
+TEST(PartnerCopies, ThePartnerIsOnAnotherNode) {
+  EXPECT_EQ(partner_shift({0, 0, 1, 1}), 2);
+  EXPECT_EQ(partner_shift({0, 1, 0, 1}), 1) << "nodes in turns";
+  EXPECT_EQ(partner_shift({0, 0, 0, 1, 1, 1, 2, 2, 2}), 3);
+  EXPECT_EQ(partner_shift({0, 0, 0, 1, 1, 2}), 3) << "nodes of different size";
+  EXPECT_EQ(partner_shift({0, 0, 0, 1}), 0) << "nobody can take what the first has";
+  EXPECT_EQ(partner_shift({0, 0}), 0);
+  EXPECT_EQ(partner_shift({0}), 0);
+}
+
+TEST(PartnerCopies, OnlyWhatIsWholeCounts) {
+  const SharedFolder folder;
+  const io::ShardCopies copies(folder.path() + "/copies");
+  copies.make();
+  test::Memory memory;
+  const auto boxes = test::fake_boxes(memory, 1, 1);
+  for (const std::int64_t step : {2, 4, 6})
+    copies.write(test::fake_info(step), boxes, 0, 1);
+  EXPECT_EQ(copies.steps(), (std::vector<std::int64_t>{2, 4, 6}));
+  EXPECT_EQ(copies.check(4, 0).info.step, 4);
+  copies.remove_before(6, 2);
+  EXPECT_EQ(copies.steps(), (std::vector<std::int64_t>{2, 6}));
+  // One byte anywhere is found.
+  for (const char* end : {".h5", ".index", ".json"}) {
+    copies.write(test::fake_info(6), boxes, 0, 1);
+    copies.check(6, 0);
+    const std::string path = copies.folder_of(6) + "/shard-00000" + end;
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(fs::file_size(path) / 3));
+    file.put('\x7f');
+    file.close();
+    EXPECT_THROW(copies.check(6, 0), Error) << end;
+  }
+  // The text that comes last was not there yet when the rank died.
+  copies.write(test::fake_info(6), boxes, 0, 1);
+  EXPECT_EQ(copies.shards(6), std::vector<int>{0});
+  fs::remove(copies.folder_of(6) + "/shard-00000.json");
+  EXPECT_TRUE(copies.shards(6).empty());
+  copies.remove_all();
+  EXPECT_FALSE(fs::exists(copies.path()));
+}
+
+TEST(PartnerCopies, AVariableOfEachNode) {
+  ::setenv("TRIREME_TEST_NODE", "/memory", 1);
+  EXPECT_EQ(folder_for_copies("/dev/shm"), "/dev/shm");
+  EXPECT_EQ(folder_for_copies("$TRIREME_TEST_NODE"), "/memory");
+  EXPECT_EQ(folder_for_copies("$TRIREME_TEST_NODE/a/b"), "/memory/a/b");
+  ::setenv("TRIREME_TEST_NODE", "memory", 1);
+  EXPECT_THROW(folder_for_copies("$TRIREME_TEST_NODE"), Error) << "not from '/' on";
+  ::unsetenv("TRIREME_TEST_NODE");
+  EXPECT_THROW(folder_for_copies("$TRIREME_TEST_NODE"), Error);
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ TEST(RunConfig, EveryValueArrives) {
                                  "checkpoint.keep=6",
                                  "checkpoint.keep_every=50",
                                  "checkpoint.async=true",
+                                 "checkpoint.partner=7",
+                                 "checkpoint.partner_directory=$TMPDIR",
                                  "checkpoint.resume=never",
                                  "checkpoint.load_on_mesh_change=false",
                                  "metrics.every=2",
@@ -132,6 +134,8 @@ TEST(RunConfig, EveryValueArrives) {
   EXPECT_EQ(c.checkpoint.every, 5);
   EXPECT_EQ(c.checkpoint.keep, 6);
   EXPECT_EQ(c.checkpoint.keep_every, 50);
+  EXPECT_EQ(c.checkpoint.partner, 7);
+  EXPECT_EQ(c.checkpoint.partner_directory, "$TMPDIR");
   EXPECT_TRUE(c.checkpoint.async);
   EXPECT_EQ(c.checkpoint.resume, "never");
   EXPECT_FALSE(c.checkpoint.load_on_mesh_change);

@@ -1,0 +1,36 @@
+// Which ranks share the memory of a node, and whose copy each rank keeps.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/host_table.hpp"
+#include "comm/world.hpp"
+
+namespace trireme::train {
+
+// Nodes are told apart by the folder that their ranks see, so that a folder that several
+// nodes share is no other node's memory.
+class NodePlaces {
+ public:
+  // Collective. `folder`: is there, on every rank.
+  NodePlaces(comm::World& world, const std::string& folder);
+
+  // Rank r sends to r + shift and keeps what r - shift sends, around the end; 0 where one
+  // node has too many of the ranks for another to take them.
+  int shift() const { return shift_; }
+  std::string node_of(int rank) const { return nodes_.of(rank); }
+  // Of the ranks that share this rank's node, in order: its place and how many there are.
+  int place() const { return place_; }
+  int on_node() const { return on_node_; }
+
+ private:
+  comm::HostTable nodes_;
+  int shift_ = 0, place_ = 0, on_node_ = 1;
+};
+
+// The least shift with which every rank's partner is on another node; 0: there is none.
+int partner_shift(const std::vector<int>& nodes);
+
+}  // namespace trireme::train

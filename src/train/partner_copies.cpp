@@ -1,0 +1,179 @@
+// Copies of a run's shards in the memory of nodes, each on two of them.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/partner_copies.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "base/log.hpp"
+#include "io/digest.hpp"
+#include "io/files.hpp"
+#include "io/run_lock.hpp"
+
+namespace trireme::train {
+namespace {
+
+// Of one user, run and job. The path of the run is as rank 0 sees it.
+std::string name_of_run(comm::World& world, const std::string& directory) {
+  std::string path;
+  if (world.rank() == 0) {
+    char* const real = ::realpath(directory.c_str(), nullptr);
+    path = real != nullptr ? real : directory;
+    std::free(real);
+  }
+  const std::string job = io::this_process().job;
+  return format("trireme-{}-{}-{}", static_cast<std::uint64_t>(::geteuid()),
+                job.empty() ? "0" : job,
+                io::digest_of(world.broadcast(path)).substr(0, 16));
+}
+
+io::ShardCopies copies_of_run(comm::World& world, const config::RunConfig& config) {
+  const std::string name = name_of_run(world, config.run.directory);
+  std::optional<io::ShardCopies> copies;
+  world.agree([&] {
+    copies.emplace(folder_for_copies(config.checkpoint.partner_directory) + "/" + name);
+  });
+  return *copies;
+}
+
+}  // namespace
+
+std::string folder_for_copies(const std::string& written) {
+  if (!written.starts_with('$')) return written;
+  const auto slash = written.find('/');
+  const std::string name = written.substr(1, slash - 1);
+  const char* const value = std::getenv(name.c_str());
+  require(
+      value != nullptr && *value == '/', Status::cannot_create,
+      "checkpoint.partner_directory = \"{}\": the variable {} is {}, and has to name a "
+      "folder from '/' on: set it on every node, or write \"/dev/shm\"",
+      written, name, value == nullptr ? "not set" : format("'{}'", value));
+  return value + (slash == std::string::npos ? "" : written.substr(slash));
+}
+
+PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
+                             const config::RunConfig& config)
+    : world_(world),
+      mesh_(mesh),
+      every_(config.checkpoint.partner),
+      run_directory_(config.run.directory),
+      copies_(copies_of_run(world, config)) {
+  places_.emplace(world_, parent_of(copies_.path()));
+  world_.agree([&] { copies_.make(); });
+  if (places_->shift() == 0 && world_.size() > 1)
+    log::warn(
+        "checkpoint.partner: one node has {} of {} ranks, so that no other can hold "
+        "their copies: they outlive the program, but not the node",
+        places_->on_node(), world_.size());
+}
+
+void PartnerCopies::start(std::int64_t step, const std::vector<io::TensorBox>& boxes) {
+  for (const std::int64_t other : copies_.steps())
+    if (other != step) copies_.remove(other);
+  whole_ = step;
+  snapshot_.emplace(boxes);
+  if (places_->shift() == 0) return;
+  log::info("copies    in {} of two nodes every {} steps, at rank + {}",
+            parent_of(copies_.path()), every_, places_->shift());
+}
+
+bool PartnerCopies::due(std::int64_t step) const { return step % every_ == 0; }
+
+void PartnerCopies::begin(const io::CheckpointInfo& info,
+                          const std::vector<io::TensorBox>& boxes) {
+  finish();
+  step_ = info.step;
+  told_ = false;
+  failure_.clear();
+  auto snapshot = snapshot_->begin(boxes);
+  phase_ = Phase::writing;
+  work_.start([this, info, keep = whole_, copied = std::move(snapshot.boxes),
+               later = std::move(snapshot.later)] {
+    later();
+    copies_.remove_before(info.step, keep);
+    copies_.write(info, copied, world_.rank(), world_.size());
+  });
+}
+
+void PartnerCopies::before_update() { snapshot_->wait(); }
+
+// This rank's shard is in place, or has failed: to the partner with it.
+void PartnerCopies::exchange() {
+  phase_ = Phase::sending;
+  const int ranks = world_.size(), shift = places_->shift(), rank = world_.rank();
+  if (shift == 0) return;
+  comm::Group& everyone = mesh_.everyone();
+  const int to = (rank + shift) % ranks;
+  received_.emplace(everyone, (rank - shift + ranks) % ranks, copies_);
+  std::optional<io::ShardCopies::Content> content;
+  try {
+    if (failure_.empty()) content = copies_.read(step_, rank);
+  } catch (const Error& error) {
+    failure_ = error.what();
+  }
+  if (content)
+    sent_.emplace(everyone, to, step_, rank, ranks, std::move(*content));
+  else
+    sent_.emplace(everyone, to);
+}
+
+// Where all of it is done, or `wait`.
+void PartnerCopies::advance(bool wait) {
+  if (phase_ == Phase::writing) {
+    if (!wait && work_.busy()) return;
+    try {
+      work_.finish();
+    } catch (const Error& error) {
+      failure_ = error.what();
+    }
+    exchange();
+  }
+  if (phase_ != Phase::sending) return;
+  if (received_) {
+    // Both have to have begun before either is waited for: all ranks do the same.
+    const bool came = received_->begin(wait), answered = sent_->begin(wait);
+    if (!came || !answered) return;
+    const bool received = received_->advance(wait), sent = sent_->advance(wait);
+    if (!received || !sent) return;
+  }
+  try {
+    if (received_) received_->finish();
+  } catch (const Error& error) {
+    failure_ = error.what();
+  }
+  sent_.reset();
+  received_.reset();
+  phase_ = Phase::idle;
+}
+
+void PartnerCopies::finish() {
+  advance(true);
+  settle();
+}
+
+// Once for each copy. The one before it stays until all ranks have this one.
+void PartnerCopies::settle() {
+  if (told_) return;
+  told_ = true;
+  const double failed = world_.sum(failure_.empty() ? 0 : 1);
+  if (failed == 0) {
+    whole_ = step_;
+    return;
+  }
+  copies_.remove(step_);
+  std::string first;
+  for (const std::string& text : world_.gather_text(failure_))
+    if (first.empty()) first = text;
+  log::warn("step {}: {} of {} ranks could not make copies (checkpoint.partner): {}; {}",
+            step_, static_cast<int>(failed), world_.size(), first,
+            whole_ < 0 ? "there are none yet" : format("those of step {} stand", whole_));
+}
+
+void PartnerCopies::remove() {
+  finish();
+  copies_.remove_all();
+}
+
+}  // namespace trireme::train

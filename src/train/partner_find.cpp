@@ -1,0 +1,288 @@
+// PartnerCopies::find: the newest step that nodes hold whole, brought together.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "base/log.hpp"
+#include "io/checkpoint_index.hpp"
+#include "io/checkpoint_manifest_json.hpp"
+#include "io/checkpoint_shard.hpp"
+#include "io/run_status.hpp"
+#include "train/partner_copies.hpp"
+
+namespace trireme::train {
+namespace {
+
+// Numbers as words, for messages.
+template <class Numbers>
+std::string to_words(const Numbers& numbers) {
+  std::string text;
+  for (const auto number : numbers) text += std::to_string(number) + " ";
+  return text;
+}
+
+std::vector<std::int64_t> numbers_in(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  std::istringstream words(text);
+  for (std::int64_t number = 0; words >> number;) numbers.push_back(number);
+  return numbers;
+}
+
+// Was the last start of the run in this directory one of the same job? Else the copies
+// are of a run that somebody has removed since, or of another.
+bool goes_on(const std::string& directory) {
+  try {
+    const auto status = io::read_run_status(directory);
+    return status && !status->starts.empty() &&
+           status->starts.back().process.job == io::this_process().job;
+  } catch (const Error&) {
+    return false;  // RunRecord has warned of it
+  }
+}
+
+// What this rank has found whole of a step: shards of its node, of which the ranks that
+// share it look at some each.
+struct Found {
+  std::map<int, io::ShardCopies::Checked> shards;
+  std::string wrong;  // the first that is not
+};
+
+Found look(const io::ShardCopies& copies, std::int64_t step, int place, int on_node) {
+  Found found;
+  const std::vector<int> shards = copies.shards(step);
+  for (std::size_t i = static_cast<std::size_t>(place); i < shards.size();
+       i += static_cast<std::size_t>(on_node)) {
+    try {
+      found.shards.emplace(shards[i], copies.check(step, shards[i]));
+    } catch (const Error& error) {
+      if (found.wrong.empty()) found.wrong = error.what();
+    }
+  }
+  return found;
+}
+
+// Who has found which shards of a step, as rank 0 puts it together.
+struct Holders {
+  std::vector<int> first;                // of each shard: the lowest rank; -1: nobody
+  std::map<int, std::set<int>> by_rank;  // shards
+};
+
+Holders holders_of(const std::vector<std::string>& texts) {
+  Holders holders;
+  std::size_t shards = 0;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    const auto numbers = numbers_in(texts[rank]);
+    if (numbers.empty()) continue;
+    shards = std::max(shards, static_cast<std::size_t>(numbers[0]));
+    holders.by_rank[static_cast<int>(rank)].insert(numbers.begin() + 1, numbers.end());
+  }
+  holders.first.assign(shards, -1);
+  for (auto rank = holders.by_rank.rbegin(); rank != holders.by_rank.rend(); ++rank)
+    for (const int shard : rank->second)
+      if (static_cast<std::size_t>(shard) < shards)
+        holders.first[static_cast<std::size_t>(shard)] = rank->first;
+  return holders;
+}
+
+// The steps after `newest` that any node has copies of, newest first.
+std::vector<std::int64_t> candidates(comm::World& world, const io::ShardCopies& copies,
+                                     int place, std::int64_t newest) {
+  std::set<std::int64_t> steps;
+  const auto own = copies.steps();
+  for (const std::string& text : world.gather_text(place == 0 ? to_words(own) : ""))
+    for (const std::int64_t step : numbers_in(text))
+      if (step > newest) steps.insert(step);
+  auto all = numbers_in(world.broadcast(to_words(steps)));
+  std::reverse(all.begin(), all.end());
+  return all;
+}
+
+// Who holds each shard of a step, the same on every rank; none where one is missing, of
+// which there is a warning.
+std::vector<int> whole_step(comm::World& world, std::int64_t step, const Found& found) {
+  std::vector<int> mine;
+  for (const auto& [shard, checked] : found.shards) {
+    if (mine.empty()) mine.push_back(checked.info.mesh.size());
+    mine.push_back(shard);
+  }
+  Holders holders = holders_of(world.gather_text(to_words(mine)));
+  const auto missing = std::find(holders.first.begin(), holders.first.end(), -1);
+  const bool whole = !holders.first.empty() && missing == holders.first.end();
+  const auto wrongs = world.gather_text(found.wrong);
+  const auto all = numbers_in(world.broadcast(whole ? to_words(holders.first) : ""));
+  if (!all.empty()) return {all.begin(), all.end()};
+  if (world.rank() == 0) {
+    const auto wrong = std::find_if(wrongs.begin(), wrongs.end(),
+                                    [](const auto& text) { return !text.empty(); });
+    log::warn("step {}: the copies in the nodes' memory are not whole: {}; passed over",
+              step,
+              wrong != wrongs.end() ? *wrong
+              : holders.first.empty()
+                  ? std::string("no shard of it was finished")
+                  : format("no node that is left has shard {} of {}",
+                           static_cast<int>(missing - holders.first.begin()),
+                           static_cast<int>(holders.first.size())));
+  }
+  return {};
+}
+
+// All shards as one checkpoint, whose files are those of this rank's node.
+std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string& folder,
+                                           const std::vector<int>& holders,
+                                           const Found& found) {
+  // 1. the holder of each shard sends its index; rank 0 puts them together
+  std::string lengths, texts;
+  for (std::size_t shard = 0; shard < holders.size(); ++shard) {
+    if (holders[shard] != world.rank()) continue;
+    const std::string& index = found.shards.at(static_cast<int>(shard)).texts.index;
+    lengths += format("{} {} ", static_cast<int>(shard), index.size());
+    texts += index;
+  }
+  const auto all_lengths = world.gather_text(lengths),
+             all_texts = world.gather_text(texts);
+  std::string index;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    std::vector<std::string> shards(holders.size());
+    for (std::size_t rank = 0; rank < all_lengths.size(); ++rank) {
+      const auto numbers = numbers_in(all_lengths[rank]);
+      std::size_t at = 0;
+      for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
+        const auto bytes = static_cast<std::size_t>(numbers[i + 1]);
+        shards[static_cast<std::size_t>(numbers[i])] = all_texts[rank].substr(at, bytes);
+        at += bytes;
+      }
+    }
+    index = io::index_bytes(io::merge_indices(std::move(shards)));
+  });
+  index = world.broadcast(index);
+  // 2. attributes are alike in all of them
+  const bool has = holders[0] == world.rank();
+  const std::string attributes =
+      world.broadcast(has ? found.shards.at(0).texts.manifest : "", holders[0]);
+  std::shared_ptr<io::CheckpointReader> reader;
+  world.agree([&] {
+    reader = std::make_shared<io::CheckpointReader>(
+        folder, io::parse_manifest(folder, attributes).manifest.info, index);
+  });
+  return reader;
+}
+
+// The shards that hold what this rank reads.
+std::set<int> wanted_shards(const io::CheckpointReader& reader, int rank,
+                            const std::vector<io::TensorBox>& boxes) {
+  std::set<std::string> files;
+  for (const io::TensorBox& box : boxes)
+    for (std::string& file : reader.files_of(box)) files.insert(std::move(file));
+  const int shards = reader.info().mesh.size();
+  std::set<int> wanted;
+  // Files of the folder that the model came from: rank 0 has written them.
+  if (rank == 0) wanted.insert(0);
+  for (int shard = 0; shard < shards && !files.empty(); ++shard)
+    if (files.erase(io::shard_path(shard, shards)) > 0) wanted.insert(shard);
+  return wanted;
+}
+
+// A shard that a node lacks goes from a rank that holds it to one of that node.
+struct Transfer {
+  int from = 0, to = 0, shard = 0;
+};
+
+// `wanted`: of each rank, what it reads; `found`: of each rank, what it has looked at and
+// found whole on its node. The same on every rank, in an order in which each can do its
+// own.
+std::vector<Transfer> transfers(comm::World& world, const NodePlaces& places,
+                                const std::vector<int>& holders,
+                                const std::set<int>& wanted, const Found& found) {
+  std::vector<int> have;
+  for (const auto& [shard, checked] : found.shards) have.push_back(shard);
+  const auto all_wanted = world.gather_text(to_words(wanted));
+  const auto all_have = world.gather_text(to_words(have));
+  std::string text;
+  if (world.rank() == 0) {
+    std::map<std::string, std::set<std::int64_t>> on_node;
+    for (std::size_t rank = 0; rank < all_have.size(); ++rank)
+      for (const std::int64_t shard : numbers_in(all_have[rank]))
+        on_node[places.node_of(static_cast<int>(rank))].insert(shard);
+    for (std::size_t rank = 0; rank < all_wanted.size(); ++rank)
+      for (const std::int64_t shard : numbers_in(all_wanted[rank]))
+        if (on_node[places.node_of(static_cast<int>(rank))].insert(shard).second)
+          text += format("{} {} {} ", holders[static_cast<std::size_t>(shard)],
+                         static_cast<int>(rank), shard);
+  }
+  std::vector<Transfer> all;
+  const auto numbers = numbers_in(world.broadcast(text));
+  for (std::size_t i = 0; i + 2 < numbers.size(); i += 3)
+    all.push_back({static_cast<int>(numbers[i]), static_cast<int>(numbers[i + 1]),
+                   static_cast<int>(numbers[i + 2])});
+  return all;
+}
+
+void send(comm::Group& everyone, int to, std::int64_t step, int shard, int shards,
+          const io::ShardCopies& copies) {
+  std::optional<io::ShardCopies::Content> content;
+  try {
+    content = copies.read(step, shard);
+  } catch (const Error&) {
+    SentCopy(everyone, to).advance(true);  // the other rank waits
+    throw;
+  }
+  SentCopy(everyone, to, step, shard, shards, std::move(*content)).advance(true);
+}
+
+// One after the other. What fails is kept for the end, for others wait.
+void carry_out(comm::World& world, comm::Group& everyone, const io::ShardCopies& copies,
+               std::int64_t step, int shards, const std::vector<Transfer>& all) {
+  std::exception_ptr failure;
+  for (const auto& [from, to, shard] : all) {
+    try {
+      if (world.rank() == from) {
+        send(everyone, to, step, shard, shards, copies);
+      } else if (world.rank() == to) {
+        ReceivedCopy received(everyone, from, copies);
+        received.advance(true);
+        received.finish();
+        copies.check(step, shard);
+      }
+    } catch (const comm::Agreed&) {
+      throw;
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+  }
+  world.agree([&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
+}  // namespace
+
+ChosenCheckpoint PartnerCopies::find(std::int64_t newest,
+                                     const std::vector<io::TensorBox>& boxes) {
+  if (world_.max(world_.rank() == 0 && goes_on(run_directory_) ? 1 : 0) == 0) return {};
+  const int place = places_->place();
+  for (const std::int64_t step : candidates(world_, copies_, place, newest)) {
+    const Found found = look(copies_, step, place, places_->on_node());
+    const std::vector<int> holders = whole_step(world_, step, found);
+    if (holders.empty()) continue;
+    const std::string folder = copies_.folder_of(step);
+    world_.agree([&] { copies_.make(step); });  // a node that had none
+    auto reader = open(world_, folder, holders, found);
+    const std::set<int> wanted = wanted_shards(*reader, world_.rank(), boxes);
+    const auto moves = transfers(world_, *places_, holders, wanted, found);
+    carry_out(world_, mesh_.everyone(), copies_, step, static_cast<int>(holders.size()),
+              moves);
+    log::info(
+        "copies    of step {} are whole in the nodes' memory; {} of {} shards were "
+        "brought to nodes that read them",
+        step, moves.size(), holders.size());
+    return {folder, std::move(reader), true};
+  }
+  return {};
+}
+
+}  // namespace trireme::train
