@@ -23,6 +23,7 @@ struct OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 
   int descriptor = -1;
+  std::mutex opening;  // of h5
   std::unique_ptr<Hdf5File> h5;
 };
 

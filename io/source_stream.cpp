@@ -86,6 +86,7 @@ void DataFile::require_state(const State& now) const {
 std::shared_ptr<const Hdf5File> DataFile::h5() const {
   const std::shared_ptr<OpenFile> file = opened();
   require_state(state_of(file->descriptor, path_));
+  const std::lock_guard lock(file->opening);
   if (!file->h5) file->h5 = std::make_unique<Hdf5File>(path_, Hdf5File::Mode::read);
   return {file, file->h5.get()};
 }

@@ -84,10 +84,11 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
         space.candidates().empty() ? std::vector<std::string>()
                                    : space.overrides(space.candidates().front());
     config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
-    fail(Status::bad_content,
-         "no deck for {} ranks: batch.global must be divisible by the data ranks, and "
-         "the keys that are fixed must go together: fix fewer, or change batch.global",
-         deck.ranks);
+    fail(
+        Status::bad_content,
+        "no deck for {} ranks: batch.global must have a microbatch for each data rank, "
+        "and the keys that are fixed must go together: fix fewer, or change batch.global",
+        deck.ranks);
   }
   fail(Status::resources,
        "none of {} decks fits: the least that one needs is about {}, and a rank has {} "

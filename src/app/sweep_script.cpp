@@ -51,6 +51,7 @@ choose_nodes() {
   [ "$node_count" -lt "$all_nodes" ] || return 0
   nodes=$(IFS=,; echo "${up[*]:0:node_count}")
   tasks=$((node_count * node_tasks))
+  [ "$tasks" -le "${SLURM_NTASKS:-$tasks}" ] || tasks=$SLURM_NTASKS
 }
 on_each_node() {
   timeout 60 srun --overlap --mpi=none ${nodes:+--nodelist="$nodes"} --nodes="$node_count" \
@@ -60,7 +61,7 @@ on_each_node() {
 find_nodes() {
   local i
   for ((i = 0; i < 60; ++i)); do
-    running && choose_nodes || return
+    [ -z "$asked" ] && running && choose_nodes || return
     on_each_node true && return
     sleep 10
   done

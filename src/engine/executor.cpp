@@ -187,7 +187,8 @@ nn::Pass Executor::pass(const Work& work, Stream& stream, std::int64_t microbatc
   pass.losses.token_scale =
       pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
   if (work.training) pass.dropout = model_.dropout_rows(work.step, microbatch);
-  pass.fp8.training = work.training && counts;
+  // Experts of a rank with a stand-in have real rows of others.
+  pass.fp8.training = work.training && (counts || config_.parallel.folding.expert > 1);
   pass.fp8.amax_region = &model_.amax_region();
   pass.fp8.report = counts ? work.report : nullptr;
   return pass;

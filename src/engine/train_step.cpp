@@ -7,6 +7,16 @@
 #include "optim/learning_rate.hpp"
 
 namespace trireme::engine {
+namespace {
+
+// Whether ranks that hold the same weights have the same work, and so should take the
+// same time: those with other experts, or other positions of a ring, have not.
+bool work_is_alike(const config::ParallelSettings& mesh) {
+  return mesh.folding.expert == 1 && (mesh.mesh.context == 1 || mesh.ulysses ||
+                                      mesh.order == parallel::ContextOrder::zigzag);
+}
+
+}  // namespace
 
 StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   StepResult result{.step = batch.step};
@@ -25,7 +35,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   mine.loss = executor_->train(batch, 1.0 / items, scale * observer.gradient_factor(),
                                reports_->products()) /
               items;
-  const double own_seconds = clock.seconds();
+  const double own_seconds = work_is_alike(config_.parallel) ? clock.seconds() : 0.0;
   // 3. what is left of the reductions; what the ranks add up and agree on
   observer.enter(StepPhase::reduce, batch.step);
   finish_gradients();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/split.hpp"
 #include "comm/nccl_memory.hpp"
 #include "engine/group_use.hpp"
 #include "plan/step_clock.hpp"
@@ -63,7 +64,7 @@ double size_of_class(const config::RunConfig& config, TensorClass what) {
 }  // namespace
 
 std::int64_t Screen::microbatches(const Candidate& c) const {
-  return space_.base(c).batch.global / (c.micro * c.mesh.data);
+  return divide_up(space_.base(c).batch.global, c.micro * c.mesh.data);
 }
 
 // The rules with a schedule of one chunk, and without sharding, offload, recomputation.

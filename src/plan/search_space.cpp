@@ -169,7 +169,7 @@ void SearchSpace::add_batches(Candidate candidate) {
     for (std::int64_t micro = 1; micro <= most; micro *= 2) all.push_back(micro);
   }
   for (const std::int64_t micro : all) {
-    if (global % (micro * candidate.mesh.data) != 0) continue;
+    if (global % micro != 0 || global / micro < candidate.mesh.data) continue;
     candidate.micro = micro;
     const bool even =
         micro * (sequence / candidate.mesh.context) % candidate.mesh.tensor == 0;

@@ -95,12 +95,13 @@ void Checkpoints::start_or_resume() {
 // What no checkpoint holds of a run with adapter.quantize, whether it starts or resumes.
 void Checkpoints::load_base() {
   world_.agree([&] { engine_.load_base(); });
-  if (!engine_.base()) return;
+  if (config_.adapter.quantize == model::BaseCodes::none) return;
+  const auto& base = engine_.base();  // a stage without blocks has none
   const auto sum = [&](std::size_t bytes) {
     return human_bytes(world_.sum(static_cast<double>(bytes)));
   };
-  const std::string codes = sum(engine_.base()->code_bytes());
-  const std::string numbers = sum(engine_.base()->number_bytes());
+  const std::string codes = sum(base ? base->code_bytes() : 0);
+  const std::string numbers = sum(base ? base->number_bytes() : 0);
   log::info("base      the codes of {} ({}) are read: {} in place of {}",
             config_.start_from, name_of(config_.adapter.quantize), codes, numbers);
 }
@@ -219,6 +220,11 @@ void Checkpoints::predict_save() {
     if (box.write) bytes += static_cast<double>(box.data.bytes());
   const double nodes = world_.sum(1.0 / world_.ranks_on_node());
   progress_.save_seconds = launch::predicted_save_seconds(world_.sum(bytes), nodes);
+}
+
+bool Checkpoints::saves_now() const {
+  return launch::saves(request_) || next_after(progress_.step - 1) == progress_.step ||
+         (partner_ && partner_->due(progress_.step));
 }
 
 void Checkpoints::save_if_due() {

@@ -38,6 +38,8 @@ class Checkpoints : public engine::StepObserver {
 
   // After a step: reports what has been saved by now. Throws when that failed.
   void poll();
+  // Whether save_if_due() will save, or copy to a partner. The same on all ranks.
+  bool saves_now() const;
   // Saves when that is due. Collective over the world.
   void save_if_due();
   // After the last step: waits for what is under way. Collective over the world.

@@ -140,9 +140,9 @@ std::vector<io::TensorBox> Health::replicated_boxes() {
   return boxes;
 }
 
-void Health::check_replicas() {
+void Health::check_replicas(bool saves) {
   const std::int64_t every = config_.health.check_replicas_every;
-  if (every > 0 && progress_.step % every == 0)
+  if (every > 0 && (saves || progress_.step % every == 0))
     train::check_replicas(world_, replicated_boxes(), progress_.step);
 }
 

@@ -28,8 +28,10 @@ class Health : public engine::StepObserver {
   void remember_steps();
   // Tells the watchdog what the run does now.
   void beat(const char* phase);
-  // After a step: compares replicas when that is due. Collective over the world.
-  void check_replicas();
+  // After a step: compares replicas when that is due, and, where it ever is, before
+  // anything is saved, so that no restart goes on from what nobody has compared.
+  // Collective over the world.
+  void check_replicas(bool saves);
 
   // Throws Error(diverged), agreed on, for a step that ends the run.
   bool accepts(const engine::StepResult& result, double own_loss) override;

@@ -132,9 +132,9 @@ void PartnerCopies::advance(bool wait) {
   }
   if (phase_ != Phase::sending) return;
   if (received_) {
-    // Both have to have begun before either is waited for: all ranks do the same.
-    const bool came = received_->begin(wait), answered = sent_->begin(wait);
-    if (!came || !answered) return;
+    // Both have to have begun before either is waited for: all ranks do the same. The
+    // answer goes before what is sent, for both may go to the same rank.
+    if (!received_->begin(wait) || !sent_->begin(wait)) return;
     const bool received = received_->advance(wait), sent = sent_->advance(wait);
     if (!received || !sent) return;
   }

@@ -270,17 +270,24 @@ ChosenCheckpoint PartnerCopies::find(std::int64_t newest,
     const std::vector<int> holders = whole_step(world_, step, found);
     if (holders.empty()) continue;
     const std::string folder = copies_.folder_of(step);
-    world_.agree([&] { copies_.make(step); });  // a node that had none
-    auto reader = open(world_, folder, holders, found);
-    const std::set<int> wanted = wanted_shards(*reader, world_.rank(), boxes);
-    const auto moves = transfers(world_, *places_, holders, wanted, found);
-    carry_out(world_, mesh_.everyone(), copies_, step, static_cast<int>(holders.size()),
-              moves);
-    log::info(
-        "copies    of step {} are whole in the nodes' memory; {} of {} shards were "
-        "brought to nodes that read them",
-        step, moves.size(), holders.size());
-    return {folder, std::move(reader), true};
+    try {
+      world_.agree([&] { copies_.make(step); });  // a node that had none
+      auto reader = open(world_, folder, holders, found);
+      const std::set<int> wanted = wanted_shards(*reader, world_.rank(), boxes);
+      const auto moves = transfers(world_, *places_, holders, wanted, found);
+      carry_out(world_, mesh_.everyone(), copies_, step, static_cast<int>(holders.size()),
+                moves);
+      log::info(
+          "copies    of step {} are whole in the nodes' memory; {} of {} shards were "
+          "brought to nodes that read them",
+          step, moves.size(), holders.size());
+      return {folder, std::move(reader), true};
+    } catch (
+        const comm::Agreed& error) {  // of all ranks alike, and no message is under way
+      log::warn(
+          "the copies of step {} cannot be brought together, and are left alone: {}",
+          step, error.what());
+    }
   }
   return {};
 }

@@ -186,7 +186,7 @@ void Trainer::step() {
   progress_.step = result.step;
   progress_.tokens += result.tokens;
   progress_.loss = result.loss;
-  health_->check_replicas();
+  health_->check_replicas(checkpoints_->saves_now());
   recorder_->record(result);
   checkpoints_->poll();
   if (validation_->due(progress_.step)) validate();

@@ -140,4 +140,9 @@ cluster_stop() {
   done
   kill -9 "${daemons[@]}" 2>/dev/null
   wait "${daemons[@]}" 2>/dev/null
+  # What a daemon that was killed by a test has left behind still runs, and listens on ports.
+  local left
+  for left in $(pgrep -x 'slurmstepd|trireme|program'); do
+    if grep -qsF "SLURM_CONF=$cluster/" "/proc/$left/environ"; then kill -9 "$left"; fi
+  done
 }
