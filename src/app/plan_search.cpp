@@ -86,8 +86,8 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
     config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
     fail(
         Status::bad_content,
-        "no deck for {} ranks: batch.global must have a microbatch for each data rank, "
-        "and the keys that are fixed must go together: fix fewer, or change batch.global",
+        "no deck for {} ranks: fix fewer keys, or change batch.global, which has to have "
+        "a microbatch for each data rank",
         deck.ranks);
   }
   fail(Status::resources,

@@ -47,7 +47,7 @@ resumed() { grep -q '^resume  ' "$work/lost.out"; }
 check "a lost node: starts again" soon 100 resumed
 elsewhere() { ! scontrol show hostnames "$(squeue -h -j "$lost" -o %N)" | grep -qx "$node"; }
 check "a lost node: on other nodes" elsewhere
-scontrol update JobId="$lost" Requeue=0
+check "a lost node: may not requeue" soon 60 scontrol update JobId="$lost" Requeue=0
 touch "$work/lost/stop"
 check "a file named stop ends a job that may not requeue" soon 60 ended "$lost"
 check "with status 75" test "$(exit_status "$lost")" = 75
