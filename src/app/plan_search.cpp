@@ -84,11 +84,10 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
         space.candidates().empty() ? std::vector<std::string>()
                                    : space.overrides(space.candidates().front());
     config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
-    fail(
-        Status::bad_content,
-        "no deck for {} ranks: fix fewer keys, or change batch.global, which has to have "
-        "a microbatch for each data rank",
-        deck.ranks);
+    fail(Status::bad_content,
+         "no deck for {} ranks: fix fewer keys, or change batch.global (at least a "
+         "microbatch a data rank)",
+         deck.ranks);
   }
   fail(Status::resources,
        "none of {} decks fits: the least that one needs is about {}, and a rank has {} "
