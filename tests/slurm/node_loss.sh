@@ -23,7 +23,8 @@ export TRIREME_PROGRAM NODES=$cluster
 lose() {
   local process daemons=("${slurmd_pid[$1]}") ranks=()
   for process in /proc/[0-9]*; do
-    tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qx "SLURMD_NODENAME=$1" &&
+    [ "$(tr '\0' '\n' <"$process/environ" 2>/dev/null |  # of this cluster: others may run beside it
+      grep -cxe "SLURMD_NODENAME=$1" -e "SLURM_CONF=$cluster/slurm.conf")" = 2 ] &&
       ranks+=("${process#/proc/}") && daemons+=("$(ps -o ppid= -p "${process#/proc/}" | tr -d ' ')")
   done 2>/dev/null
   kill -9 $(printf '%s\n' "${daemons[@]}" "${ranks[@]}" | grep -vx '[01]' | sort -u)
