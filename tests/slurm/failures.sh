@@ -41,13 +41,14 @@ check "a killed rank: went on from step 4" grep -q '(step 4,' "$work/killed.out"
 words="run.steps=1000000"
 lost=$(submit lost train.sbatch)
 check "a lost node: runs" soon 60 has_steps "$work/lost" 3
+# Now: of a job that has lost a node Slurm without a database changes nothing any more.
+check "a lost node: may not requeue" scontrol update JobId="$lost" Requeue=0
 node=$(scontrol show hostnames "$(squeue -h -j "$lost" -o %N)" | tail -n 1)
 kill -9 "${slurmd_pid[$node]}"
 resumed() { grep -q '^resume  ' "$work/lost.out"; }
 check "a lost node: starts again" soon 100 resumed
 elsewhere() { ! scontrol show hostnames "$(squeue -h -j "$lost" -o %N)" | grep -qx "$node"; }
 check "a lost node: on other nodes" elsewhere
-check "a lost node: may not requeue" soon 60 scontrol update JobId="$lost" Requeue=0
 touch "$work/lost/stop"
 check "a file named stop ends a job that may not requeue" soon 60 ended "$lost"
 check "with status 75" test "$(exit_status "$lost")" = 75
