@@ -34,7 +34,7 @@ report() {
 }
 
 # run_ctest NAME PRESET [OPTIONS...]: runs the tests and reports CTest's own summary line,
-# with the names of those that failed.
+# with the names of those that failed and the checks that failed in them.
 run_ctest() {
   local name=$1 preset=$2 log status=0
   shift 2
@@ -43,7 +43,7 @@ run_ctest() {
     tee "$log" || status=$?
   report "$name" "$status" "$(grep -E 'tests passed.*out of' "$log" || echo 'no test ran')$(
     sed -n '/^The following tests FAILED/,/^Errors while/s/^\t[ 0-9]* - /; /p' "$log" | tr -d '\n'
-  )"
+  )$(grep -E '^(FAILED|FAIL): ' "$log" | head -n 40 | sed '1s/^/\n/; s/^/  /')"
   rm -f "$log"
 }
 

@@ -46,8 +46,9 @@ check "times of the parts of a step" grep -q '^          step 2  data ' "$work/o
 run 1 train $deck --log-level loud
 check "no such level" expect 64 'error, warning, info and debug'
 
-# A step that takes long has a heartbeat.
-run 1 train $deck run.directory="$work/slow" $quiet run.steps=40 metrics.heartbeat=0.001
+# A step that takes long, here one of 2400 samples, has a heartbeat.
+run 1 train $deck run.directory="$work/slow" $quiet run.steps=1 batch.global=2400 \
+  metrics.heartbeat=0.01
 check "a heartbeat" grep -q '^step [0-9]*  under way for ' "$work/out"
 
 # On a terminal a line moves; NO_COLOR and TERM are respected.
