@@ -29,15 +29,18 @@ struct CheckpointInfo {
   comm::MeshShape mesh;     // that wrote it
   std::string deck;         // the effective deck
   // Of the save, for people; empty or none in what older programs wrote.
-  std::string commit;          // of the program's sources
-  std::string host;            // of rank 0
-  std::string written;         // when it began, as "2026-01-31T12:00:00Z"
+  std::string commit;   // of the program's sources
+  std::string host;     // of rank 0
+  std::string written;  // when it began, as "2026-01-31T12:00:00Z"
+  // Of the model whose codes lie beside the adapters, and are not in the checkpoint.
+  std::string base;
   std::optional<double> loss;  // of the last step, if it is finite
 };
 
 // The words about a save, by their names in files.
-inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 3>
-    save_words = {{{"commit", &CheckpointInfo::commit},
+inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 4>
+    save_words = {{{"base", &CheckpointInfo::base},
+                   {"commit", &CheckpointInfo::commit},
                    {"host", &CheckpointInfo::host},
                    {"written", &CheckpointInfo::written}}};
 

@@ -39,6 +39,8 @@ class SafetensorsFolder {
   // Fills `out` (on the host) with the box at `begin`, converting between floating types,
   // or between integers. Throws Error(bad_content) for a type that does not convert.
   void read(const Tensor& tensor, const Shape& begin, const TensorView& out);
+  // The file with the tensor, until another one is read.
+  const PlainFile& file_of(const Tensor& tensor) { return files_.open(tensor.file); }
 
  private:
   void read_index();

@@ -251,7 +251,7 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
     auto type_of = plain.type_of;
     if (merging.own) {
       merged = std::make_unique<convert::AdaptedSource>(
-          tensors_of(reader, config),
+          tensors_of(reader, config, world.rank(), world.size()),
           std::vector{convert::own_adapter(reader, config.adapter.matrices)});
       if (config.adapter.quantize != model::BaseCodes::none)
         type_of = [reader, type_of, kept = config.precision.recipe[TensorClass::weight]](

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/deck_arguments.hpp"
 
+#include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
 #include "config/resolved_deck.hpp"
 #include "config/start_model.hpp"
 #include "convert/adapted_source.hpp"
+#include "convert/base_digest.hpp"
 #include "convert/model_folder.hpp"
 #include "convert/quantized_base.hpp"
 
@@ -38,17 +40,27 @@ config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
 
 std::shared_ptr<const io::TensorSource> tensors_of(
     std::shared_ptr<const io::CheckpointReader> checkpoint,
-    const config::RunConfig& config) {
+    const config::RunConfig& config, int part, int parts) {
   if (config.adapter.quantize == model::BaseCodes::none) return checkpoint;
+  convert::CodedBase coded;
   try {
-    return std::make_shared<const convert::CheckpointOnBase>(
-        checkpoint, convert::open_coded_base(config.start_from, config.adapter.quantize));
+    coded = convert::open_coded_base(config.start_from, config.adapter.quantize);
   } catch (const Error& error) {
     fail(error.status(),
          "{}: holds an adapter beside the model of \"{}\" (model.from), which is not in "
          "it: {}: run this where that path is the model",
          checkpoint->directory(), config.start_from, error.what());
   }
+  if (const std::string& base = checkpoint->info().base; base.empty()) {
+    log::warn(
+        "{}: was written by a program that did not note what the model of \"{}\" "
+        "(model.from) was: it is taken to be the same still",
+        checkpoint->directory(), config.start_from);
+  } else {
+    convert::check_base_digest(checkpoint->directory(), base, config.start_from,
+                               config.adapter.quantize, part, parts);
+  }
+  return std::make_shared<const convert::CheckpointOnBase>(checkpoint, std::move(coded));
 }
 
 std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dtype) {
@@ -114,8 +126,8 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
     const std::shared_ptr<const io::CheckpointReader> shared = std::move(reader);
     std::vector<convert::AddedAdapter> own = {
         convert::own_adapter(shared, config.adapter.matrices)};
-    return {std::make_unique<convert::AdaptedSource>(tensors_of(shared, config),
-                                                     std::move(own)),
+    return {std::make_unique<convert::AdaptedSource>(
+                tensors_of(shared, config, world.rank(), world.size()), std::move(own)),
             config};
   }
   const model::ModelConfig model = read_model(path, sequence);

@@ -28,10 +28,11 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
 config::RunConfig checkpoint_config(const io::CheckpointReader& reader);
 
 // What a checkpoint is a model of: its own tensors, and with adapter.quantize those of
-// the base that its deck names. Throws as convert::open_coded_base().
+// the base that its deck names, of which share `part` of `parts` is compared with the
+// digest that the checkpoint has. Throws as convert::open_coded_base().
 std::shared_ptr<const io::TensorSource> tensors_of(
     std::shared_ptr<const io::CheckpointReader> checkpoint,
-    const config::RunConfig& config);
+    const config::RunConfig& config, int part, int parts);
 
 // The deck of a model that came from a Hugging Face folder: nothing but the model, its
 // weights' type, and no data. Throws Error(bad_content).

@@ -41,6 +41,7 @@ class FrozenBase final : public WeightAccess {
   void close_gradients(int module) override { codes_.close_gradients(module); }
   void ready(Param& param) override { codes_.ready(param); }
 
+  const std::vector<CodedParam>& params() const { return params_; }
   // Of codes and scales, on this rank; of the numbers of a module; what all would be as
   // numbers.
   std::size_t code_bytes() const;

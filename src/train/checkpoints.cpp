@@ -13,6 +13,7 @@
 #include "engine/checkpoint_boxes.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/files.hpp"
+#include "train/base_check.hpp"
 #include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
 #include "train/missing_state.hpp"
@@ -79,7 +80,9 @@ void Checkpoints::start_or_resume() {
   if (config_.checkpoint.partner > 0) partner_.emplace(world_, mesh_, config_);
   ChosenCheckpoint from = choose(steps);
   keep_files(from.reader.get());
-  saver_.emplace(world_, config_, deck_, [this] { return boxes(); });
+  base_ = identify_base(world_, config_, from.reader.get());
+  saver_.emplace(
+      world_, config_, deck_, [this] { return boxes(); }, base_);
   if (from.reader) load(from, resume == "auto" || steps.empty() ? -1 : steps.front());
   if (partner_) partner_->start(from.of_copies ? progress_.step : -1, boxes());
   from.reader.reset();
@@ -182,6 +185,7 @@ void Checkpoints::load_start() {
 void Checkpoints::load(const ChosenCheckpoint& chosen, std::int64_t newest) {
   const std::string& from = chosen.path;
   const io::CheckpointReader& reader = *chosen.reader;
+  world_.agree([&] { check_no_numbers(reader, engine_.base()); });
   engine_.store().clear_feedback();
   const auto boxes = boxes_to_load(
       world_, reader, engine::checkpoint_boxes(engine_, mesh_), config_.optimizer.name);
@@ -246,7 +250,7 @@ void Checkpoints::copy_if_due() {
       progress_.step == config_.run.steps)
     return;
   watchdog_.beat_slow("copying to a partner", progress_.step);
-  io::CheckpointInfo info = info_of_run(world_, config_, deck_);
+  io::CheckpointInfo info = info_of_run(world_, config_, deck_, base_);
   add_progress(info, progress_);
   partner_->begin(info, boxes());
 }

@@ -86,7 +86,8 @@ class Checkpoints : public engine::StepObserver {
   launch::StopRequests stop_requests_;
   launch::StopRequest request_ = launch::StopRequest::none;  // of the last step
   std::int64_t saved_step_ = -1;
-  bool started_ = false;                 // from a checkpoint, or copies of one
+  std::string base_;      // the digest of the model beside adapters that are codes
+  bool started_ = false;  // from a checkpoint, or copies of one
   std::vector<convert::KeptFile> kept_;  // on rank 0: of the folder the model came from
   std::optional<Saver> saver_;
   std::optional<PartnerCopies> partner_;

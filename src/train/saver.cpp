@@ -40,8 +40,9 @@ std::function<void()> later_by(double seconds, std::function<void()> work) {
 }  // namespace
 
 io::CheckpointInfo info_of_run(const comm::World& world, const config::RunConfig& config,
-                               const std::string& deck) {
+                               const std::string& deck, const std::string& base) {
   io::CheckpointInfo info;
+  info.base = base;
   info.program_version = build_info().version;
   info.commit = build_info().git_commit;
   info.host = world.host();
@@ -60,8 +61,10 @@ void add_progress(io::CheckpointInfo& info, const Progress& progress) {
 }
 
 Saver::Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
-             std::function<std::vector<io::TensorBox>()> boxes)
-    : world_(world), boxes_(std::move(boxes)), info_(info_of_run(world, config, deck)) {
+             std::function<std::vector<io::TensorBox>()> boxes, const std::string& base)
+    : world_(world),
+      boxes_(std::move(boxes)),
+      info_(info_of_run(world, config, deck, base)) {
   retention_.keep = config.checkpoint.keep;
   retention_.keep_every = config.checkpoint.keep_every;
   writer_.emplace(world_, config.run.directory + "/checkpoints", retention_);

@@ -24,9 +24,10 @@ struct Saved {
   double blocking_seconds = 0;  // of them training waited for it
 };
 
-// What a checkpoint of this run says of itself, without what add_progress() adds.
+// What a checkpoint of this run says of itself, without what add_progress() adds. base:
+// of the model beside adapters (train/base_check.hpp).
 io::CheckpointInfo info_of_run(const comm::World& world, const config::RunConfig& config,
-                               const std::string& deck);
+                               const std::string& deck, const std::string& base = {});
 // Adds how far the run has come, and the time.
 void add_progress(io::CheckpointInfo& info, const Progress& progress);
 
@@ -36,7 +37,7 @@ class Saver {
   // boxes: what a checkpoint holds of this rank, at the time of the call. With
   // checkpoint.async allocates memory for a copy of what this rank writes.
   Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
-        std::function<std::vector<io::TensorBox>()> boxes);
+        std::function<std::vector<io::TensorBox>()> boxes, const std::string& base = {});
 
   // The run went on from this step, whose checkpoint it keeps.
   void started_from(std::int64_t step);

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <vector>
 
+#include "convert/base_digest.hpp"
 #include "convert/quantized_writer.hpp"
 #include "support/coded_base.hpp"
 
@@ -105,6 +109,49 @@ TEST(QuantizedBase, OtherTensorsAreNumbers) {
        {"model.layers.0.mlp.gate_proj.weight", "transformer.h.1.attn.c_attn.weight",
         "model.layers.0.block_sparse_moe.experts.3.w1.weight"})
     EXPECT_TRUE(model::becomes_codes(name, {8, 8})) << name;
+}
+
+// However many ranks share it, and whatever byte is another one.
+TEST(BaseDigest, IsOfEveryByteOnAnyNumberOfRanks) {
+  namespace fs = std::filesystem;
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  ASSERT_NE(root, nullptr) << "run this test by ctest";
+  std::string name = fs::temp_directory_path() / "trireme-base-XXXXXX";
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const fs::path folder = fs::path(name) / "llama";
+  fs::copy(fs::path(root) / "tests/reference/folders/llama", folder,
+           fs::copy_options::recursive);
+  const auto digest = [&](int ranks) {
+    std::vector<std::string> shares;
+    for (int rank = 0; rank < ranks; ++rank)
+      shares.push_back(convert::share_of_base_digest(folder, rank, ranks));
+    return convert::join_base_digest(BaseCodes::int8, shares);
+  };
+  const std::string whole = digest(1);
+  for (const int ranks : {2, 3, 32, 40}) EXPECT_EQ(digest(ranks), whole) << ranks;
+  const auto check = [&](int rank, int ranks) {
+    try {
+      convert::check_base_digest("CK", whole, folder, BaseCodes::int8, rank, ranks);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::bad_content);
+      return 1;
+    }
+    return 0;
+  };
+  EXPECT_EQ(check(0, 1), 0);
+  // The last byte of the file is one of a tensor.
+  const fs::path weights = folder / "model.safetensors";
+  std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const int last = file.get();
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(last ^ 1));
+  file.close();
+  EXPECT_NE(digest(1), whole);
+  int found = 0;
+  for (int rank = 0; rank < 3; ++rank) found += check(rank, 3);
+  EXPECT_EQ(found, 1) << "one rank has the tensor";
+  fs::remove_all(name);
 }
 
 }  // namespace

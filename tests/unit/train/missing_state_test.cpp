@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "optim/update_rules.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "train/base_check.hpp"
 #include "unit/config/deck_sample.hpp"
 
 namespace trireme::train {
@@ -138,6 +140,43 @@ TEST(MissingState, AnOlderProgramsDeck) {
   io::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[3]), 0);
   expect_contains(error_of(folder.path(), boxes_of(memory, optimizers[0]), "adamw"),
                   "another optimizer wrote it; write its optimizer.name");
+}
+
+// A checkpoint beside a model of codes: it may lack that model's digest, and no more.
+TEST(MissingState, TheDigestOfABase) {
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  ASSERT_NE(root, nullptr) << "run this test by ctest";
+  const std::string folders = std::string(root) + "/tests/reference/folders/";
+  config::RunConfig config;
+  config.start_from = folders + "llama";
+  config.adapter.quantize = model::BaseCodes::nf4;
+  const auto identify = [&](const std::string& digest) {
+    const SharedFolder folder;
+    test::Memory memory;
+    io::CheckpointInfo info = test::fake_info(1);
+    info.base = digest;
+    io::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[0]),
+                         0);
+    const io::CheckpointReader reader(folder.path(), 0, 0);
+    EXPECT_EQ(reader.info().base, digest);
+    return identify_base(world(), config, &reader);
+  };
+  const std::string digest = identify_base(world(), config, nullptr);
+  EXPECT_TRUE(digest.starts_with("nf4:")) << digest;
+  EXPECT_EQ(identify(digest), digest);
+  EXPECT_EQ(identify(""), digest) << "of a checkpoint that an older program wrote";
+  const auto refused = [&](const std::string& says) {
+    const auto [text, status] = test::error_of([&] { identify(digest); });
+    EXPECT_EQ(status, Status::bad_content);
+    expect_contains(text, says);
+  };
+  config.adapter.quantize = model::BaseCodes::int8;
+  refused("\"int8\" stands for other weights");
+  config.adapter.quantize = model::BaseCodes::none;
+  refused("this run has adapter.quantize = \"none\"");
+  config.adapter.quantize = model::BaseCodes::nf4;
+  config.start_from = folders + "qwen2";
+  refused("was trained beside another model than");
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+// Checks of the model beside adapters when a run goes on.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/base_check.hpp"
+
+#include "base/log.hpp"
+#include "convert/base_digest.hpp"
+
+namespace trireme::train {
+
+std::string identify_base(comm::World& world, const config::RunConfig& config,
+                          const io::CheckpointReader* from) {
+  const model::BaseCodes kind = config.adapter.quantize;
+  const std::string& path = config.start_from;
+  const std::string before = from != nullptr ? from->info().base : std::string();
+  // 1. a run without codes
+  if (kind == model::BaseCodes::none) {
+    if (before.empty()) return {};
+    throw comm::Agreed(
+        Status::bad_content,
+        format("{}: its adapter was trained beside a model of codes (adapter.quantize = "
+               "\"{}\"), which it lacks, and this run has adapter.quantize = \"none\": "
+               "write the first again, or start from the beginning in another "
+               "run.directory",
+               from->directory(), before.substr(0, before.find(':'))));
+  }
+  // 2. one that goes on
+  if (!before.empty()) {
+    world.agree([&] {
+      convert::check_base_digest(from->directory(), before, path, kind, world.rank(),
+                                 world.size());
+    });
+    return before;
+  }
+  if (from != nullptr)
+    log::warn(
+        "{}: was written by a program that did not note what the model of \"{}\" "
+        "(model.from) was: it is taken to be the same still",
+        from->directory(), path);
+  // 3. one that begins
+  std::string share;
+  world.agree(
+      [&] { share = convert::share_of_base_digest(path, world.rank(), world.size()); });
+  const auto shares = world.gather_text(share);
+  return world.broadcast(world.rank() == 0 ? convert::join_base_digest(kind, shares)
+                                           : std::string());
+}
+
+void check_no_numbers(const io::CheckpointReader& from,
+                      const std::optional<engine::FrozenBase>& base) {
+  if (!base) return;
+  for (const engine::CodedParam& coded : base->params())
+    for (const NamedBox& named : coded.param->boxes)
+      require(
+          !from.has("model/" + named.tensor), Status::bad_content,
+          "{}: holds '{}' as numbers, which would be lost: this run keeps it as codes "
+          "of model.from (adapter.quantize). Write the adapter.quantize and "
+          "adapter.modules_to_save that it was trained with, or start from the "
+          "beginning in another run.directory",
+          from.directory(), named.tensor);
+}
+
+}  // namespace trireme::train
