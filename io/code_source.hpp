@@ -25,6 +25,8 @@ class CodeSource {
   // TensorSource::read() gives in f32. Throws as that does.
   virtual OwnedCodes read_codes(const std::string& path, const Shape& whole,
                                 const Shape& begin, const Shape& extent) const = 0;
+  // Whether several threads may call read_codes() at a time.
+  virtual bool reads_at_once() const { return false; }
 };
 
 }  // namespace trireme::io

@@ -69,6 +69,15 @@ OwnedCodes QuantizedBase::read_codes(const std::string& path, const Shape& whole
   return out;
 }
 
+Buffer QuantizedBase::read_rows(const Box& box, std::int64_t first,
+                                std::int64_t height) const {
+  Buffer rows(Device::host(), DType::f32, {height, box.whole[1]}, MemoryClass::data,
+              "numbers that become codes");
+  const std::scoped_lock lock(reading_);
+  numbers_->read(box.path, box.whole, {first, 0}, rows.view());
+  return rows;
+}
+
 // Blocks run across the ends of rows: so many rows at a time as are whole blocks.
 void QuantizedBase::make_blocks(const Box& box, OwnedCodes& out) const {
   constexpr std::int64_t block = model::nf4_block;
@@ -82,9 +91,7 @@ void QuantizedBase::make_blocks(const Box& box, OwnedCodes& out) const {
       CodedMatrix::row_bytes(CodeType::four_bits, box.extent[1]);
   for (std::int64_t first = box.begin[0] / period * period; first < end; first += step) {
     const std::int64_t height = std::min(step, end - first), count = height * K;
-    const Buffer rows(Device::host(), DType::f32, {height, K}, MemoryClass::data,
-                      "numbers that become codes");
-    numbers_->read(box.path, box.whole, {first, 0}, rows.view());
+    const Buffer rows = read_rows(box, first, height);
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(count));
     for (std::int64_t at = 0; at < count; at += block) {
       const std::int64_t size = std::min(block, count - at);
@@ -110,9 +117,7 @@ void QuantizedBase::make_rows(const Box& box, OwnedCodes& out) const {
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(K));
   for (std::int64_t first = 0; first < box.extent[0]; first += step) {
     const std::int64_t height = std::min(step, box.extent[0] - first);
-    const Buffer rows(Device::host(), DType::f32, {height, K}, MemoryClass::data,
-                      "numbers that become codes");
-    numbers_->read(box.path, box.whole, {box.begin[0] + first, 0}, rows.view());
+    const Buffer rows = read_rows(box, box.begin[0] + first, height);
     for (std::int64_t i = 0; i < height; ++i) {
       const float* const row = rows.view().data<float>() + i * K;
       out.matrix.scales.data<float>()[first + i] =
@@ -128,7 +133,10 @@ void QuantizedBase::make_rows(const Box& box, OwnedCodes& out) const {
 void QuantizedBase::read(const std::string& path, const Shape& whole, const Shape& begin,
                          const TensorView& out) const {
   const bool coded = model::becomes_codes(name_in(path), whole);
-  if (!coded || out.elements() == 0) return numbers_->read(path, whole, begin, out);
+  if (!coded || out.elements() == 0) {
+    const std::scoped_lock lock(reading_);
+    return numbers_->read(path, whole, begin, out);
+  }
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {
     const std::int64_t columns = view.dim(1);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "io/checkpoint.hpp"
@@ -27,13 +28,18 @@ class QuantizedBase : public io::TensorSource, public io::CodeSource {
                          const Shape& extent) const override;
   OwnedCodes read_codes(const std::string& path, const Shape& whole, const Shape& begin,
                         const Shape& extent) const override;
+  // Its source is read by one at a time, codes are made by all.
+  bool reads_at_once() const override { return true; }
 
  private:
   struct Box;
+  // Rows of the whole matrix.
+  Buffer read_rows(const Box& box, std::int64_t first, std::int64_t height) const;
   void make_blocks(const Box& box, OwnedCodes& out) const;
   void make_rows(const Box& box, OwnedCodes& out) const;
 
   std::shared_ptr<const io::TensorSource> numbers_;
+  mutable std::mutex reading_;  // of numbers_
   model::BaseCodes kind_;
   std::function<DType(const std::string&)> type_of_;
 };

@@ -17,10 +17,10 @@ std::int64_t room_for(std::size_t bytes) {
   return divide_up(static_cast<std::int64_t>(bytes), aligned) * aligned;
 }
 
-// The bytes of `from` at `to`, seen as from's elements.
-TensorView moved(const TensorView& from, std::byte*& to) {
+// The elements of `from` at `to`.
+TensorView moved(const TensorView& from, std::byte*& to, bool copies) {
   if (from.empty()) return {};
-  std::memcpy(to, from.raw(), from.bytes());
+  if (copies) std::memcpy(to, from.raw(), from.bytes());
   const TensorView view(to, from.dtype(), from.shape());
   to += from.bytes();
   return view;
@@ -55,31 +55,53 @@ void CodeShards::allocate() {
   gathered_ = Buffer(device_, DType::u8, {most}, MemoryClass::weights, "gathered codes");
 }
 
-OwnedCodes CodeShards::take(int module, bool expert, OwnedCodes codes) {
-  Module& of = modules_.at(module);
-  Part& part = expert ? of.expert : of.dense;
+std::vector<CodeShards::Run> CodeShards::runs(bool expert) const {
+  std::vector<Run> all;
+  for (const auto& [number, module] : modules_)
+    if ((expert ? module.expert : module.dense).bytes > 0)
+      all.push_back({number, expert});
+  return all;
+}
+
+comm::Group& CodeShards::group_of(const Run& run) const { return *part_of(run).group; }
+
+OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
+  Part& part = part_of(run);
   const std::int64_t room = room_for(codes.matrix.bytes());
   require(part.taken + room <= part.bytes, "more codes than were planned");
   auto* to = static_cast<std::byte*>(gathered_.view().raw()) + part.begin + part.taken;
   part.taken += room;
   CodedMatrix& matrix = codes.matrix;
-  matrix.scales = moved(matrix.scales, to);  // first, where f32 may lie
-  matrix.zeros = moved(matrix.zeros, to);
-  matrix.codes = moved(matrix.codes, to);
+  matrix.scales = moved(matrix.scales, to, copies);  // first, where f32 may lie
+  matrix.zeros = moved(matrix.zeros, to, copies);
+  matrix.codes = moved(matrix.codes, to, copies);
   for (Buffer* own : {&codes.codes, &codes.scales, &codes.zeros}) *own = Buffer();
   return codes;
 }
 
-void CodeShards::keep(int module) {
-  const auto found = modules_.find(module);
-  if (found == modules_.end()) return;
-  each_part(found->second, [&](Part& part) {
-    const std::int64_t mine = part.shard_bytes();
-    std::memcpy(shards_.view().rows(part.shard_begin, mine).raw(),
-                gathered_.view().rows(part.begin + part.group->rank() * mine, mine).raw(),
-                static_cast<std::size_t>(mine));
-  });
-  here_ = module;
+void CodeShards::deal(const Run& run, int reader) {
+  const Part& part = part_of(run);
+  comm::Group& group = *part.group;
+  const std::int64_t each = part.shard_bytes();
+  const TensorView mine = shard_of(run);
+  Stream stream(device_);
+  here_ = -1;
+  if (group.rank() != reader) return group.receive(stream, mine, reader).wait();
+  std::vector<comm::Handle> sent;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const TensorView theirs = gathered_.view().rows(part.begin + rank * each, each);
+    if (rank == reader) {
+      std::memcpy(mine.raw(), theirs.raw(), mine.bytes());
+    } else {
+      sent.push_back(group.send(stream, theirs, rank));
+    }
+  }
+  for (comm::Handle& handle : sent) handle.wait();
+}
+
+TensorView CodeShards::shard_of(const Run& run) const {
+  const Part& part = part_of(run);
+  return shards_.view().rows(part.shard_begin, part.shard_bytes());
 }
 
 void CodeShards::gather(int module) {

@@ -14,9 +14,16 @@ namespace trireme::engine {
 
 // Codes and scales of a module are one run of bytes, of which each rank of the shard
 // group keeps as many: where they are cut means nothing, since they are gathered before
-// they are decoded. Experts', which other ranks share out, are a run of their own.
+// they are decoded. Experts', which other ranks share out, are a run of their own: a
+// module has at most two of them. The modules of a run are read by the ranks in turns:
+// one rank reads all of a module's codes and deals them out.
 class CodeShards {
  public:
+  // Codes of one module that one group shares out.
+  struct Run {
+    int module = 0;
+    bool expert = false;
+  };
   CodeShards(comm::Mesh& mesh, Device device);
 
   // Of a module in the order of calls: room for codes of so many bytes.
@@ -24,12 +31,20 @@ class CodeShards {
   // Memory, once all are added.
   void allocate();
 
-  // Takes codes of a module in the order of add(), into the gathered bytes: what it
-  // returns lies there, whole while the module is the last that was gathered. Each module
-  // is taken as a whole, and then kept.
-  OwnedCodes take(int module, bool expert, OwnedCodes codes);
-  // This rank's part of the module's bytes.
-  void keep(int module);
+  // Of experts, or of the others: the runs, in the order of modules.
+  std::vector<Run> runs(bool expert) const;
+  // The group that shares out a run.
+  comm::Group& group_of(const Run& run) const;
+  // Gives codes of a run, in the order of add(), their place in the gathered bytes: what
+  // it returns lies there while the module is the last that was gathered. copies: what
+  // they hold is brought there, too.
+  OwnedCodes place(const Run& run, OwnedCodes codes, bool copies);
+  // The gathered bytes of a run, which `reader` has, to where the ranks keep them.
+  // Collective over the run's group.
+  void deal(const Run& run, int reader);
+
+  // What this rank keeps of a run.
+  TensorView shard_of(const Run& run) const;
 
   // Brings the bytes of a module together, unless they are. Collective over the shard
   // groups.
@@ -50,6 +65,14 @@ class CodeShards {
   struct Module {
     Part dense, expert;
   };
+  Part& part_of(const Run& run) {
+    Module& module = modules_.at(run.module);
+    return run.expert ? module.expert : module.dense;
+  }
+  const Part& part_of(const Run& run) const {
+    const Module& module = modules_.at(run.module);
+    return run.expert ? module.expert : module.dense;
+  }
   template <class Body>
   void each_part(Module& module, const Body& body) {
     for (Part* part : {&module.dense, &module.expert})

@@ -3,9 +3,14 @@
 #include "engine/frozen_base.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <type_traits>
 #include <utility>
 
 #include "engine/planned_device.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::engine {
 namespace {
@@ -46,6 +51,41 @@ std::size_t bytes_of_box(const config::AdapterSettings& adapter, const NamedBox&
       named.tensor);
   return bytes;
 }
+
+bool is_of(const CodeShards::Run& run, const CodedParam& coded) {
+  return coded.module == run.module && coded.param->expert == run.expert;
+}
+
+// A matrix of codes but for its memory, as ranks tell each other.
+struct Described {
+  Described() = default;
+  explicit Described(const CodedMatrix& matrix)
+      : read(true),
+        has_zeros(!matrix.zeros.empty()),
+        type(matrix.type),
+        rounding(matrix.rounding),
+        factor(matrix.factor),
+        book(matrix.book),
+        layout(matrix.layout),
+        shape(matrix.shape) {}
+
+  OwnedCodes without_memory() const {
+    OwnedCodes codes(Device::meta(), type, shape, layout, has_zeros);
+    codes.matrix.rounding = rounding;
+    codes.matrix.factor = factor;
+    codes.matrix.book = book;
+    return codes;
+  }
+
+  bool read = false, has_zeros = false;
+  CodeType type{};
+  DType rounding{};
+  float factor = 1;
+  CodeBook book{};
+  ScaleLayout layout{};
+  Shape shape;
+};
+static_assert(std::is_trivially_copyable_v<Described>);
 
 }  // namespace
 
@@ -90,17 +130,92 @@ FrozenBase::FrozenBase(std::vector<CodedParam> params, const config::RunConfig& 
   loaded_ = true;
 }
 
-std::vector<PlacedCodes> FrozenBase::read(const CodedParam& coded) {
-  std::vector<PlacedCodes> all;
-  for (const NamedBox& named : coded.param->boxes) {
-    if (named.extent.elements() == 0) continue;
-    OwnedCodes codes = adapter_.codes->read_codes(path_of(named), named.whole,
-                                                  named.global_begin, named.extent);
-    if (shards_)
-      codes = shards_->take(coded.module, coded.param->expert, std::move(codes));
-    all.push_back({named.local_begin, std::move(codes)});
+template <class Predicate>
+FrozenBase::Pieces FrozenBase::pieces(const Predicate& is_wanted) const {
+  Pieces all;
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    if (!is_wanted(params_[i])) continue;
+    for (const NamedBox& named : params_[i].param->boxes)
+      if (named.extent.elements() > 0) all.push_back({i, &named});
   }
   return all;
+}
+
+std::vector<OwnedCodes> FrozenBase::read(const Pieces& pieces) const {
+  std::vector<std::optional<OwnedCodes>> codes(pieces.size());
+  std::vector<std::exception_ptr> failures(pieces.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](std::int64_t) {
+    for (std::size_t i = next++; i < pieces.size(); i = next++) {
+      const NamedBox& named = *pieces[i].named;
+      try {
+        codes[i].emplace(adapter_.codes->read_codes(path_of(named), named.whole,
+                                                    named.global_begin, named.extent));
+      } catch (const Error&) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  kernels::run_chunks("codes of the base",
+                      adapter_.codes->reads_at_once() ? kernels::threads() : 1, work);
+  std::vector<OwnedCodes> all;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (failures[i]) std::rethrow_exception(failures[i]);
+    all.push_back(std::move(*codes[i]));
+  }
+  return all;
+}
+
+// In a round each rank of the group reads one run. A rank that cannot goes on with the
+// messages, for the others wait for them.
+void FrozenBase::read_in_turns(bool expert, AllCodes& all) {
+  const std::vector<CodeShards::Run> runs = shards_->runs(expert);
+  if (runs.empty()) return;
+  const comm::Group& group = shards_->group_of(runs.front());
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::exception_ptr failure;
+  for (std::size_t first = 0; first < runs.size(); first += ranks) {
+    std::vector<OwnedCodes> own;
+    const std::size_t mine = first + static_cast<std::size_t>(group.rank());
+    if (mine < runs.size() && !failure) {
+      try {
+        own = read(
+            pieces([&](const CodedParam& coded) { return is_of(runs[mine], coded); }));
+        for (OwnedCodes& codes : own)
+          codes = shards_->place(runs[mine], std::move(codes), true);
+      } catch (const Error&) {
+        failure = std::current_exception();
+        own.clear();
+      }
+    }
+    for (std::size_t i = first; i < std::min(first + ranks, runs.size()); ++i)
+      deal(runs[i], static_cast<int>(i - first),
+           i == mine ? std::move(own) : std::vector<OwnedCodes>(), all);
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void FrozenBase::deal(const CodeShards::Run& run, int reader, std::vector<OwnedCodes> own,
+                      AllCodes& all) {
+  comm::Group& group = shards_->group_of(run);
+  const Pieces wanted =
+      pieces([&](const CodedParam& coded) { return is_of(run, coded); });
+  // 1. what they are; nothing where the reader failed
+  std::vector<Described> described(wanted.size());
+  for (std::size_t i = 0; i < own.size(); ++i) described[i] = Described(own[i].matrix);
+  Stream stream;
+  const auto bytes = static_cast<std::int64_t>(described.size() * sizeof(Described));
+  group.broadcast(stream, {described.data(), DType::u8, {bytes}}, reader).wait();
+  if (!described.front().read) return;
+  // 2. where they lie
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    all[wanted[i].param].push_back(
+        {wanted[i].named->local_begin,
+         group.rank() == reader
+             ? std::move(own[i])
+             : shards_->place(run, described[i].without_memory(), false)});
+  // 3. their bytes
+  shards_->deal(run, reader);
 }
 
 void FrozenBase::load() {
@@ -109,18 +224,60 @@ void FrozenBase::load() {
           "adapter.quantize = \"{}\" is of the weights of a model, and model.from names "
           "none: write it, or adapter.quantize = \"none\"",
           name_of(adapter_.quantize));
-  for (auto next = params_.begin(); next != params_.end();) {
-    const int module = next->module;
-    for (; next != params_.end() && next->module == module; ++next) {
-      std::vector<PlacedCodes> codes = read(*next);
-      std::size_t bytes = 0;
-      for (const PlacedCodes& placed : codes) bytes += placed.codes.matrix.bytes();
-      codes_.add(module, *next->param, std::move(codes), bytes);
-    }
-    if (shards_) shards_->keep(module);
+  AllCodes all(params_.size());
+  if (shards_) {
+    for (const bool expert : {false, true}) read_in_turns(expert, all);
+  } else {
+    const Pieces every = pieces([](const CodedParam&) { return true; });
+    std::vector<OwnedCodes> codes = read(every);
+    for (std::size_t i = 0; i < every.size(); ++i)
+      all[every[i].param].push_back({every[i].named->local_begin, std::move(codes[i])});
+  }
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    std::size_t bytes = 0;
+    for (const PlacedCodes& placed : all[i]) bytes += placed.codes.matrix.bytes();
+    codes_.add(params_[i].module, *params_[i].param, std::move(all[i]), bytes);
   }
   codes_.allocate();
   loaded_ = true;
+}
+
+std::vector<io::TensorBox> FrozenBase::boxes() const {
+  std::vector<io::TensorBox> boxes;
+  const auto add = [&](const NamedBox& named, const std::string& what, const Shape& begin,
+                       const TensorView& data) {
+    if (!data.empty())
+      boxes.push_back(
+          {format("base/{} {}", named.tensor, what), named.whole, begin, data, false});
+  };
+  // 1. the bytes of a run, called after its first box
+  if (shards_) {
+    for (const bool expert : {false, true})
+      for (const CodeShards::Run& run : shards_->runs(expert)) {
+        const comm::Group& group = shards_->group_of(run);
+        const NamedBox& first =
+            *pieces([&](const CodedParam& coded) { return is_of(run, coded); })
+                 .front()
+                 .named;
+        add(first,
+            format("at {} and the codes of its module, part {} of {}", first.global_begin,
+                   group.rank(), group.size()),
+            {0}, shards_->shard_of(run));
+      }
+    return boxes;
+  }
+  // 2. each box
+  codes_.each([&](const Param& param, const std::vector<PlacedCodes>& codes) {
+    std::size_t i = 0;
+    for (const NamedBox& named : param.boxes) {
+      if (named.extent.elements() == 0) continue;
+      const CodedMatrix& matrix = codes[i++].codes.matrix;
+      add(named, "(codes)", named.global_begin, matrix.codes);
+      add(named, "(scales)", named.global_begin, matrix.scales);
+      add(named, "(zero points)", named.global_begin, matrix.zeros);
+    }
+  });
+  return boxes;
 }
 
 void FrozenBase::fetch(int module, Direction direction) {

@@ -8,6 +8,7 @@
 
 #include "config/run_config.hpp"
 #include "engine/code_shards.hpp"
+#include "io/checkpoint.hpp"
 #include "model/coded_weights.hpp"
 
 namespace trireme::engine {
@@ -32,7 +33,9 @@ class FrozenBase final : public WeightAccess {
   FrozenBase(std::vector<CodedParam> params, const config::RunConfig& config,
              comm::Mesh& mesh, WeightAccess& others, DType type, Device device);
 
-  // Reads the codes, once. Throws as the source does.
+  // Reads the codes, once; with the threads that the process has, where the source
+  // allows it. Collective over the shard groups, whose ranks share the reading. Throws as
+  // the source does, on the rank that read it alone: the ranks agree on that.
   void load();
 
   void fetch(int module, Direction direction) override;
@@ -49,9 +52,28 @@ class FrozenBase final : public WeightAccess {
   std::size_t number_bytes() const { return codes_.number_bytes(); }
   std::int64_t elements() const;
 
+  // What this rank holds as codes, for the comparison of replicas: codes, scales and zero
+  // points of each box; of those that are sharded, this rank's bytes.
+  std::vector<io::TensorBox> boxes() const;
+
  private:
-  // The codes of a Param, in the memory where they stay.
-  std::vector<PlacedCodes> read(const CodedParam& coded);
+  // A box of a Param that has elements.
+  struct Piece {
+    std::size_t param = 0;
+    const NamedBox* named = nullptr;
+  };
+  using Pieces = std::vector<Piece>;
+  // Of each Param, by its number.
+  using AllCodes = std::vector<std::vector<PlacedCodes>>;
+
+  // Those of all Params that the predicate holds for.
+  template <class Predicate>
+  Pieces pieces(const Predicate& is_wanted) const;
+  std::vector<OwnedCodes> read(const Pieces& pieces) const;
+  void read_in_turns(bool expert, AllCodes& all);
+  // What one rank of the group has read of a run goes to all.
+  void deal(const CodeShards::Run& run, int reader, std::vector<OwnedCodes> own,
+            AllCodes& all);
 
   const config::AdapterSettings& adapter_;
   std::vector<CodedParam> params_;

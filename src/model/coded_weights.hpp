@@ -28,6 +28,13 @@ class CodedWeights final : public WeightAccess {
   // The working memory, once all are added.
   void allocate();
 
+  // Calls body(param, codes) for each, where codes are of the param's boxes in order.
+  template <class Body>
+  void each(const Body& body) const {
+    for (const auto& [module, weights] : modules_)
+      for (const Weight& weight : weights) body(*weight.param, weight.codes);
+  }
+
   bool empty() const { return modules_.empty(); }
   // Of codes and scales; of the numbers of one module; of all modules, if they were
   // numbers.

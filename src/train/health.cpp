@@ -122,9 +122,12 @@ std::string Health::find_culprits(double own_loss) {
       out + format("; samples {} to {} of the order", first, first + stage.global - 1));
 }
 
-// What a checkpoint holds, and the weights in use where they are a copy of their own.
+// What a checkpoint holds, codes of a frozen model, and the weights in use where they are
+// a copy of their own.
 std::vector<io::TensorBox> Health::replicated_boxes() {
   auto boxes = engine::checkpoint_boxes(engine_, mesh_);
+  if (engine_.base())
+    for (auto& box : engine_.base()->boxes()) boxes.push_back(std::move(box));
   const auto& store = engine_.store().config();
   const DType weight = store.type(TensorClass::weight);
   if (store.sharding == optim::Sharding::weights || weight != store.module_type() ||
