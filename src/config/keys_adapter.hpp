@@ -34,6 +34,11 @@ struct AdapterKeys : Section {
   Boolean rslora{*this, "rslora", "false",
                  "It is multiplied by alpha / sqrt(rank) instead.",
                  of_adapter<&nn::AdapterConfig::by_root>};
+  Boolean dora{*this, "dora", "false",
+               "Each target's weight with its product has the lengths of its rows "
+               "learned apart from their directions, from those of the model on (DoRA). "
+               "On CPUs.",
+               of_adapter<&nn::AdapterConfig::dora>};
   Strings targets{
       *this, "targets", "[\"all-linear\"]",
       "Linear layers with adapters, by their names in transformers: the whole "

@@ -54,6 +54,7 @@ class AdapterRules : public AttentionRules {
  protected:
   void adapter_rules();
   void quantize_rules();
+  void dora_rules();
   void pattern_rule(const io::Key<std::vector<std::string>>& key, double least,
                     double most);
 };

@@ -26,6 +26,7 @@ void AdapterRules::adapter_rules() {
   for (const io::DeckKey* key :
        {static_cast<const io::DeckKey*>(&key::adapter.alpha),
         static_cast<const io::DeckKey*>(&key::adapter.rslora),
+        static_cast<const io::DeckKey*>(&key::adapter.dora),
         static_cast<const io::DeckKey*>(&key::adapter.targets),
         static_cast<const io::DeckKey*>(&key::adapter.dropout),
         static_cast<const io::DeckKey*>(&key::adapter.rank_pattern),
@@ -41,6 +42,7 @@ void AdapterRules::adapter_rules() {
        " is an adapter of a model, and ", key::model.from,
        " names none: write the folder or checkpoint that it was trained beside");
   quantize_rules();
+  dora_rules();
   pattern_rule(key::adapter.rank_pattern, 1, 1e6);
   pattern_rule(key::adapter.alpha_pattern, 0, 1e6);
   std::string wrong;
@@ -86,6 +88,34 @@ void AdapterRules::quantize_rules() {
        ", which multiplies in FP8, cannot go together: its scales follow weights that "
        "are there all the time: write precision.compute = \"bf16\", or adapter.quantize "
        "= \"none\"");
+}
+
+void AdapterRules::dora_rules() {
+  const nn::AdapterConfig& adapter = config_.adapter.matrices;
+  if (!adapter.dora) return;
+  rule({key::adapter.dora, key::model.from}, !config_.start_from.empty(),
+       key::adapter.dora, " starts from the lengths of rows of a model's weights, and ",
+       key::model.from,
+       " names none: write the folder or checkpoint to start from, or adapter.dora = "
+       "false");
+  rule({key::adapter.dora, key::adapter.dropout}, adapter.dropout == 0, key::adapter.dora,
+       " and ", key::adapter.dropout,
+       " cannot go together: the model's own product would have to be made once more, of "
+       "what is left of its input: write adapter.dropout = 0.0, or adapter.dora = false");
+  rule({key::adapter.dora, key::run.device}, config_.run.device != DeviceChoice::cuda,
+       key::adapter.dora, " and ", key::run.device,
+       ": lengths of rows are made on CPUs alone: write adapter.dora = false, or "
+       "run.device = \"cpu\"");
+  rule({key::adapter.dora, key::precision.compute}, !config_.precision.recipe.fp8(),
+       key::adapter.dora, " and ", key::precision.compute,
+       ", which multiplies in FP8, cannot go together: its scales would be of other "
+       "numbers than the products': write precision.compute = \"bf16\", or adapter.dora "
+       "= false");
+  rule({key::adapter.dora, key::parallel.tensor_chunks},
+       config_.parallel.tensor_chunks <= 1, key::adapter.dora, " and ",
+       key::parallel.tensor_chunks,
+       ": lengths of rows would be made anew for each chunk: write "
+       "parallel.tensor_chunks = 1, or adapter.dora = false");
 }
 
 void AdapterRules::pattern_rule(const io::Key<std::vector<std::string>>& key,

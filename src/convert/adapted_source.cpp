@@ -3,6 +3,7 @@
 #include "convert/adapted_source.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/memory.hpp"
@@ -39,6 +40,26 @@ void add_product(double factor, const TensorView& up, const TensorView& down,
       const double weight = factor * b[i * rank + k];
       for (std::int64_t j = 0; j < columns; ++j)
         y[i * columns + j] += weight * a[k * columns + j];
+    }
+  }
+}
+
+// sum_NM (f64) += weight (c V - W), of the columns of V = W + P that begin at `column`,
+// where P_NK is in f64 and c is m over the length of V's row: DoRA.
+void add_weighed(double weight, const TensorView& base_NK, const TensorView& product_NK,
+                 const TensorView& magnitude_N, std::int64_t column,
+                 const TensorView& sum_NM) {
+  const std::int64_t rows = base_NK.dim(0), K = base_NK.dim(1), M = sum_NM.dim(1);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double* const w = base_NK.data<double>() + i * K;
+    const double* const p = product_NK.data<double>() + i * K;
+    double squares = 0;
+    for (std::int64_t j = 0; j < K; ++j) squares += (w[j] + p[j]) * (w[j] + p[j]);
+    const double c =
+        squares == 0 ? 1 : magnitude_N.data<double>()[i] / std::sqrt(squares);
+    for (std::int64_t j = 0; j < M; ++j) {
+      const std::int64_t at = column + j;
+      sum_NM.data<double>()[i * M + j] += weight * (c * (w[at] + p[at]) - w[at]);
     }
   }
 }
@@ -93,6 +114,34 @@ OwnedCodes AdaptedSource::read_codes(const std::string& path, const Shape& whole
   return codes_->read_codes(path, whole, begin, extent);
 }
 
+// Lengths are of whole rows, whichever columns are wanted: some rows at a time.
+void AdaptedSource::add_dora(const AddedAdapter& adapter, const DoraBox& box,
+                             const TensorView& sum) const {
+  constexpr std::int64_t at_once = 1 << 20;  // elements
+  const std::string tensor = std::string(prefix) + box.module;
+  const std::int64_t K = box.whole[1], r = box.rank;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, at_once / std::max<std::int64_t>(K, 1));
+  const Buffer a = read_box(*adapter.tensors, tensor + std::string(nn::down_suffix),
+                            {r, K}, {0, 0}, {r, K});
+  for (std::int64_t row = 0; row < sum.dim(0); row += step) {
+    const std::int64_t count = std::min(step, sum.dim(0) - row);
+    const std::int64_t first = box.begin[0] + row;
+    const Buffer base = read_box(*base_, box.path, box.whole, {first, 0}, {count, K});
+    const Buffer b = read_box(*adapter.tensors, tensor + std::string(nn::up_suffix),
+                              {box.whole[0], r}, {first, 0}, {count, r});
+    const Buffer m =
+        read_box(*adapter.tensors, tensor + std::string(nn::magnitude_suffix),
+                 {box.whole[0]}, {first}, {count});
+    const Buffer product(Device::host(), DType::f64, {count, K}, MemoryClass::data,
+                         "product of an adapter");
+    std::fill_n(product.view().data<double>(), count * K, 0.0);
+    add_product(box.scale, b.view(), a.view(), product.view());
+    add_weighed(adapter.weight, base.view(), product.view(), m.view(), box.begin[1],
+                sum.rows(row, count));
+  }
+}
+
 void AdaptedSource::read(const std::string& path, const Shape& whole, const Shape& begin,
                          const TensorView& out) const {
   const std::string name = name_in(path);
@@ -121,6 +170,10 @@ void AdaptedSource::read(const std::string& path, const Shape& whole, const Shap
       require(what.has_value(), Status::bad_content,
               "'{}' has an adapter that its configuration does not name", module);
       const std::int64_t r = what->rank;
+      if (adapter.config.dora) {
+        add_dora(adapter, {path, module, whole, begin, r, what->scale}, sum.view());
+        continue;
+      }
       const Buffer b = read_box(*adapter.tensors, std::string(prefix) + up, {whole[0], r},
                                 {begin[0], 0}, {extent[0], r});
       const Buffer a = read_box(*adapter.tensors, std::string(prefix) + down,
@@ -135,6 +188,12 @@ AddedAdapter added_adapter(const std::string& folder, const model::ModelConfig& 
                            double weight) {
   const auto tensors = std::make_shared<const AdapterFolder>(folder, model);
   nn::AdapterConfig config = tensors->config();
+  require(
+      !config.dora || weight >= 0, Status::command_line,
+      "{}: is a DoRA adapter (use_dora), which cannot be taken away again: merging "
+      "puts learned lengths of rows in the place of the model's; go back to the model "
+      "that it was merged into",
+      folder);
   config.modules_to_save.clear();
   return {tensors, config, weight,
           [tensors](const std::string& tensor) { return tensors->has(tensor); }};

@@ -24,8 +24,9 @@ struct AddedAdapter {
 };
 
 // Reads W + sum of weight s B A where there is a B A, and whole modules in place of the
-// model's. Products and their sum are made in double and, with W in f32 (in f64 for f64),
-// rounded once to the type that is asked for.
+// model's. A DoRA adapter adds weight times the difference that it makes alone. Products
+// and their sum are made in double and, with W in f32 (in f64 for f64), rounded once to
+// the type that is asked for.
 class AdaptedSource : public io::TensorSource, public io::CodeSource {
  public:
   AdaptedSource(std::shared_ptr<const io::TensorSource> base,
@@ -47,6 +48,16 @@ class AdaptedSource : public io::TensorSource, public io::CodeSource {
   // adapter has a tensor in its place.
   bool is_adapted(const std::string& name, const Shape& whole) const;
   bool is_replaced(const std::string& name) const;
+  // A box of a matrix with a DoRA adapter.
+  struct DoraBox {
+    const std::string& path;
+    const std::string& module;
+    const Shape &whole, &begin;
+    std::int64_t rank;
+    double scale;
+  };
+  void add_dora(const AddedAdapter& adapter, const DoraBox& box,
+                const TensorView& sum) const;
 
   std::shared_ptr<const io::TensorSource> base_;
   const io::CodeSource* codes_;  // the same, or null

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/memory.hpp"
 #include "convert/adapter_names.hpp"
@@ -67,8 +68,6 @@ void AdapterFolder::read_config() {
   const ConfigFields fields(json, path);
   const std::string type = fields.text("peft_type", "");
   if (type != "LORA") fields.refuse("peft_type", "is not LORA, which is what is read");
-  if (fields.flag("use_dora", false))
-    fields.refuse("use_dora", "asks for DoRA, which this program does not have");
   if (fields.text("bias", "none") != "none")
     fields.refuse("bias", "trains biases, which this program reads of no adapter");
   if (fields.has("target_parameters") && !fields.value("target_parameters").empty())
@@ -77,6 +76,7 @@ void AdapterFolder::read_config() {
   config_.rank = fields.integer("r", 8, 1, 1'000'000);
   config_.alpha = fields.real("lora_alpha", 8, -1, most);
   config_.by_root = fields.flag("use_rslora", false);
+  config_.dora = fields.flag("use_dora", false);
   config_.dropout = fields.real("lora_dropout", 0, -1, 1);
   config_.ranks = read_patterns<std::int64_t>(fields, "rank_pattern", 0);
   config_.alphas = read_patterns<double>(fields, "alpha_pattern", -1);
@@ -96,9 +96,10 @@ void AdapterFolder::match(const model::ModelConfig& model) {
           format("'{}' is no tensor of an adapter for this model", tensor.entry.name));
       continue;
     }
-    Shape wanted = found.down || found.up ? found.whole : found.place.shape;
+    Shape wanted = found.of_adapter() ? found.whole : found.place.shape;
     if (found.down && shape && shape->rank() == 2) wanted = {(*shape)[0], found.whole[1]};
     if (found.up && shape && shape->rank() == 2) wanted = {found.whole[0], (*shape)[1]};
+    if (found.magnitude) wanted = {found.whole[0]};
     if (!shape || *shape != wanted) {
       wrong.push_back(format("'{}' is {}, where {} fits the model", tensor.entry.name,
                              shape_text(tensor.entry), wanted));
@@ -115,20 +116,12 @@ void AdapterFolder::match(const model::ModelConfig& model) {
       if (!module || module->rank != rank)
         wrong.push_back(format("'{}' has the rank {}, and {} says {}", tensor.entry.name,
                                rank, adapter_config_name, module ? module->rank : 0));
-    } else {
+    } else if (!found.magnitude) {
       config_.modules_to_save.push_back(found.module);
     }
     by_name_[found.name] = {&tensor, found.place};
   }
-  for (const auto& [name, stored] : by_name_) {
-    if (!nn::is_adapter_tensor(name)) continue;
-    const bool down = name.ends_with(nn::down_suffix);
-    const std::string other = name.substr(0, name.size() - nn::down_suffix.size()) +
-                              std::string(down ? nn::up_suffix : nn::down_suffix);
-    if (!by_name_.contains(other))
-      wrong.push_back(format("'{}' is there without its {}", stored.tensor->entry.name,
-                             down ? "lora_B" : "lora_A"));
-  }
+  check_company(wrong);
   if (wrong.empty() && by_name_.empty()) wrong.push_back("there are no tensors");
   if (wrong.empty()) return;
   std::string text;
@@ -138,6 +131,31 @@ void AdapterFolder::match(const model::ModelConfig& model) {
     text += format("\n  and {} more", wrong.size() - most_listed);
   fail(Status::bad_content, "{}/{}: is no adapter for this {} model:{}", path(),
        adapter_weights_name, model.row().name, text);
+}
+
+// A matrix comes with the other, and with DoRA with lengths.
+void AdapterFolder::check_company(std::vector<std::string>& wrong) const {
+  const auto without = [&](const Stored& stored, std::string_view what) {
+    wrong.push_back(
+        format("'{}' is there without its {}", stored.tensor->entry.name, what));
+  };
+  for (const auto& [name, stored] : by_name_) {
+    for (const auto& [end, other, called] :
+         {std::tuple{nn::down_suffix, nn::up_suffix, "lora_B"},
+          std::tuple{nn::up_suffix, nn::down_suffix, "lora_A"},
+          std::tuple{nn::magnitude_suffix, nn::down_suffix, "lora_A"}})
+      if (name.ends_with(end) &&
+          !by_name_.contains(name.substr(0, name.size() - end.size()) +
+                             std::string(other)))
+        without(stored, called);
+    if (name.ends_with(nn::magnitude_suffix) && !config_.dora)
+      wrong.push_back(format("'{}' is there, and {} has use_dora false",
+                             stored.tensor->entry.name, adapter_config_name));
+    if (config_.dora && name.ends_with(nn::down_suffix) &&
+        !by_name_.contains(name.substr(0, name.size() - nn::down_suffix.size()) +
+                           std::string(nn::magnitude_suffix)))
+      without(stored, "lora_magnitude_vector, which use_dora asks for");
+  }
 }
 
 std::vector<std::string> AdapterFolder::modules() const {

@@ -50,6 +50,7 @@ class AdapterFolder : public io::TensorSource {
  private:
   void read_config();
   void match(const model::ModelConfig& model);
+  void check_company(std::vector<std::string>& wrong) const;
 
   struct Stored {
     const io::SafetensorsFolder::Tensor* tensor = nullptr;

@@ -34,8 +34,11 @@ AdapterNames::Found AdapterNames::find(const std::string& stored) const {
   Found found;
   found.down = rest.ends_with(nn::down_suffix);
   found.up = rest.ends_with(nn::up_suffix);
-  const std::string_view end = found.down ? nn::down_suffix : nn::up_suffix;
-  const bool matrix = found.down || found.up;
+  found.magnitude = rest.ends_with(nn::magnitude_suffix);
+  const std::string_view end = found.down ? nn::down_suffix
+                               : found.up ? nn::up_suffix
+                                          : nn::magnitude_suffix;
+  const bool matrix = found.of_adapter();
   const std::string folder =
       matrix ? rest.substr(0, rest.size() - end.size()) + std::string(weight_end) : rest;
   const auto name = of_folder_.find(folder);
@@ -54,7 +57,8 @@ const FolderPlace& AdapterNames::place_of_tensor(const std::string& tensor) cons
 }
 
 std::string AdapterNames::stored_name(const std::string& tensor) const {
-  for (const std::string_view end : {nn::down_suffix, nn::up_suffix}) {
+  for (const std::string_view end :
+       {nn::down_suffix, nn::up_suffix, nn::magnitude_suffix}) {
     if (!tensor.ends_with(end)) continue;
     const std::string module = tensor.substr(0, tensor.size() - end.size());
     const std::string folder =

@@ -23,7 +23,8 @@ class AdapterNames {
   // where it is nothing.
   struct Found {
     std::string name, module;
-    bool down = false, up = false;
+    bool down = false, up = false, magnitude = false;
+    bool of_adapter() const { return down || up || magnitude; }
     Shape whole{};        // of the matrix whose adapter it is, or of the tensor itself
     FolderPlace place{};  // of the tensor itself
   };

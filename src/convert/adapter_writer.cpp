@@ -72,7 +72,7 @@ std::string config_text(const AdapterOrigin& origin, bool fans_in,
   json["target_modules"] = targets_of(config, modules);
   json["target_parameters"] = nullptr;
   json["task_type"] = "CAUSAL_LM";
-  json["use_dora"] = false;
+  json["use_dora"] = config.dora;
   json["use_rslora"] = config.by_root;
   return json.dump(2) + "\n";
 }

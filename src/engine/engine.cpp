@@ -88,6 +88,9 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
 }
 
 void Engine::build_store() {
+  require(!config_.adapter.matrices.dora || !for_gpu(mesh_, device_), Status::bad_content,
+          "adapter.dora = true: lengths of rows are made on CPUs alone: write "
+          "adapter.dora = false, or run.device = \"cpu\"");
   std::vector<ParamModule> modules = model_.modules();
   for (ParamModule& module : modules)
     for (Param* param : module.params) {

@@ -98,6 +98,8 @@ void Adapter::attach(const AdapterConfig& config, const parallel::TensorRegion& 
   }
   if (chosen.empty()) return;
   dropout_ = config.dropout;
+  dora_ = config.dora;
+  region_ = &region;
   for (const auto& [boxes, what] : chosen) ranks_ += what.rank;
   const NamedBox& first = weight_.boxes.front();
   columns_ = first.whole[1];
@@ -173,6 +175,7 @@ void Adapter::add_part(const Boxes& boxes, const AdapterModule& what,
   }
   require(part.width <= each, "an adapter of more rows than its weight");
   part.up.shape = {rows, what.rank};
+  if (dora_) add_magnitudes(part);
   parts_.push_back(std::move(part));
 }
 
@@ -180,6 +183,8 @@ void Adapter::collect(std::vector<Param*>& params) {
   if (!attached()) return;
   params.push_back(&down_);
   for (Part& part : parts_) params.push_back(&part.up);
+  if (!dora_) return;
+  for (Part& part : parts_) params.push_back(&part.magnitude);
 }
 
 void Adapter::drop(Pass& pass, const TensorView& x_TI, const TensorView& y_TI) const {

@@ -25,7 +25,15 @@ namespace trireme::nn {
 //
 // Beside the weights of experts (`experts` of them, one below the other) all matrices are
 // stacked alike, and `rows` says how many rows each expert has.
-// Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
+//
+// With DoRA each module also has a number m for each of its outputs, and y = c (W x + s B
+// A x), c = m over the length of the row of V = W + s B A. No gradient passes through the
+// length: that of V x is c dy, that of m the sum over tokens of dy V x over the length.
+// Beside a weight that is split by columns, squares of lengths are summed over the tensor
+// axis, the only message of an adapter's own. Lengths are made anew in forward and in
+// backward, some rows at a time, and V x in backward: nothing more is kept.
+// Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021; Liu et
+// al., "DoRA: Weight-Decomposed Low-Rank Adaptation", 2024, section 4.3.
 class Adapter {
  public:
   using Rows =
@@ -41,6 +49,19 @@ class Adapter {
   void attach(const AdapterConfig& config, const parallel::TensorRegion& region,
               std::int64_t experts = 0);
   bool attached() const { return !parts_.empty(); }
+
+  // Whether there are numbers m: the caller then weighs what it has made of y, without a
+  // bias, and of dy.
+  bool has_magnitudes() const { return dora_ && attached(); }
+  // Lengths of the rows of V, f64 [L O], in `arena`, for products in `compute`. Rows
+  // without an adapter have none: 0. Collective over the region where columns are split.
+  TensorView lengths(Pass& pass, Arena& arena, DType compute) const;
+  // y_TO = c x_TO, written; y may be x.
+  void weigh(Pass& pass, const TensorView& lengths_O, const TensorView& x_TO,
+             const TensorView& y_TO, Rows rows = {}) const;
+  // Posts the gradients of m, where v_TO = V x and dy_TO is not weighed.
+  void post_magnitudes(Pass& pass, const TensorView& lengths_O, const TensorView& dy_TO,
+                       const TensorView& v_TO, Rows rows = {});
 
   // Adds to y_TO.
   void forward(Pass& pass, const TensorView& x_TI, const TensorView& y_TO,
@@ -65,11 +86,18 @@ class Adapter {
     std::vector<Range> outputs;   // columns of y, one behind another in B
     std::int64_t width = 0;       // of all of them
     Param up;                     // B [L width, rank]
+    Param magnitude;              // m [L width], with DoRA
+  };
+  // Some rows of a part, of one expert: in the weight, in B and m, and its A.
+  struct Block {
+    const Part& part;
+    std::int64_t weight = 0, up = 0, rows = 0, down = 0;
   };
   struct Boxes;
 
   void add_part(const Boxes& boxes, const AdapterModule& what,
                 const parallel::TensorRegion& region);
+  void add_magnitudes(Part& part) const;
   bool split_by_columns() const;
   bool drops(const Pass& pass) const { return pass.dropout.active && dropout_ > 0; }
   // x, or in `arena` what dropout leaves of it.
@@ -89,11 +117,22 @@ class Adapter {
   TensorView output_of(Pass& pass, Arena& arena, const Part& part,
                        const TensorView& dy_TO) const;
 
+  // body(block) for all rows of all parts.
+  template <class Body>
+  void each_block(const Body& body) const;
+  void add_squares(Pass& pass, const Block& block, DType type,
+                   const TensorView& squares_O) const;
+  // body(rows, outputs): of y, and its numbers among L O, for each expert.
+  template <class Body>
+  void each_group(const TensorView& y_TO, Rows rows, const Body& body) const;
+
   bool grouped() const { return experts_ > 0; }
 
   const Param& weight_;
   std::int64_t experts_ = 0;  // L
   double dropout_ = 0;
+  bool dora_ = false;
+  const parallel::TensorRegion* region_ = nullptr;
   std::int64_t first_column_ = 0, columns_ = 0;  // of this rank's inputs, of all
   std::uint64_t stream_ = 0;                     // of the masks
   std::int64_t ranks_ = 0;                       // R

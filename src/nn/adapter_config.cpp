@@ -75,7 +75,8 @@ std::string module_of_tensor(const std::string& tensor) {
 }
 
 bool is_adapter_tensor(std::string_view tensor) {
-  return tensor.ends_with(down_suffix) || tensor.ends_with(up_suffix);
+  return tensor.ends_with(down_suffix) || tensor.ends_with(up_suffix) ||
+         tensor.ends_with(magnitude_suffix);
 }
 
 }  // namespace trireme::nn

@@ -30,6 +30,8 @@ struct AdapterConfig {
   double alpha = 8;
   double dropout = 0;    // of the input of A, in training
   bool by_root = false;  // rsLoRA: the scale is alpha / sqrt(rank), else alpha / rank
+  // DoRA: rows of the sum of a weight and its product have lengths that are learned.
+  bool dora = false;
   // Names, whole or their last parts; "re:" and an expression that fits the whole name;
   // or "all-linear".
   std::vector<std::string> targets;
@@ -62,6 +64,7 @@ std::string module_of_tensor(const std::string& tensor);
 
 inline constexpr std::string_view down_suffix = ".lora_A.weight";
 inline constexpr std::string_view up_suffix = ".lora_B.weight";
+inline constexpr std::string_view magnitude_suffix = ".lora_magnitude_vector";
 // Whether a tensor is one of an adapter's.
 bool is_adapter_tensor(std::string_view tensor);
 

@@ -140,6 +140,10 @@ void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_R
                            const TensorView& y_RO, Saved& saved) const {
   multiply_forward(pass, route, x_RI, y_RO, saved);
   adapter.forward(pass, x_RI, y_RO, route.rows_L);
+  if (!adapter.has_magnitudes()) return;
+  const ArenaScope scope(pass.scratch);
+  adapter.weigh(pass, adapter.lengths(pass, pass.scratch, x_RI.dtype()), y_RO, y_RO,
+                route.rows_L);
 }
 
 void ExpertLinear::multiply_forward(Pass& pass, const Route& route,
@@ -162,7 +166,14 @@ void ExpertLinear::multiply_forward(Pass& pass, const Route& route,
 
 ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& route,
                                                      const TensorView& dy_RO) const {
-  Gradient dy{dy_RO, {}, adapter.output_gradient(pass, dy_RO, route.rows_L)};
+  Gradient dy{dy_RO, {}};
+  if (adapter.has_magnitudes()) {
+    dy.output_RO = dy_RO;
+    dy.lengths_O = adapter.lengths(pass, pass.kept(), dy_RO.dtype());
+    dy.dy_RO = pass.kept().take(dy_RO.dtype(), dy_RO.shape(), "experts.weighed");
+    adapter.weigh(pass, dy.lengths_O, dy_RO, dy.dy_RO, route.rows_L);
+  }
+  dy.du_RR = adapter.output_gradient(pass, dy.dy_RO, route.rows_L);
   if (!operands.one_scale()) return dy;
   const TensorView buffer_P =
       pass.kept().take(DType::f32, {dispatch_->sources()}, "experts.scale");
@@ -189,10 +200,22 @@ void ExpertLinear::multiply_gradient(Pass& pass, const Route& route, const Gradi
   multiply(pass, route, Operand::output_gradient, dy.dy_RO, dy.scale_P, true, dx_RI);
 }
 
+void ExpertLinear::post_magnitudes(Pass& pass, const Route& route, const Gradient& dy,
+                                   const TensorView& x_RI) {
+  const ArenaScope scope(pass.scratch);
+  const TensorView v_RO =
+      pass.scratch.take(dy.dy_RO.dtype(), dy.dy_RO.shape(), "experts.unweighed");
+  Saved none;
+  multiply_forward(pass, route, x_RI, v_RO, none);
+  adapter.forward(pass, x_RI, v_RO, route.rows_L);
+  adapter.post_magnitudes(pass, dy.lengths_O, dy.output_RO, v_RO, route.rows_L);
+}
+
 void ExpertLinear::post_weight_gradient(Pass& pass, const Route& route,
                                         const Gradient& dy, const TensorView& x_RI,
                                         const Saved& saved) {
   adapter.post_gradients(pass, dy.du_RR, dy.dy_RO, x_RI, route.rows_L);
+  if (adapter.has_magnitudes()) post_magnitudes(pass, route, dy, x_RI);
   if (weight.frozen) return;
   if (!operands.fp8()) {
     pass.weight_gradients.post(

@@ -33,6 +33,8 @@ class ExpertLinear {
   struct Gradient {
     TensorView dy_RO, scale_P;
     TensorView du_RR{};  // of the adapters' inner values, if they are attached
+    TensorView output_RO{}, lengths_O{};  // with DoRA: see Linear::Gradient
+    const TensorView& output() const { return output_RO.empty() ? dy_RO : output_RO; }
   };
 
   Param weight;
@@ -84,6 +86,8 @@ class ExpertLinear {
                         const TensorView& y_RO, Saved& saved) const;
   void multiply_gradient(Pass& pass, const Route& route, const Gradient& dy,
                          const TensorView& dx_RI) const;
+  void post_magnitudes(Pass& pass, const Route& route, const Gradient& dy,
+                       const TensorView& x_RI);
   // y_RO (written) = the products of padded rows, quantized as `what`, with each expert's
   // weight, transposed or not.
   void multiply(Pass& pass, const Route& route, Operand what, const TensorView& x_RI,

@@ -20,8 +20,14 @@ void Linear::collect(std::vector<Param*>& params) {
 
 void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                      const TensorView& y_TO, Saved& saved) const {
-  multiply(pass, x_TI, bias_O, y_TO, saved);
+  const bool weighs = adapter.has_magnitudes();
+  multiply(pass, x_TI, weighs ? TensorView() : bias_O, y_TO, saved);
   adapter.forward(pass, x_TI, y_TO);
+  if (!weighs) return;
+  const ArenaScope scope(pass.scratch);
+  adapter.weigh(pass, adapter.lengths(pass, pass.scratch, x_TI.dtype()), y_TO, y_TO);
+  if (!bias_O.empty())
+    kernels::add_to_rows(pass.stream, in_type(pass, bias_O, y_TO.dtype()), y_TO);
 }
 
 void Linear::multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
@@ -73,7 +79,14 @@ void Linear::forward_activated(Pass& pass, Activation activation, const TensorVi
 }
 
 Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) const {
-  Gradient dy{dy_TO, {}, {}, {}, adapter.output_gradient(pass, dy_TO)};
+  Gradient dy{dy_TO, {}, {}, {}};
+  if (adapter.has_magnitudes()) {
+    dy.output_TO = dy_TO;
+    dy.lengths_O = adapter.lengths(pass, pass.kept(), dy_TO.dtype());
+    dy.dy_TO = pass.kept().take(dy_TO.dtype(), dy_TO.shape(), "linear.weighed");
+    adapter.weigh(pass, dy.lengths_O, dy_TO, dy.dy_TO);
+  }
+  dy.du_TR = adapter.output_gradient(pass, dy.dy_TO);
   if (!operands.fp8()) return dy;
   constexpr Operand what = Operand::output_gradient;
   if (!operands.one_scale()) {
@@ -94,7 +107,9 @@ Linear::Gradient Linear::Gradient::rows(const Range& rows) const {
           {},
           {},
           {},
-          du_TR.empty() ? du_TR : du_TR.rows(rows.begin, rows.count())};
+          du_TR.empty() ? du_TR : du_TR.rows(rows.begin, rows.count()),
+          output_TO.empty() ? output_TO : output_TO.rows(rows.begin, rows.count()),
+          lengths_O};
 }
 
 void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
@@ -146,15 +161,26 @@ void Linear::post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_
   }
   if (!has_bias) return;
   pass.weight_gradients.post(pass.stream, bias,
-                             [dy_TO = dy.dy_TO, together, &bias](Stream& on) {
+                             [dy_TO = dy.output(), together, &bias](Stream& on) {
                                if (!together)
                                  kernels::add_column_sums(on, dy_TO, bias.gradient);
                              });
 }
 
+void Linear::post_magnitudes(Pass& pass, const Gradient& dy, const TensorView& x_TI) {
+  const ArenaScope scope(pass.scratch);
+  const TensorView v_TO =
+      pass.scratch.take(dy.dy_TO.dtype(), dy.dy_TO.shape(), "linear.unweighed");
+  Saved none;
+  multiply(pass, x_TI, {}, v_TO, none);
+  adapter.forward(pass, x_TI, v_TO);
+  adapter.post_magnitudes(pass, dy.lengths_O, dy.output_TO, v_TO);
+}
+
 void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorView& x_TI,
                                   const Saved& saved) {
   adapter.post_gradients(pass, dy.du_TR, dy.dy_TO, x_TI);
+  if (adapter.has_magnitudes()) post_magnitudes(pass, dy, x_TI);
   if (weight.frozen) return;
   if (!operands.fp8()) {
     pass.weight_gradients.post(pass.stream, weight,

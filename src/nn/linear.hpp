@@ -67,6 +67,9 @@ class Linear {
     TensorView scale_1;
     kernels::Fp8Matrix turned;  // codes of dy^T, with one scale, unless W is frozen
     TensorView du_TR{};         // of the adapter's inner values, if it is attached
+    // With DoRA dy_TO is weighed; this is as it came, and lengths of rows of weights.
+    TensorView output_TO{}, lengths_O{};
+    const TensorView& output() const { return output_TO.empty() ? dy_TO : output_TO; }
     // That of some rows. All of them where operands are FP8.
     Gradient rows(const Range& rows) const;
   };
@@ -106,6 +109,7 @@ class Linear {
                 const TensorView& y_TO, Saved& saved) const;
   void multiply_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
                          kernels::Accumulate accumulate) const;
+  void post_magnitudes(Pass& pass, const Gradient& dy, const TensorView& x_TI);
 };
 
 }  // namespace trireme::nn

@@ -162,7 +162,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
   feed_.up.post_weight_gradient(pass, saved.route, du, saved.rows_RD, saved.hidden.up);
   if (has_biases()) {
-    feed_.up.post_bias_gradient(pass, saved.route, du.dy_RO, feed_.up_bias);
+    feed_.up.post_bias_gradient(pass, saved.route, du.output(), feed_.up_bias);
     feed_.down.post_bias_gradient(pass, saved.route, biased_columns(dout_RD),
                                   feed_.down_bias);
   }

@@ -160,8 +160,12 @@ void Checkpoints::load_start() {
   world_.agree([&] {
     const auto* checkpoint = dynamic_cast<const io::CheckpointReader*>(source.get());
     const StartAdapters adapters(config_, checkpoint);
+    // With adapter.quantize these are what its codes stand for.
+    const auto* coded =
+        dynamic_cast<const io::TensorSource*>(config_.adapter.codes.get());
+    const io::TensorSource& base = coded != nullptr ? *coded : *source;
     for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
-      if (box.path.starts_with("model/") && !adapters.read(box))
+      if (box.path.starts_with("model/") && !adapters.read(box, base))
         source->read(box.path, box.whole, box.begin, box.data);
   });
   engine_.store().refresh_weights();

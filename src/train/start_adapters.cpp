@@ -6,7 +6,11 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/memory.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/row_lengths.hpp"
 #include "model/adapted_modules.hpp"
+#include "model/whole_tensors.hpp"
 
 namespace trireme::train {
 namespace {
@@ -15,6 +19,11 @@ constexpr std::string_view prefix = "model/";
 
 // A folder's matrices are multiplied as the deck says: it must say what the folder does.
 void check_scales(const convert::AdapterFolder& folder, const nn::AdapterConfig& deck) {
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  require(folder.config().dora == deck.dora, Status::bad_content,
+          "{}: has use_dora {}, and the deck adapter.dora = {}: write adapter.dora = {}",
+          folder.path(), word(folder.config().dora), word(deck.dora),
+          word(folder.config().dora));
   for (const std::string& module : folder.modules()) {
     const auto theirs = folder.config().of(module), ours = deck.of(module);
     require(ours.has_value(), Status::bad_content,
@@ -33,7 +42,7 @@ void check_scales(const convert::AdapterFolder& folder, const nn::AdapterConfig&
 
 StartAdapters::StartAdapters(const config::RunConfig& config,
                              const io::CheckpointReader* checkpoint)
-    : checkpoint_(checkpoint) {
+    : config_(config), checkpoint_(checkpoint) {
   const nn::AdapterConfig& adapter = config.adapter.matrices;
   const bool theirs =
       checkpoint != nullptr &&
@@ -48,14 +57,46 @@ StartAdapters::StartAdapters(const config::RunConfig& config,
   check_scales(*folder_, adapter);
 }
 
-bool StartAdapters::read(const io::TensorBox& box) const {
+// Some rows at a time, in the type that the weights are kept in.
+void StartAdapters::read_lengths(const io::TensorBox& box,
+                                 const io::TensorSource& base) const {
+  constexpr std::int64_t at_once = 1 << 20;  // elements
+  const std::string module =
+      box.path.substr(0, box.path.size() - nn::magnitude_suffix.size());
+  const std::string weight = module + ".weight";
+  const auto tensors = model::whole_tensors(config_.model);
+  const auto found = std::find_if(
+      tensors.begin(), tensors.end(),
+      [&](const auto& tensor) { return std::string(prefix) + tensor.name == weight; });
+  require(found != tensors.end(), "'{}' has no weight", box.path);
+  const Shape whole = found->shape;
+  const DType kept = config_.precision.recipe[TensorClass::weight].type;
+  const DType rounded = box.data.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const std::int64_t rows = box.data.dim(0);
+  const std::int64_t step = std::max<std::int64_t>(1, at_once / whole[1]);
+  const Buffer lengths(Device::host(), DType::f64, {rows}, MemoryClass::data, "lengths");
+  Stream stream;
+  kernels::fill(stream, lengths.view(), 0.0);
+  for (std::int64_t row = 0; row < rows; row += step) {
+    const std::int64_t count = std::min(step, rows - row);
+    const Buffer some(Device::host(), kept, {count, whole[1]}, MemoryClass::data, "rows");
+    base.read(weight, whole, {box.begin[0] + row, 0}, some.view());
+    kernels::add_row_squares(stream, some.view(), lengths.view().rows(row, count));
+  }
+  kernels::take_roots(stream, lengths.view(), rounded);
+  kernels::copy(stream, lengths.view(), box.data);
+}
+
+bool StartAdapters::read(const io::TensorBox& box, const io::TensorSource& base) const {
   const std::string name = box.path.substr(prefix.size());
   const bool matrix = nn::is_adapter_tensor(name);
   if (folder_ && (matrix || folder_->has(name))) {
     folder_->read(box.path, box.whole, box.begin, box.data);
     return true;
   }
-  return matrix && (checkpoint_ == nullptr || !checkpoint_->has(box.path));
+  if (!matrix || (checkpoint_ != nullptr && checkpoint_->has(box.path))) return false;
+  if (name.ends_with(nn::magnitude_suffix)) read_lengths(box, base);
+  return true;
 }
 
 }  // namespace trireme::train

@@ -15,13 +15,18 @@ class StartAdapters {
   // checkpoint: that the model starts from, or null. Throws Error(bad_content) where it
   // has adapters that this run has no place for, or where the folder of adapter.from is
   // not that of the deck's adapters.
+  // The configuration outlives this.
   StartAdapters(const config::RunConfig& config, const io::CheckpointReader* checkpoint);
 
-  // Whether the box needs nothing of the model that the run starts from: it is read from
-  // adapter.from, or is a new adapter's and stays as it is.
-  bool read(const io::TensorBox& box) const;
+  // Whether the box needs nothing more of the model that the run starts from: it is read
+  // from adapter.from, or is a new adapter's. That stays as it is, but for DoRA's
+  // numbers, which are the lengths of rows of `base`, the model as it is kept.
+  bool read(const io::TensorBox& box, const io::TensorSource& base) const;
 
  private:
+  void read_lengths(const io::TensorBox& box, const io::TensorSource& base) const;
+
+  const config::RunConfig& config_;
   const io::CheckpointReader* checkpoint_;
   std::optional<convert::AdapterFolder> folder_;
 };

@@ -10,6 +10,7 @@
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
 #include "support/world.hpp"
+#include "train/replica_check.hpp"
 
 namespace trireme::test {
 namespace {
@@ -31,11 +32,21 @@ void fill_base(engine::Engine& engine, const io::TensorSource& base) {
   }
 }
 
+// DoRA's numbers differ from the lengths of rows, some widely.
+void fill_magnitudes(const optim::StateBox& box) {
+  Stream stream(box.data.device());
+  for (std::int64_t i = 0; i < box.data.dim(0); ++i)
+    kernels::fill(stream, box.data.rows(i, 1),
+                  1 + 0.3 * static_cast<double>((box.global_begin[0] + i) * 5 % 7 - 2));
+}
+
 void fill_up_matrices(engine::Engine& engine, const io::TensorSource* base) {
   engine.store().initialize(42);
   if (base != nullptr) fill_base(engine, *base);
   for (const optim::StateBox& box : engine.store().state_boxes()) {
-    if (box.section != "model" || !box.named->tensor.ends_with(nn::up_suffix)) continue;
+    if (box.section != "model") continue;
+    if (box.named->tensor.ends_with(nn::magnitude_suffix)) fill_magnitudes(box);
+    if (!box.named->tensor.ends_with(nn::up_suffix)) continue;
     Stream stream(box.data.device());
     for (std::int64_t i = 0; i < box.data.dim(0); ++i)
       for (std::int64_t j = 0; j < box.data.dim(1); ++j)
@@ -46,10 +57,32 @@ void fill_up_matrices(engine::Engine& engine, const io::TensorSource* base) {
 }
 
 Outcome run(const config::RunConfig& config, comm::Mesh& mesh,
-            const io::TensorSource* base = nullptr) {
+            const io::TensorSource* base = nullptr,
+            const std::function<void(engine::Engine&)>& inspect = {}) {
   const Resume with_numbers{
       [base](engine::Engine& engine) { fill_up_matrices(engine, base); }, 1};
-  return train_steps(config, mesh, steps, true, {}, with_numbers, true);
+  return train_steps(config, mesh, steps, true, inspect, with_numbers, true);
+}
+
+// Codes that several ranks hold are the same ones; a bit of the last rank's that is
+// another is found where the first rank holds them, too.
+void expect_alike(engine::Engine& engine, bool replicated) {
+  const auto boxes =
+      engine.base() ? engine.base()->boxes() : std::vector<io::TensorBox>();
+  const auto check = [&] {
+    try {
+      train::check_replicas(world(), boxes, 1);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(check(), "");
+  if (boxes.empty()) return;
+  auto* const byte = static_cast<unsigned char*>(boxes.front().data.raw());
+  if (world().rank() == world().size() - 1) *byte = static_cast<unsigned char>(*byte ^ 1);
+  const std::string found = check();
+  EXPECT_EQ(found.find("base/") != std::string::npos, replicated) << found;
 }
 
 config::RunConfig without_mesh(config::RunConfig config) {
@@ -96,7 +129,7 @@ void expect_same_as_numbers(const config::RunConfig& config, comm::Mesh& alone,
 }
 
 TEST(AdapterMesh, EachMeshEqualsOneRank) {
-  int run_lines = 0;
+  int run_lines = 0, replicas_checked = 0;
   for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
     if (line.ranks != world().size()) continue;
     SCOPED_TRACE(line.text);
@@ -105,7 +138,12 @@ TEST(AdapterMesh, EachMeshEqualsOneRank) {
     const auto base = coded ? coded_base(config.adapter.quantize) : nullptr;
     config.adapter.codes = base;
     comm::Mesh mesh = test_mesh(config);
-    const Outcome outcome = run(config, mesh);
+    const bool replicated = mesh.replicas().size() == world().size() &&
+                            config.parallel.sharding != optim::Sharding::weights;
+    const Outcome outcome = run(config, mesh, nullptr, [&](engine::Engine& engine) {
+      if (coded) expect_alike(engine, replicated);
+    });
+    replicas_checked += coded && replicated ? 1 : 0;
     ++run_lines;
     if (world().rank() != 0) continue;
     comm::Mesh alone = comm::Mesh::meta({}, 0);
@@ -130,6 +168,7 @@ TEST(AdapterMesh, EachMeshEqualsOneRank) {
     }
   }
   EXPECT_GT(run_lines, 0);
+  EXPECT_TRUE(replicas_checked > 0 || world().size() != 2);
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ TEST(Memory, LedgerIsAsPlannedWithCodes) {
         SCOPED_TRACE(format("{} {} {}", name, model, kind));
         Words words = {std::string("parallel.sharding_strategy=") + name,
                        "adapter.rank=2", "model.from=base"};
+        if (kind == std::string("int8")) words.push_back("adapter.dora=true");
         const auto numbers = equality_config(model, "bf16", words);
         words.push_back(std::string("adapter.quantize=") + kind);
         auto config = equality_config(model, "bf16", words);

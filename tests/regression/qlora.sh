@@ -2,30 +2,9 @@
 # Adapters beside a quantized model: bits of decoded weights, resuming, merging, plans.
 # SPDX-License-Identifier: Apache-2.0
 # And one message for what cannot be.
-. "$(dirname "$0")/folder_lib.sh"
+. "$(dirname "$0")/adapter_lib.sh"
 
-cat >"$work/deck.toml" <<EOD
-run.steps = 6
-model.from = "llama"
-data.source = "synthetic"
-batch.global = 4
-batch.micro = 2
-precision.compute = "fp32"
-optimizer.learning_rate = 0.01
-checkpoint.every = 3
-adapter.rank = 3
-adapter.alpha = 6.0
-adapter.dropout = 0.1
-adapter.modules_to_save = ["lm_head"]
-EOD
-deck=$work/deck.toml
-losses() { field "$work/$1/metrics.jsonl" loss; }
-same_losses() {
-  losses "$1" >"$work/a"
-  losses "$2" >"$work/b"
-  check "$3" cmp "$work/a" "$work/b"
-  check "$3: there are some" test -s "$work/a"
-}
+not_same() { ! cmp -s "$1" "$2"; }
 as_planned() { # CLASS: planned bytes are held
   grep -A 12 'held now' "$work/out" | awk -v class="$1" '
     $1 == class { found = 1; bad = $2 $3 != $4 $5; print }
@@ -52,13 +31,15 @@ run 2 train "$deck" "run.directory=$work/whole" adapter.quantize=nf4 parallel.sh
 check "codes are sharded" test "$status" = 0
 check "shards of codes are held as planned" as_planned weights
 
+# PEFT's adapter beside what the codes stand for.
+run 1 evaluate "$work/nf4" tokens.h5 --adapter "$SOURCE/tests/reference/adapters/llama_nf4" --logits "$work/nf4.h5"
+check "codes and an adapter have PEFT's logits" "$H5_COMPARE" "$work/nf4.h5" "$SOURCE/tests/reference/adapters/llama_nf4.h5" 1e-5
+
 # 2. A checkpoint holds no frozen linear layer; a run resumes to the bit, on any mesh.
 run 2 train "$deck" "run.directory=$work/parts" adapter.quantize=nf4 debug.fault=kill@5@0
 run 2 train "$deck" "run.directory=$work/parts" adapter.quantize=nf4
 check "the run resumes" test "$status" = 0
-losses parts | tail -1 >"$work/a"
-losses made.nf4 | tail -1 >"$work/b"
-check "resumed to the bit" cmp "$work/a" "$work/b"
+same_end parts made.nf4 "resumed to the bit"
 tensors "$work/parts" >"$work/list"
 check "the checkpoint has adapters" grep -q 'q_proj.lora_A.weight' "$work/list"
 check "the checkpoint has embeddings" grep -q 'embed_tokens.weight' "$work/list"
@@ -66,6 +47,29 @@ not_listed() { ! grep -q "$1" "$work/list"; }
 check "the checkpoint has no frozen linear layer" not_listed 'q_proj.weight'
 run 2 train "$deck" "run.directory=$work/parts" adapter.quantize=nf4 run.steps=7 parallel.tensor=2
 check "it resumes on another mesh" test "$status" = 0
+
+# A run goes on beside the model and the codes that it began with, and drops nothing.
+resumes() { # WANT SAYS, and the words of the deck; once without checkpoints of its own
+  local want=$1 says=$2
+  shift 2
+  run 2 train "$deck" "run.directory=$work/parts" run.steps=8 adapter.quantize=nf4 "$@"
+  check "resuming with $*: $says" expect "$want" "$says"
+}
+cp -r llama "$work/other"
+printf 'x' | dd of="$work/other/model.safetensors" bs=1 seek=$(($(stat -c %s llama/model.safetensors) - 40)) conv=notrunc 2>/dev/null
+check "the other model is another" not_same llama/model.safetensors "$work/other/model.safetensors"
+resumes 65 "beside another model than" "model.from=$work/other"
+resumes 65 "stands for other weights" adapter.quantize=int8
+resumes 65 'this run has adapter.quantize = "none"' adapter.quantize=none
+cp -r llama "$work/copy"
+run 2 train "$deck" "run.directory=$work/parts" run.steps=8 adapter.quantize=nf4 "model.from=$work/copy"
+check "it resumes beside a copy of the model" test "$status" = 0
+run 2 train "$deck" "run.directory=$work/saved" adapter.quantize=nf4 run.steps=1 \
+  'adapter.targets=["q_proj"]' 'adapter.modules_to_save=["down_proj"]'
+check "a module in blocks is trained whole" test "$status" = 0
+run 2 train "$deck" "run.directory=$work/saved" adapter.quantize=nf4 run.steps=2 \
+  'adapter.targets=["q_proj"]' 'adapter.modules_to_save=[]'
+check "a module that was trained whole is not dropped" expect 65 "as numbers, which would be lost"
 
 # 3. What is made of a checkpoint: the base comes from model.from again.
 run 1 evaluate "$work/made.nf4" tokens.h5 --logits "$work/own.h5"
@@ -83,17 +87,25 @@ check "it merges into codes" grep -q bitsandbytes "$work/merged.nf4/config.json"
 run 1 generate "$work/made.nf4" --prompt-tokens 1,5,9 --tokens 4
 check "the run generates" test "$status" = 0
 
-# 4. The plan.
+# 4. DoRA beside codes has the bits of DoRA beside their numbers; it merges.
+dora="adapter.dora=true adapter.dropout=0.0"
+run 2 train "$deck" "run.directory=$work/dora.codes" $dora adapter.quantize=nf4
+check "DoRA trains beside codes" test "$status" = 0
+check "weights of DoRA are held as planned" as_planned weights
+check "gradients of DoRA are held as planned" as_planned gradients
+check "activations of DoRA are held as planned" as_planned activations
+run 2 train "$deck" "run.directory=$work/dora.numbers" $dora "model.from=$work/nf4.ck"
+same_losses dora.codes dora.numbers "DoRA beside codes trains as beside their numbers, to the bit"
+run 1 evaluate "$work/dora.codes" tokens.h5 --logits "$work/own.h5"
+run 1 convert "$work/dora.codes" "$work/dora.adapter"
+run 1 evaluate "$work/nf4" tokens.h5 --adapter "$work/dora.adapter" --logits "$work/two.h5"
+check "the DoRA adapter has the run's logits beside the folder" "$H5_COMPARE" "$work/own.h5" "$work/two.h5" 1e-6
+
+# 5. The plan.
 run 1 plan "$deck" adapter.quantize=nf4 --ranks 2
 check "the plan names codes" grep -q "^codes .*(nf4) in place of" "$work/out"
 
-# 5. One message each: STATUS, what it says, and the words of the deck.
-refused() {
-  local want=$1 says=$2
-  shift 2
-  run 1 train "$deck" --check "run.directory=$work/bad" "$@"
-  check "refused: $says" expect "$want" "$says"
-}
+# 6. One message each: STATUS, what it says, and the words of the deck.
 refused 65 "no weights as codes" adapter.quantize=stored
 refused 65 "is quantized already" adapter.quantize=nf4 "model.from=$work/nf4"
 refused 65 "is a checkpoint, which holds numbers" adapter.quantize=stored "model.from=$work/nf4.ck"
@@ -104,6 +116,14 @@ refused 65 "adapter.quantize" adapter.quantize=nf4 adapter.rank=0 adapter.alpha=
 refused 65 "merge them first" "model.from=$work/made.nf4"
 cp -r llama "$work/moved"
 run 1 train "$deck" run.steps=1 "run.directory=$work/away" adapter.quantize=nf4 "model.from=$work/moved"
+run 1 evaluate "$work/away" tokens.h5
+check "the base is where it was" test "$status" = 0
+cp "$work/other/model.safetensors" "$work/moved/"
+for command in "evaluate $work/away tokens.h5" "generate $work/away --prompt-tokens 1 --tokens 1" \
+  "convert $work/away $work/never --merge"; do
+  run 2 $command
+  check "refused beside another base: $command" expect 65 "beside another model than"
+done
 rm -rf "$work/moved"
 run 1 evaluate "$work/away" tokens.h5
 check "refused: the base is gone" expect 66 "run this where that path is the model"
