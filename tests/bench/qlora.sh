@@ -44,7 +44,7 @@ grep -E '^(base|memory|codes)' "$folder/log" || true
 grep -A 12 'held now' "$folder/log"
 losses whole
 awk '{ print "a rank held at most " $1 / 1024 " MiB (resident)" }' "$folder/kilobytes"
-grep -o '"memory_peak_bytes":[0-9]*' "$folder/whole/metrics.jsonl" | tail -1
+grep -o '"memory_peak_bytes":[^,}]*' "$folder/whole/metrics.jsonl" | tail -1
 train parts run.steps=2 "$@"
 train parts run.steps=4 "$@"
 grep -E '^resume' "$folder/log"

@@ -78,7 +78,7 @@ void expect_alike(engine::Engine& engine, bool replicated) {
     return std::string();
   };
   EXPECT_EQ(check(), "");
-  if (boxes.empty()) return;
+  ASSERT_FALSE(boxes.empty());
   auto* const byte = static_cast<unsigned char*>(boxes.front().data.raw());
   if (world().rank() == world().size() - 1) *byte = static_cast<unsigned char>(*byte ^ 1);
   const std::string found = check();
