@@ -202,12 +202,12 @@ class SpUnigram final : public Model {
     std::int32_t id = 0;
   };
 
-  // A piece of the user has a bonus that makes it win. (The library's types: sums in
-  // double, kept in 32 bits.)
-  double score_of(std::int32_t id, std::size_t bytes) const {
+  // A piece of the user has a bonus that makes it win. (The library's types, in 0.2.3:
+  // sums are rounded to 32 bits before they are compared, which decides between ties.)
+  float score_of(std::int32_t id, std::size_t bytes) const {
     const SentencePiece& piece = file_.pieces[static_cast<std::size_t>(id)];
-    if (piece.kind != PieceKind::user_defined) return double{piece.score};
-    return double{static_cast<float>(bytes) * highest_} - 0.1;
+    if (piece.kind != PieceKind::user_defined) return piece.score;
+    return static_cast<float>(double{static_cast<float>(bytes) * highest_} - 0.1);
   }
 
   void find_best(std::string_view piece, std::vector<Step>& steps) const {
@@ -216,17 +216,16 @@ class SpUnigram final : public Model {
       const std::size_t bytes = character_bytes(piece, at);
       const float so_far = steps[at].score;
       bool has_character = false;
-      const auto offer = [&](std::size_t length, std::int32_t id, double score) {
+      const auto offer = [&](std::size_t length, std::int32_t id, float score) {
         Step& step = steps[at + length];
-        if (step.begin >= 0 && !(score > double{step.score})) return;
-        step = {static_cast<float>(score), static_cast<std::int64_t>(at), id};
+        if (step.begin >= 0 && !(score > step.score)) return;
+        step = {score, static_cast<std::int64_t>(at), id};
       };
       trie_.for_each_prefix(piece.substr(at), [&](std::size_t length, std::int32_t id) {
-        offer(length, id, score_of(id, length) + double{so_far});
+        offer(length, id, score_of(id, length) + so_far);
         has_character = has_character || length == bytes;
       });
-      if (!has_character)
-        offer(bytes, file_.unknown, double{lowest_ - unknown_penalty + so_far});
+      if (!has_character) offer(bytes, file_.unknown, lowest_ - unknown_penalty + so_far);
       at += bytes;
     }
   }

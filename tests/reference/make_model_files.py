@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import os
+import random
 import sys
 import tempfile
 
@@ -85,6 +86,16 @@ def make_tiktoken(corpus, texts):
     write_texts("small", texts, lambda t: encoding.encode(t, allowed_special="all"), encoding.decode)
 
 
+# Letters that repeat: cuts of equal sums, between which only the rounding of sums decides.
+def write_ties(processors):
+    random.seed(23)
+    with open(os.path.join(FOLDER, "sp_ties.txt"), "w") as out:
+        for name, processor in processors.items():
+            for _ in range(60):
+                text = "".join(random.choice("aehlnorst ") * random.randint(1, 9) for _ in range(3))
+                out.write(json.dumps([name, text, processor.encode(text)], separators=(",", ":")) + "\n")
+
+
 def main():
     corpus = open(sys.argv[1], encoding="utf-8").read()[:60000]
     with open(os.path.join(FOLDER, "texts.txt")) as lines:
@@ -95,6 +106,8 @@ def main():
             out.write(model)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         write_texts(name, texts, processor.encode, processor.decode)
+    write_ties({name: sentencepiece.SentencePieceProcessor(model_file=os.path.join(FOLDER, name + ".model"))
+                for name in ("sp_unigram", "sp_unigram_bytes", "sp_bpe")})
 
 
 main()

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "io/json.hpp"
 #include "text/json_lines.hpp"
 #include "text/tokenizer.hpp"
 #include "text/workspace.hpp"
@@ -121,6 +123,20 @@ TEST_P(SmallTokenizer, StreamsTheSameTextOfAnyIds) {
     for (const std::int32_t id : ids) streamed += stream.put(id);
     streamed += stream.finish();
     ASSERT_EQ(streamed, tokenizer.decode(ids, skip)) << testing::PrintToString(ids);
+  }
+}
+
+TEST(SentencePiece, DecidesBetweenTiesAsTheLibrary) {
+  std::map<std::string, Tokenizer> tokenizers;
+  const auto lines = lines_of("sp_ties.txt");
+  ASSERT_EQ(lines.size(), 180u);
+  for (const std::string& line : lines) {
+    SCOPED_TRACE(line);
+    const Json one = Json::parse(line);
+    const auto name = one[0].get<std::string>();
+    if (!tokenizers.contains(name)) tokenizers.emplace(name, Tokenizer(file_of(name)));
+    EXPECT_EQ(tokenizers.at(name).encode(one[1].get<std::string>(), false),
+              one[2].get<std::vector<std::int32_t>>());
   }
 }
 
