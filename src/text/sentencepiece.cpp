@@ -156,6 +156,7 @@ class SpUnigram final : public Model {
     for (std::size_t i = 0; i < file_.pieces.size(); ++i) {
       const SentencePiece& piece = file_.pieces[i];
       table_.add(piece.text, static_cast<std::int32_t>(i));
+      longest_ = std::max(longest_, piece.text.size());
       if (piece.kind == PieceKind::byte)
         bytes_[static_cast<std::size_t>(byte_of_piece(piece.text))] =
             static_cast<std::int32_t>(i);
@@ -210,10 +211,21 @@ class SpUnigram final : public Model {
     return static_cast<float>(double{static_cast<float>(bytes) * highest_} - 0.1);
   }
 
+  // Large sums would lose the digits that decide: the library counts from here anew.
+  void rebase(std::size_t at, std::vector<Step>& steps) const {
+    constexpr float lowest_sum = -100'000;
+    const float so_far = steps[at].score;
+    if (!(so_far < lowest_sum)) return;
+    const std::size_t end = std::min(steps.size(), at + longest_ + 1);
+    for (std::size_t i = at; i < end; ++i)
+      if (steps[i].begin >= 0) steps[i].score -= so_far;
+  }
+
   void find_best(std::string_view piece, std::vector<Step>& steps) const {
     constexpr float unknown_penalty = 10;
     for (std::size_t at = 0; at < piece.size();) {
       const std::size_t bytes = character_bytes(piece, at);
+      rebase(at, steps);
       const float so_far = steps[at].score;
       bool has_character = false;
       const auto offer = [&](std::size_t length, std::int32_t id, float score) {
@@ -235,6 +247,7 @@ class SpUnigram final : public Model {
   PieceTrie trie_;
   std::array<std::int32_t, 256> bytes_{};
   float lowest_, highest_;
+  std::size_t longest_ = 4;  // bytes of a piece, or of a character
 };
 
 // Pieces of equal score have one rank: then the leftmost merges first.

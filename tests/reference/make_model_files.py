@@ -86,14 +86,17 @@ def make_tiktoken(corpus, texts):
     write_texts("small", texts, lambda t: encoding.encode(t, allowed_special="all"), encoding.decode)
 
 
-# Letters that repeat: cuts of equal sums, between which only the rounding of sums decides.
+# Letters that repeat: cuts of equal sums, between which only the rounding of sums decides. Behind
+# thousands of unknown characters the library counts anew.
 def write_ties(processors):
     random.seed(23)
     with open(os.path.join(FOLDER, "sp_ties.txt"), "w") as out:
         for name, processor in processors.items():
             for _ in range(60):
-                text = "".join(random.choice("aehlnorst ") * random.randint(1, 9) for _ in range(3))
-                out.write(json.dumps([name, text, processor.encode(text)], separators=(",", ":")) + "\n")
+                text = "".join(random.choice("lllloand") * random.randint(1, 9) for _ in range(7))
+                before = random.choice([0, 4860]) if name == "sp_unigram" else 0
+                ids = processor.encode("~" * before + text)
+                out.write(json.dumps([name, before, text, ids], separators=(",", ":")) + "\n")
 
 
 def main():

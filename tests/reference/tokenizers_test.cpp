@@ -135,8 +135,9 @@ TEST(SentencePiece, DecidesBetweenTiesAsTheLibrary) {
     const Json one = Json::parse(line);
     const auto name = one[0].get<std::string>();
     if (!tokenizers.contains(name)) tokenizers.emplace(name, Tokenizer(file_of(name)));
-    EXPECT_EQ(tokenizers.at(name).encode(one[1].get<std::string>(), false),
-              one[2].get<std::vector<std::int32_t>>());
+    const std::string before(one[1].get<std::size_t>(), '~');
+    EXPECT_EQ(tokenizers.at(name).encode(before + one[2].get<std::string>(), false),
+              one[3].get<std::vector<std::int32_t>>());
   }
 }
 
