@@ -143,6 +143,7 @@ std::vector<AddedPart> AddedTokens::Finder::find(std::string_view text) const {
     if (pattern->token.single_word && is_inside_word(text, begin, end)) continue;
     if (pattern->token.lstrip) begin = std::max(space_begin(text, begin), done);
     if (pattern->token.rstrip) end = space_end(text, end);
+    if (begin >= end) continue;  // the token before has swallowed it
     if (done < begin) put(-1, done, begin);
     put(pattern->token.id, begin, end);
     done = end;

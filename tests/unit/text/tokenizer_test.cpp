@@ -96,6 +96,38 @@ TEST(Bpe, MergesALongWord) {
   EXPECT_LT(ids.size(), text.size());
 }
 
+// White space that one token swallows is no token of its own where the other one swallows
+// what stands before it; else both are there. (As in the `tokenizers` library.)
+TEST(Tokenizer, TokensOfWhiteSpaceMeetTokensThatSwallowIt) {
+  const auto ids = [](const std::string& flags, const std::string& text) {
+    const Tokenizer tokenizer(
+        R"({"model":{"type":"BPE","vocab":{"a":0,"b":1," ":2},"merges":[]},
+            "added_tokens":[{"id":3,"content":"AA","normalized":false,"rstrip":true},
+            {"id":4,"content":"  ","normalized":false)" +
+            flags + "}]}",
+        "t.json");
+    return tokenizer.encode(text, false);
+  };
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(ids("", "aAA  b"), (Ids{0, 3, 4, 1}));
+  EXPECT_EQ(ids("", "aAA   b"), (Ids{0, 3, 4, 2, 1}));
+  EXPECT_EQ(ids(R"(,"lstrip":true)", "aAA  b"), (Ids{0, 3, 1}));
+  EXPECT_EQ(ids(R"(,"lstrip":true)", "a     b"), (Ids{0, 4, 4, 2, 1}));
+  EXPECT_EQ(ids(R"(,"lstrip":true,"rstrip":true)", "a     b"), (Ids{0, 4, 1}));
+  EXPECT_EQ(ids(R"(,"rstrip":true)", "aAA     AA"), (Ids{0, 3, 4, 4, 3}));
+}
+
+TEST(JsonLines, ErrorsNameOneLine) {
+  try {
+    text_of_json("\"a", "f.jsonl:7");
+    ADD_FAILURE() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("f.jsonl:7: is no JSON: parse error at column 3: "))
+        << error.what();
+  }
+}
+
 // Bytes of one character with a special token between them, in every order.
 TEST(Tokenizer, StreamsWhatItDecodes) {
   const Tokenizer tokenizer(
