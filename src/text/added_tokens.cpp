@@ -72,7 +72,12 @@ AddedTokens::AddedTokens(const ConfigNode& node, const Model& model,
     all_.push_back(token);
     if (!token.normalized)
       raw_.add(token.content, token);
-    else if (!text.text.empty())
+    else if (text.text.empty())
+      entry.fail(
+          "is \"" + one_line(token.content) +
+          "\", of which the normalizer leaves nothing, so that readers of such files "
+          "cut every text into characters: set \"normalized\": false");
+    else
       normalized_.add(text.text, token);
   }
   raw_.sort();

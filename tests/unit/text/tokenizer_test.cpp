@@ -157,6 +157,13 @@ void expect_refused(const std::string& json, const std::string& words) {
   }
 }
 
+TEST(Tokenizer, RefusesTokensOfWhichNothingIsLeft) {
+  expect_refused(
+      R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"normalizer":{"type":"Strip"},
+          "added_tokens":[{"id":1,"content":" ","normalized":true}]})",
+      "\"normalized\": false");
+}
+
 TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
   const std::string model = R"("model":{"type":"BPE","vocab":{"a":0},"merges":[]})";
   expect_refused("", "is no JSON");
