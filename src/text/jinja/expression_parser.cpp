@@ -1,6 +1,7 @@
 // Parses the expressions of a template.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/number.hpp"

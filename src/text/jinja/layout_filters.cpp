@@ -1,6 +1,7 @@
 // Filters of templates that lay out text and deal elements out into lists: Jinja's.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "text/jinja/filters.hpp"
 #include "text/unicode.hpp"
