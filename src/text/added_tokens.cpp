@@ -72,7 +72,12 @@ AddedTokens::AddedTokens(const ConfigNode& node, const Model& model,
     all_.push_back(token);
     if (!token.normalized)
       raw_.add(token.content, token);
-    else if (!text.text.empty())
+    else if (text.text.empty())
+      entry.fail(
+          "is \"" + one_line(token.content) +
+          "\", of which the normalizer leaves nothing, so that readers of such files "
+          "cut every text into characters: set \"normalized\": false");
+    else
       normalized_.add(text.text, token);
   }
   raw_.sort();
@@ -143,6 +148,7 @@ std::vector<AddedPart> AddedTokens::Finder::find(std::string_view text) const {
     if (pattern->token.single_word && is_inside_word(text, begin, end)) continue;
     if (pattern->token.lstrip) begin = std::max(space_begin(text, begin), done);
     if (pattern->token.rstrip) end = space_end(text, end);
+    if (begin >= end) continue;  // the token before has swallowed it
     if (done < begin) put(-1, done, begin);
     put(pattern->token.id, begin, end);
     done = end;

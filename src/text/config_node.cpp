@@ -14,10 +14,14 @@ Json parse_json(std::string_view text, const std::string& source) {
     return Json::parse(text);
   } catch (const Json::exception& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-    const std::string_view what = error.what();
+    std::string what = error.what();
     const auto begin = what.find("] ");
-    fail(Status::bad_content, "{}: is no JSON: {}", source,
-         one_line(what.substr(begin == what.npos ? 0 : begin + 2)));
+    if (begin != what.npos) what.erase(0, begin + 2);
+    // Of a line of a file the place is known: it is not the first one.
+    constexpr std::string_view line = "line 1, ";
+    const auto at = what.find(line);
+    if (at != what.npos && text.find('\n') == text.npos) what.erase(at, line.size());
+    fail(Status::bad_content, "{}: is no JSON: {}", source, one_line(what));
   }
 }
 

@@ -5,8 +5,12 @@
 #include "text/older_unicode.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <memory>
 
+#include "text/tables/read_runs.hpp"
+#include "text/tables/tables.hpp"
 #include "text/unicode.hpp"
 
 namespace trireme::text {
@@ -91,6 +95,16 @@ bool was_accent(char32_t c) {
 
 bool was_control(char32_t c) {
   return is_in(c, others & ~bit(Category::Cn)) != holds(other_control, c);
+}
+
+std::uint8_t older_script(char32_t c) {
+  using Table = std::array<std::uint8_t, code_points_end>;
+  static const auto table = [] {
+    auto all = std::make_unique<Table>();
+    tables::fill_runs(tables::older_script_runs, *all);
+    return all;
+  }();
+  return (*table)[c];
 }
 
 }  // namespace trireme::text

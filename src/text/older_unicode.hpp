@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 namespace trireme::text {
 
 // Beside the signs of ASCII: what BertPreTokenizer and Punctuation cut out.
@@ -12,5 +14,9 @@ bool was_nonspacing(char32_t c);
 bool was_accent(char32_t c);
 // Beside line ends and tabs: what BertNormalizer cleans away.
 bool was_control(char32_t c);
+
+// The script that UnicodeScripts takes it for; any_script: what goes with every script.
+inline constexpr std::uint8_t any_script = 0;
+std::uint8_t older_script(char32_t c);
 
 }  // namespace trireme::text

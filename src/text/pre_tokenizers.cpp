@@ -6,6 +6,7 @@
 #include "text/byte_letters.hpp"
 #include "text/older_unicode.hpp"
 #include "text/pattern.hpp"
+#include "text/plain_cuts.hpp"
 #include "text/stages.hpp"
 #include "text/unicode.hpp"
 #include "text/utf8.hpp"
@@ -234,27 +235,6 @@ class Metaspace final : public PreTokenizer {
   Prepend prepend_;
 };
 
-class FixedLength final : public PreTokenizer {
- public:
-  explicit FixedLength(std::int64_t length) : length_(length) {}
-  void apply(Pieces& pieces) const override {
-    std::vector<Range> cut;
-    for (const Range& piece : pieces.ranges) {
-      std::size_t at = piece.begin;
-      while (at < piece.end) {
-        const auto begin = static_cast<std::uint32_t>(at);
-        for (std::int64_t i = 0; i < length_ && at < piece.end; ++i)
-          at = next_character(pieces.whole.text, at);
-        cut.push_back({begin, static_cast<std::uint32_t>(at)});
-      }
-    }
-    pieces.ranges = std::move(cut);
-  }
-
- private:
-  std::int64_t length_;
-};
-
 class Sequence final : public PreTokenizer {
  public:
   void add(std::unique_ptr<PreTokenizer> part) {
@@ -386,12 +366,8 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const ConfigNode& node, bool by
                                    behavior_of(node.at("behavior")),
                                    node.boolean("invert", false));
   }
-  if (type == "FixedLength") {
-    node.only({"length"});
-    const std::int64_t length = node.at("length").integer();
-    if (length < 1) node.fail("has a length below 1");
-    return std::make_unique<FixedLength>(length);
-  }
+  if (type == "FixedLength") return make_fixed_length(node);
+  if (type == "UnicodeScripts") return make_by_scripts(node);
   return make_by_characters(node, type);
 }
 

@@ -1,9 +1,12 @@
 // Regular expressions of Oniguruma in the words of PCRE2, with our tables spelled out.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <functional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/format.hpp"
+#include "text/character_sets.hpp"
 #include "text/pattern.hpp"
 #include "text/unicode.hpp"
 #include "text/utf8.hpp"
@@ -11,12 +14,8 @@
 namespace trireme::text {
 namespace {
 
-struct Refusal {
-  std::string why;
-};
-
 // "\x{41}-\x{5a}..." of all characters for which `belongs` holds.
-std::string ranges_of(const std::function<bool(char32_t)>& belongs) {
+std::string ranges_of(const CharacterSet& belongs) {
   std::string out;
   const auto put = [&](char32_t code) {
     static constexpr char digits[] = "0123456789abcdef";
@@ -62,70 +61,107 @@ class Translator {
 
   void one() {
     const char c = peek();
+    if (in_class_) return c == '\\' ? escape() : inside_class();
+    if (c == '{' && interval()) return;
+    if (c == '*' || c == '+' || c == '?') return keep(1);
+    if (c == '(') return group();
+    if (c == ')') return end_of_group();
+    atom_ = out_.size();
+    if (caseless_) check_ligatures();
     if (c == '\\') return escape();
-    if (in_class_) return inside_class();
-    if (c == '[') {
-      in_class_ = true;
-      keep(1);
-      if (peek() == '^') keep(1);
-      if (peek() == ']') throw Refusal{"a class begins with ']'"};
-      return;
-    }
-    if (c == '(' && peek(1) == '?') return group();
-    if (c == '{' && peek(1) == ',') throw Refusal{"{,n} reads in two ways"};
-    if (c == '}' && peek(1) == '+') throw Refusal{"{n,m}+ reads in two ways"};
+    if (c == '[') return begin_class();
     keep(1);
   }
 
+  // Without case, Oniguruma finds U+FB01 and its like where these letters stand.
+  void check_ligatures() const {
+    for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"})
+      if ((peek() | 32) == pair[0] && (peek(1) | 32) == pair[1])
+        throw Refusal{format("\"{}\" where case does not matter", pair)};
+  }
+
+  void begin_class() {
+    std::string_view rest = text_.substr(at_);
+    if (has_set_operations(rest)) {
+      if (caseless_)
+        throw Refusal{"a class in a class, or &&, where case does not matter"};
+      const CharacterSet set = take_class(rest);
+      at_ = text_.size() - rest.size();
+      return put(set);
+    }
+    in_class_ = true;
+    keep(1);
+    if (peek() == '^') keep(1);
+    if (peek() == ']') throw Refusal{"a class begins with ']'"};
+  }
+
   void inside_class() {
-    if (peek() == '[') throw Refusal{"a class in a class, or [:name:], is not supported"};
-    if (follows("&&")) throw Refusal{"&& in a class is not supported"};
     if (peek() == ']') in_class_ = false;
     keep(1);
   }
 
+  // {n}, {n,}, {n,m} or {,m}; false where the brace is a character. Oniguruma knows no
+  // possessive intervals: "+" behind one repeats it, and "?" behind {n} makes it
+  // optional.
+  bool interval() {
+    const auto close = text_.find('}', at_);
+    if (close == text_.npos) return false;
+    const std::string_view inner = text_.substr(at_ + 1, close - at_ - 1);
+    const auto comma = std::min(inner.find(','), inner.size());
+    const std::string_view least = inner.substr(0, comma);
+    const std::string_view most = inner.substr(std::min(comma + 1, inner.size()));
+    constexpr std::string_view digits = "0123456789";
+    const bool are_numbers = least.find_first_not_of(digits) == least.npos &&
+                             most.find_first_not_of(digits) == most.npos;
+    if (!are_numbers || (least.empty() && most.empty())) return false;
+    out_ += "{" + (least.empty() ? "0" : std::string(least));
+    if (comma < inner.size()) out_ += "," + std::string(most);
+    out_ += '}';
+    at_ = close + 1;
+    if (peek() == '+' || (peek() == '?' && comma == inner.size())) {
+      if (peek(1) == '+' || peek(1) == '?' || peek(1) == '*')
+        throw Refusal{"an interval with two marks behind it"};
+      out_.insert(atom_, "(?:");
+      out_ += ')';
+    }
+    return true;
+  }
+
   void group() {
+    groups_.emplace_back(out_.size(), caseless_);
+    if (peek(1) != '?') return keep(1);
     for (const std::string_view word :
-         {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"})
-      if (follows(word)) return keep(word.size());
+         {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"}) {
+      if (!follows(word)) continue;
+      if (word.starts_with("(?i")) caseless_ = true;
+      if (word == "(?-i:") caseless_ = false;
+      if (word == "(?i)" && at_ > 0) throw Refusal{"(?i) behind other words"};
+      if (word == "(?i)") groups_.pop_back();
+      return keep(word.size());
+    }
     throw Refusal{format("the group {} is not supported", text_.substr(at_, 4))};
   }
 
-  void set(const std::function<bool(char32_t)>& belongs, bool negated) {
-    const std::string ranges =
-        ranges_of([&](char32_t code) { return belongs(code) != negated; });
+  void end_of_group() {
+    if (groups_.empty()) throw Refusal{"a ')' without '('"};
+    std::tie(atom_, caseless_) = groups_.back();
+    groups_.pop_back();
+    keep(1);
+  }
+
+  void put(const CharacterSet& set) {
+    const std::string ranges = ranges_of(set);
     out_ += in_class_ ? ranges : ranges.empty() ? "(?!)" : "[" + ranges + "]";
   }
 
-  void property() {
-    const bool negated = peek(1) == 'P';
-    const auto close = text_.find('}', at_);
-    if (peek(2) != '{' || close == text_.npos) throw Refusal{"\\p without braces"};
-    std::string_view name = text_.substr(at_ + 3, close - at_ - 3);
-    const bool caret = name.starts_with('^');
-    if (caret) name.remove_prefix(1);
-    const Categories categories = categories_named(name);
-    if (categories == 0) throw Refusal{format("\\p{{}} is no general category", name)};
-    at_ = close + 1;
-    set([&](char32_t code) { return is_in(code, categories); }, negated != caret);
-  }
-
   void escape() {
+    std::string_view rest = text_.substr(at_);
+    if (const auto set = take_set(rest)) {
+      at_ = text_.size() - rest.size();
+      return put(*set);
+    }
     const char c = peek(1);
-    const auto word = [&](const std::function<bool(char32_t)>& belongs, bool negated) {
-      at_ += 2;
-      set(belongs, negated);
-    };
-    const auto is_digit = [](char32_t code) { return is_in(code, bit(Category::Nd)); };
     switch (c) {
-      case 'p':
-      case 'P': return property();
-      case 's': return word(is_space, false);
-      case 'S': return word(is_space, true);
-      case 'w': return word(is_word, false);
-      case 'W': return word(is_word, true);
-      case 'd': return word(is_digit, false);
-      case 'D': return word(is_digit, true);
       case 'u': return unicode_escape();
       case 'A':
       case 'z':
@@ -159,7 +195,9 @@ class Translator {
   std::string_view text_;
   std::string out_;
   std::size_t at_ = 0;
-  bool in_class_ = false;
+  std::size_t atom_ = 0;  // in out_: what a quantifier that follows repeats
+  bool in_class_ = false, caseless_ = false;
+  std::vector<std::pair<std::size_t, bool>> groups_;  // open: their begin, case outside
 };
 
 }  // namespace

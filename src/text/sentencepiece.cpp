@@ -156,6 +156,7 @@ class SpUnigram final : public Model {
     for (std::size_t i = 0; i < file_.pieces.size(); ++i) {
       const SentencePiece& piece = file_.pieces[i];
       table_.add(piece.text, static_cast<std::int32_t>(i));
+      longest_ = std::max(longest_, piece.text.size());
       if (piece.kind == PieceKind::byte)
         bytes_[static_cast<std::size_t>(byte_of_piece(piece.text))] =
             static_cast<std::int32_t>(i);
@@ -202,31 +203,41 @@ class SpUnigram final : public Model {
     std::int32_t id = 0;
   };
 
-  // A piece of the user has a bonus that makes it win. (The library's types: sums in
-  // double, kept in 32 bits.)
-  double score_of(std::int32_t id, std::size_t bytes) const {
+  // A piece of the user has a bonus that makes it win. (The library's types, in 0.2.3:
+  // sums are rounded to 32 bits before they are compared, which decides between ties.)
+  float score_of(std::int32_t id, std::size_t bytes) const {
     const SentencePiece& piece = file_.pieces[static_cast<std::size_t>(id)];
-    if (piece.kind != PieceKind::user_defined) return double{piece.score};
-    return double{static_cast<float>(bytes) * highest_} - 0.1;
+    if (piece.kind != PieceKind::user_defined) return piece.score;
+    return static_cast<float>(double{static_cast<float>(bytes) * highest_} - 0.1);
+  }
+
+  // Large sums would lose the digits that decide: the library counts from here anew.
+  void rebase(std::size_t at, std::vector<Step>& steps) const {
+    constexpr float lowest_sum = -100'000;
+    const float so_far = steps[at].score;
+    if (!(so_far < lowest_sum)) return;
+    const std::size_t end = std::min(steps.size(), at + longest_ + 1);
+    for (std::size_t i = at; i < end; ++i)
+      if (steps[i].begin >= 0) steps[i].score -= so_far;
   }
 
   void find_best(std::string_view piece, std::vector<Step>& steps) const {
     constexpr float unknown_penalty = 10;
     for (std::size_t at = 0; at < piece.size();) {
       const std::size_t bytes = character_bytes(piece, at);
+      rebase(at, steps);
       const float so_far = steps[at].score;
       bool has_character = false;
-      const auto offer = [&](std::size_t length, std::int32_t id, double score) {
+      const auto offer = [&](std::size_t length, std::int32_t id, float score) {
         Step& step = steps[at + length];
-        if (step.begin >= 0 && !(score > double{step.score})) return;
-        step = {static_cast<float>(score), static_cast<std::int64_t>(at), id};
+        if (step.begin >= 0 && !(score > step.score)) return;
+        step = {score, static_cast<std::int64_t>(at), id};
       };
       trie_.for_each_prefix(piece.substr(at), [&](std::size_t length, std::int32_t id) {
-        offer(length, id, score_of(id, length) + double{so_far});
+        offer(length, id, score_of(id, length) + so_far);
         has_character = has_character || length == bytes;
       });
-      if (!has_character)
-        offer(bytes, file_.unknown, double{lowest_ - unknown_penalty + so_far});
+      if (!has_character) offer(bytes, file_.unknown, lowest_ - unknown_penalty + so_far);
       at += bytes;
     }
   }
@@ -236,6 +247,7 @@ class SpUnigram final : public Model {
   PieceTrie trie_;
   std::array<std::int32_t, 256> bytes_{};
   float lowest_, highest_;
+  std::size_t longest_ = 4;  // bytes of a piece, or of a character
 };
 
 // Pieces of equal score have one rank: then the leftmost merges first.

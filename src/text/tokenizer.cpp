@@ -308,6 +308,8 @@ std::optional<std::int32_t> Tokenizer::end_token() const {
 }
 
 std::string StreamDecoder::put(std::int32_t id) {
+  // What is skipped must not part bytes that belong together.
+  if (skip_special_ && tokenizer_.is_special(id)) return "";
   window_.push_back(id);
   if (tokenizer_.may_join(id)) return "";
   std::string text = tokenizer_.decode(window_, skip_special_);

@@ -84,7 +84,8 @@ TEST_P(PublishedTemplate, GivesTheTextsOfTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, PublishedTemplate,
                          testing::Values("chatml", "chatml_generation", "llama2",
                                          "llama3", "mistral", "gemma", "phi", "qwen3",
-                                         "deepseek", "zephyr", "macros"),
+                                         "deepseek", "zephyr", "macros", "qwen25",
+                                         "mistral7", "harmony", "coder", "commandr"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ChatTemplates, EachConstructIsJinjas) {
@@ -169,7 +170,8 @@ TEST_P(LossMasks, AreThoseOfCompletions) {
 // Templates that write a turn otherwise than alone are refused by both.
 TEST_F(LossMasksOfTemplates, AreThoseByPrefixesOfTokens) {
   for (const std::string name :
-       {"llama3", "gemma", "deepseek", "zephyr", "phi", "mistral", "qwen3"}) {
+       {"llama3", "gemma", "deepseek", "zephyr", "phi", "mistral", "qwen3", "qwen25",
+        "mistral7", "harmony", "coder", "commandr"}) {
     SCOPED_TRACE(name);
     compare("prefixes." + name + ".template", name + ".jinja", io::LossOn::assistant,
             false, "qwen");

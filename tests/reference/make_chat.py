@@ -171,6 +171,38 @@ a {%+ if true %} b {%+ endif %} c
 {% for c in 'añb' %}{{ c }}.{% endfor %}{% for k in {'a': 1, 'b': 2} %}{{ k }}{% endfor %}{{ {'a': 1, 'a': 2} }}
 {{ 10000000000 * 1000000 }}
 {{ "%s" | replace("%s", "x") }} {{ 'A' in ['a'] }} {{ [] is string }} {{ [[]] | first | length }}
+{% macro box(t) %}[{{ t }}:{{ caller() }}]{% endmacro %}{% call box('a') %}in {{ 1 + 1 }}{% endcall %}
+{% macro each(xs) %}{% for x in xs %}{{ caller(x, loop.index) }};{% endfor %}{% endmacro %}{% call(a, b) each([1, 2]) %}{{ a }}-{{ b }}{% endcall %}
+{% macro f() %}{{ caller is defined }}{% endmacro %}{{ f() }}{% call f() %}x{% endcall %}
+{% filter upper %}abc {{ 'd' }}{% endfilter %}{% filter trim | replace('a', 'b') %} a {% endfilter %}
+{% for i in [1, [2, [3]]] recursive %}{% if i is iterable %}({{ loop(i) }}){% else %}{{ i }}@{{ loop.depth }}{% endif %}{% endfor %}
+{{ [{'k': 'b', 'v': 1}, {'k': 'a', 'v': 2}, {'k': 'b', 'v': 3}] | groupby('k') | list }}
+{% for g, items in messages | groupby('role') %}{{ g }}:{{ items | length }} {% endfor %}{% for g in messages | groupby('role') %}{{ g.grouper }}{{ g.list | length }}{% endfor %}
+{% for k, v in [{'a': 'B'}, {'a': 'b'}, {}] | groupby('a', default='z') %}{{ k }}{{ v | length }} {% endfor %}
+{{ [1, 2, 3, 4, 5] | batch(2) | list }} {{ [1, 2, 3] | batch(2, 'x') | list }} {{ [1, 2, 3, 4, 5] | slice(2) | list }} {{ [1, 2, 3, 4, 5] | slice(3, 'f') | list }}
+{{ 'one two  three' | wordcount }} {{ 'ab' | center(7) }}| {{ 'a long text that goes on' | truncate(10) }} {{ 'a long text' | truncate(10, true) }} {{ 'a long text that' | truncate(8, false, '..', 0) }}
+{{ '%s is %d and %5.2f|%-4s|%04d|%x%%' % ('x', 3, 2.5, 'a', 7, 255) }} {{ '%s' % 'one' }} {{ '%r' % ['a'] }} {{ '%s is %+d' | format('x', 3) }} {{ '%e %g %G' % (1234.5, 0.00001, 1e20) }}
+{{ '%d' % 'a' }}
+{{ '%s %s' % 'a' }}
+{{ '%s' % ('a', 'b') }}
+{{ '7'.zfill(3) }} {{ '-7'.zfill(4) }} {{ 'ab'.center(5) }}| {{ 'abc'.center(6, '*') }} {{ 'ab'.ljust(4, '.') }} {{ 'ab'.rjust(4) }} {{ 'a-b-c'.partition('-') }} {{ 'a-b-c'.rpartition('-') }} {{ 'a'.partition('x') }} {{ 'a'.rpartition('x') }} {{ 'abc'.index('c') }} {{ 'abca'.rindex('a') }}
+{{ 'abc'.index('x') }}
+{{ '²'.isdigit() }} {{ '²'.isdecimal() }} {{ '٣'.isdecimal() }} {{ 'ab'.isascii() }} {{ 'é'.isascii() }} {{ ''.isascii() }} {{ {'a': 1}.copy() }} {{ [3, 1].copy() }}
+{% macro f() %}x{% endmacro %}{% call f() %}y{% endcall %}
+{% for i in [[1, []], [2, [[3, []]]]] recursive %}{{ loop.depth }}{{ loop.depth0 }}{{ i[0] }}{% if i[1] %}<{{ loop(i[1]) }}>{% endif %}{{ loop.index }}{% else %}none{% endfor %}
+{% for i in [1] %}{{ loop([2]) }}{% endfor %}
+{% filter nofilter %}x{% endfilter %}
+{% call 1 %}x{% endcall %}
+{% block a %}{% block a %}{% endblock %}
+{% for m in messages %}{% if loop.previtem is defined %}{{ loop.previtem.role }}{% endif %}{% if loop.nextitem is defined %}>{{ loop.nextitem.role }}{% endif %} {% endfor %}
+{{ [1, 2, 3] | sum(start=10) }} {{ [1, 2] | max }} {{ ['a', 'B'] | max }} {{ [] | max }} {{ [2, 1] | min }} {{ messages | map(attribute='content') | map('length') | list }}
+{{ messages | selectattr('role', 'ne', 'user') | map(attribute='role') | list }} {{ messages | selectattr('content', 'string') | list | length }} {{ messages | rejectattr('role', 'in', ['user']) | map(attribute='role') | first }}
+{% set f = messages[0].content.strip %}{{ f() }}
+{{ -5 % 3 }} {{ 5 // -2 }} {{ 5.5 // 2 }} {{ 2 ** 0.5 }} {{ 1_0 + 0x1f + 0b11 + 0o7 }} {{ 1.5e3 }} {{ .5 }}
+{% set a = {'x': [1, {'y': 'z'}]} %}{{ a.x[1].y }} {{ a['x'][1]['y'] }} {{ a.get('x')[0] }} {{ a.get('q', {}).get('r', 'none') }} {{ a.x[1:][0]['y'] }}
+{{ missing | default }} {{ missing | d('x') }} {{ (missing or 'alt') }} {{ missing ~ 'a' }} {{ [missing] }} {{ missing == '' }} {{ missing | upper }} {{ missing | list }} {{ missing | join(',') }} {{ missing | trim }} {{ missing | first is defined }} {{ not missing }}
+{% set x = 5 %}{% for i in [1] %}{% set x = 6 %}{% endfor %}{{ x }}{% if 1 %}{% set x = 7 %}{% endif %}{{ x }}{% with x = 8 %}{{ x }}{% set x = 9 %}{% endwith %}{{ x }}
+{% raw %}{{ a }}{% endraw %}{%raw%} x {%- endraw %}{% if 1 -%}  a  {%- endif %}  b {%- if 0 %}{% endif +%}
 {{ namespace(a=1).a }} {{ true + true }} {{ -true }} {{ +3 }} {{ --3 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }}
 """.strip("\n")
 
@@ -292,7 +324,8 @@ def make_masks():
             out.append([messages, runs(got["assistant_masks"])])
         write(f"prefixes.{name}.txt", by_prefix)
         if name == "qwen":
-            for other in ("llama3", "gemma", "deepseek", "zephyr", "phi", "mistral", "qwen3"):
+            for other in ("llama3", "gemma", "deepseek", "zephyr", "phi", "mistral", "qwen3",
+                          "qwen25", "mistral7", "harmony", "coder", "commandr"):
                 template = (FOLDER / (other + ".jinja")).read_text(encoding="utf-8")
                 write(f"prefixes.{other}.template.txt",
                       [runs(prefix_mask(tokenizer, template, m)) for m in mask_samples()])

@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import os
+import random
 import sys
 import tempfile
 
@@ -85,6 +86,19 @@ def make_tiktoken(corpus, texts):
     write_texts("small", texts, lambda t: encoding.encode(t, allowed_special="all"), encoding.decode)
 
 
+# Letters that repeat: cuts of equal sums, between which only the rounding of sums decides. Behind
+# thousands of unknown characters the library counts anew.
+def write_ties(processors):
+    random.seed(23)
+    with open(os.path.join(FOLDER, "sp_ties.txt"), "w") as out:
+        for name, processor in processors.items():
+            for _ in range(60):
+                text = "".join(random.choice("lllloand") * random.randint(1, 9) for _ in range(7))
+                before = random.choice([0, 4860]) if name == "sp_unigram" else 0
+                ids = processor.encode("~" * before + text)
+                out.write(json.dumps([name, before, text, ids], separators=(",", ":")) + "\n")
+
+
 def main():
     corpus = open(sys.argv[1], encoding="utf-8").read()[:60000]
     with open(os.path.join(FOLDER, "texts.txt")) as lines:
@@ -95,6 +109,8 @@ def main():
             out.write(model)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         write_texts(name, texts, processor.encode, processor.decode)
+    write_ties({name: sentencepiece.SentencePieceProcessor(model_file=os.path.join(FOLDER, name + ".model"))
+                for name in ("sp_unigram", "sp_unigram_bytes", "sp_bpe")})
 
 
 main()

@@ -31,6 +31,10 @@ TEKKEN = O200K.replace(CASELESS + "?", "").replace("{1,3}", "")
 HAN = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 DEEPSEEK = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?"""
             r"[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + SPACES)
+# BLOOM's: a class in a class. Kimi's: intersections and scripts. Intervals that repeat.
+BLOOM = r" ?[^(\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
+KIMI = (r"[\p{Han}]+|" + LEAD + UPPER.replace("]", r"&&[^\p{Han}]]") + "*" + LOWER.replace("]", r"&&[^\p{Han}]]") + "+" +
+        CASELESS + r"?|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]{1,2}?[\r\n]{,2}" + SPACES)
 OTHER = r"\p{Lu}?\p{Ll}+|\d|\w|(?=[A-Z])|[^\S\n]+|\p{^L}"
 
 TEXTS = [
@@ -228,6 +232,8 @@ def make(corpus):
         "gpt2": gpt2, "llama3": ignore, "qwen": byte_level(corpus, splits(QWEN), normalizers.NFC()),
         "o200k": byte_level(corpus, splits(O200K)), "tekken": byte_level(corpus, splits(TEKKEN)),
         "deepseek": byte_level(corpus, splits(r"\p{N}{1,3}", HAN, DEEPSEEK)), "other": byte_level(corpus, splits(OTHER)),
+        "classes": byte_level(corpus, splits(BLOOM, KIMI), size=500),
+        "scripts": byte_level(corpus, pre_tokenizers.Sequence([pre_tokenizers.UnicodeScripts(), pre_tokenizers.ByteLevel()]), size=500),
         "llama2": llama2(corpus), "metaspace": metaspace_unigram(corpus), "precompiled": precompiled(corpus),
         "bert": bert(corpus), "words": words(corpus), "old": old, "folded": folded(gpt2)}
 

@@ -124,7 +124,8 @@ Value calculate(const std::string& mark, const Value& a, const Value& b, Budget&
     items.insert(items.end(), b.items().begin(), b.items().end());
     return Value::sequence(std::move(items), a.is_tuple());
   }
-  if (mark == "%" && a.is(Kind::text)) refuse("formatting with % is not supported");
+  if (mark == "%" && a.is(Kind::text))
+    return Value::of(percent_text(a.text(), b.is_tuple() ? b.items() : List{b}, budget));
   refuse("'" + mark + "' does not work on " + type_name(a) + " and " + type_name(b));
 }
 
@@ -260,11 +261,12 @@ Arguments Interpreter::arguments(const Node& node) {
   return out;
 }
 
-Value Interpreter::call(const Node& node) {
+Value Interpreter::call(const Node& node, const Value* caller) {
   const Value callee = value(node.parts[0].get());
   if (callee.is(Kind::undefined)) refuse("'" + callee.missing_name() + "' is undefined");
   if (!callee.is(Kind::object)) refuse(type_name(callee) + " cannot be called");
-  const Arguments given = arguments(node);
+  Arguments given = arguments(node);
+  if (caller != nullptr) given.named.emplace_back("caller", *caller);
   line_ = node.line;
   return callee.object()->call(budget_, given);
 }

@@ -1,6 +1,7 @@
 // Parses the expressions of a template.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
@@ -336,8 +337,15 @@ NodePtr ExpressionParser::call(NodePtr callee) {
   return done(std::move(node));
 }
 
-NodePtr ExpressionParser::filters(NodePtr node) {
-  while (skip_mark("|")) {
+bool ExpressionParser::names_since(std::size_t place, std::string_view name) const {
+  return std::any_of(
+      words_.begin() + static_cast<std::ptrdiff_t>(place),
+      words_.begin() + static_cast<std::ptrdiff_t>(at_),
+      [&](const Word& one) { return one.kind == WordKind::name && one.text == name; });
+}
+
+NodePtr ExpressionParser::filters(NodePtr node, bool named) {
+  while (std::exchange(named, false) || skip_mark("|")) {
     NodePtr whole = make(Op::filter, word().text);
     if (!is_filter(word().text)) refuse("a filter that is supported is expected");
     take_name();

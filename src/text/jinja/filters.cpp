@@ -268,19 +268,20 @@ const Filters& filters() {
   return all;
 }
 
+Filter filter_named(const std::string& name) {
+  for (const Filters* all : {&filters(), &list_filters(), &layout_filters()})
+    if (const auto found = all->find(name); found != all->end()) return found->second;
+  return nullptr;
+}
+
 }  // namespace
 
-bool is_filter(const std::string& name) {
-  return filters().contains(name) || list_filters().contains(name);
-}
+bool is_filter(const std::string& name) { return filter_named(name) != nullptr; }
 
 Value apply_filter(const std::string& name, const Value& value,
                    const Arguments& arguments, Budget& budget) {
   budget.work(value.weight());
-  const auto found = filters().find(name);
-  const Filter filter =
-      found != filters().end() ? found->second : list_filters().at(name);
-  return filter(value, arguments, budget);
+  return filter_named(name)(value, arguments, budget);
 }
 
 }  // namespace trireme::text::jinja

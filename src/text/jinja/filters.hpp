@@ -15,6 +15,8 @@ using Filter = Value (*)(const Value& value, const Arguments& arguments, Budget&
 using Filters = std::map<std::string_view, Filter>;
 const Filters& list_filters();  // those that order, choose or add up elements
 
+const Filters& layout_filters();  // those that lay out text and deal out elements
+
 bool is_filter(const std::string& name);
 bool is_test(const std::string& name);
 // value | name(arguments), value is name(arguments). Names are known. Throw
@@ -34,6 +36,8 @@ Value attribute_of(const Value& value, const std::string& name, Budget& budget);
 
 // Methods of texts, lists and dictionaries; null: there is none of that name.
 using Method = Value (*)(const Value& self, const Arguments& arguments, Budget& budget);
+using Methods = std::map<std::string_view, Method>;
+const Methods& more_text_methods();  // of those of texts
 Method method_of(const Value& value, const std::string& name);
 
 // Something that is called: a function, or a method of `self`.
@@ -51,6 +55,8 @@ enum class Side : std::uint8_t { left, right, both };
 // Without the characters at its ends that `characters` holds; undefined or none: white
 // space.
 std::string stripped(const std::string& text, const Value& characters, Side side);
+// Python's form % values.
+std::string percent_text(const std::string& form, const List& values, Budget& budget);
 const std::string& text_of(const Value& value, const char* what);
 std::int64_t whole_of(const Value& value, const char* what);
 

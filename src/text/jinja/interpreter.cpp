@@ -68,6 +68,8 @@ Interpreter::Flow Interpreter::run(const Statement& statement) {
     }
     case Do::with: run_with(statement); break;
     case Do::generation: run_generation(statement); break;
+    case Do::filter: run_filter(statement); break;
+    case Do::caller: run_caller(statement); break;
     case Do::stop: return Flow::stop;
     case Do::go_on: return Flow::go_on;
   }
@@ -93,7 +95,12 @@ void Interpreter::assign(const std::vector<std::string>& names, const Value& val
 }
 
 Interpreter::Flow Interpreter::run_loop(const Statement& loop) {
-  List items = items_of(value(loop.parts[0].get()), budget_);
+  return run_loop_over(loop, value(loop.parts[0].get()), 1);
+}
+
+Interpreter::Flow Interpreter::run_loop_over(const Statement& loop, const Value& all,
+                                             int depth) {
+  List items = items_of(all, budget_);
   const std::shared_ptr<Scope> before = enter(scope_);
   if (loop.parts[1] != nullptr) {
     List kept;
@@ -103,7 +110,22 @@ Interpreter::Flow Interpreter::run_loop(const Statement& loop) {
     }
     items = std::move(kept);
   }
-  const auto state = std::make_shared<LoopObject>(std::move(items));
+  Function deeper;
+  if (loop.flag)
+    deeper = [this, &loop, depth, around = std::weak_ptr<Scope>(before)](
+                 Budget&, const Arguments& arguments) {
+      const Value inner = arguments.bind({"iterable"})[0];
+      std::string text;
+      std::string* const outer = std::exchange(out_, &text);
+      const std::shared_ptr<Scope> here = std::exchange(scope_, around.lock());
+      if (scope_ == nullptr) refuse("a loop is called behind its end");
+      run_loop_over(loop, inner, depth + 1);
+      scope_ = here;
+      out_ = outer;
+      return Value::of(std::move(text));
+    };
+  const auto state =
+      std::make_shared<LoopObject>(std::move(items), depth, std::move(deeper));
   bool finished = false;  // an iteration, for what stands under else
   Flow flow = Flow::next;
   for (std::size_t i = 0; i < state->items().size() && flow != Flow::stop; ++i) {
@@ -169,6 +191,22 @@ void Interpreter::run_generation(const Statement& generation) {
   write(text);
 }
 
+void Interpreter::run_filter(const Statement& filter) {
+  const std::shared_ptr<Scope> before = enter(scope_);
+  std::string text = written_by(filter.blocks[0]);
+  scope_->values[std::string(block_name)] = Value::of(std::move(text));
+  const Value result = value(filter.parts[0].get());
+  scope_ = before;
+  write(to_text(result, budget_));
+}
+
+void Interpreter::run_caller(const Statement& caller) {
+  scopes_.push_back(scope_);
+  const Value body =
+      Value::of(std::make_shared<MacroObject>(*this, caller.blocks[1][0], scope_));
+  write(to_text(call(*caller.parts[0], &body), budget_));
+}
+
 Value Interpreter::call_macro(const Statement& macro,
                               const std::shared_ptr<Scope>& around,
                               const Arguments& arguments) {
@@ -177,8 +215,9 @@ Value Interpreter::call_macro(const Statement& macro,
     refuse(format("the macro '{}' takes at most {} arguments, {} were given", macro.text,
                   count, arguments.positional.size()));
   for (const auto& entry : arguments.named)
-    if (std::find(macro.names.begin(), macro.names.end(), entry.first) ==
-        macro.names.end())
+    if (!(macro.flag && entry.first == "caller") &&
+        std::find(macro.names.begin(), macro.names.end(), entry.first) ==
+            macro.names.end())
       refuse("the macro '" + macro.text + "' has no argument '" + entry.first + "'");
   const std::shared_ptr<Scope> before = enter(around);
   for (std::size_t i = 0; i < count; ++i) {
@@ -194,6 +233,13 @@ Value Interpreter::call_macro(const Statement& macro,
     else if (i >= first_default)
       argument = value(macro.parts[i - first_default].get());
     scope_->values[macro.names[i]] = std::move(argument);
+  }
+  if (macro.flag) {  // a caller is not handed on to macros within
+    const auto given =
+        std::find_if(arguments.named.begin(), arguments.named.end(),
+                     [](const auto& one) { return one.first == "caller"; });
+    scope_->values["caller"] =
+        given == arguments.named.end() ? Value::undefined("caller") : given->second;
   }
   Value text = Value::of(written_by(macro.blocks[0]));
   scope_ = before;

@@ -53,6 +53,9 @@ class Interpreter {
   void run_assign(const Statement& assign);
   void run_with(const Statement& with);
   void run_generation(const Statement& generation);
+  void run_filter(const Statement& filter);
+  void run_caller(const Statement& caller);
+  Flow run_loop_over(const Statement& loop, const Value& all, int depth);
   // What the block writes, instead of writing it.
   std::string written_by(const Block& block);
   void write(const std::string& text);
@@ -64,7 +67,7 @@ class Interpreter {
   List values(const Node& node, std::size_t first);
   Value dictionary(const Node& node);
   Value slice(const Node& node);
-  Value call(const Node& node);
+  Value call(const Node& node, const Value* caller = nullptr);
   Value comparison(const Node& node);
   Value arithmetic(const Node& node);
   Value negative(const Value& value) const;

@@ -184,6 +184,18 @@ Value all_are(const Value& self, const Arguments& arguments, Budget& budget) {
                                [](char32_t code) { return is_in(code, categories); }));
 }
 
+template <bool from_right>
+Value index_of(const Value& self, const Arguments& arguments, Budget& budget) {
+  const Value found = find<from_right>(self, arguments, budget);
+  if (found.whole() < 0) refuse("the text does not hold what its index() seeks");
+  return found;
+}
+
+Value same(const Value& self, const Arguments& arguments, Budget&) {
+  arguments.bind({});
+  return self;
+}
+
 Value all_space(const Value& self, const Arguments& arguments, Budget&) {
   arguments.bind({});
   return Value::of(!self.text().empty() && strip_left(self.text()).empty());
@@ -239,7 +251,6 @@ Value index(const Value& self, const Arguments& arguments, Budget& budget) {
   refuse("the list does not hold what its index() seeks");
 }
 
-using Methods = std::map<std::string_view, Method>;
 constexpr Categories letters_and_numbers = letters | numbers;
 
 const Methods& text_methods() {
@@ -265,7 +276,9 @@ const Methods& text_methods() {
       {"removesuffix", without<false>},
       {"isalpha", all_are<letters>},
       {"isalnum", all_are<letters_and_numbers>},
-      {"isdigit", all_are<bit(Category::Nd)>},
+      {"isdecimal", all_are<bit(Category::Nd)>},
+      {"index", index_of<false>},
+      {"rindex", index_of<true>},
       {"isspace", all_space},
       {"isupper", has_case<Category::Lu, Category::Ll>},
       {"islower", has_case<Category::Ll, Category::Lu>},
@@ -274,13 +287,16 @@ const Methods& text_methods() {
 }
 
 const Methods& mapping_methods() {
-  static const Methods methods = {
-      {"items", entries}, {"keys", keys}, {"values", values}, {"get", get}};
+  static const Methods methods = {{"items", entries},
+                                  {"keys", keys},
+                                  {"values", values},
+                                  {"get", get},
+                                  {"copy", same}};
   return methods;
 }
 
 const Methods& sequence_methods() {
-  static const Methods methods = {{"index", index}, {"count", count}};
+  static const Methods methods = {{"index", index}, {"count", count}, {"copy", same}};
   return methods;
 }
 
@@ -291,7 +307,10 @@ Method method_of(const Value& value, const std::string& name) {
     const auto found = methods.find(name);
     return found == methods.end() ? nullptr : found->second;
   };
-  if (value.is(Kind::text)) return find_in(text_methods());
+  if (value.is(Kind::text)) {
+    const Method usual = find_in(text_methods());
+    return usual != nullptr ? usual : find_in(more_text_methods());
+  }
   if (value.is(Kind::mapping)) return find_in(mapping_methods());
   if (value.is(Kind::sequence)) return find_in(sequence_methods());
   return nullptr;

@@ -35,7 +35,9 @@ class NamespaceObject final : public Object {
 // `loop` in the body of a loop.
 class LoopObject final : public Object {
  public:
-  explicit LoopObject(List items) : items_(std::move(items)) {}
+  // `deeper` is what it calls, if it is recursive.
+  LoopObject(List items, std::int64_t depth, Function deeper)
+      : items_(std::move(items)), depth_(depth), deeper_(std::move(deeper)) {}
   const List& items() const { return items_; }
   void go_to(std::size_t index) { index_ = index; }
 
@@ -49,9 +51,8 @@ class LoopObject final : public Object {
     if (name == "first") return Value::of(index == 0);
     if (name == "last") return Value::of(left == 1);
     if (name == "length") return Value::of(std::int64_t{std::ssize(items_)});
-    // Only loops that call themselves are deeper.
-    if (name == "depth") return Value::of(std::int64_t{1});
-    if (name == "depth0") return Value::of(std::int64_t{0});
+    if (name == "depth") return Value::of(depth_);
+    if (name == "depth0") return Value::of(depth_ - 1);
     if (name == "previtem")
       return index_ > 0 ? items_[index_ - 1] : Value::undefined("loop.previtem");
     if (name == "nextitem")
@@ -64,12 +65,16 @@ class LoopObject final : public Object {
       });
     return Value::undefined("loop." + name);
   }
-  Value call(Budget&, const Arguments&) override {
-    refuse("recursive loops are not supported");
+  bool callable() const override { return true; }
+  Value call(Budget& budget, const Arguments& arguments) override {
+    if (!deeper_) refuse("a loop is called that is not recursive");
+    return deeper_(budget, arguments);
   }
 
  private:
   List items_;
+  std::int64_t depth_ = 1;
+  Function deeper_;
   std::size_t index_ = 0;
 };
 

@@ -19,8 +19,8 @@ class ExpressionParser {
   NodePtr expression(bool conditional = true);
   // One, or several with commas between them as a tuple.
   NodePtr expressions(bool conditional = true);
-  // Filters behind what is there: a | b(c) | d.
-  NodePtr filters(NodePtr node);
+  // Filters behind what is there: a | b(c) | d. `named`: the first stands without "|".
+  NodePtr filters(NodePtr node, bool named = false);
 
  protected:
   const Word& word() const { return words_[at_]; }
@@ -28,6 +28,9 @@ class ExpressionParser {
     return words_[at_ + 1 < words_.size() ? at_ + 1 : at_];
   }
   Word take();
+  std::size_t place() const { return at_; }
+  // Whether a name stands between that place and here.
+  bool names_since(std::size_t place, std::string_view name) const;
   bool at_mark(std::string_view mark) const;
   bool at_name(std::string_view name) const;
   bool skip_mark(std::string_view mark);
@@ -83,6 +86,10 @@ class StatementParser : public ExpressionParser {
   Statement macro();
   Statement with();
   Statement generation();
+  Statement filter();
+  Statement caller();
+  // Names with defaults between brackets, as arguments of a macro.
+  void parameters(Statement& macro);
   // Behind the name that ends a block.
   void finish(std::string_view name);
   Statement begin(Do kind);

@@ -57,6 +57,8 @@ void StatementParser::statement(Block& out) {
   if (name == "macro") return out.push_back(macro());
   if (name == "with") return out.push_back(with());
   if (name == "generation") return out.push_back(generation());
+  if (name == "filter") return out.push_back(filter());
+  if (name == "call") return out.push_back(caller());
   if (name == "break" || name == "continue") {
     if (loops_ == 0) refuse("a statement outside of loops is expected");
     out.push_back(begin(name == "break" ? Do::stop : Do::go_on));
@@ -106,7 +108,7 @@ Statement StatementParser::loop() {
   if (!skip_name("in")) refuse("'in' is expected");
   out.parts.push_back(expressions(false));
   out.parts.push_back(skip_name("if") ? expression() : nullptr);
-  if (at_name("recursive")) refuse("a loop that is not recursive is expected");
+  out.flag = skip_name("recursive");
   expect(WordKind::block_end, "'%}'");
   ++loops_;
   out.blocks.push_back(block({"else", "endfor"}));
@@ -150,22 +152,61 @@ Statement StatementParser::macro() {
   take();
   out.text = take_name();
   expect_mark("(");
+  parameters(out);
+  expect(WordKind::block_end, "'%}'");
+  const int loops = std::exchange(loops_, 0);
+  const std::size_t begin_of_body = place();
+  out.blocks.push_back(block({"endmacro"}));
+  loops_ = loops;
+  for (const char* name : {"varargs", "kwargs"})
+    if (names_since(begin_of_body, name))
+      refuse(std::string("a macro without '") + name + "' is expected");
+  out.flag = names_since(begin_of_body, "caller");
+  take();
+  if (word().kind == WordKind::name) take();  // {% endmacro NAME %}
+  expect(WordKind::block_end, "'%}'");
+  return out;
+}
+
+void StatementParser::parameters(Statement& macro) {
   while (!at_mark(")")) {
-    out.names.push_back(take_name());
+    macro.names.push_back(take_name());
     if (skip_mark("="))
-      out.parts.push_back(expression());
-    else if (!out.parts.empty())
+      macro.parts.push_back(expression());
+    else if (!macro.parts.empty())
       refuse("a default is expected behind arguments that have one");
     if (!skip_mark(",")) break;
   }
   expect_mark(")");
+}
+
+// {% filter NAME | NAME %} ... {% endfilter %}
+Statement StatementParser::filter() {
+  Statement out = begin(Do::filter);
+  take();
+  out.parts.push_back(filters(make(Op::name, std::string(block_name)), true));
+  expect(WordKind::block_end, "'%}'");
+  out.blocks.push_back(block({"endfilter"}));
+  finish("endfilter");
+  return out;
+}
+
+// {% call MACRO(...) %} ... {% endcall %}, with arguments {% call(a, b) MACRO(...) %}.
+Statement StatementParser::caller() {
+  Statement out = begin(Do::caller), body = begin(Do::macro);
+  take();
+  body.text = "caller";
+  if (skip_mark("(")) parameters(body);
+  out.parts.push_back(expression());
+  if (out.parts[0]->op != Op::call) refuse("the call of a macro is expected before");
   expect(WordKind::block_end, "'%}'");
   const int loops = std::exchange(loops_, 0);
-  out.blocks.push_back(block({"endmacro"}));
+  body.blocks.push_back(block({"endcall"}));
   loops_ = loops;
-  take();
-  if (word().kind == WordKind::name) take();  // {% endmacro NAME %}
-  expect(WordKind::block_end, "'%}'");
+  finish("endcall");
+  out.blocks.emplace_back();  // for what a loop over blocks sees: no text of its own
+  out.blocks.emplace_back();
+  out.blocks[1].push_back(std::move(body));
   return out;
 }
 

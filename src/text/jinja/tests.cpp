@@ -109,6 +109,10 @@ Value attribute_of(const Value& value, const std::string& name, Budget& budget) 
   if (value.is(Kind::undefined)) refuse("'" + value.missing_name() + "' is undefined");
   if (value.is(Kind::object)) return value.object()->attribute(name);
   if (const Method method = method_of(value, name)) return bound_method(value, method);
+  if (value.is_tuple() && value.items().size() == 2) {  // a group of 'groupby'
+    if (name == "grouper") return value.items()[0];
+    if (name == "list") return value.items()[1];
+  }
   const Value* found = value.is(Kind::mapping) ? value.find(name) : nullptr;
   return found != nullptr ? *found : Value::undefined(name);
 }

@@ -56,6 +56,8 @@ enum class Do : std::uint8_t {
   macro,         // text(names), the last of them with the defaults parts: blocks[0]
   with,          // names = parts: blocks[0]
   generation,    // blocks[0] is what the assistant wrote
+  filter,        // what blocks[0] writes, through the filters parts[0]
+  caller,        // calls parts[0], whose caller() is the macro blocks[1][0]
   stop,          // break
   go_on,         // continue
 };
@@ -67,6 +69,7 @@ struct Statement {
   std::vector<std::string> names;
   std::vector<NodePtr> parts;
   std::vector<Block> blocks;
+  bool flag = false;  // of a macro: it asks for its caller; of a loop: it is recursive
 };
 
 // What the filters of a block are applied to, by this name.

@@ -56,6 +56,23 @@ def cluster(code):
                     "Extend": CONJUNCT_EXTEND}.get(conjunct, 0)
 
 
+def script(code):
+    return "" if 0xD800 <= code < 0xE000 else ud.script(chr(code))
+
+
+# The pre-tokenizer UnicodeScripts has the scripts of Unicode 9.0, and takes Japanese kana
+# for Han. "" is what goes with any script: blanks and what is younger.
+OLDER_SCRIPTS = {0x20: "", 0x589: "Common", 0x61C: "Common", 0x953: "Devanagari", 0x954: "Devanagari",
+                 0x30FC: "Han"}
+
+
+def older_script(code):
+    if 0xD800 <= code < 0xE000 or not is_old(code):
+        return ""
+    name = OLDER_SCRIPTS.get(code, script(code))
+    return {"Hiragana": "Han", "Katakana": "Han", "Unknown": ""}.get(name, name)
+
+
 def runs(values):
     """Length and value of each run, in hexadecimal: "1f.20 ..."."""
     out, begin = [], 0
@@ -161,6 +178,11 @@ def main():
            ("lower_case", lower_case(sys.argv[1]))])
     write(folder, "clusters.cpp", "What ends and joins grapheme clusters.",
           [("cluster_runs", runs([cluster(c) for c in ALL]))])
+    scripts = [script(c) for c in ALL]
+    names = sorted(set(scripts))  # the first is none: surrogates
+    write(folder, "scripts.cpp", "The script of every code point.",
+          [("script_names", names[1:]), ("script_runs", runs([names.index(s) for s in scripts])),
+           ("older_script_runs", runs([names.index(older_script(c)) for c in ALL]))])
     canonical, canonical_longer = decompositions(False)
     compatible, compatible_longer = decompositions(True)
     write(folder, "canonical.cpp", "Canonical decompositions and combining classes.",

@@ -13,6 +13,11 @@ extern const char* const category_runs;
 // The same of grapheme clusters: a Cluster, with 0x10 for pictographs and, in 0x60, what
 // the character is in an Indic conjunct.
 extern const char* const cluster_runs;
+// The same of scripts: places in script_names, from 1; 0 for surrogates.
+extern const char* const script_names;
+extern const char* const script_runs;
+// Scripts as the pre-tokenizer UnicodeScripts knows them; 0: any.
+extern const char* const older_script_runs;
 // The same of canonical combining classes.
 extern const char* const combining_runs;
 

@@ -45,7 +45,12 @@ TEST(ChatTemplate, ErrorsNameTemplateAndLine) {
   expect_refused("{{ raise_exception('no such role') }}",
                  "chat template:1: it refuses the conversation: no such role");
   expect_refused("{% include 'x' %}", "chat template:1: ");
-  expect_refused("{% for x in y recursive %}{% endfor %}", "recursive");
+  expect_refused("{% include 'y' %}", "not 'include'");
+  expect_refused("{% macro f() %}{{ varargs }}{% endmacro %}", "'varargs'");
+  expect_refused("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested");
+  expect_refused("{{ 'a'.center(9223372036854775807) }}", "more than");
+  expect_refused("{{ [1] | batch(9223372036854775807, 0) }}", "more than");
+  expect_refused("{{ 'a' | truncate(-9223372036854775807) }}", "no room");
   expect_refused("{{ messages[0].content | nothing }}", "not 'nothing'");
   expect_refused("{{ f(*messages) }}", "are not supported");
   expect_refused("\xFF", "no UTF-8");

@@ -94,9 +94,56 @@ TEST(Regex, HasOurUnicode) {
   EXPECT_TRUE(matches("\\u4e00", "\u4E00"));
 }
 
+// The cuts are those of Oniguruma, which the `tokenizers` library has.
+TEST(Regex, HasClassesScriptsAndIntervalsOfOniguruma) {
+  const Json none;
+  const std::string source = "test";
+  const auto pieces = [&](const std::string& regex, const std::string& text) {
+    std::vector<std::string> found;
+    for (const Range& range : cuts(*make_regex(regex, ConfigNode(none, source)), text))
+      found.push_back(text.substr(range.begin, range.size()));
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(pieces(" ?[^(\\s|[.,!?\u2026\uFF0C])]+", "a(b, c! \uFF0Cd|e"),
+            (Texts{"a", "b", " c", "d", "e"}));
+  EXPECT_EQ(pieces("[a-z&&[^b]]+", "abcab"), (Texts{"a", "ca"}));
+  EXPECT_EQ(pieces("[^a-c&&b-z]", "abcde"), (Texts{"a", "d", "e"}));
+  EXPECT_EQ(pieces("[^[ab]c]", "abcd"), (Texts{"d"}));
+  EXPECT_EQ(pieces("[\\p{Lu}\\p{Lo}&&[^\\p{Han}]]+", "A\u6F22\uAC00b"),
+            (Texts{"A", "\uAC00"}));
+  EXPECT_EQ(pieces("\\p{han}+|\\P{Latin}", "\u6F22a\u03BB\U00031350"),
+            (Texts{"\u6F22", "\u03BB", "\U00031350"}));
+  EXPECT_EQ(pieces("\\p{Old_Italic}\\p{Common}", "\U00010300,"), (Texts{"\U00010300,"}));
+  EXPECT_EQ(pieces("[[\\x41\\u0042]\\x{43}\\]-]+", "ABC]-D"), (Texts{"ABC]-"}));
+  EXPECT_EQ(pieces("a{1,2}+", "aaaaab"), (Texts{"aaaaa"}));
+  EXPECT_EQ(pieces("(?:ab|c){2}+", "abcababc"), (Texts{"abcabab"}));
+  EXPECT_EQ(pieces("x(?:ab){2}?", "xababxab"), (Texts{"xabab", "x"}));
+  EXPECT_EQ(pieces("a{,2}b", "aaab{,2}"), (Texts{"aab"}));
+  EXPECT_EQ(pieces("a{x}|{", "a{x}{"), (Texts{"a{x}", "{"}));
+}
+
 TEST(Regex, RefusesWhatReadsInTwoWays) {
-  for (const char* regex : {"\\b", "[[:alpha:]]", "[a&&b]", "(?m:.)", "a{,3}", "a{1,2}+",
-                            "\\p{Greek}", "\\X", "(a)\\1", "[abc", "\\h"}) {
+  for (const char* regex : {"\\b",
+                            "[[:alpha:]]",
+                            "[a&&[:digit:]]",
+                            "(?m:.)",
+                            "a{1,2}++",
+                            "\\p{Greeks}",
+                            "\\X",
+                            "(a)\\1",
+                            "[abc",
+                            "[a[b]",
+                            "[a&&",
+                            "[[]a]",
+                            "\\h",
+                            "(?i:[a&&[b]])",
+                            "(?i:aSt)",
+                            "a(?i)b",
+                            "a)",
+                            "[[\\d]-\\h]",
+                            "[[a]b-\\w]",
+                            "[[a]\\x{110000}]"}) {
     std::string why;
     EXPECT_FALSE(pcre2_words(regex, why)) << regex;
     EXPECT_NE(why, "") << regex;

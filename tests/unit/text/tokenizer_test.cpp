@@ -96,6 +96,57 @@ TEST(Bpe, MergesALongWord) {
   EXPECT_LT(ids.size(), text.size());
 }
 
+// White space that one token swallows is no token of its own where the other one swallows
+// what stands before it; else both are there. (As in the `tokenizers` library.)
+TEST(Tokenizer, TokensOfWhiteSpaceMeetTokensThatSwallowIt) {
+  const auto ids = [](const std::string& flags, const std::string& text) {
+    const Tokenizer tokenizer(
+        R"({"model":{"type":"BPE","vocab":{"a":0,"b":1," ":2},"merges":[]},
+            "added_tokens":[{"id":3,"content":"AA","normalized":false,"rstrip":true},
+            {"id":4,"content":"  ","normalized":false)" +
+            flags + "}]}",
+        "t.json");
+    return tokenizer.encode(text, false);
+  };
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(ids("", "aAA  b"), (Ids{0, 3, 4, 1}));
+  EXPECT_EQ(ids("", "aAA   b"), (Ids{0, 3, 4, 2, 1}));
+  EXPECT_EQ(ids(R"(,"lstrip":true)", "aAA  b"), (Ids{0, 3, 1}));
+  EXPECT_EQ(ids(R"(,"lstrip":true)", "a     b"), (Ids{0, 4, 4, 2, 1}));
+  EXPECT_EQ(ids(R"(,"lstrip":true,"rstrip":true)", "a     b"), (Ids{0, 4, 1}));
+  EXPECT_EQ(ids(R"(,"rstrip":true)", "aAA     AA"), (Ids{0, 3, 4, 4, 3}));
+}
+
+TEST(JsonLines, ErrorsNameOneLine) {
+  try {
+    text_of_json("\"a", "f.jsonl:7");
+    ADD_FAILURE() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("f.jsonl:7: is no JSON: parse error at column 3: "))
+        << error.what();
+  }
+}
+
+// Bytes of one character with a special token between them, in every order.
+TEST(Tokenizer, StreamsWhatItDecodes) {
+  const Tokenizer tokenizer(
+      R"({"model":{"type":"BPE","vocab":{"<0xE4>":0,"<0xBD>":1,"<0xA0>":2,"a":3},
+          "merges":[]},"decoder":{"type":"ByteFallback"},"added_tokens":[
+          {"id":4,"content":"</s>","special":true}]})",
+      "t.json");
+  for (const bool skip : {false, true})
+    for (int number = 0; number < 5 * 5 * 5 * 5 * 5; ++number) {
+      std::vector<std::int32_t> ids;
+      for (int rest = number; ids.size() < 5; rest /= 5) ids.push_back(rest % 5);
+      StreamDecoder stream(tokenizer, skip);
+      std::string text;
+      for (const std::int32_t id : ids) text += stream.put(id);
+      text += stream.finish();
+      ASSERT_EQ(text, tokenizer.decode(ids, skip)) << number;
+    }
+}
+
 void expect_refused(const std::string& json, const std::string& words) {
   try {
     const Tokenizer tokenizer(json, "t.json");
@@ -106,6 +157,13 @@ void expect_refused(const std::string& json, const std::string& words) {
   }
 }
 
+TEST(Tokenizer, RefusesTokensOfWhichNothingIsLeft) {
+  expect_refused(
+      R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"normalizer":{"type":"Strip"},
+          "added_tokens":[{"id":1,"content":" ","normalized":true}]})",
+      "\"normalized\": false");
+}
+
 TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
   const std::string model = R"("model":{"type":"BPE","vocab":{"a":0},"merges":[]})";
   expect_refused("", "is no JSON");
@@ -114,8 +172,8 @@ TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
   expect_refused("{" + model + R"(,"future":1})", "has \"future\"");
   expect_refused("{" + model + R"(,"truncation":{"max_length":4}})", "'truncation'");
   expect_refused("{" + model + R"(,"normalizer":{"type":"Magic"}})", "\"Magic\"");
-  expect_refused("{" + model + R"(,"pre_tokenizer":{"type":"UnicodeScripts"}})",
-                 "\"UnicodeScripts\"");
+  expect_refused("{" + model + R"(,"pre_tokenizer":{"type":"UnicodeSyllables"}})",
+                 "\"UnicodeSyllables\"");
   expect_refused("{" + model + R"(,"decoder":{"type":"CTC","x":1}})", "decoder");
   expect_refused(
       "{" + model +
