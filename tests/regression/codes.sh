@@ -5,12 +5,12 @@
 quantized=$SOURCE/tests/reference/quantized
 
 # 1. Every way to quantize has the logits of its numbers, on one rank and split over two.
-# same RANKS FOLDER NAME: logits from codes and from numbers are the same bits.
+# same RANKS FOLDER NAME [ARGS]: logits from codes and from numbers are the same bits.
 same() {
-  run "$1" evaluate "$2" tokens.h5 --weights numbers --logits "$work/numbers.h5"
+  run "$1" evaluate "$2" tokens.h5 --weights numbers --logits "$work/numbers.h5" "${@:4}"
   check "$3 runs from numbers" test "$status" = 0
   check "$3: numbers are numbers" not_coded
-  run "$1" evaluate "$2" tokens.h5 --logits "$work/codes.h5"
+  run "$1" evaluate "$2" tokens.h5 --logits "$work/codes.h5" "${@:4}"
   check "$3 runs from codes" test "$status" = 0
   check "$3 has the same bits on $1" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
 }
@@ -40,6 +40,12 @@ for name in gptq ct_int4_zero; do
 done
 for name in nf4_odd int8; do same 2 "$quantized/$name" "$name"; done
 same 2 qwen3_fp8 qwen3_fp8
+# Few rows, which read the codes themselves.
+for name in nf4_odd fp4 int8 ct_fp8_channel ct_int8_zero gptq awq; do
+  same 1 "$quantized/$name" "$name by four tokens" --sequence 4
+done
+same 2 "$quantized/nf4" "nf4 by two tokens" --sequence 2
+same 2 qwen3_fp8 "qwen3_fp8 by two tokens" --sequence 2
 
 # 2. Texts are the same, stages and batches included.
 text() { # RANKS WEIGHTS OUT ARGS...
@@ -52,6 +58,9 @@ text() { # RANKS WEIGHTS OUT ARGS...
 text 1 numbers a --prompt-tokens 1,5,9
 text 1 codes b --prompt-tokens 1,5,9
 check "the text is the same" cmp "$work/a" "$work/b"
+text 2 numbers a --prompt-tokens 1,5,9
+text 2 codes b --prompt-tokens 1,5,9
+check "the text is the same on two tensor ranks" cmp "$work/a" "$work/b"
 echo '{"prompt_tokens": [1, 5, 9]}' >"$work/prompts.jsonl"
 echo '{"prompt_tokens": [2, 7]}' >>"$work/prompts.jsonl"
 text 1 numbers a --prompts "$work/prompts.jsonl" -o "$work/a.jsonl"

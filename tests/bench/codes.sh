@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Tokens a second of one text from numbers and from codes, on a Llama of random numbers.
+# SPDX-License-Identifier: Apache-2.0
+# Usage: codes.sh PROGRAM FOLDER [THREADS [ROUNDS [LAYERS]]]: makes the model in FOLDER, which it
+# removes. A layer has 51 million weights, 8 layers by default; the vocabulary is small, so
+# that what is not quantized takes little time. A rate is that of 32 tokens: the time of 33 less
+# that of 1, each the best of the rounds, in which all folders take turns.
+set -eu
+program=$1 folder=$2 threads=${3:-2} rounds=${4:-5} layers=${5:-8}
+mkdir -p "$folder"
+trap 'rm -rf "$folder"' EXIT
+export OMP_NUM_THREADS=$threads
+
+cat >"$folder/deck.toml" <<DECK
+run.steps = 1
+run.directory = "$folder/run"
+data.source = "synthetic"
+batch.global = 1
+[model]
+architecture = "llama"
+layers = $layers
+hidden = 2048
+heads = 16
+feed_forward = 5632
+vocabulary = 512
+sequence = 64
+initializer_range = 0.02
+[precision]
+compute = "fp32"
+[optimizer]
+name = "sgd"
+learning_rate = 1e-6
+[checkpoint]
+every = 1
+DECK
+"$program" train "$folder/deck.toml" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+"$program" convert "$folder/run" "$folder/fp32" --dtype fp32 >"$folder/log" 2>&1
+"$program" convert "$folder/run" "$folder/bf16" --dtype bf16 >"$folder/log" 2>&1
+rm -rf "$folder/run"
+for kind in nf4 int8 fp8; do
+  for type in bf16 fp32; do
+    "$program" convert "$folder/$type" "$folder/$kind-$type" --quantize "$kind" >"$folder/log" 2>&1
+  done
+done
+
+# seconds FOLDER TOKENS WEIGHTS
+seconds() {
+  local begin
+  begin=$(date +%s.%N)
+  "$program" generate "$1" --prompt-tokens 1 --tokens "$2" --temperature 0 --weights "$3" \
+    >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+  awk -v a="$begin" -v b="$(date +%s.%N)" 'BEGIN { print b - a }'
+}
+
+for ((round = 1; round <= rounds; ++round)); do
+  for type in bf16 fp32; do
+    for kind in numbers nf4 int8 fp8; do
+      model=$kind-$type
+      [ "$kind" != numbers ] || model=$type
+      for weights in codes numbers; do
+        [ "$kind $weights" != "numbers codes" ] || continue
+        for tokens in 1 33; do
+          echo "$kind $type $weights $tokens $(seconds "$folder/$model" "$tokens" "$weights")"
+        done
+      done
+    done
+  done
+done >"$folder/times"
+echo "$layers layers, $threads threads, the best of $rounds rounds"
+awk '{ key = $1 " " $2 " " $3; if (!(key in seen)) { seen[key] = ++n; keys[n] = key }
+       at = key " " $4; if (!(at in best) || $5 < best[at]) best[at] = $5 }
+     END { for (i = 1; i <= n; ++i)
+             printf "%-22s %7.2f tokens/s\n", keys[i], 32 / (best[keys[i] " 33"] - best[keys[i] " 1"]) }' "$folder/times"
