@@ -46,12 +46,17 @@ for name in nf4_odd fp4 int8 ct_fp8_channel ct_int8_zero gptq awq; do
 done
 same 2 "$quantized/nf4" "nf4 by two tokens" --sequence 2
 same 2 qwen3_fp8 "qwen3_fp8 by two tokens" --sequence 2
+same 1 gpt_oss_mxfp4 "experts by four tokens" --sequence 4
+run 1 convert deepseek_v3 "$work/latent" --quantize nf4
+same 1 "$work/latent" "latent attention by four tokens" --sequence 4
+check "latent attention has codes" coded
 
 # 2. Texts are the same, stages and batches included.
+model=$quantized/nf4_double
 text() { # RANKS WEIGHTS OUT ARGS...
   local ranks=$1 weights=$2 out=$3
   shift 3
-  run "$ranks" generate "$quantized/nf4_double" --weights "$weights" --tokens 12 --seed 3 "$@"
+  run "$ranks" generate "$model" --weights "$weights" --tokens 12 --seed 3 "$@"
   check "a text of $weights on $ranks" test "$status" = 0
   grep -v '^weights\|^\[' "$work/out" >"$work/$out"
 }
@@ -66,6 +71,10 @@ echo '{"prompt_tokens": [2, 7]}' >>"$work/prompts.jsonl"
 text 1 numbers a --prompts "$work/prompts.jsonl" -o "$work/a.jsonl"
 text 1 codes b --prompts "$work/prompts.jsonl" -o "$work/b.jsonl"
 check "the texts of a batch are the same" cmp "$work/a.jsonl" "$work/b.jsonl"
+model=$work/latent
+text 1 numbers a --prompt-tokens 1,5,9
+text 1 codes b --prompt-tokens 1,5,9
+check "the text of latent attention is the same" cmp "$work/a" "$work/b"
 
 # 3. What an adapter changes is numbers; the rest stays codes.
 run 1 evaluate llama tokens.h5 --weights codes
