@@ -9,7 +9,9 @@
 #include <immintrin.h>
 #endif
 
+#include "base/split.hpp"
 #include "kernels/gemm/workspace.hpp"
+#include "kernels/host/code_numbers.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/simd.hpp"
 #include "kernels/host/vector_math.hpp"
@@ -173,10 +175,36 @@ void transpose_rows(const TensorView& b_KN, T* to) {
              });
 }
 
+// What becomes of the sum of a row and a column.
+template <class T, class C>
+struct Finish {
+  C* out;
+  std::int64_t stride;
+  const T* added;  // the bias, or null
+  bool accumulate;
+
+  Finish(const TensorView& c, Accumulate accumulate_, const TensorView& bias)
+      : out(c.data<C>()),
+        stride(c.stride(0)),
+        added(bias.empty() ? nullptr : bias.data<T>()),
+        accumulate(accumulate_ == Accumulate::yes) {}
+  void operator()(std::int64_t row, std::int64_t column, Accumulator<T> sum) const {
+    C& to = out[row * stride + column];
+    if (added != nullptr) sum += load(added[column]);
+    if (accumulate) sum += load(to);
+    to = store<C>(sum);
+  }
+};
+
+// Columns that are worth a thread.
+std::int64_t grain(std::int64_t M, std::int64_t K) {
+  constexpr std::int64_t worth = 1 << 18;  // products of elements
+  return std::max<std::int64_t>(4, worth / (K * M));
+}
+
 template <class T, class C>
 void multiply(const TensorView& c, const TensorView& a, const TensorView& b,
               Transpose transpose_b, Accumulate accumulate, const TensorView& bias) {
-  constexpr std::int64_t worth = 1 << 18;  // products of elements, for a thread
   const std::int64_t M = a.dim(0), K = a.dim(1), N = c.dim(1);
   const T* right = b.data<T>();
   std::int64_t right_stride = b.stride(0);
@@ -188,17 +216,36 @@ void multiply(const TensorView& c, const TensorView& a, const TensorView& b,
     right_stride = K;
   }
   const RowProduct<T> product{a.data<T>(), right, a.stride(0), right_stride, K};
-  const T* added = bias.empty() ? nullptr : bias.data<T>();
-  C* const out = c.data<C>();
-  const auto finish = [&](std::int64_t row, std::int64_t column, Accumulator<T> sum) {
-    C& to = out[row * c.stride(0) + column];
-    if (added != nullptr) sum += load(added[column]);
-    if (accumulate == Accumulate::yes) sum += load(to);
-    to = store<C>(sum);
-  };
+  const Finish<T, C> finish(c, accumulate, bias);
   for_ranges(
-      "gemm.rows", N, std::max<std::int64_t>(4, worth / (K * M)), threads(),
+      "gemm.rows", N, grain(M, K), threads(),
       [&](std::int64_t begin, std::int64_t end) { product.run(M, begin, end, finish); });
+}
+
+// The same with a block of rows of codes at a time as numbers in a cache.
+template <class T, class C>
+void multiply_codes(const TensorView& c, const TensorView& a, const CodedMatrix& b,
+                    const TensorView& bias) {
+  const std::int64_t M = a.dim(0), K = a.dim(1), N = c.dim(1);
+  const float* const numbers = numbers_of(b);
+  const Finish<T, C> finish(c, Accumulate::no, bias);
+  const std::int64_t parts = std::clamp<std::int64_t>(N / grain(M, K), 1, 4 * threads());
+  auto* const room = static_cast<T*>(
+      workspace(WorkspaceUse::right,
+                static_cast<std::size_t>(parts * block_columns * K) * sizeof(T)));
+  run_chunks("gemm.rows of codes", parts, ChunkBody([&](std::int64_t part) {
+               const Range mine = split_range(N, parts, part);
+               T* const block = room + part * block_columns * K;
+               const RowProduct<T> product{a.data<T>(), block, a.stride(0), K, K};
+               for (std::int64_t at = mine.begin; at < mine.end; at += block_columns) {
+                 const std::int64_t count = std::min(block_columns, mine.end - at);
+                 for (std::int64_t i = 0; i < count; ++i)
+                   host::decode_part(b, numbers, at + i, 0, K, block + i * K);
+                 product.run(M, 0, count,
+                             [&](std::int64_t row, std::int64_t column,
+                                 Accumulator<T> sum) { finish(row, at + column, sum); });
+               }
+             }));
 }
 
 }  // namespace
@@ -211,6 +258,17 @@ void gemm_by_rows(const TensorView& c, const TensorView& a, const TensorView& b,
       multiply<T, Accumulator<T>>(c, a, b, transpose_b, accumulate, bias);
     else
       multiply<T, T>(c, a, b, transpose_b, accumulate, bias);
+  });
+}
+
+void gemm_by_rows(const TensorView& c, const TensorView& a, const CodedMatrix& b_NK,
+                  const TensorView& bias) {
+  visit_floating(a.dtype(), [&](auto element) {
+    using T = decltype(element);
+    if (c.dtype() == dtype_of<Accumulator<T>>)
+      multiply_codes<T, Accumulator<T>>(c, a, b_NK, bias);
+    else
+      multiply_codes<T, T>(c, a, b_NK, bias);
   });
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/coded_matrix.hpp"
 #include "kernels/gemm.hpp"
 
 namespace trireme::kernels {
@@ -14,5 +15,10 @@ namespace trireme::kernels {
 // subnormal numbers for 0: bits differ between kinds of processors, as everywhere.)
 void gemm_by_rows(const TensorView& c, const TensorView& a, const TensorView& b,
                   Transpose transpose_b, Accumulate accumulate, const TensorView& bias);
+
+// C [M, N] = A [M, K] B^T (+ bias) to the bit as above with the numbers that the codes
+// stand for, rounded to the type of A. Numbers of some rows at a time lie in a cache.
+void gemm_by_rows(const TensorView& c, const TensorView& a, const CodedMatrix& b_NK,
+                  const TensorView& bias);
 
 }  // namespace trireme::kernels

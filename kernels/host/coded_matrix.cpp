@@ -4,11 +4,13 @@
 // each block, rounded as they are wanted, and looked up.
 #include "kernels/coded_matrix.hpp"
 
+#include <algorithm>
 #include <cstring>
 #ifdef __SSSE3__
 #include <immintrin.h>
 #endif
 
+#include "kernels/host/code_numbers.hpp"
 #include "kernels/host/rows.hpp"
 
 namespace trireme::kernels::host {
@@ -75,7 +77,7 @@ void look_up(const Table<T>& table, const std::uint8_t* bytes, std::int64_t n, T
   }
 }
 
-// Columns [begin, end) of a row, all of one block.
+// Columns [begin, end) of a row, all of one block, to y [0, end - begin).
 template <class T>
 void decode_four_bits(const CodedMatrix& m, const std::uint8_t* row, float scale,
                       float zero, std::int64_t begin, std::int64_t end, T* y) {
@@ -83,13 +85,13 @@ void decode_four_bits(const CodedMatrix& m, const std::uint8_t* row, float scale
   for (unsigned c = 0; c < 16; ++c)
     table.numbers[c] = T(number_of(m, m.book.numbers[c], scale, zero));
   if (begin % 2 != 0) {
-    y[begin] = table[row[begin / 2] & 0xfu];
+    *y++ = table[row[begin / 2] & 0xfu];
     ++begin;
   }
   if (begin >= end) return;
   const std::int64_t pairs = (end - begin) / 2;
-  look_up(table, row + begin / 2, pairs, y + begin);
-  if ((end - begin) % 2 != 0) y[end - 1] = table[row[(end - 1) / 2] >> 4];
+  look_up(table, row + begin / 2, pairs, y);
+  if ((end - begin) % 2 != 0) y[end - 1 - begin] = table[row[(end - 1) / 2] >> 4];
 }
 
 template <class T>
@@ -98,36 +100,44 @@ void decode_bytes(const CodedMatrix& m, const float* numbers, const std::uint8_t
   if (m.type == CodeType::int8 && m.rounding == DType::f32) {
     const auto* const codes = reinterpret_cast<const std::int8_t*>(row);
     for (std::int64_t j = begin; j < end; ++j)
-      y[j] = T((static_cast<float>(codes[j]) - zero) * scale * m.factor);
+      y[j - begin] = T((static_cast<float>(codes[j]) - zero) * scale * m.factor);
     return;
   }
   for (std::int64_t j = begin; j < end; ++j)
-    y[j] = T(number_of(m, numbers[row[j]], scale, zero));
+    y[j - begin] = T(number_of(m, numbers[row[j]], scale, zero));
 }
 
+}  // namespace
+
 template <class T>
-void decode_row_of(const CodedMatrix& m, const float* numbers, std::int64_t i, T* y) {
-  const std::int64_t K = m.shape[1];
+void decode_part(const CodedMatrix& m, const float* numbers, std::int64_t i,
+                 std::int64_t begin, std::int64_t end, T* y) {
   const auto* const codes =
-      m.codes.data<std::uint8_t>() + i * CodedMatrix::row_bytes(m.type, K);
+      m.codes.data<std::uint8_t>() + i * CodedMatrix::row_bytes(m.type, m.shape[1]);
   const float* const scales = m.scales.data<float>();
   const float* const zeros = m.zeros.empty() ? nullptr : m.zeros.data<float>();
   const ScaleLayout::Row row = m.layout.row(i);
-  for (std::int64_t j = 0; j < K;) {
+  for (std::int64_t j = begin; j < end;) {
     const std::int64_t block = (row.before + j) / m.layout.columns;
-    const std::int64_t stop = std::min(K, (block + 1) * m.layout.columns - row.before);
+    const std::int64_t stop = std::min(end, (block + 1) * m.layout.columns - row.before);
     const float scale = scales[row.scale + block];
     const float zero = zeros == nullptr ? 0.0f : zeros[row.scale + block];
     if (m.type == CodeType::four_bits) {
-      decode_four_bits(m, codes, scale, zero, j, stop, y);
+      decode_four_bits(m, codes, scale, zero, j, stop, y + (j - begin));
     } else {
-      decode_bytes(m, numbers, codes, scale, zero, j, stop, y);
+      decode_bytes(m, numbers, codes, scale, zero, j, stop, y + (j - begin));
     }
     j = stop;
   }
 }
-
-}  // namespace
+#define TRIREME_DECODE_PART(T)                                                 \
+  template void decode_part<T>(const CodedMatrix&, const float*, std::int64_t, \
+                               std::int64_t, std::int64_t, T*)
+TRIREME_DECODE_PART(double);
+TRIREME_DECODE_PART(float);
+TRIREME_DECODE_PART(BFloat16);
+TRIREME_DECODE_PART(Float16);
+#undef TRIREME_DECODE_PART
 
 void decode_matrix(Stream& /*stream*/, const CodedMatrix& matrix,
                    const TensorView& y_NK) {
@@ -137,7 +147,7 @@ void decode_matrix(Stream& /*stream*/, const CodedMatrix& matrix,
     for_rows("decode_matrix", matrix.shape[0], matrix.shape[1],
              [&](std::int64_t begin, std::int64_t end) {
                for (std::int64_t i = begin; i < end; ++i)
-                 decode_row_of(matrix, numbers, i, y[i]);
+                 decode_part(matrix, numbers, i, 0, matrix.shape[1], y[i]);
              });
   });
 }

@@ -34,8 +34,8 @@ void report_codes(comm::World& world, const infer::LoadedModel& model) {
   const double others = sum(model.number_bytes());
   if (codes == 0) return;
   log::info(
-      "weights   {} of codes in place of {} of {}, {} of a layer at a time, {} of "
-      "other weights",
+      "weights   {} of codes in place of {} of {}, {} to decode in, {} of other "
+      "weights",
       human_bytes(codes), human_bytes(decoded), name_of(model.dtype()),
       human_bytes(working), human_bytes(others));
 }

@@ -11,6 +11,8 @@
 
 namespace trireme {
 
+struct WeightCodes;
+
 // A box of a named whole tensor that this rank holds inside a Param. `local_begin` and
 // `global_begin` have the rank of the tensor; the local box lies in the Param's own
 // shape.
@@ -63,12 +65,15 @@ struct Param {
   bool expert = false;
   bool table = false;   // of embeddings or of the head: a row for each token or position
   bool frozen = false;  // has no gradient and is never updated
+  // All that reads it are products that take codes as well (Linear, ExpertLinear).
+  bool takes_codes = false;
   // A tied embedding table of which the first and the last pipeline stage hold a copy
   // each: their gradients are summed.
   bool in_embedding_group = false;
 
-  TensorView value;     // compute dtype; read by forward and backward
-  TensorView gradient;  // accumulation dtype; added to by backward
+  TensorView value;                    // compute dtype; read by forward and backward
+  const WeightCodes* codes = nullptr;  // in place of the value, which is empty then
+  TensorView gradient;                 // accumulation dtype; added to by backward
 };
 
 // A tensor of the model that is kept and saved with the weights but has no gradient. The

@@ -32,7 +32,7 @@ LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
       part_(part),
       region_(tensor, false),
       stage_(stage_config(config, compute, positions, part), region_, device),
-      codes_(in_place_, device, compute) {
+      codes_(in_place_, device, compute, model::CodeProducts::yes) {
   if (placement == nullptr || device.is_meta()) {
     read_all(source, held);
   } else {

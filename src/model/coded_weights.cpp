@@ -10,30 +10,49 @@
 
 namespace trireme::model {
 
+namespace {
+
+std::int64_t aligned(std::int64_t elements) { return divide_up(elements, 64) * 64; }
+
+}  // namespace
+
 void CodedWeights::add(int module, Param& param, std::vector<PlacedCodes> codes,
                        std::size_t bytes) {
   require(param.shape.rank() == 2, "'{}' of shape {} is no matrix of codes", param.name,
           param.shape);
-  std::vector<Weight>& weights = modules_[module];
-  constexpr std::int64_t aligned = 64;
-  std::int64_t begin = 0;
-  if (!weights.empty())
-    begin = weights.back().begin + weights.back().param->shape.elements();
-  begin = divide_up(begin, aligned) * aligned;
-  weights.push_back({&param, std::move(codes), begin});
   const std::int64_t elements = param.shape.elements();
-  const auto bytes_of = [&](std::int64_t n) {
-    return static_cast<std::size_t>(n) * size_of(type_);
-  };
-  working_bytes_ = std::max(working_bytes_, bytes_of(begin + elements));
   number_bytes_ += bytes_of(elements);
   code_bytes_ += bytes;
+  if (products_ == CodeProducts::yes && param.takes_codes) {
+    read_.push_back({&param, {std::move(codes)}, 0});
+    of_weight_ = std::max(of_weight_, elements);
+    return;
+  }
+  std::vector<Weight>& weights = modules_[module];
+  std::int64_t begin = 0;
+  if (!weights.empty())
+    begin = aligned(weights.back().begin + weights.back().param->shape.elements());
+  weights.push_back({&param, {std::move(codes)}, begin});
+  of_module_ = std::max(of_module_, begin + elements);
+}
+
+std::size_t CodedWeights::bytes_of(std::int64_t elements) const {
+  return static_cast<std::size_t>(elements) * size_of(type_);
+}
+
+std::int64_t CodedWeights::working_elements() const {
+  return read_.empty() ? of_module_ : aligned(of_module_) + of_weight_;
 }
 
 void CodedWeights::allocate() {
-  const auto elements = static_cast<std::int64_t>(working_bytes_ / size_of(type_));
-  working_ =
-      Buffer(device_, type_, {elements}, MemoryClass::workspace, "decoded weights");
+  working_ = Buffer(device_, type_, {working_elements()}, MemoryClass::workspace,
+                    "decoded weights");
+  for (Weight& weight : read_) {
+    const Shape shape = weight.param->shape;
+    weight.codes.numbers =
+        working_.view().rows(aligned(of_module_), shape.elements()).reshape(shape);
+    weight.param->codes = &weight.codes;
+  }
 }
 
 void CodedWeights::fetch(int module, Direction direction) {
@@ -51,7 +70,7 @@ void CodedWeights::decode(int module) {
     const Shape shape = weight.param->shape;
     const TensorView value =
         working_.view().rows(weight.begin, shape.elements()).reshape(shape);
-    for (const PlacedCodes& part : weight.codes) {
+    for (const PlacedCodes& part : weight.codes.boxes) {
       const CodedMatrix& matrix = part.codes.matrix;
       kernels::decode_matrix(stream, matrix,
                              value.rows(part.begin[0], matrix.shape[0])

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/expert_linear.hpp"
 
+#include <algorithm>
+
 #include "base/split.hpp"
+#include "kernels/gemm_codes.hpp"
 #include "kernels/moe.hpp"
 #include "kernels/quantize.hpp"
 #include "nn/linear.hpp"
@@ -132,6 +135,12 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
 }
 
 void ExpertLinear::collect(std::vector<Param*>& params) {
+  const std::int64_t O = weight.shape[0] / experts_;
+  weight.takes_codes =
+      std::all_of(weight.boxes.begin(), weight.boxes.end(), [&](const NamedBox& box) {
+        const std::int64_t begin = box.local_begin[0], last = begin + box.extent[0] - 1;
+        return begin / O == last / O;
+      });
   params.push_back(&weight);
   adapter.collect(params);
 }
@@ -149,6 +158,7 @@ void ExpertLinear::forward(Pass& pass, const Route& route, const TensorView& x_R
 void ExpertLinear::multiply_forward(Pass& pass, const Route& route,
                                     const TensorView& x_RI, const TensorView& y_RO,
                                     Saved& saved) const {
+  if (weight.codes != nullptr) return multiply_codes(pass, route, x_RI, y_RO);
   if (!operands.fp8()) {
     const ArenaScope scope(pass.scratch);
     kernels::grouped_linear(pass.stream, route.rows_L, x_RI,
@@ -162,6 +172,23 @@ void ExpertLinear::multiply_forward(Pass& pass, const Route& route,
                                     Operand::input, x_RI, buffer_P);
   }
   multiply(pass, route, Operand::input, x_RI, saved.input_scale_P, false, y_RO);
+}
+
+void ExpertLinear::multiply_codes(Pass& pass, const Route& route, const TensorView& x_RI,
+                                  const TensorView& y_RO) const {
+  if (pass.stream.device().is_meta()) {
+    kernels::grouped_linear(pass.stream, route.rows_L, x_RI, weight.codes->numbers, y_RO);
+    return;
+  }
+  const std::int64_t O = weight.shape[0] / experts_;
+  std::int64_t first = 0, expert = 0;
+  for (const std::int64_t rows : route.rows_L) {
+    if (rows > 0)
+      kernels::gemm_codes(pass.stream, y_RO.rows(first, rows), x_RI.rows(first, rows),
+                          *weight.codes, {}, expert * O);
+    first += rows;
+    ++expert;
+  }
 }
 
 ExpertLinear::Gradient ExpertLinear::output_gradient(Pass& pass, const Route& route,

@@ -84,6 +84,8 @@ class ExpertLinear {
   TensorView weight_of(std::int64_t expert) const;
   void multiply_forward(Pass& pass, const Route& route, const TensorView& x_RI,
                         const TensorView& y_RO, Saved& saved) const;
+  void multiply_codes(Pass& pass, const Route& route, const TensorView& x_RI,
+                      const TensorView& y_RO) const;
   void multiply_gradient(Pass& pass, const Route& route, const Gradient& dy,
                          const TensorView& dx_RI) const;
   void post_magnitudes(Pass& pass, const Route& route, const Gradient& dy,

@@ -352,6 +352,7 @@ void LatentAttention::collect(std::vector<Param*>& params) {
   push_bias(latent_down_bias_);
   latent_norm_->collect(params);
   latent_up_.collect(params);
+  latent_up_.weight.takes_codes = false;  // attend_to_latents() cuts its numbers
   output_.collect(params);
   push_bias(output_bias_);
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/linear.hpp"
 
+#include "kernels/gemm_codes.hpp"
+
 namespace trireme::nn {
 
 using kernels::Fp8Matrix;
@@ -14,6 +16,7 @@ TensorView in_type(Pass& pass, const TensorView& weight, DType type) {
 }
 
 void Linear::collect(std::vector<Param*>& params) {
+  weight.takes_codes = true;
   params.push_back(&weight);
   adapter.collect(params);
 }
@@ -34,6 +37,12 @@ void Linear::multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias
                       const TensorView& y_TO, Saved& saved) const {
   using kernels::Accumulate, kernels::Transpose;
   const DType type = x_TI.dtype();
+  if (weight.codes != nullptr) {
+    const ArenaScope scope(pass.scratch);
+    kernels::gemm_codes(pass.stream, y_TO, x_TI, *weight.codes,
+                        in_type(pass, bias_O, type));
+    return;
+  }
   if (!operands.fp8()) {
     const ArenaScope scope(pass.scratch);
     linear(pass.stream, x_TI, in_type(pass, weight.value, type),
@@ -66,7 +75,7 @@ void Linear::forward_activated(Pass& pass, Activation activation, const TensorVi
                                const TensorView& bias_O, const TensorView& u_TO,
                                const TensorView& y_TO, Saved& saved) const {
   using kernels::Transpose;
-  if (operands.fp8() || adapter.attached()) {
+  if (operands.fp8() || adapter.attached() || weight.codes != nullptr) {
     forward(pass, x_TI, bias_O, u_TO, saved);
     kernels::activate(pass.stream, activation, u_TO, y_TO);
     return;

@@ -5,12 +5,12 @@
 quantized=$SOURCE/tests/reference/quantized
 
 # 1. Every way to quantize has the logits of its numbers, on one rank and split over two.
-# same RANKS FOLDER NAME: logits from codes and from numbers are the same bits.
+# same RANKS FOLDER NAME [ARGS]: logits from codes and from numbers are the same bits.
 same() {
-  run "$1" evaluate "$2" tokens.h5 --weights numbers --logits "$work/numbers.h5"
+  run "$1" evaluate "$2" tokens.h5 --weights numbers --logits "$work/numbers.h5" "${@:4}"
   check "$3 runs from numbers" test "$status" = 0
   check "$3: numbers are numbers" not_coded
-  run "$1" evaluate "$2" tokens.h5 --logits "$work/codes.h5"
+  run "$1" evaluate "$2" tokens.h5 --logits "$work/codes.h5" "${@:4}"
   check "$3 runs from codes" test "$status" = 0
   check "$3 has the same bits on $1" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
 }
@@ -40,23 +40,41 @@ for name in gptq ct_int4_zero; do
 done
 for name in nf4_odd int8; do same 2 "$quantized/$name" "$name"; done
 same 2 qwen3_fp8 qwen3_fp8
+# Few rows, which read the codes themselves.
+for name in nf4_odd fp4 int8 ct_fp8_channel ct_int8_zero gptq awq; do
+  same 1 "$quantized/$name" "$name by four tokens" --sequence 4
+done
+same 2 "$quantized/nf4" "nf4 by two tokens" --sequence 2
+same 2 qwen3_fp8 "qwen3_fp8 by two tokens" --sequence 2
+same 1 gpt_oss_mxfp4 "experts by four tokens" --sequence 4
+run 1 convert deepseek_v3 "$work/latent" --quantize nf4
+same 1 "$work/latent" "latent attention by four tokens" --sequence 4
+check "latent attention has codes" coded
 
 # 2. Texts are the same, stages and batches included.
+model=$quantized/nf4_double
 text() { # RANKS WEIGHTS OUT ARGS...
   local ranks=$1 weights=$2 out=$3
   shift 3
-  run "$ranks" generate "$quantized/nf4_double" --weights "$weights" --tokens 12 --seed 3 "$@"
+  run "$ranks" generate "$model" --weights "$weights" --tokens 12 --seed 3 "$@"
   check "a text of $weights on $ranks" test "$status" = 0
   grep -v '^weights\|^\[' "$work/out" >"$work/$out"
 }
 text 1 numbers a --prompt-tokens 1,5,9
 text 1 codes b --prompt-tokens 1,5,9
 check "the text is the same" cmp "$work/a" "$work/b"
+text 2 numbers a --prompt-tokens 1,5,9
+text 2 codes b --prompt-tokens 1,5,9
+check "the text is the same on two tensor ranks" cmp "$work/a" "$work/b"
 echo '{"prompt_tokens": [1, 5, 9]}' >"$work/prompts.jsonl"
 echo '{"prompt_tokens": [2, 7]}' >>"$work/prompts.jsonl"
 text 1 numbers a --prompts "$work/prompts.jsonl" -o "$work/a.jsonl"
 text 1 codes b --prompts "$work/prompts.jsonl" -o "$work/b.jsonl"
 check "the texts of a batch are the same" cmp "$work/a.jsonl" "$work/b.jsonl"
+model=$work/latent
+text 1 numbers a --prompt-tokens 1,5,9
+text 1 codes b --prompt-tokens 1,5,9
+check "the text of latent attention is the same" cmp "$work/a" "$work/b"
 
 # 3. What an adapter changes is numbers; the rest stays codes.
 run 1 evaluate llama tokens.h5 --weights codes

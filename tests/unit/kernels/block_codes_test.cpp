@@ -19,6 +19,7 @@
 #include "base/split.hpp"
 #include "kernels/coded_matrix.hpp"
 #include "support/device.hpp"
+#include "unit/kernels/coded_matrices.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -279,26 +280,6 @@ TEST_F(BlockCodes, WrongShapesAreRefused) {
                Error);
 }
 
-// A matrix of random codes with scales, and zero points if they are wanted.
-OwnedCodes coded_matrix(CodeType type, const Shape& shape, const ScaleLayout& layout,
-                        bool zeros) {
-  OwnedCodes out(Device::host(), type, shape, layout, zeros);
-  std::uint32_t state = 7;
-  for (std::uint8_t& code : out.codes.view().span<std::uint8_t>()) {
-    state = state * 1664525u + 1013904223u;
-    code = static_cast<std::uint8_t>(state >> 24);
-    if (type == CodeType::e4m3 && (code & 0x7fu) == 0x7fu) code = 0;
-  }
-  const std::vector<float> some = numbers(2 * out.scales.view().elements() + 2, 3);
-  std::size_t next = 0;
-  for (float& scale : out.scales.view().span<float>()) scale = some[next++];
-  if (zeros)
-    for (float& zero : out.zeros.view().span<float>())
-      zero = std::round(8 * some[next++]);
-  out.matrix.book = nf4_book;
-  return out;
-}
-
 // Bit for bit what base/coded_matrix.hpp defines, between strangers that stay.
 template <class T>
 void expect_decoded(const OwnedCodes& codes, DType dtype) {
@@ -320,14 +301,7 @@ void expect_decoded(const OwnedCodes& codes, DType dtype) {
 }
 
 TEST(DecodeMatrix, EqualsTheDefinition) {
-  const auto grid = [](std::int64_t rows, std::int64_t columns, std::int64_t K,
-                       std::int64_t first_row, std::int64_t first_column) {
-    ScaleLayout layout{rows, columns};
-    layout.first_row = first_row;
-    layout.first_column = first_column;
-    layout.grid_columns = (first_column + K - 1) / columns + 1;
-    return layout;
-  };
+  const auto grid = test::grid_of_scales;
   for (const CodeType type : {CodeType::four_bits, CodeType::int8, CodeType::e4m3})
     for (const std::int64_t K : {1, 2, 31, 64, 97, 256})
       for (const std::int64_t N : {1, 5}) {
@@ -338,7 +312,7 @@ TEST(DecodeMatrix, EqualsTheDefinition) {
              {runs, grid(1, K, K, 0, 0), grid(1, 32, K, 0, 5), grid(3, 16, K, 2, 15)})
           for (const DType rounding : {DType::f32, DType::bf16, DType::f16})
             for (const bool zeros : {false, true}) {
-              OwnedCodes codes = coded_matrix(type, {N, K}, layout, zeros);
+              OwnedCodes codes = test::coded_matrix(type, {N, K}, layout, zeros);
               codes.matrix.rounding = rounding;
               if (type == CodeType::int8) codes.matrix.factor = 7.874015718698502e-3F;
               expect_decoded<float>(codes, DType::f32);
@@ -352,7 +326,7 @@ TEST(DecodeMatrix, EqualsTheDefinition) {
 }
 
 TEST(DecodeMatrix, RefusesAnotherShape) {
-  const OwnedCodes codes = coded_matrix(CodeType::int8, {2, 4}, {1, 4}, false);
+  const OwnedCodes codes = test::coded_matrix(CodeType::int8, {2, 4}, {1, 4}, false);
   const Buffer y(Device::host(), DType::f32, {4, 2}, MemoryClass::workspace, "y");
   Stream stream(Device::host());
   EXPECT_THROW(decode_matrix(stream, codes.matrix, y.view()), Error);

@@ -1,0 +1,214 @@
+// Codes as registers of numbers, for products that read codes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "base/coded_matrix.hpp"
+#include "kernels/gemm/few_rows_loop.hpp"
+
+namespace trireme::kernels::few_rows {
+
+using Words = simd::Vector<std::uint32_t>;
+constexpr int lanes = simd::lanes<float>;
+
+#if defined(__AVX512F__)
+// Instructions with a mask that leaves out nothing: GCC 12 warns of those without one,
+// whose lanes that are left out have no value.
+constexpr __mmask16 every = 0xffff;
+#endif
+
+// A register of bytes, each a word.
+[[gnu::always_inline]] inline Words widen(const std::uint8_t* from) {
+#if defined(__AVX512F__)
+  return std::bit_cast<Words>(_mm512_maskz_cvtepu8_epi32(
+      every, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#elif defined(__AVX2__)
+  return std::bit_cast<Words>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#else
+  Words words;
+  for (int i = 0; i < lanes; ++i) words[i] = from[i];
+  return words;
+#endif
+}
+
+// The same of signed bytes, as numbers.
+[[gnu::always_inline]] inline Floats integers(const std::uint8_t* from) {
+  using Integers = simd::Vector<std::int32_t>;
+#if defined(__AVX512F__)
+  const auto words = std::bit_cast<Integers>(_mm512_maskz_cvtepi8_epi32(
+      every, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+  const auto words = std::bit_cast<Integers>(widen(from) << 24) >> 24;
+#endif
+  return __builtin_convertvector(words, Floats);
+}
+
+// The same of E4M3, each number divided by `e4m3_unit`. NaN is taken for 480.
+#if defined(__AVX512F__)
+inline constexpr float e4m3_unit = 0x1p8f;  // as halves, whose exponent has a bit more
+[[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
+  const __m256i halves =
+      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  const __m256i bits = _mm256_and_si256(_mm256_slli_epi16(halves, 7),
+                                        _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(every, bits));
+}
+#elif defined(__AVX2__) && defined(__F16C__)
+inline constexpr float e4m3_unit = 0x1p8f;
+[[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
+  const __m128i halves =
+      _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  const __m128i bits = _mm_and_si128(_mm_slli_epi16(halves, 7),
+                                     _mm_set1_epi16(static_cast<short>(0xbf80)));
+  return std::bit_cast<Floats>(_mm256_cvtph_ps(bits));
+}
+#else
+inline constexpr float e4m3_unit = 1.0f;
+[[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
+  const Words words = widen(from);
+  const Words bits = ((words & 0x80u) << 24) | ((words & 0x7fu) << 20);
+  return std::bit_cast<Floats>(bits) * 0x1p120f;  // exact, also of subnormal numbers
+}
+#endif
+
+// Rounded to bf16, ties to even, of numbers that are 0 or normal and finite.
+[[gnu::always_inline]] inline Floats to_bf16(Floats x) {
+#if defined(__AVX512BF16__)
+  const auto halves =
+      std::bit_cast<__m256i>(_mm512_cvtneps_pbh(std::bit_cast<__m512>(x)));
+  return std::bit_cast<Floats>(
+      _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, halves), 16));
+#else
+  const auto bits = std::bit_cast<Words>(x);
+  return std::bit_cast<Floats>((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
+#endif
+}
+
+[[gnu::always_inline]] inline Floats to_f16(Floats x) {
+#if defined(__AVX512F__)
+  constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(
+      every, _mm512_maskz_cvtps_ph(every, std::bit_cast<__m512>(x), nearest)));
+#else
+  for (int i = 0; i < lanes; ++i) x[i] = load(round_to_half(x[i]));
+  return x;
+#endif
+}
+
+// How numbers of codes are rounded on their way to T: see CodedMatrix.
+template <class T>
+struct Steps {
+  DType first;  // before the factor; f32: not at all
+  float factor;
+  bool last;  // to T, which is bf16
+
+  explicit Steps(const CodedMatrix& m)
+      : first(m.rounding), factor(m.factor), last(std::is_same_v<T, BFloat16>) {
+    if (last && first == DType::bf16 && factor == 1.0f) first = DType::f32;
+  }
+};
+
+// 16 numbers for each block of scales, looked up. A byte has an even place in its high
+// bits and the odd one behind it in its low bits: the two registers are those.
+// simple: without zero points, rounded once, to T.
+template <class T, bool simple>
+struct FourBits {
+  static constexpr bool even_and_odd = true;
+  static constexpr std::int64_t codes_of_byte = 2;
+  static constexpr int parts = 16 / lanes;
+  Floats table[parts];
+
+  static bool takes(const CodedMatrix& m) {
+    return !simple ||
+           (m.zeros.empty() && Steps<T>(m).first == DType::f32 && m.factor == 1.0f);
+  }
+  [[gnu::always_inline]] void set(const CodedMatrix& m, const Steps<T>& steps,
+                                  float scale, float zero) {
+#pragma GCC unroll 4
+    for (int i = 0; i < parts; ++i) {
+      Floats x = simd::load_vector(m.book.numbers + i * lanes);
+      if constexpr (simple) {
+        x = x * scale;
+      } else {
+        x = (x - zero) * scale;
+        if (steps.first == DType::bf16) x = to_bf16(x);
+        if (steps.first == DType::f16) x = to_f16(x);
+        x = x * steps.factor;
+      }
+      table[i] = std::is_same_v<T, BFloat16> ? to_bf16(x) : x;
+    }
+  }
+  [[gnu::always_inline]] Floats look_up(Words codes) const {
+#if defined(__AVX512F__)
+    return std::bit_cast<Floats>(_mm512_maskz_permutexvar_ps(
+        every, std::bit_cast<__m512i>(codes), std::bit_cast<__m512>(table[0])));
+#elif defined(__AVX2__)
+    const auto at = std::bit_cast<__m256i>(codes);
+    const __m256 low = _mm256_permutevar8x32_ps(std::bit_cast<__m256>(table[0]), at);
+    const __m256 high = _mm256_permutevar8x32_ps(std::bit_cast<__m256>(table[1]), at);
+    return std::bit_cast<Floats>(
+        _mm256_blendv_ps(low, high, std::bit_cast<__m256>(codes << 28)));
+#else
+    Floats x;
+    for (int i = 0; i < lanes; ++i) {
+      const unsigned code = codes[i] & 0xfu;
+      x[i] = table[code / lanes][code % lanes];
+    }
+    return x;
+#endif
+  }
+  // Elements [i, i + step) of a row of codes.
+  [[gnu::always_inline]] TwoRegisters load(const std::uint8_t* row,
+                                           std::int64_t i) const {
+    const Words two = widen(row + i / 2);
+    return {look_up(two >> 4), look_up(two)};  // of which the low four bits count
+  }
+};
+
+// Bytes of one scale, without zero points, rounded once, to T.
+template <class T, CodeType type>
+struct Bytes {
+#if defined(__AVX512BF16__)
+  static constexpr bool even_and_odd = std::is_same_v<T, BFloat16>;
+#else
+  static constexpr bool even_and_odd = false;
+#endif
+  static constexpr std::int64_t codes_of_byte = 1;
+  Floats scale, factor;
+
+  static bool takes(const CodedMatrix& m) {
+    return m.zeros.empty() && Steps<T>(m).first == DType::f32 &&
+           (type == CodeType::int8 || m.factor == 1.0f);
+  }
+  [[gnu::always_inline]] void set(const CodedMatrix& /*m*/, const Steps<T>& steps,
+                                  float of_block, float /*zero*/) {
+    // A power of two changes no digit: the product is rounded as that of the number.
+    scale = simd::broadcast(type == CodeType::int8 ? of_block : of_block * e4m3_unit);
+    factor = simd::broadcast(steps.factor);
+  }
+  [[gnu::always_inline]] Floats numbers(const std::uint8_t* from) const {
+    if constexpr (type == CodeType::int8) return integers(from) * scale * factor;
+    return e4m3_parts(from) * scale;
+  }
+  [[gnu::always_inline]] TwoRegisters load(const std::uint8_t* row,
+                                           std::int64_t i) const {
+    const Floats first = numbers(row + i), second = numbers(row + i + lanes);
+    if constexpr (std::is_same_v<T, float>) return {first, second};
+#if defined(__AVX512BF16__)
+    const auto words = std::bit_cast<Words>(
+        _mm512_cvtne2ps_pbh(std::bit_cast<__m512>(second), std::bit_cast<__m512>(first)));
+    return {std::bit_cast<Floats>(words << 16),
+            std::bit_cast<Floats>(words & 0xffff0000u)};
+#else
+    return {to_bf16(first), to_bf16(second)};
+#endif
+  }
+};
+
+}  // namespace trireme::kernels::few_rows

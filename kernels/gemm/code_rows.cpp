@@ -1,0 +1,280 @@
+// Dot products of a few rows of A with rows of codes, which become numbers in registers.
+// SPDX-License-Identifier: Apache-2.0
+// Lane by lane the sums are those of numbers (few_rows_loop.hpp). Where a register holds
+// other places of a row than that of numbers does, A is laid out alike, and the sums go
+// to their lanes at the end.
+#include "kernels/gemm/code_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/split.hpp"
+#include "kernels/gemm/code_registers.hpp"
+#include "kernels/gemm/workspace.hpp"
+#include "kernels/host/code_numbers.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/runtime/runtime.hpp"
+
+namespace trireme::kernels {
+namespace {
+
+using few_rows::Floats, few_rows::TwoRegisters, few_rows::lanes, few_rows::step;
+
+// Rows of codes whose sums are made together, so that these and the tables of four bits
+// stay in registers.
+constexpr int most_columns(int rows) {
+  return simd::registers == 32 ? (rows <= 2 ? 4 : 2) : rows == 1 ? 2 : 1;
+}
+
+template <std::size_t... I>
+[[gnu::always_inline]] inline TwoRegisters apart(TwoRegisters x,
+                                                 std::index_sequence<I...>) {
+  return {__builtin_shufflevector(x.first, x.second, static_cast<int>(2 * I)...),
+          __builtin_shufflevector(x.first, x.second, static_cast<int>(2 * I + 1)...)};
+}
+template <std::size_t... I>
+[[gnu::always_inline]] inline TwoRegisters in_turn(TwoRegisters x,
+                                                   std::index_sequence<I...>) {
+  constexpr std::size_t half = lanes / 2;
+  return {__builtin_shufflevector(x.first, x.second,
+                                  static_cast<int>(I % 2 * lanes + I / 2)...),
+          __builtin_shufflevector(x.first, x.second,
+                                  static_cast<int>(I % 2 * lanes + I / 2 + half)...)};
+}
+
+// Whether rows of codes can be read in steps, each with one scale.
+bool in_steps(const CodedMatrix& m) {
+  const ScaleLayout& layout = m.layout;
+  if (layout.runs && m.shape[0] > 1 && layout.whole_columns % layout.columns != 0)
+    return false;
+  const std::int64_t before = layout.row(0).before;
+  return before + m.shape[1] <= layout.columns ||
+         (before % step == 0 && layout.columns % step == 0);
+}
+
+// Whether products by these factors are numbers as any: 0, or far from the ends of f32's
+// range, where instructions that round to bf16 take subnormal numbers for 0.
+bool are_plain(const float* factors, std::int64_t count) {
+  unsigned others = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float size = std::abs(factors[i]);
+    const bool plain = (size == 0) | ((size > 0x1p-80f) & (size < 0x1p80f));
+    others |= plain ? 0u : 1u;
+  }
+  return others == 0;
+}
+
+// Whether none of the codes of E4M3 is NaN.
+bool are_numbers(const std::uint8_t* codes, std::int64_t count) {
+  std::uint8_t others = 0;  // as wide as a code, so that a register holds many
+  for (std::int64_t i = 0; i < count; ++i)
+    others |= static_cast<std::uint8_t>((codes[i] & 0x7fu) == 0x7fu ? 1 : 0);
+  return others == 0;
+}
+
+// Codes of every type: numbers of some rows at a time in a cache.
+template <class T>
+struct Decoded {
+  const CodedMatrix& m;
+  const T* a;
+  std::int64_t a_stride;
+
+  template <int rows, class F>
+  void run(std::int64_t begin, std::int64_t end, T* room, const F& finish) const {
+    const std::int64_t K = m.shape[1];
+    const float* const numbers = numbers_of(m);
+    for (std::int64_t at = begin; at < end; at += 4) {
+      const std::int64_t count = std::min<std::int64_t>(4, end - at);
+      for (std::int64_t i = 0; i < count; ++i)
+        host::decode_part(m, numbers, at + i, 0, K, room + i * K);
+      few_rows::Rows<T>{a, room, a_stride, K, K}.template run<rows>(
+          0, count, [&](std::int64_t row, std::int64_t column, float sum) {
+            finish(row, at + column, sum);
+          });
+    }
+  }
+};
+
+template <class T, class Code>
+struct InRegisters {
+  const CodedMatrix& m;
+  const T* a;
+  std::int64_t a_stride;
+  const float* x;  // A in f32, as registers of codes lie: [rows, whole]
+  few_rows::Steps<T> steps{m};
+  std::int64_t k = m.shape[1], whole = k / step * step;
+
+  const std::uint8_t* codes_of(std::int64_t row) const {
+    return m.codes.data<std::uint8_t>() + row * CodedMatrix::row_bytes(m.type, k);
+  }
+
+  bool is_plain(std::int64_t row) const {
+    const ScaleLayout::Row at = m.layout.row(row);
+    const std::int64_t blocks = (at.before + k - 1) / m.layout.columns + 1;
+    return are_plain(m.scales.data<float>() + at.scale, blocks) &&
+           (m.zeros.empty() || are_plain(m.zeros.data<float>() + at.scale, blocks)) &&
+           (m.type != CodeType::e4m3 || are_numbers(codes_of(row), k));
+  }
+
+  // A register pair of sums with each sum in the lane that it has in few_rows::Rows.
+  static TwoRegisters in_place(TwoRegisters sums) {
+    constexpr bool wanted = std::is_same_v<T, BFloat16>;
+    constexpr auto all = std::make_index_sequence<static_cast<std::size_t>(lanes)>();
+    if constexpr (Code::even_and_odd == wanted)
+      return sums;
+    else if constexpr (wanted)
+      return apart(sums, all);
+    else
+      return in_turn(sums, all);
+  }
+
+  // sums[row][j] of rows `column` + j of codes.
+  template <int rows, int columns>
+  [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
+    Floats partial[rows][columns][2] = {};
+    const std::int64_t width = m.layout.columns, ahead = 2 * columns;
+    const std::int64_t bytes = CodedMatrix::row_bytes(m.type, k);
+    const std::int64_t before = m.layout.row(column).before;
+    const std::uint8_t* const codes = codes_of(column);
+    const float* const no_zeros = nullptr;
+    const float* scales[columns];
+    const float* zeros[columns];
+    for (int j = 0; j < columns; ++j) {
+      const std::int64_t first = m.layout.row(column + j).scale;
+      scales[j] = m.scales.data<float>() + first;
+      zeros[j] = m.zeros.empty() ? no_zeros : m.zeros.data<float>() + first;
+    }
+    std::int64_t block = before / width;
+    for (std::int64_t i = 0; i < whole; ++block) {
+      const std::int64_t stop = std::min(whole, (block + 1) * width - before);
+      Code code[columns];
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j)
+        code[j].set(m, steps, scales[j][block],
+                    zeros[j] == nullptr ? 0.0f : zeros[j][block]);
+      for (; i < stop; i += step) {
+        TwoRegisters right[columns];
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) {
+          __builtin_prefetch(codes + (j + ahead) * bytes + i / Code::codes_of_byte);
+          right[j] = code[j].load(codes + j * bytes, i);
+        }
+#pragma GCC unroll 4
+        for (int row = 0; row < rows; ++row) {
+          const TwoRegisters left = few_rows::load_two(x + row * whole + i);
+#pragma GCC unroll 4
+          for (int j = 0; j < columns; ++j) {
+            partial[row][j][0] += left.first * right[j].first;
+            partial[row][j][1] += left.second * right[j].second;
+          }
+        }
+      }
+    }
+    const float* const numbers = numbers_of(m);
+    for (int j = 0; j < columns; ++j) {
+      T rest[step] = {};
+      if (whole < k) host::decode_part(m, numbers, column + j, whole, k, rest);
+      for (int row = 0; row < rows; ++row)
+        sums[row][j] =
+            few_rows::sum_of(in_place({partial[row][j][0], partial[row][j][1]}),
+                             a + row * a_stride + whole, rest, k - whole);
+    }
+  }
+
+  template <int rows, int columns, class F>
+  void run_tile(std::int64_t column, T* room, const F& finish) const {
+    for (int j = 0; j < columns; ++j)
+      if (!is_plain(column + j))
+        return Decoded<T>{m, a, a_stride}.template run<rows>(column, column + columns,
+                                                             room, finish);
+    float sums[most_few_rows][4];
+    dot<rows, columns>(column, sums);
+    for (int j = 0; j < columns; ++j)
+      for (int row = 0; row < rows; ++row) finish(row, column + j, sums[row][j]);
+  }
+
+  template <int rows, class F>
+  void run(std::int64_t begin, std::int64_t end, T* room, const F& finish) const {
+    constexpr int columns = most_columns(rows);
+    std::int64_t column = begin;
+    for (; column + columns <= end; column += columns)
+      run_tile<rows, columns>(column, room, finish);
+    for (; column < end; ++column) run_tile<rows, 1>(column, room, finish);
+  }
+};
+
+// Row by row, the whole steps of A in f32, in the order of the registers of codes.
+template <class T>
+const float* laid_out(const TensorView& a, bool even_and_odd) {
+  const std::int64_t whole = a.dim(1) / step * step;
+  auto* const x = static_cast<float*>(workspace(
+      WorkspaceUse::left, static_cast<std::size_t>(a.dim(0) * whole) * sizeof(float)));
+  for (std::int64_t row = 0; row < a.dim(0); ++row) {
+    const T* const from = a.data<T>() + row * a.stride(0);
+    float* const to = x + row * whole;
+    for (std::int64_t i = 0; i < whole; i += step)
+      for (std::int64_t j = 0; j < step; ++j)
+        to[i + (even_and_odd ? j % 2 * lanes + j / 2 : j)] = load(from[i + j]);
+  }
+  return x;
+}
+
+template <class T, class C, class Product>
+void share(const TensorView& c, const CodedMatrix& m, std::int64_t rows,
+           const TensorView& bias, const Product& product) {
+  constexpr std::int64_t elements = 1 << 16;  // of B, worth a thread's work
+  const std::int64_t N = m.shape[0], K = m.shape[1];
+  const few_rows::Finish<T, C> finish(c, Accumulate::no, bias);
+  const std::int64_t parts = std::clamp<std::int64_t>(
+      N / std::max<std::int64_t>(1, elements / K), 1, 4 * threads());
+  auto* const room = static_cast<T*>(workspace(
+      WorkspaceUse::right, static_cast<std::size_t>(parts * 4 * K) * sizeof(T)));
+  run_chunks("gemm.codes", parts, ChunkBody([&](std::int64_t part) {
+               const Range mine = split_range(N, parts, part);
+               few_rows::with_rows(rows, [&]<int count>() {
+                 product.template run<count>(mine.begin, mine.end, room + part * 4 * K,
+                                             finish);
+               });
+             }));
+}
+
+template <class T, class C, class Code>
+bool multiply_by(const TensorView& c, const TensorView& a, const CodedMatrix& m,
+                 const TensorView& bias) {
+  if (!in_steps(m) || !Code::takes(m)) return false;
+  const float* const x = laid_out<T>(a, Code::even_and_odd);
+  share<T, C>(c, m, a.dim(0), bias, InRegisters<T, Code>{m, a.data<T>(), a.stride(0), x});
+  return true;
+}
+
+template <class T, class C>
+void multiply(const TensorView& c, const TensorView& a, const CodedMatrix& m,
+              const TensorView& bias) {
+  using few_rows::Bytes, few_rows::FourBits;
+  bool done = false;
+  switch (m.type) {
+    case CodeType::four_bits:
+      done = multiply_by<T, C, FourBits<T, true>>(c, a, m, bias) ||
+             multiply_by<T, C, FourBits<T, false>>(c, a, m, bias);
+      break;
+    case CodeType::int8:
+      done = multiply_by<T, C, Bytes<T, CodeType::int8>>(c, a, m, bias);
+      break;
+    case CodeType::e4m3:
+      done = multiply_by<T, C, Bytes<T, CodeType::e4m3>>(c, a, m, bias);
+      break;
+  }
+  if (done) return;
+  share<T, C>(c, m, a.dim(0), bias, Decoded<T>{m, a.data<T>(), a.stride(0)});
+}
+
+}  // namespace
+
+void gemm_few_rows(const TensorView& c, const TensorView& a, const CodedMatrix& b_NK,
+                   const TensorView& bias) {
+  if (a.dtype() == DType::f32) return multiply<float, float>(c, a, b_NK, bias);
+  if (c.dtype() == DType::f32) return multiply<BFloat16, float>(c, a, b_NK, bias);
+  multiply<BFloat16, BFloat16>(c, a, b_NK, bias);
+}
+
+}  // namespace trireme::kernels
