@@ -33,13 +33,15 @@ struct CheckpointInfo {
   std::string host;            // of rank 0
   std::string written;         // when it began, as "2026-01-31T12:00:00Z"
   std::optional<double> loss;  // of the last step, if it is finite
+  std::string attempt;         // of a copy in memory: which start of the run made it
 };
 
 // The words about a save, by their names in files.
-inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 3>
+inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 4>
     save_words = {{{"commit", &CheckpointInfo::commit},
                    {"host", &CheckpointInfo::host},
-                   {"written", &CheckpointInfo::written}}};
+                   {"written", &CheckpointInfo::written},
+                   {"attempt", &CheckpointInfo::attempt}}};
 
 // A box of a whole tensor in this rank's memory.
 struct TensorBox {

@@ -248,7 +248,7 @@ void Checkpoints::copy_if_due() {
   watchdog_.beat_slow("copying to a partner", progress_.step);
   io::CheckpointInfo info = info_of_run(world_, config_, deck_);
   add_progress(info, progress_);
-  partner_->begin(info, boxes());
+  partner_->begin(std::move(info), boxes());
 }
 
 void Checkpoints::poll() {

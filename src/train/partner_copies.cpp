@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -27,6 +28,15 @@ std::string name_of_run(comm::World& world, const std::string& directory) {
   return format("trireme-{}-{}-{}", static_cast<std::uint64_t>(::geteuid()),
                 job.empty() ? "0" : job,
                 io::digest_of(world.broadcast(path)).substr(0, 16));
+}
+
+// Names this start of the run as no other does. Names are in the order of starts, as long
+// as the clocks of their rank 0 are: 19 digits of nanoseconds come first.
+std::string name_of_start(comm::World& world) {
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const std::string rank = io::digest_of(format("{} {}", world.host(), ::getpid()));
+  return world.broadcast(format("{}-{}", now.count(), rank.substr(0, 8)));
 }
 
 io::ShardCopies copies_of_run(comm::World& world, const config::RunConfig& config) {
@@ -59,6 +69,7 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
       mesh_(mesh),
       every_(config.checkpoint.partner),
       run_directory_(config.run.directory),
+      attempt_(name_of_start(world)),
       copies_(copies_of_run(world, config)) {
   places_.emplace(world_, parent_of(copies_.path()));
   world_.agree([&] { copies_.make(); });
@@ -81,16 +92,17 @@ void PartnerCopies::start(std::int64_t step, const std::vector<io::TensorBox>& b
 
 bool PartnerCopies::due(std::int64_t step) const { return step % every_ == 0; }
 
-void PartnerCopies::begin(const io::CheckpointInfo& info,
+void PartnerCopies::begin(io::CheckpointInfo info,
                           const std::vector<io::TensorBox>& boxes) {
   finish();
   step_ = info.step;
+  info.attempt = attempt_;
   told_ = false;
   failure_.clear();
   auto snapshot = snapshot_->begin(boxes);
   phase_ = Phase::writing;
-  work_.start([this, info, keep = whole_, copied = std::move(snapshot.boxes),
-               later = std::move(snapshot.later)] {
+  work_.start([this, info = std::move(info), keep = whole_,
+               copied = std::move(snapshot.boxes), later = std::move(snapshot.later)] {
     later();
     copies_.remove_before(info.step, keep);
     copies_.write(info, copied, world_.rank(), world_.size());

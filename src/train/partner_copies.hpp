@@ -30,9 +30,10 @@ class PartnerCopies {
   PartnerCopies(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config);
 
   // At a start: the newest step after `newest` of which every shard lies whole on a node
-  // of this world, with the shards that hold `boxes` brought to this rank's node, those
-  // of `kept` too on rank 0's; none: no reader. Says what it passes over. Copies that
-  // another run of the directory has left do not count.
+  // of this world, all of them made by one start of the run, with the shards that hold
+  // `boxes` brought to this rank's node, those of `kept` too on rank 0's; none: no
+  // reader. Says what it passes over. Copies that another run of the directory has left
+  // do not count.
   ChosenCheckpoint find(std::int64_t newest, const std::vector<io::TensorBox>& boxes);
   // The run goes on from this step, or from none (-1) of the copies: others are removed.
   // `boxes`: what a checkpoint holds of this rank from here on, for a copy of which
@@ -42,7 +43,7 @@ class PartnerCopies {
   // Whether a copy is due after a step.
   bool due(std::int64_t step) const;
   // Begins one, after the end of the last one.
-  void begin(const io::CheckpointInfo& info, const std::vector<io::TensorBox>& boxes);
+  void begin(io::CheckpointInfo info, const std::vector<io::TensorBox>& boxes);
   // Weights and moments are about to change: waits until they have been copied.
   void before_update();
   // Goes on without waiting.
@@ -62,6 +63,7 @@ class PartnerCopies {
   comm::Mesh& mesh_;
   std::int64_t every_ = 0;
   std::string run_directory_;
+  std::string attempt_;  // names this start of the run in its copies
   std::optional<NodePlaces> places_;
   io::ShardCopies copies_;
   std::optional<io::CheckpointSnapshot> snapshot_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
@@ -65,27 +67,70 @@ Found look(const io::ShardCopies& copies, std::int64_t step, int place, int on_n
   return found;
 }
 
-// Who has found which shards of a step, as rank 0 puts it together.
+// Who holds which shards of a step that one start of the run has made.
 struct Holders {
-  std::vector<int> first;                // of each shard: the lowest rank; -1: nobody
-  std::map<int, std::set<int>> by_rank;  // shards
+  std::string attempt;
+  std::vector<int> first;  // of each shard: the lowest rank that has found it; -1: nobody
+
+  void add(int rank, std::size_t shards, const std::vector<std::int64_t>& held) {
+    first.resize(std::max(first.size(), shards), -1);
+    for (const std::int64_t shard : held)
+      if (const auto at = static_cast<std::size_t>(shard); at < first.size())
+        if (first[at] < 0) first[at] = rank;
+  }
+  // The first shard that nobody has; -1: it is whole.
+  int missing() const {
+    const auto at = std::find(first.begin(), first.end(), -1);
+    return at == first.end() ? -1 : static_cast<int>(at - first.begin());
+  }
 };
 
-Holders holders_of(const std::vector<std::string>& texts) {
-  Holders holders;
-  std::size_t shards = 0;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    const auto numbers = numbers_in(texts[rank]);
-    if (numbers.empty()) continue;
-    shards = std::max(shards, static_cast<std::size_t>(numbers[0]));
-    holders.by_rank[static_cast<int>(rank)].insert(numbers.begin() + 1, numbers.end());
+// Copies of programs that did not name their start are of one without a name.
+constexpr std::string_view no_attempt = "-";
+
+std::string_view attempt_of(const io::ShardCopies::Checked& checked) {
+  const std::string& attempt = checked.info.attempt;
+  return attempt.empty() ? no_attempt : std::string_view(attempt);
+}
+
+// A line for each start that has made some of a rank's shards: its name, how many shards
+// the step has, and these.
+std::string lines_of(const Found& found) {
+  std::map<std::string_view, std::string> lines;
+  for (const auto& [shard, checked] : found.shards) {
+    std::string& line = lines[attempt_of(checked)];
+    if (line.empty()) line = format("{} ", checked.info.mesh.size());
+    line += format("{} ", shard);
   }
-  holders.first.assign(shards, -1);
-  for (auto rank = holders.by_rank.rbegin(); rank != holders.by_rank.rend(); ++rank)
-    for (const int shard : rank->second)
-      if (static_cast<std::size_t>(shard) < shards)
-        holders.first[static_cast<std::size_t>(shard)] = rank->first;
-  return holders;
+  std::string text;
+  for (const auto& [attempt, line] : lines) text += format("{} {}\n", attempt, line);
+  return text;
+}
+
+// `texts`: the lines of each rank. The newest start that has made every shard, or the
+// newest of all; none: nothing was found.
+std::optional<Holders> newest_whole(const std::vector<std::string>& texts, int& starts) {
+  std::map<std::string, Holders> all;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    std::istringstream lines(texts[rank]);
+    for (std::string line; std::getline(lines, line);) {
+      const std::string attempt = line.substr(0, line.find(' '));
+      auto numbers = numbers_in(line.substr(attempt.size()));
+      const auto shards = static_cast<std::size_t>(numbers.at(0));
+      numbers.erase(numbers.begin());
+      all[attempt].add(static_cast<int>(rank), shards, numbers);
+    }
+  }
+  starts = static_cast<int>(all.size());
+  if (all.empty()) return {};
+  auto newest = all.rbegin();
+  for (auto one = all.rbegin(); one != all.rend(); ++one)
+    if (one->second.missing() < 0) {
+      newest = one;
+      break;
+    }
+  newest->second.attempt = newest->first;
+  return std::move(newest->second);
 }
 
 // The steps after `newest` that any node has copies of, newest first.
@@ -101,33 +146,41 @@ std::vector<std::int64_t> candidates(comm::World& world, const io::ShardCopies& 
   return all;
 }
 
-// Who holds each shard of a step, the same on every rank; none where one is missing, of
-// which there is a warning.
-std::vector<int> whole_step(comm::World& world, std::int64_t step, const Found& found) {
-  std::vector<int> mine;
-  for (const auto& [shard, checked] : found.shards) {
-    if (mine.empty()) mine.push_back(checked.info.mesh.size());
-    mine.push_back(shard);
-  }
-  Holders holders = holders_of(world.gather_text(to_words(mine)));
-  const auto missing = std::find(holders.first.begin(), holders.first.end(), -1);
-  const bool whole = !holders.first.empty() && missing == holders.first.end();
+// Why a step is passed over. `wrongs`: of each rank, what it has found damaged.
+std::string why_not_whole(const std::optional<Holders>& newest, int starts,
+                          const std::vector<std::string>& wrongs) {
+  const auto wrong = std::find_if(wrongs.begin(), wrongs.end(),
+                                  [](const auto& text) { return !text.empty(); });
+  if (wrong != wrongs.end()) return *wrong;
+  if (!newest) return "no shard of it was finished";
+  return format("no node that is left has shard {} of {}{}", newest->missing(),
+                newest->first.size(),
+                starts < 2 ? std::string()
+                           : format(" (of what the last of {} starts of the run has "
+                                    "copied, and no other is whole)",
+                                    starts));
+}
+
+// Who holds each shard of a step, the same on every rank, and which start has made them;
+// what else this rank has found is forgotten. None where one is missing, of which there
+// is a warning.
+std::vector<int> whole_step(comm::World& world, std::int64_t step, Found& found) {
+  int starts = 0;
+  std::optional<Holders> newest =
+      newest_whole(world.gather_text(lines_of(found)), starts);
+  const bool whole = newest && newest->missing() < 0;
   const auto wrongs = world.gather_text(found.wrong);
-  const auto all = numbers_in(world.broadcast(whole ? to_words(holders.first) : ""));
-  if (!all.empty()) return {all.begin(), all.end()};
-  if (world.rank() == 0) {
-    const auto wrong = std::find_if(wrongs.begin(), wrongs.end(),
-                                    [](const auto& text) { return !text.empty(); });
-    log::warn("step {}: the copies in the nodes' memory are not whole: {}; passed over",
-              step,
-              wrong != wrongs.end() ? *wrong
-              : holders.first.empty()
-                  ? std::string("no shard of it was finished")
-                  : format("no node that is left has shard {} of {}",
-                           static_cast<int>(missing - holders.first.begin()),
-                           static_cast<int>(holders.first.size())));
+  const std::string attempt = world.broadcast(whole ? newest->attempt : "");
+  if (attempt.empty()) {
+    if (world.rank() == 0)
+      log::warn("step {}: the copies in the nodes' memory are not whole: {}; passed over",
+                step, why_not_whole(newest, starts, wrongs));
+    return {};
   }
-  return {};
+  std::erase_if(found.shards,
+                [&](const auto& one) { return attempt_of(one.second) != attempt; });
+  const auto all = numbers_in(world.broadcast(whole ? to_words(newest->first) : ""));
+  return {all.begin(), all.end()};
 }
 
 // All shards as one checkpoint, whose files are those of this rank's node.
@@ -266,7 +319,7 @@ ChosenCheckpoint PartnerCopies::find(std::int64_t newest,
   if (world_.max(world_.rank() == 0 && goes_on(run_directory_) ? 1 : 0) == 0) return {};
   const int place = places_->place();
   for (const std::int64_t step : candidates(world_, copies_, place, newest)) {
-    const Found found = look(copies_, step, place, places_->on_node());
+    Found found = look(copies_, step, place, places_->on_node());
     const std::vector<int> holders = whole_step(world_, step, found);
     if (holders.empty()) continue;
     const std::string folder = copies_.folder_of(step);

@@ -45,6 +45,20 @@ check "a lost node: from copies" from_copies
 check "a lost node: the same bits" identical lost whole
 check "a lost node: the end removes the copies" no_copies
 
+# A node that was away when the run came to a step again has copies of the first time. They
+# are of another seed here, so that a mixture would be seen.
+killed back parallel.tensor=2 run.seed=2
+mv "$work/n2" "$work/away"
+rm -rf "$work/n1" "$work/back"
+killed back parallel.tensor=2
+rm -rf "$work/n2"
+mv "$work/away" "$work/n2"
+rm -rf "$work"/n?/copies/*/step-00000006
+nodes 2 2 run.directory="$work/back" $some $copies parallel.tensor=2
+check "a node that comes back" test "$status" = 0
+check "a node that comes back: from copies" from_copies
+check "a node that comes back: of one start" identical back whole
+
 # Nobody takes its place: other shards on fewer ranks.
 killed fewer parallel.tensor=1
 rm -rf "$work/n2"

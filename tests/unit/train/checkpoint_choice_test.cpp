@@ -140,6 +140,10 @@ TEST(PartnerCopies, OnlyWhatIsWholeCounts) {
   EXPECT_EQ(copies.shards(6), std::vector<int>{0});
   fs::remove(copies.folder_of(6) + "/shard-00000.json");
   EXPECT_TRUE(copies.shards(6).empty());
+  // Nor is there a word for a shard while another comes in its place.
+  copies.write(test::fake_info(6), boxes, 0, 1);
+  copies.create_file(6, 0, 1, 8);
+  EXPECT_TRUE(copies.shards(6).empty());
   copies.remove_all();
   EXPECT_FALSE(fs::exists(copies.path()));
 }

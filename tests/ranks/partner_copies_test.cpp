@@ -1,0 +1,140 @@
+// Copies in the memory of two nodes: which start of a run made them, and who reads what.
+// SPDX-License-Identifier: Apache-2.0
+// Two folders stand for the memory of two nodes, each of which has half of the ranks.
+#include "train/partner_copies.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "io/checkpoint_folder.hpp"
+#include "io/run_status.hpp"
+#include "support/checkpoint_tensors.hpp"
+
+namespace trireme::train {
+namespace {
+
+namespace fs = std::filesystem;
+using test::world;
+
+constexpr auto variable = "TRIREME_TEST_MEMORY";
+
+class Nodes {
+ public:
+  Nodes() : mesh_(world(), {1, world().size(), 1, 1}) {
+    for (int node = 0; node < 2; ++node) fs::create_directories(memory(node));
+    ::setenv(variable, memory(own()).c_str(), 1);
+    config_.run.directory = folder_.path();
+    config_.checkpoint.partner = 2;
+    config_.checkpoint.partner_directory = std::string("$") + variable;
+    if (world().rank() == 0) {
+      io::RunStatus status;
+      status.starts.push_back({0, world().size(), io::this_process()});
+      io::write_run_status(folder_.path(), status);
+    }
+    world().barrier();
+  }
+  ~Nodes() { ::unsetenv(variable); }
+
+  std::string memory(int node) const {
+    return folder_.path() + "/memory-" + std::to_string(node);
+  }
+  PartnerCopies start() { return {world(), mesh_, config_}; }
+  // Copies of a start that writes `value` into every element, at step 4.
+  void copy(double value) {
+    Box box(value);
+    PartnerCopies copies = start();
+    copies.start(-1, {box.box});
+    io::CheckpointInfo info = test::fake_info(4);
+    info.mesh = {1, world().size(), 1, 1};
+    copies.begin(info, {box.box});
+    copies.finish();
+    world().barrier();
+  }
+  // What this rank reads of the copies that are found; -1: none, or not all elements are
+  // alike.
+  double found() {
+    Box box(0);
+    PartnerCopies copies = start();
+    const ChosenCheckpoint chosen = copies.find(0, {box.box});
+    if (!chosen.reader) return -1;
+    chosen.reader->fetch(world(), {box.box});
+    chosen.reader->read(box.box.path, box.box.whole, box.box.begin, box.box.data);
+    world().barrier();
+    return box.value();
+  }
+  // Gives all that a node holds another name, and takes it back.
+  void set_aside(int node) { move(memory(node), memory(node) + "-aside"); }
+  void take_back(int node) { move(memory(node) + "-aside", memory(node)); }
+  // Takes the word for a shard away on a node.
+  void forget(int node, int shard) {
+    const std::string end = "shard-0000" + std::to_string(shard) + ".json";
+    if (world().rank() == 0)
+      for (const auto& entry : fs::recursive_directory_iterator(memory(node)))
+        if (entry.path().filename() == end) fs::remove(entry.path());
+    world().barrier();
+  }
+  int own() const { return world().rank() < world().size() / 2 ? 0 : 1; }
+
+  // This rank's rows of a tensor.
+  struct Box {
+    explicit Box(double value) {
+      const test::FakeTensor tensor{"model/w", DType::f64, {16, 3}};
+      box = test::make_box(memory, tensor, world().size(), 1, world().rank());
+      std::fill(data(), data() + box.data.elements(), value);
+    }
+    double* data() const { return static_cast<double*>(box.data.raw()); }
+    double value() const {
+      const double first = *data();
+      return std::all_of(data(), data() + box.data.elements(),
+                         [&](double value) { return value == first; })
+                 ? first
+                 : -1;
+    }
+    test::Memory memory;
+    io::TensorBox box;
+  };
+
+ private:
+  void move(const std::string& from, const std::string& to) {
+    world().barrier();
+    if (world().rank() == 0) {
+      fs::remove_all(to);
+      fs::rename(from, to);
+      fs::create_directories(from);
+    }
+    world().barrier();
+  }
+
+  test::SharedFolder folder_;
+  comm::Mesh mesh_;
+  config::RunConfig config_;
+};
+
+// A node that was away when the run reached a step again has copies of its first time.
+TEST(PartnerCopiesOfRanks, OneStartHasMadeAllThatIsTaken) {
+  Nodes nodes;
+  nodes.copy(1);
+  nodes.set_aside(1);
+  nodes.copy(2);
+  nodes.take_back(1);
+  EXPECT_EQ(nodes.found(), 2) << "the newer one, which the second node lacks";
+  // That node has got from the other what its ranks read, in the place of its own.
+  nodes.forget(0, 0);
+  EXPECT_EQ(nodes.found(), -1) << "all shards are there, but none of the two is whole";
+}
+
+TEST(PartnerCopiesOfRanks, AnOlderStartThatIsWholeIsTaken) {
+  Nodes nodes;
+  nodes.copy(1);
+  nodes.set_aside(1);
+  nodes.copy(2);
+  nodes.take_back(1);
+  nodes.forget(0, world().size() - 1);
+  EXPECT_EQ(nodes.found(), 1);
+}
+
+}  // namespace
+}  // namespace trireme::train
