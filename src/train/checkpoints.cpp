@@ -77,7 +77,7 @@ void Checkpoints::start_or_resume() {
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
   if (config_.checkpoint.partner > 0) partner_.emplace(world_, mesh_, config_);
-  ChosenCheckpoint from = choose(steps);
+  ChosenCheckpoint from = choose();
   keep_files(from.reader.get());
   saver_.emplace(world_, config_, deck_, [this] { return boxes(); });
   if (from.reader) load(from, resume == "auto" || steps.empty() ? -1 : steps.front());
@@ -106,18 +106,18 @@ void Checkpoints::load_base() {
             config_.start_from, name_of(config_.adapter.quantize), codes, numbers);
 }
 
-// What checkpoint.resume means. `steps`: of the run's own checkpoints, newest first.
-ChosenCheckpoint Checkpoints::choose(const std::vector<std::int64_t>& steps) {
+// What checkpoint.resume means.
+ChosenCheckpoint Checkpoints::choose() {
   const std::string& resume = config_.checkpoint.resume;
   ChosenCheckpoint from;
   if (resume == "never") return from;
   if (resume == "auto") {
+    FindElsewhere find;
     if (partner_)
-      from = partner_->find(steps.empty() ? 0 : steps.front(),
-                            engine::checkpoint_boxes(engine_, mesh_));
-    if (!from.reader) return newest_whole_checkpoint(world_, folder());
-    tidy_checkpoints(world_, folder());
-    return from;
+      find = [&](std::int64_t after, std::int64_t last) {
+        return partner_->find(after, last, engine::checkpoint_boxes(engine_, mesh_));
+      };
+    return newest_whole_checkpoint(world_, folder(), find);
   }
   tidy_checkpoints(world_, folder());
   from.path = resume;

@@ -29,12 +29,13 @@ class PartnerCopies {
   // Error(cannot_create) naming the folder, host and key.
   PartnerCopies(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config);
 
-  // At a start: the newest step after `newest` of which every shard lies whole on a node
-  // of this world, all of them made by one start of the run, with the shards that hold
-  // `boxes` brought to this rank's node, those of `kept` too on rank 0's; none: no
-  // reader. Says what it passes over. Copies that another run of the directory has left
-  // do not count.
-  ChosenCheckpoint find(std::int64_t newest, const std::vector<io::TensorBox>& boxes);
+  // At a start: the newest step after `after`, but not after `last`, of which every shard
+  // lies whole on a node of this world, all of them made by one start of the run, with
+  // the shards that hold `boxes` brought to this rank's node, those of `kept` too on rank
+  // 0's; none: no reader. Says what it passes over. Copies that another run of the
+  // directory has left do not count.
+  ChosenCheckpoint find(std::int64_t after, std::int64_t last,
+                        const std::vector<io::TensorBox>& boxes);
   // The run goes on from this step, or from none (-1) of the copies: others are removed.
   // `boxes`: what a checkpoint holds of this rank from here on, for a copy of which
   // memory is taken.

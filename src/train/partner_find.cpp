@@ -133,14 +133,14 @@ std::optional<Holders> newest_whole(const std::vector<std::string>& texts, int& 
   return std::move(newest->second);
 }
 
-// The steps after `newest` that any node has copies of, newest first.
+// The steps in this range that any node has copies of, newest first.
 std::vector<std::int64_t> candidates(comm::World& world, const io::ShardCopies& copies,
-                                     int place, std::int64_t newest) {
+                                     int place, std::int64_t after, std::int64_t last) {
   std::set<std::int64_t> steps;
   const auto own = copies.steps();
   for (const std::string& text : world.gather_text(place == 0 ? to_words(own) : ""))
     for (const std::int64_t step : numbers_in(text))
-      if (step > newest) steps.insert(step);
+      if (step > after && step <= last) steps.insert(step);
   auto all = numbers_in(world.broadcast(to_words(steps)));
   std::reverse(all.begin(), all.end());
   return all;
@@ -314,11 +314,11 @@ void carry_out(comm::World& world, comm::Group& everyone, const io::ShardCopies&
 
 }  // namespace
 
-ChosenCheckpoint PartnerCopies::find(std::int64_t newest,
+ChosenCheckpoint PartnerCopies::find(std::int64_t after, std::int64_t last,
                                      const std::vector<io::TensorBox>& boxes) {
   if (world_.max(world_.rank() == 0 && goes_on(run_directory_) ? 1 : 0) == 0) return {};
   const int place = places_->place();
-  for (const std::int64_t step : candidates(world_, copies_, place, newest)) {
+  for (const std::int64_t step : candidates(world_, copies_, place, after, last)) {
     Found found = look(copies_, step, place, places_->on_node());
     const std::vector<int> holders = whole_step(world_, step, found);
     if (holders.empty()) continue;

@@ -58,7 +58,7 @@ class Nodes {
   double found() {
     Box box(0);
     PartnerCopies copies = start();
-    const ChosenCheckpoint chosen = copies.find(0, {box.box});
+    const ChosenCheckpoint chosen = copies.find(0, 100, {box.box});
     if (!chosen.reader) return -1;
     chosen.reader->fetch(world(), {box.box});
     chosen.reader->read(box.box.path, box.box.whole, box.box.begin, box.box.data);

@@ -88,6 +88,17 @@ rm -rf "$work/n2"
 nodes 2 2 run.directory="$work/missing" $some $copies parallel.tensor=2
 check "a newer checkpoint" grep -q '^resume  .*missing/checkpoints/step-00000007' "$work/out"
 check "a newer checkpoint: the same bits" identical missing whole
+# A checkpoint on the disk that is newer than the copies but damaged does not hide them.
+killed hidden parallel.tensor=2 checkpoint.every=7
+rm -rf "$work/n2"
+printf x | dd of="$work/hidden/checkpoints/step-00000007/shard-00001.h5" bs=1 seek=2500 \
+  conv=notrunc status=none
+nodes 2 2 run.directory="$work/hidden" $some $copies parallel.tensor=2 checkpoint.every=7
+check "damage on the disk" test "$status" = 0
+check "damage on the disk: said" \
+  grep -q 'warning: .*step-00000007/shard-00001.h5: damaged.*copies/trireme-.* will be taken' "$work/out"
+check "damage on the disk: from copies" from_copies
+check "damage on the disk: the same bits" identical hidden whole
 killed gone parallel.tensor=2
 rm "$work/n1/copies/"*/step-*/shard-00001.json "$work/n2/copies/"*/step-*/shard-00001.json
 nodes 2 2 run.directory="$work/gone" $some $copies parallel.tensor=2
