@@ -6,15 +6,19 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
 
 namespace trireme::train {
 namespace {
+
+constexpr std::string_view prefix = "trireme-";
 
 // Of one user, run and job. The path of the run is as rank 0 sees it.
 std::string name_of_run(comm::World& world, const std::string& directory) {
@@ -25,7 +29,7 @@ std::string name_of_run(comm::World& world, const std::string& directory) {
     std::free(real);
   }
   const std::string job = io::this_process().job;
-  return format("trireme-{}-{}-{}", static_cast<std::uint64_t>(::geteuid()),
+  return format("{}{}-{}-{}", prefix, static_cast<std::uint64_t>(::geteuid()),
                 job.empty() ? "0" : job,
                 io::digest_of(world.broadcast(path)).substr(0, 16));
 }
@@ -80,9 +84,22 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
         places_->on_node(), world_.size());
 }
 
+// Of this user and run, which one job at a time has: nobody goes on from them.
+void PartnerCopies::remove_of_earlier_jobs() const {
+  if (places_->place() != 0) return;
+  const std::string own = last_name_of(copies_.path());
+  const std::string folder = parent_of(copies_.path());
+  const std::string user = own.substr(0, own.find('-', prefix.size()) + 1);
+  const std::string run = own.substr(own.rfind('-'));
+  for (const std::string& name : io::names_in(folder))
+    if (name != own && name.starts_with(user) && name.ends_with(run))
+      io::ShardCopies(folder + "/" + name).remove_all();
+}
+
 void PartnerCopies::start(std::int64_t step, const std::vector<io::TensorBox>& boxes) {
   for (const std::int64_t other : copies_.steps())
     if (other != step) copies_.remove(other);
+  remove_of_earlier_jobs();
   whole_ = step;
   snapshot_.emplace(boxes);
   if (places_->shift() == 0) return;

@@ -36,7 +36,8 @@ class PartnerCopies {
   // directory has left do not count.
   ChosenCheckpoint find(std::int64_t after, std::int64_t last,
                         const std::vector<io::TensorBox>& boxes);
-  // The run goes on from this step, or from none (-1) of the copies: others are removed.
+  // The run goes on from this step, or from none (-1) of the copies: others are removed,
+  // also those that earlier jobs of this run have left on these nodes.
   // `boxes`: what a checkpoint holds of this rank from here on, for a copy of which
   // memory is taken.
   void start(std::int64_t step, const std::vector<io::TensorBox>& boxes);
@@ -56,6 +57,7 @@ class PartnerCopies {
 
  private:
   enum class Phase : std::uint8_t { idle, writing, sending };
+  void remove_of_earlier_jobs() const;
   void advance(bool wait);
   void exchange();
   void settle();

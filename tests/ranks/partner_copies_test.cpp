@@ -68,6 +68,10 @@ class Nodes {
   // Gives all that a node holds another name, and takes it back.
   void set_aside(int node) { move(memory(node), memory(node) + "-aside"); }
   void take_back(int node) { move(memory(node) + "-aside", memory(node)); }
+  // Of the folder that a node keeps copies in.
+  std::string name() const {
+    return fs::directory_iterator(memory(own()))->path().filename();
+  }
   // Takes the word for a shard away on a node.
   void forget(int node, int shard) {
     const std::string end = "shard-0000" + std::to_string(shard) + ".json";
@@ -134,6 +138,30 @@ TEST(PartnerCopiesOfRanks, AnOlderStartThatIsWholeIsTaken) {
   nodes.take_back(1);
   nodes.forget(0, world().size() - 1);
   EXPECT_EQ(nodes.found(), 1);
+}
+
+// Of another user or run they are not ours to remove.
+TEST(PartnerCopiesOfRanks, AStartRemovesWhatEarlierJobsOfTheRunHaveLeft) {
+  Nodes nodes;
+  nodes.copy(1);
+  const std::string own = nodes.name(), user = own.substr(0, own.find('-', 8));
+  const std::string run = own.substr(own.rfind('-'));
+  const std::string earlier = user + "-17" + run;
+  const std::string others[] = {user + "-17-0123456789abcdef", user + "1-17" + run,
+                                user + "-17" + run + "x"};
+  for (int node = 0; node < 2; ++node) {
+    fs::create_directories(nodes.memory(node) + "/" + earlier + "/step-00000008");
+    for (const std::string& other : others)
+      fs::create_directories(nodes.memory(node) + "/" + other);
+  }
+  world().barrier();
+  nodes.copy(2);
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_FALSE(fs::exists(nodes.memory(node) + "/" + earlier));
+    EXPECT_TRUE(fs::exists(nodes.memory(node) + "/" + own + "/step-00000004"));
+    for (const std::string& other : others)
+      EXPECT_TRUE(fs::exists(nodes.memory(node) + "/" + other)) << other;
+  }
 }
 
 }  // namespace
