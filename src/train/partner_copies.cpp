@@ -75,9 +75,20 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
       run_directory_(config.run.directory),
       attempt_(name_of_start(world)),
       copies_(copies_of_run(world, config)) {
-  places_.emplace(world_, parent_of(copies_.path()));
-  world_.agree([&] { copies_.make(); });
-  if (places_->shift() == 0 && world_.size() > 1)
+  world_.agree([&] {
+    require(::access(parent_of(copies_.path()).c_str(), F_OK) == 0, Status::cannot_create,
+            "{}: there is no such folder on host {} (checkpoint.partner_directory)",
+            parent_of(copies_.path()), world_.host());
+    copies_.make();
+  });
+  places_.emplace(world_, copies_.path(), world_.host(), "node-" + attempt_);
+  if (!places_->shared().empty())
+    log::warn(
+        "checkpoint.partner_directory = \"{}\": hosts {} see one folder there: it counts "
+        "as one node, for no copy on it is in another node's memory; name a folder of "
+        "each node's own, such as \"/dev/shm\"",
+        config.checkpoint.partner_directory, places_->shared());
+  else if (places_->shift() == 0 && world_.size() > 1)
     log::warn(
         "checkpoint.partner: one node has {} of {} ranks, so that no other can hold "
         "their copies: they outlive the program, but not the node",

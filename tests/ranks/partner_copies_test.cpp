@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "io/checkpoint_folder.hpp"
 #include "io/run_status.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "train/node_places.hpp"
+#include "unit/config/deck_sample.hpp"
 
 namespace trireme::train {
 namespace {
@@ -138,6 +141,34 @@ TEST(PartnerCopiesOfRanks, AnOlderStartThatIsWholeIsTaken) {
   nodes.take_back(1);
   nodes.forget(0, world().size() - 1);
   EXPECT_EQ(nodes.found(), 1);
+}
+
+// Two hosts see one folder, as on a network's file system.
+TEST(PartnerCopiesOfRanks, AFolderThatHostsShareIsOneNode) {
+  Nodes nodes;
+  const std::string host = "host-" + std::to_string(nodes.own());
+  const auto files = [](const std::string& folder) {
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  };
+  const int ranks = world().size();
+  const std::string shared = nodes.memory(0);
+  const NodePlaces one(world(), shared, host, "claim");
+  EXPECT_EQ(one.shared(), "host-0 and host-1");
+  EXPECT_EQ(one.shift(), 0);
+  EXPECT_EQ(one.on_node(), ranks);
+  EXPECT_EQ(one.place(), world().rank());
+  EXPECT_EQ(one.node_of(0), one.node_of(ranks - 1));
+  const NodePlaces two(world(), nodes.memory(nodes.own()), host, "claim");
+  EXPECT_EQ(two.shared(), "");
+  EXPECT_EQ(two.shift(), ranks / 2);
+  EXPECT_EQ(two.on_node(), ranks / 2);
+  EXPECT_NE(two.node_of(0), two.node_of(ranks - 1));
+  world().barrier();
+  EXPECT_EQ(files(nodes.memory(nodes.own())), 0) << "what was made for it is gone";
+  const auto [text, status] =
+      test::error_of([&] { NodePlaces(world(), nodes.memory(2), host, "claim"); });
+  EXPECT_EQ(status, Status::cannot_create);
+  test::expect_contains(text, "there is no such folder on host host-0");
 }
 
 // Of another user or run they are not ours to remove.
