@@ -107,11 +107,12 @@ class CheckpointReader : public TensorSource {
   // takes no sizes of files but when they are opened. Throws an Agreed error as the other
   // does (AgreedNewerFormat for a newer format).
   CheckpointReader(comm::World& world, const std::string& path);
-  // Of shards that lie below `directory`, as far as their boxes are wanted there; the
-  // caller has compared them. `index`: of all of them (io/checkpoint_index.hpp). Throws
-  // Error(bad_content) unless they make whole tensors.
-  CheckpointReader(const std::string& directory, const CheckpointInfo& info,
-                   const std::string& index);
+  // Collective too. Of shards that lie below `directory`, which is one of each node, as
+  // far as their boxes are wanted there; the caller has compared them. `index`: of all of
+  // them (io/checkpoint_index.hpp), on rank 0, which alone keeps it; fetch() comes before
+  // files_of() too. Throws an Agreed Error(bad_content) unless they make whole tensors.
+  CheckpointReader(comm::World& world, const std::string& directory,
+                   const CheckpointInfo& info, const std::string& index);
   ~CheckpointReader() override;
 
   const std::string& directory() const;

@@ -183,7 +183,8 @@ std::vector<int> whole_step(comm::World& world, std::int64_t step, Found& found)
   return {all.begin(), all.end()};
 }
 
-// All shards as one checkpoint, whose files are those of this rank's node.
+// All shards as one checkpoint, whose files are those of this rank's node. Rank 0 alone
+// holds what says where all of it lies.
 std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string& folder,
                                            const std::vector<int>& holders,
                                            const Found& found) {
@@ -212,17 +213,13 @@ std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string
     }
     index = io::index_bytes(io::merge_indices(std::move(shards)));
   });
-  index = world.broadcast(index);
   // 2. attributes are alike in all of them
   const bool has = holders[0] == world.rank();
   const std::string attributes =
       world.broadcast(has ? found.shards.at(0).texts.manifest : "", holders[0]);
-  std::shared_ptr<io::CheckpointReader> reader;
-  world.agree([&] {
-    reader = std::make_shared<io::CheckpointReader>(
-        folder, io::parse_manifest(folder, attributes).manifest.info, index);
-  });
-  return reader;
+  io::CheckpointInfo info;
+  world.agree([&] { info = io::parse_manifest(folder, attributes).manifest.info; });
+  return std::make_shared<io::CheckpointReader>(world, folder, info, index);
 }
 
 // The shards that hold what this rank reads.
@@ -326,6 +323,7 @@ ChosenCheckpoint PartnerCopies::find(std::int64_t after, std::int64_t last,
     try {
       world_.agree([&] { copies_.make(step); });  // a node that had none
       auto reader = open(world_, folder, holders, found);
+      reader->fetch(world_, boxes);
       const std::set<int> wanted = wanted_shards(*reader, world_.rank(), boxes);
       const auto moves = transfers(world_, *places_, holders, wanted, found);
       carry_out(world_, mesh_.everyone(), copies_, step, static_cast<int>(holders.size()),

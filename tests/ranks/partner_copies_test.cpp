@@ -68,6 +68,14 @@ class Nodes {
     world().barrier();
     return box.value();
   }
+  // Whether this rank knows where the rows of another lie that it has not asked for.
+  bool knows_of_others() {
+    Box box(0), other(0, world().size() - 1 - world().rank());
+    PartnerCopies copies = start();
+    const ChosenCheckpoint chosen = copies.find(0, 100, {box.box});
+    EXPECT_EQ(chosen.reader->files_of(box.box).size(), 1U);
+    return !chosen.reader->files_of(other.box).empty();
+  }
   // Gives all that a node holds another name, and takes it back.
   void set_aside(int node) { move(memory(node), memory(node) + "-aside"); }
   void take_back(int node) { move(memory(node) + "-aside", memory(node)); }
@@ -87,9 +95,9 @@ class Nodes {
 
   // This rank's rows of a tensor.
   struct Box {
-    explicit Box(double value) {
+    explicit Box(double value, int rank = world().rank()) {
       const test::FakeTensor tensor{"model/w", DType::f64, {16, 3}};
-      box = test::make_box(memory, tensor, world().size(), 1, world().rank());
+      box = test::make_box(memory, tensor, world().size(), 1, rank);
       std::fill(data(), data() + box.data.elements(), value);
     }
     double* data() const { return static_cast<double*>(box.data.raw()); }
@@ -169,6 +177,12 @@ TEST(PartnerCopiesOfRanks, AFolderThatHostsShareIsOneNode) {
       test::error_of([&] { NodePlaces(world(), nodes.memory(2), host, "claim"); });
   EXPECT_EQ(status, Status::cannot_create);
   test::expect_contains(text, "there is no such folder on host host-0");
+}
+
+TEST(PartnerCopiesOfRanks, TheFirstRankAloneKnowsWhereAllOfItLies) {
+  Nodes nodes;
+  nodes.copy(1);
+  EXPECT_EQ(nodes.knows_of_others(), world().rank() == 0);
 }
 
 // Of another user or run they are not ours to remove.
