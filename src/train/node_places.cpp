@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <sstream>
@@ -31,6 +32,10 @@ std::string name_of_folder(const std::string& folder, const std::string& host) {
 
 // Of a folder's name.
 std::string host_in(const std::string& name) { return name.substr(0, name.find(' ')); }
+
+std::string both(const std::string& one, const std::string& other) {
+  return format("{} and {}", std::min(one, other), std::max(one, other));
+}
 
 // A file that only one of those who see a folder can make: it says who. False where
 // another has been first.
@@ -112,8 +117,7 @@ NodePlaces::NodePlaces(comm::World& world, const std::string& folder,
       if (!owners[rank].empty()) owner_of[names[rank]] = owners[rank];
     for (std::string& one : names)
       if (const auto found = owner_of.find(one); found != owner_of.end()) {
-        if (shared_.empty())
-          shared_ = format("{} and {}", host_in(found->second), host_in(one));
+        if (shared_.empty()) shared_ = both(host_in(found->second), host_in(one));
         one = found->second;
       }
   }

@@ -111,6 +111,7 @@ void PartnerCopies::start(std::int64_t step, const std::vector<io::TensorBox>& b
   for (const std::int64_t other : copies_.steps())
     if (other != step) copies_.remove(other);
   remove_of_earlier_jobs();
+  world_.barrier();  // what a node's other ranks write from here on stays
   whole_ = step;
   snapshot_.emplace(boxes);
   if (places_->shift() == 0) return;

@@ -194,7 +194,8 @@ TEST(PartnerCopiesOfRanks, AStartRemovesWhatEarlierJobsOfTheRunHaveLeft) {
   const std::string earlier = user + "-17" + run;
   const std::string others[] = {user + "-17-0123456789abcdef", user + "1-17" + run,
                                 user + "-17" + run + "x"};
-  for (int node = 0; node < 2; ++node) {
+  world().barrier();
+  for (int node = 0; node < 2 && world().rank() == 0; ++node) {
     fs::create_directories(nodes.memory(node) + "/" + earlier + "/step-00000008");
     for (const std::string& other : others)
       fs::create_directories(nodes.memory(node) + "/" + other);
