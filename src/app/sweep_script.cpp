@@ -180,6 +180,7 @@ export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 launch() {
   exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
+    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} \
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

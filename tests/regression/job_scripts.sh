@@ -134,6 +134,9 @@ for script in multi-node-cpu multi-node-gpu mpirun-openmpi mpiexec-mpich; do
     case $state in RUNNING) check "$script: again" again ;; *) check "$script: cancelled" not_again ;; esac
   done
 done
+set_up 0 RUNNING
+TRIREME_BCAST='/tmp/a b' job "$SOURCE/jobs/train.sbatch" my.toml
+check "the program is sent to the nodes" grep -qx '<--bcast=/tmp/a b>' "$work/job/words"
 # A program that gets on may crash as often as it likes.
 set_up 137 RUNNING
 touch "$work/job/begins"
