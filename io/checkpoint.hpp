@@ -34,15 +34,17 @@ struct CheckpointInfo {
   std::string written;  // when it began, as "2026-01-31T12:00:00Z"
   // Of the model whose codes lie beside the adapters, and are not in the checkpoint.
   std::string base;
+  std::string attempt;         // of a copy in memory: which start of the run made it
   std::optional<double> loss;  // of the last step, if it is finite
 };
 
 // The words about a save, by their names in files.
-inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 4>
+inline constexpr std::array<std::pair<const char*, std::string CheckpointInfo::*>, 5>
     save_words = {{{"base", &CheckpointInfo::base},
                    {"commit", &CheckpointInfo::commit},
                    {"host", &CheckpointInfo::host},
-                   {"written", &CheckpointInfo::written}}};
+                   {"written", &CheckpointInfo::written},
+                   {"attempt", &CheckpointInfo::attempt}}};
 
 // A box of a whole tensor in this rank's memory.
 struct TensorBox {
@@ -108,11 +110,12 @@ class CheckpointReader : public TensorSource {
   // takes no sizes of files but when they are opened. Throws an Agreed error as the other
   // does (AgreedNewerFormat for a newer format).
   CheckpointReader(comm::World& world, const std::string& path);
-  // Of shards that lie below `directory`, as far as their boxes are wanted there; the
-  // caller has compared them. `index`: of all of them (io/checkpoint_index.hpp). Throws
-  // Error(bad_content) unless they make whole tensors.
-  CheckpointReader(const std::string& directory, const CheckpointInfo& info,
-                   const std::string& index);
+  // Collective too. Of shards that lie below `directory`, which is one of each node, as
+  // far as their boxes are wanted there; the caller has compared them. `index`: of all of
+  // them (io/checkpoint_index.hpp), on rank 0, which alone keeps it; fetch() comes before
+  // files_of() too. Throws an Agreed Error(bad_content) unless they make whole tensors.
+  CheckpointReader(comm::World& world, const std::string& directory,
+                   const CheckpointInfo& info, const std::string& index);
   ~CheckpointReader() override;
 
   const std::string& directory() const;

@@ -237,14 +237,19 @@ void CheckpointReader::fetch(comm::World& world,
   impl_->expect_sizes();
 }
 
-CheckpointReader::CheckpointReader(const std::string& directory,
+CheckpointReader::CheckpointReader(comm::World& world, const std::string& directory,
                                    const CheckpointInfo& info, const std::string& index)
     : impl_(std::make_unique<Impl>()) {
   impl_->directory = directory;
   impl_->manifest.info = info;
-  parse_index(directory, index, impl_->manifest);
-  require_whole(directory, impl_->manifest);
-  impl_->open_files();
+  impl_->shared = true;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    parse_index(directory, index, impl_->manifest);
+    require_whole(directory, impl_->manifest);
+  });
+  receive_tensors(world, impl_->manifest);
+  world.agree([&] { impl_->open_files(); });
 }
 
 std::string CheckpointReader::damage(int part, int parts) {

@@ -1,4 +1,4 @@
-// The file of one rank of a checkpoint.
+// The file of a rank of a checkpoint, or of several.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_shard.hpp"
 
@@ -78,9 +78,10 @@ void check_shape(const TensorBox& box) {
 
 // Pieces of a shard that follow each other in the tensor become one dataset: tools that
 // show tensors whole then map one part instead of three.
-std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes) {
+// `uses`: how many datasets of each tensor the file has already.
+std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes,
+                                    std::map<std::string, std::uint32_t> uses) {
   std::vector<Written> all;
-  std::map<std::string, std::uint32_t> uses;
   std::size_t first = 0;  // of the run
   for (const TensorBox& box : boxes) {
     check_shape(box);
@@ -140,25 +141,31 @@ FileEntry reading_back(const Work& work) {
 }
 
 // Reads the file back, once: its digests, and whether every box is there as it was in
-// memory.
+// memory. `all`: its boxes, of every rank.
 FileEntry read_back(const Directory& folder, const std::string& name,
-                    const std::vector<Written>& listed) {
-  std::vector<const Written*> boxes;
-  for (const auto& box : listed) boxes.push_back(&box);
-  std::sort(boxes.begin(), boxes.end(),
-            [](const auto* a, const auto* b) { return a->offset < b->offset; });
+                    const Manifest& all) {
+  std::vector<std::pair<std::size_t, BoxRecord>> boxes;  // and their tensors
+  for (std::size_t i = 0; i < all.tensors.size(); ++i)
+    for (std::size_t b = 0; b < all.boxes.count(i); ++b)
+      boxes.emplace_back(i, all.boxes.get(i, b));
+  std::sort(boxes.begin(), boxes.end(), [](const auto& a, const auto& b) {
+    return a.second.offset < b.second.offset;
+  });
   const PlainFile file(Directory::to_read(folder.path()), name);
   const std::int64_t bytes = file.size();
   Digest whole, frame;
   std::int64_t at = 0;
-  for (const auto* box : boxes) {
-    file.digest(at, box->offset - at, {&whole, &frame});
+  for (const auto& [tensor, box] : boxes) {
+    const std::int64_t length =
+        box.extent.elements() *
+        static_cast<std::int64_t>(size_of(all.tensors[tensor].dtype));
+    file.digest(at, box.offset - at, {&whole, &frame});
     Digest content;
-    file.digest(box->offset, box->bytes(), {&whole, &content});
-    require(content.text() == box->digest, Status::io,
+    file.digest(box.offset, length, {&whole, &content});
+    require(content.text() == digest_text(box.digest), Status::io,
             "{}: reads back other than it was written, at '{}'", file.path(),
-            box->source->path);
-    at = box->offset + box->bytes();
+            all.tensors[tensor].path);
+    at = box.offset + length;
   }
   file.digest(at, bytes - at, {&whole, &frame});
   return {name, bytes, whole.text(), frame.text()};
@@ -199,16 +206,80 @@ void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin, Writt
   box.digest = digest_of_view(data);
 }
 
-// The footer: an index of what lies before it, in which the file's own size and digests
-// are not known yet.
-void write_footer(Hdf5File& file, const std::string& name,
-                  const std::vector<Written>& boxes) {
+// The footer: an index of what this rank has written before it, in which the file's own
+// size and digests are not known yet. Returns it.
+std::string write_footer(Hdf5File& file, const std::string& name,
+                         const std::vector<Written>& boxes, int place) {
   std::string footer = index_of({name, INT64_MAX, "", ""}, boxes, {});
-  file.write(index_dataset, TensorView(footer.data(), DType::u8,
-                                       {static_cast<std::int64_t>(footer.size())}));
+  file.write(
+      index_dataset_of(place),
+      TensorView(footer.data(), DType::u8, {static_cast<std::int64_t>(footer.size())}));
+  return footer;
+}
+
+// Footers of the ranks before this one.
+std::vector<std::string> footers_in(const Hdf5File& file, int place) {
+  std::vector<std::string> footers;
+  for (int other = 0; other < place; ++other) {
+    const std::string name = index_dataset_of(other);
+    if (!file.has(name)) continue;
+    std::string text(static_cast<std::size_t>(file.describe(name).second.elements()),
+                     '\0');
+    file.read_all(name, TensorView(text.data(), DType::u8,
+                                   {static_cast<std::int64_t>(text.size())}));
+    footers.push_back(std::move(text));
+  }
+  return footers;
+}
+
+// How many datasets of each tensor a file with these boxes has.
+std::map<std::string, std::uint32_t> datasets_of(const Manifest& all) {
+  std::map<std::string, std::uint32_t> uses;
+  for (std::size_t i = 0; i < all.tensors.size(); ++i)
+    for (std::size_t b = 0; b < all.boxes.count(i); ++b) {
+      std::uint32_t& count = uses[all.tensors[i].path];
+      count = std::max(count, all.boxes.get(i, b).dataset + 1);
+    }
+  return uses;
+}
+
+// Writes what this rank has into its file, behind that of the ranks before it. Gives the
+// footers of all so far.
+std::vector<std::string> write_boxes(const Directory& folder, const std::string& name,
+                                     const std::vector<TensorBox>& boxes, int place) {
+  const bool goes_on = place > 0 && folder.has(name);
+  std::vector<std::string> footers;
+  std::optional<Hdf5File> file;
+  if (goes_on) {
+    file.emplace(folder, name, Hdf5File::Mode::append);
+    footers = footers_in(*file, place);
+  }
+  std::vector<Written> written =
+      boxes_to_write(boxes, datasets_of(merge_indices(footers)));
+  if (written.empty()) return footers;
+  if (!goes_on) file.emplace(folder, name);
+  HostCopy host;
+  Filled filled;
+  std::int64_t begin = 0, start = 0;  // of the box in its dataset, of that in the file
+  for (Written& box : written) {
+    const TensorView data =
+        box.source->fill ? filled.fill(*box.source) : host.read(box.source->data);
+    if (!box.goes_on) begin = 0;
+    write_box(*file, data, begin, box, start);
+    if (!box.goes_on) start = box.offset;
+    begin += data.elements();
+  }
+  footers.push_back(write_footer(*file, name, written, place));
+  // The disk has begun to write; what it wrote is read from memory meanwhile.
+  file->close(false);
+  return footers;
 }
 
 }  // namespace
+
+std::string index_dataset_of(int place) {
+  return place == 0 ? index_dataset : format("{}@{}", index_dataset, place);
+}
 
 std::string dataset_name(const std::string& tensor, std::uint32_t number) {
   return "/" + tensor + (number == 0 ? "" : format("@{}", number));
@@ -243,38 +314,37 @@ std::vector<std::string> shard_folders(int shards) {
 }
 
 ShardReport write_shard(const Directory& folder, const std::string& path,
-                        const std::vector<TensorBox>& boxes, bool names_all) {
-  std::vector<Written> written = boxes_to_write(boxes);
+                        const std::vector<TensorBox>& boxes, bool names_all,
+                        const FileTurn& turn) {
   std::vector<const TensorBox*> named;
   for (const TensorBox& box : boxes)
     if (names_all || box.whole.elements() == 0) named.push_back(&box);
+  const auto slash = path.find('/');
+  std::optional<Directory> beneath;
+  if (slash != std::string::npos) beneath.emplace(folder.open(path.substr(0, slash)));
+  const Directory& own = beneath ? *beneath : folder;
+  const std::string name = last_name_of(path);
+  std::vector<std::string> footers = write_boxes(own, name, boxes, turn.place);
   ShardReport report;
-  if (!written.empty()) {
-    const auto slash = path.find('/');
-    std::optional<Directory> beneath;
-    if (slash != std::string::npos) beneath.emplace(folder.open(path.substr(0, slash)));
-    const Directory& own = beneath ? *beneath : folder;
-    const std::string name = last_name_of(path);
-    Hdf5File file(own, name);
-    HostCopy host;
-    Filled filled;
-    std::int64_t begin = 0, start = 0;  // of the box in its dataset, of that in the file
-    for (Written& box : written) {
-      const TensorView data =
-          box.source->fill ? filled.fill(*box.source) : host.read(box.source->data);
-      if (!box.goes_on) begin = 0;
-      write_box(file, data, begin, box, start);
-      if (!box.goes_on) start = box.offset;
-      begin += data.elements();
-    }
-    write_footer(file, name, written);
-    // The disk has begun to write; what it wrote is read from memory meanwhile.
-    file.close(false);
-    report.file = reading_back([&] { return read_back(own, name, written); });
+  const bool last = turn.place + 1 == turn.places;
+  std::vector<std::string> texts;
+  if (last) texts = std::move(footers);
+  const bool reports_file = !texts.empty();
+  texts.push_back(index_of({}, {}, named));
+  Manifest all = merge_indices(std::move(texts));
+  if (reports_file) report.file = reading_back([&] { return read_back(own, name, all); });
+  if (own.has(name)) sync_file(own.path_of(name));
+  if (reports_file) {
     report.file.name = path;
-    sync_file(own.path_of(name));
+    all.files = {report.file};
+    for (std::size_t i = 0; i < all.tensors.size(); ++i)
+      for (std::size_t b = 0; b < all.boxes.count(i); ++b) {
+        BoxRecord box = all.boxes.get(i, b);
+        box.file = 0;
+        all.boxes.set(i, b, box);
+      }
   }
-  report.index = index_of(report.file, written, named);
+  report.index = index_bytes(all);
   return report;
 }
 

@@ -1,4 +1,4 @@
-// The file of one rank of a checkpoint. No call here is collective.
+// The file of a rank of a checkpoint, or of several. No call here is collective.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,13 +16,20 @@ struct ShardReport {
   std::string index;  // of the boxes in it, for merge_indices()
 };
 
+// The place of a rank among those that write one file, each after the one before it.
+struct FileTurn {
+  int place = 0, places = 1;
+};
+
 // Writes the boxes with `write` into `<name>` of a folder and syncs it; nothing when
 // there is none. The digests of the boxes are taken from memory, the file ends with an
 // index of them, and is read back and compared with them. `names_all`: the report names
-// the tensors of the other boxes too, so that one that nobody writes is found. Throws
-// Error(cannot_create) or Error(io) naming the file.
+// the tensors of the other boxes too, so that one that nobody writes is found. Of
+// several ranks that write one file each adds its own, and the last one reads all of it
+// back and reports it. Throws Error(cannot_create) or Error(io) naming the file.
 ShardReport write_shard(const Directory& folder, const std::string& name,
-                        const std::vector<TensorBox>& boxes, bool names_all = true);
+                        const std::vector<TensorBox>& boxes, bool names_all = true,
+                        const FileTurn& turn = {});
 
 // "shard-00003.h5".
 std::string shard_name(int number);
@@ -35,6 +42,8 @@ std::vector<std::string> shard_folders(int shards);
 // The dataset of a shard that holds boxes of a tensor, and the one that holds its index.
 std::string dataset_name(const std::string& tensor, std::uint32_t number);
 inline constexpr auto index_dataset = "/index";
+// Of the rank with this place among those that write the file.
+std::string index_dataset_of(int place);
 
 // Size and digest of a file without boxes.
 FileEntry file_entry(const std::string& directory, const std::string& name);

@@ -117,7 +117,17 @@ void renumber(Manifest& manifest, const std::vector<std::uint32_t>& numbers) {
     }
 }
 
-void send_tensors(comm::World& world, Manifest& manifest) {
+}  // namespace
+
+bool meets(const BoxRecord& box, const Shape& begin, const Shape& extent) {
+  for (int dim = 0; dim < begin.rank(); ++dim)
+    if (box.begin[dim] >= begin[dim] + extent[dim] ||
+        begin[dim] >= box.begin[dim] + box.extent[dim])
+      return false;
+  return true;
+}
+
+void receive_tensors(comm::World& world, Manifest& manifest) {
   std::string text;
   if (world.rank() == 0) {
     Manifest names;
@@ -130,18 +140,8 @@ void send_tensors(comm::World& world, Manifest& manifest) {
   if (world.rank() != 0) parse_index(what, text, manifest);
 }
 
-}  // namespace
-
-bool meets(const BoxRecord& box, const Shape& begin, const Shape& extent) {
-  for (int dim = 0; dim < begin.rank(); ++dim)
-    if (box.begin[dim] >= begin[dim] + extent[dim] ||
-        begin[dim] >= box.begin[dim] + box.extent[dim])
-      return false;
-  return true;
-}
-
 SharePlace receive_share(comm::World& world, Manifest& manifest) {
-  send_tensors(world, manifest);
+  receive_tensors(world, manifest);
   double total = 0;
   for (const FileEntry& file : manifest.files) total += static_cast<double>(file.bytes);
   SharePlace place;

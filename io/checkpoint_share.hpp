@@ -11,9 +11,11 @@
 
 namespace trireme::io {
 
-// Collective over the world; `manifest` is whole on rank 0. The others get all tensors,
-// and of files and boxes those of which they compare the share of their rank. Returns
-// where these lie, for verify_share().
+// Collective over the world; `manifest` is whole on rank 0. The others get all tensors.
+void receive_tensors(comm::World& world, Manifest& manifest);
+
+// Collective. The same, and of files and boxes those of which they compare the share of
+// their rank. Returns where these lie, for verify_share().
 SharePlace receive_share(comm::World& world, Manifest& manifest);
 
 // Collective. The same for the boxes that hold a part of any of `wanted`, and their

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -19,6 +20,11 @@ using Clock = std::chrono::steady_clock;
 // found on the meshes on which the rules of who writes are tested. More ranks would only
 // repeat it, and what rank 0 is sent would grow with the boxes that replicas hold.
 constexpr int ranks_that_name_all = 64;
+
+// How many files so many ranks write.
+int files_of(int ranks, int ranks_per_file) {
+  return (ranks + ranks_per_file - 1) / ranks_per_file;
+}
 
 bool exists(const std::string& path) {
   struct stat status {};
@@ -38,8 +44,11 @@ bool stands_already(comm::World& world, const std::string& path) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(comm::World& world, std::string directory,
-                                   const Retention& retention)
-    : world_(world), directory_(std::move(directory)), retention_(retention) {}
+                                   const Retention& retention, int ranks_per_file)
+    : world_(world),
+      directory_(std::move(directory)),
+      retention_(retention),
+      ranks_per_file_(std::min(ranks_per_file, world.size())) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
 
@@ -72,15 +81,27 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
     const Directory folder = Directory::own(directory_);
     folder.require_folder(step_name(info.step));
     const Directory made = folder.make(temporary_);
-    for (const std::string& name : shard_folders(world_.size())) made.make(name);
+    for (const std::string& name :
+         shard_folders(files_of(world_.size(), ranks_per_file_)))
+      made.make(name);
   });
   phase_ = Phase::shards;
+  turn_ = 0;
+  start_turn(std::move(first));
+}
+
+// The ranks whose turn it is write; the others only take the copy of what they will.
+void CheckpointWriter::start_turn(std::function<void()> first) {
+  const int rank = world_.rank(), ranks = world_.size(), file = rank / ranks_per_file_;
+  const FileTurn turn{rank % ranks_per_file_,
+                      std::min(ranks_per_file_, ranks - file * ranks_per_file_)};
   work_.start(
-      [this, first = std::move(first)] {
+      [this, first = std::move(first), file, turn, ranks, mine = turn.place == turn_] {
         if (first) first();
+        if (!mine) return;
         report_ = write_shard(Directory::own(directory_).open(temporary_),
-                              shard_path(world_.rank(), world_.size()), boxes_,
-                              world_.rank() < ranks_that_name_all);
+                              shard_path(file, files_of(ranks, ranks_per_file_)), boxes_,
+                              world_.rank() < ranks_that_name_all, turn);
       },
       background_);
 }
@@ -128,6 +149,10 @@ bool CheckpointWriter::advance() {
     const std::chrono::duration<double> seconds = Clock::now() - begun_;
     done_ = WrittenCheckpoint{info_.step, bytes_, seconds.count()};
     return true;
+  }
+  if (++turn_ < ranks_per_file_) {
+    start_turn({});
+    return false;
   }
   require_room_for_index();
   start_naming(world_.gather_text(std::exchange(report_, {}).index));

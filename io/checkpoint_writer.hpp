@@ -23,13 +23,16 @@ struct WrittenCheckpoint {
 };
 
 // The checkpoints of one run, one at a time, each in two phases: every rank writes its
-// shard, then rank 0 makes them whole and gives them their name (io/checkpoint.hpp says
-// what that guarantees). In the background a thread of each rank does both, and is alone
-// with HDF5's write calls; MPI is called by the caller's thread only. All calls are
-// collective over the world, made in the same order by every rank.
+// shard, or ranks that share a file do so in turn, then rank 0 makes them whole and gives
+// them their name (io/checkpoint.hpp says what that guarantees). In the background a
+// thread of each rank does both, and is alone with HDF5's write calls; MPI is called by
+// the caller's thread only. All calls are collective over the world, made in the same
+// order by every rank.
 class CheckpointWriter {
  public:
-  CheckpointWriter(comm::World& world, std::string directory, const Retention& retention);
+  // ranks_per_file: ranks next to each other write so many to a file.
+  CheckpointWriter(comm::World& world, std::string directory, const Retention& retention,
+                   int ranks_per_file = 1);
   // Waits for the thread; a checkpoint that is not finished is left without a name.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -55,6 +58,7 @@ class CheckpointWriter {
  private:
   enum class Phase : std::uint8_t { idle, shards, naming };
   bool advance();
+  void start_turn(std::function<void()> first);
   void start_naming(std::vector<std::string> shards);
   void require_room_for_index();
 
@@ -63,6 +67,7 @@ class CheckpointWriter {
   comm::World& world_;
   std::string directory_, temporary_;  // the second is a name in the first
   Retention retention_;
+  int ranks_per_file_ = 1, turn_ = 0;  // the ranks' with this place in their file
   Phase phase_ = Phase::idle;
   bool background_ = false;
   CheckpointInfo info_;

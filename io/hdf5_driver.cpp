@@ -263,6 +263,18 @@ hid_t file_access() {
   return access;
 }
 
+hid_t open_announced(const std::string& path, const std::shared_ptr<Hdf5Output>& output,
+                     int descriptor, unsigned flags) {
+  require(environment_is_clear, "HDF5 is used before the program has begun");
+  const hid_t access = file_access();
+  const Announced now{path, descriptor, output};
+  announced = &now;
+  const hid_t file = H5Fopen(path.c_str(), flags, access);
+  announced = nullptr;
+  H5Pclose(access);
+  return file;
+}
+
 // HDF5 calls this where a call of ours fails, before the next one (which may only close
 // something) empties the stack.
 herr_t keep_reason(hid_t stack, void*) {
@@ -286,14 +298,12 @@ Hdf5Lock::~Hdf5Lock() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
 hid_t open_hdf5(const std::string& path, const std::shared_ptr<Hdf5Output>& output,
                 int open_file) {
-  require(environment_is_clear, "HDF5 is used before the program has begun");
-  const hid_t access = file_access();
-  const Announced now{path, open_file, output};
-  announced = &now;
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  announced = nullptr;
-  H5Pclose(access);
-  return file;
+  return open_announced(path, output, open_file, H5F_ACC_RDONLY);
+}
+
+hid_t append_hdf5(const std::string& path, int descriptor,
+                  const std::shared_ptr<Hdf5Output>& output) {
+  return open_announced(path, output, descriptor, H5F_ACC_RDWR);
 }
 
 hid_t create_hdf5(const std::string& path, int descriptor,

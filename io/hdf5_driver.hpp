@@ -41,14 +41,18 @@ struct Hdf5Output {
 // holds the lock. A file that is open already HDF5 opens by the driver's file and the
 // `output` of its first opening, which may outlive whoever opened it first. With
 // `open_file` that descriptor, which stays the caller's, is the file, and `path` only its
-// name. Negative on failure. This and create_hdf5() are the only ways to a file: whatever
-// else HDF5 tries to open cannot be opened.
+// name. Negative on failure. This, create_hdf5() and append_hdf5() are the only ways to a
+// file: whatever else HDF5 tries to open cannot be opened.
 hid_t open_hdf5(const std::string& path, const std::shared_ptr<Hdf5Output>& output,
                 int open_file = -1);
 // The same of a new file, into the regular file `descriptor`, which the caller may close
 // then; `path` is for HDF5's messages. Data and directory entries carry no times, so that
 // equal contents give equal bytes.
 hid_t create_hdf5(const std::string& path, int descriptor,
+                  const std::shared_ptr<Hdf5Output>& output);
+
+// The same of a file that create_hdf5() has made, to add to it.
+hid_t append_hdf5(const std::string& path, int descriptor,
                   const std::shared_ptr<Hdf5Output>& output);
 
 // Why the first HDF5 call failed since the lock was taken, or since the last question:

@@ -132,9 +132,18 @@ void Hdf5File::refuse(bool create) const {
        reason);
 }
 
-Hdf5File::Hdf5File(const Directory& folder, const std::string& name)
+Hdf5File::Hdf5File(const Directory& folder, const std::string& name, Mode mode)
     : path_(folder.path_of(name)), own_(true), output_(std::make_shared<Hdf5Output>()) {
-  create_in(folder.create(name));
+  if (mode == Mode::append)
+    append_to(folder.open_file(name, false));
+  else
+    create_in(folder.create(name));
+}
+
+void Hdf5File::append_to(Descriptor file) {
+  const Hdf5Lock lock;
+  file_ = append_hdf5(path_, file.get(), output_);
+  if (file_ < 0) refuse(true);
 }
 
 void Hdf5File::create_in(Descriptor file) {

@@ -28,13 +28,14 @@ struct Hdf5Output;
 // Error(io) and leaves HDF5 in order: the file can still be closed or destroyed.
 class Hdf5File {
  public:
-  enum class Mode { read, create };
+  enum class Mode { read, create, append };
   // Throws Error(missing_input) / Error(bad_content) on read, Error(cannot_create) on
   // create.
   Hdf5File(const std::string& path, Mode mode);
   // Creates a file in a run's folder; one of that name is replaced, but no link is
-  // followed. Throws Error(cannot_create).
-  Hdf5File(const Directory& folder, const std::string& name);
+  // followed. append: goes on with one that this class has written there. Throws
+  // Error(cannot_create).
+  Hdf5File(const Directory& folder, const std::string& name, Mode mode = Mode::create);
   // Reads the file that is open there, which must stay open only until this returns.
   // Throws Error(bad_content).
   explicit Hdf5File(const PlainFile& file);
@@ -93,6 +94,7 @@ class Hdf5File {
 
  private:
   void create_in(Descriptor file);
+  void append_to(Descriptor file);
   void write_box(std::int64_t dataset, const std::string& name, const Shape& begin,
                  const TensorView& data);
   void read_box(std::int64_t dataset, const std::string& name, const Shape& begin,

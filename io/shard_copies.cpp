@@ -40,6 +40,13 @@ Directory folder_of_file(const Directory& folder, const std::string& name, bool 
   return make ? folder.make(beneath) : folder.open(beneath);
 }
 
+// What an earlier start of the run has written there is no word for what comes now.
+void take_text(const Directory& folder, int shard) {
+  const std::string name = text_name(shard, ".json");
+  require(folder.remove(name), Status::cannot_create, "{}: cannot be removed: {}",
+          folder.path_of(name), system_reason(errno));
+}
+
 Manifest parse(const std::string& path, const ManifestTexts& texts) {
   ParsedManifest parsed = parse_manifest(path, texts.manifest);
   require(!parsed.index.name.empty() && digest_of(texts.index) == parsed.index.digest,
@@ -100,6 +107,7 @@ void ShardCopies::write(const CheckpointInfo& info, const std::vector<TensorBox>
   const Directory folder = Directory::own(path_).make(step_name(info.step));
   const std::string name = shard_path(shard, shards);
   folder_of_file(folder, name, true);
+  take_text(folder, shard);
   const ShardReport report =
       write_shard(folder, name, boxes, shard < ranks_that_name_all);
   const FileEntry index{index_name, static_cast<std::int64_t>(report.index.size()),
@@ -120,10 +128,12 @@ ShardCopies::Content ShardCopies::read(std::int64_t step, int shard) const {
   return content;
 }
 
-MappedFile ShardCopies::create_file(std::int64_t step, const std::string& name,
+MappedFile ShardCopies::create_file(std::int64_t step, int shard, int shards,
                                     std::int64_t bytes) const {
-  require(is_member_name(name), "'{}' is no name of a shard", name);
+  require(shard >= 0 && shard < shards, "shard {} of {}", shard, shards);
+  const std::string name = shard_path(shard, shards);
   const Directory folder = Directory::own(path_).make(step_name(step));
+  take_text(folder, shard);
   return MappedFile::create(folder_of_file(folder, name, true), last_name_of(name),
                             bytes);
 }

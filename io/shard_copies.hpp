@@ -49,8 +49,9 @@ class ShardCopies {
     MappedFile file;
   };
   Content read(std::int64_t step, int shard) const;
-  // Takes the room of a file that another rank sends; then what came is finished.
-  MappedFile create_file(std::int64_t step, const std::string& name,
+  // Takes the room of a file that another rank sends; then what came is finished. Until
+  // then nothing vouches for the shard, as while write() is at it.
+  MappedFile create_file(std::int64_t step, int shard, int shards,
                          std::int64_t bytes) const;
   void finish(std::int64_t step, int shard, const ManifestTexts& texts) const;
 

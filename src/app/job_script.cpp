@@ -52,6 +52,7 @@ export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 launch() {
   exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
+    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} \
     "$trireme" train "$deck" "$@"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

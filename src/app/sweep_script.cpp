@@ -75,6 +75,20 @@ running() {
   esac
 }
 
+# Copies in memory (checkpoint.partner), of each node of the job that is up, wherever the ranks
+# ran: a program that ends well removes those of its own nodes alone.
+remove_copies() {
+  local up
+  running || return
+  mapfile -t up < <(sinfo -h -N -n "$(squeue -h -j "$job" -o %N)" -o '%N %T' 2>/dev/null |
+    awk '$2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }')
+  if [ ${#up[@]} -gt 0 ]; then
+    node_count=${#up[@]} nodes=$(IFS=,; echo "${up[*]}")
+  fi
+  # shellcheck disable=SC2016  # the node's shell expands it
+  on_each_node bash -c 'rm -rf "${TRIREME_COPIES:-/dev/shm}/trireme-$UID-$0-"*' "$job"
+}
+
 [ "$node_count" = "$all_nodes" ] || choose_nodes
 asked=
 while true; do
@@ -106,9 +120,8 @@ rm -f "$TRIREME_BAD_HOSTS"
 [ $again != no ] && running && scontrol requeue "$job" && exit $status
 rm -f "$TRIREME_STARTS"
 case $status in
-  0 | 6[456] | 73 | 75) ;;
-  *) # shellcheck disable=SC2016  # copies in memory (checkpoint.partner), of each node
-    running && on_each_node bash -c 'rm -rf "/dev/shm/trireme-$UID-$0-"*' "$job" ;;
+  0 | 6[456] | 73 | 75) [ "$TRIREME_ATTEMPT" -gt 0 ] && remove_copies ;;  # of nodes left out
+  *) remove_copies ;;
 esac
 exit $status
 )sh";
@@ -167,6 +180,7 @@ export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 launch() {
   exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
+    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} \
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

@@ -41,6 +41,15 @@ struct CheckpointKeys : Section {
       within(0, most_steps),
       "Checkpoints of multiples of this many steps are kept for ever; 0: none.",
       sets<&RunConfig::checkpoint, &CheckpointSettings::keep_every>};
+  Integer ranks_per_file{
+      *this,
+      "ranks_per_file",
+      "ranks",
+      "1",
+      within(1, 1e6),
+      "How many ranks next to each other write one file, one after the other: fewer "
+      "files, for file systems that many slow down; with async each takes a step more.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::ranks_per_file>};
   Boolean async{
       *this, "async", "false",
       "Write a copy while training goes on; the copy takes as much memory of the "

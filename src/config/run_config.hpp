@@ -108,6 +108,7 @@ struct CheckpointSettings {
   bool at_end = true;           // when run.steps are done
   int keep = 0;                 // 0: all
   std::int64_t keep_every = 0;  // steps; 0: none
+  int ranks_per_file = 1;       // ranks that write one file
   bool async = false;           // written while training goes on
   std::string resume;           // "auto", "never", or a path
   bool one_reads = false;       // one rank reads and hands out

@@ -3,6 +3,7 @@
 #include "train/checkpoint_choice.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -38,26 +39,45 @@ void warn_of_damage(const std::vector<std::string>& passed_over,
               taken);
 }
 
-// The newest whole checkpoint, and its name; none: no reader.
-std::string choose(comm::World& world, const std::string& directory,
-                   std::shared_ptr<io::CheckpointReader>& reader) {
+// The newest elsewhere after a step of the directory, or after all of them.
+ChosenCheckpoint look_elsewhere(const FindElsewhere& find, std::int64_t after,
+                                std::int64_t last,
+                                const std::vector<std::string>& passed_over) {
+  ChosenCheckpoint chosen;
+  if (find) chosen = find(after, last);
+  if (!chosen.reader) return chosen;
+  for (const auto& wrong : passed_over)
+    log::warn("{}; {} will be taken", wrong, chosen.path);
+  return chosen;
+}
+
+// The newest whole checkpoint; none: no reader.
+ChosenCheckpoint choose(comm::World& world, const std::string& directory,
+                        const FindElsewhere& find) {
   std::vector<std::string> passed_over;
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t step : checkpoint_steps(world, directory)) {
+    ChosenCheckpoint chosen = look_elsewhere(find, step, last, passed_over);
+    if (chosen.reader) return chosen;
+    last = step;
     const std::string name = io::step_name(step);
-    const std::string wrong = damage(world, directory + "/" + name, reader);
+    chosen.path = directory + "/" + name;
+    const std::string wrong = damage(world, chosen.path, chosen.reader);
     if (wrong.empty()) {
       warn_of_damage(passed_over, name);
-      return name;
+      return chosen;
     }
     passed_over.push_back(wrong);
   }
+  const ChosenCheckpoint chosen = look_elsewhere(find, 0, last, passed_over);
+  if (chosen.reader) return chosen;
   if (!passed_over.empty())
     throw comm::Agreed(
         Status::bad_content,
         format("{}; no checkpoint of '{}' is whole: remove them to start anew, or name "
                "another in checkpoint.resume",
                passed_over.front(), directory));
-  return "";
+  return {};
 }
 
 void tidy(comm::World& world, const std::string& directory, const std::string& newest) {
@@ -89,16 +109,17 @@ std::string first_damage(comm::World& world, io::CheckpointReader& reader) {
   return world.broadcast(first);
 }
 
-ChosenCheckpoint newest_whole_checkpoint(comm::World& world,
-                                         const std::string& directory) {
+ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
+                                         const FindElsewhere& find) {
   tidy(world, directory, "");
-  ChosenCheckpoint chosen;
-  const std::string newest = choose(world, directory, chosen.reader);
-  if (newest.empty()) return chosen;
-  world.agree([&] {
-    if (world.rank() == 0) io::point_latest(directory, newest);
-  });
-  chosen.path = directory + "/" + newest;
+  ChosenCheckpoint chosen = choose(world, directory, find);
+  if (chosen.of_copies) {
+    tidy_checkpoints(world, directory);
+  } else if (chosen.reader) {
+    world.agree([&] {
+      if (world.rank() == 0) io::point_latest(directory, last_name_of(chosen.path));
+    });
+  }
   return chosen;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,15 +21,21 @@ struct ChosenCheckpoint {
   bool of_copies = false;  // in the memory of nodes (PartnerCopies)
 };
 
+// Looks for a checkpoint elsewhere: the newest whole one of a step after `after`, but not
+// after `last`; no reader: none. Collective.
+using FindElsewhere =
+    std::function<ChosenCheckpoint(std::int64_t after, std::int64_t last)>;
+
 // The newest checkpoint below `directory` whose files are as they were written, all
-// digests compared, which the ranks share out; none when there is no checkpoint. Of each
-// damaged one that is passed over there is a warning, which names the file and what is
-// taken. What a crash left in the folder is mended: leftovers go, and `latest` points at
-// the checkpoint that is returned. Rank 0 holds the run's lock. Collective.
+// digests compared, which the ranks share out, or the one elsewhere that is newer; none
+// when there is no checkpoint. Of each damaged one that is passed over there is a
+// warning, which names the file and what is taken. What a crash left in the folder is
+// mended: leftovers go, and `latest` points at the checkpoint that is returned, or the
+// newest that is whole as far as sizes say. Rank 0 holds the run's lock. Collective.
 // Throws an Agreed Error(bad_content) when all are damaged, or when the newest was
 // written by a program with a newer format.
-ChosenCheckpoint newest_whole_checkpoint(comm::World& world,
-                                         const std::string& directory);
+ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
+                                         const FindElsewhere& find = {});
 
 // Steps that have a checkpoint below `directory`, complete or not, as rank 0 sees them:
 // newest first. Collective.

@@ -78,7 +78,7 @@ void Checkpoints::start_or_resume() {
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
   if (config_.checkpoint.partner > 0) partner_.emplace(world_, mesh_, config_);
-  ChosenCheckpoint from = choose(steps);
+  ChosenCheckpoint from = choose();
   keep_files(from.reader.get());
   base_ = identify_base(world_, config_, from.reader.get());
   saver_.emplace(
@@ -109,18 +109,18 @@ void Checkpoints::load_base() {
             config_.start_from, name_of(config_.adapter.quantize), codes, numbers);
 }
 
-// What checkpoint.resume means. `steps`: of the run's own checkpoints, newest first.
-ChosenCheckpoint Checkpoints::choose(const std::vector<std::int64_t>& steps) {
+// What checkpoint.resume means.
+ChosenCheckpoint Checkpoints::choose() {
   const std::string& resume = config_.checkpoint.resume;
   ChosenCheckpoint from;
   if (resume == "never") return from;
   if (resume == "auto") {
+    FindElsewhere find;
     if (partner_)
-      from = partner_->find(steps.empty() ? 0 : steps.front(),
-                            engine::checkpoint_boxes(engine_, mesh_));
-    if (!from.reader) return newest_whole_checkpoint(world_, folder());
-    tidy_checkpoints(world_, folder());
-    return from;
+      find = [&](std::int64_t after, std::int64_t last) {
+        return partner_->find(after, last, engine::checkpoint_boxes(engine_, mesh_));
+      };
+    return newest_whole_checkpoint(world_, folder(), find);
   }
   tidy_checkpoints(world_, folder());
   from.path = resume;
@@ -256,7 +256,7 @@ void Checkpoints::copy_if_due() {
   watchdog_.beat_slow("copying to a partner", progress_.step);
   io::CheckpointInfo info = info_of_run(world_, config_, deck_, base_);
   add_progress(info, progress_);
-  partner_->begin(info, boxes());
+  partner_->begin(std::move(info), boxes());
 }
 
 void Checkpoints::poll() {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "io/checkpoint_shard.hpp"
 
 namespace trireme::train {
 namespace {
@@ -81,10 +80,8 @@ void ReceivedCopy::prepare() {
   try {
     texts_.resize(static_cast<std::size_t>(head_.manifest_bytes + head_.index_bytes));
     if (head_.file_bytes > 0)
-      file_ = copies_.create_file(
-          head_.step,
-          io::shard_path(static_cast<int>(head_.shard), static_cast<int>(head_.shards)),
-          head_.file_bytes);
+      file_ = copies_.create_file(head_.step, static_cast<int>(head_.shard),
+                                  static_cast<int>(head_.shards), head_.file_bytes);
     accepted_ = 1;
   } catch (const Error&) {
     failure_ = std::current_exception();

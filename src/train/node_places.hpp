@@ -11,11 +11,14 @@
 namespace trireme::train {
 
 // Nodes are told apart by the folder that their ranks see, so that a folder that several
-// nodes share is no other node's memory.
+// nodes share, on a network's file system too, is no other node's memory.
 class NodePlaces {
  public:
-  // Collective. `folder`: is there, on every rank.
-  NodePlaces(comm::World& world, const std::string& folder);
+  // Collective. `folder`: is there, on every rank, for this user alone. `host`: of this
+  // rank. `claim`: the name of a file that is made in it for a moment, as no other start
+  // of a program makes it. Throws an Agreed Error(cannot_create).
+  NodePlaces(comm::World& world, const std::string& folder, const std::string& host,
+             const std::string& claim);
 
   // Rank r sends to r + shift and keeps what r - shift sends, around the end; 0 where one
   // node has too many of the ranks for another to take them.
@@ -24,9 +27,14 @@ class NodePlaces {
   // Of the ranks that share this rank's node, in order: its place and how many there are.
   int place() const { return place_; }
   int on_node() const { return on_node_; }
+  // "host-a and host-b", the first two that see one folder; "": there are none.
+  const std::string& shared() const { return shared_; }
 
  private:
+  void number(comm::World& world, const std::vector<std::string>& names);
+
   comm::HostTable nodes_;
+  std::string shared_;
   int shift_ = 0, place_ = 0, on_node_ = 1;
 };
 

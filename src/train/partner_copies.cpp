@@ -4,16 +4,21 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
 
 namespace trireme::train {
 namespace {
+
+constexpr std::string_view prefix = "trireme-";
 
 // Of one user, run and job. The path of the run is as rank 0 sees it.
 std::string name_of_run(comm::World& world, const std::string& directory) {
@@ -24,9 +29,18 @@ std::string name_of_run(comm::World& world, const std::string& directory) {
     std::free(real);
   }
   const std::string job = io::this_process().job;
-  return format("trireme-{}-{}-{}", static_cast<std::uint64_t>(::geteuid()),
+  return format("{}{}-{}-{}", prefix, static_cast<std::uint64_t>(::geteuid()),
                 job.empty() ? "0" : job,
                 io::digest_of(world.broadcast(path)).substr(0, 16));
+}
+
+// Names this start of the run as no other does. Names are in the order of starts, as long
+// as the clocks of their rank 0 are: 19 digits of nanoseconds come first.
+std::string name_of_start(comm::World& world) {
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const std::string rank = io::digest_of(format("{} {}", world.host(), ::getpid()));
+  return world.broadcast(format("{}-{}", now.count(), rank.substr(0, 8)));
 }
 
 io::ShardCopies copies_of_run(comm::World& world, const config::RunConfig& config) {
@@ -59,19 +73,45 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
       mesh_(mesh),
       every_(config.checkpoint.partner),
       run_directory_(config.run.directory),
+      attempt_(name_of_start(world)),
       copies_(copies_of_run(world, config)) {
-  places_.emplace(world_, parent_of(copies_.path()));
-  world_.agree([&] { copies_.make(); });
-  if (places_->shift() == 0 && world_.size() > 1)
+  world_.agree([&] {
+    require(::access(parent_of(copies_.path()).c_str(), F_OK) == 0, Status::cannot_create,
+            "{}: there is no such folder on host {} (checkpoint.partner_directory)",
+            parent_of(copies_.path()), world_.host());
+    copies_.make();
+  });
+  places_.emplace(world_, copies_.path(), world_.host(), "node-" + attempt_);
+  if (!places_->shared().empty())
+    log::warn(
+        "checkpoint.partner_directory = \"{}\": hosts {} see one folder there: it counts "
+        "as one node, for no copy on it is in another node's memory; name a folder of "
+        "each node's own, such as \"/dev/shm\"",
+        config.checkpoint.partner_directory, places_->shared());
+  else if (places_->shift() == 0 && world_.size() > 1)
     log::warn(
         "checkpoint.partner: one node has {} of {} ranks, so that no other can hold "
         "their copies: they outlive the program, but not the node",
         places_->on_node(), world_.size());
 }
 
+// Of this user and run, which one job at a time has: nobody goes on from them.
+void PartnerCopies::remove_of_earlier_jobs() const {
+  if (places_->place() != 0) return;
+  const std::string own = last_name_of(copies_.path());
+  const std::string folder = parent_of(copies_.path());
+  const std::string user = own.substr(0, own.find('-', prefix.size()) + 1);
+  const std::string run = own.substr(own.rfind('-'));
+  for (const std::string& name : io::names_in(folder))
+    if (name != own && name.starts_with(user) && name.ends_with(run))
+      io::ShardCopies(folder + "/" + name).remove_all();
+}
+
 void PartnerCopies::start(std::int64_t step, const std::vector<io::TensorBox>& boxes) {
   for (const std::int64_t other : copies_.steps())
     if (other != step) copies_.remove(other);
+  remove_of_earlier_jobs();
+  world_.barrier();  // what a node's other ranks write from here on stays
   whole_ = step;
   snapshot_.emplace(boxes);
   if (places_->shift() == 0) return;
@@ -81,16 +121,17 @@ void PartnerCopies::start(std::int64_t step, const std::vector<io::TensorBox>& b
 
 bool PartnerCopies::due(std::int64_t step) const { return step % every_ == 0; }
 
-void PartnerCopies::begin(const io::CheckpointInfo& info,
+void PartnerCopies::begin(io::CheckpointInfo info,
                           const std::vector<io::TensorBox>& boxes) {
   finish();
   step_ = info.step;
+  info.attempt = attempt_;
   told_ = false;
   failure_.clear();
   auto snapshot = snapshot_->begin(boxes);
   phase_ = Phase::writing;
-  work_.start([this, info, keep = whole_, copied = std::move(snapshot.boxes),
-               later = std::move(snapshot.later)] {
+  work_.start([this, info = std::move(info), keep = whole_,
+               copied = std::move(snapshot.boxes), later = std::move(snapshot.later)] {
     later();
     copies_.remove_before(info.step, keep);
     copies_.write(info, copied, world_.rank(), world_.size());

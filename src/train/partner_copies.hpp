@@ -29,12 +29,15 @@ class PartnerCopies {
   // Error(cannot_create) naming the folder, host and key.
   PartnerCopies(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config);
 
-  // At a start: the newest step after `newest` of which every shard lies whole on a node
-  // of this world, with the shards that hold `boxes` brought to this rank's node, those
-  // of `kept` too on rank 0's; none: no reader. Says what it passes over. Copies that
-  // another run of the directory has left do not count.
-  ChosenCheckpoint find(std::int64_t newest, const std::vector<io::TensorBox>& boxes);
-  // The run goes on from this step, or from none (-1) of the copies: others are removed.
+  // At a start: the newest step after `after`, but not after `last`, of which every shard
+  // lies whole on a node of this world, all of them made by one start of the run, with
+  // the shards that hold `boxes` brought to this rank's node, those of `kept` too on rank
+  // 0's; none: no reader. Says what it passes over. Copies that another run of the
+  // directory has left do not count.
+  ChosenCheckpoint find(std::int64_t after, std::int64_t last,
+                        const std::vector<io::TensorBox>& boxes);
+  // The run goes on from this step, or from none (-1) of the copies: others are removed,
+  // also those that earlier jobs of this run have left on these nodes.
   // `boxes`: what a checkpoint holds of this rank from here on, for a copy of which
   // memory is taken.
   void start(std::int64_t step, const std::vector<io::TensorBox>& boxes);
@@ -42,7 +45,7 @@ class PartnerCopies {
   // Whether a copy is due after a step.
   bool due(std::int64_t step) const;
   // Begins one, after the end of the last one.
-  void begin(const io::CheckpointInfo& info, const std::vector<io::TensorBox>& boxes);
+  void begin(io::CheckpointInfo info, const std::vector<io::TensorBox>& boxes);
   // Weights and moments are about to change: waits until they have been copied.
   void before_update();
   // Goes on without waiting.
@@ -54,6 +57,7 @@ class PartnerCopies {
 
  private:
   enum class Phase : std::uint8_t { idle, writing, sending };
+  void remove_of_earlier_jobs() const;
   void advance(bool wait);
   void exchange();
   void settle();
@@ -62,6 +66,7 @@ class PartnerCopies {
   comm::Mesh& mesh_;
   std::int64_t every_ = 0;
   std::string run_directory_;
+  std::string attempt_;  // names this start of the run in its copies
   std::optional<NodePlaces> places_;
   io::ShardCopies copies_;
   std::optional<io::CheckpointSnapshot> snapshot_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
@@ -65,72 +67,124 @@ Found look(const io::ShardCopies& copies, std::int64_t step, int place, int on_n
   return found;
 }
 
-// Who has found which shards of a step, as rank 0 puts it together.
+// Who holds which shards of a step that one start of the run has made.
 struct Holders {
-  std::vector<int> first;                // of each shard: the lowest rank; -1: nobody
-  std::map<int, std::set<int>> by_rank;  // shards
+  std::string attempt;
+  std::vector<int> first;  // of each shard: the lowest rank that has found it; -1: nobody
+
+  void add(int rank, std::size_t shards, const std::vector<std::int64_t>& held) {
+    first.resize(std::max(first.size(), shards), -1);
+    for (const std::int64_t shard : held)
+      if (const auto at = static_cast<std::size_t>(shard); at < first.size())
+        if (first[at] < 0) first[at] = rank;
+  }
+  // The first shard that nobody has; -1: it is whole.
+  int missing() const {
+    const auto at = std::find(first.begin(), first.end(), -1);
+    return at == first.end() ? -1 : static_cast<int>(at - first.begin());
+  }
 };
 
-Holders holders_of(const std::vector<std::string>& texts) {
-  Holders holders;
-  std::size_t shards = 0;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    const auto numbers = numbers_in(texts[rank]);
-    if (numbers.empty()) continue;
-    shards = std::max(shards, static_cast<std::size_t>(numbers[0]));
-    holders.by_rank[static_cast<int>(rank)].insert(numbers.begin() + 1, numbers.end());
-  }
-  holders.first.assign(shards, -1);
-  for (auto rank = holders.by_rank.rbegin(); rank != holders.by_rank.rend(); ++rank)
-    for (const int shard : rank->second)
-      if (static_cast<std::size_t>(shard) < shards)
-        holders.first[static_cast<std::size_t>(shard)] = rank->first;
-  return holders;
+// Copies of programs that did not name their start are of one without a name.
+constexpr std::string_view no_attempt = "-";
+
+std::string_view attempt_of(const io::ShardCopies::Checked& checked) {
+  const std::string& attempt = checked.info.attempt;
+  return attempt.empty() ? no_attempt : std::string_view(attempt);
 }
 
-// The steps after `newest` that any node has copies of, newest first.
+// A line for each start that has made some of a rank's shards: its name, how many shards
+// the step has, and these.
+std::string lines_of(const Found& found) {
+  std::map<std::string_view, std::string> lines;
+  for (const auto& [shard, checked] : found.shards) {
+    std::string& line = lines[attempt_of(checked)];
+    if (line.empty()) line = format("{} ", checked.info.mesh.size());
+    line += format("{} ", shard);
+  }
+  std::string text;
+  for (const auto& [attempt, line] : lines) text += format("{} {}\n", attempt, line);
+  return text;
+}
+
+// `texts`: the lines of each rank. The newest start that has made every shard, or the
+// newest of all; none: nothing was found.
+std::optional<Holders> newest_whole(const std::vector<std::string>& texts, int& starts) {
+  std::map<std::string, Holders> all;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    std::istringstream lines(texts[rank]);
+    for (std::string line; std::getline(lines, line);) {
+      const std::string attempt = line.substr(0, line.find(' '));
+      auto numbers = numbers_in(line.substr(attempt.size()));
+      const auto shards = static_cast<std::size_t>(numbers.at(0));
+      numbers.erase(numbers.begin());
+      all[attempt].add(static_cast<int>(rank), shards, numbers);
+    }
+  }
+  starts = static_cast<int>(all.size());
+  if (all.empty()) return {};
+  auto newest = all.rbegin();
+  for (auto one = all.rbegin(); one != all.rend(); ++one)
+    if (one->second.missing() < 0) {
+      newest = one;
+      break;
+    }
+  newest->second.attempt = newest->first;
+  return std::move(newest->second);
+}
+
+// The steps in this range that any node has copies of, newest first.
 std::vector<std::int64_t> candidates(comm::World& world, const io::ShardCopies& copies,
-                                     int place, std::int64_t newest) {
+                                     int place, std::int64_t after, std::int64_t last) {
   std::set<std::int64_t> steps;
   const auto own = copies.steps();
   for (const std::string& text : world.gather_text(place == 0 ? to_words(own) : ""))
     for (const std::int64_t step : numbers_in(text))
-      if (step > newest) steps.insert(step);
+      if (step > after && step <= last) steps.insert(step);
   auto all = numbers_in(world.broadcast(to_words(steps)));
   std::reverse(all.begin(), all.end());
   return all;
 }
 
-// Who holds each shard of a step, the same on every rank; none where one is missing, of
-// which there is a warning.
-std::vector<int> whole_step(comm::World& world, std::int64_t step, const Found& found) {
-  std::vector<int> mine;
-  for (const auto& [shard, checked] : found.shards) {
-    if (mine.empty()) mine.push_back(checked.info.mesh.size());
-    mine.push_back(shard);
-  }
-  Holders holders = holders_of(world.gather_text(to_words(mine)));
-  const auto missing = std::find(holders.first.begin(), holders.first.end(), -1);
-  const bool whole = !holders.first.empty() && missing == holders.first.end();
-  const auto wrongs = world.gather_text(found.wrong);
-  const auto all = numbers_in(world.broadcast(whole ? to_words(holders.first) : ""));
-  if (!all.empty()) return {all.begin(), all.end()};
-  if (world.rank() == 0) {
-    const auto wrong = std::find_if(wrongs.begin(), wrongs.end(),
-                                    [](const auto& text) { return !text.empty(); });
-    log::warn("step {}: the copies in the nodes' memory are not whole: {}; passed over",
-              step,
-              wrong != wrongs.end() ? *wrong
-              : holders.first.empty()
-                  ? std::string("no shard of it was finished")
-                  : format("no node that is left has shard {} of {}",
-                           static_cast<int>(missing - holders.first.begin()),
-                           static_cast<int>(holders.first.size())));
-  }
-  return {};
+// Why a step is passed over. `wrongs`: of each rank, what it has found damaged.
+std::string why_not_whole(const std::optional<Holders>& newest, int starts,
+                          const std::vector<std::string>& wrongs) {
+  const auto wrong = std::find_if(wrongs.begin(), wrongs.end(),
+                                  [](const auto& text) { return !text.empty(); });
+  if (wrong != wrongs.end()) return *wrong;
+  if (!newest) return "no shard of it was finished";
+  return format("no node that is left has shard {} of {}{}", newest->missing(),
+                newest->first.size(),
+                starts < 2 ? std::string()
+                           : format(" (of what the last of {} starts of the run has "
+                                    "copied, and no other is whole)",
+                                    starts));
 }
 
-// All shards as one checkpoint, whose files are those of this rank's node.
+// Who holds each shard of a step, the same on every rank, and which start has made them;
+// what else this rank has found is forgotten. None where one is missing, of which there
+// is a warning.
+std::vector<int> whole_step(comm::World& world, std::int64_t step, Found& found) {
+  int starts = 0;
+  std::optional<Holders> newest =
+      newest_whole(world.gather_text(lines_of(found)), starts);
+  const bool whole = newest && newest->missing() < 0;
+  const auto wrongs = world.gather_text(found.wrong);
+  const std::string attempt = world.broadcast(whole ? newest->attempt : "");
+  if (attempt.empty()) {
+    if (world.rank() == 0)
+      log::warn("step {}: the copies in the nodes' memory are not whole: {}; passed over",
+                step, why_not_whole(newest, starts, wrongs));
+    return {};
+  }
+  std::erase_if(found.shards,
+                [&](const auto& one) { return attempt_of(one.second) != attempt; });
+  const auto all = numbers_in(world.broadcast(whole ? to_words(newest->first) : ""));
+  return {all.begin(), all.end()};
+}
+
+// All shards as one checkpoint, whose files are those of this rank's node. Rank 0 alone
+// holds what says where all of it lies.
 std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string& folder,
                                            const std::vector<int>& holders,
                                            const Found& found) {
@@ -159,17 +213,13 @@ std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string
     }
     index = io::index_bytes(io::merge_indices(std::move(shards)));
   });
-  index = world.broadcast(index);
   // 2. attributes are alike in all of them
   const bool has = holders[0] == world.rank();
   const std::string attributes =
       world.broadcast(has ? found.shards.at(0).texts.manifest : "", holders[0]);
-  std::shared_ptr<io::CheckpointReader> reader;
-  world.agree([&] {
-    reader = std::make_shared<io::CheckpointReader>(
-        folder, io::parse_manifest(folder, attributes).manifest.info, index);
-  });
-  return reader;
+  io::CheckpointInfo info;
+  world.agree([&] { info = io::parse_manifest(folder, attributes).manifest.info; });
+  return std::make_shared<io::CheckpointReader>(world, folder, info, index);
 }
 
 // The shards that hold what this rank reads.
@@ -261,18 +311,19 @@ void carry_out(comm::World& world, comm::Group& everyone, const io::ShardCopies&
 
 }  // namespace
 
-ChosenCheckpoint PartnerCopies::find(std::int64_t newest,
+ChosenCheckpoint PartnerCopies::find(std::int64_t after, std::int64_t last,
                                      const std::vector<io::TensorBox>& boxes) {
   if (world_.max(world_.rank() == 0 && goes_on(run_directory_) ? 1 : 0) == 0) return {};
   const int place = places_->place();
-  for (const std::int64_t step : candidates(world_, copies_, place, newest)) {
-    const Found found = look(copies_, step, place, places_->on_node());
+  for (const std::int64_t step : candidates(world_, copies_, place, after, last)) {
+    Found found = look(copies_, step, place, places_->on_node());
     const std::vector<int> holders = whole_step(world_, step, found);
     if (holders.empty()) continue;
     const std::string folder = copies_.folder_of(step);
     try {
       world_.agree([&] { copies_.make(step); });  // a node that had none
       auto reader = open(world_, folder, holders, found);
+      reader->fetch(world_, boxes);
       const std::set<int> wanted = wanted_shards(*reader, world_.rank(), boxes);
       const auto moves = transfers(world_, *places_, holders, wanted, found);
       carry_out(world_, mesh_.everyone(), copies_, step, static_cast<int>(holders.size()),

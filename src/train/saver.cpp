@@ -67,7 +67,8 @@ Saver::Saver(comm::World& world, const config::RunConfig& config, const std::str
       info_(info_of_run(world, config, deck, base)) {
   retention_.keep = config.checkpoint.keep;
   retention_.keep_every = config.checkpoint.keep_every;
-  writer_.emplace(world_, config.run.directory + "/checkpoints", retention_);
+  writer_.emplace(world_, config.run.directory + "/checkpoints", retention_,
+                  config.checkpoint.ranks_per_file);
   if (config.checkpoint.async) snapshot_.emplace(boxes_());
 }
 

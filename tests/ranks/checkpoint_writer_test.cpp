@@ -8,11 +8,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/files.hpp"
+#include "io/hdf5_file.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/io_faults.h"
 
@@ -129,6 +133,129 @@ TEST(CheckpointWriter, AFailureInTheThreadComesOutOnEveryRank) {
   writer.begin(fake_info(2), next.boxes, true);
   writer.finish();
   EXPECT_EQ(CheckpointReader(directory).info().step, 2);
+}
+
+// Of `rows` parts rank r writes part r - first, if there is one: the others nothing.
+std::vector<TensorBox> parts(Memory& memory, int rows, int first) {
+  const int part = world().rank() - first;
+  if (part >= 0 && part < rows) {
+    std::vector<TensorBox> boxes;
+    for (const auto& tensor : test::fake_model())
+      boxes.push_back(test::make_box(memory, tensor, rows, 1, part));
+    return boxes;
+  }
+  return {};
+}
+
+std::vector<std::string> shards_in(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const std::string& name : names_in(directory))
+    if (name.starts_with("shard-")) names.push_back(name);
+  return names;
+}
+
+// Whole tensors as HDF5's tools see them.
+void expect_whole_views(const std::string& directory) {
+  const Hdf5File whole(directory + "/" + whole_name, Hdf5File::Mode::read);
+  for (const auto& tensor : test::fake_model()) {
+    Memory memory;
+    const auto right = test::make_box(memory, tensor, 1, 1, 0);
+    std::vector<std::byte> read(right.data.bytes());
+    for (const BoxEntry& box : whole.boxes(tensor.path))
+      EXPECT_TRUE(fs::exists(directory + "/" + box.file)) << box.file;
+    PlainFiles files(directory);
+    const TensorView out(read.data(), tensor.dtype, tensor.shape);
+    read_boxes(files, whole.boxes(tensor.path), tensor.dtype, right.begin, out);
+    EXPECT_EQ(std::memcmp(read.data(), right.data.raw(), read.size()), 0) << tensor.path;
+  }
+}
+
+// Whichever ranks of a file have something to write, the first and the last of them too.
+TEST(CheckpointWriter, RanksShareAFile) {
+  const SharedFolder folder;
+  const int ranks = world().size();
+  std::int64_t step = 0;
+  for (const int in_file : {2, 3, 7})
+    for (int rows = std::max(1, ranks - 1); rows <= ranks; ++rows)
+      for (int first = 0; first <= ranks - rows; ++first) {
+        const bool background = step % 2 == 0;
+        CheckpointWriter writer(world(), folder.path(), {}, in_file);
+        Memory memory;
+        writer.begin(fake_info(++step), parts(memory, rows, first), background);
+        ASSERT_TRUE(writer.finish().has_value());
+        const std::string directory = folder.path() + "/" + step_name(step);
+        expect_fake(directory);
+        expect_whole_views(directory);
+        const int files = (ranks + in_file - 1) / in_file;
+        const auto names = shards_in(directory);
+        if (rows == ranks) {
+          EXPECT_EQ(std::ssize(names), files);
+        }
+        for (const std::string& name : names) {
+          const Hdf5File file(directory + "/" + name, Hdf5File::Mode::read);
+          const int number = std::stoi(name.substr(6));
+          for (int place = 0; place < in_file; ++place) {
+            const int part = number * in_file + place - first;
+            EXPECT_EQ(file.has(index_dataset_of(place)),
+                      number * in_file + place < ranks && part >= 0 && part < rows)
+                << name << " place " << place;
+          }
+        }
+        world().barrier();
+      }
+}
+
+// The last rank of a file has digested what the others wrote, too.
+TEST(CheckpointWriter, OneByteOfASharedFileIsMissed) {
+  const SharedFolder folder;
+  CheckpointWriter writer(world(), folder.path(), {}, 3);
+  Model model;
+  writer.begin(fake_info(1), model.boxes, false);
+  writer.finish();
+  const std::string directory = folder.path() + "/" + step_name(1);
+  if (world().rank() == 0) {
+    const std::string path = directory + "/shard-00000.h5";
+    const auto size = static_cast<std::streamoff>(fs::file_size(path));
+    for (int i = 0; i < 40; ++i) {
+      const std::streamoff at = size * i / 40;
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      const auto flip = [&] {
+        file.seekg(at);
+        const char byte = static_cast<char>(file.get());
+        file.seekp(at);
+        file.put(static_cast<char>(byte ^ 1));
+        file.flush();
+      };
+      flip();
+      EXPECT_NE(why_incomplete(directory, 0, 1), "") << at;
+      flip();
+    }
+    EXPECT_EQ(why_incomplete(directory, 0, 1), "");
+  }
+  world().barrier();
+}
+
+// A rank that fails in its turn ends the save for all; the one before stands.
+TEST(CheckpointWriter, AFailureInALaterTurnPublishesNothing) {
+  const SharedFolder folder;
+  const std::string directory = folder.path() + "/c";
+  CheckpointWriter writer(world(), directory, {}, 2);
+  Model model;
+  writer.begin(fake_info(1), model.boxes, true);
+  writer.finish();
+  const int rank = std::min(1, world().size() - 1);  // adds to what rank 0 has written
+  const std::string shard = directory + "/" + temporary_name(2) + "/shard";
+  for (int at = 1; at <= 3; ++at) {
+    if (world().rank() == rank) io_faults_arm(shard.c_str(), io_fault_after, at, ENOSPC);
+    Model next;
+    writer.begin(fake_info(2), next.boxes, true);
+    EXPECT_THROW(writer.finish(), comm::Agreed) << at;
+    if (world().rank() == rank) io_faults_disarm();
+    world().barrier();
+    EXPECT_FALSE(fs::exists(directory + "/" + temporary_name(2)));
+    EXPECT_EQ(CheckpointReader(directory).info().step, 1);
+    world().barrier();
+  }
 }
 
 TEST(CheckpointWriter, KeepsWhatItIsToldTo) {

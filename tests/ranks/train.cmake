@@ -2,3 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 trireme_test(replica_check_test USES train RANKS 2 LONG_RANKS 3
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/replica_check_test.cpp)
+trireme_test(partner_copies_ranks_test USES train RANKS 2 LONG_RANKS 4
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/partner_copies_test.cpp)

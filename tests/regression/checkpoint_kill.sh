@@ -34,7 +34,7 @@ LD_PRELOAD="$TRIREME_IO_FAULTS" exec "$TRIREME" "\$@"
 EOF
 chmod +x "$work/faulty"
 
-# identical RANKS: losses and shards of the disturbed run equal those of the undisturbed.
+# identical NAME: losses and shards of the disturbed run equal those of the undisturbed.
 identical() {
   field "$work/run/metrics.jsonl" loss >"$work/a"
   field "$work/whole$1/metrics.jsonl" loss >"$work/b"
@@ -45,11 +45,12 @@ identical() {
   done
 }
 
-sweep() { # RANKS ASYNC RANK
-  local ranks=$1 async=$2 rank=$3 at calls tried=0
+sweep() { # RANKS ASYNC RANK [RANKS_PER_FILE]
+  local ranks=$1 async=$2 rank=$3 at calls tried=0 whole=$1${4:+-$4}
+  local base="$base checkpoint.ranks_per_file=${4:-1}"
   rm -rf "$work/run" "$work/calls"
   faulty "$ranks" run 0 0 0 "$rank" checkpoint.async="$async"
-  check "$ranks ranks, async $async: undisturbed" identical "$ranks"
+  check "$ranks ranks, async $async: undisturbed" identical "$whole"
   calls=$(cat "$work/calls")
   for ((at = 1 + stride / 3; at <= calls; at += stride)); do
     rm -rf "$work/run"
@@ -59,7 +60,7 @@ sweep() { # RANKS ASYNC RANK
     check "$ranks ranks, async $async: killed at call $at of $calls: goes on" \
       test "$status" = 0
     check "$ranks ranks, async $async: killed at call $at of $calls: same bits" \
-      identical "$ranks"
+      identical "$whole"
     tried=$((tried + 1))
   done
   echo "$ranks ranks, async $async, rank $rank: killed at $tried of $calls calls"
@@ -71,6 +72,13 @@ for ranks in 1 2; do
   for async in false true; do sweep "$ranks" "$async" 0; done
 done
 sweep 2 true 1
+
+# Both ranks write one file: the second adds to what the first has written.
+run 2 train $deck run.directory="$work/whole2-2" $base checkpoint.ranks_per_file=2
+check "one file: undisturbed" test "$status" = 0
+check "one file" test "$(ls "$work/whole2-2/checkpoints/latest/" | grep -c '^shard-')" = 1
+stride=$((3 * stride))
+sweep 2 true 1 2
 
 # Failing calls: ENOSPC is 28, EDQUOT 122, EIO 5.
 for error in 28 122 5; do

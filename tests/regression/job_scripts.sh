@@ -14,7 +14,7 @@ mkdir "$work/bin" "$work/job" "$work/real"
 cat >"$work/bin/srun" <<'END_OF_STAND_IN'
 #!/bin/bash
 cd "$STAND_INS" || exit 1
-case " $* " in *" --overlap "*) exec cat reachable ;; esac  # whether nodes answer
+case " $* " in *" --overlap "*) echo "$*" >>asked; exec cat reachable ;; esac  # do nodes answer?
 printf '<%s>\n' "${0##*/}" "$@" >words
 echo "$TRIREME_ATTEMPT: $*" >>starts
 [ ! -e begins ] || rm -f "$TRIREME_STARTS"
@@ -86,7 +86,7 @@ set_up() {  # STATUS STATE
   echo "$2" >"$work/job/state"
   echo 0 >"$work/job/refuses"
   echo 9 >"$work/job/job-id"
-  (cd "$work/job" && rm -rf begins bad most left next starts nodes .trireme-starts.*)
+  (cd "$work/job" && rm -rf asked begins bad most left next starts nodes .trireme-starts.*)
   touch "$work/job/reachable"
 }
 starts() { cat "$work/job/starts"; }
@@ -134,6 +134,9 @@ for script in multi-node-cpu multi-node-gpu mpirun-openmpi mpiexec-mpich; do
     case $state in RUNNING) check "$script: again" again ;; *) check "$script: cancelled" not_again ;; esac
   done
 done
+set_up 0 RUNNING
+TRIREME_BCAST='/tmp/a b' job "$SOURCE/jobs/train.sbatch" my.toml
+check "the program is sent to the nodes" grep -qx '<--bcast=/tmp/a b>' "$work/job/words"
 # A program that gets on may crash as often as it likes.
 set_up 137 RUNNING
 touch "$work/job/begins"
@@ -177,6 +180,21 @@ echo n3.cluster.org >"$work/job/bad"
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "a node that the program names" test "$(lists)" = "n1,n2,n10 n1,n2,n10 "
 check "the names are removed" test ! -e "$work/job/.trireme-bad-hosts.9"
+# Copies in memory are removed on all nodes that are up, those that were left out too; a job
+# that had one start has no such node.
+removals() { grep -c 'rm -rf .*TRIREME_COPIES:-/dev/shm}/trireme-$UID-$0-"[*] 9$' "$work/job/asked"; }
+check "copies: of nodes that were bad too" grep -q 'nodelist=n1,n2,n3,n10 --nodes=4 .*rm -rf' "$work/job/asked"
+set_up 137 RUNNING
+all_nodes
+lose n2 down
+echo 2 >"$work/job/most"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "copies: after a node was left out" test "$status" = 0 -a "$(removals)" = 1
+check "copies: of nodes that are up" grep -q 'nodelist=n1,n3,n10 --nodes=3 .*rm -rf' "$work/job/asked"
+set_up 0 RUNNING
+all_nodes
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "copies: one start" test ! -e "$work/job/asked"
 export TRIREME_SPARE_NODES=1
 set_up 137 RUNNING
 all_nodes

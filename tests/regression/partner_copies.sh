@@ -45,6 +45,20 @@ check "a lost node: from copies" from_copies
 check "a lost node: the same bits" identical lost whole
 check "a lost node: the end removes the copies" no_copies
 
+# A node that was away when the run came to a step again has copies of the first time. They
+# are of another seed here, so that a mixture would be seen.
+killed back parallel.tensor=2 run.seed=2
+mv "$work/n2" "$work/away"
+rm -rf "$work/n1" "$work/back"
+killed back parallel.tensor=2
+rm -rf "$work/n2"
+mv "$work/away" "$work/n2"
+rm -rf "$work"/n?/copies/*/step-00000006
+nodes 2 2 run.directory="$work/back" $some $copies parallel.tensor=2
+check "a node that comes back" test "$status" = 0
+check "a node that comes back: from copies" from_copies
+check "a node that comes back: of one start" identical back whole
+
 # Nobody takes its place: other shards on fewer ranks.
 killed fewer parallel.tensor=1
 rm -rf "$work/n2"
@@ -74,6 +88,17 @@ rm -rf "$work/n2"
 nodes 2 2 run.directory="$work/missing" $some $copies parallel.tensor=2
 check "a newer checkpoint" grep -q '^resume  .*missing/checkpoints/step-00000007' "$work/out"
 check "a newer checkpoint: the same bits" identical missing whole
+# A checkpoint on the disk that is newer than the copies but damaged does not hide them.
+killed hidden parallel.tensor=2 checkpoint.every=7
+rm -rf "$work/n2"
+printf x | dd of="$work/hidden/checkpoints/step-00000007/shard-00001.h5" bs=1 seek=2500 \
+  conv=notrunc status=none
+nodes 2 2 run.directory="$work/hidden" $some $copies parallel.tensor=2 checkpoint.every=7
+check "damage on the disk" test "$status" = 0
+check "damage on the disk: said" \
+  grep -q 'warning: .*step-00000007/shard-00001.h5: damaged.*copies/trireme-.* will be taken' "$work/out"
+check "damage on the disk: from copies" from_copies
+check "damage on the disk: the same bits" identical hidden whole
 killed gone parallel.tensor=2
 rm "$work/n1/copies/"*/step-*/shard-00001.json "$work/n2/copies/"*/step-*/shard-00001.json
 nodes 2 2 run.directory="$work/gone" $some $copies parallel.tensor=2

@@ -16,16 +16,18 @@ moe="model.layers=3 model.moe.experts=4 model.feed_forward=24"
 
 losses() { field "$work/$1/metrics.jsonl" loss; }
 
-# whole NAME WORDS: 4 steps on 4 ranks, then the same stopped after 2 of them.
+# whole NAME WORDS: 4 steps on 4 ranks, then the same stopped after 2 of them. The second has
+# the words of `again` too, which change nothing of what is trained.
+again=
 whole() {
   local name=$1
   shift
   run 4 train $deck run.directory="$work/$name" run.steps=4 "${common[@]}" "$@"
   check "$name trains" test "$status" = 0
-  run 4 train $deck run.directory="$work/$name-again" run.steps=2 "${common[@]}" "$@"
+  run 4 train $deck run.directory="$work/$name-again" run.steps=2 "${common[@]}" "$@" $again
   check "$name: half of it" test "$status" = 0
   cp -r "$work/$name-again" "$work/$name-half"
-  run 4 train $deck run.directory="$work/$name-again" run.steps=4 "${common[@]}" "$@"
+  run 4 train $deck run.directory="$work/$name-again" run.steps=4 "${common[@]}" "$@" $again
   check "$name: resumed" test "$status" = 0
   check "$name: resumed at step 2" grep -q '(step 2,' "$work/out"
   check "$name: the same bits" identical "$name-again" "$name"
@@ -65,7 +67,16 @@ generated() {
   check "$1: generate" test "$status" = 0
 }
 
+# Four ranks write two files in one of the two.
+again="checkpoint.ranks_per_file=3 checkpoint.async=true"
 whole full model.layers=3 parallel.sharding_strategy=FULL_SHARD
+again=
+check "full: two files" test "$(ls "$work/full-half/checkpoints/latest/" | grep -c '^shard-')" = 2
+run 1 inspect "$work/full-half" --verify
+check "full: two files are whole" test "$status" = 0
+run 1 convert "$work/full-half" "$work/full-folder"
+check "full: two files become a folder" test "$status" = 0
+in_file full-half model/model.layers.1.mlp.down_proj.weight "32, 48"
 evaluated full
 in_file full model/model.layers.1.mlp.down_proj.weight "32, 48"
 in_file full optimizer/moment2/lm_head.weight "257, 32"

@@ -52,11 +52,14 @@ timeout 120 sbatch --wait --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 --hint
 status=$?
 check "a job for CPUs" test "$status" = 0
 check "a job for CPUs: the same bits" identical "$work/cpu" "$work/mpirun"
-timeout 120 sbatch --wait --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --gpus-per-node=0 \
+# The nodes of this cluster share their disk, so that one alone is sent the program.
+TRIREME_BCAST=$work/sent timeout 120 sbatch --wait --nodes=1 --ntasks-per-node=2 \
+  --cpus-per-task=1 --gpus-per-node=0 \
   --output="$work/gpu.out" jobs/multi-node-gpu.sbatch $deck run.directory="$work/gpu" $some \
   run.device=cpu >"$work/out" 2>&1
 status=$?
 check "a job for GPUs, without them" test "$status" = 0
+check "the program was sent to its node" cmp "$work/sent" "$TRIREME"
 for script in jobs/*; do check "$script is a script" bash -n "$script"; done
 
 # Each process believes to be alone where its MPI knows nothing of srun.

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "io/checkpoint_folder.hpp"
 #include "io/shard_copies.hpp"
@@ -90,6 +93,43 @@ TEST(CheckpointChoice, WhatACrashLeftIsMended) {
   EXPECT_EQ(folder.latest(), io::step_name(2));
 }
 
+// What stands elsewhere has its place between those of the folder.
+TEST(CheckpointChoice, DamageDoesNotHideWhatIsElsewhere) {
+  const Folder folder, other;
+  std::vector<std::pair<std::int64_t, std::int64_t>> asked;
+  std::int64_t has = 0;  // the step that is elsewhere; 0: none
+  const auto chosen = [&] {
+    asked.clear();
+    return newest_whole_checkpoint(
+        world(), folder.path(), [&](std::int64_t after, std::int64_t last) {
+          asked.emplace_back(after, last);
+          ChosenCheckpoint found;
+          if (has <= after || has > last) return found;
+          found.path = "elsewhere";
+          found.reader = std::make_shared<io::CheckpointReader>(other.step(1));
+          found.of_copies = true;
+          return found;
+        });
+  };
+  const auto ever = std::numeric_limits<std::int64_t>::max();
+  using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  has = 3;
+  EXPECT_EQ(chosen().path, "elsewhere") << "newer than all";
+  has = 2;
+  EXPECT_EQ(chosen().path, folder.step(2)) << "the disk wins where it is as new";
+  EXPECT_EQ(asked, (Ranges{{2, ever}}));
+  folder.damage(2);
+  EXPECT_EQ(chosen().path, "elsewhere") << "of the same step as what is damaged";
+  EXPECT_EQ(asked, (Ranges{{2, ever}, {1, 2}}));
+  has = 0;
+  EXPECT_EQ(chosen().path, folder.step(1));
+  folder.damage(1);
+  has = 1;
+  EXPECT_EQ(chosen().path, "elsewhere") << "nothing else is whole";
+  EXPECT_EQ(asked, (Ranges{{2, ever}, {1, 2}, {0, 1}}));
+  EXPECT_EQ(folder.latest(), io::step_name(2)) << "as far as sizes say";
+}
+
 // For a start from elsewhere sizes are enough: `latest` is not what is loaded.
 TEST(CheckpointChoice, TidyingPointsAtTheNewestWithAllItsFiles) {
   const Folder folder;
@@ -139,6 +179,10 @@ TEST(PartnerCopies, OnlyWhatIsWholeCounts) {
   copies.write(test::fake_info(6), boxes, 0, 1);
   EXPECT_EQ(copies.shards(6), std::vector<int>{0});
   fs::remove(copies.folder_of(6) + "/shard-00000.json");
+  EXPECT_TRUE(copies.shards(6).empty());
+  // Nor is there a word for a shard while another comes in its place.
+  copies.write(test::fake_info(6), boxes, 0, 1);
+  copies.create_file(6, 0, 1, 8);
   EXPECT_TRUE(copies.shards(6).empty());
   copies.remove_all();
   EXPECT_FALSE(fs::exists(copies.path()));
