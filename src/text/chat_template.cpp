@@ -81,7 +81,7 @@ Value make_range(Budget& budget, const Arguments& arguments) {
     numbers.push_back(Value::of(i));
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  return Value::list(std::move(numbers));
+  return Value::view(std::move(numbers));
 }
 
 // "2026-01-31" as the beginning of that day.

@@ -111,7 +111,7 @@ Value list(const Value& value, const Arguments& arguments, Budget& budget) {
 
 Value entries(const Value& value, const Arguments& arguments, Budget& budget) {
   arguments.bind({});
-  if (!given(value)) return Value::list({});
+  if (!given(value)) return Value::view({});
   if (!value.is(Kind::mapping)) refuse("'items' takes a dict, not " + type_name(value));
   return method_of(value, "items")(value, {}, budget);
 }
@@ -129,7 +129,7 @@ Value reverse(const Value& value, const Arguments& arguments, Budget& budget) {
   arguments.bind({});
   const List forward = items_of(value, budget);
   List items(forward.rbegin(), forward.rend());
-  if (!value.is(Kind::text)) return Value::list(std::move(items));
+  if (!value.is(Kind::text)) return Value::view(std::move(items));
   std::string out;
   for (const Value& item : items) out += item.text();
   return made(std::move(out), budget);

@@ -33,11 +33,11 @@ Value batch(const Value& value, const Arguments& arguments, Budget& budget) {
     if (line.size() == count) out.push_back(Value::list(std::exchange(line, {})));
     line.push_back(item);
   }
-  if (line.empty()) return Value::list(std::move(out));
+  if (line.empty()) return Value::view(std::move(out));
   if (fills) budget.elements(count);
   if (fills) line.resize(count, bound[1]);
   out.push_back(Value::list(std::move(line)));
-  return Value::list(std::move(out));
+  return Value::view(std::move(out));
 }
 
 // So many lists of about the same length, the longer ones first.
@@ -58,7 +58,7 @@ Value slice(const Value& value, const Arguments& arguments, Budget& budget) {
     out.push_back(Value::list(std::move(part)));
     from = end;
   }
-  return Value::list(std::move(out));
+  return Value::view(std::move(out));
 }
 
 // Pairs of a value of the attribute and the elements that have it, in its order.

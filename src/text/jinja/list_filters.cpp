@@ -77,7 +77,7 @@ Value unique(const Value& value, const Arguments& arguments, Budget& budget) {
     keys.push_back(std::move(key));
     kept.push_back(item);
   }
-  return Value::list(std::move(kept));
+  return Value::view(std::move(kept));
 }
 
 Value sum(const Value& value, const Arguments& arguments, Budget& budget) {
@@ -116,7 +116,7 @@ Value map(const Value& value, const Arguments& arguments, Budget& budget) {
       Value found = attribute_by_path(item, bound[0], budget);
       out.push_back(given(found) ? std::move(found) : bound[1]);
     }
-    return Value::list(std::move(out));
+    return Value::view(std::move(out));
   }
   const std::string& name = text_of(arguments.positional[0], "the filter of 'map'");
   if (!is_filter(name)) refuse("there is no filter '" + name + "'");
@@ -124,7 +124,7 @@ Value map(const Value& value, const Arguments& arguments, Budget& budget) {
   const Budget::Level level(budget);  // map("map", "map", ...)
   for (const Value& item : items_of(value, budget))
     out.push_back(apply_filter(name, item, rest, budget));
-  return Value::list(std::move(out));
+  return Value::view(std::move(out));
 }
 
 // Elements, or those whose attribute, pass a test; without one, those that are true.
@@ -146,7 +146,7 @@ Value select(const Value& value, const Arguments& arguments, Budget& budget) {
     const bool passes = tested ? apply_test(name, what, rest, budget) : truth(what);
     if (passes == keep) out.push_back(item);
   }
-  return Value::list(std::move(out));
+  return Value::view(std::move(out));
 }
 
 }  // namespace

@@ -220,12 +220,12 @@ Value entries(const Value& self, const Arguments& arguments, Budget& budget) {
   List pairs;
   for (const auto& entry : self.entries())
     pairs.push_back(Value::tuple({Value::of(entry.first), entry.second}));
-  return Value::list(std::move(pairs));
+  return Value::view(std::move(pairs));
 }
 
 Value keys(const Value& self, const Arguments& arguments, Budget& budget) {
   arguments.bind({});
-  return Value::list(items_of(self, budget));
+  return Value::view(items_of(self, budget));
 }
 
 Value values(const Value& self, const Arguments& arguments, Budget& budget) {
@@ -233,7 +233,7 @@ Value values(const Value& self, const Arguments& arguments, Budget& budget) {
   budget.elements(self.entries().size());
   List all;
   for (const auto& entry : self.entries()) all.push_back(entry.second);
-  return Value::list(std::move(all));
+  return Value::view(std::move(all));
 }
 
 Value get(const Value& self, const Arguments& arguments, Budget&) {

@@ -12,6 +12,12 @@
 namespace trireme::text::jinja {
 namespace {
 
+// Python would print what it is, not what it holds.
+void check_no_view(const Value& value) {
+  if (value.is_view())
+    refuse("a range, the keys of a dict or chosen elements are printed: put '| list'");
+}
+
 // The shortest digits that read as the same number, with an exponent below -4 and from
 // 16 on.
 std::string number_text(double value, const char* infinite, const char* no_number) {
@@ -88,6 +94,7 @@ void append_repr(std::string& out, const Value& value, Budget& budget) {
       append_quoted(out, value.text());
       return;
     case Kind::sequence: {
+      check_no_view(value);
       out += value.is_tuple() ? "(" : "[";
       bool first = true;
       for (const Value& item : value.items()) {
@@ -150,6 +157,7 @@ class JsonPrinter {
         append_json_text(out, value.text(), style_.ascii);
         return;
       case Kind::sequence: {
+        check_no_view(value);
         const List& items = value.items();
         put_all('[', ']', items.size(), [&](std::size_t i) { put(items[i]); });
         return;

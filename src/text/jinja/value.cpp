@@ -37,7 +37,7 @@ Value Value::of(std::string text) {
 }
 
 Value Value::sequence(List items, bool tuple) {
-  Sequence sequence{std::move(items), tuple, 0, 0};
+  Sequence sequence{std::move(items), tuple, false, 0, 0};
   for (const Value& item : sequence.items) {
     sequence.depth = std::max(sequence.depth, item.depth());
     add_weight(sequence.weight, item);
@@ -78,6 +78,17 @@ Value Value::of(const OrderedJson& json, int depth) {
 
 bool Value::is_number() const {
   return is(Kind::boolean) || is(Kind::integer) || is(Kind::real);
+}
+
+Value Value::view(List items) {
+  Value made = list(std::move(items));
+  Sequence sequence = *std::get<std::shared_ptr<const Sequence>>(made.data_);
+  sequence.view = true;
+  return Value(Data(std::make_shared<const Sequence>(std::move(sequence))));
+}
+
+bool Value::is_view() const {
+  return is(Kind::sequence) && std::get<std::shared_ptr<const Sequence>>(data_)->view;
 }
 
 bool Value::is_tuple() const {

@@ -70,6 +70,8 @@ class Value {
   static Value list(List items) { return sequence(std::move(items), false); }
   static Value tuple(List items) { return sequence(std::move(items), true); }
   static Value sequence(List items, bool tuple);
+  // What is gone through, but not printed: keys, chosen elements, a range.
+  static Value view(List items);
   static Value dict(Dict items);
   static Value of(const OrderedJson& json, int depth = 0);
 
@@ -77,6 +79,7 @@ class Value {
   bool is(Kind kind) const { return this->kind() == kind; }
   bool is_number() const;  // true and false are numbers, as in Python
   bool is_tuple() const;
+  bool is_view() const;
   // Each only of its kind; whole() and number() of booleans, too.
   bool boolean() const { return std::get<bool>(data_); }
   std::int64_t whole() const;
@@ -108,6 +111,7 @@ class Value {
 struct Value::Sequence {
   List items;
   bool tuple = false;
+  bool view = false;
   int depth = 1;
   std::size_t weight = 1;
 };

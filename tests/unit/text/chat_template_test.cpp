@@ -46,6 +46,10 @@ TEST(ChatTemplate, ErrorsNameTemplateAndLine) {
                  "chat template:1: it refuses the conversation: no such role");
   expect_refused("{% include 'x' %}", "chat template:1: ");
   expect_refused("{% include 'y' %}", "not 'include'");
+  for (const char* view : {"range(3)", "messages | map(attribute='role')", "{}.items()",
+                           "[{'a': 1}.keys()]", "[1] | reverse", "{}.values() | tojson",
+                           "messages | selectattr('role')", "[1] | batch(2)"})
+    expect_refused(std::string("{{ ") + view + " }}", "put '| list'");
   expect_refused("{% macro f() %}{{ varargs }}{% endmacro %}", "'varargs'");
   expect_refused("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested");
   expect_refused("{{ 'a'.center(9223372036854775807) }}", "more than");
