@@ -180,8 +180,8 @@ void Rules::window_rules() {
        ": write how many positions they see");
 }
 
-// Layers with linear attention, which begin with what the rank before has left of a
-// sequence: they are not cut along the context axis yet.
+// Layers with linear attention, whose heads are shared by tensor ranks, and by context
+// ranks while they go through whole sequences.
 void AttentionRules::linear_rules() {
   const auto& m = config_.model;
   const auto& linear = m.attention.linear;
@@ -201,10 +201,15 @@ void AttentionRules::linear_rules() {
           {key::linear.value_heads, linear.value_heads}, Mend::part);
   divides({key::parallel.tensor, config_.parallel.mesh.tensor},
           {key::linear.key_heads, linear.key_heads});
-  rule({key::parallel.context, key::model.architecture},
-       config_.parallel.mesh.context == 1, key::parallel.context, " with ",
-       key::model.architecture,
-       ": linear attention cannot cut sequences yet; write parallel.context = 1");
+  const std::int64_t tensor = config_.parallel.mesh.tensor,
+                     context = config_.parallel.mesh.context;
+  rule({key::linear.key_heads, key::parallel.tensor, key::parallel.context},
+       linear.key_heads % tensor != 0 || linear.key_heads / tensor % context == 0,
+       key::linear.key_heads, " / ", key::parallel.tensor, " must be divisible by ",
+       key::parallel.context, ", whose ranks share the heads of linear attention", [&] {
+         return advise({{key::parallel.context,
+                         divisors_up_to(linear.key_heads / tensor, context)}});
+       });
   rule({key::precision.compute, key::model.architecture}, !config_.precision.recipe.fp8(),
        key::model.architecture, " with ", key::precision.compute,
        ": linear attention has no products in FP8 yet; write precision.compute = "

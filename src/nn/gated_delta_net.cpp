@@ -23,10 +23,6 @@ void add_rows(Param& param, const std::string& tensor, std::int64_t whole, Range
   param.shape[0] += rows.count();
 }
 
-Range times(const Range& range, std::int64_t width, std::int64_t first = 0) {
-  return {first + range.begin * width, first + range.end * width};
-}
-
 }  // namespace
 
 GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetConfig& config,
@@ -53,9 +49,8 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetConfig& config,
 
 Range GatedDeltaNet::value_heads() const { return times(key_heads_, sharing_); }
 
-std::int64_t GatedDeltaNet::channels() const {
-  return 2 * key_heads_.count() * config_.key_width +
-         value_heads().count() * config_.value_width;
+std::int64_t GatedDeltaNet::channels(std::int64_t key_heads) const {
+  return key_heads * (2 * config_.key_width + sharing_ * config_.value_width);
 }
 
 // Rows [q; k; v; z; b; a] of this rank's heads.
@@ -100,95 +95,11 @@ Param GatedDeltaNet::conv_param() const {
 }
 
 GatedDeltaNet::Columns GatedDeltaNet::columns(const TensorView& mixed_TE) const {
-  const std::int64_t C = channels(), G = value_heads().count(),
+  const std::int64_t C = channels(key_heads_.count()), G = value_heads().count(),
                      values = G * config_.value_width;
-  return {mixed_TE.columns(0, C), mixed_TE.columns(C, values),
-          mixed_TE.columns(C + values, G), mixed_TE.columns(C + values + G, G)};
-}
-
-kernels::DeltaInputs GatedDeltaNet::rule_inputs(const TensorView& conv_TC,
-                                                const TensorView& g_TG,
-                                                const TensorView& beta_TG) const {
-  const std::int64_t keys = key_heads_.count() * config_.key_width;
-  return {conv_TC.columns(0, keys), conv_TC.columns(keys, keys),
-          conv_TC.columns(2 * keys, channels() - 2 * keys), g_TG, beta_TG};
-}
-
-kernels::DeltaShape GatedDeltaNet::shape(const Pass& pass) const {
-  return {.batch = pass.microbatch.batch,
-          .sequence = pass.microbatch.sequence,
-          .key_heads = key_heads_.count(),
-          .value_heads = value_heads().count(),
-          .key_width = config_.key_width,
-          .value_width = config_.value_width,
-          .starts_T = pass.microbatch.documents.starts_T};
-}
-
-void GatedDeltaNet::make_gates(Pass& pass, Arena& arena, Saved& saved) const {
-  const DType dtype = saved.mixed_TE.dtype(), wide = accumulator_of(dtype);
-  const Columns in = columns(saved.mixed_TE);
-  const Shape gates = {pass.tokens(), value_heads().count()};
-  saved.g_TG = arena.take(wide, gates, "delta.g");
-  saved.beta_TG = arena.take(wide, gates, "delta.beta");
-  const ArenaScope scope(pass.scratch);
-  kernels::delta_gates(pass.stream, in.a_TG, in.b_TG, in_type(pass, decay_.value, dtype),
-                       in_type(pass, bias_.value, dtype), saved.g_TG, saved.beta_TG);
-}
-
-void GatedDeltaNet::recur(Pass& pass, Arena& arena, Saved& saved) const {
-  const DType dtype = saved.mixed_TE.dtype();
-  const std::int64_t T = pass.tokens();
-  const kernels::DeltaShape rule = shape(pass);
-  saved.conv_TC = arena.take(dtype, {T, channels()}, "delta.conv");
-  saved.states = arena.take(accumulator_of(dtype), rule.states(), "delta.states");
-  saved.o_TGV = arena.take(dtype, {T, rule.value_heads * rule.value_width}, "delta.o");
-  make_gates(pass, arena, saved);
-  const ArenaScope scope(pass.scratch);
-  kernels::causal_conv(pass.stream, {rule.batch, rule.sequence, rule.starts_T},
-                       columns(saved.mixed_TE).conv_TC, in_type(pass, conv_.value, dtype),
-                       saved.conv_TC);
-  kernels::delta_rule(pass.stream, pass.scratch, rule,
-                      rule_inputs(saved.conv_TC, saved.g_TG, saved.beta_TG), saved.o_TGV,
-                      saved.states);
-}
-
-// The rows before a text's first are those that the layer kept, and the last ones are
-// kept for the next time.
-void GatedDeltaNet::go_on(Pass& pass, Saved& saved) const {
-  const std::int64_t T = pass.tokens();
-  const kernels::DeltaShape rule = shape(pass);
-  require(rule.batch == 1, "{} sequences are generated at once", rule.batch);
-  saved.o_TGV = pass.saved.take(saved.mixed_TE.dtype(),
-                                {T, rule.value_heads * rule.value_width}, "delta.o");
-  make_gates(pass, pass.saved, saved);
-  for (const parallel::RecurrentState& text :
-       pass.attention.recurrent_states(pass.stream, T))
-    go_on_with(pass, text, saved);
-}
-
-void GatedDeltaNet::go_on_with(Pass& pass, const parallel::RecurrentState& text,
-                               const Saved& saved) const {
-  const ArenaScope scope(pass.scratch);
-  Stream& stream = pass.stream;
-  const DType dtype = saved.mixed_TE.dtype();
-  const std::int64_t T = text.rows.count(), first = text.rows.begin, C = channels(),
-                     before = config_.taps - 1;
-  kernels::DeltaShape rule = shape(pass);
-  rule.sequence = T;
-  const auto take = [&] {
-    return pass.scratch.take(dtype, {before + T, C}, "delta.conv");
-  };
-  const TensorView x_TC = take(), y_TC = take();
-  if (before > 0) kernels::copy(stream, text.tail_WC, x_TC.rows(0, before));
-  kernels::copy(stream, columns(saved.mixed_TE).conv_TC.rows(first, T),
-                x_TC.rows(before, T));
-  kernels::causal_conv(stream, {1, before + T}, x_TC, in_type(pass, conv_.value, dtype),
-                       y_TC);
-  if (before > 0) kernels::copy(stream, x_TC.rows(T, before), text.tail_WC);
-  kernels::delta_rule(stream, pass.scratch, rule,
-                      rule_inputs(y_TC.rows(before, T), saved.g_TG.rows(first, T),
-                                  saved.beta_TG.rows(first, T)),
-                      saved.o_TGV.rows(first, T), {}, text.state);
+  return {{mixed_TE.columns(0, C), mixed_TE.columns(C + values, G),
+           mixed_TE.columns(C + values + G, G)},
+          mixed_TE.columns(C, values)};
 }
 
 TensorView GatedDeltaNet::gated_pairs(Pass& pass, Arena& arena, Saved& saved,
@@ -197,7 +108,7 @@ TensorView GatedDeltaNet::gated_pairs(Pass& pass, Arena& arena, Saved& saved,
                      V = config_.value_width;
   const TensorView pairs = arena.take(saved.o_TGV.dtype(), {T * G, 2 * V}, "delta.pairs");
   const TensorView normed = pairs.columns(V, V);
-  kernels::copy_heads(pass.stream, {columns(saved.mixed_TE).z_TGV, G, 0},
+  kernels::copy_heads(pass.stream, {saved.z_TGV, G, 0},
                       {pairs.reshape({T, G * 2 * V}), G, 0}, V);
   if (again) {
     saved.norm.x_TD = saved.o_TGV.reshape({T * G, V});
@@ -228,8 +139,11 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
   // 1. enter the region
   const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
   // 2. q, k, v, z, b and a = x W^T
-  saved.mixed_TE = pass.saved.take(dtype, {T, input_.weight.shape[0]}, "delta.mixed");
-  input_.forward(pass, x_all_TD, {}, saved.mixed_TE, saved.input);
+  Arena& arena = pass.kept_unless(pass.attention.sequences() != nullptr);
+  const TensorView mixed_TE =
+      arena.take(dtype, {T, input_.weight.shape[0]}, "delta.mixed");
+  input_.forward(pass, x_all_TD, {}, mixed_TE, saved.input);
+  take_apart(pass, mixed_TE, saved);
   // 3. convolution, gates and rule
   if (pass.attention.is_cached()) {
     go_on(pass, saved);
@@ -273,32 +187,6 @@ TensorView GatedDeltaNet::output_gate_backward(Pass& pass, const TensorView& dy_
   return do_TGV;
 }
 
-TensorView GatedDeltaNet::rule_backward(Pass& pass, const TensorView& do_TGV,
-                                        const Saved& saved, const Columns& dmixed) {
-  Stream& stream = pass.stream;
-  const DType dtype = do_TGV.dtype(), wide = accumulator_of(dtype);
-  const Shape gates = saved.g_TG.shape();
-  const TensorView dconv_TC =
-      pass.scratch.take(dtype, saved.conv_TC.shape(), "delta.dconv");
-  const TensorView ddecay_G = pass.fused_target(decay_, wide),
-                   dbias_G = pass.fused_target(bias_, wide);
-  const ArenaScope scope(pass.scratch);
-  const TensorView dg_TG = pass.scratch.take(wide, gates, "delta.dg"),
-                   dbeta_TG = pass.scratch.take(wide, gates, "delta.dbeta");
-  kernels::delta_rule_backward(stream, pass.scratch, shape(pass), do_TGV,
-                               rule_inputs(saved.conv_TC, saved.g_TG, saved.beta_TG),
-                               saved.states, rule_inputs(dconv_TC, dg_TG, dbeta_TG));
-  const Columns in = columns(saved.mixed_TE);
-  kernels::delta_gates_backward(
-      stream, in.a_TG, in.b_TG, in_type(pass, decay_.value, dtype),
-      in_type(pass, bias_.value, dtype), dg_TG, dbeta_TG, dmixed.a_TG, dmixed.b_TG);
-  kernels::add_column_sums(stream, dg_TG, ddecay_G);
-  kernels::add_column_sums(stream, dbeta_TG, dbias_G);
-  pass.add_fused(decay_, ddecay_G);
-  pass.add_fused(bias_, dbias_G);
-  return dconv_TC;
-}
-
 TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   Stream& stream = pass.stream;
   const DType dtype = dy_TD.dtype();
@@ -319,20 +207,12 @@ TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved sa
   output_.post_weight_gradient(pass, dy, y_TGV, saved.output);
   // 4. gate and norm
   const TensorView dmixed_TE =
-      pass.kept().take(dtype, saved.mixed_TE.shape(), "delta.dmixed");
+      pass.kept().take(dtype, {T, input_.weight.shape[0]}, "delta.dmixed");
   const Columns dmixed = columns(dmixed_TE);
   const TensorView do_TGV =
       output_gate_backward(pass, dgated_TGV, saved, pairs, dmixed.z_TGV);
   // 3. rule, gates and convolution
-  const TensorView dconv_TC = rule_backward(pass, do_TGV, saved, dmixed);
-  const TensorView dconv_CW = pass.fused_target(conv_, accumulator_of(dtype));
-  kernels::causal_conv_backward(stream,
-                                {pass.microbatch.batch, pass.microbatch.sequence,
-                                 pass.microbatch.documents.starts_T},
-                                dconv_TC, columns(saved.mixed_TE).conv_TC,
-                                in_type(pass, conv_.value, dtype), dmixed.conv_TC,
-                                dconv_CW);
-  pass.add_fused(conv_, dconv_CW);
+  mixed_backward(pass, do_TGV, saved, dmixed.rule);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
   const Linear::Gradient d = input_.output_gradient(pass, dmixed_TE);

@@ -7,8 +7,12 @@
 //   o = gated delta rule of q, k, v, g and beta (kernels/delta_rule.hpp)
 //   y = (norm(o) silu(z)) Wo, the norm of each value head
 // Legend: T tokens, C = 2 H K + G V channels of this rank, W taps, E = C + G V + 2 G.
+// Where ranks of a context axis hold parts of sequences, each does the convolution and
+// the rule of whole sequences for its part of the heads (parallel::SequenceExchange); T,
+// C, G and H are then of that part in what belongs to these.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,14 +39,19 @@ struct GatedDeltaNetConfig {
 };
 
 // Key heads, and their value heads and channels with them, are split over the tensor
-// axis.
+// axis, and over the context axis for the rule.
 class GatedDeltaNet {
  public:
+  // What the rule is made of: q, k and v before the convolution, and two gates.
+  struct RuleColumns {
+    TensorView conv_TC, b_TG, a_TG;
+  };
   // A tensor that is computed again (Pass::recompute) is empty.
   struct Saved {
-    TensorView x_TD;           // input, outside the region
-    TensorView mixed_TE;       // before the convolution: q, k, v, then z, b and a
-    TensorView conv_TC;        // behind it
+    TensorView x_TD;  // input, outside the region
+    TensorView z_TGV;
+    RuleColumns mixed;
+    TensorView conv_TC;        // behind the convolution
     TensorView g_TG, beta_TG;  // gates
     TensorView states, o_TGV;  // of the rule
     Norm::Saved norm;
@@ -60,21 +69,39 @@ class GatedDeltaNet {
   void attach(const AdapterConfig& adapters);
 
  private:
-  // Columns of mixed_TE.
+  // Columns of the projection's output, [T, E].
   struct Columns {
-    TensorView conv_TC, z_TGV, b_TG, a_TG;
+    RuleColumns rule;
+    TensorView z_TGV;
   };
   Columns columns(const TensorView& mixed_TE) const;
+  // The same of what the rule is made of alone, [T, C + 2 G].
+  RuleColumns rule_columns(const Pass& pass, const TensorView& rule_TE) const;
   // Of the rule, by the channels behind the convolution.
   kernels::DeltaInputs rule_inputs(const TensorView& conv_TC, const TensorView& g_TG,
                                    const TensorView& beta_TG) const;
+  // Of the rule.
   kernels::DeltaShape shape(const Pass& pass) const;
-  std::int64_t channels() const;
+  // With where documents begin, in pass.scratch if other ranks know it.
+  kernels::DeltaShape shape_of_documents(Pass& pass) const;
+  // The key heads, and value heads, whose rule this rank does, counted from its first.
+  Range rule_keys(const Pass& pass) const;
+  Range rule_values(const Pass& pass) const;
+  std::int64_t channels(std::int64_t key_heads) const;
   Range value_heads() const;
+  // body(channels of this rank, the same among those whose rule it does), each a range.
+  template <class Body>
+  void for_channels(const Pass& pass, const Body& body) const;
 
   Param input_param() const;
   Param conv_param() const;
 
+  // What is exchanged between rows of all heads and whole sequences of some: q, k, v, b
+  // and a.
+  std::array<parallel::SequenceExchange::Columns, 5> exchanged(
+      const Pass& pass, const RuleColumns& outside, const RuleColumns& inside) const;
+  // z, and what the rule is made of, from the projection's output.
+  void take_apart(Pass& pass, const TensorView& mixed_TE, Saved& saved) const;
   // mixed -> channels, gates, states, o, which are taken from `arena`.
   void recur(Pass& pass, Arena& arena, Saved& saved) const;
   // The same by what the layer keeps of earlier positions.
@@ -90,10 +117,15 @@ class GatedDeltaNet {
   // From the gradient of norm(o) silu(z): that of o, in pass.scratch, and of z.
   TensorView output_gate_backward(Pass& pass, const TensorView& dy_TGV, Saved& saved,
                                   const TensorView& pairs, const TensorView& dz_TGV);
-  // From the gradient of o: that of q, k and v behind the convolution, in pass.scratch,
-  // and of b and a.
-  TensorView rule_backward(Pass& pass, const TensorView& do_TGV, const Saved& saved,
-                           const Columns& dmixed);
+  // From the gradient of o, in rows of this rank, to that of what the rule is made of.
+  void mixed_backward(Pass& pass, const TensorView& do_TGV, const Saved& saved,
+                      const RuleColumns& d);
+  // The same in the rule's rows and heads: first q, k and v behind the convolution.
+  void rule_backward(Pass& pass, const TensorView& do_TGV, const Saved& saved,
+                     const RuleColumns& d);
+  void conv_backward(Pass& pass, const kernels::DeltaShape& rule,
+                     const TensorView& dconv_TC, const Saved& saved,
+                     const TensorView& d_TC);
 
   GatedDeltaNetConfig config_;
   const parallel::TensorRegion& region_;

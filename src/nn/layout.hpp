@@ -10,6 +10,11 @@
 
 namespace trireme::nn {
 
+// What a range of heads has of something of which each has `width`, behind `first`.
+constexpr Range times(const Range& heads, std::int64_t width, std::int64_t first = 0) {
+  return {first + heads.begin * width, first + heads.end * width};
+}
+
 // A weight that every rank of the tensor axis holds whole: norms, biases added outside
 // the region, position tables. 1-D tensors take no weight decay.
 Param unsplit_param(const parallel::TensorRegion& region, const std::string& tensor,

@@ -1,4 +1,4 @@
-// AttentionCore: how queries meet keys and values.
+// AttentionCore: how the rows of a sequence meet, wherever they are.
 // SPDX-License-Identifier: Apache-2.0
 // Modules are handed one, so that they know neither context parallelism nor caches.
 #pragma once
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/attention.hpp"
+#include "parallel/sequence_exchange.hpp"
 
 namespace trireme::parallel {
 
@@ -29,6 +30,8 @@ class AttentionCore {
                                                        std::int64_t /*rows*/) {
     return {};
   }
+  // What layers that need whole sequences get them by; null: every rank holds them.
+  virtual SequenceExchange* sequences() { return nullptr; }
   virtual void forward(Stream& stream, Arena& scratch,
                        const kernels::AttentionShape& shape, const TensorView& q_THK,
                        const TensorView& k_TGK, const TensorView& v_TGK,

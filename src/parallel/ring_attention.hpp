@@ -27,8 +27,11 @@ namespace trireme::parallel {
 class RingAttention final : public AttentionCore {
  public:
   RingAttention(comm::Group& context, ContextOrder order)
-      : group_(context), order_(order) {}
+      : group_(context), order_(order), sequences_(context, order) {}
 
+  SequenceExchange* sequences() override {
+    return group_.size() == 1 ? nullptr : &sequences_;
+  }
   void forward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
                const TensorView& o_THK, const TensorView& lse_TH) override;
@@ -47,6 +50,7 @@ class RingAttention final : public AttentionCore {
  private:
   comm::Group& group_;
   ContextOrder order_;
+  SequenceExchange sequences_;
   std::int64_t forward_pairs_ = 0, backward_pairs_ = 0;
 };
 

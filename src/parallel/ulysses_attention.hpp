@@ -23,8 +23,12 @@ namespace trireme::parallel {
 // are a multiple of the ranks.
 class UlyssesAttention final : public AttentionCore {
  public:
-  explicit UlyssesAttention(comm::Group& context) : group_(context) {}
+  explicit UlyssesAttention(comm::Group& context)
+      : group_(context), sequences_(context, ContextOrder::contiguous) {}
 
+  SequenceExchange* sequences() override {
+    return group_.size() == 1 ? nullptr : &sequences_;
+  }
   void forward(Stream& stream, Arena& scratch, const kernels::AttentionShape& shape,
                const TensorView& q_THK, const TensorView& k_TGK, const TensorView& v_TGK,
                const TensorView& o_THK, const TensorView& lse_TH) override;
@@ -38,6 +42,7 @@ class UlyssesAttention final : public AttentionCore {
   class Exchange;
 
   comm::Group& group_;
+  SequenceExchange sequences_;
   std::vector<comm::Handle> in_flight_;
 };
 

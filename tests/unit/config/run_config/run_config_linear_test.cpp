@@ -36,11 +36,11 @@ const std::vector<Case> cases = {
     {linear({"model.linear.key_heads=2", "parallel.tensor=4"}),
      4,
      {"parallel.tensor = 4", "model.linear.key_heads = 2"}},
-    {linear({"parallel.context=2"}),
-     2,
-     {"parallel.context = 2 with model.architecture = \"qwen3_5\": linear attention "
-      "cannot "
-      "cut sequences yet; write parallel.context = 1"}},
+    {linear({"parallel.tensor=2", "parallel.context=4"}),
+     8,
+     {"model.linear.key_heads = 4 / parallel.tensor = 2 must be divisible by "
+      "parallel.context = 4, whose ranks share the heads of linear attention",
+      "write parallel.context = 2"}},
     {linear({R"(model.layer_types=["linear_attention"])"}),
      1,
      {"does not have as many words as there are layers"}},
