@@ -135,8 +135,9 @@ void ExpertLinear::multiply(Pass& pass, const Route& route, Operand what,
 }
 
 void ExpertLinear::collect(std::vector<Param*>& params) {
-  const std::int64_t O = weight.shape[0] / experts_;
+  const std::int64_t O = experts_ > 0 ? weight.shape[0] / experts_ : 0;
   weight.takes_codes =
+      O > 0 &&
       std::all_of(weight.boxes.begin(), weight.boxes.end(), [&](const NamedBox& box) {
         const std::int64_t begin = box.local_begin[0], last = begin + box.extent[0] - 1;
         return begin / O == last / O;
