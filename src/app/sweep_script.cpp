@@ -42,8 +42,10 @@ tasks=$SLURM_NTASKS
 # the last start had. False where none is left.
 choose_nodes() {
   local known up
+  doubts=
   known=$(sinfo -h -N -n "$(squeue -h -j "$job" -o %N)" -o '%N %T' 2>/dev/null)
   [ -n "$known" ] || return 0
+  doubts=$(awk '$2 !~ /down|fail/ && $2 ~ /[*]/' <<<"$known")
   mapfile -t up < <(awk '$2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }' <<<"$known" |
     grep -vxFf <(cut -d. -f1 "$TRIREME_BAD_HOSTS" 2>/dev/null))
   [ ${#up[@]} -gt 0 ] || return 1
@@ -57,12 +59,16 @@ on_each_node() {
   timeout 60 srun --overlap --mpi=none ${nodes:+--nodelist="$nodes"} --nodes="$node_count" \
     --ntasks="$node_count" --ntasks-per-node=1 --cpus-per-task=1 "$@"
 }
-# A node may be gone before Slurm knows of it: each has to do something first.
+# A node may be gone before Slurm knows of it: each has to do something first. One that does not
+# answer Slurm, but is not down, may only be busy: it is left out after a minute.
 find_nodes() {
-  local i
+  local i last=$node_count last_nodes=$nodes last_tasks=$tasks
   for ((i = 0; i < 60; ++i)); do
+    node_count=$last nodes=$last_nodes tasks=$last_tasks
     [ -z "$asked" ] && running && choose_nodes || return
-    on_each_node true && return
+    if [ -z "$doubts" ] || [ $i -ge 6 ]; then
+      on_each_node true && return
+    fi
     sleep 10
   done
   return 1

@@ -4,6 +4,7 @@
 
 #include "config/keys_adapter.hpp"
 #include "config/keys_dropout.hpp"
+#include "config/keys_embedding.hpp"
 #include "config/keys_latent.hpp"
 #include "config/keys_linear.hpp"
 #include "config/keys_model.hpp"

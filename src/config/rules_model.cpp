@@ -292,6 +292,10 @@ void Rules::model_rules() {
   meaningless(key::model.parallel_residual, key::model.architecture,
               !m.row().parallel_halves, ": remove it");
   meaningless(key::model.mlp_bias, key::model.activation, !m.gated(), ": remove it");
+  rule({key::embedding.pad_token, key::model.vocabulary},
+       m.residual.pad_token < m.vocabulary || m.vocabulary == 0, key::embedding.pad_token,
+       " lies outside ", Resolved{key::model.vocabulary, m.vocabulary},
+       ": write a token of the vocabulary, or -1 for none");
   rule({key::model.vocabulary, key::data.source},
        m.vocabulary > 0 || config_.data.kind == io::SourceKind::bytes,
        "model.vocabulary must be given with ", key::data.source,

@@ -173,6 +173,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add_flag(key::model.mlp_bias, m.mlp_bias);
   lines.add_flag(key::model.parallel_residual, m.residual.parallel);
   lines.add(key::model.logit_cap, m.logit_cap);
+  lines.add(key::embedding.pad_token, m.residual.pad_token);
   if (rotary) add_rope(m, lines);
   lines.add(key::latent.width, m.attention.latent.width);
   lines.add(key::latent.query_width, m.attention.latent.query_width);

@@ -12,6 +12,9 @@
 
 namespace trireme::convert {
 
+// The padding token.
+inline constexpr std::string_view pad_key = "pad_token_id";
+
 class ConfigFields {
  public:
   // The object and the name of its source outlive this. place: of the object, "" for the

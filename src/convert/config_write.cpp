@@ -51,6 +51,8 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   };
   put_cap(keys.logit_cap, m.logit_cap);
   put_cap(keys.attention_cap, m.attention.cap);
+  if (row.leaves_padding)
+    put(json, pad_key, m.residual.pad_token >= 0 ? Json(m.residual.pad_token) : Json());
   put(json, keys.query_scalar,
       m.attention.query_scalar > 0 ? m.attention.query_scalar
                                    : static_cast<double>(m.head_width()));

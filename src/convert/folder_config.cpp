@@ -116,6 +116,20 @@ double read_cap(const ConfigFields& fields, std::string_view key, double fallbac
   return fields.real(key, fallback, 0, 1e6);
 }
 
+// Null: none. Numbers below 0 count from the end, as PyTorch has it; one beyond the
+// vocabulary is no token.
+std::int64_t read_pad_token(const ConfigFields& fields, const HuggingFaceRow& row,
+                            std::int64_t vocabulary) {
+  const bool is_null = fields.is_given(pad_key) && !fields.has(pad_key);
+  if (!row.leaves_padding || is_null) return -1;
+  std::int64_t token = row.defaults.pad_token;
+  if (fields.has(pad_key)) {
+    token = fields.integer(pad_key, 0, INT32_MIN, INT32_MAX);
+    if (token < 0) token += vocabulary;
+  }
+  return token >= 0 && token < vocabulary ? token : -1;
+}
+
 void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfig& m) {
   const auto& keys = row.keys;
   const auto& d = row.defaults;
@@ -141,6 +155,7 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.feed_forward = fields.integer(
       keys.feed_forward, d.feed_forward > 0 ? d.feed_forward : 4 * m.hidden, 1, 1 << 28);
   m.vocabulary = fields.integer("vocab_size", d.vocabulary, 1, INT32_MAX);
+  m.residual.pad_token = read_pad_token(fields, row, m.vocabulary);
   m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
   if (!keys.qk_norm.empty()) m.attention.qk_norm = fields.flag(keys.qk_norm, false);
   if (!keys.mlp_bias.empty()) m.mlp_bias = fields.flag(keys.mlp_bias, false);

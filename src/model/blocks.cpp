@@ -210,6 +210,7 @@ nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
       .positions = m.row().positions == Positions::learned ? m.sequence : 0,
       .deviation = m.initializer_range,
       .scale = m.row().scaled_embedding ? std::sqrt(static_cast<double>(m.hidden)) : 1.0,
+      .pad_token = m.residual.pad_token,
       .tokens = std::string(names.tokens),
       .position = std::string(names.positions),
       .dropout = dropout(m.residual.embedding_dropout, "embedding")};

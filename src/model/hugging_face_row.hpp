@@ -82,6 +82,7 @@ struct ConfigDefaults {
   std::int64_t latent = 0, query_latent = 0, unturned_width = 0, rotary_width = 0;
   std::int64_t value_width = 0;
   double logit_cap = 0, attention_cap = 0, query_scalar = 0;
+  std::int64_t pad_token = -1;  // -1: none
 };
 
 // How a window over the last positions is asked for: by sliding_window, and ...
@@ -157,6 +158,7 @@ struct HuggingFaceRow {
   kernels::RouterScore router = kernels::RouterScore::softmax;
   bool choice_bias = false;
   std::int64_t group_counts = 2;
+  bool leaves_padding = true;  // the embedding of pad_token_id, in training
 };
 
 namespace hugging_face {

@@ -77,6 +77,7 @@ struct AttentionSettings {
 struct ResidualSettings {
   bool parallel = true;  // of architectures where both read the block's input: they do
   double dropout = 0, embedding_dropout = 0;
+  std::int64_t pad_token = -1;  // whose embedding has no gradient; -1: all have one
 };
 
 // The words of ModelConfig::layer_types, as in transformers.

@@ -61,6 +61,23 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
   if (drops(pass, config_.dropout)) dropout(pass, region_, config_.dropout, x_TD, x_TD);
 }
 
+// A token that is not among the rows of a call is passed by: the row of the padding token
+// is in none.
+void Embedding::add_table_gradient(Stream& stream, const TensorView& dx_TD,
+                                   const TensorView& tokens_T) {
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    if (begin < end)
+      kernels::embedding_backward(stream, dx_TD, tokens_T, begin,
+                                  table_.gradient.rows(begin - rows_.begin, end - begin));
+  };
+  const std::int64_t pad = config_.pad_token;
+  if (pad < rows_.begin || pad >= rows_.end)
+    return kernels::embedding_backward(stream, dx_TD, tokens_T, rows_.begin,
+                                       table_.gradient);
+  add(rows_.begin, pad);
+  add(pad + 1, rows_.end);
+}
+
 void Embedding::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved) {
   const ArenaScope scope(pass.scratch);
   // 4. dropout
@@ -87,8 +104,7 @@ void Embedding::backward(Pass& pass, const TensorView& dy_TD, const Saved& saved
   // 1. table
   pass.weight_gradients.post(pass.stream, table_,
                              [this, dx_all_TD, tokens_T = saved.tokens_T](Stream& on) {
-                               kernels::embedding_backward(on, dx_all_TD, tokens_T,
-                                                           rows_.begin, table_.gradient);
+                               add_table_gradient(on, dx_all_TD, tokens_T);
                              });
 }
 

@@ -19,6 +19,7 @@ struct EmbeddingConfig {
   double deviation = 0.02;
   // Of the tokens' rows, rounded to the type of activations as transformers does.
   double scale = 1;
+  std::int64_t pad_token = -1;   // whose row has no gradient of its uses here; -1: none
   std::string tokens, position;  // names of the tensors without ".weight"
   DropoutConfig dropout{};
   int table_uses = 1;               // 2: the output head of this rank uses the table too
@@ -44,6 +45,9 @@ class Embedding {
   Param& table() { return table_; }
 
  private:
+  void add_table_gradient(Stream& stream, const TensorView& dx_TD,
+                          const TensorView& tokens_T);
+
   EmbeddingConfig config_;
   const parallel::TensorRegion& region_;
   Range rows_;  // vocabulary entries of this rank

@@ -51,8 +51,13 @@ END_OF_STAND_IN
 cat >"$work/bin/sinfo" <<'END_OF_STAND_IN'
 #!/bin/bash
 cat "$STAND_INS/nodes"
+case $0 in *sinfo) [ ! -e "$STAND_INS/later" ] || mv "$STAND_INS/later" "$STAND_INS/nodes" ;; esac
 END_OF_STAND_IN
 ln -s sinfo "$work/bin/squeue"
+cat >"$work/bin/sleep" <<'END_OF_STAND_IN'
+#!/bin/bash
+[ "$1" = 10 ] || exec /bin/sleep "$@"
+END_OF_STAND_IN
 chmod +x "$work/bin/"*
 ln -s srun "$work/bin/mpirun"
 ln -s srun "$work/bin/mpiexec"
@@ -164,6 +169,13 @@ for state in down 'down*' 'allocated*' failing; do
   check "a node is $state: those that are left" test "$(lists)" = "n1,n3,n10 n1,n3,n10 "
   check "a node is $state: their ranks" grep -q -- '--nodes=3 .*--ntasks=9 ' <(starts | tail -n 1)
 done
+set_up 137 RUNNING
+all_nodes
+lose n2 'allocated*'
+cp "$work/job/nodes" "$work/job/later"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a node that answers again: all nodes" test "$(lists)" = ""
+check "a node that answers again: all ranks" started 3
 set_up 137 RUNNING
 all_nodes
 lose n2 down

@@ -67,7 +67,7 @@ ReturnToService=2
 JobRequeue=1
 FirstJobId=$first_job
 KillWait=5
-SlurmdTimeout=10
+SlurmdTimeout=20
 MinJobAge=300
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=100000,batch_sched_delay=1
 ${cluster_options:-}

@@ -228,6 +228,7 @@ precision.compute = "fp64"
         R"(["sliding_attention", "full_attention", "sliding_attention", "full_attention",
             "sliding_attention", "full_attention", "sliding_attention"])");
   } else if (model == "gemma") {
+    set("model.embedding.pad_token", "3");
     set("model.architecture", "\"gemma\"");
     set("model.tie_embeddings", "true");
     set("model.head_width", "6");

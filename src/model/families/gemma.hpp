@@ -63,7 +63,8 @@ inline constexpr ConfigDefaults gemma_defaults = {.vocabulary = 256000,
                                                   .window = 0,
                                                   .norm_eps = 1e-6,
                                                   .rope_theta = 10000,
-                                                  .tied = true};
+                                                  .tied = true,
+                                                  .pad_token = 0};
 
 inline constexpr std::array gemma_neutral = {
     NeutralKey{"use_bidirectional_attention", "false"}};

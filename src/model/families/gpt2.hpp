@@ -86,6 +86,7 @@ constexpr HuggingFaceRow gpt2() {
   row.neutral = gpt2_neutral;
   row.transposed = gpt2_transposed;
   row.buffers = gpt2_buffers;
+  row.leaves_padding = false;
   return row;
 }
 

@@ -60,6 +60,7 @@ constexpr HuggingFaceRow gpt_neox() {
   row.base = "gpt_neox.";
   row.activation = "gelu";
   row.keys.kv_heads = row.keys.head_width = "";
+  row.leaves_padding = false;
   row.keys.norm_eps = "layer_norm_eps";
   row.keys.parallel_residual = "use_parallel_residual";
   row.neutral = {};

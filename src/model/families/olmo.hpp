@@ -34,6 +34,7 @@ constexpr HuggingFaceRow olmo2() {
   ConfigDefaults d = llama_defaults;
   d.vocabulary = 50304;
   d.norm_eps = 1e-5;
+  d.pad_token = 1;
   return with_attention_bias(
       like_llama("olmo2", "Olmo2ForCausalLM", "olmo2", d, no_window));
 }

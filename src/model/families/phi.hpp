@@ -35,6 +35,7 @@ constexpr HuggingFaceRow phi3() {
   d.feed_forward = 8192;
   d.positions = 4096;
   d.norm_eps = 1e-5;
+  d.pad_token = 32000;
   HuggingFaceRow row = like_llama("phi3", "Phi3ForCausalLM", "phi3", d, window_in_all);
   row.neutral = {};
   row.rope = {.part = "partial_rotary_factor", .longrope_only = true, .original = 4096};

@@ -27,6 +27,7 @@ constexpr HuggingFaceRow smollm3() {
   d.positions = 32768;
   d.rope_theta = 2e6;
   d.tied = true;
+  d.pad_token = 128004;
   HuggingFaceRow row = with_attention_bias(
       like_llama("smollm3", "SmolLM3ForCausalLM", "smollm3", d, no_window));
   row.window = {.exists = true, .by_flag = true, .by_layer = true, .unturned = true};

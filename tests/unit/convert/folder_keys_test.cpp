@@ -103,5 +103,25 @@ TEST(FolderConfig, AttentionIsThatOfTheClass) {
   expect_both_ways(plain);
 }
 
+// PyTorch's padding_idx, which counts from the end below 0; GPT-2's class has none.
+TEST(FolderKeys, TheTokenWhoseEmbeddingIsNotTrained) {
+  const auto pad = [](const std::string& text) {
+    const model::ModelConfig m = parse(text).model;
+    expect_both_ways(m);
+    return m.residual.pad_token;
+  };
+  EXPECT_EQ(pad(llama()), -1);
+  EXPECT_EQ(pad(llama(R"("pad_token_id":5)")), 5);
+  EXPECT_EQ(pad(llama(R"("pad_token_id":null)", "gemma")), -1);
+  EXPECT_EQ(pad(llama("", "gemma")), 0);
+  EXPECT_EQ(pad(llama("", "olmo2")), 1);
+  EXPECT_EQ(pad(llama(R"("pad_token_id":-1)")), 66);
+  EXPECT_EQ(pad(llama(R"("pad_token_id":67)")), -1) << "is no token";
+  EXPECT_EQ(pad(llama("", "phi3")), -1) << "32000 is none either";
+  EXPECT_EQ(parse(R"({"model_type":"gpt2","pad_token_id":5})").model.residual.pad_token,
+            -1);
+  EXPECT_THROW(parse(llama(R"("pad_token_id":"5")")), Error);
+}
+
 }  // namespace
 }  // namespace trireme::convert

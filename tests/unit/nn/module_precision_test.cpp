@@ -250,20 +250,25 @@ Results norm(const Types& types) {
   });
 }
 
+std::int64_t token(std::uint64_t seed, std::int64_t place) {
+  return static_cast<std::int64_t>(
+      Random(seed, 1).below(static_cast<std::uint64_t>(place), V));
+}
+
 Tensor ids(std::uint64_t seed) {
-  const Random random(seed, 1);
   Tensor ids(DType::i32, {T});
   std::vector<std::int32_t> values(static_cast<std::size_t>(T));
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<std::int32_t>(random.below(i, V));
+    values[i] = static_cast<std::int32_t>(token(seed, static_cast<std::int64_t>(i)));
   Stream stream(test::test_device());
   copy_bytes(stream, TensorView(values.data(), DType::i32, {T}), ids);
   return ids;
 }
 
-Results embedding(const Types& types) {
+Results embedding_with(const Types& types, std::int64_t pad_token) {
   Bench bench(types);
   EmbeddingConfig config;
+  config.pad_token = pad_token;
   config.vocabulary = V;
   config.hidden = D;
   config.tokens = "table";
@@ -278,6 +283,8 @@ Results embedding(const Types& types) {
     return Results{{"y", y.values()}};
   });
 }
+
+Results embedding(const Types& types) { return embedding_with(types, -1); }
 
 Results head_with(const Types& types, bool in_compute_type) {
   Bench bench(types);
@@ -373,6 +380,21 @@ TEST(ModulePrecision, SeesTheTypeOfLogits) {
   for (const char* recipe : {"bf16", "fp16"})
     EXPECT_NE(head(types_of(recipe)), narrow_head(types_of(recipe))) << recipe;
   EXPECT_EQ(head(types_of("fp32")), narrow_head(types_of("fp32")));
+}
+
+// The row of the padding token alone; what is looked up stays the same.
+TEST(EmbeddingModule, APaddingTokenHasNoGradient) {
+  const Results all = embedding_with(fp64, -1);
+  const std::string table = "gradient of table.weight 0";
+  for (const std::int64_t pad : {token(3, 0), token(3, 1), token(3, T - 1)}) {
+    const Results some = embedding_with(fp64, pad);
+    EXPECT_EQ(some.at("y"), all.at("y"));
+    Vector expected = all.at(table);
+    const auto row = expected.begin() + pad * D;
+    EXPECT_TRUE(std::any_of(row, row + D, [](double x) { return x != 0; })) << pad;
+    std::fill(row, row + D, 0.0);
+    EXPECT_EQ(some.at(table), expected) << pad;
+  }
 }
 
 // Gradients in E5M2, with one bit less, are worse than in E4M3: what is compared depends
