@@ -26,7 +26,8 @@ int steps_of(const MeshLine& line, const std::string& compute) {
 // What one rank makes of a model, computed by rank 0 alone, once.
 const Outcome& alone(const MeshLine& line, const std::string& compute) {
   static std::map<std::string, Outcome> known;
-  const std::string key = line.model + " " + compute;
+  const std::string key = line.model + " " + compute + " " +
+                          std::to_string(mesh_config(line, compute).model.sequence);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   return known[key] = train_alone(mesh_config(line, compute), steps_of(line, compute));
