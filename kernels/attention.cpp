@@ -86,6 +86,7 @@ void meter(const Stream& stream, const AttentionShape& shape, const AttentionPar
                       .flops = (backward ? 10 : 4) *
                                static_cast<double>(shape.head_width) * pairs,
                       .bytes = 2.0 * static_cast<double>(q.bytes() + k.bytes()),
+                      .inner = shape.head_width,
                       .backward = backward});
 }
 

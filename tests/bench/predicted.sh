@@ -1,12 +1,11 @@
 #!/bin/bash
-# Steps as trireme plan predicts and as trireme bench measures them: a table and a picture.
+# A table and a picture of steps as trireme plan predicts them and as bench measures them.
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: predicted.sh PROGRAM SOURCE FOLDER [FIRST [LAST]]   lines of predicted.txt, from 1
 #   A machine file for each number of ranks is measured first (FOLDER/machine-N.toml), so that nothing
-#   that the table compares has been seen before. One thread a rank. Each deck is measured twice, with
-#   the others in between; the faster of the two medians counts, for what disturbs a run makes it
-#   slower. Writes FOLDER/predicted.md and FOLDER/predicted.svg.
+#   that the table compares has been seen before. One thread a rank; the median of 13 steps of each
+#   deck. Writes FOLDER/predicted.md and FOLDER/predicted.svg. Takes five minutes on 2 cores.
 set -uo pipefail
 program=$(realpath "${1:?usage: predicted.sh PROGRAM SOURCE FOLDER [FIRST [LAST]]}")
 source=$(realpath "${2:?usage: predicted.sh PROGRAM SOURCE FOLDER}")
@@ -58,10 +57,7 @@ row() {
 }
 
 decks measure_machine
-decks row >round-1.txt
-decks row >round-2.txt
-paste -d' ' round-1.txt <(awk '{ print $3 }' round-2.txt) |
-  awk '{ again = $NF; NF--; seen = $3 < again ? $3 : again; $3 = seen; print }' >rows.txt
+decks row >rows.txt
 
 {
   printf '| Deck | Ranks | Predicted, ms | Measured, ms | |\n| --- | --- | --- | --- | --- |\n'

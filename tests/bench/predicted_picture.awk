@@ -34,7 +34,7 @@ END {
   for (i = 1; i <= NR; i++)
     printf "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\"/>\n", x_of(measured[i]), y_of(predicted[i]), colour[ranks[i]]
   for (r = 1; r <= 4; r++)
-    printf "<circle cx=\"90\" cy=\"%d\" r=\"4.5\" fill=\"%s\"/><text x=\"100\" y=\"%d\">%d rank%s</text>\n", 25 + 20 * r, colour[r], 29 + 20 * r, r, r > 1 ? "s" : ""
+    printf "<circle cx=\"90\" cy=\"%d\" r=\"4.5\" fill=\"%s\"/><text x=\"100\" y=\"%d\">%d rank%s</text>\n", 25 + 20 * r, colour[r], 29 + 20 * r, r, (r > 1 ? "s" : "")
   print "<text x=\"320\" y=\"575\" text-anchor=\"middle\">measured step, ms (dashed: 20 % off)</text>"
   print "<text transform=\"translate(18 280) rotate(-90)\" text-anchor=\"middle\">predicted step, ms</text>"
   print "</svg>"
