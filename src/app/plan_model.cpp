@@ -95,7 +95,8 @@ Need training_need(const config::RunConfig& config, const plan::PlannedDevice& o
     };
     Need need{of(MemoryClass::weights), of(MemoryClass::gradients),
               of(MemoryClass::optimizer), of(MemoryClass::activations), 0};
-    need.other = plan::device_bytes(plan, on) - need.total();
+    need.other = plan::device_bytes(plan, on) - static_cast<double>(plan.program_bytes) -
+                 need.total();
     if (need.total() > most.total()) most = need;
   }
   return most;

@@ -38,6 +38,10 @@ std::string table_by_class(std::span<const Plan> plans, const PlannedDevice& on,
     }
     if (sum > 0) rows.push_back(row);
   }
+  TextRow program = {"program"};
+  for (const Plan& plan : plans)
+    program.push_back(text_of(static_cast<double>(plan.program_bytes)));
+  if (plans[largest].program_bytes > 0) rows.push_back(program);
   TextRow copies = {"copies of shards"};
   for (const Plan& plan : plans)
     copies.push_back(text_of(static_cast<double>(plan.copies_bytes)));
@@ -76,7 +80,7 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
     bytes -= static_cast<double>(
         plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)]);
   else
-    bytes += static_cast<double>(plan.copies_bytes);
+    bytes += static_cast<double>(plan.copies_bytes + plan.program_bytes);
   if (plan.nccl) bytes += static_cast<double>(plan.nccl->estimated_bytes());
   return bytes;
 }
