@@ -156,12 +156,12 @@ class Speaker {
         text_(text),
         how_(how),
         sampler_(how.sampler),
-        generator_(model, pipeline, model.config().sequence) {}
+        generator_(model, pipeline, model.config().usual_positions()) {}
 
   // Streams the answer to a prompt and returns it. Throws Error(bad_content) where the
   // model has no position left for it.
   std::string answer(std::vector<std::int32_t> tokens) {
-    const std::int64_t positions = model_.config().sequence;
+    const std::int64_t positions = model_.config().usual_positions();
     require(static_cast<std::int64_t>(tokens.size()) < positions, Status::bad_content,
             "the conversation has {} tokens, and the model {} positions: /reset begins "
             "again",
@@ -316,7 +316,7 @@ int chat(comm::World& world, const Arguments& given) {
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  const std::int64_t positions = opened.config.model.sequence;
+  const std::int64_t positions = opened.config.model.usual_positions();
   const ModelUse use{positions, [&](const infer::LoadedModel& meta) {
                        return infer::Generator(meta, pipeline, positions).bytes();
                      }};

@@ -111,7 +111,8 @@ std::vector<std::int32_t> prompt_of(const PromptLine& line,
     }
   }
   require(!ids.empty(), Status::bad_content, "{}: the prompt is empty", line.source());
-  require(static_cast<std::int64_t>(ids.size()) < model.sequence, Status::bad_content,
+  require(model.any_length() || static_cast<std::int64_t>(ids.size()) < model.sequence,
+          Status::bad_content,
           "{}: a prompt of {} tokens leaves no room in the model's {} positions: shorten "
           "it",
           line.source(), ids.size(), model.sequence);

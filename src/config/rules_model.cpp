@@ -121,7 +121,9 @@ void Rules::rope_rules() {
   const auto& rope = m.rope_scaling;
   const bool llama3 = rope.kind == RopeScalingKind::llama3;
   const bool yarn = rope.kind == RopeScalingKind::yarn;
-  const bool bounded = llama3 || yarn || rope.kind == RopeScalingKind::longrope;
+  const bool dynamic = rope.kind == RopeScalingKind::dynamic;
+  const bool bounded =
+      dynamic || llama3 || yarn || rope.kind == RopeScalingKind::longrope;
   meaningless(key::rope.scaling, key::model.architecture,
               m.row().positions != model::Positions::rotary,
               ", whose positions are learned: remove it");
@@ -141,6 +143,13 @@ void Rules::rope_rules() {
   rule({key::rope.scaling, key::rope.original}, !bounded || rope.original > 0,
        key::rope.scaling, " with ", key::rope.original,
        ": write how many positions the model had before");
+  meaningless(key::rope.attention_factor, key::rope.scaling, dynamic,
+              ", which does not use it: remove it");
+  rule({key::rope.scaling, key::rope.width, key::model.head_width, key::model.hidden,
+        key::model.heads},
+       !dynamic || m.heads == 0 || m.rotary_width() != 2, key::rope.scaling,
+       " changes the base of two pairs of each head at least, and one turns: write "
+       "another scaling");
   rule({key::rope.low_turns, key::rope.high_turns}, !llama3 || rope.low < rope.high,
        key::rope.low_turns, " is not less than ", key::rope.high_turns,
        ": pairs between the two are divided in part; write a larger high_turns");

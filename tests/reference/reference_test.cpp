@@ -169,7 +169,9 @@ class Model {
       const Shape shape = file.describe(config_json).second;
       std::string text(static_cast<std::size_t>(shape.elements()), ' ');
       file.read_all(config_json, TensorView(text.data(), DType::u8, shape));
-      return convert::parse_folder_config(text, config_json).model;
+      model::ModelConfig m = convert::parse_folder_config(text, config_json).model;
+      m.sequence = file.integer_attribute("/", "sequence");
+      return m;
     }
     const auto integer = [&](const char* key) {
       return file.integer_attribute("/", key);
@@ -387,6 +389,9 @@ std::vector<Case> all_cases() {
                            "deepseek_v3_bias",
                            "glm4_moe",
                            "gemma2",
+                           "gemma3",
+                           "mistral",
+                           "llama_dynamic",
                            "olmo2",
                            "olmo3",
                            "gpt_neox",

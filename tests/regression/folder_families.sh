@@ -7,6 +7,7 @@ for config in */config.json; do
   name=${config%/*}
   case $name in
     llama | mixtral | gpt2) continue ;;   # are in folders.sh
+    llama_dynamic) has_logits_of_long_texts $name ;;
     llama_linear) has_logits $name 3e-2 ;;  # bf16: a rounding is 4e-3, and blocks add up
     *_vision)  # of whose text the model is
       has_logits $name
