@@ -63,11 +63,11 @@ std::string key_of(const Arguments& arguments, const config::RunConfig& config,
   return key;
 }
 
-std::optional<text::ChatTemplate> chat_template(const Arguments& arguments,
+std::optional<data::ChatTemplate> chat_template(const Arguments& arguments,
                                                 const ModelText& text) {
   const std::string file = arguments.text("--chat-template", "");
   if (!text.tokenizer && file.empty()) return {};
-  return text::open_chat_template(text.tokenizer ? text.tokenizer->folder() : "", file,
+  return data::open_chat_template(text.tokenizer ? text.tokenizer->folder() : "", file,
                                   "");
 }
 
@@ -137,7 +137,7 @@ int generate_batch(comm::World& world, const Arguments& arguments,
                    const PlacementRequest& placement, OpenedModel opened) {
   const config::RunConfig& config = opened.config;
   ModelText text;
-  std::optional<text::ChatTemplate> chat;
+  std::optional<data::ChatTemplate> chat;
   PromptFile prompts;
   infer::BatchOptions options;
   comm::MeshShape shape;
