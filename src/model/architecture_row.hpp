@@ -70,6 +70,7 @@ struct ArchitectureRow {
   bool free_experts = false;
   bool free_router = false;  // and all else of model.moe (shared experts, sigmoid, bias)
   bool moe_biases = false;   // of routers' logits and of the experts' projections
+  bool shared_biases = false;  // model.mlp_bias is of shared experts, too
   // Which biases of attention model.attention_bias adds.
   bool free_qkv_bias = false, free_output_bias = false;
   bool free_own_bias = false;  // qkv_bias and output_bias: model.attention.own_bias

@@ -199,6 +199,7 @@ precision.compute = "fp64"
     set("model.moe.groups", "4");
     set("model.moe.groups_used", "2");
     set("model.moe.group_counts", "1");
+    set("model.mlp_bias", "true");
   } else if (model == "glm4_moe") {
     set("model.architecture", "\"glm4_moe\"");
     set("model.attention_bias", "true");
