@@ -124,8 +124,8 @@ RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
   if (scaling.kind == RopeScalingKind::dynamic) {
     scaling.original = positions;  // whatever the key says, as transformers has it
     if (m.rotary_width() <= 2)
-      fields.refuse("rope_type", "changes the base of two pairs of each head at least, "
-                                 "and one turns");
+      fields.refuse(fields.has("rope_type") ? "rope_type" : "type",
+                    "changes the base of two pairs of each head at least, and one turns");
     return scaling;
   }
   scaling.original = before;
@@ -312,7 +312,8 @@ void write_rope(const ModelConfig& m, const HuggingFaceRow& row, io::Json& json)
   io::Json rope = scaling_json(scaling);
   json[std::string(rule.theta)] = m.rope_theta;
   json[older_key] = scaling.kind == RopeScalingKind::none ? io::Json(nullptr) : rope;
-  if (rule.original > 0 && rope.contains(original_key)) json[original_key] = rope[original_key];
+  if (rule.original > 0 && rope.contains(original_key))
+    json[original_key] = rope[original_key];
   if (!rule.part.empty()) {
     json[std::string(rule.part)] = part_of(m);
     rope[part_key] = part_of(m);

@@ -148,6 +148,15 @@ CASES = {
         topk_group=2, first_k_dense_replace=0, routed_scaling_factor=1.5, q_lora_rank=12,
         kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=10,
         vocab_size=41, tie_word_embeddings=False),
+    # Biases of feed-forwards and of the shared expert; experts in groups.
+    "deepseek_v2_bias": newer(
+        "deepseek_v2", "DeepseekV2", 27, 1e4, num_hidden_layers=2, hidden_size=16,
+        num_attention_heads=2, num_key_value_heads=2, intermediate_size=12,
+        moe_intermediate_size=6, n_routed_experts=4, num_experts_per_tok=1,
+        n_shared_experts=1, first_k_dense_replace=1, topk_method="group_limited_greedy",
+        n_group=2, topk_group=1, q_lora_rank=12, kv_lora_rank=10, qk_nope_head_dim=6,
+        qk_rope_head_dim=4, v_head_dim=8, mlp_bias=True, vocab_size=29,
+        tie_word_embeddings=False),
     # Biases, pairs of halves that turn, exact GELU with gates.
     "deepseek_v3_bias": newer(
         "deepseek_v3", "DeepseekV3", 22, 1e4, num_hidden_layers=1, hidden_size=16,
@@ -172,7 +181,7 @@ CASES = {
     "gemma3": newer(
         "gemma3", "Gemma3", 24, None, config_name="Gemma3Text", num_hidden_layers=3,
         hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=8,
-        intermediate_size=20, query_pre_attn_scalar=5, sliding_window=5, vocab_size=41,
+        intermediate_size=20, query_pre_attn_scalar=200, sliding_window=5, vocab_size=41,
         tie_word_embeddings=True,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
         rope_parameters={

@@ -30,9 +30,8 @@ TEST(FolderConfig, ReadsOlderAndNewerKeysOfPositions) {
 
 // The base grows beyond max_position_embeddings, whatever length the texts have.
 TEST(FolderConfig, DynamicPositionsHaveNoEnd) {
-  const std::string text =
-      llama(R"("rope_scaling":{"type":"dynamic","factor":2,)"
-            R"("original_max_position_embeddings":7})");
+  const std::string text = llama(R"("rope_scaling":{"type":"dynamic","factor":2,)"
+                                 R"("original_max_position_embeddings":7})");
   model::ModelConfig m = parse(text).model;
   EXPECT_EQ(m.rope_scaling.kind, kernels::RopeScalingKind::dynamic);
   EXPECT_EQ(m.rope_scaling.original, static_cast<double>(m.sequence));
