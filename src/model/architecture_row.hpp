@@ -29,10 +29,11 @@ struct LinearNames {
 
 // Names of an MoE layer: where its tensors lie, an expert's in their folders, of the
 // router, of the expert that all tokens use, and of what decides how much of it; empty:
-// there is none.
+// there is none. shared_biases: model.mlp_bias is of that expert, too.
 struct ExpertNames {
   std::string_view layer{}, gate{}, up{}, down{};
   std::string_view router = "gate", shared{}, shared_gate{};
+  bool shared_biases = false;
 };
 
 // Names of tensors as Hugging Face has them, without ".weight" and ".bias". Those of a
@@ -70,7 +71,6 @@ struct ArchitectureRow {
   bool free_experts = false;
   bool free_router = false;  // and all else of model.moe (shared experts, sigmoid, bias)
   bool moe_biases = false;   // of routers' logits and of the experts' projections
-  bool shared_biases = false;  // model.mlp_bias is of shared experts, too
   // Which biases of attention model.attention_bias adds.
   bool free_qkv_bias = false, free_output_bias = false;
   bool free_own_bias = false;  // qkv_bias and output_bias: model.attention.own_bias

@@ -183,7 +183,7 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .expert_names = {std::string(names.experts.gate), std::string(names.experts.up),
                            std::string(names.experts.down), m.row().moe_biases},
           .shared_names = {"gate_proj", "up_proj", "down_proj",
-                           m.row().shared_biases && m.mlp_bias}};
+                           names.experts.shared_biases && m.mlp_bias}};
 }
 
 }  // namespace

@@ -47,9 +47,10 @@ constexpr ArchitectureRow deepseek_v2_row() {
   row.name = "deepseek_v2";
   row.doc = "deepseek_moe with latent attention (model.latent)";
   row.grouped = false;
-  row.latent = row.neighbours = row.shared_biases = true;
+  row.latent = row.neighbours = true;
   row.free_qkv_bias = row.free_output_bias = true;
   row.names = names::latent();
+  row.names.experts.shared_biases = true;
   return row;
 }
 
@@ -58,7 +59,7 @@ constexpr ArchitectureRow deepseek_v3_row() {
   ArchitectureRow row = deepseek_v2_row();
   row.name = "deepseek_v3";
   row.doc = "as deepseek_v2, with sigmoid routers as its class has them";
-  row.shared_biases = false;
+  row.names.experts.shared_biases = false;
   return row;
 }
 
