@@ -45,6 +45,9 @@ file(GLOB_RECURSE text_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/text/
 trireme_module(text SOURCES ${text_sources} USES base io
                LIBRARIES nlohmann_json::nlohmann_json PCRE2::8BIT ZLIB::ZLIB zstd::zstd
                          Threads::Threads)
+file(GLOB_RECURSE data_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/data/*.cpp)
+trireme_module(data SOURCES ${data_sources} USES base io text
+               LIBRARIES nlohmann_json::nlohmann_json)
 add_subdirectory(src/base)
 add_subdirectory(io)
 add_subdirectory(tests/fuzz)

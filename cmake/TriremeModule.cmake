@@ -134,7 +134,7 @@ endfunction()
 
 # The modules with loops over numbers or text. A release build compiles the others with -O2: they
 # decide, read and write, which -O3 makes larger and not faster.
-set(_modules_of_loops base comm kernels nn optim parallel text)
+set(_modules_of_loops base comm data kernels nn optim parallel text)
 
 # trireme_module(<name> SOURCES <files> USES <modules> [LIBRARIES <targets>])
 # USES are visible to users of the module; LIBRARIES stay its own. A module without

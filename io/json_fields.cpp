@@ -38,6 +38,7 @@ std::string why_no_json(std::string_view text, int depth) {
       at = after_string(text, at);
       continue;
     }
+    if (c == '\0') return format("it has a zero at byte {}", at);  // no end, as C has it
     if (c == '{' || c == '[') {
       if (++open > depth)
         return format("more than {} objects and lists are open at byte {}", depth, at);

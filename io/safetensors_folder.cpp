@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.hpp"
 #include "io/element_convert.hpp"
 #include "io/json_members.hpp"
 
@@ -94,7 +95,7 @@ void SafetensorsFolder::read_index() {
           "{}: 'weight_map', the file of each tensor, is missing", file.path());
   for (const auto& shard : shards) {
     require(files_.folder().has(shard), Status::bad_content,
-            "{}: the file '{}' that it names is missing", file.path(), shard);
+            "{}: the file '{}' that it names is missing", file.path(), one_line(shard));
     add(shard);
   }
   std::set<std::pair<std::string, std::string>> found;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rope.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/checks.hpp"
@@ -35,8 +36,10 @@ void rope(Stream& stream, const TensorView& x, const RotaryHeads& heads,
                                      direction);
 }
 
-void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PR,
-                const RopeScaling& scaling, std::int64_t length) {
+namespace {
+
+std::vector<double> frequencies_of(double theta, const TensorView& cos_sin_PR,
+                                   const RopeScaling& scaling, std::int64_t length) {
   const auto half = static_cast<std::size_t>(cos_sin_PR.dim(1) / 2);
   if (scaling.kind == RopeScalingKind::longrope)
     require(scaling.short_divisors.size() == half && scaling.long_divisors.size() == half,
@@ -47,11 +50,29 @@ void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PR,
     frequencies.push_back(math::rope_frequency(static_cast<std::int64_t>(pair),
                                                static_cast<std::int64_t>(half), theta,
                                                scaling, length));
-  rope_angles(stream, frequencies, scaling.attention_factor, cos_sin_PR);
+  return frequencies;
+}
+
+}  // namespace
+
+void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PR,
+                const RopeScaling& scaling, std::int64_t length) {
+  rope_angles(stream, frequencies_of(theta, cos_sin_PR, scaling, length),
+              scaling.attention_factor, cos_sin_PR);
+}
+
+void rope_table_of_ends(Stream& stream, double theta, const TensorView& cos_sin_PR,
+                        const RopeScaling& scaling) {
+  const std::int64_t P = cos_sin_PR.dim(0);
+  const std::int64_t alike = std::min(P, static_cast<std::int64_t>(scaling.original));
+  if (alike > 0) rope_table(stream, theta, cos_sin_PR.rows(0, alike), scaling, alike);
+  for (std::int64_t p = alike; p < P; ++p)
+    rope_angles(stream, frequencies_of(theta, cos_sin_PR, scaling, p + 1),
+                scaling.attention_factor, cos_sin_PR.rows(p, 1), p);
 }
 
 void rope_angles(Stream& stream, std::span<const double> frequencies, double factor,
-                 const TensorView& cos_sin_PR) {
+                 const TensorView& cos_sin_PR, std::int64_t first) {
   Checks("rope_table", stream).matrix({"cos_sin", cos_sin_PR});
   require(accumulator_of(cos_sin_PR.dtype()) == cos_sin_PR.dtype(),
           "rope_table: the table is {}, but fp32 or fp64 was expected",
@@ -60,7 +81,7 @@ void rope_angles(Stream& stream, std::span<const double> frequencies, double fac
           "rope_table: the width {} must be twice the {} frequencies", cos_sin_PR.dim(1),
           frequencies.size());
   run_kernel<host::rope_angles, cuda::rope_angles>(family, stream, frequencies, factor,
-                                                   cos_sin_PR);
+                                                   cos_sin_PR, first);
 }
 
 }  // namespace trireme::kernels

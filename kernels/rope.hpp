@@ -43,13 +43,18 @@ using math::RopeScalingKind;
 
 // Fills cos_sin_PR (f32 or f64): row p holds cos of the R/2 angles, then sin, both times
 // the scaling's attention factor. Angles are computed in double. length: positions of the
-// texts that are read, which longrope asks for. Throws Error(internal) where longrope has
-// not a divisor for each pair.
+// texts that are read, which dynamic and longrope ask for. Throws Error(internal) where
+// longrope has not a divisor for each pair.
 void rope_table(Stream& stream, double theta, const TensorView& cos_sin_PR,
                 const RopeScaling& scaling = {}, std::int64_t length = 0);
 
-// The same of any frequencies, one for each pair.
+// The same where each position is the last of its text: row p is that of a text of p + 1
+// positions.
+void rope_table_of_ends(Stream& stream, double theta, const TensorView& cos_sin_PR,
+                        const RopeScaling& scaling);
+
+// The same of any frequencies, one for each pair. The first row is of position `first`.
 void rope_angles(Stream& stream, std::span<const double> frequencies, double factor,
-                 const TensorView& cos_sin_PR);
+                 const TensorView& cos_sin_PR, std::int64_t first = 0);
 
 }  // namespace trireme::kernels

@@ -57,7 +57,7 @@ void rope(Stream& /*stream*/, const TensorView& x_, const RotaryHeads& heads,
 }
 
 void rope_angles(Stream& /*stream*/, std::span<const double> frequencies, double factor,
-                 const TensorView& cos_sin_PR) {
+                 const TensorView& cos_sin_PR, std::int64_t first) {
   const std::int64_t half = cos_sin_PR.dim(1) / 2;
   visit_floating(cos_sin_PR.dtype(), [&]<class A>(A) {
     if constexpr (std::is_floating_point_v<A>) {
@@ -67,7 +67,7 @@ void rope_angles(Stream& /*stream*/, std::span<const double> frequencies, double
                  for (std::int64_t j = 0; j < half; ++j) {
                    const double frequency = frequencies[static_cast<std::size_t>(j)];
                    for (std::int64_t p = begin; p < end; ++p) {
-                     const double angle = static_cast<double>(p) * frequency;
+                     const double angle = static_cast<double>(first + p) * frequency;
                      table[p][j] = static_cast<A>(factor * std::cos(angle));
                      table[p][j + half] = static_cast<A>(factor * std::sin(angle));
                    }

@@ -14,7 +14,14 @@ namespace trireme::kernels::math {
 
 // How the angles of a model are changed, so that it reads longer texts than it was
 // first trained on.
-enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn, longrope };
+enum class RopeScalingKind : std::uint8_t {
+  none,
+  linear,
+  dynamic,
+  llama3,
+  yarn,
+  longrope
+};
 
 struct RopeScaling {
   RopeScalingKind kind = RopeScalingKind::none;
@@ -64,16 +71,29 @@ inline double llama3_share(double frequency, const RopeScaling& s) {
   return 1 - (turns - s.low) / (s.high - s.low);
 }
 
+// The base of texts of `length` positions, of which more than `original` make it larger,
+// so that the slowest pair turns as far as it did within these. Source: Peng et al.,
+// "YaRN", 2023, section 3.1 (NTK-aware) and 3.3 (dynamic scaling).
+inline double dynamic_theta(std::int64_t half, double theta, const RopeScaling& s,
+                            std::int64_t length) {
+  const double beyond = static_cast<double>(length) / s.original - 1;
+  if (beyond <= 0) return theta;
+  const auto pairs = static_cast<double>(half);
+  return theta * std::pow(1 + s.factor * beyond, pairs / (pairs - 1));
+}
+
 // theta^(-pair / half), scaled: the angle by which pair `pair` of `half` turns at each
-// position of a text of `length` positions, which only longrope asks for. Source of that:
-// Ding et al., "LongRoPE", 2024, section 3.
+// position of a text of `length` positions, which only dynamic and longrope ask for.
+// Source of the last: Ding et al., "LongRoPE", 2024, section 3.
 inline double rope_frequency(std::int64_t pair, std::int64_t half, double theta,
                              const RopeScaling& s = {}, std::int64_t length = 0) {
+  if (s.kind == RopeScalingKind::dynamic) theta = dynamic_theta(half, theta, s, length);
   const double plain =
       std::pow(theta, -static_cast<double>(pair) / static_cast<double>(half));
   double share = 0;
   switch (s.kind) {
-    case RopeScalingKind::none: return plain;
+    case RopeScalingKind::none:
+    case RopeScalingKind::dynamic: return plain;
     case RopeScalingKind::linear: share = 1; break;
     case RopeScalingKind::llama3: share = llama3_share(plain, s); break;
     case RopeScalingKind::yarn: share = yarn_share(pair, half, theta, s); break;

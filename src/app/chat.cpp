@@ -17,11 +17,11 @@
 #include "base/directory.hpp"
 #include "base/output.hpp"
 #include "comm/stop_signals.hpp"
+#include "data/chat_template.hpp"
 #include "infer/generator.hpp"
 #include "io/json_fields.hpp"
 #include "io/plain_file.hpp"
 #include "kernels/runtime/runtime.hpp"
-#include "text/chat_template.hpp"
 
 namespace trireme::app {
 namespace {
@@ -62,7 +62,7 @@ constexpr std::string_view help_lines =
     "/quit         ends the program, as Ctrl-D does\n"
     "A line that ends in a backslash goes on in the next one. Ctrl-C ends an answer.\n";
 
-text::ChatTemplate::Json message(const char* role, const std::string& content) {
+data::ChatTemplate::Json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
@@ -72,7 +72,7 @@ class Conversation {
   explicit Conversation(const std::string& system) { begin(system); }
   void begin(const std::string& system) {
     system_ = system;
-    messages_ = text::ChatTemplate::Json::array();
+    messages_ = data::ChatTemplate::Json::array();
     if (!system.empty()) messages_.push_back(message("system", system));
   }
   void reset() { begin(system_); }
@@ -81,10 +81,10 @@ class Conversation {
   }
   // Takes back the last message.
   void unsay() { messages_.erase(messages_.size() - 1); }
-  const text::ChatTemplate::Json& messages() const { return messages_; }
+  const data::ChatTemplate::Json& messages() const { return messages_; }
 
   std::string line() const {
-    const text::ChatTemplate::Json all = {{"messages", messages_}};
+    const data::ChatTemplate::Json all = {{"messages", messages_}};
     return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
            "\n";
   }
@@ -105,7 +105,7 @@ class Conversation {
 
  private:
   std::string system_;
-  text::ChatTemplate::Json messages_;
+  data::ChatTemplate::Json messages_;
 };
 
 std::string read_text(const std::string& path) {
@@ -156,12 +156,12 @@ class Speaker {
         text_(text),
         how_(how),
         sampler_(how.sampler),
-        generator_(model, pipeline, model.config().sequence) {}
+        generator_(model, pipeline, model.config().usual_positions()) {}
 
   // Streams the answer to a prompt and returns it. Throws Error(bad_content) where the
   // model has no position left for it.
   std::string answer(std::vector<std::int32_t> tokens) {
-    const std::int64_t positions = model_.config().sequence;
+    const std::int64_t positions = model_.config().usual_positions();
     require(static_cast<std::int64_t>(tokens.size()) < positions, Status::bad_content,
             "the conversation has {} tokens, and the model {} positions: /reset begins "
             "again",
@@ -259,7 +259,7 @@ bool obey(comm::World& world, const std::string& line, Conversation& conversatio
 }
 
 // Until the input ends or /quit.
-void converse(comm::World& world, Speaker& speaker, const text::ChatTemplate& form,
+void converse(comm::World& world, Speaker& speaker, const data::ChatTemplate& form,
               const ModelText& text, Conversation& conversation) {
   Lines lines(world);
   comm::keep_on_interrupt();
@@ -289,7 +289,7 @@ int chat(comm::World& world, const Arguments& given) {
   ModelText text;
   GenerationDefaults how;
   comm::MeshShape shape;
-  std::optional<text::ChatTemplate> form;
+  std::optional<data::ChatTemplate> form;
   Conversation conversation("");
   PlacementRequest placement;
   world.agree([&] {
@@ -299,7 +299,7 @@ int chat(comm::World& world, const Arguments& given) {
     text = open_text(arguments, opened.config, TextNeed::always);
     require(text.tokenizer.has_value(), Status::command_line,
             "a model of bytes has no chat template: use generate");
-    form = text::open_chat_template(text.tokenizer->folder(),
+    form = data::open_chat_template(text.tokenizer->folder(),
                                     arguments.text("--chat-template", ""), "");
     require(form.has_value(), Status::bad_content,
             "{}: has no chat template: give --chat-template F",
@@ -316,7 +316,7 @@ int chat(comm::World& world, const Arguments& given) {
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  const std::int64_t positions = opened.config.model.sequence;
+  const std::int64_t positions = opened.config.model.usual_positions();
   const ModelUse use{positions, [&](const infer::LoadedModel& meta) {
                        return infer::Generator(meta, pipeline, positions).bytes();
                      }};

@@ -93,7 +93,7 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
   if (sequence > 0 && model.row().positions == model::Positions::rotary)
     model.sequence = sequence;
   require(
-      model.sequence <= folder.model.sequence, Status::bad_content,
+      model.any_length() || model.sequence <= folder.model.sequence, Status::bad_content,
       "{}/{}: has {} positions, and a sequence of {} tokens is longer: write a smaller "
       "model.sequence",
       path, convert::config_name, folder.model.sequence, sequence);

@@ -19,12 +19,12 @@
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
+#include "data/text_source.hpp"
 #include "infer/evaluation.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/runtime/runtime.hpp"
-#include "text/text_source.hpp"
 
 namespace trireme::app {
 namespace {
@@ -63,13 +63,14 @@ std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
       source.kind == io::SourceKind::text || source.kind == io::SourceKind::chat;
   if (reads_text || arguments.has("--tokenizer"))
     source.tokenizer = tokenizer_path(arguments, config);
+  if (reads_text) require_tokenizer(arguments, source.tokenizer);
   require(!reads_text || !source.tokenizer.empty(), Status::command_line,
           "{} is no token file, and the model was trained on token ids: give "
           "--tokenizer to read it as text, or a file that trireme tokenize made",
           path);
   // Whether the tokenizer is the model's.
   open_text(arguments, config, reads_text ? TextNeed::always : TextNeed::if_asked);
-  return text::open_source(source);
+  return data::open_source(source);
 }
 
 // Gathers logits over the tensor axis and writes them as one dataset [T, V] on one rank

@@ -143,7 +143,7 @@ int generate(comm::World& world, const Arguments& given) {
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
   const std::int64_t wanted =
       static_cast<std::int64_t>(request.prompt.size()) + request.how.tokens;
-  const std::int64_t capacity = std::min(config.model.sequence, wanted);
+  const std::int64_t capacity = config.model.positions_for(wanted);
   const ModelUse use{capacity, [&](const infer::LoadedModel& meta) {
                        return infer::Generator(meta, pipeline, capacity).bytes();
                      }};

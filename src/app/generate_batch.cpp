@@ -63,11 +63,11 @@ std::string key_of(const Arguments& arguments, const config::RunConfig& config,
   return key;
 }
 
-std::optional<text::ChatTemplate> chat_template(const Arguments& arguments,
+std::optional<data::ChatTemplate> chat_template(const Arguments& arguments,
                                                 const ModelText& text) {
   const std::string file = arguments.text("--chat-template", "");
   if (!text.tokenizer && file.empty()) return {};
-  return text::open_chat_template(text.tokenizer ? text.tokenizer->folder() : "", file,
+  return data::open_chat_template(text.tokenizer ? text.tokenizer->folder() : "", file,
                                   "");
 }
 
@@ -107,6 +107,14 @@ void run_batch(comm::World& world, infer::BatchGenerator& batch,
   });
 }
 
+// Tokens that a text may come to have, prompt included.
+std::int64_t longest_text(const std::vector<infer::Generation>& generations) {
+  std::int64_t longest = 0;
+  for (const infer::Generation& one : generations)
+    longest = std::max(longest, static_cast<std::int64_t>(one.prompt.size()) + one.most);
+  return longest;
+}
+
 }  // namespace
 
 comm::MeshShape inference_mesh(const comm::World& world, const Arguments& arguments,
@@ -129,7 +137,7 @@ int generate_batch(comm::World& world, const Arguments& arguments,
                    const PlacementRequest& placement, OpenedModel opened) {
   const config::RunConfig& config = opened.config;
   ModelText text;
-  std::optional<text::ChatTemplate> chat;
+  std::optional<data::ChatTemplate> chat;
   PromptFile prompts;
   infer::BatchOptions options;
   comm::MeshShape shape;
@@ -151,6 +159,8 @@ int generate_batch(comm::World& world, const Arguments& arguments,
     if (world.rank() == 0 && !placement.dry_run)
       output.emplace(out, prompts, key_of(arguments, config, options, shape));
   });
+  if (config.model.any_length())
+    opened.config.model.sequence = longest_text(prompts.generations);
   const std::vector<std::size_t> missing = missing_texts(world, output);
   const std::size_t before =
       placement.dry_run ? 0 : prompts.wanted.size() - missing.size();

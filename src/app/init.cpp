@@ -12,11 +12,11 @@
 #include "app/job_script.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
+#include "data/text_source.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "model/stage.hpp"
 #include "plan/search.hpp"
-#include "text/text_source.hpp"
 
 namespace trireme::app {
 namespace {
@@ -177,7 +177,7 @@ void write_all(const Arguments& arguments) {
   add_choice(choice, search_deck(answers, on, name), lines);
   write_checked(path, commented_text(head_of(path, answers, on, choice), lines), [&] {
     const LoadedDeck deck = load_deck({path}, answers.ranks);
-    text::open_source(deck.config.data);
+    data::open_source(deck.config.data);
   });
   log::info("wrote {}: {} ranks, {} of {} a rank; mpirun -n {} trireme train {}", path,
             answers.ranks, human_bytes(choice.bytes),

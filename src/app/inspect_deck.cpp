@@ -14,8 +14,8 @@
 #include "base/output.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
+#include "data/text_source.hpp"
 #include "engine/documents.hpp"
-#include "text/text_source.hpp"
 #include "text/tokenizer.hpp"
 #include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
@@ -122,7 +122,7 @@ bool is_deck(const std::string& path) { return path.ends_with(".toml"); }
 
 void inspect_deck(const Arguments& arguments, int ranks) {
   const config::RunConfig config = load_deck(arguments.words(), ranks).config;
-  const auto source = text::open_source(config.data);
+  const auto source = data::open_source(config.data);
   const Words words(config, arguments.text("--tokenizer", config.data.tokenizer));
   const std::int64_t step = arguments.integer("--step", 1, 1, config.run.steps);
   const config::BatchStage stage = config.stage_of(step);

@@ -18,6 +18,15 @@ std::string tokenizer_path(const Arguments& arguments, const config::RunConfig& 
   return "";
 }
 
+void require_tokenizer(const Arguments& arguments, const std::string& path) {
+  const std::string model = arguments.words().front();
+  require(
+      !path.empty() || !convert::is_model_folder(model), Status::missing_input,
+      "{}: has no tokenizer.json, tokenizer.model or spiece.model, without which text "
+      "is no tokens: bring the model's tokenizer there, or give --tokenizer",
+      model);
+}
+
 std::vector<std::int32_t> ModelText::encode(const std::string& text, bool special) const {
   if (tokenizer) return tokenizer->encode(text, special);
   std::vector<std::int32_t> ids;
@@ -53,6 +62,7 @@ ModelText open_text(const Arguments& arguments, const config::RunConfig& config,
   if (text.bytes || (need == TextNeed::if_asked && !asked)) return text;
   const std::string path = tokenizer_path(arguments, config);
   if (path.empty() && need == TextNeed::if_there) return text;
+  require_tokenizer(arguments, path);
   require(
       !path.empty(), Status::command_line,
       "the model was trained on token ids (data.source = \"{}\"): give --tokenizer, or "

@@ -34,8 +34,13 @@ enum class TextNeed : std::uint8_t { if_asked, if_there, always };
 // of a model folder; empty: there is none.
 std::string tokenizer_path(const Arguments& arguments, const config::RunConfig& config);
 
+// Throws Error(missing_input) where `path` of tokenizer_path() is empty and the model is
+// a folder, which should have one.
+void require_tokenizer(const Arguments& arguments, const std::string& path);
+
 // Of --tokenizer, else the run's tokenizer, else that of the model folder. Throws
-// Error(command_line) where text is needed and there is none.
+// Error(command_line) where text is needed and there is none, as require_tokenizer()
+// does.
 ModelText open_text(const Arguments& arguments, const config::RunConfig& config,
                     TextNeed need);
 

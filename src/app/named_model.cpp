@@ -178,7 +178,7 @@ std::int64_t sequence_of(const NamedModel& named, const DeckWishes& wishes) {
   const std::int64_t positions = named.model.sequence;
   if (wishes.sequence == 0)
     return named.model.rotary() ? std::min(positions, usual_sequence) : positions;
-  require(wishes.sequence <= positions, Status::command_line,
+  require(named.model.any_length() || wishes.sequence <= positions, Status::command_line,
           "--sequence {}: the model has {} positions", wishes.sequence, positions);
   require(named.model.rotary() || wishes.sequence == positions, Status::command_line,
           "--sequence {}: the positions of this model are learned, and there are {}: "

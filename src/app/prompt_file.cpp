@@ -85,7 +85,7 @@ class PromptLine {
 std::vector<std::int32_t> prompt_of(const PromptLine& line,
                                     const model::ModelConfig& model,
                                     const ModelText& text,
-                                    const text::ChatTemplate* chat) {
+                                    const data::ChatTemplate* chat) {
   const int given = static_cast<int>(line.has("prompt")) +
                     static_cast<int>(line.has("prompt_tokens")) +
                     static_cast<int>(line.has("messages"));
@@ -111,7 +111,8 @@ std::vector<std::int32_t> prompt_of(const PromptLine& line,
     }
   }
   require(!ids.empty(), Status::bad_content, "{}: the prompt is empty", line.source());
-  require(static_cast<std::int64_t>(ids.size()) < model.sequence, Status::bad_content,
+  require(model.any_length() || static_cast<std::int64_t>(ids.size()) < model.sequence,
+          Status::bad_content,
           "{}: a prompt of {} tokens leaves no room in the model's {} positions: shorten "
           "it",
           line.source(), ids.size(), model.sequence);
@@ -121,7 +122,7 @@ std::vector<std::int32_t> prompt_of(const PromptLine& line,
 infer::Generation generation_of(const PromptLine& line,
                                 const GenerationDefaults& defaults,
                                 const model::ModelConfig& model, const ModelText& text,
-                                const text::ChatTemplate* chat) {
+                                const data::ChatTemplate* chat) {
   infer::Generation one;
   one.prompt = prompt_of(line, model, text, chat);
   one.most =
@@ -196,7 +197,7 @@ std::function<bool(std::span<const std::int32_t>)> stop_strings(
 
 PromptFile read_prompts(const std::string& path, const GenerationDefaults& defaults,
                         std::int64_t samples, const model::ModelConfig& model,
-                        const ModelText& text, const text::ChatTemplate* chat) {
+                        const ModelText& text, const data::ChatTemplate* chat) {
   PromptFile all;
   io::LineReader lines(path);
   std::size_t number = 0, prompts = 0;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "app/generation_options.hpp"
+#include "data/chat_template.hpp"
 #include "io/json_fields.hpp"
-#include "text/chat_template.hpp"
 
 namespace trireme::app {
 
@@ -31,7 +31,7 @@ struct PromptFile {
 // out. Throws Error(bad_content) naming file, line and what is wrong with it.
 PromptFile read_prompts(const std::string& path, const GenerationDefaults& defaults,
                         std::int64_t samples, const model::ModelConfig& model,
-                        const ModelText& text, const text::ChatTemplate* chat);
+                        const ModelText& text, const data::ChatTemplate* chat);
 
 // Ends a text where one of `stops` appears in the prompt and what was added, with its end
 // in the last token, as transformers' stop strings do.

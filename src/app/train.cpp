@@ -20,6 +20,7 @@
 #include "config/recipe_table.hpp"
 #include "convert/adapter_folder.hpp"
 #include "convert/model_folder.hpp"
+#include "data/text_source.hpp"
 #include "engine/group_use.hpp"
 #include "io/checkpoint.hpp"
 #include "io/files.hpp"
@@ -30,7 +31,6 @@
 #include "launch/startup_report.hpp"
 #include "plan/prediction.hpp"
 #include "selftest/pass_record.hpp"
-#include "text/text_source.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -55,8 +55,8 @@ std::vector<std::string> deck_words(const Arguments& arguments) {
 int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
           int on_node) {
   world.agree([&] {
-    text::open_source(deck.config.data);
-    if (deck.config.metrics.validate_every > 0) text::open_source(deck.config.validation);
+    data::open_source(deck.config.data);
+    if (deck.config.metrics.validate_every > 0) data::open_source(deck.config.validation);
     train::TextSamples prompts(deck.config);
     if (!deck.config.start_from.empty())
       convert::open_tensors(deck.config.start_from, world.rank(), world.size());

@@ -20,6 +20,7 @@ struct RopeKeys : Section {
       "\"none\"",
       {{"none", kernels::RopeScalingKind::none},
        {"linear", kernels::RopeScalingKind::linear},
+       {"dynamic", kernels::RopeScalingKind::dynamic},
        {"llama3", kernels::RopeScalingKind::llama3},
        {"yarn", kernels::RopeScalingKind::yarn},
        {"longrope", kernels::RopeScalingKind::longrope}},
@@ -53,8 +54,9 @@ struct RopeKeys : Section {
                 "tokens",
                 "0.0",
                 within(0, 1e9),
-                "llama3, yarn and longrope: the length that the model was first trained "
-                "on (original_max_position_embeddings).",
+                "dynamic, llama3, yarn and longrope: the length that the model was first "
+                "trained on (original_max_position_embeddings; of dynamic "
+                "max_position_embeddings).",
                 of_rope<&kernels::RopeScaling::original>};
   Real fast_turns{*this,
                   "fast_turns",

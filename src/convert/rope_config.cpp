@@ -34,10 +34,8 @@ struct KindName {
   std::string_view name;
   RopeScalingKind kind;
 };
-// dynamic changes the base for texts beyond max_position_embeddings, of which there are
-// none here. The first name of a kind is the one that is written.
 constexpr std::array kinds = {KindName{"default", RopeScalingKind::none},
-                              KindName{"dynamic", RopeScalingKind::none},
+                              KindName{"dynamic", RopeScalingKind::dynamic},
                               KindName{"linear", RopeScalingKind::linear},
                               KindName{"llama3", RopeScalingKind::llama3},
                               KindName{"yarn", RopeScalingKind::yarn},
@@ -123,6 +121,13 @@ RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
           fields.place_of("factor"));
   scaling.factor = implied ? positions / before : fields.real("factor", 1, 0, 1e6);
   if (scaling.kind == RopeScalingKind::linear) return scaling;
+  if (scaling.kind == RopeScalingKind::dynamic) {
+    scaling.original = positions;  // whatever the key says, as transformers has it
+    if (m.rotary_width() <= 2)
+      fields.refuse(fields.has("rope_type") ? "rope_type" : "type",
+                    "changes the base of two pairs of each head at least, and one turns");
+    return scaling;
+  }
   scaling.original = before;
   if (scaling.kind == RopeScalingKind::llama3) {
     scaling.low = fields.real("low_freq_factor", 1, 0, 1e6);
@@ -270,7 +275,7 @@ io::Json scaling_json(const RopeScaling& scaling) {
                         return each.kind == scaling.kind;
                       })->name;
   if (scaling.kind != RopeScalingKind::none) rope["factor"] = scaling.factor;
-  if (scaling.original > 0)
+  if (scaling.original > 0 && scaling.kind != RopeScalingKind::dynamic)
     rope[original_key] = static_cast<std::int64_t>(scaling.original);
   if (scaling.kind == RopeScalingKind::llama3) {
     rope["low_freq_factor"] = scaling.low;
@@ -307,7 +312,8 @@ void write_rope(const ModelConfig& m, const HuggingFaceRow& row, io::Json& json)
   io::Json rope = scaling_json(scaling);
   json[std::string(rule.theta)] = m.rope_theta;
   json[older_key] = scaling.kind == RopeScalingKind::none ? io::Json(nullptr) : rope;
-  if (rule.original > 0 && scaling.original > 0) json[original_key] = rope[original_key];
+  if (rule.original > 0 && rope.contains(original_key))
+    json[original_key] = rope[original_key];
   if (!rule.part.empty()) {
     json[std::string(rule.part)] = part_of(m);
     rope[part_key] = part_of(m);

@@ -39,10 +39,11 @@ std::int64_t result_width(const std::vector<Generation>& generations) {
 
 LaneModel lane_model(const model::ModelConfig& model) {
   const auto& scaling = model.rope_scaling;
-  return {model.sequence, model.has_linear(),
-          scaling.kind == kernels::RopeScalingKind::longrope
-              ? static_cast<std::int64_t>(scaling.original)
-              : 0};
+  const bool longrope = scaling.kind == kernels::RopeScalingKind::longrope;
+  return {
+      model.sequence, model.has_linear(),
+      longrope || model.any_length() ? static_cast<std::int64_t>(scaling.original) : 0,
+      model.any_length()};
 }
 
 }  // namespace

@@ -88,7 +88,10 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   scratch_.reset();
   nn::Pass pass{stream, saved_, scratch_, none, attention_, {1, count, positions_T}};
   pass.microbatch.whole_sequences = false;
-  pass.microbatch.text_length = past + count;
+  // Of a text whose positions turn by its length (dynamic) the cache keeps keys as they
+  // turned when they came, as that of transformers does.
+  const bool ends = model_.config().any_length() && count == 1;
+  pass.microbatch.text_length = ends ? 0 : past + count;
   const TensorView x_TD = chain_.forward(pass, tokens_T, 0);
   if (model_.part().last())
     gather_vocabulary(model_, pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)),

@@ -27,12 +27,18 @@ std::int64_t Lane::next_rows(const RunningText& text) const {
   return model_.recurrent ? 1 : std::min(options_.chunk, length - text.done);
 }
 
-bool Lane::beyond(const RunningText& text) const {
-  return model_.original > 0 &&
-         static_cast<std::int64_t>(text.tokens.size()) > model_.original;
+// Texts for which this differs turn otherwise. By length: a long prompt turns as that
+// many positions do, and what follows as each does at the end of a text.
+std::int64_t Lane::turning(const RunningText& text) const {
+  const auto length = static_cast<std::int64_t>(text.tokens.size());
+  if (model_.original == 0) return 0;
+  if (!model_.by_length) return length > model_.original ? 1 : 0;
+  const auto prompt = static_cast<std::int64_t>(generations_[text.number].prompt.size());
+  return text.done < prompt && prompt > model_.original ? prompt : 0;
 }
 
 std::int64_t Lane::text_length(const std::vector<Piece>& pieces) const {
+  if (model_.by_length) return pieces.empty() ? 0 : turning(*pieces.front().text);
   std::int64_t longest = 0;
   for (const Piece& piece : pieces)
     longest = std::max(longest, static_cast<std::int64_t>(piece.text->tokens.size()));
@@ -102,14 +108,15 @@ std::vector<Lane::Piece> Lane::plan() {
   std::vector<Piece> pieces;
   std::int64_t left = options_.step_tokens;
   const std::int64_t evicted_before = evictions_;
-  std::optional<bool> kind;  // texts that turn otherwise run in steps of their own
+  // Texts that turn otherwise run in steps of their own.
+  std::optional<std::int64_t> kind;
   if (!running_.empty() && model_.original > 0)
-    kind = beyond(*std::next(running_.begin(),
-                             turn_++ % static_cast<std::int64_t>(running_.size())));
+    kind = turning(*std::next(running_.begin(),
+                              turn_++ % static_cast<std::int64_t>(running_.size())));
   for (auto text = running_.begin(); text != running_.end();) {
     const auto here = text++;
     const std::int64_t rows = next_rows(*here);
-    if (rows > left || (kind && beyond(*here) != *kind)) continue;
+    if (rows > left || (kind && turning(*here) != *kind)) continue;
     if (!make_room(here, here->done + rows)) break;
     if (std::next(here) == running_.end()) text = running_.end();
     add(*here, rows, pieces);
@@ -119,7 +126,7 @@ std::vector<Lane::Piece> Lane::plan() {
   return pieces;
 }
 
-void Lane::admit(std::int64_t& left, std::optional<bool>& kind,
+void Lane::admit(std::int64_t& left, std::optional<std::int64_t>& kind,
                  std::vector<Piece>& pieces) {
   while (!places_.empty() && (!evicted_.empty() || !queue_.empty())) {
     RunningText next;
@@ -132,7 +139,7 @@ void Lane::admit(std::int64_t& left, std::optional<bool>& kind,
     }
     const std::int64_t rows = next_rows(next);
     const bool fits =
-        rows <= left && (!kind || beyond(next) == *kind) && reserve(next, rows);
+        rows <= left && (!kind || turning(next) == *kind) && reserve(next, rows);
     if (!fits) {
       give_back(next);
       if (again) evicted_.front() = std::move(next);
@@ -142,7 +149,7 @@ void Lane::admit(std::int64_t& left, std::optional<bool>& kind,
       evicted_.pop_front();
     else
       queue_.pop_front();
-    if (model_.original > 0) kind = beyond(next);
+    if (model_.original > 0) kind = turning(next);
     next.place = places_.back();
     places_.pop_back();
     running_.push_back(std::move(next));
@@ -171,7 +178,7 @@ void Lane::take_in(const std::vector<Piece>& pieces, std::span<const std::int32_
     RunningText& text = *piece.text;
     text.done += piece.count;
     if (piece.samples) {
-      const bool was_beyond = beyond(text);
+      const std::int64_t before = turning(text);
       text.tokens.push_back(tokens[next]);
       text.made.tokens.push_back(tokens[next]);
       if (generations_[text.number].log_probabilities >= 0)
@@ -185,7 +192,8 @@ void Lane::take_in(const std::vector<Piece>& pieces, std::span<const std::int32_
         running_.remove_if([&](const RunningText& other) { return &other == &text; });
         continue;
       }
-      if (beyond(text) != was_beyond) {  // all positions turn otherwise from here on
+      // All positions turn otherwise from here on.
+      if (!model_.by_length && turning(text) != before) {
         give_back(text);
         continue;
       }

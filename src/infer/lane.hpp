@@ -30,7 +30,10 @@ struct BatchOptions {
 struct LaneModel {
   std::int64_t positions = 0;  // of a text, prompt included
   bool recurrent = false;      // a layer keeps a state: texts are cut alike every time
-  std::int64_t original = 0;   // longrope: longer texts turn otherwise; 0: none do
+  // Longer texts turn otherwise; 0: none do. by_length: each length in its own way
+  // (dynamic), which keys in the cache keep; else all alike (longrope), and anew.
+  std::int64_t original = 0;
+  bool by_length = false;
 };
 
 // A text that runs.
@@ -78,13 +81,14 @@ class Lane {
  private:
   using Texts = std::list<RunningText>;
   std::int64_t next_rows(const RunningText& text) const;
-  bool beyond(const RunningText& text) const;
+  std::int64_t turning(const RunningText& text) const;
   bool reserve(RunningText& text, std::int64_t positions);
   void give_back(RunningText& text);
   void give_passed(RunningText& text);
   void evict_last();
   bool make_room(Texts::iterator text, std::int64_t positions);
-  void admit(std::int64_t& left, std::optional<bool>& kind, std::vector<Piece>& pieces);
+  void admit(std::int64_t& left, std::optional<std::int64_t>& kind,
+             std::vector<Piece>& pieces);
   void add(RunningText& text, std::int64_t rows, std::vector<Piece>& pieces) const;
   std::string_view finish_of(const RunningText& text) const;
 

@@ -29,10 +29,11 @@ struct LinearNames {
 
 // Names of an MoE layer: where its tensors lie, an expert's in their folders, of the
 // router, of the expert that all tokens use, and of what decides how much of it; empty:
-// there is none.
+// there is none. shared_biases: model.mlp_bias is of that expert, too.
 struct ExpertNames {
   std::string_view layer{}, gate{}, up{}, down{};
   std::string_view router = "gate", shared{}, shared_gate{};
+  bool shared_biases = false;
 };
 
 // Names of tensors as Hugging Face has them, without ".weight" and ".bias". Those of a

@@ -182,7 +182,8 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
                              : where + "." + std::string(names.experts.shared_gate),
           .expert_names = {std::string(names.experts.gate), std::string(names.experts.up),
                            std::string(names.experts.down), m.row().moe_biases},
-          .shared_names = {"gate_proj", "up_proj", "down_proj"}};
+          .shared_names = {"gate_proj", "up_proj", "down_proj",
+                           names.experts.shared_biases && m.mlp_bias}};
 }
 
 }  // namespace

@@ -158,6 +158,21 @@ struct ModelConfig {
   }
 
   bool rotary() const { return row().positions == Positions::rotary; }
+  // Whether positions turn by the length of the text, so that texts may have any: then
+  // `sequence` is what training and evaluation take, not what the model reads at most.
+  bool any_length() const {
+    return rotary() && rope_scaling.kind == kernels::RopeScalingKind::dynamic;
+  }
+  // Positions of a conversation, of which nobody knows how long it becomes.
+  std::int64_t usual_positions() const {
+    if (!any_length()) return sequence;
+    return std::max(
+        sequence, static_cast<std::int64_t>(rope_scaling.original * rope_scaling.factor));
+  }
+  // Positions of a text that is to become `wanted` tokens long.
+  std::int64_t positions_for(std::int64_t wanted) const {
+    return any_length() || wanted < sequence ? wanted : sequence;
+  }
   // Whether training drops anything.
   bool drops() const {
     return residual.dropout > 0 || residual.embedding_dropout > 0 ||

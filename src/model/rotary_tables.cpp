@@ -7,11 +7,14 @@ namespace trireme::model {
 RotaryTables::RotaryTables(const ModelConfig& m, const Range& layers,
                            const TextLengths& lengths, DType dtype, Device device) {
   Stream stream(device);
+  const auto room = [&] {
+    return Buffer(device, dtype == DType::f64 ? DType::f64 : DType::f32,
+                  {lengths.positions, m.rotary_width()}, MemoryClass::workspace,
+                  "rotary table");
+  };
   const auto table = [&](double theta, const kernels::RopeScaling& scaling,
                          std::int64_t length) {
-    Buffer made(device, dtype == DType::f64 ? DType::f64 : DType::f32,
-                {lengths.positions, m.rotary_width()}, MemoryClass::workspace,
-                "rotary table");
+    Buffer made = room();
     kernels::rope_table(stream, theta, made.view(), scaling, length);
     return made;
   };
@@ -20,8 +23,15 @@ RotaryTables::RotaryTables(const ModelConfig& m, const Range& layers,
     if (m.turns(layer)) (m.turns_as_sliding(layer) ? sliding : general) = true;
   }
   const kernels::RopeScaling& scaling = m.rope_scaling;
-  const bool both = lengths.any && scaling.kind == kernels::RopeScalingKind::longrope &&
-                    static_cast<double>(lengths.positions) > scaling.original;
+  const bool beyond =
+      lengths.any && static_cast<double>(lengths.positions) > scaling.original;
+  const bool both = beyond && scaling.kind == kernels::RopeScalingKind::longrope;
+  if (general && beyond && m.any_length()) {
+    all_.emplace(room());
+    kernels::rope_table_of_ends(stream, m.rope_theta, all_->view(), scaling);
+    beyond_.emplace(room());
+    general = false;
+  }
   if (general) all_.emplace(table(m.rope_theta, scaling, both ? 0 : m.sequence));
   if (general && both) beyond_.emplace(table(m.rope_theta, scaling, lengths.positions));
   if (sliding) sliding_.emplace(table(m.sliding_rope_theta, {}, m.sequence));
@@ -33,6 +43,14 @@ nn::RotaryTable RotaryTables::of(const ModelConfig& m, std::int64_t layer) const
   if (!beyond_) return all_->view();
   return {all_->view(), beyond_->view(),
           static_cast<std::int64_t>(m.rope_scaling.original)};
+}
+
+void RotaryTables::prepare(Stream& stream, const ModelConfig& m,
+                           std::int64_t length) const {
+  if (!m.any_length() || !beyond_) return;
+  if (static_cast<double>(length) <= m.rope_scaling.original) return;
+  kernels::rope_table(stream, m.rope_theta, beyond_->view().rows(0, length),
+                      m.rope_scaling, length);
 }
 
 std::size_t RotaryTables::bytes() const {

@@ -25,11 +25,16 @@ class RotaryTables {
 
   // Of layer `layer`, which may not turn; the tables are this object's.
   nn::RotaryTable of(const ModelConfig& config, std::int64_t layer) const;
+  // Before a pass over rows that turn as in a text of `length` positions: where each
+  // length has angles of its own (dynamic), fills the table of texts beyond the original
+  // length.
+  void prepare(Stream& stream, const ModelConfig& config, std::int64_t length) const;
   std::size_t bytes() const;
 
  private:
   // Of layers in general, those in long texts where both lengths may come, and those of
-  // layers with a window.
+  // layers with a window. Where each length has angles of its own, the first has in each
+  // row those of a text that ends there.
   std::optional<Buffer> all_, beyond_, sliding_;
 };
 

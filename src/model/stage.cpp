@@ -89,6 +89,7 @@ TensorView Stage::forward(nn::Pass& pass, const TensorView& input, Saved& saved)
     return place;
   };
   TensorView x_TD = input;
+  rotary_.prepare(pass.stream, config_.model, pass.microbatch.text_length);
   // 1. embedding
   if (embedding_) {
     x_TD = output_for(0);

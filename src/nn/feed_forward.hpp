@@ -36,7 +36,8 @@ class FeedForward {
 
   Layer up, down;
   Param up_bias;  // may have no elements
-  // Of experts, and may have none; that of an Mlp is added outside of the tensor region.
+  // Of experts, and may have none; that of a shared expert, as of an Mlp, is added
+  // outside of the tensor region.
   Param down_bias;
   Activation activation = Activation::swiglu;
 

@@ -69,6 +69,13 @@ Moe::Moe(const MoeConfig& config, const parallel::TensorRegion& region,
     shared_.down.weight =
         column_split_param(tensor_name(config.shared_name, names.down) + ".weight",
                            {D, whole[0]}, mine, output);
+    if (has_shared_biases()) {
+      shared_.up_bias =
+          up_param(config.activation, tensor_name(config.shared_name, names.gate),
+                   tensor_name(config.shared_name, names.up), {whole[0]}, mine, {});
+      shared_.down_bias = unsplit_param(
+          region, tensor_name(config.shared_name, names.down) + ".bias", {D}, {});
+    }
   }
   if (has_gate())
     shared_gate_ =
@@ -119,8 +126,8 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   experts_forward(pass, partial_TD, saved);
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
-  // 6. residual
-  residual.join(pass, sum_TD, {});
+  // 6. residual, and the shared expert's bias
+  residual.join(pass, sum_TD, shared_.down_bias.value);
   saved.x_TD = again.norm ? TensorView{} : x_TD;
   feed_.forget(again, saved.hidden);
   shared_.forget(again, saved.shared);
@@ -133,6 +140,10 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
       pass.scratch.take(dtype, {pass.tokens(), config_.hidden}, "moe.dx");
   // 5. leave; beside its communication, 4., 3. what was not kept, once more
   auto dy_all = region_.leave_backward(stream, pass.kept(), dy_TD);
+  if (has_shared_biases())
+    pass.weight_gradients.post(stream, shared_.down_bias, [this, dy_TD](Stream& on) {
+      kernels::add_column_sums(on, dy_TD, shared_.down_bias.gradient);
+    });
   // 1. enter once more, for 2. and 3.: beside 4., unless 3. reads it before
   auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
   feed_.again(pass, saved.rows_RD, saved.hidden, saved.route);
@@ -167,7 +178,8 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
                                   feed_.down_bias);
   }
   if (has_shared())
-    shared_.up.post_weight_gradient(pass, dshared, saved.x_TD, saved.shared.up);
+    shared_.up.post_gradients(pass, dshared, saved.x_TD, saved.shared.up,
+                              shared_.up_bias);
   pass.weight_gradients.post(
       stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
         linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);

@@ -19,7 +19,7 @@ namespace trireme::nn {
 struct MoeConfig {
   // Names of the last part of a feed-forward's tensors: "w1", "gate_proj", ... The gate's
   // is used by gated activations only. With biases of the experts the router has one,
-  // too; the shared expert has none.
+  // too; the shared expert's are its own.
   struct Names {
     std::string gate, up, down;
     bool biases = false;
@@ -51,7 +51,7 @@ struct MoeConfig {
   std::string router_name;  // of the router without ".weight" and ".bias"; the bias of
                             // the choice is router_name.e_score_correction_bias
   std::string expert_name;  // experts are expert_name.<index>.<name>.weight and .bias
-  std::string shared_name;  // shared_name.<name>.weight
+  std::string shared_name;  // shared_name.<name>.weight and .bias
   // The shared expert's output is multiplied by sigmoid(x . w); w is shared_gate.weight
   // [1, D]. Empty: it is not.
   std::string shared_gate;
@@ -125,6 +125,7 @@ class Moe {
  private:
   bool has_shared() const { return config_.shared_feed_forward > 0; }
   bool has_biases() const { return config_.expert_names.biases; }
+  bool has_shared_biases() const { return has_shared() && config_.shared_names.biases; }
   bool has_gate() const { return has_shared() && !config_.shared_gate.empty(); }
   // The choice of experts by scores and a bias, which may be empty.
   void choose(Pass& pass, const TensorView& scores_TE, const TensorView& bias_E,

@@ -102,7 +102,8 @@ struct Microbatch {
   // passes by would depend on where the pieces begin.
   bool whole_sequences = true;
   // Positions of the text so far, where the model meets texts of any length (generation);
-  // in training and evaluation all have those of the model, for which its tables are.
+  // in training and evaluation all have those of the model, for which its tables are. 0:
+  // each row turns as if its text ended there, where that makes a difference (dynamic).
   std::int64_t text_length = 0;
   Documents documents{};  // then positions_T are theirs
 };

@@ -12,7 +12,7 @@ namespace trireme::nn {
 struct RotaryTable {
   TensorView cos_sin_PR{};
   // Of texts of more than `original` positions, where the length of a text decides
-  // (longrope) and both may come; else empty.
+  // (dynamic, longrope) and both may come; else empty.
   TensorView beyond_PR{};
   std::int64_t original = 0;
 

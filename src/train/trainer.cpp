@@ -7,9 +7,9 @@
 #include "base/text_table.hpp"
 #include "comm/hosts.hpp"
 #include "comm/one_time.hpp"
+#include "data/text_source.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
-#include "text/text_source.hpp"
 
 namespace trireme::train {
 namespace {
@@ -96,7 +96,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
 
 void Trainer::open_data() {
   world_.agree([&] {
-    source_ = text::open_source(config_.data);
+    source_ = data::open_source(config_.data);
     engine::document_rule(config_.data, *source_,
                           0);  // complains here, on all ranks alike
     validation_.emplace(config_);

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "text/text_source.hpp"
+#include "data/text_source.hpp"
 #include "train/answer_pass.hpp"
 
 namespace trireme::train {
 
 Validation::Validation(const config::RunConfig& config) : config_(config) {
   if (config.metrics.validate_every == 0) return;
-  source_ = text::open_source(config.validation);
+  source_ = data::open_source(config.validation);
   documents_ = engine::document_rule(config.validation, *source_, config.model.window);
   if (has_pairs()) return;  // AnswerPass has a microbatch of its own
   const std::int64_t S = config.model.sequence;

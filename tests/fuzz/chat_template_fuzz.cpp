@@ -1,13 +1,13 @@
 // Fuzzes chat templates: what is accepted renders a conversation twice alike.
 // SPDX-License-Identifier: Apache-2.0
+#include "data/chat_template.hpp"
 #include "fuzz.hpp"
-#include "text/chat_template.hpp"
 #include "text/utf8.hpp"
 
 namespace trireme {
 namespace {
 
-using Json = text::ChatTemplate::Json;
+using Json = data::ChatTemplate::Json;
 
 Json conversation(const std::string& text) {
   Json fallback = Json::parse(
@@ -21,13 +21,13 @@ Json conversation(const std::string& text) {
 // A template; after a line `--` a list of messages.
 void check(std::string_view input) {
   const auto parts = fuzz::split_at(input, "--");
-  text::ChatTemplateConfig config;
+  data::ChatTemplateConfig config;
   config.special = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   config.date = "2026-01-31";
   config.limits.steps = 20'000;
   config.limits.bytes = std::size_t{1} << 22;
   const auto chat =
-      fuzz::unless_refused([&] { return text::ChatTemplate(parts.first, config); });
+      fuzz::unless_refused([&] { return data::ChatTemplate(parts.first, config); });
   if (!chat) return;
   const Json messages = conversation(parts.second);
   const auto once = fuzz::unless_refused([&] { return chat->render(messages, true); });

@@ -203,6 +203,16 @@ TEST(Batch, Longrope) {
   check(phi3);
 }
 
+// Each length has angles of its own; keys in the cache keep those that they came with.
+TEST(Batch, DynamicPositions) {
+  model::ModelConfig config = tiny(model::Architecture::llama);
+  config.rope_theta = 100;
+  config.rope_scaling.kind = kernels::RopeScalingKind::dynamic;
+  config.rope_scaling.factor = 3;
+  config.rope_scaling.original = 6;
+  check(config);
+}
+
 TEST(Batch, MixturesHaveNoCapacity) {
   model::ModelConfig config = test::tiny_mixture(model::Architecture::mixtral, positions);
   config.layers = 4;

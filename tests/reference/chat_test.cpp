@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "text/chat_encoder.hpp"
-#include "text/chat_template.hpp"
+#include "data/chat_encoder.hpp"
+#include "data/chat_template.hpp"
 
-namespace trireme::text {
+namespace trireme::data {
 namespace {
 
 using Json = ChatTemplate::Json;
@@ -122,7 +122,7 @@ class LossMasksOfTemplates : public testing::Test {
  protected:
   void compare(const std::string& prefix, const std::string& chat_template,
                io::LossOn loss_on, bool last_is_completion, const std::string& name) {
-    const Tokenizer tokenizer(folder() + "../tokenizers/" + name + ".json");
+    const text::Tokenizer tokenizer(folder() + "../tokenizers/" + name + ".json");
     const ChatTemplate chat(text_of(chat_template), as_the_reference(chat_template));
     const ChatEncoder encoder(tokenizer, &chat, loss_on, 0);
     const auto conversations = lines_of("masks.messages.txt");
@@ -183,4 +183,4 @@ INSTANTIATE_TEST_SUITE_P(All, LossMasks,
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace trireme::text
+}  // namespace trireme::data

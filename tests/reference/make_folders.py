@@ -54,6 +54,9 @@ CASES = {
         "high_freq_factor": 4.0, "original_max_position_embeddings": 8}),
     "llama_yarn": case("Llama", head_dim=10, tie_word_embeddings=True, rope={
         "rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8}),
+    # Longer than its positions.
+    "llama_dynamic": case("Llama", theta=100.0, max_position_embeddings=8, rope={
+        "rope_type": "dynamic", "factor": 3.0}),
     "llama_linear": case("Llama", shards=3, dtype=torch.bfloat16, num_key_value_heads=1,
                          rope={"rope_type": "linear", "factor": 2.0}),
     "mistral": case("Mistral", sliding_window=None, head_dim=6),
@@ -287,7 +290,8 @@ def with_positions(path):
     with open(os.path.join(path, "config.json")) as source:
         settings = json.load(source)
     settings.pop("quantization_config", None)
-    settings["max_position_embeddings"] = TEXT_POSITIONS
+    if settings["max_position_embeddings"] == SEQUENCE:
+        settings["max_position_embeddings"] = TEXT_POSITIONS
     config = transformers.AutoConfig.for_model(**settings)
     kind = getattr(transformers, settings["architectures"][0])
     return kind.from_pretrained(path, config=config, dtype=torch.float32,

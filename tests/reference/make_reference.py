@@ -148,6 +148,15 @@ CASES = {
         topk_group=2, first_k_dense_replace=0, routed_scaling_factor=1.5, q_lora_rank=12,
         kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=10,
         vocab_size=41, tie_word_embeddings=False),
+    # Biases of feed-forwards and of the shared expert; experts in groups.
+    "deepseek_v2_bias": newer(
+        "deepseek_v2", "DeepseekV2", 27, 1e4, num_hidden_layers=2, hidden_size=16,
+        num_attention_heads=2, num_key_value_heads=2, intermediate_size=12,
+        moe_intermediate_size=6, n_routed_experts=4, num_experts_per_tok=1,
+        n_shared_experts=1, first_k_dense_replace=1, topk_method="group_limited_greedy",
+        n_group=2, topk_group=1, q_lora_rank=12, kv_lora_rank=10, qk_nope_head_dim=6,
+        qk_rope_head_dim=4, v_head_dim=8, mlp_bias=True, vocab_size=29,
+        tie_word_embeddings=False),
     # Biases, pairs of halves that turn, exact GELU with gates.
     "deepseek_v3_bias": newer(
         "deepseek_v3", "DeepseekV3", 22, 1e4, num_hidden_layers=1, hidden_size=16,
@@ -168,6 +177,27 @@ CASES = {
         num_attention_heads=3, num_key_value_heads=1, head_dim=8, intermediate_size=20,
         query_pre_attn_scalar=5, sliding_window=5, attn_logit_softcapping=1.5,
         final_logit_softcapping=2.0, vocab_size=41, tie_word_embeddings=True),
+    # Norms of heads, and a base of their own for layers with a window.
+    "gemma3": newer(
+        "gemma3", "Gemma3", 24, None, config_name="Gemma3Text", num_hidden_layers=3,
+        hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=8,
+        intermediate_size=20, query_pre_attn_scalar=200, sliding_window=5, vocab_size=41,
+        tie_word_embeddings=True,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e2}}),
+    # Windows in all layers, heads of a width of their own.
+    "mistral": newer(
+        "mistral", "Mistral", 25, None, num_hidden_layers=2, head_dim=6, sliding_window=7,
+        rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters={
+            "rope_type": "llama3", "rope_theta": 1e4, "factor": 4.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8}, **SMALL),
+    # Sequences twice as long as the model's positions, whose base grows with them.
+    "llama_dynamic": newer(
+        "llama", "Llama", 26, None, num_hidden_layers=2, rms_norm_eps=1e-5, **{
+            **SMALL, "hidden_size": 24, "max_position_embeddings": 8, "rope_parameters": {
+                "rope_type": "dynamic", "rope_theta": 1e2, "factor": 3.0}}),
     "olmo2": newer(
         "olmo2", "Olmo2", 17, 1e4, num_hidden_layers=2, hidden_size=16,
         num_attention_heads=4, num_key_value_heads=2, intermediate_size=20, vocab_size=41,
@@ -448,7 +478,8 @@ def write_config(file, config):
     for key, value in texts.items():
         file.attrs[key] = np.bytes_(value)
     older = config.model_type in ("llama", "gpt2", "mixtral", "qwen2")
-    if not older or getattr(config, "attention_bias", False):
+    rope = getattr(config, "rope_parameters", None) or {}
+    if not older or getattr(config, "attention_bias", False) or "factor" in rope:
         file["config.json"] = np.frombuffer(config.to_json_string().encode(), np.uint8)
 
 

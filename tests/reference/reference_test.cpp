@@ -169,7 +169,9 @@ class Model {
       const Shape shape = file.describe(config_json).second;
       std::string text(static_cast<std::size_t>(shape.elements()), ' ');
       file.read_all(config_json, TensorView(text.data(), DType::u8, shape));
-      return convert::parse_folder_config(text, config_json).model;
+      model::ModelConfig m = convert::parse_folder_config(text, config_json).model;
+      m.sequence = file.integer_attribute("/", "sequence");
+      return m;
     }
     const auto integer = [&](const char* key) {
       return file.integer_attribute("/", key);
@@ -366,32 +368,21 @@ TEST(ReferenceText, GreedyTokensAreThose) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* name : {"llama_tied",
-                           "llama_untied",
-                           "gpt2_tied",
-                           "gpt2_untied",
-                           "mixtral",
-                           "qwen2",
-                           "qwen3",
-                           "qwen3_window",
-                           "qwen3_moe",
-                           "qwen2_moe",
-                           "qwen3_5",
-                           "qwen3_5_moe",
-                           "gemma",
-                           "llama_bias",
-                           "phi3",
-                           "smollm3",
-                           "deepseek_v2",
-                           "deepseek_v3",
-                           "deepseek_v3_bias",
-                           "glm4_moe",
-                           "gemma2",
-                           "olmo2",
-                           "olmo3",
-                           "gpt_neox",
-                           "gpt_oss",
-                           "gpt_neox_sequential"})
+  for (const char* name : {"llama_tied",    "llama_untied",
+                           "gpt2_tied",     "gpt2_untied",
+                           "mixtral",       "qwen2",
+                           "qwen3",         "qwen3_window",
+                           "qwen3_moe",     "qwen2_moe",
+                           "qwen3_5",       "qwen3_5_moe",
+                           "gemma",         "llama_bias",
+                           "phi3",          "smollm3",
+                           "deepseek_v2",   "deepseek_v2_bias",
+                           "deepseek_v3",   "deepseek_v3_bias",
+                           "glm4_moe",      "gemma2",
+                           "gemma3",        "mistral",
+                           "llama_dynamic", "olmo2",
+                           "olmo3",         "gpt_neox",
+                           "gpt_oss",       "gpt_neox_sequential"})
     for (const auto dtype : {DType::f64, DType::f32})
       for (const auto axis : {comm::Axis::data, comm::Axis::tensor})
         cases.push_back({name, dtype, axis});

@@ -19,6 +19,7 @@ bad() {
 edit() { sed -i "$1" "$2"; }                     # a text file
 folder_for() { rm "$1" && mkdir "$1"; }
 dangle() { mv "$1" "$1.real" && ln -s nowhere "$1"; }
+zero() { printf '\0' >>"$1"; }                   # which ends a text in C
 pipe() { rm "$1" && mkfifo "$1"; }
 nested() { printf '{"a": %s' "$(printf '[%.0s' {1..5000})" >"$1"; }
 # length FILE BYTES: the first eight bytes of a file.
@@ -105,6 +106,15 @@ bad 65 "'qk_rope_head_dim' = 5 must be even" deepseek_v3 edit 's/"qk_rope_head_d
 bad 65 "'q_lora_rank' must be" deepseek_v3 edit 's/"q_lora_rank": 14/"q_lora_rank": -14/' config.json
 bad 65 'is no JSON' llama edit 's/"silu"/"si\xc0lu"/' config.json
 check "a message is UTF-8 whatever it quotes" iconv -f UTF-8 -t UTF-8 -o /dev/null "$work/out"
+rm -rf "$work/bad"
+cp -r llama "$work/bad"
+rm "$work/bad/tokenizer.json"
+for command in 'generate --prompt hello' 'evaluate ../../../README.md' chat; do
+  set -- $command
+  run 1 "$1" "$work/bad" "${@:2}"
+  check "$1 without a tokenizer" expect 66 'has no tokenizer.json, tokenizer.model or spiece.model'
+done
+bad 65 'it has a zero at byte' llama zero config.json
 bad 65 'directory' llama folder_for $f
 run 1 convert "$work/absent" "$work/to"
 check "an absent folder" expect 66 'there is no checkpoint here'

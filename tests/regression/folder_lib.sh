@@ -14,6 +14,16 @@ has_logits() {
   check "$1 has the logits of transformers" "$H5_COMPARE" "$work/$1.h5" "$1.h5" "${2:-2e-5}"
 }
 
+# has_logits_of_long_texts NAME: those of windows that are longer than its positions; from
+# a checkpoint, too.
+has_logits_of_long_texts() {
+  run 1 evaluate "$1" tokens.h5 --sequence 16 --logits "$work/$1.h5"
+  check "$1 has the logits of transformers" "$H5_COMPARE" "$work/$1.h5" "$1.h5" 2e-5
+  run 1 convert "$1" "$work/$1.long"
+  run 2 evaluate "$work/$1.long" tokens.h5 --sequence 16 --logits "$work/$1.h5"
+  check "$1 has them as a checkpoint" "$H5_COMPARE" "$work/$1.h5" "$1.h5" 2e-5
+}
+
 # goes_round NAME: to a checkpoint, and back to the same bytes.
 goes_round() {
   local name=$1 file

@@ -88,4 +88,29 @@ check "with its weights" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
 check "and its tokenizer" cmp llama/tokenizer.json "$work/next.out/tokenizer.json"
 run 1 train "$work/deck.toml" run.steps=1 --check model.from=llama data.paths='["tokens.h5"]' model.layers=3
 check "a deck that disagrees" expect 64 'model.layers = 3: differs from 2'
+
+# 5. The five commands of docs/models.md as they stand there, with its deck, on a small
+# model that has a tokenizer, two ranks and short sequences.
+mkdir "$work/fine" "$work/fine/texts" && cd "$work/fine" || exit 1
+head -c 4000 "$SOURCE/README.md" >texts/one.txt
+head -c 9000 "$SOURCE/CONTRIBUTING.md" >texts/two.txt
+tail -c 2000 "$SOURCE/CONTRIBUTING.md" >held-out.txt
+run 1 train "$work/deck.toml" run.steps=1 run.directory=made model.vocabulary=300 \
+  data.source=synthetic model.layers=2 model.hidden=24 model.heads=4
+run 1 convert made MODEL
+run 1 tokenize --train 300 texts/one.txt -o MODEL/tokenizer.json
+page() { awk -v kind="$1" '/^## / { here = $0 == "## Fine-tuning" }
+  here && $0 == "```" { on = 0 } on { print } here && $0 == "```" kind { on = 1 }' \
+  "$SOURCE/docs/models.md"; }
+page toml | sed 's/^steps = .*/steps = 4/; s/^sequence = .*/sequence = 16/' >fine-tune.toml
+trireme() { "$TRIREME" "$@"; }
+mpirun() { "$MPIRUN" -n 2 "$TRIREME" "${@:4}"; }
+page bash >commands
+check "the page has five commands" test "$(grep -c trireme commands)" = 5
+while IFS= read -r line; do
+  eval "$line" >"$work/out" 2>&1 </dev/null
+  check "${line%%#*}" test $? = 0
+done <commands
+check "the folder has the type that was asked for" grep -q '"dtype": "bfloat16"' tuned/config.json
+check "what was written has the tokenizer" cmp MODEL/tokenizer.json tuned/tokenizer.json
 finish

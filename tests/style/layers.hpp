@@ -19,6 +19,7 @@ inline constexpr std::array layers = {
     Layer{"comm", "comm", "base kernels"},
     Layer{"io", "io", "base comm"},
     Layer{"text", "src/text", "base io"},
+    Layer{"data", "src/data", "base io text"},
     Layer{"parallel", "src/parallel", "base comm kernels"},
     Layer{"nn", "src/nn", "base kernels parallel"},
     Layer{"model", "src/model", "base kernels parallel nn"},
@@ -30,15 +31,14 @@ inline constexpr std::array layers = {
           "base kernels comm io parallel nn model optim schedule config"},
     Layer{"launch", "src/launch", "base comm kernels io config"},
     Layer{"plan", "src/plan", "base kernels comm io model optim schedule config engine"},
-    Layer{
-        "train", "src/train",
-        "base kernels comm io text parallel nn model optim schedule config engine launch "
-        "convert"},
+    Layer{"train", "src/train",
+          "base kernels comm io text data parallel nn model optim schedule config engine "
+          "launch convert"},
     Layer{"infer", "src/infer", "base kernels comm io parallel nn model"},
     Layer{"selftest", "src/selftest", "base kernels comm io optim config engine launch"},
     Layer{"app", "src/app",
           "base kernels comm io parallel nn model optim schedule config engine launch "
-          "plan train infer convert text selftest"},
+          "plan train infer convert text data selftest"},
 };
 
 // Third-party headers whose name starts with `prefix` belong to `owners`.

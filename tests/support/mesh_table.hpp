@@ -182,6 +182,39 @@ precision.compute = "fp64"
     set("model.moe.router", "\"sigmoid\"");
     set("model.moe.groups", "3");
     set("model.moe.groups_used", "2");
+  } else if (model == "deepseek_v2") {
+    set("model.architecture", "\"deepseek_v2\"");
+    set("model.kv_heads", "12");
+    set("model.head_width", "10");
+    set("model.latent.width", "14");
+    set("model.rope.width", "4");
+    set("model.latent.value_width", "8");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.expert_feed_forward", "19");
+    set("model.moe.shared_experts", "2");
+    set("model.moe.dense_layers", "1");
+    set("model.moe.normalise", "false");
+    set("model.moe.scaling", "1.5");
+    set("model.moe.groups", "4");
+    set("model.moe.groups_used", "2");
+    set("model.moe.group_counts", "1");
+    set("model.mlp_bias", "true");
+  } else if (model == "glm4_moe") {
+    set("model.architecture", "\"glm4_moe\"");
+    set("model.attention_bias", "true");
+    set("model.qk_norm", "true");
+    set("model.head_width", "6");
+    set("model.rope.width", "2");
+    set("model.moe.experts", "12");
+    set("model.moe.top_k", "3");
+    set("model.moe.expert_feed_forward", "19");
+    set("model.moe.shared_experts", "1");
+    set("model.moe.dense_layers", "2");
+    set("model.moe.router", "\"sigmoid\"");
+    set("model.moe.choice_bias", "true");
+    set("model.moe.groups", "3");
+    set("model.moe.groups_used", "2");
   } else if (model == "gemma2") {
     set("model.architecture", "\"gemma2\"");
     set("model.tie_embeddings", "true");

@@ -60,12 +60,12 @@ constexpr std::int64_t most_pairs = 128;
 template <class A>
 struct Angles {
   Rows<A> table;
-  std::int64_t half, first;
+  std::int64_t half, first, position;
   double factor;
   double frequency[most_pairs];
   template <int W>
   __device__ void at(std::int64_t p, std::int64_t pair) const {
-    const double angle = static_cast<double>(p) * frequency[pair];
+    const double angle = static_cast<double>(position + p) * frequency[pair];
     const std::int64_t j = first + pair;
     table[p][j] = static_cast<A>(factor * std::cos(angle));
     table[p][j + half] = static_cast<A>(factor * std::sin(angle));
@@ -108,12 +108,12 @@ void rope(Stream& stream, const TensorView& x, const RotaryHeads& heads,
 }
 
 void rope_angles(Stream& stream, std::span<const double> frequencies, double factor,
-                 const TensorView& cos_sin_PR) {
+                 const TensorView& cos_sin_PR, std::int64_t position) {
   const std::int64_t half = cos_sin_PR.dim(1) / 2;
   visit_floating(cos_sin_PR.dtype(), [&]<class A>(A) {
     if constexpr (std::is_floating_point_v<A>) {
       for (std::int64_t first = 0; first < half; first += most_pairs) {
-        Angles<A> f{rows_of<A>(cos_sin_PR), half, first, factor, {}};
+        Angles<A> f{rows_of<A>(cos_sin_PR), half, first, position, factor, {}};
         const std::int64_t pairs = std::min(most_pairs, half - first);
         std::copy_n(frequencies.data() + first, pairs, f.frequency);
         launch_over_rows<1>(stream, {cos_sin_PR.dim(0), pairs}, true, f);

@@ -50,6 +50,7 @@ constexpr ArchitectureRow deepseek_v2_row() {
   row.latent = row.neighbours = true;
   row.free_qkv_bias = row.free_output_bias = true;
   row.names = names::latent();
+  row.names.experts.shared_biases = true;
   return row;
 }
 
@@ -58,12 +59,11 @@ constexpr ArchitectureRow deepseek_v3_row() {
   ArchitectureRow row = deepseek_v2_row();
   row.name = "deepseek_v3";
   row.doc = "as deepseek_v2, with sigmoid routers as its class has them";
+  row.names.experts.shared_biases = false;
   return row;
 }
 
 namespace hugging_face {
-
-inline constexpr std::array deepseek_v2_neutral = {NeutralKey{"mlp_bias", "false"}};
 
 constexpr HuggingFaceRow deepseek(std::string_view type, std::string_view class_name,
                                   const ConfigDefaults& defaults) {
@@ -103,7 +103,7 @@ constexpr HuggingFaceRow deepseek_v2() {
   HuggingFaceRow row =
       deepseek("deepseek_v2", "DeepseekV2ForCausalLM", deepseek_v2_defaults());
   row.keys.moe.group_method = "topk_method";
-  row.neutral = deepseek_v2_neutral;
+  row.keys.mlp_bias = "mlp_bias";
   row.group_counts = 1;
   return row;
 }

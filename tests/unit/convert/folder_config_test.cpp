@@ -26,10 +26,23 @@ TEST(FolderConfig, ReadsOlderAndNewerKeysOfPositions) {
   EXPECT_EQ(older.model.rope_scaling, newer.model.rope_scaling);
   EXPECT_EQ(parse(llama(R"("rope_scaling":null)")).model.rope_scaling,
             kernels::RopeScaling{});
-  // Of another kind than ours beyond the last position only.
-  EXPECT_EQ(
-      parse(llama(R"("rope_scaling":{"type":"dynamic","factor":2})")).model.rope_scaling,
-      kernels::RopeScaling{});
+}
+
+// The base grows beyond max_position_embeddings, whatever length the texts have.
+TEST(FolderConfig, DynamicPositionsHaveNoEnd) {
+  const std::string text = llama(R"("rope_scaling":{"type":"dynamic","factor":2,)"
+                                 R"("original_max_position_embeddings":7})");
+  model::ModelConfig m = parse(text).model;
+  EXPECT_EQ(m.rope_scaling.kind, kernels::RopeScalingKind::dynamic);
+  EXPECT_EQ(m.rope_scaling.original, static_cast<double>(m.sequence));
+  EXPECT_EQ(m.positions_for(1000), 1000);
+  EXPECT_EQ(m.usual_positions(), 2 * m.sequence);
+  EXPECT_EQ(parse(llama()).model.positions_for(1000), m.sequence);
+  m.sequence *= 8;  // as a deck may have it
+  EXPECT_EQ(folder_config_text(m, DType::f32, text), text);
+  const auto again = parse(folder_config_text(m, DType::f32, "")).model;
+  EXPECT_EQ(again.rope_scaling, m.rope_scaling);
+  EXPECT_EQ(again.sequence * 8, m.sequence);
 }
 
 TEST(FolderConfig, AbsentKeysAreThoseOfTheClass) {
@@ -87,6 +100,9 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama(R"("no_rope_layers":[1])", "smollm3"), "'no_rope_layers' = [1]"},
       Case{llama(R"("no_rope_layers":[1,2])", "smollm3"), "'no_rope_layers' = [1,2]"},
       Case{llama(R"("rope_scaling":{"type":"linear"})"), "'rope_scaling.factor'"},
+      Case{llama(R"("rope_scaling":{"type":"dynamic"})"), "'rope_scaling.factor'"},
+      Case{llama(R"("rope_scaling":{"type":"dynamic","factor":2},"head_dim":2)"),
+           "two pairs of each head at least"},
       Case{llama(R"("rope_scaling":{"type":"linear","factor":2,"wavy":1})"), "wavy"},
       Case{llama(R"("rope_parameters":{"rope_theta":5.0})"), "differs from"},
       Case{llama(R"("partial_rotary_factor":0.5)"), "'partial_rotary_factor' = 0.5"},
@@ -228,7 +244,8 @@ TEST(FolderConfig, RotaryPositionsAreThoseOfTheClass) {
   EXPECT_EQ(hybrid.model.window_of(0), 0);
   EXPECT_EQ(hybrid.model.window_of(1), 5);
   EXPECT_TRUE(parse(llama("", "smollm3")).model.rope_layers.empty()) << "the fourth";
-  for (const auto* each : {&phi3, &beyond, &smollm3, &hybrid}) {
+  const auto dynamic = parse(llama(R"("rope_scaling":{"type":"dynamic","factor":2.5})"));
+  for (const auto* each : {&phi3, &beyond, &smollm3, &hybrid, &dynamic}) {
     const auto& m = each->model;
     EXPECT_EQ(config::model_lines(again(m)), config::model_lines(m));
     const auto deck = io::Deck::parse("", "deck", deck_lines(m), config::deck_table());

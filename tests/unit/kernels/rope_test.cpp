@@ -129,6 +129,36 @@ TEST(Rope, TablesAreOfTheFrequencies) {
   EXPECT_THROW(kernels::rope_table(stream, 100.0, small, scaling, 5), Error);
 }
 
+// Of dynamic scaling each length has its own base; within the original one it is theta.
+TEST(Rope, LengthsMakeTheBase) {
+  Stream stream(test_device());
+  kernels::RopeScaling scaling{kernels::RopeScalingKind::dynamic};
+  scaling.factor = 3;
+  scaling.original = 4;
+  constexpr std::int64_t positions = 9, half = 3;
+  const auto expected = [&](std::int64_t length, std::int64_t p, std::int64_t pair) {
+    const double grown =
+        3.0 * static_cast<double>(std::max<std::int64_t>(length, 4)) / 4 - 2;
+    const double base = 100.0 * std::pow(grown, 6.0 / 4.0);
+    return static_cast<double>(p) * std::pow(base, -static_cast<double>(pair) / half);
+  };
+  const Tensor table(DType::f64, {positions, 2 * half}),
+      ends(DType::f64, {positions, 2 * half});
+  kernels::rope_table_of_ends(stream, 100.0, ends, scaling);
+  for (const std::int64_t length : {3, 4, 5, 9}) {
+    kernels::rope_table(stream, 100.0, table, scaling, length);
+    for (std::int64_t p = 0; p < positions; ++p)
+      for (std::int64_t pair = 0; pair < half; ++pair) {
+        const auto at = static_cast<std::size_t>(p * 2 * half + pair);
+        EXPECT_NEAR(table.values()[at], std::cos(expected(length, p, pair)), 1e-13);
+        EXPECT_NEAR(table.values()[at + half], std::sin(expected(length, p, pair)),
+                    1e-13);
+        EXPECT_NEAR(ends.values()[at], std::cos(expected(p + 1, p, pair)), 1e-13);
+        EXPECT_NEAR(ends.values()[at + half], std::sin(expected(p + 1, p, pair)), 1e-13);
+      }
+  }
+}
+
 TEST(Rope, BackwardIsAdjointAndInverse) {
   Rotation rotation(DType::f64, 17, 3, 6);
   const Tensor x = Tensor::normal(DType::f64, {17, 18}, 1);

@@ -1,0 +1,177 @@
+// Samples of pairs of answers, with marks of which tokens are learned of which answer.
+// SPDX-License-Identifier: Apache-2.0
+#include "data/preference_source.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "data/chat_files.hpp"
+#include "io/document_rows.hpp"
+
+namespace trireme::data {
+namespace {
+
+class PreferenceSource final : public io::SampleSource {
+ public:
+  PreferenceSource(const io::SourceConfig& config, const text::Tokenizer& tokenizer,
+                   std::int32_t end_token)
+      : sequence_(config.sequence), end_(end_token) {
+    require(config.packing != io::Packing::concatenate, Status::bad_content,
+            "data.packing = \"concatenate\" would cut pairs of answers: write \"none\" "
+            "or \"best_fit\"");
+    read_files(config, tokenizer);
+    require(!pairs_.empty(), Status::bad_content,
+            "{}: no pair of answers fits into a sample{}: look at model.sequence, which "
+            "holds both answers of a pair, each behind the prompt",
+            config.paths.empty() ? "data.paths" : config.paths.front(),
+            left_out_ > 0 ? format(" ({} were read)", left_out_) : "");
+    if (config.packing == io::Packing::best_fit) {
+      std::vector<std::int64_t> ends;
+      for (const Pair& pair : pairs_) ends.push_back(pair.end);
+      rows_.emplace(ends, sequence_ + 1, config.seed);
+    }
+  }
+
+  std::int64_t samples() const override {
+    return rows_ ? rows_->rows() : std::ssize(pairs_);
+  }
+  std::int64_t tokens() const override { return std::ssize(ids_); }
+  std::int64_t answers() const override { return 2 * std::ssize(pairs_); }
+  std::optional<std::int32_t> end_token() const override { return end_; }
+
+  void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
+    require(std::ssize(tokens) == sequence_ + 1, "{} tokens for a sample of {}",
+            tokens.size(), sequence_ + 1);
+    auto to = tokens.begin();
+    for (const std::size_t p : pairs_of(index))
+      to = std::copy(ids_.begin() + begin_of(p), ids_.begin() + pairs_[p].end, to);
+    std::fill(to, tokens.end(), io::ignore_index);
+  }
+
+  io::SampleMarks marks(std::int64_t index) const override {
+    const auto size = static_cast<std::size_t>(sequence_) + 1;
+    io::SampleMarks marks;
+    for (const std::size_t p : pairs_of(index)) {
+      const Pair& pair = pairs_[p];
+      const auto number = static_cast<std::int64_t>(2 * p);
+      mark({begin_of(p), pair.middle}, number, marks);
+      mark({pair.middle, pair.end}, number + 1, marks);
+    }
+    marks.starts.resize(size, std::ssize(marks.starts));  // what is left is padding
+    marks.no_target.resize(size, 1);
+    marks.answers.resize(size, -1);
+    return marks;
+  }
+
+  std::vector<io::SamplePart> parts(std::int64_t index) const override {
+    std::vector<io::SamplePart> all;
+    for (const std::size_t p : pairs_of(index)) {
+      const std::int64_t begin = begin_of(p);
+      const FileTokens& own = file_of(files_, begin);
+      all.push_back({own.path, begin - own.begin, pairs_[p].end - begin});
+    }
+    return all;
+  }
+
+  std::string describe() const override {
+    const auto targets = std::count(learned_.begin(), learned_.end(), 1);
+    std::string text = format(
+        "preference: {} {}, {} pairs of answers, {} tokens, {} % of them learned, {} "
+        "samples of {}",
+        files_.size(), files_.size() == 1 ? "file" : "files", pairs_.size(), tokens(),
+        fixed(100 * static_cast<double>(targets) / static_cast<double>(tokens()), 1),
+        samples(), sequence_);
+    if (left_out_ > 0)
+      text += format("; {} left out, longer than a sample: the longest has {} tokens",
+                     left_out_, longest_);
+    return text;
+  }
+
+ private:
+  // Where its second answer begins, and where it ends.
+  struct Pair {
+    std::int64_t middle = 0, end = 0;
+  };
+
+  void read_files(const io::SourceConfig& config, const text::Tokenizer& tokenizer) {
+    read_chat_files(
+        config, tokenizer, end_, "preference",
+        [&](const std::string& path) {
+          files_.push_back({path, tokens()});
+        },
+        [&](const ChatEncoder& encoder, const std::string& line,
+            const std::string& place) {
+          const auto pair = parse_preference_line(line, place);
+          add(encoder.encode(pair[0], place), encoder.encode(pair[1], place), place);
+        });
+  }
+
+  void add(EncodedChat preferred, EncodedChat other, const std::string& place) {
+    const std::int64_t size = std::ssize(preferred.ids) + std::ssize(other.ids);
+    for (EncodedChat* answer : {&preferred, &other}) {
+      if (!answer->learned.empty()) answer->learned[0] = 0;  // nothing is before it
+      require(std::ranges::count(answer->learned, 1) > 0, Status::bad_content,
+              "{}: \"{}\" has no token behind the prompt: leave the line out", place,
+              answer == &preferred ? "chosen" : "rejected");
+    }
+    if (size > sequence_ + 1) {
+      ++left_out_;
+      longest_ = std::max(longest_, size);
+      return;
+    }
+    for (const EncodedChat& answer : {preferred, other}) {
+      ids_.insert(ids_.end(), answer.ids.begin(), answer.ids.end());
+      learned_.insert(learned_.end(), answer.learned.begin(), answer.learned.end());
+    }
+    pairs_.push_back({tokens() - std::ssize(other.ids), tokens()});
+  }
+
+  std::int64_t begin_of(std::size_t pair) const {
+    return pair > 0 ? pairs_[pair - 1].end : 0;
+  }
+
+  // What a sample is made of.
+  std::vector<std::size_t> pairs_of(std::int64_t index) const {
+    require(index >= 0 && index < samples(), "sample {} of {}", index, samples());
+    if (!rows_) return {static_cast<std::size_t>(index)};
+    std::vector<std::size_t> all;
+    for (const io::DocumentPiece& piece : rows_->row(index)) {
+      const auto found = std::ranges::upper_bound(pairs_, piece.begin, {}, &Pair::end);
+      all.push_back(static_cast<std::size_t>(found - pairs_.begin()));
+    }
+    return all;
+  }
+
+  void mark(std::pair<std::int64_t, std::int64_t> answer, std::int64_t number,
+            io::SampleMarks& marks) const {
+    const std::int64_t start = std::ssize(marks.starts);
+    for (std::int64_t i = answer.first; i < answer.second; ++i) {
+      const bool learned = learned_[static_cast<std::size_t>(i)] != 0;
+      marks.starts.push_back(start);
+      marks.no_target.push_back(!learned);
+      marks.answers.push_back(learned ? number : -1);
+    }
+  }
+
+  std::int64_t sequence_;
+  std::int32_t end_;
+  std::vector<FileTokens> files_;
+  std::vector<std::int32_t> ids_;      // of all answers
+  std::vector<std::uint8_t> learned_;  // of each id
+  std::vector<Pair> pairs_;
+  std::optional<io::DocumentRows> rows_;
+  std::int64_t left_out_ = 0, longest_ = 0;  // pairs, and tokens of one
+};
+
+}  // namespace
+
+std::unique_ptr<io::SampleSource> open_preferences(const io::SourceConfig& config,
+                                                   const text::Tokenizer& tokenizer,
+                                                   std::int32_t end_token) {
+  return std::make_unique<PreferenceSource>(config, tokenizer, end_token);
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,113 @@
+// The "text" source: documents that are tokenized when it is opened.
+// SPDX-License-Identifier: Apache-2.0
+#include "data/text_source.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+#include "data/chat_source.hpp"
+#include "data/infilling.hpp"
+#include "data/preference_source.hpp"
+#include "io/source_stream.hpp"
+#include "text/corpus.hpp"
+#include "text/parallel_encoder.hpp"
+#include "text/tokenizer.hpp"
+
+namespace trireme::data {
+namespace {
+
+class TextSource final : public io::TokenStream {
+ public:
+  TextSource(const io::SourceConfig& config, const text::Tokenizer& tokenizer,
+             std::int32_t end_token)
+      : TokenStream(std::string(name_of(config.kind)), config.sequence), end_(end_token) {
+    for (const std::string& name : text::corpus_files(config.paths)) {
+      require(name != "-", Status::bad_content,
+              "data.source = \"text\" reads files; name one instead of \"-\"");
+      File& file = files_.emplace_back(name);
+      // One thread: ranks that share a node do the same side by side.
+      text::ParallelEncoder encoder(
+          tokenizer, 1,
+          [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
+            bytes_ += text_bytes;
+            file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
+            file.tokens.push_back(end_token);
+            file.ends.push_back(std::ssize(file.tokens));
+          });
+      text::read_documents(
+          name, {}, [&](text::Document document) { encoder.add(std::move(document)); });
+      encoder.finish();
+      add_part(std::ssize(file.tokens));
+    }
+    cut_samples(config);
+  }
+
+  std::optional<std::int32_t> end_token() const override { return end_; }
+
+ private:
+  struct File {
+    explicit File(std::string path) : path(std::move(path)) {}
+    std::string path;
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int64_t> ends;  // of documents
+  };
+
+  void read(std::size_t part, std::int64_t begin,
+            std::span<std::int32_t> out) const override {
+    const auto from = files_[part].tokens.begin() + begin;
+    std::copy(from, from + std::ssize(out), out.begin());
+  }
+  std::optional<std::vector<std::int64_t>> document_ends(
+      std::size_t part) const override {
+    return files_[part].ends;
+  }
+  std::int64_t bytes() const override { return bytes_; }
+  const std::string& path_of(std::size_t part) const override {
+    return files_[part].path;
+  }
+
+  std::int32_t end_;
+  std::vector<File> files_;
+  std::int64_t bytes_ = 0;
+};
+
+std::unique_ptr<io::SampleSource> open_text(
+    const io::SourceConfig& config, const std::optional<text::Tokenizer>& tokenizer) {
+  require(tokenizer.has_value(), Status::bad_content,
+          "data.source = \"{}\" needs data.tokenizer: a tokenizer.json or its folder",
+          name_of(config.kind));
+  const auto end = tokenizer->end_token();
+  require(end.has_value(), Status::bad_content,
+          "data.tokenizer {} does not say which token ends a document: make token files "
+          "by trireme tokenize --end-token",
+          config.tokenizer);
+  if (config.kind == io::SourceKind::chat) return open_chat(config, *tokenizer, *end);
+  if (config.kind == io::SourceKind::preference)
+    return open_preferences(config, *tokenizer, *end);
+  return std::make_unique<TextSource>(config, *tokenizer, *end);
+}
+
+}  // namespace
+
+std::unique_ptr<io::SampleSource> open_source(io::SourceConfig config) {
+  std::optional<text::Tokenizer> tokenizer;
+  if (!config.tokenizer.empty()) {
+    tokenizer.emplace(config.tokenizer);
+    config.tokenizer_digest = tokenizer->digest();
+    const std::int64_t size = tokenizer->vocabulary();
+    require(size <= config.vocabulary, Status::bad_content,
+            "data.tokenizer {} has {} tokens, but model.vocabulary = {}: set it to {} or "
+            "more",
+            config.tokenizer, size, config.vocabulary, size);
+  }
+  auto source = io::open_source(
+      config, [&](const io::SourceConfig& part) { return open_text(part, tokenizer); });
+  if (config.infilling.rate == 0) return source;
+  require(tokenizer.has_value(), Status::bad_content,
+          "data.fim_rate needs data.tokenizer, which has the three tokens");
+  return infilled(std::move(source), config,
+                  std::make_shared<const text::Tokenizer>(std::move(*tokenizer)));
+}
+
+}  // namespace trireme::data
