@@ -29,10 +29,10 @@ struct FileState {
 // What a kind of source reads of a file before it reads tokens; it sets what it has.
 struct FileFacts {
   std::int64_t tokens = 0;
-  std::int64_t begin = 0;        // byte of the first token
-  std::int64_t end_token = -1;   // -1: the file does not say
-  DType dtype = DType::u16;      // of tokens
-  bool masked = false;           // it says which of its tokens are targets
+  std::int64_t begin = 0;          // byte of the first token
+  std::int64_t end_token = -1;     // -1: the file does not say
+  DType dtype = DType::u16;        // of tokens
+  bool masked = false;             // it says which of its tokens are targets
   std::string tokenizer_digest{};  // of what made it; empty: the file does not say
   bool operator==(const FileFacts&) const = default;
 };

@@ -1,5 +1,4 @@
-// A source that all ranks of a job open: rank 0 looks into its files and tells the
-// others.
+// A source that all ranks open: rank 0 looks into its files and tells the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +15,7 @@ struct SharedSource {
   // Where what was found of the files is kept for the next start, if they are more than
   // stay open; empty: nowhere. An index that is damaged, of another version or cannot be
   // written costs a warning, and what it says of files that changed is found anew.
-  std::string index;
+  std::string index = {};
   // Whether this rank is going to read samples. One that is not opens no file, and one
   // that is those alone that it reads, unless they are few: these it opens at once.
   bool reads = true;

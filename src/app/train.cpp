@@ -201,6 +201,11 @@ void read_command_line(const comm::World& world, int on_node, Arguments& argumen
     machine = plan::read_machine(arguments.text("--machine", ""));
 }
 
+// The start has no parts that get on one by one: it is given more time than a step.
+void limit_waits_of_start(comm::World& world, const config::HealthSettings& health) {
+  world.set_timeout(health.timeout_seconds * health.slow_factor);
+}
+
 }  // namespace
 
 int train(comm::World& world, const Arguments& given) {
@@ -210,9 +215,8 @@ int train(comm::World& world, const Arguments& given) {
   // Every rank must resolve the deck alike: the smallest node decides.
   const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
-  // The start has no parts that get on one by one: it is given more time than a step.
   const config::HealthSettings& health = deck.config.health;
-  world.set_timeout(health.timeout_seconds * health.slow_factor);
+  limit_waits_of_start(world, health);
   set_log(world, arguments);
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {

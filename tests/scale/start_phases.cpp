@@ -1,5 +1,4 @@
-// The start-up report and the data of a run on simulated ranks, by the program's own
-// code.
+// The start-up report and the data of a run, on simulated ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/start_phases.hpp"
 
