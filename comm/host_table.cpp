@@ -83,6 +83,16 @@ std::string HostTable::of(int rank) const {
   return index < run->hosts ? run->host(index) : "unknown";
 }
 
+int HostTable::number_of(int rank) const {
+  int before = 0;
+  for (const Run& run : runs_) {
+    const int index = (rank - run.first) / run.ranks;
+    if (rank >= run.first && index < run.hosts) return before + index;
+    before += run.hosts;
+  }
+  return -1;
+}
+
 int HostTable::hosts() const {
   int hosts = 0;
   for (const Run& run : runs_) hosts += run.hosts;

@@ -17,6 +17,8 @@ class HostTable {
   void add(std::string_view host);
   // The host of a rank; "unknown" of one that was not added.
   std::string of(int rank) const;
+  // The place of its host among hosts(); -1 of a rank that was not added.
+  int number_of(int rank) const;
   // Hosts in order, neighbours of one name once.
   int hosts() const;
   std::size_t runs() const { return runs_.size(); }

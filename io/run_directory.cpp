@@ -15,8 +15,8 @@
 namespace trireme::io {
 namespace {
 
-constexpr const char* files[] = {"lock",          "status.toml", "deck.toml",
-                                 "metrics.jsonl", "stop",        "save"};
+constexpr const char* files[] = {"lock", "status.toml", "deck.toml",  "metrics.jsonl",
+                                 "stop", "save",        "data-index", "validation-index"};
 
 // A folder beneath, if it is there: those of its names that are ours are plain files.
 void check_folder(const Directory& parent, const std::string& name,

@@ -13,7 +13,8 @@ class BytesSource final : public TokenStream {
   explicit BytesSource(const SourceConfig& config)
       : TokenStream(std::string(name_of(config.kind)), config.sequence),
         files_(open_files(config)) {
-    for (const auto& file : files_) add_part(file.size() + 1);
+    for (const auto& file : files_)
+      add_part(file.facts([&] { return FileFacts{.tokens = file.size() + 1}; }).tokens);
     cut_samples(config);
   }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
@@ -29,6 +30,7 @@ class PackedSource final : public TokenStream {
         files_(std::move(files)) {
     for (const PackedFile& file : files_) add_part(file.tokens);
     cut_samples(config);
+    if (file_table() != nullptr && file_table()->is_told()) return;
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.sequence) + 1);
     sample(0, tokens);  // ids beyond the vocabulary show here, not within a run
     sample(samples() - 1, tokens);
@@ -91,14 +93,13 @@ Number number_at(std::span<const std::byte> bytes, std::size_t at) {
 class MegatronIndex {
  public:
   // keep_ends: those of documents are wanted.
-  MegatronIndex(const std::string& path, bool keep_ends)
-      : file_(path, true), keep_ends_(keep_ends) {
+  MegatronIndex(const DataFile& file, bool keep_ends)
+      : file_(file), keep_ends_(keep_ends) {
     read_header();
     check_sequences();
     check_documents();
   }
-  DType dtype() const { return dtype_; }
-  std::int64_t tokens() const { return tokens_; }
+  FileFacts facts() const { return {.tokens = tokens_, .dtype = dtype_}; }
   std::vector<std::int64_t> document_ends() const { return document_ends_; }
 
  private:
@@ -185,7 +186,7 @@ class MegatronIndex {
       refuse(format("its last document ends at sequence {} of {}", before, sequences_));
   }
 
-  DataFile file_;
+  const DataFile& file_;
   bool keep_ends_;
   std::vector<std::int64_t> sequence_ends_, document_ends_;
   DType dtype_ = DType::u16;
@@ -203,13 +204,10 @@ std::vector<std::string> prefixes_of(const SourceConfig& config) {
   std::vector<std::string> prefixes;
   for (const std::string& path : config.paths) {
     const bool named = path.ends_with(".bin") || path.ends_with(".idx");
-    const std::size_t first = prefixes.size();
-    for (const std::string& name : expand(named ? path : path + ".idx")) {
-      const std::string prefix = without_end(name);
-      const auto begin = prefixes.begin() + static_cast<std::ptrdiff_t>(first);
-      if (std::find(begin, prefixes.end(), prefix) == prefixes.end())
+    std::set<std::string> known;  // of this path
+    for (const std::string& name : names_of(named ? path : path + ".idx"))
+      if (const std::string prefix = without_end(name); known.insert(prefix).second)
         prefixes.push_back(prefix);
-    }
   }
   return prefixes;
 }
@@ -219,7 +217,7 @@ void require_paths(const SourceConfig& config) {
           "data.source = \"{}\" needs data.paths", name_of(config.kind));
 }
 
-PackedFile open_llmc_file(DataFile file) {
+FileFacts look_into_llmc(const DataFile& file) {
   using namespace llmc;
   std::vector<std::byte> header(header_bytes);
   const auto refuse = [&](const std::string& what) {
@@ -244,7 +242,30 @@ PackedFile open_llmc_file(DataFile file) {
         format("has {} bytes, but its header says {} tokens, which are {}: it was cut "
                "off or is another kind of file",
                file.size(), tokens, size));
-  return {std::move(file), header_bytes, tokens, dtype, {}};
+  return {.tokens = tokens, .begin = header_bytes, .dtype = dtype};
+}
+
+PackedFile open_megatron_file(const SourceConfig& config, const std::string& prefix,
+                              bool keep_open) {
+  const DataFile list(prefix + ".idx", true, config.kind);
+  std::vector<std::int64_t> ends;
+  FileFacts facts;
+  if (config.packing == Packing::best_fit) {
+    const MegatronIndex index(list, true);
+    ends = index.document_ends();
+    facts = list.facts([&] { return index.facts(); });
+  } else {
+    facts = list.facts([&] { return MegatronIndex(list, false).facts(); });
+  }
+  DataFile file(prefix + ".bin", keep_open, config.kind);
+  file.facts([&] { return facts; });
+  const std::int64_t bytes =
+      facts.tokens * static_cast<std::int64_t>(size_of(facts.dtype));
+  require(file.size() == bytes, Status::bad_content,
+          "{}: has {} bytes, but {}.idx says {}: the files do not belong together, or "
+          "one was cut off",
+          file.path(), file.size(), prefix, bytes);
+  return {std::move(file), 0, facts.tokens, facts.dtype, std::move(ends)};
 }
 
 }  // namespace
@@ -253,18 +274,9 @@ std::unique_ptr<SampleSource> open_megatron(const SourceConfig& config) {
   require_paths(config);
   const std::vector<std::string> prefixes = prefixes_of(config);
   std::vector<PackedFile> files;
-  for (const std::string& prefix : prefixes) {
-    const MegatronIndex index(prefix + ".idx", config.packing == Packing::best_fit);
-    PackedFile file{DataFile(prefix + ".bin", prefixes.size() <= most_open_files), 0,
-                    index.tokens(), index.dtype(), index.document_ends()};
-    const std::int64_t bytes =
-        index.tokens() * static_cast<std::int64_t>(size_of(index.dtype()));
-    require(file.file.size() == bytes, Status::bad_content,
-            "{}: has {} bytes, but {}.idx says {}: the files do not belong together, or "
-            "one was cut off",
-            file.file.path(), file.file.size(), prefix, bytes);
-    files.push_back(std::move(file));
-  }
+  for (const std::string& prefix : prefixes)
+    files.push_back(
+        open_megatron_file(config, prefix, prefixes.size() <= most_open_files));
   return std::make_unique<PackedSource>(config, std::move(files));
 }
 
@@ -272,7 +284,8 @@ std::unique_ptr<SampleSource> open_llmc(const SourceConfig& config) {
   std::vector<PackedFile> files;
   std::vector<DataFile> opened = open_files(config);
   for (DataFile& file : opened) {
-    files.push_back(open_llmc_file(std::move(file)));
+    const FileFacts facts = file.facts([&] { return look_into_llmc(file); });
+    files.push_back({std::move(file), facts.begin, facts.tokens, facts.dtype, {}});
     if (opened.size() > most_open_files) files.back().file.close();
   }
   return std::make_unique<PackedSource>(config, std::move(files));

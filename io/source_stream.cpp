@@ -25,6 +25,11 @@ std::uint64_t next_key() {
   return ++last;
 }
 
+FileState state_in(const struct ::stat& s) {
+  return {s.st_size, std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec,
+          s.st_ino};
+}
+
 int open_for_reading(const std::string& path) {
   // O_NONBLOCK: opening a named pipe would wait for a writer.
   return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -32,22 +37,30 @@ int open_for_reading(const std::string& path) {
 
 }  // namespace
 
-DataFile::State DataFile::state_of(int descriptor, const std::string& path) {
+FileState DataFile::state_of(int descriptor, const std::string& path) {
   struct ::stat s {};
   if (::fstat(descriptor, &s) != 0)
     fail(Status::io, "{}: cannot be inspected: {}", path, system_reason(errno));
-  return {s.st_size, std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec,
-          s.st_ino};
+  return state_in(s);
 }
 
-DataFile::DataFile(const std::string& path, bool keep_open)
-    : path_(path), key_(next_key()) {
+DataFile::DataFile(const std::string& path, bool keep_open, SourceKind kind)
+    : path_(path), kind_(kind), key_(next_key()) {
+  FileTable* const table = file_table();
+  const FileState* const known = table != nullptr ? table->find(kind, path) : nullptr;
+  if (known != nullptr && table->is_told()) {
+    state_ = *known;
+    told_ = true;
+    return;
+  }
   struct ::stat s {};
   if (::stat(path.c_str(), &s) != 0)
     fail(Status::missing_input, "{}: cannot be read: {}", path, system_reason(errno));
   require(!S_ISDIR(s.st_mode), Status::bad_content,
           "{}: is a directory; name its files, for example {}/*.txt", path, path);
   require(S_ISREG(s.st_mode), Status::bad_content, "{}: is not a regular file", path);
+  state_ = state_in(s);
+  if (known != nullptr && *known == state_) return;
   const int descriptor = open_for_reading(path);
   require(descriptor >= 0, Status::missing_input, "{}: cannot be read: {}", path,
           system_reason(errno));
@@ -63,19 +76,47 @@ DataFile::~DataFile() {
 
 DataFile::DataFile(DataFile&& other) noexcept
     : path_(std::move(other.path_)),
+      kind_(other.kind_),
       state_(other.state_),
+      told_(other.told_),
       key_(std::exchange(other.key_, 0)) {}
 
 std::shared_ptr<OpenFile> DataFile::opened() const {
   return open_data_files().use(key_, [this] {
-    const int descriptor = open_for_reading(path_);
-    require(descriptor >= 0, Status::io, "{}: cannot be read any more: {}", path_,
+    Descriptor file(open_for_reading(path_));
+    if (told_ && !file.is_open())
+      fail(Status::missing_input,
+           "{}: cannot be read here, but on the host of rank 0: {}", path_,
+           system_reason(errno));
+    require(file.is_open(), Status::io, "{}: cannot be read any more: {}", path_,
             system_reason(errno));
-    return descriptor;
+    if (told_) meet(state_of(file.get(), path_));
+    return file.release();
   });
 }
 
-void DataFile::require_state(const State& now) const {
+// Another inode: another file, which is to have the same content.
+void DataFile::meet(const FileState& now) const {
+  if (now.inode == state_.inode) require_state(now);
+  require(now.size == state_.size, Status::bad_content,
+          "{}: has {} bytes here, and {} on the host of rank 0: give all hosts the same "
+          "data",
+          path_, now.size, state_.size);
+  state_.modified_ns = now.modified_ns;  // not the size, which others may be reading
+  state_.inode = now.inode;
+  told_ = false;
+}
+
+FileFacts DataFile::facts(const std::function<FileFacts()>& look) const {
+  FileTable* const table = file_table();
+  if (table == nullptr) return look();
+  if (auto known = table->facts(kind_, path_, state_)) return *known;
+  FileFacts found = look();
+  table->set(kind_, path_, state_, found);
+  return found;
+}
+
+void DataFile::require_state(const FileState& now) const {
   require(
       now == state_, Status::io,
       "{}: the file changed while it was in use ({} bytes, before {}); data must stay "
@@ -233,16 +274,21 @@ std::string TokenStream::describe() const {
   return text;
 }
 
+std::vector<std::string> names_of(const std::string& pattern) {
+  FileTable* const table = file_table();
+  return table != nullptr ? table->names(pattern) : expand(pattern);
+}
+
 std::vector<DataFile> open_files(const SourceConfig& config) {
   require(!config.paths.empty(), Status::missing_input,
           "data.source = \"{}\" needs data.paths", name_of(config.kind));
   std::vector<std::string> names;
   for (const auto& pattern : config.paths)
-    for (auto& name : expand(pattern)) names.push_back(std::move(name));
+    for (auto& name : names_of(pattern)) names.push_back(std::move(name));
   std::vector<DataFile> files;
   files.reserve(names.size());
   for (const auto& name : names)
-    files.emplace_back(name, names.size() <= most_open_files);
+    files.emplace_back(name, names.size() <= most_open_files, config.kind);
   return files;
 }
 

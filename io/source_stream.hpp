@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "io/document_rows.hpp"
+#include "io/file_table.hpp"
 #include "io/open_files.hpp"
 #include "io/sample_source.hpp"
 
@@ -23,12 +25,17 @@ namespace trireme::io {
 //
 // It stays open as long as it is among those of the process that were read last
 // (OpenFiles): sources may have any number of files, and few reads open one.
+//
+// Of a file that file_table() was told of, nothing is asked before it is read. It may
+// then be a copy of the file that was looked into, on another host's own disk: of the
+// same length, with a state of its own from the first read on.
 class DataFile {
  public:
   // keep_open: it counts as read now; otherwise the first read opens it, for sources of
-  // more files than stay open. Throws Error(missing_input) when it cannot be opened,
-  // Error(bad_content) when it is empty or not a regular file.
-  DataFile(const std::string& path, bool keep_open);
+  // more files than stay open. Where file_table() knows it, nothing opens it here.
+  // Throws Error(missing_input) when it cannot be opened, Error(bad_content) when it is
+  // empty or not a regular file.
+  DataFile(const std::string& path, bool keep_open, SourceKind kind);
   ~DataFile();
   DataFile(DataFile&& other) noexcept;
   DataFile(const DataFile&) = delete;
@@ -41,22 +48,24 @@ class DataFile {
   void read(std::int64_t begin, std::span<std::byte> out) const;
   // Until the next read.
   void close() const { open_data_files().forget(key_); }
+  // What `look` finds out of the file, or file_table() knows already.
+  FileFacts facts(const std::function<FileFacts()>& look) const;
   // The same file as HDF5 reads it, open while the result lives. Throws Error(io) when it
   // is no longer what it was.
   std::shared_ptr<const Hdf5File> h5() const;
 
  private:
-  struct State {
-    std::int64_t size = 0, modified_ns = 0;
-    std::uint64_t inode = 0;
-    bool operator==(const State&) const = default;
-  };
-  static State state_of(int descriptor, const std::string& path);
+  static FileState state_of(int descriptor, const std::string& path);
   std::shared_ptr<OpenFile> opened() const;
-  void require_state(const State& now) const;
+  void require_state(const FileState& now) const;
+  void meet(const FileState& now) const;
 
   std::string path_;
-  State state_;
+  SourceKind kind_;
+  // Those that were told become this host's own when the file is first opened, which
+  // happens under OpenFiles' lock and before any thread compares.
+  mutable FileState state_;
+  mutable bool told_ = false;
   std::uint64_t key_ = 0;  // in open_data_files(); 0: moved from
 };
 
@@ -119,7 +128,9 @@ class TokenStream : public SampleSource {
   std::optional<DocumentRows> rows_;     // of packing = best_fit
 };
 
-// Files of config.paths in order, each of which could be opened.
+// The files of a path or glob: those of file_table(), if there is one, else expand().
+std::vector<std::string> names_of(const std::string& pattern);
+// Files of config.paths in order, each of which could be opened, or is in file_table().
 std::vector<DataFile> open_files(const SourceConfig& config);
 
 std::unique_ptr<SampleSource> open_bytes(const SourceConfig& config);

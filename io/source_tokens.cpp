@@ -10,6 +10,7 @@ namespace trireme::io {
 namespace {
 
 constexpr const char *dataset = "tokens", *borders = "documents", *mask = "loss_mask";
+constexpr const char *end_key = "end_token", *tokenizer_key = "tokenizer_digest";
 
 bool is_integer(DType type) {
   return type == DType::i64 || type == DType::i32 || type == DType::u16 ||
@@ -22,17 +23,16 @@ class TokensSource final : public TokenStream {
       : TokenStream(std::string(name_of(config.kind)), config.sequence),
         vocabulary_(config.vocabulary),
         files_(open_files(config)) {
+    const bool few = files_.size() <= most_open_files;
     for (const auto& file : files_) {
-      const auto h5 =
-          files_.size() <= most_open_files
-              ? file.h5()
-              : std::make_shared<const Hdf5File>(file.path(), Hdf5File::Mode::read);
-      add_part(tokens_of(*h5, file.path()));
-      masked_.push_back(is_masked(*h5, file.path()));
-      note_end(*h5);
-      if (!config.tokenizer_digest.empty()) check_tokenizer(*h5, file.path(), config);
+      const FileFacts facts = file.facts([&] { return look_into(file, few); });
+      add_part(facts.tokens);
+      masked_.push_back(facts.masked);
+      note_end(facts.end_token);
+      if (!config.tokenizer_digest.empty()) check_tokenizer(facts, file.path(), config);
     }
     cut_samples(config);
+    if (file_table() != nullptr && file_table()->is_told()) return;
     // A tokenizer larger than the model's vocabulary is usually noticed here, not in the
     // middle of a run.
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.sequence) + 1);
@@ -46,6 +46,22 @@ class TokensSource final : public TokenStream {
   }
 
  private:
+  // few: it may stay open.
+  static FileFacts look_into(const DataFile& file, bool few) {
+    const auto h5 =
+        few ? file.h5()
+            : std::make_shared<const Hdf5File>(file.path(), Hdf5File::Mode::read);
+    FileFacts facts;
+    facts.tokens = tokens_of(*h5, file.path());
+    facts.masked = is_masked(*h5, file.path());
+    if (h5->has_attribute(dataset, end_key))
+      facts.end_token = h5->integer_attribute(dataset, end_key);
+    // Files of other programs need not say by which tokenizer they were made.
+    if (h5->has_attribute(dataset, tokenizer_key))
+      facts.tokenizer_digest = h5->text_attribute(dataset, tokenizer_key);
+    return facts;
+  }
+
   // The number of tokens of a file whose dataset is as it must be.
   static std::int64_t tokens_of(const Hdf5File& h5, const std::string& path) {
     require(h5.has(dataset), Status::bad_content, "{}: has no dataset \"{}\"", path,
@@ -83,21 +99,15 @@ class TokensSource final : public TokenStream {
                    [](std::int32_t value) { return value == 0 ? 1 : 0; });
   }
 
-  void note_end(const Hdf5File& h5) {
-    const std::int64_t end = h5.has_attribute(dataset, "end_token")
-                                 ? h5.integer_attribute(dataset, "end_token")
-                                 : -1;
+  void note_end(std::int64_t end) {
     ends_agree_ = ends_agree_ && (end_ == -2 || end == end_);
     end_ = end;
   }
 
-  // Files of other programs need not say by which tokenizer they were made.
-  static void check_tokenizer(const Hdf5File& h5, const std::string& path,
+  static void check_tokenizer(const FileFacts& facts, const std::string& path,
                               const SourceConfig& config) {
-    const char* key = "tokenizer_digest";
-    if (!h5.has_attribute(dataset, key)) return;
-    const std::string made_by = h5.text_attribute(dataset, key);
-    require(made_by == config.tokenizer_digest, Status::bad_content,
+    const std::string& made_by = facts.tokenizer_digest;
+    require(made_by.empty() || made_by == config.tokenizer_digest, Status::bad_content,
             "{}: was made by the tokenizer with the digest {}, but data.tokenizer = "
             "\"{}\" has {}: name the one it was made by, or make it again",
             path, made_by, config.tokenizer, config.tokenizer_digest);

@@ -19,14 +19,20 @@ constexpr std::string_view start_and_again =
 # crashed, hung or computed wrongly start again in this allocation, on the nodes that Slurm can
 # reach and the program has not named as bad: as many as before where TRIREME_SPARE_NODES of the
 # job's are left for that, else fewer; where the deck does not fit these, the job is queued
-# again. Three starts in a row that got nowhere end the job: the
-# program removes the file of starts once it runs, and from then on refuses a fourth start from
-# one step itself (78).
+# again. TRIREME_MOST_STARTS (3) starts in a row that got nowhere end the job: the
+# program removes the file of starts once it runs, and from then on refuses one more start from
+# the same step itself (78). Each newer checkpoint or copy renews them.
 job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}  # of the task alone
 job=${job:-$SLURM_JOB_ID}
 export TRIREME_STARTS=$folder/.trireme-starts.$job TRIREME_ATTEMPT=0
 export TRIREME_BAD_HOSTS=$folder/.trireme-bad-hosts.$job
-most_starts=3
+export TRIREME_COPIES_NOTE=$folder/.trireme-copies.$job  # checkpoint.partner_directory
+export TRIREME_MOST_STARTS=${TRIREME_MOST_STARTS:-3}
+if ! [[ $TRIREME_MOST_STARTS =~ ^[1-9][0-9]{0,5}$ ]]; then
+  echo "TRIREME_MOST_STARTS=$TRIREME_MOST_STARTS: write a number from 1 to 999999" >&2
+  exit 64
+fi
+most_starts=$TRIREME_MOST_STARTS
 all_nodes=${SLURM_JOB_NUM_NODES:-1}
 node_count=$((all_nodes - ${TRIREME_SPARE_NODES:-0}))
 if [ "$node_count" -lt 1 ]; then
@@ -82,9 +88,10 @@ running() {
 }
 
 # Copies in memory (checkpoint.partner), of each node of the job that is up, wherever the ranks
-# ran: a program that ends well removes those of its own nodes alone.
+# ran: a program that ends well removes those of its own nodes alone. It has noted where they lie;
+# a variable at the beginning is the node's.
 remove_copies() {
-  local up
+  local up find
   running || return
   mapfile -t up < <(sinfo -h -N -n "$(squeue -h -j "$job" -o %N)" -o '%N %T' 2>/dev/null |
     awk '$2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }')
@@ -92,7 +99,8 @@ remove_copies() {
     node_count=${#up[@]} nodes=$(IFS=,; echo "${up[*]}")
   fi
   # shellcheck disable=SC2016  # the node's shell expands it
-  on_each_node bash -c 'rm -rf "${TRIREME_COPIES:-/dev/shm}/trireme-$UID-$0-"*' "$job"
+  find='at=$1; [[ $at != \$* ]] || { name=${at%%/*}; name=${name#?}; at=${!name:?}${at#"${at%%/*}"}; }'
+  on_each_node bash -c "$find"'; rm -rf "$at/trireme-$UID-$0-"*' "$job" "${TRIREME_COPIES:-${copies:-/dev/shm}}"
 }
 
 [ "$node_count" = "$all_nodes" ] || choose_nodes
@@ -122,7 +130,8 @@ while true; do
 done
 trap '' USR1 TERM
 
-rm -f "$TRIREME_BAD_HOSTS"
+copies=$(cat "$TRIREME_COPIES_NOTE" 2>/dev/null)
+rm -f "$TRIREME_BAD_HOSTS" "$TRIREME_COPIES_NOTE"
 [ $again != no ] && running && scontrol requeue "$job" && exit $status
 rm -f "$TRIREME_STARTS"
 case $status in

@@ -17,6 +17,7 @@
 #include "base/version.hpp"
 #include "comm/hosts.hpp"
 #include "comm/stop_signals.hpp"
+#include "comm/watchdog.hpp"
 #include "config/recipe_table.hpp"
 #include "convert/adapter_folder.hpp"
 #include "convert/model_folder.hpp"
@@ -200,6 +201,11 @@ void read_command_line(const comm::World& world, int on_node, Arguments& argumen
     machine = plan::read_machine(arguments.text("--machine", ""));
 }
 
+// The start has no parts that get on one by one: it is given more time than a step.
+void limit_waits_of_start(comm::World& world, const config::HealthSettings& health) {
+  world.set_timeout(health.timeout_seconds * health.slow_factor);
+}
+
 }  // namespace
 
 int train(comm::World& world, const Arguments& given) {
@@ -209,6 +215,8 @@ int train(comm::World& world, const Arguments& given) {
   // Every rank must resolve the deck alike: the smallest node decides.
   const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
+  const config::HealthSettings& health = deck.config.health;
+  limit_waits_of_start(world, health);
   set_log(world, arguments);
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {
@@ -239,12 +247,18 @@ int train(comm::World& world, const Arguments& given) {
   RunRecord record(world, run);
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {
+    comm::Watchdog watchdog(
+        world, {health.watchdog_seconds, health.slow_factor, run.directory + "/flight"});
+    watchdog.beat_slow("connecting ranks");
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
                     on.device, on.transport, engine::group_use(deck.config));
-    train::Trainer trainer(world, mesh, deck.config, deck.effective, on.gpu, planned);
+    train::Trainer trainer(world, mesh, watchdog, deck.config, deck.effective, on.gpu,
+                           planned);
     before = trainer.steps_done();
     record.started(before);
-    return trainer.run();
+    const Status ended = trainer.run();
+    watchdog.beat_slow("ending");
+    return ended;
   }));
   if (machine && status == static_cast<int>(Status::done)) {
     world.agree([&] {

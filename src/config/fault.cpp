@@ -12,7 +12,7 @@ std::optional<Fault> parse_fault(std::string_view text) {
   const auto step =
       parse_number<std::int64_t>(text.substr(first + 1, second - first - 1));
   const auto rank = parse_number<std::int64_t>(text.substr(second + 1));
-  if (!step || !rank || *step < 1 || *rank < 0) return std::nullopt;
+  if (!step || !rank || *step < 0 || *rank < 0) return std::nullopt;
   for (const auto& [word, kind] : fault_words)
     if (word == text.substr(0, first)) return Fault{kind, *step, *rank};
   return std::nullopt;

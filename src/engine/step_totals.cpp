@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.hpp"
 #include "engine/planned_device.hpp"
 #include "kernels/elementwise.hpp"
 
@@ -27,7 +28,8 @@ StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
       stream_(host_beside(mesh, device)),
       groups_(mesh.groups()),
-      values_(stream_.device(), DType::f64, {5}, MemoryClass::communication, "loss") {
+      values_(stream_.device(), DType::f64, {agreed_values + host_slots},
+              MemoryClass::communication, "loss") {
   const int ranks = mesh.shape().pipeline;
   if (ranks == 1) return;
   work_ = Buffer(stream_.device(), DType::f64, {ranks}, MemoryClass::communication,
@@ -53,8 +55,37 @@ void StepTotals::sum_loss() {
   mesh_.group(comm::Axis::pipeline).all_reduce(stream_, values_.view().rows(0, 1)).wait();
 }
 
+void StepTotals::tell_apart(int host, int hosts) {
+  require(hosts >= 1 && host >= 0 && host < hosts, "host {} of {}", host, hosts);
+  host_ = host;
+  hosts_ = hosts;
+}
+
+// Among more hosts than slots: by a hash that changes from step to step (the end of
+// SplitMix64, Steele et al. 2014).
+std::size_t StepTotals::slot_of(int host) const {
+  if (hosts_ <= host_slots) return static_cast<std::size_t>(host);
+  std::uint64_t z = (round_ << 32) + static_cast<std::uint64_t>(host);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<std::size_t>((z ^ (z >> 31)) % host_slots);
+}
+
+std::vector<RankedValue> StepTotals::slowest_of_hosts(std::size_t most) const {
+  std::vector<RankedValue> all;
+  for (std::size_t slot = 0; slot < host_slots; ++slot)
+    if (const auto one = from_order(take(values_, agreed_values + slot, 0.0)))
+      all.push_back(*one);
+  std::sort(all.begin(), all.end(), [](const RankedValue& a, const RankedValue& b) {
+    return in_order(a) > in_order(b);
+  });
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
 StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   Outcome all;
+  ++round_;
   // 1. the loss; beside it, how long ranks with the same work took for it
   put(values_, 0, mine.loss);
   put(values_, 1, work.own);
@@ -63,18 +94,22 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   const double theirs = take(values_, 1, work.own) - work.own;
   sum_loss();
   all.loss = take(values_, 0, mine.loss);
-  // 2. what any rank wants or holds, who is slowest, and whether one has lost its loss:
-  // tensor ranks have one each
+  // 2. what any rank wants or holds, who is slowest on each host, and whether one has
+  // lost its loss: tensor ranks have one each
   put(values_, 0, static_cast<double>(mine.stop_request));
   put(values_, 1, mine.memory_peak);
   put(values_, 2, work.run);
   put(values_, 3, std::isfinite(all.loss) ? 0.0 : 1.0);
-  put(values_, 4,
-      theirs > 0 ? in_order(RankedValue{work.own * others / theirs, mesh_.rank()}) : 0.0);
+  for (std::size_t slot = 0; slot < host_slots; ++slot)
+    put(values_, agreed_values + slot, 0.0);
+  if (theirs > 0)
+    put(values_, agreed_values + slot_of(host_),
+        in_order(RankedValue{work.own * others / theirs, mesh_.rank()}));
   mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
   all.stop_request = static_cast<int>(take(values_, 0, 0.0));
   all.memory_peak = take(values_, 1, mine.memory_peak);
-  slowest_ = from_order(take(values_, 4, 0.0));
+  const auto first = slowest_of_hosts(1);
+  slowest_ = first.empty() ? std::nullopt : std::optional(first.front());
   if (std::isfinite(all.loss) && take(values_, 3, 0.0) > 0)
     all.loss = std::numeric_limits<double>::quiet_NaN();
   // 3. who worked, and how long

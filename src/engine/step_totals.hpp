@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -26,6 +28,9 @@ class StepTotals {
 
   // The mesh outlives this. device: of the engine; the totals lie on the host beside it.
   StepTotals(comm::Mesh& mesh, Device device);
+  // From now on the slowest ranks of several hosts are known, this rank's being number
+  // `host` of `hosts`. Alike on all ranks.
+  void tell_apart(int host, int hosts);
 
   // Number of real tokens (or pairs) of the global batch, from this rank's. At least 1.
   double tokens(double mine);
@@ -52,9 +57,19 @@ class StepTotals {
   // the mean of the ranks with the same work: those that hold the same weights. Empty
   // where no rank has others like it.
   const std::optional<RankedValue>& slowest() const { return slowest_; }
+  // The same of several hosts: the slowest rank of each of those that are slowest, the
+  // first of which is slowest(). Each host has one of `host_slots` slots, in which the
+  // slowest rank wins. Where there are more hosts than slots, who shares one with whom
+  // changes from step to step.
+  std::vector<RankedValue> slowest_of_hosts(std::size_t most) const;
+  // Whether of two hosts only the slower one was seen in the last finish().
+  bool share_a_slot(int host, int other) const { return slot_of(host) == slot_of(other); }
+  static constexpr int host_slots = 64;
   std::size_t bytes() const { return values_.bytes() + work_.bytes(); }
 
  private:
+  static constexpr std::size_t agreed_values = 4;  // before the slots
+  std::size_t slot_of(int host) const;
   void sum_loss();  // the first value, over stages
   void sum_work(const Work& work, double slowest);
 
@@ -62,10 +77,12 @@ class StepTotals {
   Stream stream_;
 
   std::vector<comm::Group*> groups_;
-  Buffer values_;  // f64 [5]
+  Buffer values_;  // f64 [4 + host slots]
   Buffer work_;    // f64 [pipeline ranks], if there is a pipeline
   std::vector<double> idle_shares_;
   std::optional<RankedValue> slowest_;
+  int host_ = 0, hosts_ = 1;
+  std::uint64_t round_ = 0;  // finish() so far
 };
 
 }  // namespace trireme::engine

@@ -207,11 +207,12 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
     log::warn("{}", wrapped(warning, 90, 10));
 }
 
-void check_same_everywhere(comm::World& world, const std::string& deck) {
+void check_same_everywhere(comm::World& world, const std::string& deck,
+                           const std::string& program_file) {
   require_same(world, io::digest_of(deck), Status::bad_content, "the deck",
                "give all nodes the same deck, on a file system that they share");
   std::string program;  // of each rank, for ranks of a node may be given different ones
-  world.agree([&] { program = io::file_digest("/proc/self/exe"); });
+  world.agree([&] { program = io::file_digest(program_file); });
   require_same(world, program, Status::resources, "the program file",
                "install the same build on all nodes, on a file system that they share");
 }

@@ -35,6 +35,7 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads);
 // Throws, on every rank, when the effective deck (bad_content) or the program's own file
 // (resources) is not the same on all nodes, naming the first rank that differs.
 // Collective over the world.
-void check_same_everywhere(comm::World& world, const std::string& deck);
+void check_same_everywhere(comm::World& world, const std::string& deck,
+                           const std::string& program_file = "/proc/self/exe");
 
 }  // namespace trireme::launch

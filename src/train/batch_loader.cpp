@@ -62,6 +62,7 @@ BatchLoader::BatchLoader(const io::SampleSource& source, const BatchLoaderConfig
       answer_rows_(config.references) {
   for (engine::Batch& batch : ring_) give_views(batch, memory_.view().dim(3));
   whole_ = ring_;
+  if (!reads()) return;
   thread_ = std::thread([this] {
     use_signal_stack();
     work();
@@ -93,10 +94,34 @@ BatchLoader::~BatchLoader() {
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 const engine::Batch& BatchLoader::next() {
+  if (reads()) {
+    engine::Batch& batch = take();
+    if (config_.route != nullptr) hand_on(batch);
+    return batch;
+  }
+  engine::Batch& batch = slot(taken_);
+  batch.step = config_.first_step + taken_++;
+  shape(batch);
+  hand_on(batch);
+  return batch;
+}
+
+void BatchLoader::hand_on(engine::Batch& batch) const {
+  const std::int64_t number = &batch - ring_.data();
+  const TensorView all = memory_.view();
+  batch.valid_tokens = config_.route->hand_on(
+      all.reshape({ring_size, all.elements() / ring_size}).rows(number, 1), [&] {
+        std::int64_t targets = 0;
+        for (const TensorView& of : batch.targets) targets += targets_in(of);
+        return targets;
+      });
+}
+
+engine::Batch& BatchLoader::take() {
   std::unique_lock lock(mutex_);
   released_ = taken_;
   changed_.notify_all();
@@ -135,10 +160,10 @@ void BatchLoader::work() {
   }
 }
 
-void BatchLoader::fill(engine::Batch& batch) {
+// All but the tokens of the batch of batch.step. Returns how many of its microbatches are
+// no stand-ins.
+std::int64_t BatchLoader::shape(engine::Batch& batch) {
   const config::BatchStage& stage = config::stage_at(config_.stages, batch.step);
-  const std::int64_t step_begin = stage.sequence_of(batch.step);
-  const std::int64_t cut = stage.sequence < config_.sequence ? stage.sequence : 0;
   const std::int64_t turn = config_.micro * config_.data_ranks;
   const std::int64_t microbatches = divide_up(stage.global, turn);
   if (std::ssize(batch.inputs) != microbatches) {
@@ -154,7 +179,14 @@ void BatchLoader::fill(engine::Batch& batch) {
   batch.valid_tokens = batch.pairs = 0;
   batch.stand_ins = (microbatches * turn - stage.global) / config_.micro;
   batch.ends_with_stand_in = config_.data_rank >= config_.data_ranks - batch.stand_ins;
-  const std::int64_t own = microbatches - (batch.ends_with_stand_in ? 1 : 0);
+  return microbatches - (batch.ends_with_stand_in ? 1 : 0);
+}
+
+void BatchLoader::fill(engine::Batch& batch) {
+  const config::BatchStage& stage = config::stage_at(config_.stages, batch.step);
+  const std::int64_t step_begin = stage.sequence_of(batch.step);
+  const std::int64_t cut = stage.sequence < config_.sequence ? stage.sequence : 0;
+  const std::int64_t own = shape(batch);
   for (std::int64_t m = 0; m < own; ++m) fill_microbatch(batch, m, step_begin, cut);
   if (batch.ends_with_stand_in) stand_in(batch);
 }

@@ -17,6 +17,7 @@
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
 #include "train/answer_rows.hpp"
+#include "train/sample_route.hpp"
 #include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
 
@@ -41,6 +42,8 @@ struct BatchLoaderConfig {
   // Of each answer of a source of pairs, its log-probability by the reference model;
   // null: nothing is learned from pairs. Outlives the loader.
   const std::vector<double>* references = nullptr;
+  // By which ranks get what others have read; null: this rank reads, and for itself.
+  const SampleRoute* route = nullptr;
 };
 
 // Number in the step of row `row` of microbatch `microbatch` of this data rank:
@@ -64,7 +67,7 @@ class BatchLoader {
 
   // The batch of the next step; it stays valid until the following call. Throws what the
   // source threw while this batch was read, in this and every later call. One thread
-  // only.
+  // only. With a route: collective over the tensor and pipeline ranks.
   const engine::Batch& next();
   // Time that next() spent waiting for the loader, since construction.
   double seconds_waited() const { return seconds_waited_; }
@@ -72,8 +75,12 @@ class BatchLoader {
  private:
   static constexpr std::int64_t ring_size = 3;
 
+  bool reads() const { return config_.route == nullptr || config_.route->reads(); }
+  engine::Batch& take();
+  void hand_on(engine::Batch& batch) const;
   void work();
   void give_views(engine::Batch& batch, std::int64_t tokens_T);
+  std::int64_t shape(engine::Batch& batch);
   void fill(engine::Batch& batch);
   void fill_microbatch(engine::Batch& batch, std::int64_t m, std::int64_t step_begin,
                        std::int64_t cut);
@@ -101,7 +108,7 @@ class BatchLoader {
   bool stopping_ = false;
   std::exception_ptr error_;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // of a rank that reads; last: it uses all of the above
 };
 
 }  // namespace trireme::train

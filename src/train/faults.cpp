@@ -46,7 +46,32 @@ void flip(const TensorView& x, FaultKind which) {
   stream.synchronize();
 }
 
+// Whether it was a kind that ends or stops the process.
+bool stops_process(const config::Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::throw_error: fail(Status::internal, "injected fault");
+    case FaultKind::exit: ::_exit(3);
+    case FaultKind::kill: ::kill(::getpid(), SIGKILL); return true;
+    case FaultKind::stop: ::kill(::getpid(), SIGSTOP); return true;
+    case FaultKind::hang:
+      while (true) ::usleep(100000);
+    default: return false;
+  }
+}
+
+void tell(const config::Fault& fault) {
+  log::error(format("debug.fault: {} on rank {} before step {}", name_of(fault.kind),
+                    fault.rank, fault.step));
+}
+
 }  // namespace
+
+void Faults::at_start(const std::string& text, int rank) {
+  const auto fault = config::parse_fault(text);
+  if (!fault || fault->rank != rank || fault->step > 0) return;
+  tell(*fault);
+  stops_process(*fault);
+}
 
 Faults::Faults(const std::string& text, int rank, engine::Engine& engine,
                comm::Mesh& mesh, std::function<void()> slow_copies)
@@ -59,15 +84,9 @@ Faults::Faults(const std::string& text, int rank, engine::Engine& engine,
 
 void Faults::before_step(std::int64_t step) {
   if (!due(step)) return;
-  log::error(format("debug.fault: {} on rank {} before step {}", name_of(fault_->kind),
-                    fault_->rank, step));
+  tell(*fault_);
+  if (stops_process(*fault_)) return;
   switch (fault_->kind) {
-    case FaultKind::throw_error: fail(Status::internal, "injected fault");
-    case FaultKind::exit: ::_exit(3);
-    case FaultKind::kill: ::kill(::getpid(), SIGKILL); break;
-    case FaultKind::stop: ::kill(::getpid(), SIGSTOP); break;
-    case FaultKind::hang:
-      while (true) ::usleep(100000);
     case FaultKind::slow_copy: slow_copies_(); break;
     case FaultKind::nan: poison(engine_.store().params().back()->value); break;
     case FaultKind::flip_sign:
@@ -77,7 +96,8 @@ void Faults::before_step(std::int64_t step) {
     case FaultKind::nan_loss:
     case FaultKind::nan_gradient:
     case FaultKind::spike:
-    case FaultKind::slow: break;  // in what the step computes
+    case FaultKind::slow:  // in what the step computes
+    default: break;
   }
 }
 

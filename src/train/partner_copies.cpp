@@ -14,6 +14,7 @@
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "io/run_lock.hpp"
+#include "launch/restarts.hpp"
 
 namespace trireme::train {
 namespace {
@@ -81,6 +82,7 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
             parent_of(copies_.path()), world_.host());
     copies_.make();
   });
+  if (world_.rank() == 0) launch::note_copies_folder(config.checkpoint.partner_directory);
   places_.emplace(world_, copies_.path(), world_.host(), "node-" + attempt_);
   if (!places_->shared().empty())
     log::warn(

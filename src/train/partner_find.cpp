@@ -15,6 +15,7 @@
 #include "io/checkpoint_shard.hpp"
 #include "io/run_status.hpp"
 #include "train/partner_copies.hpp"
+#include "train/shard_holders.hpp"
 
 namespace trireme::train {
 namespace {
@@ -161,10 +162,10 @@ std::string why_not_whole(const std::optional<Holders>& newest, int starts,
                                     starts));
 }
 
-// Who holds each shard of a step, the same on every rank, and which start has made them;
-// what else this rank has found is forgotten. None where one is missing, of which there
-// is a warning.
-std::vector<int> whole_step(comm::World& world, std::int64_t step, Found& found) {
+// Who holds each shard of a step, the same on every rank; of what this rank has found
+// only shards of the start that has made these are left. None where one is missing, of
+// which there is a warning.
+ShardHolders whole_step(comm::World& world, std::int64_t step, Found& found) {
   int starts = 0;
   std::optional<Holders> newest =
       newest_whole(world.gather_text(lines_of(found)), starts);
@@ -179,21 +180,20 @@ std::vector<int> whole_step(comm::World& world, std::int64_t step, Found& found)
   }
   std::erase_if(found.shards,
                 [&](const auto& one) { return attempt_of(one.second) != attempt; });
-  const auto all = numbers_in(world.broadcast(whole ? to_words(newest->first) : ""));
-  return {all.begin(), all.end()};
+  return ShardHolders::from_text(
+      world.broadcast(whole ? ShardHolders(newest->first).text() : ""));
 }
 
 // All shards as one checkpoint, whose files are those of this rank's node. Rank 0 alone
 // holds what says where all of it lies.
 std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string& folder,
-                                           const std::vector<int>& holders,
+                                           const ShardHolders& holders,
                                            const Found& found) {
   // 1. the holder of each shard sends its index; rank 0 puts them together
   std::string lengths, texts;
-  for (std::size_t shard = 0; shard < holders.size(); ++shard) {
-    if (holders[shard] != world.rank()) continue;
-    const std::string& index = found.shards.at(static_cast<int>(shard)).texts.index;
-    lengths += format("{} {} ", static_cast<int>(shard), index.size());
+  for (const int shard : holders.held_by(world.rank())) {
+    const std::string& index = found.shards.at(shard).texts.index;
+    lengths += format("{} {} ", shard, index.size());
     texts += index;
   }
   const auto all_lengths = world.gather_text(lengths),
@@ -201,7 +201,7 @@ std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string
   std::string index;
   world.agree([&] {
     if (world.rank() != 0) return;
-    std::vector<std::string> shards(holders.size());
+    std::vector<std::string> shards(static_cast<std::size_t>(holders.shards()));
     for (std::size_t rank = 0; rank < all_lengths.size(); ++rank) {
       const auto numbers = numbers_in(all_lengths[rank]);
       std::size_t at = 0;
@@ -214,9 +214,9 @@ std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string
     index = io::index_bytes(io::merge_indices(std::move(shards)));
   });
   // 2. attributes are alike in all of them
-  const bool has = holders[0] == world.rank();
+  const bool has = holders.of(0) == world.rank();
   const std::string attributes =
-      world.broadcast(has ? found.shards.at(0).texts.manifest : "", holders[0]);
+      world.broadcast(has ? found.shards.at(0).texts.manifest : "", holders.of(0));
   io::CheckpointInfo info;
   world.agree([&] { info = io::parse_manifest(folder, attributes).manifest.info; });
   return std::make_shared<io::CheckpointReader>(world, folder, info, index);
@@ -246,8 +246,8 @@ struct Transfer {
 // found whole on its node. The same on every rank, in an order in which each can do its
 // own.
 std::vector<Transfer> transfers(comm::World& world, const NodePlaces& places,
-                                const std::vector<int>& holders,
-                                const std::set<int>& wanted, const Found& found) {
+                                const ShardHolders& holders, const std::set<int>& wanted,
+                                const Found& found) {
   std::vector<int> have;
   for (const auto& [shard, checked] : found.shards) have.push_back(shard);
   const auto all_wanted = world.gather_text(to_words(wanted));
@@ -261,7 +261,7 @@ std::vector<Transfer> transfers(comm::World& world, const NodePlaces& places,
     for (std::size_t rank = 0; rank < all_wanted.size(); ++rank)
       for (const std::int64_t shard : numbers_in(all_wanted[rank]))
         if (on_node[places.node_of(static_cast<int>(rank))].insert(shard).second)
-          text += format("{} {} {} ", holders[static_cast<std::size_t>(shard)],
+          text += format("{} {} {} ", holders.of(static_cast<int>(shard)),
                          static_cast<int>(rank), shard);
   }
   std::vector<Transfer> all;
@@ -317,8 +317,8 @@ ChosenCheckpoint PartnerCopies::find(std::int64_t after, std::int64_t last,
   const int place = places_->place();
   for (const std::int64_t step : candidates(world_, copies_, place, after, last)) {
     Found found = look(copies_, step, place, places_->on_node());
-    const std::vector<int> holders = whole_step(world_, step, found);
-    if (holders.empty()) continue;
+    const ShardHolders holders = whole_step(world_, step, found);
+    if (holders.shards() == 0) continue;
     const std::string folder = copies_.folder_of(step);
     try {
       world_.agree([&] { copies_.make(step); });  // a node that had none
@@ -326,12 +326,11 @@ ChosenCheckpoint PartnerCopies::find(std::int64_t after, std::int64_t last,
       reader->fetch(world_, boxes);
       const std::set<int> wanted = wanted_shards(*reader, world_.rank(), boxes);
       const auto moves = transfers(world_, *places_, holders, wanted, found);
-      carry_out(world_, mesh_.everyone(), copies_, step, static_cast<int>(holders.size()),
-                moves);
+      carry_out(world_, mesh_.everyone(), copies_, step, holders.shards(), moves);
       log::info(
           "copies    of step {} are whole in the nodes' memory; {} of {} shards were "
           "brought to nodes that read them",
-          step, moves.size(), holders.size());
+          step, moves.size(), holders.shards());
       return {folder, std::move(reader), true};
     } catch (
         const comm::Agreed& error) {  // of all ranks alike, and no message is under way

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "comm/hosts.hpp"
 #include "train/recorder.hpp"
+#include "train/slow_hosts.hpp"
 
 namespace trireme::train {
 namespace {
@@ -156,6 +157,15 @@ io::Record Recorder::accounts() const {
     record.set("slowest_rank", std::int64_t{slowest->rank})
         .set("slowest_host", comm::hosts_of(world_).of(slowest->rank))
         .set("slowest_factor", slowest->value);
+  if (const comm::HostTable& hosts = comm::hosts_of(world_); hosts.hosts() > 1) {
+    std::vector<io::Record> slow;
+    for (const SlowHosts::Slow& one : slowest_hosts(hosts, engine_.totals()))
+      slow.push_back(io::Record()
+                         .set("host", one.host)
+                         .set("rank", std::int64_t{one.rank.rank})
+                         .set("factor", one.rank.value));
+    if (!slow.empty()) record.set("slowest_hosts", slow);
+  }
   record.set("live_microbatches", live_microbatches_);
   if (config_.parallel.sharding == optim::Sharding::weights)
     record.set("gathered_units", std::int64_t{store.peak_gathered()});

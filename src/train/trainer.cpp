@@ -10,6 +10,7 @@
 #include "data/text_source.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
+#include "io/shared_source.hpp"
 
 namespace trireme::train {
 namespace {
@@ -55,11 +56,12 @@ void log_memory_peak(int rank) {
 
 }  // namespace
 
-Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
-                 const std::string& deck, const CudaDevice& gpu,
-                 const PlannedRun& planned)
+Trainer::Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
+                 const config::RunConfig& config, const std::string& deck,
+                 const CudaDevice& gpu, const PlannedRun& planned)
     : world_(world),
       mesh_(mesh),
+      watchdog_(watchdog),
       config_(config),
       deck_(deck),
       planned_(planned),
@@ -67,10 +69,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
   world_.set_timeout(config_.health.timeout_seconds);
   comm::check_collectives(config_.debug.check_collectives);
   open_data();
-  watchdog_.emplace(world_, comm::WatchdogConfig{config_.health.watchdog_seconds,
-                                                 config_.health.slow_factor,
-                                                 config_.run.directory + "/flight"});
-  watchdog_->beat_slow("starting");
+  watchdog_.beat_slow("starting");
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
   progress_.predicted_seconds = planned_.step_seconds;
@@ -90,18 +89,40 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& 
           .documents = engine::document_rule(config_.data, *source_, config_.model.window,
                                              !config_.batch.sequence_ramp.empty()),
           .stages = config_.stages(),
-          .references = references_ ? &references_->training() : nullptr});
+          .references = references_ ? &references_->training() : nullptr,
+          .route = &*route_});
   announce();
 }
 
 void Trainer::open_data() {
+  watchdog_.beat_slow("opening data");
+  Faults::at_start(config_.debug.fault, world_.rank());
+  route_.emplace(mesh_, config_, config_.data);
+  source_ = open(config_.data, *route_, "data-index");
+  const SampleRoute validation(mesh_, config_, config_.validation);
+  validation_.emplace(config_, validation, [&](const io::SourceConfig& data) {
+    return open(data, validation, "validation-index");
+  });
   world_.agree([&] {
-    source_ = data::open_source(config_.data);
     engine::document_rule(config_.data, *source_,
                           0);  // complains here, on all ranks alike
-    validation_.emplace(config_);
     samples_.emplace(config_);
   });
+}
+
+std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
+                                                const SampleRoute& route,
+                                                const char* index) {
+  // How long texts take to become tokens depends on their length, and no part of it is
+  // known from outside.
+  if (!io::reads_files(config)) watchdog_.pause();
+  auto source = io::open_shared(
+      world_, config, [](const io::SourceConfig& one) { return data::open_source(one); },
+      {.index = config_.run.directory + "/" + index,
+       .reads = route.reads(),
+       .gets_on = [this] { watchdog_.beat_slow("opening data"); }});
+  watchdog_.beat_slow("opening data");
+  return source;
 }
 
 // Makes the parts of the loop, and starts from a checkpoint or from initial weights.
@@ -110,17 +131,19 @@ void Trainer::start(const CudaDevice& gpu) {
                     measure_peak(world_, mesh_.device(), gpu, config_.precision.compute),
                     progress_);
   checkpoints_.emplace(
-      world_, mesh_, config_, deck_, *engine_, *watchdog_, job_, progress_,
+      world_, mesh_, config_, deck_, *engine_, watchdog_, job_, progress_,
       [this](const io::Record& record) { recorder_->write("checkpoint", record); });
-  health_.emplace(world_, mesh_, config_, *engine_, *watchdog_, progress_);
+  health_.emplace(world_, mesh_, config_, *engine_, watchdog_, progress_);
   dumps_.emplace(world_, mesh_, config_, *engine_, *source_);
   faults_.emplace(config_.debug.fault, world_.rank(), *engine_, mesh_,
                   [this] { checkpoints_->slow_copies(); });
   // Faults come first, so that the others see what they have done.
   std::vector<engine::StepObserver*> observers{&*faults_, &*recorder_, &*checkpoints_,
                                                &*dumps_, &*health_};
+  const comm::HostTable& hosts = comm::hosts_of(world_);
+  engine_->totals().tell_apart(hosts.number_of(world_.rank()), hosts.hosts());
   if (world_.rank() == 0)
-    observers.push_back(&slow_hosts_.emplace(comm::hosts_of(world_), engine_->totals()));
+    observers.push_back(&slow_hosts_.emplace(hosts, engine_->totals()));
   observers_.emplace(std::move(observers));
   checkpoints_->start_or_resume();
   progress_.first_step = progress_.step;
@@ -135,7 +158,7 @@ void Trainer::start(const CudaDevice& gpu) {
 // What the model at the start makes of all answers, which the pairs are held against.
 void Trainer::start_pairs() {
   references_.emplace(config_, world_, mesh_, *engine_, [this] {
-    watchdog_->beat("log-probabilities of the reference", progress_.step);
+    watchdog_.beat("log-probabilities of the reference", progress_.step);
   });
   references_->start(progress_.step, *source_, *validation_);
 }
@@ -204,14 +227,14 @@ const engine::Batch& Trainer::read_batch() {
 
 void Trainer::validate() {
   const Validation::Loss loss = validation_->run(
-      *engine_, mesh_, [this] { watchdog_->beat("validation", progress_.step); });
+      *engine_, mesh_, [this] { watchdog_.beat("validation", progress_.step); });
   progress_.validation_seconds = loss.seconds;
   recorder_->record_validation(loss);
 }
 
 void Trainer::write_samples() {
   recorder_->record_samples(samples_->write(world_, *engine_, progress_.step, [this] {
-    watchdog_->beat("samples of text", progress_.step);
+    watchdog_.beat("samples of text", progress_.step);
   }));
 }
 

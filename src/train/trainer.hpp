@@ -38,10 +38,12 @@ struct PlannedRun {
 class Trainer {
  public:
   // Opens the data, builds the engine and starts or resumes. Collective over the world.
-  // deck: the effective deck, which goes into the run's directory and each checkpoint.
-  // gpu: this rank's, if the mesh is one of GPUs. planned: for the log and the metrics.
-  Trainer(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
-          const std::string& deck, const CudaDevice& gpu, const PlannedRun& planned = {});
+  // watchdog: of the run. deck: the effective deck, which goes into the run's directory
+  // and each checkpoint. gpu: this rank's, if the mesh is one of GPUs. planned: for the
+  // log and the metrics. All but these three outlive this.
+  Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
+          const config::RunConfig& config, const std::string& deck, const CudaDevice& gpu,
+          const PlannedRun& planned = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -53,6 +55,8 @@ class Trainer {
 
  private:
   void open_data();
+  std::unique_ptr<io::SampleSource> open(const io::SourceConfig& config,
+                                         const SampleRoute& route, const char* index);
   void start(const CudaDevice& gpu);
   void start_pairs();
   void announce() const;
@@ -63,15 +67,16 @@ class Trainer {
 
   comm::World& world_;
   comm::Mesh& mesh_;
+  comm::Watchdog& watchdog_;
   config::RunConfig config_;
   std::string deck_;
   PlannedRun planned_;
   launch::BatchJob job_;  // on rank 0
   Progress progress_;
+  std::optional<SampleRoute> route_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<Validation> validation_;
   std::optional<TextSamples> samples_;
-  std::optional<comm::Watchdog> watchdog_;
   std::optional<engine::Engine> engine_;
   // The parts of the loop, made by start().
   std::optional<Recorder> recorder_;

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <chrono>
 
-#include "data/text_source.hpp"
 #include "train/answer_pass.hpp"
 
 namespace trireme::train {
 
-Validation::Validation(const config::RunConfig& config) : config_(config) {
+Validation::Validation(const config::RunConfig& config, const SampleRoute& route,
+                       const io::OpenSource& open)
+    : config_(config), route_(route) {
   if (config.metrics.validate_every == 0) return;
-  source_ = data::open_source(config.validation);
+  source_ = open(config.validation);
   documents_ = engine::document_rule(config.validation, *source_, config.model.window);
   if (has_pairs()) return;  // AnswerPass has a microbatch of its own
   const std::int64_t S = config.model.sequence;
@@ -40,10 +41,9 @@ nn::Documents Validation::documents_of(std::int64_t T) const {
   return {all.rows(2 * T, T), all.rows(3 * T, T), all.rows(4 * T, T)};
 }
 
-// Inputs and targets of the B sequences from `first` on; returns the targets that count.
-// Rows that are left over in the last round are ignored.
-std::int64_t Validation::fill(std::int64_t first,
-                              const std::vector<std::int64_t>& positions) {
+// Inputs and targets of the B sequences from `first` on. Rows that are left over in the
+// last round are ignored.
+void Validation::fill(std::int64_t first, const std::vector<std::int64_t>& positions) {
   const auto P = static_cast<std::int64_t>(positions.size());
   const std::int64_t B = config_.batch.micro, T = B * P;
   const TensorView all = batch_.view();
@@ -55,13 +55,10 @@ std::int64_t Validation::fill(std::int64_t first,
   for (const TensorView& view :
        {documents.positions_T, documents.starts_T, documents.window_starts_T})
     if (documents_) std::ranges::fill(view.span<std::int32_t>(), 0);
-  std::int64_t valid = 0;
   for (std::int64_t row = 0; row < B && first + row < sequences(); ++row) {
     row_->read(first + row);
-    valid += row_->put(positions, static_cast<std::size_t>(row * P), inputs, targets,
-                       &documents);
+    row_->put(positions, static_cast<std::size_t>(row * P), inputs, targets, &documents);
   }
-  return valid;
 }
 
 Validation::Loss Validation::run_pairs(engine::Engine& engine, comm::Mesh& mesh,
@@ -102,8 +99,10 @@ Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
   // in the last one some may have nothing but ignored rows.
   for (std::int64_t round = 0; round * ranks * B < sequences(); ++round) {
     beat();
-    valid += static_cast<double>(
-        fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions));
+    if (route_.reads())
+      fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions);
+    valid += static_cast<double>(route_.hand_on(
+        batch_.view(), [&] { return targets_in(batch_.view().rows(T, T)); }));
     loss += engine.evaluate(batch_.view().rows(0, T), batch_.view().rows(T, T), {},
                             documents_of(T));
   }

@@ -13,6 +13,7 @@
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
 #include "io/sample_source.hpp"
+#include "train/sample_route.hpp"
 #include "train/sample_row.hpp"
 
 namespace trireme::train {
@@ -25,9 +26,10 @@ class Validation {
     std::optional<double> right{};  // of pairs: share whose order the model agrees with
   };
 
-  // Opens the source and allocates a microbatch, with metrics.validate_every > 0; local.
-  // config outlives this.
-  explicit Validation(const config::RunConfig& config);
+  // Opens the source by `open` and allocates a microbatch, with
+  // metrics.validate_every > 0. route: of the samples. config outlives this.
+  Validation(const config::RunConfig& config, const SampleRoute& route,
+             const io::OpenSource& open);
 
   // Null without validation.
   const io::SampleSource* source() const { return source_.get(); }
@@ -46,10 +48,11 @@ class Validation {
   Loss run_pairs(engine::Engine& engine, comm::Mesh& mesh,
                  const std::function<void()>& beat) const;
   nn::Documents documents_of(std::int64_t T) const;
-  std::int64_t fill(std::int64_t first, const std::vector<std::int64_t>& positions);
+  void fill(std::int64_t first, const std::vector<std::int64_t>& positions);
   std::int64_t sequences() const;
 
   const config::RunConfig& config_;
+  SampleRoute route_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<engine::DocumentRule> documents_;
   std::optional<SampleRow> row_;

@@ -12,6 +12,7 @@
 
 #include "comm/mesh.hpp"
 #include "engine/run_outlook.hpp"
+#include "engine/step_totals.hpp"
 #include "schedule/stage_cut.hpp"
 
 namespace trireme::test {
@@ -100,7 +101,7 @@ class ClosedForm {
     all_reduce(mesh_.replicas(), 1, 1, 8);
     all_reduce(mesh_.replicas(), 1, 2, 8);
     all_reduce(mesh_.group(Axis::pipeline), 1, 1, 8);
-    all_reduce(mesh_.everyone(), 1, 5, 8);
+    all_reduce(mesh_.everyone(), 1, 4 + engine::StepTotals::host_slots, 8);
     all_reduce(mesh_.everyone(), 1, 1, 8);
     if (mesh_.shape().pipeline > 1)
       all_reduce(mesh_.everyone(), 1, mesh_.shape().pipeline, 8);

@@ -294,6 +294,20 @@ TEST(StepTotals, AllKnowTheSlowestOfRanksWithTheSameWork) {
   ASSERT_TRUE(totals.slowest());
   EXPECT_EQ(totals.slowest()->rank, 1);
   EXPECT_NEAR(totals.slowest()->value, 1.5, 1e-8);
+  // Of each host its slowest rank, slowest first: here each rank is a host.
+  totals.tell_apart(rank, size);
+  totals.finish({.loss = 1}, {.own = 2.0 + rank});
+  const auto slow = totals.slowest_of_hosts(4);
+  ASSERT_EQ(std::ssize(slow), std::min(size, 4));
+  for (int i = 0; i < std::min(size, 4); ++i) {
+    EXPECT_EQ(slow[static_cast<std::size_t>(i)].rank, size - 1 - i);
+    const double own = 1.0 + size - i, all = size * (3.0 + size) / 2;
+    EXPECT_NEAR(slow[static_cast<std::size_t>(i)].value, own * (size - 1) / (all - own),
+                1e-7);
+  }
+  totals.tell_apart(0, 1);
+  totals.finish({.loss = 1}, {.own = 2.0 + rank});
+  EXPECT_EQ(totals.slowest_of_hosts(4).size(), 1u);
   // Nobody has the same weights.
   comm::Mesh parts(test::world(), {.tensor = size});
   engine::StepTotals alone(parts, Device::host());

@@ -14,10 +14,16 @@ mkdir "$work/bin" "$work/job" "$work/real"
 cat >"$work/bin/srun" <<'END_OF_STAND_IN'
 #!/bin/bash
 cd "$STAND_INS" || exit 1
-case " $* " in *" --overlap "*) echo "$*" >>asked; exec cat reachable ;; esac  # do nodes answer?
+case " $* " in *" --overlap "*)  # do nodes answer?
+  echo "$*" >>asked
+  while [ -e runs ] && [ $# -gt 0 ]; do case $1 in bash) exec "$@" ;; *) shift ;; esac; done
+  exec cat reachable ;;
+esac
 printf '<%s>\n' "${0##*/}" "$@" >words
 echo "$TRIREME_ATTEMPT: $*" >>starts
 [ ! -e begins ] || rm -f "$TRIREME_STARTS"
+[ ! -e note ] || cat note >"$TRIREME_COPIES_NOTE"
+echo "$TRIREME_MOST_STARTS" >most-starts
 [ ! -e bad ] || cat bad >>"$TRIREME_BAD_HOSTS"
 [ ! -e most ] || [ "$(wc -l <starts)" -lt "$(cat most)" ] || exit 0
 [ ! -e left ] || mv left nodes
@@ -91,7 +97,7 @@ set_up() {  # STATUS STATE
   echo "$2" >"$work/job/state"
   echo 0 >"$work/job/refuses"
   echo 9 >"$work/job/job-id"
-  (cd "$work/job" && rm -rf asked begins bad most left next starts nodes .trireme-starts.*)
+  (cd "$work/job" && rm -rf asked begins bad note runs most left next starts nodes .trireme-starts.*)
   touch "$work/job/reachable"
 }
 starts() { cat "$work/job/starts"; }
@@ -194,7 +200,7 @@ check "a node that the program names" test "$(lists)" = "n1,n2,n10 n1,n2,n10 "
 check "the names are removed" test ! -e "$work/job/.trireme-bad-hosts.9"
 # Copies in memory are removed on all nodes that are up, those that were left out too; a job
 # that had one start has no such node.
-removals() { grep -c 'rm -rf .*TRIREME_COPIES:-/dev/shm}/trireme-$UID-$0-"[*] 9$' "$work/job/asked"; }
+removals() { grep -c 'rm -rf .*/trireme-$UID-$0-"[*] 9 /dev/shm$' "$work/job/asked"; }
 check "copies: of nodes that were bad too" grep -q 'nodelist=n1,n2,n3,n10 --nodes=4 .*rm -rf' "$work/job/asked"
 set_up 137 RUNNING
 all_nodes
@@ -207,6 +213,32 @@ set_up 0 RUNNING
 all_nodes
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "copies: one start" test ! -e "$work/job/asked"
+# Where the program says that they lie, by a variable of the node; those of other jobs stay.
+copies_at() {  # FOLDER
+  set_up 137 RUNNING
+  echo "$1" >"$work/job/note"
+  touch "$work/job/runs"
+  rm -rf "$work/node"
+  mkdir -p "$work/node/a b/trireme-$UID-9-run/x" "$work/node/a b/trireme-$UID-99-run"
+  NODE_MEMORY=$work/node job "$SOURCE/jobs/train.sbatch" my.toml
+}
+for folder in "$work/node/a b" '$NODE_MEMORY/a b'; do
+  copies_at "$folder"
+  check "copies: in $folder" test "$(ls "$work/node/a b")" = "trireme-$UID-99-run"
+  check "copies: the note is removed" test ! -e "$work/job/.trireme-copies.9"
+done
+copies_at '$NO_SUCH_VARIABLE/a b'
+check "copies: of no such variable none" test "$(ls "$work/node/a b" | wc -l)" = 2
+# A budget of starts for each step, which the program is told.
+set_up 137 RUNNING
+TRIREME_MOST_STARTS=5 job "$SOURCE/jobs/train.sbatch" my.toml
+check "five starts in vain" started 5
+check "the program knows" test "$(cat "$work/job/most-starts")" = 5
+for wrong in 0 x 3x ''; do
+  set_up 137 RUNNING
+  TRIREME_MOST_STARTS=$wrong job "$SOURCE/jobs/train.sbatch" my.toml
+  case $wrong in '') check "no number: three" started 3 ;; *) check "no number of starts: $wrong" test "$status" = 64 ;; esac
+done
 export TRIREME_SPARE_NODES=1
 set_up 137 RUNNING
 all_nodes

@@ -72,15 +72,22 @@ std::vector<io::TensorBox> Share::boxes() {
   return {box("model/weight", weight_), box("optimizer/moment1/weight", moment_), norm};
 }
 
+std::vector<io::TensorBox> Share::own_boxes() {
+  auto own = boxes();
+  own.pop_back();
+  return own;
+}
+
 void Share::forget() {
   for (auto* values : {&weight_, &moment_, &norm_})
     std::fill(values->begin(), values->end(), -1.0F);
 }
 
-bool Share::is_whole() const {
-  return counts_from(weight_, rank_) && counts_from(moment_, 2 * rank_) &&
-         counts_from(norm_, 1);
+bool Share::has_own() const {
+  return counts_from(weight_, rank_) && counts_from(moment_, 2 * rank_);
 }
+
+bool Share::is_whole() const { return has_own() && counts_from(norm_, 1); }
 
 void save(comm::World& world, const std::string& folder, Share& share) {
   io::CheckpointInfo info;

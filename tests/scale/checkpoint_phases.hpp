@@ -31,9 +31,12 @@ class Share {
   static constexpr int boxes_of_rank = 2;
   Share(int rank, int ranks);
   std::vector<io::TensorBox> boxes();
+  // Without the vector that all ranks hold alike.
+  std::vector<io::TensorBox> own_boxes();
   void forget();
   // Whether every element has the value that it had at the beginning.
   bool is_whole() const;
+  bool has_own() const;  // the same of own_boxes()
 
  private:
   int rank_, ranks_;

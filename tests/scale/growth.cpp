@@ -107,15 +107,19 @@ std::vector<std::string> complaints(const Table& table) {
 }
 
 void print(const Table& table) {
-  std::printf("%-6s %-9s %-9s", "phase", "rank", "amount");
+  std::printf("%-10s %-9s %-9s", "phase", "rank", "amount");
   for (const auto& [P, at] : table.begin()->second.at) std::printf(" %10d", P);
   std::printf(" %9s %10s\n", "exponent", "100,000");
   for (const auto& [phase, measured] : table)
     for (std::size_t who = 0; who < names.size(); ++who)
       for (std::size_t quantity = 0; quantity < quantities.size(); ++quantity) {
         if (measured.at.rbegin()->second[who][quantity] == 0) continue;
-        std::printf("%-6s %-9s %-9s", phase.c_str(), names[who], quantities[quantity]);
-        for (const auto& [P, at] : measured.at) std::printf(" %10.0f", at[who][quantity]);
+        std::printf("%-10s %-9s %-9s", phase.c_str(), names[who], quantities[quantity]);
+        for (const auto& [P, ignored] : table.begin()->second.at)
+          if (const auto of = measured.at.find(P); of != measured.at.end())
+            std::printf(" %10.0f", of->second[who][quantity]);
+          else
+            std::printf(" %10s", "-");
         std::printf(" %9.2f %10.0f\n", exponent(measured, who, quantity),
                     extrapolated(measured, who, quantity));
       }

@@ -17,8 +17,10 @@
 #include "comm/mpi/mpi.hpp"
 #include "comm/world.hpp"
 #include "scale/checkpoint_phases.hpp"
+#include "scale/copies_phases.hpp"
 #include "scale/fake_mpi.hpp"
 #include "scale/growth.hpp"
+#include "scale/start_phases.hpp"
 
 namespace trireme::scale {
 namespace {
@@ -28,6 +30,8 @@ struct Rank {
   std::unique_ptr<comm::World> world;
   std::unique_ptr<comm::Mesh> mesh;
   std::unique_ptr<Share> share;
+  std::unique_ptr<io::SampleSource> source;
+  std::unique_ptr<train::PartnerCopies> copies;
 };
 
 class Simulation {
@@ -62,10 +66,13 @@ void start(Rank& rank, int ranks) {
   rank.mesh = std::make_unique<comm::Mesh>(*rank.world, shape_of(ranks), folding);
 }
 
+// Of which a step knows the slowest ranks (engine::StepTotals).
+constexpr std::size_t host_slots = 64;
+
 // The small reductions of a step, as the engine makes them: tokens, loss, what ranks
 // agree on, norm, work of the pipeline's ranks.
 void step(Rank& rank, int number) {
-  std::array<double, 4> values{};
+  std::array<double, 4 + host_slots> values{};
   Stream stream;
   const auto reduce = [&](comm::Group& group, std::int64_t count, comm::Reduce how) {
     const TensorView x(values.data(), DType::f64, {count});
@@ -79,7 +86,7 @@ void step(Rank& rank, int number) {
   }
   reduce(mesh.group(comm::Axis::pipeline), 1, comm::Reduce::sum);
   values = {0, static_cast<double>(number), 0.25, 0};
-  reduce(mesh.everyone(), 4, comm::Reduce::max);
+  reduce(mesh.everyone(), std::ssize(values), comm::Reduce::max);
   EXPECT_EQ(values[1], mesh.everyone().size() - 1);
   values = {1.0, 0.5, 0.25, 0.125};
   reduce(mesh.everyone(), 1, comm::Reduce::sum);
@@ -118,6 +125,53 @@ void measure_checkpoint(Simulation& run, Table& table, int ranks) {
   const double index = index_bytes_in(folder);
   table["save"].index[ranks] = table["resume"].index[ranks] = index;
   EXPECT_TRUE(is_small_index(index, ranks)) << index << " bytes";
+}
+
+// What a start compares and reports, opening data of `token_files` files, the first time
+// (looked) and with an index of them, and reading samples of a step. Tensor rank 0 reads.
+void measure_start(Simulation& run, Table& table) {
+  const MemoryFolder place;
+  const std::string folder = place.path();
+  make_start_files(folder);
+  run.phase(table, "compare", [&](Rank& rank, int) { compare(*rank.world, folder); });
+  run.phase(table, "report", [&](Rank& rank, int) { report(*rank.world); });
+  // A line of text for each rank, and what is read in it, until it is printed.
+  table["report"].linear = {{memory, 1024}};
+  for (const char* const phase : {"data", "data again"}) {
+    run.phase(table, phase, [&](Rank& rank, int number) {
+      rank.source = open_data(*rank.world, folder, number % 8 == 0);
+    });
+  }
+  run.phase(table, "reading", [&](Rank& rank, int number) {
+    if (number % 8 == 0) read_data(*rank.source, number);
+  });
+  run.between([&](Rank& rank, int) { rank.source.reset(); });
+}
+
+// A restart from copies of shards in the memory of nodes, none of which was lost, of
+// tensors that are cut up over all ranks: a shard with what others hold too would go to
+// each node that has not one.
+void measure_copies(Simulation& run, Table& table, int ranks) {
+  const MemoryFolder place;
+  const std::string& folder = place.path();
+  make_nodes(folder, ranks / ranks_on_node);
+  run.phase(table, "partners", [&](Rank& rank, int) {
+    rank.copies = find_partners(*rank.world, *rank.mesh, folder);
+  });
+  run.between([&](Rank& rank, int number) {
+    rank.share = std::make_unique<Share>(number, ranks);
+    copy_shard(folder, number, ranks, *rank.share);
+    rank.share->forget();
+  });
+  run.phase(table, "restart", [&](Rank& rank, int) {
+    restart(*rank.world, *rank.mesh, *rank.copies, *rank.share);
+  });
+  run.between([&](Rank& rank, int number) {
+    EXPECT_TRUE(rank.share->has_own()) << "rank " << number << " of " << ranks;
+    rank.copies.reset();
+  });
+  // It has the boxes of the checkpoint but one, and its index is told in the same way.
+  table["restart"].index[ranks] = table["save"].index.at(ranks);
 }
 
 // Where a rank is that waits for rank 1.
@@ -168,12 +222,17 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
   table["alarm"].linear = {{opens, 1.0 / ranks_on_node}, {read, 512}, {memory, 2048}};
 }
 
+// Two files for each rank take their time.
+constexpr int most_ranks_of_copies = 1024;
+
 void measure(Table& table, int ranks, bool files = true) {
   Simulation run(ranks);
   run.phase(table, "start", [&](Rank& rank, int) { start(rank, ranks); });
+  if (files) measure_start(run, table);
   run.phase(table, "step", [&](Rank& rank, int number) { step(rank, number); });
   if (files) measure_checkpoint(run, table, ranks);
   if (files) measure_alarm(run, table, ranks);
+  if (files && ranks <= most_ranks_of_copies) measure_copies(run, table, ranks);
   run.phase(table, "end", [&](Rank& rank, int) { end(rank); });
 }
 
@@ -231,6 +290,27 @@ TEST(Scale, AnOpenForEachRankIsSeen) {
   const auto found = complaints(table);
   ASSERT_EQ(found.size(), names.size());
   EXPECT_NE(found[0].find("opens of rank 0 grow"), std::string::npos) << found[0];
+}
+
+// Opening data by each rank for itself: as many opens as files on every rank, whatever
+// the number of ranks is, are no growth, but many.
+TEST(Scale, OpensOfDataAreThoseOfOneRank) {
+  Table table;
+  Simulation run(64);
+  run.phase(table, "start", [&](Rank& rank, int) { start(rank, 64); });
+  measure_start(run, table);
+  run.between([](Rank& rank, int) { end(rank); });
+  const auto opened = [&](const char* phase, Who who) {
+    return table[phase].at.at(64)[who][opens];
+  };
+  EXPECT_GE(opened("data", first), token_files);
+  EXPECT_LT(opened("data again", first), 16);
+  for (const char* const phase : {"data", "data again"}) {
+    EXPECT_EQ(opened(phase, leader), 1) << phase;
+    EXPECT_EQ(opened(phase, last), 0) << phase;
+  }
+  EXPECT_LE(opened("reading", leader), 2);
+  EXPECT_EQ(opened("reading", last), 0);
 }
 
 // An index with a line of text for each box.

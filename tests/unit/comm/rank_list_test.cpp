@@ -44,6 +44,9 @@ TEST(HostTable, HoldsNumberedHostsAsOneRun) {
   EXPECT_EQ(table.of(9999), "node1249");
   EXPECT_EQ(table.of(10000), "unknown");
   EXPECT_EQ(HostTable::from_text(table.text()).of(4321), "node0540");
+  EXPECT_EQ(table.number_of(0), 0);
+  EXPECT_EQ(table.number_of(4321), 540);
+  EXPECT_EQ(table.number_of(-1), -1);
 }
 
 TEST(HostTable, HoldsAnyNames) {

@@ -185,6 +185,32 @@ TEST(Restarts, ThreeInVainInOneAllocationAreEnough) {
   start(1, 2, 12);
 }
 
+TEST(Restarts, TheJobSaysHowManyAreEnough) {
+  std::vector<io::RunStart> starts;
+  const auto start = [&](int restart, std::int64_t step) {
+    io::RunStart now;
+    now.step = step;
+    now.process.job = "1";
+    now.restart = restart;
+    starts.push_back(now);
+    require_progress(starts);
+  };
+  ::setenv("TRIREME_MOST_STARTS", "5", 1);
+  for (int i = 0; i < 5; ++i) start(i, 7);
+  for (int i = 5; i < 10; ++i) start(i, 8);  // a newer checkpoint renews them
+  EXPECT_THROW(start(10, 8), Error);
+  for (const char* const wrong : {"0", "", "many"}) {
+    ::setenv("TRIREME_MOST_STARTS", wrong, 1);
+    try {
+      start(11, 9);
+      ADD_FAILURE() << wrong;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::command_line);
+    }
+  }
+  ::unsetenv("TRIREME_MOST_STARTS");
+}
+
 TEST(Restarts, ThreeInVainAreEnough) {
   std::vector<io::RunStart> starts;
   const auto start = [&](const std::string& job, int restart, std::int64_t step) {

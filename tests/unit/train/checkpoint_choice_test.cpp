@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "support/checkpoint_tensors.hpp"
 #include "train/node_places.hpp"
 #include "train/partner_copies.hpp"
+#include "train/shard_holders.hpp"
 #include "unit/config/deck_sample.hpp"
 
 namespace trireme::train {
@@ -139,6 +141,32 @@ TEST(CheckpointChoice, TidyingPointsAtTheNewestWithAllItsFiles) {
   fs::remove(folder.shard(2));
   tidy_checkpoints(world(), folder.path());
   EXPECT_EQ(folder.latest(), io::step_name(1));
+}
+
+TEST(ShardHolders, KeepsNeighboursAsOneRun) {
+  // As on 1,250 nodes of 8 that keep the shards of the node before them too.
+  std::vector<int> holders(10000);
+  std::iota(holders.begin(), holders.end(), 0);
+  std::iota(holders.end() - 8, holders.end(), 0);
+  const ShardHolders whole(holders);
+  EXPECT_EQ(whole.runs(), 2u);
+  const ShardHolders read = ShardHolders::from_text(whole.text());
+  EXPECT_EQ(read.shards(), 10000);
+  for (const int shard : {0, 5, 9991, 9992, 9999})
+    EXPECT_EQ(read.of(shard), holders[static_cast<std::size_t>(shard)]) << shard;
+  EXPECT_EQ(read.held_by(3), (std::vector<int>{3, 9995}));
+  EXPECT_EQ(read.held_by(100), std::vector<int>{100});
+  EXPECT_TRUE(read.held_by(9995).empty());
+  // In any order.
+  const std::vector<int> mixed = {4, 4, 0, 1, 7, 2};
+  const ShardHolders odd = ShardHolders::from_text(ShardHolders(mixed).text());
+  for (int shard = 0; shard < 6; ++shard)
+    EXPECT_EQ(odd.of(shard), mixed[static_cast<std::size_t>(shard)]);
+  EXPECT_EQ(odd.held_by(4), (std::vector<int>{0, 1}));
+  EXPECT_EQ(ShardHolders::from_text(ShardHolders().text()).shards(), 0);
+  for (const char* const wrong :
+       {"", "x", "3", "3 1 0", "3 0 -1", "3 0 0 0 1", "3 0 0 5 0"})
+    EXPECT_THROW(ShardHolders::from_text(wrong), Error) << wrong;
 }
 
 // Copies in the memory of nodes: whose copy a rank keeps, and which copies count.

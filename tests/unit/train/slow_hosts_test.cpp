@@ -1,9 +1,13 @@
-// Slow hosts: which rank is slowest, and how long until its host is named.
+// Slow hosts: which ranks are slowest, and how long until their hosts are named.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/slow_hosts.hpp"
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
+#include "base/log.hpp"
 #include "comm/mesh.hpp"
 
 namespace trireme::train {
@@ -16,19 +20,31 @@ class SlowHostsTest : public testing::Test {
   comm::HostTable hosts_;
   SlowHosts slow_{hosts_, totals_};
 
+  static bool never(int) { return false; }
+  // A step of these hosts and factors; of each that is named, "host factor".
+  std::vector<std::string> step(const std::vector<std::pair<std::string, double>>& hosts,
+                                const std::function<bool(int)>& hidden = never) {
+    std::vector<SlowHosts::Slow> slowest;
+    for (const auto& [host, factor] : hosts)
+      slowest.push_back({host, {factor, host.front() - 'a'}});
+    std::vector<std::string> named;
+    for (const auto& slow : slow_.add(slowest, hidden))
+      named.push_back(slow.host + " " + fixed(slow.rank.value, 3));
+    return named;
+  }
   // Steps in which the host is slowest, until it is named or they are over.
-  std::optional<double> steps(int count, const std::string& host, double factor) {
-    std::optional<double> named;
-    for (int i = 0; i < count && !named; ++i) named = slow_.add(host, factor);
+  bool steps(int count, const std::string& host, double factor) {
+    bool named = false;
+    for (int i = 0; i < count && !named; ++i) named = !step({{host, factor}}).empty();
     return named;
   }
 };
 
+using Names = std::vector<std::string>;
+
 TEST_F(SlowHostsTest, IsNamedOnceAfterTwentySteps) {
   EXPECT_FALSE(steps(19, "b", 1.5));
-  const auto factor = slow_.add("b", 2.5);
-  ASSERT_TRUE(factor);
-  EXPECT_DOUBLE_EQ(*factor, (19 * 1.5 + 2.5) / 20);
+  EXPECT_EQ(step({{"b", 2.5}}), (Names{"b 1.550"}));
   EXPECT_FALSE(steps(100, "b", 1.5));
   EXPECT_TRUE(steps(20, "a", 1.2));
 }
@@ -43,6 +59,37 @@ TEST_F(SlowHostsTest, AStepInBetweenStartsTheCountAnew) {
 }
 
 TEST_F(SlowHostsTest, EvenHostsAreNeverNamed) { EXPECT_FALSE(steps(1000, "a", 1.1)); }
+
+TEST_F(SlowHostsTest, SeveralAreNamedOneBesideTheOther) {
+  for (int i = 0; i < 19; ++i)
+    EXPECT_EQ(step({{"b", 1.8}, {"a", 1.5}, {"c", 1.1}}), Names());
+  EXPECT_EQ(step({{"a", 1.9}, {"b", 1.8}, {"c", 1.2}}), (Names{"a 1.520", "b 1.800"}));
+  EXPECT_EQ(step({{"c", 1.2}}), Names());
+}
+
+TEST_F(SlowHostsTest, AStepInWhichItIsHiddenDoesNotCount) {
+  const auto behind_a = [](int rank) { return rank == 1; };  // of host b
+  EXPECT_FALSE(steps(10, "b", 1.5));
+  EXPECT_EQ(step({{"a", 1.8}}, behind_a), Names());
+  EXPECT_FALSE(steps(9, "b", 1.5));
+  EXPECT_TRUE(steps(1, "b", 1.5));
+}
+
+// Of 1,000 hosts, more than there are slots: no two share one in many steps.
+TEST(StepTotals, HostsThatShareASlotChangeFromStepToStep) {
+  comm::Mesh mesh = comm::Mesh::meta({}, 0);
+  engine::StepTotals totals(mesh, Device::host());
+  totals.tell_apart(0, engine::StepTotals::host_slots);
+  EXPECT_FALSE(totals.share_a_slot(3, 4));
+  totals.tell_apart(0, 1000);
+  int together = 0;
+  for (int step = 0; step < 1000; ++step) {
+    totals.finish({}, {});
+    together += totals.share_a_slot(3, 700) ? 1 : 0;
+  }
+  EXPECT_GT(together, 3);
+  EXPECT_LT(together, 40);
+}
 
 TEST(RankedValue, KeepsOrderRankAndValue) {
   using engine::from_order;

@@ -1,0 +1,44 @@
+// SampleRoute: samples go from tensor rank 0 to the other tensor ranks.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/sample_route.hpp"
+
+#include <algorithm>
+
+#include "io/shared_source.hpp"
+
+namespace trireme::train {
+
+SampleRoute::SampleRoute(comm::Mesh& mesh, const config::RunConfig& config,
+                         const io::SourceConfig& data)
+    : mesh_(mesh) {
+  if (!io::reads_files(data) || config.learns_pairs()) return;
+  const int stages = mesh.shape().pipeline, stage = mesh.coordinate(comm::Axis::pipeline);
+  // In a V the first pipeline rank has both ends.
+  const int last = schedule::is_v_shaped(config.parallel.schedule) ? 0 : stages - 1;
+  const bool everywhere = data.packing != io::Packing::none;
+  hands_on_ = mesh.shape().tensor > 1;
+  has_tokens_ = everywhere || stage == 0 || stage == last;
+  tells_stages_ = !everywhere && stages > (last == 0 ? 1 : 2);
+  reads_ = has_tokens_ && mesh.coordinate(comm::Axis::tensor) == 0;
+}
+
+std::int64_t SampleRoute::hand_on(const TensorView& tokens,
+                                  const std::function<std::int64_t()>& count) const {
+  Stream host;
+  if (hands_on_ && has_tokens_)
+    mesh_.group(comm::Axis::tensor).broadcast(host, tokens, 0).wait();
+  double targets = has_tokens_ ? static_cast<double>(count()) : 0;
+  if (tells_stages_) {
+    const TensorView one(&targets, DType::f64, {1});
+    mesh_.group(comm::Axis::pipeline).broadcast(host, one, 0).wait();
+  }
+  return static_cast<std::int64_t>(targets);
+}
+
+std::int64_t targets_in(const TensorView& targets_T) {
+  const auto targets = targets_T.span<std::int32_t>();
+  return std::count_if(targets.begin(), targets.end(),
+                       [](std::int32_t token) { return token >= 0; });
+}
+
+}  // namespace trireme::train

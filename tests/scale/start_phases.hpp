@@ -1,0 +1,29 @@
+// The phases of a start besides MPI's own: the report of where ranks run, opening data.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/world.hpp"
+#include "io/sample_source.hpp"
+
+namespace trireme::scale {
+
+// Of the data: more than stay open, and as many whatever the number of ranks is.
+inline constexpr int token_files = 100;
+
+// Makes `token_files` files of llm.c in a folder, and a file that stands for the program.
+void make_start_files(const std::string& folder);
+
+// All ranks compare deck and program; rank 0 prints where they run.
+void compare(comm::World& world, const std::string& folder);
+void report(comm::World& world);
+
+// Opens those files. reads: this rank is going to read of them.
+std::unique_ptr<io::SampleSource> open_data(comm::World& world, const std::string& folder,
+                                            bool reads);
+// The samples of a step, a sample a rank.
+void read_data(const io::SampleSource& source, int rank);
+
+}  // namespace trireme::scale
