@@ -56,6 +56,7 @@ struct Plan {
   std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
   // Of the node's memory, for the rank: copies of shards that outlive the program.
   std::int64_t copies_bytes = 0;
+  std::int64_t disk_bytes = 0;              // of the rank's file, with offload = "disk"
   std::int64_t local_parameters = 0;        // on the rank
   std::int64_t parameters = 0;              // of the model
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank
