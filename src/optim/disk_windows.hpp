@@ -1,5 +1,4 @@
-// DiskWindows: states that lie on a disk, of which an update sees some elements at a
-// time.
+// DiskWindows: states on a disk, of which an update sees some elements at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

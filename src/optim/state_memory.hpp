@@ -1,5 +1,4 @@
-// StateMemory: where a rank keeps master weights and moments: on the device, host or
-// disk.
+// StateMemory: master weights and moments on the device, the host or a disk.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
