@@ -10,6 +10,7 @@
 #include "kernels/cuda/attention/library.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/host/attention.hpp"
+#include "kernels/host/paged_attention.hpp"
 #include "kernels/runtime/plan_working_memory.hpp"
 #include "kernels/runtime/runtime.hpp"
 
@@ -85,6 +86,7 @@ void meter(const Stream& stream, const AttentionShape& shape, const AttentionPar
                       .flops = (backward ? 10 : 4) *
                                static_cast<double>(shape.head_width) * pairs,
                       .bytes = 2.0 * static_cast<double>(q.bytes() + k.bytes()),
+                      .inner = shape.head_width,
                       .backward = backward});
 }
 
@@ -260,8 +262,12 @@ void attention_cached(Stream& stream, Arena& scratch, const AttentionShape& shap
   if (!lse_TH.empty())
     checks.tensor({"lse", lse_TH}, accumulator_of(type), lse_shape(shape));
   const ProfileScope scope(family);
-  forward(stream, scratch, shape, AttentionPart::whole(shape.sequence, past), q, k_cache,
-          v_cache, o, lse_TH);
+  const AttentionPart part = AttentionPart::whole(shape.sequence, past);
+  constexpr std::int64_t few_queries = 4;
+  if (stream.device().is_cuda() || shape.sequence > few_queries || shape.dropout.rate > 0)
+    return forward(stream, scratch, shape, part, q, k_cache, v_cache, o, lse_TH);
+  meter(stream, shape, part, q, k_cache, false);
+  host::attention_of_few(scratch, shape, past, threads(), q, k_cache, v_cache, o, lse_TH);
 }
 
 }  // namespace trireme::kernels

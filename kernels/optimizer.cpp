@@ -68,13 +68,11 @@ void update(Stream& stream, const Update& update, const TensorView& master,
             const TensorView& gradient, const UpdateStates& states,
             const TensorView& weight) {
   check_update(stream, update, master, gradient, states, weight);
-  if (!stream.device().is_meta())
-    family.add_bytes(bytes_of(update, master, weight));
-  else  // what the kernel's arguments do not tell: states, and that all is written
-    meter_work(stream,
-               {.bytes = bytes_of(update, master, weight) -
-                         static_cast<double>(2 * master.bytes() +
-                                             (weight.empty() ? 0 : weight.bytes()))});
+  if (stream.device().is_meta())
+    return meter_work(stream, {.kind = WorkKind::update,
+                               .type = master.dtype(),
+                               .bytes = bytes_of(update, master, weight)});
+  family.add_bytes(bytes_of(update, master, weight));
   run_kernel<host::update, cuda::update>(family, stream, update, master, gradient, states,
                                          weight);
 }
@@ -86,10 +84,12 @@ void update_all(Stream& stream, std::span<const Update> updates,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const UpdateTensors& x = tensors[i];
     check_update(stream, updates[i], x.master, x.gradient, x.states, x.weight);
-    if (!stream.device().is_meta())
-      family.add_bytes(bytes_of(updates[i], x.master, x.weight));
+    const double bytes = bytes_of(updates[i], x.master, x.weight);
+    if (stream.device().is_meta())
+      meter_work(stream,
+                 {.kind = WorkKind::update, .type = x.master.dtype(), .bytes = bytes});
     else
-      meter_work(stream, {.bytes = bytes_of(updates[i], x.master, x.weight)});
+      family.add_bytes(bytes);
     require(updates[i].formula == updates[0].formula &&
                 x.master.dtype() == tensors[0].master.dtype() &&
                 x.weight.empty() == tensors[0].weight.empty() &&

@@ -224,6 +224,13 @@ double World::sum(double value) {
   return total;
 }
 
+int launched_rank() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* text = std::getenv(name)) return parse_number<int>(text).value_or(0);
+  return 0;
+}
+
 std::vector<std::pair<std::string, std::string>> library_versions() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;

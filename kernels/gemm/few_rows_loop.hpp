@@ -78,9 +78,10 @@ struct Rows {
       TwoRegisters right[columns];
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j) {
-        // What the next columns read is on its way meanwhile: rows of B are too short for
-        // the processor to see where this goes.
-        __builtin_prefetch(from + (j + 2 * columns) * b_stride + i);
+        // What the next columns read is on its way meanwhile: of several rows of B the
+        // processor does not see where they go. One row after the other it follows.
+        if constexpr (columns > 1)
+          __builtin_prefetch(from + (j + 2 * columns) * b_stride + i);
         right[j] = load_two(from + j * b_stride + i);
       }
 #pragma GCC unroll 4
@@ -104,7 +105,11 @@ struct Rows {
   void run(std::int64_t begin, std::int64_t end, const F& finish) const {
     float sums[most_few_rows][4];
     std::int64_t column = begin;
-    for (; column + 4 <= end; column += 4) {
+    // B is read from end to end where A, which is read anew for each column, stays in the
+    // first cache beside it. The sums are the same.
+    constexpr std::int64_t most_of_a = 1 << 14;  // bytes
+    const bool one_by_one = rows * k * static_cast<std::int64_t>(sizeof(T)) <= most_of_a;
+    for (; !one_by_one && column + 4 <= end; column += 4) {
       dot<rows, 4>(column, sums);
       for (int j = 0; j < 4; ++j)
         for (int row = 0; row < rows; ++row) finish(row, column + j, sums[row][j]);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <vector>
 
 #include "kernels/host/attention_blocks.hpp"
@@ -74,10 +75,9 @@ class Worker {
     for (std::int64_t at = lowest / tile * tile; at < past + task.end; at += tile) {
       const std::int64_t begin = std::max(at, lowest),
                          end = std::min(at + tile, past + task.end);
-      for (std::int64_t p = begin; p < end; ++p) {
-        keys.read(task.text->blocks, p, keys_ + (p - at) * stride_);
-        if (!same) values.read(task.text->blocks, p, values_ + (p - at) * stride_);
-      }
+      const std::int64_t place = (begin - at) * stride_;
+      keys.read(task.text->blocks, begin, end, keys_ + place, stride_);
+      if (!same) values.read(task.text->blocks, begin, end, values_ + place, stride_);
       for (std::int64_t row = task.first; row < task.end; ++row) {
         const Range seen{std::max(first_of(row), at) - at,
                          std::min(past + row + 1, at + tile) - at};
@@ -89,9 +89,10 @@ class Worker {
     for (std::int64_t row = task.first; row < task.end; ++row)
       for (std::int64_t h = 0; h < H; ++h) {
         const std::int64_t head = heads[static_cast<std::size_t>(h)];
+        A* const lse =
+            lse_TH.empty() ? nullptr : lse_TH.data<A>() + row * lse_TH.stride(0) + head;
         finish((row - task.first) * H + h,
-               o_THK.data<T>() + row * o_THK.stride(0) + head * width_,
-               lse_TH.data<A>() + row * lse_TH.stride(0) + head);
+               o_THK.data<T>() + row * o_THK.stride(0) + head * width_, lse);
       }
   }
 
@@ -130,6 +131,15 @@ class Worker {
     simd::store_vector(scores_ + j, sum);
   }
 
+  // The highest of scores_ and of `most`.
+  A highest(A most) const {
+    Vector<A> highest = simd::load_vector(scores_);
+    for (std::int64_t j = lanes; j < tile; j += lanes)
+      highest = simd::greater<A>(highest, simd::load_vector(scores_ + j));
+    for (int lane = 0; lane < lanes; ++lane) most = std::max(most, highest[lane]);
+    return most;
+  }
+
   // Takes the keys [seen.begin, seen.end) of the tile into account for query i.
   void update(std::int64_t i, const Range& seen, const A* values) {
     constexpr A never = -std::numeric_limits<A>::infinity();
@@ -138,15 +148,12 @@ class Worker {
     for (std::int64_t j = seen.begin / lanes * lanes; j < seen.end; j += lanes)
       score(queries_ + i * stride_, j);
     const A cap = static_cast<A>(shape_.cap * std::numbers::log2e);
-    A most = maxima_[i];
-    for (std::int64_t j = 0; j < tile; ++j) {
-      if (j < seen.begin || j >= seen.end) {
-        scores_[j] = never;
-      } else {
-        if (cap > 0) scores_[j] = cap * hyperbolic_tangent(scores_[j] / cap);
-        most = std::max(most, scores_[j]);
-      }
-    }
+    if (cap > 0)
+      for (std::int64_t j = seen.begin; j < seen.end; ++j)
+        scores_[j] = cap * hyperbolic_tangent(scores_[j] / cap);
+    std::fill(scores_, scores_ + seen.begin, never);
+    std::fill(scores_ + seen.end, scores_ + tile, never);
+    const A most = highest(maxima_[i]);
     // 2. p = 2^(s - max), and by how much the new maximum shrinks earlier sums
     Vector<A> total{};
     for (std::int64_t j = 0; j < tile; j += lanes) {
@@ -159,18 +166,33 @@ class Worker {
     sums_[i] = sums_[i] * shrink + simd::sum_lanes<A>(total);
     // 3. o = shrink o + p v
     A* const output = outputs_ + i * stride_;
-    for (std::int64_t c = 0; c < stride_; c += lanes) {
-      Vector<A> sum = simd::load_vector(output + c) * shrink;
-      for (std::int64_t j = seen.begin; j < seen.end; ++j)
-        sum += scores_[j] * simd::load_vector(values + j * stride_ + c);
-      simd::store_vector(output + c, sum);
+    std::int64_t c = 0;
+    for (; c + 4 * lanes <= stride_; c += 4 * lanes)
+      add_values<4>(seen, values + c, shrink, output + c);
+    for (; c < stride_; c += lanes) add_values<1>(seen, values + c, shrink, output + c);
+  }
+
+  // Some registers at a time: each sum alone would wait for its last addition.
+  template <int registers>
+  void add_values(const Range& seen, const A* values, A shrink, A* output) const {
+    Vector<A> sum[registers];
+#pragma GCC unroll 4
+    for (int v = 0; v < registers; ++v)
+      sum[v] = simd::load_vector(output + v * lanes) * shrink;
+    for (std::int64_t j = seen.begin; j < seen.end; ++j) {
+      const A* row = values + j * stride_;
+#pragma GCC unroll 4
+      for (int v = 0; v < registers; ++v)
+        sum[v] += scores_[j] * simd::load_vector(row + v * lanes);
     }
+#pragma GCC unroll 4
+    for (int v = 0; v < registers; ++v) simd::store_vector(output + v * lanes, sum[v]);
   }
 
   void finish(std::int64_t i, T* o, A* lse) const {
     const A* from = outputs_ + i * stride_;
     for (std::int64_t c = 0; c < width_; ++c) o[c] = store<T>(from[c] / sums_[i]);
-    *lse = maxima_[i] * std::numbers::ln2_v<A> + std::log(sums_[i]);
+    if (lse != nullptr) *lse = maxima_[i] * std::numbers::ln2_v<A> + std::log(sums_[i]);
   }
 
   const AttentionShape& shape_;
@@ -273,6 +295,23 @@ void attention_paged(Arena& scratch, const AttentionShape& shape,
                                    q_THK, cache, o_THK, lse_TH);
                         });
   });
+}
+
+void attention_of_few(Arena& scratch, const AttentionShape& shape, std::int64_t past,
+                      int workers, const TensorView& q_BQHK, const TensorView& k_cache,
+                      const TensorView& v_cache, const TensorView& o_BQHK,
+                      const TensorView& lse_TH) {
+  // Each sequence is a text whose cache is one block.
+  std::vector<std::int32_t> blocks(static_cast<std::size_t>(shape.batch));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::vector<PagedText> texts;
+  for (std::int64_t b = 0; b < shape.batch; ++b)
+    texts.push_back({{b * shape.sequence, (b + 1) * shape.sequence},
+                     past,
+                     &blocks[static_cast<std::size_t>(b)]});
+  PagedCache cache{.keys = k_cache};
+  if (v_cache.raw() != k_cache.raw()) cache.values = v_cache;
+  attention_paged(scratch, shape, texts, workers, q_BQHK, cache, o_BQHK, lse_TH);
 }
 
 }  // namespace trireme::kernels::host

@@ -15,4 +15,11 @@ void attention_paged(Arena& scratch, const AttentionShape& shape,
                      const TensorView& q_THK, const PagedCache& cache,
                      const TensorView& o_THK, const TensorView& lse_TH);
 
+// kernels::attention_cached() row by row: for so few queries that a block of them would
+// be empty but for a row or two. lse_TH may be empty.
+void attention_of_few(Arena& scratch, const AttentionShape& shape, std::int64_t past,
+                      int workers, const TensorView& q_BQHK, const TensorView& k_cache,
+                      const TensorView& v_cache, const TensorView& o_BQHK,
+                      const TensorView& lse_TH);
+
 }  // namespace trireme::kernels::host

@@ -19,14 +19,20 @@ inline void meter_work(const Stream& stream, const KernelWork& work) {
 template <class... Arguments>
 void meter_sweep(const Stream& stream, const Arguments&... arguments) {
   if (!stream.device().is_meta() || work_meter() == nullptr) return;
-  double bytes = 0;
+  KernelWork work;
+  double most = 0;
   const auto add = [&](const auto& argument) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(argument)>, TensorView>) {
-      if (!argument.empty()) bytes += static_cast<double>(argument.bytes());
+      if (argument.empty()) return;
+      const auto bytes = static_cast<double>(argument.bytes());
+      work.bytes += bytes;
+      if (bytes <= most) return;
+      most = bytes;
+      work.type = argument.dtype();
     }
   };
   (add(arguments), ...);
-  meter_work(stream, {.bytes = bytes});
+  meter_work(stream, work);
 }
 
 // c [m, n] (+)= a [m, k] b [k, n], of operands and a result of these sizes in bytes.

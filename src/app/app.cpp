@@ -94,6 +94,20 @@ int with_output(comm::World& world, int status) {
   return status;
 }
 
+// The command and its words. `trireme train --help`, as many programs have it, asks for
+// help with the first or the last word.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) return {"help"};
+  const auto asks = [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  };
+  if (words.size() > 1 && (asks(words[1]) || asks(words.back())) &&
+      find_command(words.front()) != nullptr)
+    return {"help", words.front()};
+  return words;
+}
+
 }  // namespace
 
 std::string nearest_command(const std::string& name) {
@@ -113,17 +127,31 @@ std::string nearest_command(const std::string& name) {
   return nearest;
 }
 
+std::optional<int> run_without_ranks(int argc, char** argv) {
+  std::vector<std::string> words = words_of(argc, argv);
+  const Command* const command = find_command(words.front());
+  if (command == nullptr || command->run != help) return {};
+  words.erase(words.begin());
+  std::string text;
+  try {
+    text = text_of_help(Arguments(std::move(words)));
+  } catch (const Error&) {
+    return {};
+  }
+  if (comm::launched_rank() != 0) return 0;
+  try {
+    log::line(text);
+    output::require_whole();
+  } catch (const Error& error) {
+    log::error(format("trireme: error: {}", error.what()));
+    return static_cast<int>(error.status());
+  }
+  return 0;
+}
+
 int run(comm::World& world, int argc, char** argv) {
   log::set_rank(world.rank());
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (words.empty()) words = {"help"};
-  // `trireme train --help`, as many programs have it: the first or the last word.
-  const auto asks = [](const std::string& word) {
-    return word == "--help" || word == "-h";
-  };
-  if (words.size() > 1 && (asks(words[1]) || asks(words.back())) &&
-      find_command(words.front()) != nullptr)
-    words = {"help", words.front()};
+  std::vector<std::string> words = words_of(argc, argv);
   const Command* const command = find_command(words.front());
   if (command == nullptr) refuse(words.front());
   words.erase(words.begin());

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,11 @@ namespace trireme::app {
 
 // Runs the command of argv and returns the exit status.
 int run(comm::World& world, int argc, char** argv);
+
+// The exit status of `trireme help`, which the first process of a launch has said: to
+// start MPI would take a hundred times as long. Nothing for other commands, and for help
+// that does not exist, which run() refuses.
+std::optional<int> run_without_ranks(int argc, char** argv);
 
 // One function a command, each in a file of its own.
 int train(comm::World& world, const Arguments& arguments);
@@ -34,6 +40,9 @@ int version(comm::World& world, const Arguments& arguments);
 
 // The command whose name a word resembles most; empty where none does.
 std::string nearest_command(const std::string& name);
+
+// What `trireme help` with these words says. Throws Error(command_line).
+std::string text_of_help(Arguments arguments);
 
 // Commands and their options: the text of `trireme help`, from which the completion and
 // the man page are made (help_text.hpp).

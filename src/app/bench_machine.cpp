@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/cpu_place.hpp"
@@ -19,6 +20,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/optimizer.hpp"
 #include "launch/machine_peak.hpp"
 #include "launch/memory_limit.hpp"
 
@@ -27,26 +29,35 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Seconds of a call: the lower quartile of as many as fit into `seconds`, after one. What
-// else a machine does only ever makes calls longer.
-double time_of(double seconds, const std::function<void()>& call) {
-  call();
-  std::vector<double> times;
-  const auto begin = Clock::now();
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  while (times.size() < 3 || (since(begin) < seconds && times.size() < 10000)) {
-    const auto start = Clock::now();
-    call();
-    times.push_back(since(start));
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 4];
+constexpr int windows = 5;
+
+double median(std::vector<double> all) {
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
 }
 
-Buffer buffer(const Shape& shape) {
-  return {Device::host(), DType::f32, shape, MemoryClass::workspace, "bench"};
+// Seconds of a call: the mean of as many as fit into a window, and of windows, which take
+// `seconds` together, the median. So ranks that share a core have their share of it, and
+// a disturbance in one or two windows does not count.
+double time_of(double seconds, const std::function<void()>& call) {
+  call();
+  std::vector<double> means;
+  for (int i = 0; i < windows; ++i) {
+    const auto begin = Clock::now();
+    double elapsed = 0;
+    int calls = 0;
+    do {
+      call();
+      ++calls;
+      elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    } while (elapsed < seconds / windows);
+    means.push_back(elapsed / calls);
+  }
+  return median(std::move(means));
+}
+
+Buffer buffer(const Shape& shape, DType type = DType::f32) {
+  return {Device::host(), type, shape, MemoryClass::workspace, "bench"};
 }
 
 class MachineBench {
@@ -56,9 +67,13 @@ class MachineBench {
 
   void products(plan::Machine& m) {
     const auto rate = [&](DType type, std::int64_t rows, std::int64_t inner) {
-      world_.barrier();
-      const double mine = launch::gemm_rate(type, rows, extent_, inner, seconds_).best;
-      return -world_.max(-mine);
+      std::vector<double> mine;
+      for (int i = 0; i < windows; ++i) {
+        world_.barrier();
+        mine.push_back(
+            launch::gemm_rate(type, rows, extent_, inner, seconds_ / windows).sustained);
+      }
+      return -world_.max(-median(std::move(mine)));
     };
     m.products.fp64 = rate(DType::f64, extent_, extent_);
     m.products.fp32 = rate(DType::f32, extent_, extent_);
@@ -82,55 +97,36 @@ class MachineBench {
   }
 
   void attention(plan::Machine& m) {
-    kernels::AttentionShape shape{.batch = 2,
-                                  .sequence = extent_ / 4,
-                                  .heads = 4,
-                                  .kv_heads = 4,
-                                  .head_width = 64,
-                                  .scale = 0.125,
-                                  .kv_head = {0, 1, 2, 3}};
-    const Shape rows{shape.batch * shape.sequence, shape.heads * shape.head_width};
-    const Buffer q = buffer(rows), k = buffer(rows), v = buffer(rows), o = buffer(rows);
-    const Buffer d_o = buffer(rows), dq = buffer(rows), dk = buffer(rows),
-                 dv = buffer(rows), lse = buffer({rows[0], shape.heads});
-    Arena scratch(Device::host(), std::size_t{1} << 28, MemoryClass::workspace, "bench");
-    Stream stream;
-    const auto pairs =
-        static_cast<double>(kernels::AttentionPart::whole(shape.sequence).pairs() *
-                            shape.batch * shape.heads);
-    const double forward = slowest([&] {
-      kernels::attention(stream, scratch, shape, q.view(), k.view(), v.view(), o.view(),
-                         lse.view());
-    });
-    const double backward = slowest([&] {
-      kernels::attention_backward(stream, scratch, shape, d_o.view(), q.view(), k.view(),
-                                  v.view(), o.view(), lse.view(), dq.view(), dk.view(),
-                                  dv.view());
-    });
-    const double width = 64;
-    m.attention_forward =
-        std::clamp(4 * width * pairs / forward / m.products.fp32, 0.001, 2.0);
-    m.attention_backward =
-        std::clamp(10 * width * pairs / backward / m.products.fp32, 0.001, 2.0);
+    // A head takes t(K) = a + b K seconds for each pair of positions, so that the rate is
+    // K / (K + half) of the largest, half = a / b.
+    const auto [forward, backward] = attention_seconds(64);
+    const auto [narrow_forward, narrow_backward] = attention_seconds(16);
+    const double longer = (forward + backward) / (narrow_forward + narrow_backward);
+    const double half = std::clamp((64 - 16 * longer) / (longer - 1), 0.0, 1000.0);
+    m.attention_half_width = longer > 1 ? half : 1000;
+    const double reached = 64 / (64 + m.attention_half_width) * m.products.fp32;
+    m.attention_forward = std::clamp(4 * 64 / forward / reached, 0.001, 2.0);
+    m.attention_backward = std::clamp(10 * 64 / backward / reached, 0.001, 2.0);
   }
 
-  // A norm, an activation and a sum, each of which reads and writes its tensors.
+  // A norm, an activation and a sum, each of which reads and writes its tensors; and a
+  // step of AdamW on more than caches hold.
   void sweeps(plan::Machine& m) {
-    const Shape shape{2 * extent_, 2 * extent_};  // more than most caches
-    const Buffer x = buffer(shape), y = buffer(shape), gain = buffer({2 * extent_}),
-                 rstd = buffer({2 * extent_}), one = buffer({1}),
-                 gated = buffer({2 * extent_, 4 * extent_});
+    m.sweep_rate = sweep_rate(DType::f32);
+    m.narrow_sweep_rate = sweep_rate(DType::bf16);
+    const Shape shape{4 * extent_ * extent_};
+    const Buffer master = buffer(shape), gradient = buffer(shape), first = buffer(shape),
+                 second = buffer(shape), weight = buffer(shape, DType::bf16),
+                 one = buffer({1});
     Stream stream;
-    const auto bytes = static_cast<double>(x.bytes());
-    const double seconds =
-        slowest([&] {
-          kernels::rms_norm(stream, x.view(), gain.view(), 1e-5, y.view(), rstd.view());
-        }) +
-        slowest([&] { kernels::add(stream, x.view(), y.view(), y.view()); }) +
-        slowest([&] {
-          kernels::activate(stream, kernels::Activation::swiglu, gated.view(), y.view());
-        });
-    m.sweep_rate = 8 * bytes / seconds;  // 2 + 3 + 3 tensors
+    for (const Buffer* x : {&master, &gradient, &first, &second})
+      kernels::fill(stream, x->view(), 0.5);
+    const kernels::Update update{.formula = kernels::UpdateFormula::adamw, .step = 1};
+    const double seconds = slowest([&] {
+      kernels::update(stream, update, master.view(), gradient.view(),
+                      {first.view(), second.view()}, weight.view());
+    });
+    m.update_rate = static_cast<double>(8 * master.bytes() + weight.bytes()) / seconds;
     m.kernel_seconds =
         slowest([&] { kernels::add(stream, one.view(), one.view(), one.view()); });
   }
@@ -199,6 +195,53 @@ class MachineBench {
     require(read, Status::io, "'{}' cannot be written and read", path);
   }
 
+  // Of one head and pair of positions of that head width: forward and backward.
+  std::pair<double, double> attention_seconds(std::int64_t width) {
+    kernels::AttentionShape shape{.batch = 2,
+                                  .sequence = extent_ / 4,
+                                  .heads = 4,
+                                  .kv_heads = 4,
+                                  .head_width = width,
+                                  .scale = 0.125,
+                                  .kv_head = {0, 1, 2, 3}};
+    const Shape rows{shape.batch * shape.sequence, shape.heads * width};
+    const Buffer q = buffer(rows), k = buffer(rows), v = buffer(rows), o = buffer(rows);
+    const Buffer d_o = buffer(rows), dq = buffer(rows), dk = buffer(rows),
+                 dv = buffer(rows), lse = buffer({rows[0], shape.heads});
+    Arena scratch(Device::host(), std::size_t{1} << 28, MemoryClass::workspace, "bench");
+    Stream stream;
+    const auto pairs =
+        static_cast<double>(kernels::AttentionPart::whole(shape.sequence).pairs() *
+                            shape.batch * shape.heads);
+    const double forward = slowest([&] {
+      kernels::attention(stream, scratch, shape, q.view(), k.view(), v.view(), o.view(),
+                         lse.view());
+    });
+    const double backward = slowest([&] {
+      kernels::attention_backward(stream, scratch, shape, d_o.view(), q.view(), k.view(),
+                                  v.view(), o.view(), lse.view(), dq.view(), dk.view(),
+                                  dv.view());
+    });
+    return {forward / pairs, backward / pairs};
+  }
+
+  double sweep_rate(DType type) {
+    const Shape shape{2 * extent_, 2 * extent_};  // more than most caches
+    const Buffer x = buffer(shape, type), y = buffer(shape, type),
+                 gain = buffer({2 * extent_}, type), rstd = buffer({2 * extent_}),
+                 gated = buffer({2 * extent_, 4 * extent_}, type);
+    Stream stream;
+    const double seconds =
+        slowest([&] {
+          kernels::rms_norm(stream, x.view(), gain.view(), 1e-5, y.view(), rstd.view());
+        }) +
+        slowest([&] { kernels::add(stream, x.view(), y.view(), y.view()); }) +
+        slowest([&] {
+          kernels::activate(stream, kernels::Activation::swiglu, gated.view(), y.view());
+        });
+    return 8 * static_cast<double>(x.bytes()) / seconds;  // 2 + 3 + 3 tensors
+  }
+
   double slowest(const std::function<void()>& call) {
     world_.barrier();
     return world_.max(time_of(seconds_, call));
@@ -213,8 +256,8 @@ class MachineBench {
       times.push_back(
           world_.max(std::chrono::duration<double>(Clock::now() - start).count()));
     }
-    std::sort(times.begin() + 1, times.end());
-    return times[times.size() / 4];
+    times.erase(times.begin());
+    return median(std::move(times));
   }
 
   comm::World& world_;

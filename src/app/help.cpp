@@ -111,38 +111,34 @@ std::string brief_overview() {
 
 std::string_view overview() { return overview_text; }
 
-int help(comm::World& world, const Arguments& given) {
-  Arguments arguments = given;
-  std::string topic;
-  world.agree([&] {
-    constexpr Option options[] = {{"--markdown", false}};
-    arguments.parse(
-        "trireme help [COMMAND | all | deck [--markdown] | schema | man | completion | "
-        "completion-zsh | completion-fish]",
-        options, 0, 1);
-    if (!arguments.words().empty()) topic = arguments.words().front();
-    const bool known = topic.empty() || topic == "deck" || topic == "help" ||
-                       topic == "all" || page_of(topic) || help_page(topic);
-    const std::string nearest = nearest_command(topic);
-    require(known, Status::command_line,
-            "no help on '{}'; {}there is 'trireme help' with a command, deck, schema, "
-            "completion or man",
-            topic, nearest.empty() ? "" : format("did you mean '{}'? ", nearest));
-    require(topic == "deck" || !arguments.has("--markdown"), Status::command_line,
-            "--markdown goes with 'trireme help deck'");
-  });
-  if (topic.empty() || topic == "help")
-    log::line(brief_overview());
-  else if (topic == "all")
-    log::line(overview_text);
-  else if (const CommandPage* page = page_of(topic))
-    log::line(page->text);
-  else if (topic != "deck")
-    log::line(*help_page(topic));
-  else if (arguments.has("--markdown"))
-    log::line(io::describe_keys_markdown(config::deck_table()));
-  else
-    log::line(io::describe_keys(config::deck_table()));
+std::string text_of_help(Arguments arguments) {
+  constexpr Option options[] = {{"--markdown", false}};
+  arguments.parse(
+      "trireme help [COMMAND | all | deck [--markdown] | schema | man | completion | "
+      "completion-zsh | completion-fish]",
+      options, 0, 1);
+  const std::string topic = arguments.words().empty() ? "" : arguments.words().front();
+  const bool known = topic.empty() || topic == "deck" || topic == "help" ||
+                     topic == "all" || page_of(topic) || help_page(topic);
+  const std::string nearest = nearest_command(topic);
+  require(known, Status::command_line,
+          "no help on '{}'; {}there is 'trireme help' with a command, deck, schema, "
+          "completion or man",
+          topic, nearest.empty() ? "" : format("did you mean '{}'? ", nearest));
+  require(topic == "deck" || !arguments.has("--markdown"), Status::command_line,
+          "--markdown goes with 'trireme help deck'");
+  if (topic.empty() || topic == "help") return brief_overview();
+  if (topic == "all") return std::string(overview_text);
+  if (const CommandPage* page = page_of(topic)) return std::string(page->text);
+  if (topic != "deck") return *help_page(topic);
+  return arguments.has("--markdown") ? io::describe_keys_markdown(config::deck_table())
+                                     : io::describe_keys(config::deck_table());
+}
+
+int help(comm::World& world, const Arguments& arguments) {
+  std::string text;
+  world.agree([&] { text = text_of_help(arguments); });
+  log::line(text);
   return 0;
 }
 

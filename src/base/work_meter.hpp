@@ -9,16 +9,18 @@
 
 namespace trireme {
 
-enum class WorkKind : std::uint8_t { product, attention, sweep };
+enum class WorkKind : std::uint8_t { product, attention, update, sweep };
 
-// What one kernel does. A sweep reads and writes its tensors once each.
+// What one kernel does. A sweep reads and writes its tensors once each; an optimizer's
+// update is one over tensors that no cache holds.
 struct KernelWork {
   WorkKind kind = WorkKind::sweep;
-  DType type = DType::f32;  // of a product's or an attention's operands
+  DType type = DType::f32;  // of operands; of a sweep's largest tensor
   double flops = 0;
-  double bytes = 0;                               // of all tensors
-  std::int64_t rows = 0, columns = 0, inner = 0;  // of a product
-  bool backward = false;                          // of an attention
+  double bytes = 0;                    // of all tensors
+  std::int64_t rows = 0, columns = 0;  // of a product
+  std::int64_t inner = 0;              // of a product; the head width of an attention
+  bool backward = false;               // of an attention
 };
 
 // What one collective, send or receive moves.

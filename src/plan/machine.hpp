@@ -26,10 +26,13 @@ struct Machine {
     double half_side = 0;   // the same of the smaller of rows and columns
   } products;
   double attention_forward = 0, attention_backward = 0;  // shares of products' rate
-  double sweep_rate = 0;          // bytes a second of other kernels
-  double host_sweep_rate = 2e10;  // of updates on the host, where ranks have GPUs
-  double kernel_seconds = 0;      // of a kernel that does nothing
-  double step_seconds = 0;        // of a step beside its kernels and messages
+  double attention_half_width = 0;  // head width at which half of these is reached
+  double sweep_rate = 0;            // bytes a second of other kernels
+  double narrow_sweep_rate = 0;     // the same of 16-bit tensors; 0: as above
+  double update_rate = 0;           // the same of updates; 0: as above
+  double host_sweep_rate = 2e10;    // of updates on the host, where ranks have GPUs
+  double kernel_seconds = 0;        // of a kernel that does nothing
+  double step_seconds = 0;          // of a step beside its kernels and messages
 
   struct Links {
     double node_rate = 0, node_latency = 0;  // bytes a second of a rank, seconds

@@ -55,8 +55,15 @@ StepClock::StepClock(const Machine& machine, const comm::MeshShape& shape,
                      const comm::Folding& folding, int rank)
     : machine_(machine), shape_(shape), folding_(folding), rank_(rank) {}
 
+double StepClock::rate_of_bytes(const KernelWork& work) const {
+  const auto known = [&](double rate) { return rate > 0 ? rate : machine_.sweep_rate; };
+  if (work.kind == WorkKind::update) return known(machine_.update_rate);
+  return size_of(work.type) == 2 ? known(machine_.narrow_sweep_rate)
+                                 : machine_.sweep_rate;
+}
+
 void StepClock::kernel(const KernelWork& work) {
-  double seconds = machine_.kernel_seconds + work.bytes / machine_.sweep_rate;
+  double seconds = machine_.kernel_seconds + work.bytes / rate_of_bytes(work);
   double* spent = &spent_.sweeps;
   if (work.kind == WorkKind::product) {
     const auto side = static_cast<double>(std::min(work.rows, work.columns));
@@ -69,12 +76,15 @@ void StepClock::kernel(const KernelWork& work) {
                               work.flops / (machine_.product_rate(work.type) * share));
     spent = &spent_.products;
   } else if (work.kind == WorkKind::attention) {
+    const auto width = static_cast<double>(work.inner);
     const double share =
         machine_.products.reached *
-        (work.backward ? machine_.attention_backward : machine_.attention_forward);
-    seconds =
-        std::max(seconds, machine_.kernel_seconds +
-                              work.flops / (machine_.product_rate(work.type) * share));
+        (work.backward ? machine_.attention_backward : machine_.attention_forward) *
+        width / (width + machine_.attention_half_width);
+    // Hosts turn operands of 16 bits into fp32.
+    const DType type = machine_.gpus || size_of(work.type) != 2 ? work.type : DType::f32;
+    seconds = std::max(seconds, machine_.kernel_seconds +
+                                    work.flops / (machine_.product_rate(type) * share));
     spent = &spent_.attention;
   }
   now_ += seconds;

@@ -54,6 +54,7 @@ class StepClock final : public WorkMeter {
 
  private:
   double host_seconds(const MessageWork& work) const;
+  double rate_of_bytes(const KernelWork& work) const;
 
   const Machine& machine_;
   comm::MeshShape shape_;

@@ -59,6 +59,9 @@ run 1 help
 check "the overview fits a screen" test "$(wc -l <"$work/out")" -le 32
 check "and has the exit statuses" grep -q '81 corruption suspected' "$work/out"
 check "but not all options" bash -c "! grep -q -- --min-frequency '$work/out'"
+check "it needs no MPI" bash -c "OMPI_MCA_pml=absent '$TRIREME' help >'$work/a' && grep -q '81 corruption' '$work/a'"
+run 3 help
+check "three ranks say it once" test "$(grep -c '81 corruption' "$work/out")" = 1
 run 1 help all
 check "all options are one word further" grep -q -- '--min-frequency N' "$work/out"
 run 1 help deck

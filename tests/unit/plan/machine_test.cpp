@@ -24,6 +24,9 @@ Machine some_machine() {
   machine.attention_forward = 0.5;
   machine.attention_backward = 0.25;
   machine.sweep_rate = 20e9;
+  machine.narrow_sweep_rate = 10e9;
+  machine.update_rate = 15e9;
+  machine.attention_half_width = 12;
   machine.kernel_seconds = 2e-6;
   machine.links = {5e9, 1e-6, 1e9, 4e-6, 0.5};
   machine.write_rate = 1e9;
@@ -62,6 +65,9 @@ TEST(Machine, IsReadAsItWasWritten) {
   EXPECT_NEAR(machine.kernel_seconds, 2e-6, 2e-6 * 5e-4);
   EXPECT_NEAR(machine.links.network_latency, 4e-6, 4e-6 * 5e-4);
   EXPECT_NEAR(machine.sweep_rate, 20e9, 20e9 * 5e-4);
+  EXPECT_NEAR(machine.narrow_sweep_rate, 10e9, 10e9 * 5e-4);
+  EXPECT_NEAR(machine.update_rate, 15e9, 15e9 * 5e-4);
+  EXPECT_NEAR(machine.attention_half_width, 12, 12 * 5e-4);
   EXPECT_EQ(machine_text(machine), text);
 }
 

@@ -84,9 +84,39 @@ TEST(StepClock, AddsUpWhatKernelsTake) {
                 .columns = 1000,
                 .inner = 100});
   EXPECT_DOUBLE_EQ(clock.seconds(), 0.501 + 1.001);
-  clock.kernel({.kind = WorkKind::attention, .flops = 1e9, .backward = true});
+  clock.kernel(
+      {.kind = WorkKind::attention, .flops = 1e9, .inner = 64, .backward = true});
   EXPECT_DOUBLE_EQ(clock.seconds(), 0.501 + 1.001 + 4.001);
   EXPECT_DOUBLE_EQ(clock.spent().attention, 4.001);
+}
+
+TEST(StepClock, KnowsTypesOfSweepsUpdatesAndWidthsOfHeads) {
+  Machine machine = simple_machine();
+  machine.kernel_seconds = 0;
+  const auto seconds_of = [&](const KernelWork& work) {
+    StepClock clock(machine, {}, {}, 0);
+    clock.kernel(work);
+    return clock.seconds();
+  };
+  const KernelWork narrow{.type = DType::bf16, .bytes = 1e9},
+      update{.kind = WorkKind::update, .bytes = 1e9},
+      attention{.kind = WorkKind::attention, .flops = 1e9, .inner = 32};
+  const double wide = seconds_of({.bytes = 1e9}), sixty_four = seconds_of(attention);
+  EXPECT_DOUBLE_EQ(seconds_of(narrow), wide);
+  EXPECT_DOUBLE_EQ(seconds_of(update), wide);
+  machine.narrow_sweep_rate = machine.sweep_rate / 2;
+  machine.update_rate = machine.sweep_rate / 4;
+  machine.attention_half_width = 96;
+  EXPECT_DOUBLE_EQ(seconds_of(narrow), 2 * wide);
+  EXPECT_DOUBLE_EQ(seconds_of(update), 4 * wide);
+  EXPECT_DOUBLE_EQ(seconds_of(attention), 4 * sixty_four);
+  // A host attends in fp32 whatever the operands' type, a GPU by its type's rate.
+  KernelWork of_16_bits = attention;
+  of_16_bits.type = DType::bf16;
+  EXPECT_DOUBLE_EQ(seconds_of(of_16_bits), seconds_of(attention));
+  machine.gpus = true;
+  EXPECT_DOUBLE_EQ(seconds_of(of_16_bits) * machine.products.bf16,
+                   seconds_of(attention) * machine.products.fp32);
 }
 
 TEST(StepClock, HidesMessagesBehindKernelsAsFarAsTheMachineCan) {
