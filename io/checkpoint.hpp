@@ -55,9 +55,9 @@ struct TensorBox {
   bool write = true;  // exactly one rank of the mesh writes each element
   // Changes in the update at the end of a step only: a copy may be taken until then.
   bool until_update = false;
-  // Where the data is not in memory yet, `data` lies on the meta device, and this fills a
-  // view of its type and shape on the host when the box is written. One box at a time
-  // takes memory.
+  // Where the data is not in memory yet, `data` lies on the meta device or is the memory
+  // of a file, and this fills a view of its type and shape on the host when the box is
+  // written. One box at a time takes memory.
   std::function<void(const TensorView&)> fill{};
 };
 

@@ -63,6 +63,7 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
           "a copy of {} bytes for boxes of {}", memory_.bytes(), bytes_for(boxes));
   Copies copies{boxes, {}};
   std::vector<std::pair<TensorView, TensorView>> left;
+  std::vector<std::pair<std::function<void(const TensorView&)>, TensorView>> unread;
   std::optional<Stream> device;
   Stream host;
   std::int64_t at = 0;
@@ -71,7 +72,13 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
     if (bytes == 0) continue;
     const TensorView copy(memory_.view().rows(at, bytes).raw(), box.data.dtype(),
                           box.data.shape());
-    if (box.data.device().is_cuda()) {
+    if (box.fill) {
+      const auto fill = std::exchange(box.fill, nullptr);
+      if (box.until_update)
+        unread.emplace_back(fill, copy);
+      else
+        fill(copy);
+    } else if (box.data.device().is_cuda()) {
       if (!device) device.emplace(box.data.device());
       copy_bytes_later(*device, box.data, copy);
     } else if (box.until_update) {
@@ -85,10 +92,12 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
   if (device) device->synchronize();
   auto done = std::make_shared<std::promise<void>>();
   copied_ = done->get_future();
-  copies.later = [done = std::move(done), left = std::move(left)] {
+  copies.later = [done = std::move(done), left = std::move(left),
+                  unread = std::move(unread)] {
     const Promised promised(*done);
     Stream stream;
     for (const auto& [from, to] : left) copy_bytes(stream, from, to);
+    for (const auto& [fill, to] : unread) fill(to);
   };
   return copies;
 }

@@ -189,10 +189,29 @@ struct ParallelKeys : Section {
       "\"none\"",
       {{"none", optim::Offload::none},
        {"optimizer", optim::Offload::optimizer},
-       {"weights", optim::Offload::weights}},
+       {"weights", optim::Offload::weights},
+       {"disk", optim::Offload::disk}},
       "What lives in the host's memory: the optimizer's state, which is updated "
-      "there, or sharded weights as well.",
+      "there, or sharded weights as well; disk: that state, in a file of each rank.",
       sets<&RunConfig::parallel, &ParallelSettings::offload>};
+  Real offload_fraction{
+      *this,
+      "offload_fraction",
+      "",
+      "1",
+      above(0, 1),
+      "Share of the optimizer's state that is offloaded, rounded up to whole units; the "
+      "rest stays where weights are.",
+      sets<&RunConfig::parallel, &ParallelSettings::offload_fraction>};
+  String offload_directory{
+      *this,
+      "offload_directory",
+      "\"\"",
+      "",
+      "Folder on a disk of each node's own for offload = \"disk\"; $NAME at its "
+      "beginning "
+      "stands for that environment variable of each rank.",
+      sets<&RunConfig::parallel, &ParallelSettings::offload_directory>};
 };
 
 struct CommKeys : Section {

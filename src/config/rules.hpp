@@ -94,6 +94,7 @@ class Rules : public AdapterRules {
   void pipeline_rules();
   void sharding_rules();
   void unit_rules(bool gathers);
+  void offload_rules();
   void wrap_rules();
   void recompute_rules();
   void partition_rules();

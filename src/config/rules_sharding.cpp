@@ -43,6 +43,25 @@ void Rules::unit_rules(bool gathers) {
        ", whose table is a unit of its own: write parallel.gathered_units = 2 "
        "or more, or 0 for as many as it takes");
   wrap_rules();
+  offload_rules();
+}
+
+void Rules::offload_rules() {
+  const auto& p = config_.parallel;
+  const bool on_disk = p.offload == optim::Offload::disk;
+  meaningless(key::parallel.offload_fraction, key::parallel.offload,
+              !on_disk && p.offload != optim::Offload::optimizer,
+              ", for it is a share of the optimizer's state: remove it, or write "
+              "parallel.offload = \"optimizer\"");
+  meaningless(key::parallel.offload_directory, key::parallel.offload, !on_disk,
+              ", which writes no file: remove it, or write parallel.offload = \"disk\"");
+  rule({key::parallel.offload, key::parallel.offload_directory},
+       !on_disk || p.offload_directory.starts_with('/') ||
+           p.offload_directory.starts_with('$'),
+       key::parallel.offload, " with ", key::parallel.offload_directory,
+       ": it needs a folder on a disk of each node's own, and that has to begin with '/' "
+       "or, for a variable of each node, with '$': write parallel.offload_directory = "
+       "\"/tmp\"");
 }
 
 void Rules::wrap_rules() {

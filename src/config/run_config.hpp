@@ -77,6 +77,8 @@ struct ParallelSettings {
   int prefetch = 1;
   int gathered_units = 0;
   optim::Offload offload = optim::Offload::none;
+  double offload_fraction = 1;    // of the optimizer's state
+  std::string offload_directory;  // with Offload::disk
   std::int64_t bucket_bytes = 0;  // 0: by transport
 };
 

@@ -11,7 +11,7 @@ std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh) {
   const auto add = [&](const std::vector<optim::StateBox>& stored, bool until_update) {
     for (const auto& box : stored)
       boxes.push_back({name_of(box), box.named->whole, box.global_begin, box.data,
-                       box.write, until_update});
+                       box.write, until_update, box.fill});
   };
   add(engine.store().state_boxes(), true);
   add(engine.store().feedback_boxes(), false);  // changes as gradients are reduced

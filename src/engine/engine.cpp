@@ -35,6 +35,8 @@ optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mes
           .prefetch = parallel.prefetch,
           .gathered_units = parallel.gathered_units,
           .offload = parallel.offload,
+          .offload_fraction = parallel.offload_fraction,
+          .offload_directory = parallel.offload_directory,
           .seed = config.run.seed,
           .error_feedback = config.precision.error_feedback,
           .reports = config.precision.report_every > 0,

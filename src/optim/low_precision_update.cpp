@@ -14,6 +14,7 @@ namespace {
 enum Staged : int { master = 0, gradient = 1, moment1 = 2, moment2 = 3 };
 
 Staged staged_of(std::size_t state) { return state == 0 ? moment1 : moment2; }
+Kept kept_of(std::size_t state) { return kept_states.at(state); }
 Scaled scaled_of(std::size_t state) {
   return state == 0 ? Scaled::moment1 : Scaled::moment2;
 }
@@ -29,8 +30,9 @@ TensorView OptimizerState::staged(int i, const TensorView& kept, bool offloaded)
                    kept.elements());
 }
 
-TensorView OptimizerState::brought(int i, const TensorView& kept) {
-  const TensorView here = staged(i, kept, offloads());
+TensorView OptimizerState::brought(int i, const FlatParameter& flat,
+                                   const TensorView& kept) {
+  const TensorView here = staged(i, kept, memory_.offloads(flat));
   if (here.raw() != kept.raw()) context_.to_device(kept, here);
   return here;
 }
@@ -47,7 +49,7 @@ void OptimizerState::encode_weights() {
           flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
             const Chunk chunk{flat, tensor, part};
             const TensorView values = codec_.staging(master, chunk.count());
-            kernels::copy(context_.stream, brought(0, chunk.of(master_shard(flat))),
+            kernels::copy(context_.stream, brought(0, flat, chunk.of(master_shard(flat))),
                           values);
             body(chunk, values);
           });
@@ -77,11 +79,18 @@ kernels::RoundingKey OptimizerState::key_of(const Chunk& chunk, RoundedBy use,
   return {context_.config.seed, stream, static_cast<std::uint32_t>(step)};
 }
 
+// Master weights of a chunk, within a pass.
+TensorView OptimizerState::master_of(const Chunk& chunk) const {
+  return memory_.has_master(chunk.flat)
+             ? memory_.rows(Kept::master, chunk.flat, chunk.begin(), chunk.count())
+             : chunk.of(weights_.shard(chunk.flat));
+}
+
 void OptimizerState::load(const Step& step, const Chunk& chunk) {
   Stream& stream = context_.stream;
   const auto& [flat, tensor, part] = chunk;
   const std::int64_t count = chunk.count();
-  kernels::copy(stream, brought(0, chunk.of(master_shard(flat))),
+  kernels::copy(stream, brought(0, flat, master_of(chunk)),
                 codec_.staging(master, count));
   decode(stream, chunk.of(step.gradients.shard(flat)), step.gradients.scales(),
          tensor.tensor, codec_.staging(gradient, count));
@@ -91,10 +100,11 @@ void OptimizerState::load(const Step& step, const Chunk& chunk) {
 
 void OptimizerState::load_moment(std::size_t state, const Chunk& chunk) {
   const auto& [flat, tensor, part] = chunk;
-  if (moments(state).view().empty()) return;
+  if (!memory_.has(kept_of(state))) return;
   const TensorView values = codec_.staging(staged_of(state), chunk.count());
   const TensorView kept =
-      brought(1 + static_cast<int>(state), chunk.of(shard_in(moments(state), flat)));
+      brought(1 + static_cast<int>(state), flat,
+              memory_.rows(kept_of(state), flat, chunk.begin(), chunk.count()));
   if (dynamic_.in_use()) return dynamic_.load(state, flat, tensor, part, kept, values);
   decode(context_.stream, kept, scales_.current(scaled_of(state)), tensor.tensor, values);
   if (state == 1 && context_.config.keeps_roots())
@@ -148,9 +158,9 @@ void OptimizerState::store(const Chunk& chunk, std::int64_t step) {
     give_back(codes, kept);
   };
   const TensorView values = codec_.staging(master, chunk.count());
-  write(0, chunk.of(master_shard(flat)), offloads(),
+  write(0, master_of(chunk), memory_.offloads(flat),
         [&](const TensorView& kept) { kernels::copy(context_.stream, values, kept); });
-  if (owns_master())
+  if (memory_.has_master(flat))
     write(3, chunk.of(weights_.shard(flat)), offloads_weights(),
           [&](const TensorView& codes) {
             scales_.encode_weight(chunk.tensor, chunk.part, values,
@@ -163,11 +173,13 @@ void OptimizerState::store(const Chunk& chunk, std::int64_t step) {
 void OptimizerState::store_moment(std::size_t state, const Chunk& chunk,
                                   std::int64_t step) {
   const auto& [flat, tensor, part] = chunk;
-  if (moments(state).view().empty()) return;
+  if (!memory_.has(kept_of(state))) return;
   if (state == 1 && context_.config.keeps_roots()) round_roots(chunk, step);
   const TensorView values = codec_.staging(staged_of(state), chunk.count());
-  const TensorView kept = chunk.of(shard_in(moments(state), flat));
-  const TensorView codes = staged(1 + static_cast<int>(state), kept, offloads());
+  const TensorView kept =
+      memory_.rows(kept_of(state), flat, chunk.begin(), chunk.count());
+  const TensorView codes =
+      staged(1 + static_cast<int>(state), kept, memory_.offloads(flat));
   if (dynamic_.in_use()) {
     dynamic_.store(state, flat, tensor, part, values, codes);
   } else {
@@ -180,12 +192,14 @@ void OptimizerState::store_moment(std::size_t state, const Chunk& chunk,
 // The largest magnitudes of the blocks of new moments, over all ranks that have parts.
 void OptimizerState::note_blocks(const Step& step, const FlatParameter& flat) {
   dynamic_.start(flat);
+  memory_.start(StateMemory::Pass::reads, &flat);
   update_chunks(step, flat, [&](const Chunk& chunk) {
     for (std::size_t s = 0; s < most_states; ++s)
-      if (!moments(s).view().empty())
+      if (memory_.has(kept_of(s)))
         dynamic_.note(s, flat, chunk.tensor, chunk.part,
                       codec_.staging(staged_of(s), chunk.count()));
   });
+  memory_.finish();
   dynamic_.agree(flat);
 }
 
@@ -193,17 +207,25 @@ void OptimizerState::note_blocks(const Step& step, const FlatParameter& flat) {
 template <class Body>
 void OptimizerState::update_chunks(const Step& step, const FlatParameter& flat,
                                    const Body& finish) {
-  codec_.for_each_chunk(flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
+  const auto update = [&](const TensorRange& tensor, Range part) {
     const Chunk chunk{flat, tensor, part};
-    const auto values = [&](const Buffer& kept, Staged where) {
-      return kept.view().empty() ? TensorView() : codec_.staging(where, chunk.count());
+    const auto values = [&](Kept kept, Staged where) {
+      return memory_.has(kept) ? codec_.staging(where, chunk.count()) : TensorView();
     };
     load(step, chunk);
     apply_rule(step, *tensor.param, codec_.staging(master, chunk.count()),
                codec_.staging(gradient, chunk.count()),
-               {values(moment1_, moment1), values(moment2_, moment2)}, TensorView());
+               {values(Kept::moment1, moment1), values(Kept::moment2, moment2)},
+               TensorView());
     round_master(chunk, step.factors.step);
     finish(chunk);
+  };
+  const std::int64_t begin = flat.shard().begin;
+  codec_.for_each_chunk(flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
+    for (std::int64_t at = part.begin, count = 0; at < part.end; at += count) {
+      count = memory_.together(flat, at - begin, part.end - at);
+      update(tensor, {at, at + count});
+    }
   });
 }
 
@@ -214,19 +236,30 @@ void OptimizerState::update_low_precision(const Step& step) {
   const FlatLayout& layout = context_.layout;
   if (scales_.any()) {
     scales_.start();
+    memory_.start(StateMemory::Pass::reads);
     for (const FlatParameter& flat : layout.flats)
       if (!flat.frozen)
         update_chunks(step, flat, [&](const Chunk& chunk) { note_magnitudes(chunk); });
+    memory_.finish();
     scales_.agree();
   }
+  // Blocks are agreed on before a flat parameter is written: its passes are its own.
+  if (!dynamic_.in_use()) memory_.start(StateMemory::Pass::updates);
   for (const FlatParameter& flat : layout.flats) {
     if (flat.frozen) continue;
-    if (dynamic_.in_use()) note_blocks(step, flat);
+    if (dynamic_.in_use()) {
+      note_blocks(step, flat);
+      memory_.start(StateMemory::Pass::updates, &flat);
+    }
     update_chunks(step, flat,
                   [&](const Chunk& chunk) { store(chunk, step.factors.step); });
-    if (dynamic_.in_use()) dynamic_.keep(flat);
+    if (dynamic_.in_use()) {
+      memory_.finish();
+      dynamic_.keep(flat);
+    }
     weights_.all_gather(flat);
   }
+  memory_.finish();
   scales_.advance();
   step.gradients.clear();
 }

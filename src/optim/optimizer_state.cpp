@@ -18,43 +18,32 @@ constexpr std::int64_t most_staged = 1 << 20;
 OptimizerState::OptimizerState(StoreContext& context, NumberCodec& codec,
                                StateScales& scales, GatheredWeights& weights,
                                Device device)
-    : context_(context), codec_(codec), scales_(scales), weights_(weights) {
+    : context_(context),
+      codec_(codec),
+      scales_(scales),
+      weights_(weights),
+      memory_(context, device) {
   const StoreConfig& config = context.config;
   if (!config.training) return;
   allocate(device);
   if (config.rule->kind != UpdateKind::matrices) return;
-  require(!offloads() && !config.low_precision_state(), Status::bad_content,
+  require(!config.offloads() && !config.low_precision_state(), Status::bad_content,
           "{} needs its state on the device, in {}", config.rule->name,
           name_of(config.accumulator()));
   matrices_ = MatrixUpdate(context.layout.flats, context.mesh, device,
                            config.accumulator(), config.module_type());
 }
 
+// What the state passes through.
 void OptimizerState::allocate(Device device) {
   const StoreConfig& config = context_.config;
-  const FlatLayout& layout = context_.layout;
-  const MemoryClass use = offloads() ? MemoryClass::offloaded : MemoryClass::optimizer;
-  const DType weight = config.type(TensorClass::weight);
-  const DType master = config.type(TensorClass::master);
-  // The host updates a copy of its own even where the types are the same.
-  if (weight != master || config.offload == Offload::optimizer)
-    master_ = flat_buffer(
-        device, master,
-        config.frozen_as_kept ? layout.trained_shard_elements : layout.shard_elements,
-        use, "master weights");
-  if (config.has_moment1())
-    moment1_ = flat_buffer(device, config.type(TensorClass::moment1),
-                           layout.trained_shard_elements, use, "first moments");
-  if (config.has_moment2())
-    moment2_ = flat_buffer(device, config.type(TensorClass::moment2),
-                           layout.elementwise_shard_elements, use, "second moments");
   if (config.dynamic_moments())
     dynamic_ = DynamicMoments(context_, device, config.has_moment2() ? 2 : 1);
-  if (!offloads()) return;
-  const std::int64_t elements =
-      std::min(most_staged, std::max<std::int64_t>(layout.trained_shard_elements, 1));
-  staged_weight_ =
-      flat_buffer(device, weight, elements, MemoryClass::offloaded, "staged weights");
+  if (!config.offloads()) return;
+  const std::int64_t elements = std::min(
+      most_staged, std::max<std::int64_t>(context_.layout.trained_shard_elements, 1));
+  staged_weight_ = flat_buffer(device, config.type(TensorClass::weight), elements,
+                               MemoryClass::offloaded, "staged weights");
   if (config.low_precision_state()) {
     const std::int64_t state = NumberCodec::stagings * codec_.chunk_elements() *
                                static_cast<std::int64_t>(size_of(config.accumulator()));
@@ -67,7 +56,8 @@ void OptimizerState::allocate(Device device) {
 }
 
 TensorView OptimizerState::master_shard(const FlatParameter& flat) const {
-  return has_master(flat) ? shard_in(master_, flat) : weights_.shard(flat);
+  return memory_.has_master(flat) ? memory_.shard(Kept::master, flat)
+                                  : weights_.shard(flat);
 }
 
 void OptimizerState::refresh_weights() {
@@ -76,18 +66,19 @@ void OptimizerState::refresh_weights() {
   const bool coded = scales_.has(Scaled::weight);
   if (coded) encode_weights();
   for (const FlatParameter& flat : context_.layout.flats) {
-    if (has_master(flat) && !coded)
-      round_weights(master_shard(flat), weights_.shard(flat));
+    if (memory_.has_master(flat) && !coded) round_weights(flat);
     weights_.all_gather(flat);
   }
   weights_.wait();
+  memory_.settle();
 }
 
 // weights in use = master weights; through the host's staging memory where the two lie
 // apart.
-void OptimizerState::round_weights(const TensorView& master, const TensorView& weights) {
+void OptimizerState::round_weights(const FlatParameter& flat) {
+  const TensorView master = master_shard(flat), weights = weights_.shard(flat);
   Stream host(master.device());
-  if (context_.config.offload != Offload::optimizer)
+  if (!memory_.offloads(flat) || offloads_weights())
     return kernels::copy(host, master, weights);
   const std::int64_t most = staged_weight_.view().elements();
   for (std::int64_t done = 0; done < master.elements(); done += most) {
@@ -104,12 +95,12 @@ std::vector<StateBox> OptimizerState::boxes() const {
   for (const FlatParameter& flat : context_.layout.flats)
     append_boxes("model", flat, master_shard(flat), owned, boxes);
   for (std::size_t s = 0; s < most_states; ++s) {
-    if (moments(s).view().empty()) continue;
+    if (!memory_.has(kept_states[s])) continue;
     owned = 0;
     for (const FlatParameter& flat : context_.layout.flats) {
       // A rule for matrices keeps the first state of them alone.
       if (flat.frozen || (flat.matrices && s > 0)) continue;
-      const TensorView shard = shard_in(moments(s), flat);
+      const TensorView shard = memory_.shard(kept_states[s], flat);
       if (dynamic_.in_use()) {
         dynamic_.append_boxes(s, flat, shard, owned, boxes);
       } else {
@@ -120,6 +111,7 @@ std::vector<StateBox> OptimizerState::boxes() const {
   }
   scales_.append_boxes(Scaled::moment1, scale_sections[0], boxes);
   scales_.append_boxes(Scaled::moment2, scale_sections[1], boxes);
+  memory_.add_readers(boxes);
   return boxes;
 }
 
@@ -134,24 +126,21 @@ void OptimizerState::update(GradientSums& gradients, const OptimizerConfig& conf
 
 void OptimizerState::update_state(const Step& step) {
   const FlatLayout& layout = context_.layout;
-  const std::int64_t most =
-      offloads() ? staged_gradient_.view().elements() : layout.trained_unsharded_elements;
   // One sweep for all, but where weights are gathered: those of a flat parameter leave
   // while the next one is updated.
   const bool gathers = context_.config.sharding != Sharding::none;
   Sweep sweep;
+  memory_.start(StateMemory::Pass::updates);
   for (const FlatParameter& flat : layout.flats) {
     if (flat.frozen) continue;
     for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
       if (flat.matrices) return;
-      for (std::int64_t done = 0; done < range.count(); done += most) {
-        const Elements elements{flat, *view.param, at + done,
-                                std::min(most, range.count() - done)};
-        if (offloads()) {
-          update_offloaded(step, elements);
-        } else {
-          add_elements(step, elements, sweep);
-        }
+      if (!memory_.offloads(flat))
+        return add_elements(step, {flat, *view.param, at, range.count()}, sweep);
+      const std::int64_t most = staged_gradient_.view().elements();
+      for (std::int64_t done = 0, count = 0; done < range.count(); done += count) {
+        count = memory_.together(flat, at + done, std::min(most, range.count() - done));
+        update_offloaded(step, {flat, *view.param, at + done, count});
       }
     });
     if (!gathers) continue;
@@ -160,6 +149,7 @@ void OptimizerState::update_state(const Step& step) {
     weights_.all_gather(flat);
   }
   run(sweep);
+  memory_.finish();
 }
 
 void OptimizerState::update_matrices(const Step& step) {
@@ -168,8 +158,9 @@ void OptimizerState::update_matrices(const Step& step) {
       [&](const FlatParameter& flat, std::int64_t begin, std::int64_t count) -> BoxState {
         return {master_shard(flat).rows(begin, count),
                 step.gradients.shard(flat).rows(begin, count),
-                shard_in(moment1_, flat).rows(begin, count),
-                owns_master() ? weights_.shard(flat).rows(begin, count) : TensorView()};
+                memory_.shard(Kept::moment1, flat).rows(begin, count),
+                memory_.has_master(flat) ? weights_.shard(flat).rows(begin, count)
+                                         : TensorView()};
       });
 }
 
@@ -200,14 +191,15 @@ void OptimizerState::add_elements(const Step& step, const Elements& elements,
   const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
     return shard.rows(begin, count);
   };
-  const auto state = [&, &flat = flat](const Buffer& shards) {
-    return shards.view().empty() ? TensorView() : rows(shard_in(shards, flat));
+  const auto state = [&, &flat = flat, begin = begin, count = count](Kept kept) {
+    return memory_.has(kept) ? memory_.rows(kept, flat, begin, count) : TensorView();
   };
   sweep.updates.push_back(rule_of(step, param));
-  sweep.tensors.push_back({rows(master_shard(flat)),
-                           rows(step.gradients.shard(flat)),
-                           {state(moment1_), state(moment2_)},
-                           owns_master() ? rows(weights_.shard(flat)) : TensorView()});
+  sweep.tensors.push_back(
+      {rows(master_shard(flat)),
+       rows(step.gradients.shard(flat)),
+       {state(Kept::moment1), state(Kept::moment2)},
+       memory_.has_master(flat) ? rows(weights_.shard(flat)) : TensorView()});
 }
 
 void OptimizerState::run(Sweep& sweep) {
@@ -215,25 +207,26 @@ void OptimizerState::run(Sweep& sweep) {
   sweep = {};
 }
 
-// The gradient comes to the host, the new weight goes back; state never moves.
+// The gradient comes to the host, the new weight goes back; the state stays there, or
+// passes through windows on the disk.
 void OptimizerState::update_offloaded(const Step& step, const Elements& elements) {
   const auto& [flat, param, begin, count] = elements;
   const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
     return shard.rows(begin, count);
   };
-  const auto state = [&, &flat = flat](const Buffer& shards) {
-    return shards.view().empty() ? TensorView() : rows(shard_in(shards, flat));
+  const auto state = [&, &flat = flat, begin = begin, count = count](Kept kept) {
+    return memory_.has(kept) ? memory_.rows(kept, flat, begin, count) : TensorView();
   };
   const TensorView gradient = rows(step.gradients.shard(flat));
   const TensorView host_gradient = staged_gradient_.view().rows(0, count);
   context_.to_host(gradient, host_gradient);
   kernels::fill(context_.stream, gradient, 0.0);
-  const TensorView weight = owns_master() ? rows(weights_.shard(flat)) : TensorView();
-  const TensorView host_weight = !owns_master() || offloads_weights()
-                                     ? weight
-                                     : staged_weight_.view().rows(0, count);
-  const TensorView master = rows(master_shard(flat));
-  const kernels::UpdateStates states{state(moment1_), state(moment2_)};
+  const bool own_master = memory_.has_master(flat);
+  const TensorView weight = own_master ? rows(weights_.shard(flat)) : TensorView();
+  const TensorView host_weight =
+      !own_master || offloads_weights() ? weight : staged_weight_.view().rows(0, count);
+  const TensorView master = own_master ? state(Kept::master) : rows(weights_.shard(flat));
+  const kernels::UpdateStates states{state(Kept::moment1), state(Kept::moment2)};
   apply_rule(step, param, master, host_gradient, states, host_weight);
   const std::size_t written =
       master.bytes() + states[0].bytes() + states[1].bytes() + host_weight.bytes();

@@ -14,12 +14,14 @@
 #include "optim/gradient_sums.hpp"
 #include "optim/matrix_update.hpp"
 #include "optim/optimizer_config.hpp"
+#include "optim/state_memory.hpp"
 #include "optim/state_scales.hpp"
 
 namespace trireme::optim {
 
 // What is of low precision is updated chunk by chunk in the accumulator's type; other
-// state by one sweep over memory, on the device or, offloaded, on the host.
+// state by one sweep over memory, on the device or, offloaded, on the host. What of it
+// lies where is StateMemory's.
 class OptimizerState {
  public:
   OptimizerState(StoreContext& context, NumberCodec& codec, StateScales& scales,
@@ -37,15 +39,16 @@ class OptimizerState {
   // Boxes of weights and moments.
   std::vector<StateBox> boxes() const;
 
-  std::size_t bytes() const {
-    return master_.bytes() + moment1_.bytes() + moment2_.bytes() + resident_bytes();
-  }
+  std::size_t bytes() const { return memory_.bytes() + dynamic_.bytes(); }
   // Of these, what is on the device wherever the rest lies.
-  std::size_t resident_bytes() const { return dynamic_.bytes(); }
-  // On the host, on the way to and from the device.
-  std::size_t staging_bytes() const {
-    return staged_gradient_.bytes() + staged_weight_.bytes();
+  std::size_t resident_bytes() const {
+    return memory_.resident_bytes() + dynamic_.bytes();
   }
+  // On the host, on the way to and from the device or a disk.
+  std::size_t staging_bytes() const {
+    return staged_gradient_.bytes() + staged_weight_.bytes() + memory_.window_bytes();
+  }
+  const StateMemory& memory() const { return memory_; }
   std::size_t workspace_bytes() const {
     return staged_state_.bytes() + matrices_.bytes() + dynamic_.workspace_bytes();
   }
@@ -82,13 +85,8 @@ class OptimizerState {
   enum class RoundedBy : std::uint8_t { master, moment2 };
 
   void allocate(Device device);
-  bool owns_master() const { return !master_.view().empty(); }
-  bool has_master(const FlatParameter& flat) const {
-    return owns_master() && !(flat.frozen && context_.config.frozen_as_kept);
-  }
-  bool offloads() const { return context_.config.offload != Offload::none; }
   bool offloads_weights() const { return context_.config.offload == Offload::weights; }
-  void round_weights(const TensorView& master, const TensorView& weights);
+  void round_weights(const FlatParameter& flat);
   void encode_weights();
 
   void update_state(const Step& step);
@@ -106,15 +104,13 @@ class OptimizerState {
   template <class Body>
   void update_chunks(const Step& step, const FlatParameter& flat, const Body& finish);
   TensorView staged(int i, const TensorView& kept, bool offloaded) const;
-  TensorView brought(int i, const TensorView& kept);
+  TensorView brought(int i, const FlatParameter& flat, const TensorView& kept);
   void give_back(const TensorView& staged, const TensorView& kept);
+  TensorView master_of(const Chunk& chunk) const;
   void load(const Step& step, const Chunk& chunk);
   void load_moment(std::size_t state, const Chunk& chunk);
   void store_moment(std::size_t state, const Chunk& chunk, std::int64_t step);
   void note_blocks(const Step& step, const FlatParameter& flat);
-  const Buffer& moments(std::size_t state) const {
-    return state == 0 ? moment1_ : moment2_;
-  }
   void round_master(const Chunk& chunk, std::int64_t step);
   void round_roots(const Chunk& chunk, std::int64_t step);
   void note_magnitudes(const Chunk& chunk);
@@ -125,11 +121,11 @@ class OptimizerState {
   NumberCodec& codec_;
   StateScales& scales_;
   GatheredWeights& weights_;
-  Buffer master_, moment1_, moment2_;       // shards
+  StateMemory memory_;
   Buffer staged_gradient_, staged_weight_;  // on the host
   Buffer staged_state_;  // chunks of offloaded state on the device, as it is kept
   MatrixUpdate matrices_;
-  DynamicMoments dynamic_;  // beside the codes in moment1_ and moment2_
+  DynamicMoments dynamic_;  // beside the codes in memory_
 };
 
 }  // namespace trireme::optim

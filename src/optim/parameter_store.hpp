@@ -93,6 +93,9 @@ class ParameterStore final : public WeightAccess {
   std::size_t workspace_bytes() const;
   std::size_t communication_bytes() const;
   std::size_t staged_bytes() const { return state_.staging_bytes(); }
+  // Of optimizer_bytes(), what is on a disk, and what it takes there.
+  std::size_t disk_bytes() const { return state_.memory().disk_bytes(); }
+  std::size_t disk_file_bytes() const { return state_.memory().file_bytes(); }
 
   const StoreConfig& config() const { return context_.config; }
   const std::vector<FlatParameter>& flats() const { return context_.layout.flats; }

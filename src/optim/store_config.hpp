@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/recipe.hpp"
 #include "optim/update_rules.hpp"
@@ -14,8 +15,8 @@ namespace trireme::optim {
 enum class Sharding : std::uint8_t { none, optimizer, gradients, weights };
 
 // What lies in the host's memory instead of the memory of the device that computes;
-// weights: with the optimizer's state.
-enum class Offload : std::uint8_t { none, optimizer, weights };
+// weights: with the optimizer's state; disk: that state lies in a file.
+enum class Offload : std::uint8_t { none, optimizer, weights, disk };
 
 struct StoreConfig {
   Recipe recipe = recipe_named("fp32");
@@ -27,7 +28,9 @@ struct StoreConfig {
   int prefetch = 1;                  // modules whose weights are gathered ahead
   int gathered_units = 0;  // most buckets gathered at once; 0: one module's and prefetch
   Offload offload = Offload::none;
-  std::uint64_t seed = 0;  // of stochastic rounding
+  double offload_fraction = 1;    // of the optimizer's state, in whole flat parameters
+  std::string offload_directory;  // of the disk's file; see base/node_folder.hpp
+  std::uint64_t seed = 0;         // of stochastic rounding
   // What rounding takes from gradients on the wire is added to the next ones.
   bool error_feedback = false;
   bool reports = false;  // there is memory for a StoredReport
@@ -50,6 +53,7 @@ struct StoreConfig {
   bool has_moment1() const { return rule->states() > 0; }
   bool has_moment2() const { return rule->states() > 1; }
 
+  bool offloads() const { return offload != Offload::none; }
   bool shards_weights() const { return sharding == Sharding::weights; }
   bool shards_gradients() const { return sharding >= Sharding::gradients; }
   // Modules are given copies of the weights in another type than that they are kept in.

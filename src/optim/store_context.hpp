@@ -29,9 +29,11 @@ inline void meter_host(std::string_view what, const TensorView& tensor, double b
     meter->wait_for(meter->message({.group = what, .to_one = true, .bytes = bytes}));
 }
 
-// Bytes that crossed between the device and the host's memory for offloading.
+// Bytes that crossed between the device and the host's memory for offloading, and
+// between that and a disk.
 struct OffloadTraffic {
   std::int64_t to_host = 0, to_device = 0;
+  std::int64_t to_disk = 0, from_disk = 0;
 };
 
 // A box of a tensor in the store, for checkpoints and dumps.
@@ -43,6 +45,10 @@ struct StateBox {
   Shape global_begin;        // of the box in the tensor; its extent is data.shape()
   TensorView data;           // dense
   bool write = false;  // this rank writes it: owned, and dealt out over the replicas
+  // Where `data` is the memory of a file: reads from the file into memory on the host,
+  // and names what goes wrong.
+  using Fill = std::function<void(const TensorView&)>;
+  Fill fill{};
 };
 
 struct StoreContext {

@@ -61,8 +61,9 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   std::size_t offloaded = store.staged_bytes();
   if (config.parallel.offload != optim::Offload::none) {
     const std::size_t resident = store.resident_optimizer_bytes();
-    offloaded += std::exchange(optimizer, resident) - resident;
+    offloaded += std::exchange(optimizer, resident) - resident - store.disk_bytes();
   }
+  plan.disk_bytes = static_cast<std::int64_t>(store.disk_file_bytes());
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;
     for (const optim::FlatParameter& flat : store.flats())
@@ -190,6 +191,9 @@ std::string memory_text(const Plan& plan) {
   if (plan.copies_bytes > 0)
     text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
                    human_bytes(static_cast<double>(plan.copies_bytes)));
+  if (plan.disk_bytes > 0)
+    text += format("disk      {} of the optimizer's state of rank 0 (parallel.offload)\n",
+                   human_bytes(static_cast<double>(plan.disk_bytes)));
   if (plan.nccl && plan.nccl->communicators > 0)
     text += format(
         "NCCL      about {} more on rank 0, in {} communicators and {} links (an "

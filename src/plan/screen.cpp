@@ -323,8 +323,9 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
     if (c.offload != optim::Offload::weights)
       bytes += held(optim::Sharding::weights) * costs.weight_bytes;
     bytes += held(optim::Sharding::gradients) * costs.gradient_bytes;
-    if (c.offload == optim::Offload::none)
-      bytes += held(optim::Sharding::optimizer) * costs.optimizer_bytes;
+    const double away =
+        c.offload == optim::Offload::none ? 0 : space_.base(c).parallel.offload_fraction;
+    bytes += (1 - away) * held(optim::Sharding::optimizer) * costs.optimizer_bytes;
     // A unit's gradient, and the units that are gathered: one in use, one ahead.
     if (c.sharding >= optim::Sharding::gradients)
       bytes += sum.largest_unit * costs.gradient_bytes;

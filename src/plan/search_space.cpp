@@ -29,6 +29,7 @@ std::vector<int> divisors(int value) {
 
 std::string_view word_of(optim::Offload offload) {
   if (offload == optim::Offload::optimizer) return "optimizer";
+  if (offload == optim::Offload::disk) return "disk";
   return offload == optim::Offload::weights ? "weights" : "none";
 }
 
@@ -235,12 +236,15 @@ void SearchSpace::add_memory(Candidate candidate) {
   const config::RunConfig& base = bases_[candidate.grid].config;
   for (std::size_t r = 0; r < recomputes_.size(); ++r) {
     candidate.recompute = r;
-    for (const optim::Offload offload :
-         {optim::Offload::none, optim::Offload::optimizer, optim::Offload::weights}) {
-      if (fixed("parallel.offload") && offload != base.parallel.offload) continue;
-      if (!fixed("parallel.offload") && !deck_.offloads &&
-          offload != optim::Offload::none)
+    // A disk, and a share of the state, are the user's choice: they stay.
+    const bool kept = fixed("parallel.offload") ||
+                      base.parallel.offload == optim::Offload::disk ||
+                      base.parallel.offload_fraction < 1;
+    for (const optim::Offload offload : {optim::Offload::none, optim::Offload::optimizer,
+                                         optim::Offload::weights, optim::Offload::disk}) {
+      if (kept ? offload != base.parallel.offload : offload == optim::Offload::disk)
         continue;
+      if (!kept && !deck_.offloads && offload != optim::Offload::none) continue;
       if (offload == optim::Offload::weights &&
           candidate.sharding != optim::Sharding::weights)
         continue;

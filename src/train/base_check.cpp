@@ -59,4 +59,29 @@ void check_no_numbers(const io::CheckpointReader& from,
           from.directory(), named.tensor);
 }
 
+void check_no_lost_adapters(const io::CheckpointReader& from,
+                            const nn::AdapterConfig& adapter) {
+  constexpr std::string_view prefix = "model/";
+  for (const io::TensorEntry& entry : from.tensors()) {
+    const std::string_view path = entry.path;
+    if (!path.starts_with(prefix) || !nn::is_adapter_tensor(path)) continue;
+    for (const std::string_view suffix :
+         {nn::down_suffix, nn::up_suffix, nn::magnitude_suffix}) {
+      if (!path.ends_with(suffix)) continue;
+      const std::string module(
+          path.substr(prefix.size(), path.size() - prefix.size() - suffix.size()));
+      require(
+          adapter.exists() && adapter.of(module), Status::bad_content,
+          "{}: holds an adapter of '{}', which this run has not and would drop: write "
+          "the adapter.rank and adapter.targets that it was trained with, or start "
+          "from the beginning in another run.directory",
+          from.directory(), module);
+      require(suffix != nn::magnitude_suffix || adapter.dora, Status::bad_content,
+              "{}: holds lengths of the rows of '{}', which this run would drop: write "
+              "adapter.dora = true, with which it was trained",
+              from.directory(), module);
+    }
+  }
+}
+
 }  // namespace trireme::train

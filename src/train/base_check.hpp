@@ -25,4 +25,9 @@ std::string identify_base(comm::World& world, const config::RunConfig& config,
 void check_no_numbers(const io::CheckpointReader& from,
                       const std::optional<engine::FrozenBase>& base);
 
+// Throws Error(bad_content) where the checkpoint has an adapter, or DoRA's lengths, that
+// this run has no place for: the model would be another one.
+void check_no_lost_adapters(const io::CheckpointReader& from,
+                            const nn::AdapterConfig& adapter);
+
 }  // namespace trireme::train

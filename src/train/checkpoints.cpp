@@ -189,7 +189,10 @@ void Checkpoints::load_start() {
 void Checkpoints::load(const ChosenCheckpoint& chosen, std::int64_t newest) {
   const std::string& from = chosen.path;
   const io::CheckpointReader& reader = *chosen.reader;
-  world_.agree([&] { check_no_numbers(reader, engine_.base()); });
+  world_.agree([&] {
+    check_no_numbers(reader, engine_.base());
+    check_no_lost_adapters(reader, config_.adapter.matrices);
+  });
   engine_.store().clear_feedback();
   const auto boxes = boxes_to_load(
       world_, reader, engine::checkpoint_boxes(engine_, mesh_), config_.optimizer.name);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/node_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -56,16 +57,7 @@ io::ShardCopies copies_of_run(comm::World& world, const config::RunConfig& confi
 }  // namespace
 
 std::string folder_for_copies(const std::string& written) {
-  if (!written.starts_with('$')) return written;
-  const auto slash = written.find('/');
-  const std::string name = written.substr(1, slash - 1);
-  const char* const value = std::getenv(name.c_str());
-  require(
-      value != nullptr && *value == '/', Status::cannot_create,
-      "checkpoint.partner_directory = \"{}\": the variable {} is {}, and has to name a "
-      "folder from '/' on: set it on every node, or write \"/dev/shm\"",
-      written, name, value == nullptr ? "not set" : format("'{}'", value));
-  return value + (slash == std::string::npos ? "" : written.substr(slash));
+  return node_folder(written, "checkpoint.partner_directory", "/dev/shm");
 }
 
 PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,

@@ -173,6 +173,9 @@ io::Record Recorder::accounts() const {
     const optim::OffloadTraffic& now = store.offload_traffic();
     record.set("offload_bytes_to_host", now.to_host - offloaded_.to_host)
         .set("offload_bytes_to_device", now.to_device - offloaded_.to_device);
+    if (config_.parallel.offload == optim::Offload::disk)
+      record.set("offload_bytes_to_disk", now.to_disk - offloaded_.to_disk)
+          .set("offload_bytes_from_disk", now.from_disk - offloaded_.from_disk);
   }
   if (mesh_.device().is_cuda()) {
     const DeviceMemoryState memory = device_memory_state(mesh_.device());

@@ -62,9 +62,13 @@ TEST(DynamicMoments, StrategiesHaveTheSameBits) {
 // Offloaded codes are the same; magnitudes stay where they are.
 TEST(DynamicMoments, Offloaded) {
   const Outcome home = train(strategy("FULL_SHARD"), 2);
-  const Outcome away =
-      train(strategy("FULL_SHARD") + Words{"parallel.offload=optimizer"}, 2);
-  expect_same_bits(away, home);
+  const DiskFolder folder;
+  const Words host = {"parallel.offload=optimizer"},
+              half = {"parallel.offload_fraction=0.5"};
+  for (const Words& way : {host, folder.words(), folder.words() + half}) {
+    SCOPED_TRACE(way.front() + " " + way.back());
+    expect_same_bits(train(strategy("FULL_SHARD") + way, 2), home);
+  }
 }
 
 // The optimizer's memory is planned to the byte, and is less than half of that of fp32:

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "support/mesh_run.hpp"
 #include "support/mesh_table.hpp"
@@ -45,6 +47,28 @@ inline Words operator+(Words a, const Words& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
+
+// A folder of this rank's own, for what is offloaded to a disk.
+class DiskFolder {
+ public:
+  DiskFolder()
+      : path_(std::filesystem::temp_directory_path() /
+              format("trireme-offload-{}", ::getpid())) {
+    std::filesystem::create_directories(path_);
+  }
+  ~DiskFolder() { std::filesystem::remove_all(path_); }
+  DiskFolder(const DiskFolder&) = delete;
+  DiskFolder& operator=(const DiskFolder&) = delete;
+
+  Words words() const {
+    return {"parallel.offload=disk", "parallel.offload_directory=" + path_.string()};
+  }
+  // Files that have a name there.
+  bool is_empty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
 
 inline bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() &&

@@ -245,5 +245,43 @@ TEST(Equality, Offload) {
   }
 }
 
+// Half of the state on the host, all of it or half on a disk: the numbers are the same,
+// through several windows on each state, and nothing has a name in the folder.
+TEST(Equality, OffloadToADiskOrInPart) {
+  const DiskFolder folder;
+  const Words disk = folder.words(), half = {"parallel.offload_fraction=0.5"};
+  const std::vector<Words> ways = {disk, disk + half,
+                                   Words{"parallel.offload=optimizer"} + half};
+  for (const std::string& compute : types) {
+    for (const char* model : {"llama-tied", "groups"}) {
+      for (const char* name : {"NO_SHARD", "FULL_SHARD"}) {
+        const Words base = {strategy(name)};
+        const Outcome none = train(model, compute, base);
+        for (const Words& way : ways) {
+          SCOPED_TRACE(
+              format("{} {} {} {} {}", model, compute, name, way.front(), way.back()));
+          const auto inspect = [&](engine::Engine& engine) {
+            const optim::ParameterStore& store = engine.store();
+            const optim::OffloadTraffic& traffic = store.offload_traffic();
+            const auto on_disk = static_cast<std::int64_t>(store.disk_bytes());
+            EXPECT_EQ(store.resident_optimizer_bytes() > 0, way.back() == half.back());
+            EXPECT_LE(2 * store.resident_optimizer_bytes(), store.optimizer_bytes());
+            EXPECT_EQ(on_disk > 0, way.front() == disk.front());
+            EXPECT_EQ(traffic.from_disk, traffic.to_disk);
+            EXPECT_LE(traffic.to_disk,
+                      3 * static_cast<std::int64_t>(store.disk_file_bytes()));
+            // Master weights that are frozen stay where they are.
+            if (model != std::string("groups")) {
+              EXPECT_GE(traffic.to_disk, 3 * on_disk);
+            }
+            EXPECT_TRUE(folder.is_empty());
+          };
+          expect_same_bits(train(model, compute, base + way, 3, inspect), none);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::test

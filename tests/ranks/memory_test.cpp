@@ -110,6 +110,61 @@ TEST(Memory, LedgerIsAsPlannedWithCodes) {
   }
 }
 
+// Of an optimizer's state on this rank: what is on a disk, and what it passes through.
+struct Away {
+  std::int64_t on_disk = 0, staged = 0;
+};
+
+Away away_of(const config::RunConfig& config) {
+  comm::Mesh mesh =
+      comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding);
+  engine::Engine engine(config, mesh, Device::meta());
+  return {static_cast<std::int64_t>(engine.store().disk_bytes()),
+          static_cast<std::int64_t>(engine.store().staged_bytes())};
+}
+
+// On a disk the state takes no memory but that of its windows, to the byte; of a share of
+// it the rest is where weights are.
+TEST(Memory, LedgerIsAsPlannedWithStateOnADiskOrInPart) {
+  const auto at = [](const plan::Plan& plan, MemoryClass c) {
+    return plan.memory[static_cast<std::size_t>(c)];
+  };
+  const DiskFolder folder;
+  for (const std::string compute : {"fp32", "bf16"}) {
+    for (const char* name : {"NO_SHARD", "FULL_SHARD"}) {
+      for (const char* share : {"1", "0.5"}) {
+        SCOPED_TRACE(compute + " " + name + " " + share);
+        std::map<std::string, plan::Plan> plans;
+        std::map<std::string, Away> away;
+        for (const std::string where : {"optimizer", "disk"}) {
+          Words words = {std::string("parallel.sharding_strategy=") + name,
+                         std::string("parallel.offload_fraction=") + share,
+                         "parallel.offload=" + where};
+          if (where == "disk") words = words + folder.words();
+          const auto config = equality_config("groups", compute, words);
+          const Bytes held = measure(config);
+          away[where] = away_of(config);
+          const plan::Plan& plan = plans[where] = plan::make_plan(config, world().rank());
+          for (int c = 0; c < memory_classes; ++c)
+            EXPECT_EQ(held[static_cast<std::size_t>(c)],
+                      plan.memory[static_cast<std::size_t>(c)])
+                << where << " " << name_of(static_cast<MemoryClass>(c));
+        }
+        const plan::Plan &host = plans.at("optimizer"), &disk = plans.at("disk");
+        EXPECT_EQ(at(host, MemoryClass::optimizer), at(disk, MemoryClass::optimizer));
+        EXPECT_EQ(at(disk, MemoryClass::optimizer) > 0, *share == '0');
+        EXPECT_EQ(host.disk_bytes, 0);
+        EXPECT_GE(disk.disk_bytes, away["disk"].on_disk);
+        EXPECT_GT(away["disk"].on_disk, 0);
+        const std::int64_t windows = away["disk"].staged - away["optimizer"].staged;
+        EXPECT_EQ(host.total_memory() - disk.total_memory(),
+                  away["disk"].on_disk - windows);
+        EXPECT_LT(windows, away["disk"].on_disk);
+      }
+    }
+  }
+}
+
 // Logits in the compute type, with their gradient in their place, take a third of the
 // memory that logits in fp32 beside it do.
 TEST(Memory, LedgerIsAsPlannedWithLogitsInTheComputeType) {

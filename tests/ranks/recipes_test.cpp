@@ -302,12 +302,13 @@ TEST(Recipes, CheckpointsGoOn) {
 
 // State on the host takes the same numbers, and lies there; its bytes are counted.
 TEST(Recipes, OffloadedState) {
+  const DiskFolder folder;
   for (const char* recipe : {"bf16_pure", "fp8_lm", "deepseek_v3", "nanotron_fp8"}) {
     const bool full = is_fp8(recipe_named(recipe)[TensorClass::gradient].type);
     const Words words = strategy(full ? "FULL_SHARD" : "ZERO1", 1);
     const Outcome home = train_recipe("llama-tied", recipe, words, 2);
-    for (const char* what : {"optimizer", "weights"}) {
-      if (!full && *what == 'w') continue;
+    for (const std::string what : {"optimizer", "weights", "disk"}) {
+      if (!full && what == "weights") continue;
       SCOPED_TRACE(format("{} {}", recipe, what));
       const std::int64_t before = memory_use(MemoryClass::optimizer).bytes;
       optim::OffloadTraffic traffic;
@@ -315,7 +316,8 @@ TEST(Recipes, OffloadedState) {
         traffic = engine.store().offload_traffic();
         EXPECT_EQ(memory_use(MemoryClass::optimizer).bytes, before);
       };
-      const Words away = words + Words{format("parallel.offload={}", what)};
+      const Words away =
+          words + (what == "disk" ? folder.words() : Words{"parallel.offload=" + what});
       expect_same_bits(train_recipe("llama-tied", recipe, away, 2, inspect), home);
       EXPECT_GT(traffic.to_host, 0);
       EXPECT_GT(traffic.to_device, 0);

@@ -26,6 +26,11 @@ check "the run resumes" test "$status" = 0
 same_end whole parts "resumed to the bit"
 run 2 train "$deck" "run.directory=$work/whole" run.steps=8 parallel.tensor=2
 check "it resumes on another mesh" test "$status" = 0
+run 1 train "$deck" "run.directory=$work/whole" run.steps=9 'adapter.targets=["q_proj"]'
+check "a resume drops no adapter" expect 65 "which this run has not and would drop"
+run 1 train "$deck" "run.directory=$work/whole" run.steps=9 adapter.rank=0 adapter.alpha=8.0 \
+  adapter.dropout=0.0 'adapter.modules_to_save=[]'
+check "nor all of them" expect 65 "which this run has not and would drop"
 run 1 convert "$work/whole" "$work/adapter"
 check "the adapter is written" test -s "$work/adapter/adapter_model.safetensors"
 run 1 evaluate "$work/whole" tokens.h5 --logits "$work/own.h5"

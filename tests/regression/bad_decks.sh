@@ -219,6 +219,10 @@ rule shard_ranks 78 4 'parallel.shard_group = 3 must divide' \
 rule prefetch 65 2 'parallel.prefetch = 2|NO_SHARD' parallel.prefetch=2
 rule offload 65 2 'parallel.offload = "weights"|ZERO1' \
   parallel.sharding_strategy=ZERO1 parallel.offload=weights
+rule offload_fraction 65 1 'parallel.offload_fraction = 0.5|parallel.offload = "none"|write' \
+  parallel.offload_fraction=0.5
+rule offload_directory 65 1 'parallel.offload = "disk"|parallel.offload_directory = ""|/tmp' \
+  parallel.offload=disk
 rule wrap 65 2 'parallel.wrap = "size"|parallel.wrap_parameters = 0' \
   parallel.sharding_strategy=FULL_SHARD parallel.wrap=size
 rule pieces 65 1 'recompute.pieces = []|selective' recompute.policy=selective

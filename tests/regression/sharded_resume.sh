@@ -111,4 +111,40 @@ elsewhere deepseek 2 $deepseek parallel.pipeline=2
 whole offload parallel.pipeline=2 parallel.schedule=interleaved parallel.virtual_stages=2 \
   model.layers=4 parallel.sharding_strategy=FULL_SHARD parallel.offload=weights
 elsewhere offload 1 model.layers=4
+
+# State on a disk: a run that stops and goes on with it has the bits of one without, and
+# either goes on from the other's checkpoint. Nothing is left in the folder.
+mkdir "$work/disk"
+disk="parallel.offload=disk parallel.offload_directory=$work/disk"
+stopped=(train $deck run.directory="$work/away" "${common[@]}" model.layers=3
+  parallel.sharding_strategy=FULL_SHARD $disk)
+run 4 "${stopped[@]}" run.steps=2 checkpoint.async=true
+check "disk: half of it" test "$status" = 0
+check "disk: says where, and how" grep -qE "of rank 0 on the disk, $work/disk: (by direct|through)" \
+  "$work/out"
+check "disk: planned" grep -qE '^disk +[0-9.]+ KiB of the optimizer' "$work/out"
+check "disk: its bytes" grep -qE '"offload_bytes_from_disk": [1-9]' "$work/away/metrics.jsonl"
+cp -r "$work/away" "$work/away-half"
+run 4 "${stopped[@]}" run.steps=4 parallel.offload_fraction=0.5
+check "disk: resumed" test "$status" = 0
+check "disk: the same bits" identical away full
+elsewhere full 2 model.layers=3 parallel.context=2 parallel.sharding_strategy=ZERO1 $disk
+cp "$work/full/metrics.jsonl" "$work/away/metrics.jsonl"
+elsewhere away 1 model.layers=3
+check "disk: nothing is left" test -z "$(ls -A "$work/disk")"
+# A rank that is killed leaves nothing either.
+run 2 train $deck run.directory="$work/killed" run.steps=4 $disk debug.fault=kill@2@1
+check "disk: killed" test "$status" != 0
+check "disk: nothing is left by a rank that was killed" test -z "$(ls -A "$work/disk")"
+# Room that cannot be taken: one message, before the first step. The limit leaves MPI's own
+# files alone.
+ulimit -S -f $((100 * 1024))
+run 1 train $deck run.directory="$work/small" run.steps=4 model.hidden=512 \
+  model.feed_forward=4096 $disk
+ulimit -S -f unlimited
+check "disk: too little room" expect 78 "$work/disk: the optimizer's state of rank 0 needs"
+check "disk: no step was done" test ! -s "$work/small/metrics.jsonl"
+run 1 train $deck run.directory="$work/small" run.steps=4 parallel.offload=disk \
+  parallel.offload_directory="$work/nowhere"
+check "disk: no folder" expect 73 "parallel.offload_directory = \"$work/nowhere\": rank 0 cannot write"
 finish
