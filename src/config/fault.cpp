@@ -9,10 +9,13 @@ namespace trireme::config {
 std::optional<Fault> parse_fault(std::string_view text) {
   const auto first = text.find('@'), second = text.rfind('@');
   if (first == second) return std::nullopt;
-  const auto step =
-      parse_number<std::int64_t>(text.substr(first + 1, second - first - 1));
+  // "start": while the run starts, as step 0.
+  const std::string_view when = text.substr(first + 1, second - first - 1);
+  const std::optional<std::int64_t> step =
+      when == "start" ? 0 : parse_number<std::int64_t>(when);
   const auto rank = parse_number<std::int64_t>(text.substr(second + 1));
-  if (!step || !rank || *step < 0 || *rank < 0) return std::nullopt;
+  if (!step || !rank || *step < (when == "start" ? 0 : 1) || *rank < 0)
+    return std::nullopt;
   for (const auto& [word, kind] : fault_words)
     if (word == text.substr(0, first)) return Fault{kind, *step, *rank};
   return std::nullopt;

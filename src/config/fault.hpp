@@ -53,11 +53,8 @@ inline constexpr std::array fault_words = {
 
 struct Fault {
   FaultKind kind = FaultKind::exit;
-  std::int64_t step = 0, rank = 0;  // steps count from 1, ranks from 0; 0: at the start
+  std::int64_t step = 0, rank = 0;  // steps count from 1, ranks from 0; step 0: the start
 };
-
-// Whether a kind can strike while the run starts.
-constexpr bool has_step_0(FaultKind kind) { return kind <= FaultKind::stop; }
 
 // "kind@step@rank"; nothing for any other text.
 std::optional<Fault> parse_fault(std::string_view text);
@@ -77,7 +74,7 @@ struct FaultDoc {
       if (&entry != &fault_words.front()) add(", ");
       add(entry.word);
     }
-    add("; step 0, of the first five: the start.");
+    add(".");
   }
   constexpr void add(std::string_view text) {
     for (const char letter : text) letters.at(length++) = letter;

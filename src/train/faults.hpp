@@ -20,8 +20,8 @@ class Faults : public engine::StepObserver {
   Faults(const std::string& text, int rank, engine::Engine& engine, comm::Mesh& mesh,
          std::function<void()> slow_copies);
 
-  // What is due while the run starts, before this can be made: step 0. Other kinds than
-  // those that end or stop a rank have no step 0.
+  // What is due while the run starts, before this can be made ("hang@start@1"): of kinds
+  // that end or stop a rank.
   static void at_start(const std::string& text, int rank);
   // What is due before step `step`.
   void before_step(std::int64_t step);

@@ -278,7 +278,7 @@ rule bf16_layers 65 1 'precision.last_bf16 = 1 has no meaning|precision.compute 
   precision.last_bf16=1
 rule dump 65 1 'debug.dump_gradients = [11]|run.steps = 10' 'debug.dump_gradients=[11]'
 rule fault 65 1 'debug.fault = "burn@1@0"|kind@step@rank' debug.fault=burn@1@0
-rule early_fault 65 1 'debug.fault = "nan@0@0"|no model yet' debug.fault=nan@0@0
+rule early_fault 65 1 'debug.fault = "nan@start@0"|no model yet' debug.fault=nan@start@0
 rule late_fault 65 1 'debug.fault = "kill@11@0"|run.steps = 10' debug.fault=kill@11@0
 rule name 65 1 'run.name = "a/b"|run.directory' run.name=a/b
 rule weights 65 1 '2^50 weights' model.layers=100000 model.hidden=16777216 \

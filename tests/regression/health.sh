@@ -26,9 +26,9 @@ train 3 model.layers=3 parallel.pipeline=3 debug.fault=hang@3@1 health.watchdog_
 check "a rank amid a pipeline" expect 82 "rank 1 (host"
 train 2 debug.fault=hang@1@1 health.watchdog_seconds=1 health.slow_factor=2
 check "the first step" expect 82 "rank 1 (host"
-train 2 debug.fault=hang@0@1 health.watchdog_seconds=1 health.slow_factor=2
+train 2 debug.fault=hang@start@1 health.watchdog_seconds=1 health.slow_factor=2
 check "the start" expect 82 "in 'opening data' .*: rank 1 (host .*) has not entered agree"
-train 2 debug.fault=hang@0@1 comm.timeout_seconds=2
+train 2 debug.fault=hang@start@1 comm.timeout_seconds=2
 check "the start, by the limit of a wait" expect 82 "rank 1 (host"
 train 2 checkpoint.every=1 metrics.validate_every=1 'data.validation_paths=["LICENSE"]' \
   health.watchdog_seconds=2
