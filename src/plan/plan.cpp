@@ -11,6 +11,8 @@
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
 #include "engine/group_use.hpp"
+#include "engine/planned_device.hpp"
+#include "engine/sample_route.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/shard_copies.hpp"
 #include "plan/meta_step.hpp"
@@ -96,13 +98,26 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   set(MemoryClass::offloaded, offloaded);
 }
 
+// Samples come to the ranks that did not read them, then a step.
+void run_planned_step(engine::Engine& engine, const config::RunConfig& config,
+                      comm::Mesh& mesh) {
+  const engine::SampleRoute route(mesh, config, config.data);
+  const std::int64_t views = 2 + (config.has_documents() ? 3 : 0);
+  const TensorView samples(nullptr, DType::i32,
+                           {views * config.microbatches() * config.batch.micro *
+                            static_cast<std::int64_t>(engine.positions().size())},
+                           engine::host_beside(mesh, Device::meta()));
+  route.hand_on(samples, [] { return 0; });
+  run_meta_step(engine, config);
+}
+
 // A step, by the clock of the machine.
 Timing time_step(engine::Engine& engine, const config::RunConfig& config,
                  comm::Mesh& mesh, const Machine& machine) {
   StepClock clock(machine, mesh.shape(), mesh.folding(), mesh.rank());
   {
     const WorkMeterInUse in_use(clock);
-    run_meta_step(engine, config);
+    run_planned_step(engine, config, mesh);
   }
   const StepClock::Spent& spent = clock.spent();
   Timing timing;
@@ -126,11 +141,11 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
                                      on.device, on.transport);
   engine::Engine engine(config, mesh, Device::meta());
   // The first step ends as every later one begins: with weights that nobody has gathered.
-  run_meta_step(engine, config);
+  run_planned_step(engine, config, mesh);
   comm::TrafficMeter meter(mesh);
   Plan plan;
   if (on.machine == nullptr)
-    run_meta_step(engine, config);
+    run_planned_step(engine, config, mesh);
   else
     plan.timing = time_step(engine, config, mesh, *on.machine);
   meter.end();

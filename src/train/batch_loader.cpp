@@ -116,7 +116,7 @@ void BatchLoader::hand_on(engine::Batch& batch) const {
   batch.valid_tokens = config_.route->hand_on(
       all.reshape({ring_size, all.elements() / ring_size}).rows(number, 1), [&] {
         std::int64_t targets = 0;
-        for (const TensorView& of : batch.targets) targets += targets_in(of);
+        for (const TensorView& of : batch.targets) targets += engine::targets_in(of);
         return targets;
       });
 }

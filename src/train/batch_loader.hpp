@@ -14,10 +14,10 @@
 #include "base/memory.hpp"
 #include "config/batch_ramp.hpp"
 #include "engine/documents.hpp"
+#include "engine/sample_route.hpp"
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
 #include "train/answer_rows.hpp"
-#include "train/sample_route.hpp"
 #include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
 
@@ -43,7 +43,7 @@ struct BatchLoaderConfig {
   // null: nothing is learned from pairs. Outlives the loader.
   const std::vector<double>* references = nullptr;
   // By which ranks get what others have read; null: this rank reads, and for itself.
-  const SampleRoute* route = nullptr;
+  const engine::SampleRoute* route = nullptr;
 };
 
 // Number in the step of row `row` of microbatch `microbatch` of this data rank:

@@ -99,7 +99,7 @@ void Trainer::open_data() {
   Faults::at_start(config_.debug.fault, world_.rank());
   route_.emplace(mesh_, config_, config_.data);
   source_ = open(config_.data, *route_, "data-index");
-  const SampleRoute validation(mesh_, config_, config_.validation);
+  const engine::SampleRoute validation(mesh_, config_, config_.validation);
   validation_.emplace(config_, validation, [&](const io::SourceConfig& data) {
     return open(data, validation, "validation-index");
   });
@@ -111,7 +111,7 @@ void Trainer::open_data() {
 }
 
 std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
-                                                const SampleRoute& route,
+                                                const engine::SampleRoute& route,
                                                 const char* index) {
   // How long texts take to become tokens depends on their length, and no part of it is
   // known from outside.

@@ -56,7 +56,8 @@ class Trainer {
  private:
   void open_data();
   std::unique_ptr<io::SampleSource> open(const io::SourceConfig& config,
-                                         const SampleRoute& route, const char* index);
+                                         const engine::SampleRoute& route,
+                                         const char* index);
   void start(const CudaDevice& gpu);
   void start_pairs();
   void announce() const;
@@ -73,7 +74,7 @@ class Trainer {
   PlannedRun planned_;
   launch::BatchJob job_;  // on rank 0
   Progress progress_;
-  std::optional<SampleRoute> route_;
+  std::optional<engine::SampleRoute> route_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<Validation> validation_;
   std::optional<TextSamples> samples_;

@@ -9,7 +9,7 @@
 
 namespace trireme::train {
 
-Validation::Validation(const config::RunConfig& config, const SampleRoute& route,
+Validation::Validation(const config::RunConfig& config, const engine::SampleRoute& route,
                        const io::OpenSource& open)
     : config_(config), route_(route) {
   if (config.metrics.validate_every == 0) return;
@@ -102,7 +102,7 @@ Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
     if (route_.reads())
       fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions);
     valid += static_cast<double>(route_.hand_on(
-        batch_.view(), [&] { return targets_in(batch_.view().rows(T, T)); }));
+        batch_.view(), [&] { return engine::targets_in(batch_.view().rows(T, T)); }));
     loss += engine.evaluate(batch_.view().rows(0, T), batch_.view().rows(T, T), {},
                             documents_of(T));
   }

@@ -12,8 +12,8 @@
 #include "config/run_config.hpp"
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
+#include "engine/sample_route.hpp"
 #include "io/sample_source.hpp"
-#include "train/sample_route.hpp"
 #include "train/sample_row.hpp"
 
 namespace trireme::train {
@@ -28,7 +28,7 @@ class Validation {
 
   // Opens the source by `open` and allocates a microbatch, with
   // metrics.validate_every > 0. route: of the samples. config outlives this.
-  Validation(const config::RunConfig& config, const SampleRoute& route,
+  Validation(const config::RunConfig& config, const engine::SampleRoute& route,
              const io::OpenSource& open);
 
   // Null without validation.
@@ -52,7 +52,7 @@ class Validation {
   std::int64_t sequences() const;
 
   const config::RunConfig& config_;
-  SampleRoute route_;
+  engine::SampleRoute route_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<engine::DocumentRule> documents_;
   std::optional<SampleRow> row_;

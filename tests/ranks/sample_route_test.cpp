@@ -1,6 +1,6 @@
 // Samples that one tensor rank reads for the others, and what the other stages are told.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/sample_route.hpp"
+#include "engine/sample_route.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ void expect_route(comm::MeshShape shape, schedule::ScheduleKind kind,
   config.parallel.schedule = kind;
   config.data = bytes.config();
   config.data.packing = packing;
-  const SampleRoute route(mesh, config, config.data);
+  const engine::SampleRoute route(mesh, config, config.data);
   const auto source =
       io::open_shared(world(), config.data, open, {.index = "", .reads = route.reads()});
   const auto own = io::open_source(config.data);

@@ -9,7 +9,7 @@
 #include "comm/mesh.hpp"
 #include "config/run_config.hpp"
 
-namespace trireme::train {
+namespace trireme::engine {
 
 // Tensor ranks hold the same tokens, and of a pipeline only the ends need any: the first
 // stage inputs, the last one targets. So tensor rank 0 of these stages reads, and hands
@@ -44,4 +44,4 @@ class SampleRoute {
 // Targets that count: those that are a token.
 std::int64_t targets_in(const TensorView& targets_T);
 
-}  // namespace trireme::train
+}  // namespace trireme::engine

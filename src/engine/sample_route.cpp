@@ -1,12 +1,12 @@
 // SampleRoute: samples go from tensor rank 0 to the other tensor ranks.
 // SPDX-License-Identifier: Apache-2.0
-#include "train/sample_route.hpp"
+#include "engine/sample_route.hpp"
 
 #include <algorithm>
 
 #include "io/shared_source.hpp"
 
-namespace trireme::train {
+namespace trireme::engine {
 
 SampleRoute::SampleRoute(comm::Mesh& mesh, const config::RunConfig& config,
                          const io::SourceConfig& data)
@@ -24,12 +24,13 @@ SampleRoute::SampleRoute(comm::Mesh& mesh, const config::RunConfig& config,
 
 std::int64_t SampleRoute::hand_on(const TensorView& tokens,
                                   const std::function<std::int64_t()>& count) const {
-  Stream host;
+  const Device device = tokens.device();
+  Stream host(device);
   if (hands_on_ && has_tokens_)
     mesh_.group(comm::Axis::tensor).broadcast(host, tokens, 0).wait();
   double targets = has_tokens_ ? static_cast<double>(count()) : 0;
   if (tells_stages_) {
-    const TensorView one(&targets, DType::f64, {1});
+    const TensorView one(device.is_meta() ? nullptr : &targets, DType::f64, {1}, device);
     mesh_.group(comm::Axis::pipeline).broadcast(host, one, 0).wait();
   }
   return static_cast<std::int64_t>(targets);
@@ -41,4 +42,4 @@ std::int64_t targets_in(const TensorView& targets_T) {
                        [](std::int32_t token) { return token >= 0; });
 }
 
-}  // namespace trireme::train
+}  // namespace trireme::engine
