@@ -267,11 +267,13 @@ TEST(Equality, OffloadToADiskOrInPart) {
             EXPECT_EQ(store.resident_optimizer_bytes() > 0, way.back() == half.back());
             EXPECT_LE(2 * store.resident_optimizer_bytes(), store.optimizer_bytes());
             EXPECT_EQ(on_disk > 0, way.front() == disk.front());
-            EXPECT_EQ(traffic.from_disk, traffic.to_disk);
-            EXPECT_LE(traffic.to_disk,
+            // Each step reads all of it at most once. A window of frozen weights alone,
+            // at an end of a share, may be read ahead: it is not written back.
+            EXPECT_LE(traffic.to_disk, traffic.from_disk);
+            EXPECT_LE(traffic.from_disk,
                       3 * static_cast<std::int64_t>(store.disk_file_bytes()));
-            // Master weights that are frozen stay where they are.
             if (model != std::string("groups")) {
+              EXPECT_EQ(traffic.from_disk, traffic.to_disk);
               EXPECT_GE(traffic.to_disk, 3 * on_disk);
             }
             EXPECT_TRUE(folder.is_empty());
