@@ -28,6 +28,18 @@ enum class FaultKind : std::uint8_t {
   flip_moment     // a bit of a first moment
 };
 
+// Whether a kind stops the process itself, for which there need be no model yet.
+constexpr bool stops_process(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::exit:
+    case FaultKind::throw_error:
+    case FaultKind::kill:
+    case FaultKind::hang:
+    case FaultKind::stop: return true;
+    default: return false;
+  }
+}
+
 // Every kind and its word, in the order in which the deck's reference lists them.
 struct FaultWord {
   std::string_view word;

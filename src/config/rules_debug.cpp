@@ -30,7 +30,7 @@ void Rules::fault_rule() {
   if (!fault) return;
   const auto [kind, step, rank] = *fault;
   // 2. A step and a rank that exist.
-  rule({key::debug.fault}, step > 0 || kind <= FaultKind::stop, key::debug.fault,
+  rule({key::debug.fault}, step > 0 || stops_process(kind), key::debug.fault,
        " names the start, at which there is no model yet: write step 1 or later");
   rule({key::debug.fault, key::run.steps}, step <= config_.run.steps, key::debug.fault,
        " names a step after ", key::run.steps, ", the last: write an earlier step");
