@@ -325,7 +325,9 @@ void MpiOperation::sum(int lane) {
 
 void MpiOperation::reduce_parts(const TensorView& parts, const TensorView& out) const {
   Stream stream;
-  if (call_.reduce == Reduce::max)
+  if (call_.combine != nullptr)
+    (*call_.combine)(parts, out);
+  else if (call_.reduce == Reduce::max)
     kernels::max_parts(stream, parts, out);
   else
     kernels::sum_parts(stream, parts, out);
