@@ -143,9 +143,11 @@ std::optional<std::uint64_t> compare_groups(comm::World& world, comm::Mesh& mesh
                                             const std::vector<Print>& prints,
                                             int gathered) {
   std::optional<std::uint64_t> place;
-  for (comm::Group* const group : mesh.groups()) {
-    if (group == &mesh.everyone() && mesh.groups().size() > 1)
-      continue;  // what it holds alike its parts do
+  // Who holds the same weights; the same shard of them, or of experts; the same norms;
+  // the same table at the ends of the pipeline.
+  for (comm::Group* const group :
+       {&mesh.replicas(), &mesh.copies(), &mesh.expert_replicas(), &mesh.expert_copies(),
+        &mesh.group(comm::Axis::tensor), &mesh.embedding_group()}) {
     const auto differs =
         differing_place(*group, prints, std::min(gathered, gathered_in_group));
     if (!place) place = differs;

@@ -22,6 +22,7 @@
 #include "scale/fake_mpi.hpp"
 #include "scale/growth.hpp"
 #include "scale/start_phases.hpp"
+#include "train/replica_check.hpp"
 
 namespace trireme::scale {
 namespace {
@@ -119,6 +120,10 @@ void measure_checkpoint(Simulation& run, Table& table, int ranks) {
   table["save"].linear = {{stats, 1}};
   const double index = index_bytes_in(folder);
   table["save"].index[ranks] = table["resume"].index[ranks] = index;
+  // In each group by the ends of hashes, as in those of more than 16 ranks.
+  run.phase(table, "replicas", [&](Rank& rank, int) {
+    train::check_replicas(*rank.world, *rank.mesh, rank.share->boxes(), 1, 1);
+  });
   EXPECT_TRUE(is_small_index(index, ranks)) << index << " bytes";
 }
 
@@ -130,8 +135,6 @@ void measure_start(Simulation& run, Table& table) {
   make_start_files(folder);
   run.phase(table, "compare", [&](Rank& rank, int) { compare(*rank.world, folder); });
   run.phase(table, "report", [&](Rank& rank, int) { report(*rank.world); });
-  // A line of text for each rank, and what is read in it, until it is printed.
-  table["report"].linear = {{memory, 1024}};
   for (const char* const phase : {"data", "data again"}) {
     run.phase(table, phase, [&](Rank& rank, int number) {
       rank.source = open_data(*rank.world, folder, number % 8 == 0);
