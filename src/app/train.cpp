@@ -207,6 +207,11 @@ void limit_waits_of_start(comm::World& world, const config::HealthSettings& heal
   world.set_timeout(health.timeout_seconds * health.slow_factor);
 }
 
+// Every rank must resolve the deck alike: the smallest node decides.
+int ranks_on_smallest_node(comm::World& world) {
+  return -static_cast<int>(world.max(-world.ranks_on_node()));
+}
+
 }  // namespace
 
 int train(comm::World& world, const Arguments& given) {
@@ -214,8 +219,7 @@ int train(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
   comm::limit_start(world);  // until the deck says more
-  // Every rank must resolve the deck alike: the smallest node decides.
-  const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
+  const int on_node = ranks_on_smallest_node(world);
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
   const config::HealthSettings& health = deck.config.health;
   limit_waits_of_start(world, health);
