@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/hosts.hpp"
+#include "comm/start_limit.hpp"
 #include "comm/stop_signals.hpp"
 #include "comm/watchdog.hpp"
 #include "config/recipe_table.hpp"
@@ -212,6 +213,7 @@ int train(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
+  comm::limit_start(world);  // until the deck says more
   // Every rank must resolve the deck alike: the smallest node decides.
   const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
