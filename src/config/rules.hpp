@@ -95,6 +95,7 @@ class Rules : public AdapterRules {
   void sharding_rules();
   void unit_rules(bool gathers);
   void offload_rules();
+  void offload_activations_rules();
   void wrap_rules();
   void recompute_rules();
   void partition_rules();

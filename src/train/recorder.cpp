@@ -137,6 +137,7 @@ void Recorder::begin_step() {
   meter_.begin();
   joules_ = energy_.joules();
   offloaded_ = engine_.store().offload_traffic();
+  activations_ = engine_.activation_traffic();
   start(times_.data, "data");
 }
 

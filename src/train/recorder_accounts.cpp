@@ -177,6 +177,11 @@ io::Record Recorder::accounts() const {
       record.set("offload_bytes_to_disk", now.to_disk - offloaded_.to_disk)
           .set("offload_bytes_from_disk", now.from_disk - offloaded_.from_disk);
   }
+  if (config_.parallel.offload_activations) {
+    const engine::ActivationTraffic now = engine_.activation_traffic();
+    record.set("activation_bytes_to_host", now.to_host - activations_.to_host)
+        .set("activation_bytes_to_device", now.to_device - activations_.to_device);
+  }
   if (mesh_.device().is_cuda()) {
     const DeviceMemoryState memory = device_memory_state(mesh_.device());
     record.set("device_memory_used_bytes",
