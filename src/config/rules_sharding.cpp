@@ -47,7 +47,7 @@ void Rules::unit_rules(bool gathers) {
   offload_activations_rules();
 }
 
-void Rules::offload_rules() {
+void OffloadRules::offload_rules() {
   const auto& p = config_.parallel;
   const bool on_disk = p.offload == optim::Offload::disk;
   meaningless(key::parallel.offload_fraction, key::parallel.offload,
@@ -66,7 +66,7 @@ void Rules::offload_rules() {
 }
 
 // Weight gradients that are made later read activations when others have their place.
-void Rules::offload_activations_rules() {
+void OffloadRules::offload_activations_rules() {
   const auto& p = config_.parallel;
   meaningless(key::parallel.offload_activations_fraction,
               key::parallel.offload_activations, !p.offload_activations,
