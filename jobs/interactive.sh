@@ -24,6 +24,7 @@ export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 # shellcheck disable=SC2016  # the inner shell, in the allocation, knows the values
 exec salloc --time=00:30:00 --ntasks-per-node=1 --cpus-per-task=4 "${options[@]}" bash -c '
   export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
+  export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-tree}
   export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
   exec srun --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
     "${TRIREME:-trireme}" train "$@"' interactive "$@"

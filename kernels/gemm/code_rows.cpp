@@ -10,6 +10,7 @@
 
 #include "base/split.hpp"
 #include "kernels/gemm/code_registers.hpp"
+#include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
 #include "kernels/host/parallel.hpp"
@@ -224,7 +225,7 @@ void share(const TensorView& c, const CodedMatrix& m, std::int64_t rows,
            const TensorView& bias, const Product& product) {
   constexpr std::int64_t elements = 1 << 16;  // of B, worth a thread's work
   const std::int64_t N = m.shape[0], K = m.shape[1];
-  const few_rows::Finish<T, C> finish(c, Accumulate::no, bias);
+  const Finish<T, C> finish(c, Accumulate::no, bias);
   const std::int64_t parts = std::clamp<std::int64_t>(
       N / std::max<std::int64_t>(1, elements / K), 1, 4 * threads());
   auto* const room = static_cast<T*>(workspace(

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/few_rows_loop.hpp"
+#include "kernels/gemm/finish.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/runtime.hpp"
 
@@ -17,7 +18,7 @@ void multiply(const TensorView& c, const TensorView& a, const TensorView& b_NK,
   constexpr std::int64_t elements = 1 << 16;  // of B, worth a thread's work
   const few_rows::Rows<T> product{a.data<T>(), b_NK.data<T>(), a.stride(0),
                                   b_NK.stride(0), a.dim(1)};
-  const few_rows::Finish<T, C> finish(c, accumulate, bias);
+  const Finish<T, C> finish(c, accumulate, bias);
   for_ranges("gemm.few_rows", b_NK.dim(0),
              std::max<std::int64_t>(1, elements / product.k), threads(),
              [&](std::int64_t begin, std::int64_t end) {

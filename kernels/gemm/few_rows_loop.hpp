@@ -41,27 +41,6 @@ template <class T>
   return sum;
 }
 
-// What becomes of a sum.
-template <class T, class C>
-struct Finish {
-  C* out;
-  std::int64_t stride;
-  const T* added;  // the bias, or null
-  bool accumulate;
-
-  Finish(const TensorView& c, Accumulate accumulate_, const TensorView& bias)
-      : out(c.data<C>()),
-        stride(c.stride(0)),
-        added(bias.empty() ? nullptr : bias.data<T>()),
-        accumulate(accumulate_ == Accumulate::yes) {}
-  void operator()(std::int64_t row, std::int64_t column, float sum) const {
-    C& to = out[row * stride + column];
-    if (added != nullptr) sum += load(added[column]);
-    if (accumulate) sum += load(to);
-    to = store<C>(sum);
-  }
-};
-
 template <class T>
 struct Rows {
   const T* a;

@@ -10,6 +10,7 @@
 #endif
 
 #include "base/split.hpp"
+#include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
 #include "kernels/host/parallel.hpp"
@@ -174,27 +175,6 @@ void transpose_rows(const TensorView& b_KN, T* to) {
                    to[n * K + k] = from[k * stride + n];
              });
 }
-
-// What becomes of the sum of a row and a column.
-template <class T, class C>
-struct Finish {
-  C* out;
-  std::int64_t stride;
-  const T* added;  // the bias, or null
-  bool accumulate;
-
-  Finish(const TensorView& c, Accumulate accumulate_, const TensorView& bias)
-      : out(c.data<C>()),
-        stride(c.stride(0)),
-        added(bias.empty() ? nullptr : bias.data<T>()),
-        accumulate(accumulate_ == Accumulate::yes) {}
-  void operator()(std::int64_t row, std::int64_t column, Accumulator<T> sum) const {
-    C& to = out[row * stride + column];
-    if (added != nullptr) sum += load(added[column]);
-    if (accumulate) sum += load(to);
-    to = store<C>(sum);
-  }
-};
 
 // Columns that are worth a thread.
 std::int64_t grain(std::int64_t M, std::int64_t K) {

@@ -45,6 +45,7 @@ folder=$PWD                     # that the count of starts is kept in
 deck={}
 
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do not inherit it
+export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-tree}  # why: docs/decisions/slurm-fences.md
 export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 

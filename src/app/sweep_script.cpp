@@ -190,6 +190,7 @@ folder={}
 index=$((${1:-0} + SLURM_ARRAY_TASK_ID))
 
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do not inherit it
+export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-tree}  # why: docs/decisions/slurm-fences.md
 export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 
 launch() {

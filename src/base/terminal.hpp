@@ -9,7 +9,7 @@ namespace trireme::terminal {
 
 // Columns of the terminal that standard output is, at last; 0: a file or a pipe, or a
 // terminal that TERM calls dumb, or does not name. Open MPI gives ranks a terminal of
-// their own, of no size, whatever mpirun writes to: it counts if mpirun's is one.
+// their own, of no size, whatever mpirun writes to: mpirun's counts in its place.
 int columns();
 
 // Whether colours are shown: on such a terminal, unless NO_COLOR says no

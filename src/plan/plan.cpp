@@ -58,10 +58,10 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
   };
-  // What is offloaded: the optimizer's state, and with the weights their
+  // What is offloaded: activations, the optimizer's state, and with the weights their
   // shares; what is gathered of them is on the device.
   std::size_t weights = store.weight_bytes(), optimizer = store.optimizer_bytes();
-  std::size_t offloaded = store.staged_bytes();
+  std::size_t offloaded = store.staged_bytes() + engine.offloaded_activation_bytes();
   if (config.parallel.offload != optim::Offload::none) {
     const std::size_t resident = store.resident_optimizer_bytes();
     offloaded += std::exchange(optimizer, resident) - resident - store.disk_bytes();

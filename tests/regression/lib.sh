@@ -61,6 +61,21 @@ close_values() {
 # tensors RUN: digest and name of each tensor of its last checkpoint, a line each.
 tensors() { "$TRIREME" inspect "$1" --tensors | grep -E '^[0-9a-f]{32}' | sort; }
 
+# chat_tokenizer FOLDER: a tokenizer of 300 tokens, trained here, with a template for conversations.
+chat_tokenizer() {
+  mkdir "$1"
+  "$TRIREME" tokenize "$SOURCE/README.md" --train 300 -o "$1/tokenizer.json" >"$work/out" 2>&1
+  check "a tokenizer" [ -s "$1/tokenizer.json" ]
+  cat >"$1/chat_template.jinja" <<'END'
+{% for m in messages %}
+<{{ m.role }}>{{ m.content }}<|endoftext|>
+{% endfor %}
+{% if add_generation_prompt %}
+<assistant>
+{%- endif %}
+END
+}
+
 # identical A B: losses and tensors of two runs in $work are the same, to the bit.
 identical() {
   field "$work/$1/metrics.jsonl" loss >"$work/a"

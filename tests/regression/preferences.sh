@@ -5,17 +5,7 @@
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
 tokenizer=$work/tokenizer
-mkdir "$tokenizer"
-"$TRIREME" tokenize README.md --train 300 -o "$tokenizer/tokenizer.json" >"$work/out" 2>&1
-check "a tokenizer" [ -s "$tokenizer/tokenizer.json" ]
-cat >"$tokenizer/chat_template.jinja" <<'END'
-{% for m in messages %}
-<{{ m.role }}>{{ m.content }}<|endoftext|>
-{% endfor %}
-{% if add_generation_prompt %}
-<assistant>
-{%- endif %}
-END
+chat_tokenizer "$tokenizer"
 for i in $(seq 12); do
   echo "{\"prompt\":\"$i + $i =\",\"chosen\":\" $((2 * i))\",\"rejected\":\" $((2 * i + 1)) or so\"}"
   echo "{\"chosen\":[{\"role\":\"user\",\"content\":\"Add $i.\"},{\"role\":\"assistant\",\"content\":\"Yes: $i\"}],\"rejected\":[{\"role\":\"user\",\"content\":\"Add $i.\"},{\"role\":\"assistant\",\"content\":\"No.\"}]}"

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/block_scale.hpp"
 #include "kernels/cuda/common/rows.cuh"
+#include "kernels/cuda/low_precision/block_maxima.cuh"
 #include "kernels/dynamic_blocks.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
 
-// A thread has four neighbours, mostly of one block, and adds what is larger than what
-// it sees: maxima may be taken in any order.
 struct Absmax {
   const float* x;
   unsigned* absmax;
@@ -16,23 +15,9 @@ struct Absmax {
   DynamicBlocks blocks;
   template <int W>
   __device__ void at(std::int64_t, std::int64_t c) const {
-    constexpr unsigned infinity = 0x7f800000u;
-    std::int64_t block = run.index(c) / dynamic_block;
-    unsigned most = 0;
-    for (int i = 0; i < W; ++i) {
-      const std::int64_t mine = run.index(c + i) / dynamic_block;
-      if (mine != block) {
-        note(block, most);
-        block = mine;
-        most = 0;
-      }
-      most = max(most, min(__float_as_uint(x[c + i]) & 0x7fffffffu, infinity));
-    }
-    note(block, most);
-  }
-  __device__ void note(std::int64_t block, unsigned most) const {
-    unsigned* const at = absmax + (block - blocks.first);
-    if (*at < most) atomicMax(at, most);
+    add_block_maxima<W>(x, absmax, c, [this](std::int64_t i) {
+      return run.index(i) / dynamic_block - blocks.first;
+    });
   }
 };
 

@@ -1,35 +1,19 @@
 // FP8 by 128 x 128 blocks on a GPU: one element for each thread at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/common/rows.cuh"
+#include "kernels/cuda/low_precision/block_maxima.cuh"
 #include "kernels/fp8_blocks.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
 
-// A thread has four neighbours, mostly of one block, and adds what is larger than what
-// it sees: maxima may be taken in any order.
 struct Amax {
   const float* x;
   unsigned* amaxes;
   TensorRun run;
   template <int W>
   __device__ void at(std::int64_t, std::int64_t c) const {
-    constexpr unsigned infinity = 0x7f800000u;
-    std::int64_t block = run.block(c);
-    unsigned most = 0;
-    for (int i = 0; i < W; ++i) {
-      const std::int64_t mine = run.block(c + i);
-      if (mine != block) {
-        note(block, most);
-        block = mine;
-        most = 0;
-      }
-      most = max(most, min(__float_as_uint(x[c + i]) & 0x7fffffffu, infinity));
-    }
-    note(block, most);
-  }
-  __device__ void note(std::int64_t block, unsigned most) const {
-    if (amaxes[block] < most) atomicMax(amaxes + block, most);
+    add_block_maxima<W>(x, amaxes, c, [this](std::int64_t i) { return run.block(i); });
   }
 };
 
