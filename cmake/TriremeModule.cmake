@@ -11,9 +11,9 @@ if(TRIREME_NATIVE)
 endif()
 if(TRIREME_WERROR)
   list(APPEND _cxx_options -Werror)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND _cxx_options -Wno-restrict)  # false alarms on std::string: GCC bug 105651
-  endif()
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND _cxx_options -Wno-restrict)  # false alarms on std::string: GCC bug 105651
 endif()
 set(_sanitizers)
 if(TRIREME_SANITIZE)

@@ -8,7 +8,7 @@ import re
 from spack.package import *
 
 try:  # Spack 1.0 and later keep the build systems in the repository of packages
-    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
     from spack_repo.builtin.build_systems.cuda import CudaPackage
 
     compilers_are_packages = True
