@@ -55,6 +55,12 @@ constexpr std::array peer_commands = {
     PeerWord{"benchmark", "bench"},  PeerWord{"tune", "sweep"},
     PeerWord{"plot", "report"},      PeerWord{"tensorboard", "report"},
     PeerWord{"test", "selftest"},    PeerWord{"env", "version"},
+    PeerWord{"search", "plan"},      PeerWord{"lint", "plan"},
+    PeerWord{"status", "sweep"},     PeerWord{"submit", "sweep"},
+    PeerWord{"resubmit", "sweep"},   PeerWord{"view", "report"},
+    PeerWord{"metrics", "report"},   PeerWord{"serve", "chat"},
+    PeerWord{"dpo", "train"},        PeerWord{"completion", "help"},
+    PeerWord{"schema", "help"},      PeerWord{"man", "help"},
 };
 
 constexpr bool exists(std::string_view name) {

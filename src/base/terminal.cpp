@@ -19,6 +19,7 @@ namespace trireme::terminal {
 namespace {
 
 constexpr int usual_columns = 80;
+constexpr int least_columns = 40, most_columns = 100;  // of prose
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -102,6 +103,28 @@ std::string coloured_line(std::string_view text) {
 int columns() {
   static const int found = find_columns();
   return found;
+}
+
+std::size_t prose_columns() {
+  const int width = columns() == 0 ? most_columns : columns();
+  return static_cast<std::size_t>(std::clamp(width, least_columns, most_columns));
+}
+
+std::string line_of(std::span<const Field> fields, int columns) {
+  std::string line;
+  for (int least = 1;; ++least) {
+    line.clear();
+    std::size_t room = 0;
+    bool all_left_are_fixed = true;
+    for (const Field& field : fields) {
+      if (field.worth != 0 && field.worth < least) continue;
+      all_left_are_fixed = all_left_are_fixed && field.worth == 0;
+      room += (line.empty() ? 0 : 2) + std::max(field.text.size(), field.room);
+      line += (line.empty() ? "" : "  ") + field.text;
+    }
+    if (columns == 0 || all_left_are_fixed || room <= static_cast<std::size_t>(columns))
+      return line;
+  }
 }
 
 bool has_colours() {

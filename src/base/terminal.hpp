@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +13,20 @@ namespace trireme::terminal {
 // terminal that TERM calls dumb, or does not name. Open MPI gives ranks a terminal of
 // their own, of no size, whatever mpirun writes to: it counts if mpirun's is one.
 int columns();
+
+// Columns that prose in the log is broken at: 100, or fewer on a narrower terminal.
+std::size_t prose_columns();
+
+// A part of a line that says one thing: "norm 1.8".
+struct Field {
+  std::string text;
+  int worth = 0;         // 0: never left out
+  std::size_t room = 0;  // what it may need in other lines, which shall look alike
+};
+
+// The fields in a line, two blanks apart. Where that has more than `columns`, those of
+// least worth are left out; 0 columns have room for all.
+std::string line_of(std::span<const Field> fields, int columns);
 
 // Whether colours are shown: on such a terminal, unless NO_COLOR says no
 // (no-color.org).

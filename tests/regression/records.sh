@@ -63,6 +63,11 @@ if command -v script >/dev/null; then
   check "colours on a terminal" test "$(on_terminal)" -gt 3
   check "in each line of the plan" grep -q "^$(printf '\033')\[1mbatch$(printf '\033')" "$work/out"
   check "a line that moves" grep -q '\[=*>* *\] ' "$work/out"
+  # Blanks for what moves the cursor and colours: no line of prose or of a step is broken.
+  long=$(sed "s/$(printf '\033')\[[0-9;]*[mK]//g; s/.*$(printf '\r')\(.\)/\1/; s/$(printf '\r')//" "$work/out" |
+    grep -v '^ ' | awk 'length($0) > 90')
+  check "lines that fit the terminal" test -z "$long"
+  check "steps too" grep -q '^[^ ]*step[^ ]* 4/4  loss .* tok/s  left 0 s' "$work/out"
   on_terminal NO_COLOR=1 >/dev/null
   check "NO_COLOR leaves the line alone" bash -c \
     "! sed 's/$(printf '\r\033')\[K//g' '$work/out' | grep -q '$(printf '\033')'"
