@@ -14,6 +14,7 @@
 
 #include "base/format.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 
 namespace trireme::terminal {
 namespace {
@@ -58,12 +59,20 @@ bool giver_has_terminal() {
   return path != own && (path.starts_with("/dev/pts/") || path.starts_with("/dev/tty"));
 }
 
-int find_columns() {
+bool is_terminal(int file) {
   const std::string kind = variable("TERM");
-  if (kind.empty() || kind == "dumb" || ::isatty(STDOUT_FILENO) == 0) return 0;
+  return !kind.empty() && kind != "dumb" && ::isatty(file) == 1;
+}
+
+// 0: the system does not say.
+int columns_of(int file) {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return size.ws_col;
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+int find_columns() {
+  if (!is_terminal(STDOUT_FILENO)) return 0;
+  if (const int found = columns_of(STDOUT_FILENO); found > 0) return found;
   return giver_has_terminal() ? usual_columns : 0;
 }
 
@@ -143,6 +152,20 @@ std::string coloured(std::string_view text) {
     out += '\n' + (is_labelled(line) ? coloured_line(line) : std::string(line));
     text.remove_prefix(next);
   }
+  return out;
+}
+
+std::string error_text(std::string_view text) {
+  if (!is_terminal(STDERR_FILENO) || !text.starts_with("trireme: "))
+    return std::string(text);
+  const int found = columns_of(STDERR_FILENO);
+  const int width = found > 0 ? found : usual_columns;
+  std::string out = wrapped(
+      text, static_cast<std::size_t>(std::clamp(width, least_columns, most_columns)), 4);
+  constexpr std::string_view label = "trireme: error:", red = "\x1b[1;31m",
+                             plain = "\x1b[0m";
+  if (out.starts_with(label) && variable("NO_COLOR").empty())
+    out = format("{}{}{}{}", red, label, plain, out.substr(label.size()));
   return out;
 }
 

@@ -36,6 +36,10 @@ bool has_colours();
 // a warning. `text` as it is without colours.
 std::string coloured(std::string_view text);
 
+// A message for standard error, "trireme: ...": where that is a terminal, in lines that
+// fit it, and with "trireme: error:" in colour.
+std::string error_text(std::string_view text);
+
 // What ends the line that the cursor stands in and removes it.
 inline constexpr std::string_view clear_line = "\r\x1b[K";
 
