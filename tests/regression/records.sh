@@ -67,7 +67,8 @@ if command -v script >/dev/null; then
   long=$(sed "s/$(printf '\033')\[[0-9;]*[mK]//g; s/.*$(printf '\r')\(.\)/\1/; s/$(printf '\r')//" "$work/out" |
     grep -v '^ ' | awk 'length($0) > 90')
   check "lines that fit the terminal" test -z "$long"
-  check "steps too" grep -q '^[^ ]*step[^ ]* 4/4  loss .* tok/s  left 0 s' "$work/out"
+  check "a step without its rate" \
+    grep -q 'step[^ ]* 4/4  loss  *[0-9.]*  norm  *[0-9.]*  *[0-9.]* k* *tok/s .* left 0 s' "$work/out"
   printf '[model]\narchitecture = "lama"\n' >"$work/bad.toml"
   fails() {  # an error of a deck on a terminal
     env TERM=xterm "$@" script -qec "stty cols 90; '$TRIREME' plan '$work/bad.toml'" /dev/null \

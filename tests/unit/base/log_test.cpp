@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 
 namespace trireme {
 namespace {
@@ -65,6 +66,13 @@ TEST(Log, NobodyReadsErrors) {
   log::error("trireme: error: nobody reads this");
   log::let_errors_arrive();  // comes back
   EXPECT_GT(pipe.unread(), 0);
+}
+
+TEST(Terminal, ProseKeepsANumberBesideItsUnit) {
+  EXPECT_EQ(wrapped("peak      optimizer 1.50 KiB, data", 26, 10),
+            "peak      optimizer\n          1.50 KiB, data");
+  EXPECT_EQ(wrapped("peak      optimizer 150 rows", 24, 10),
+            "peak      optimizer 150\n          rows");
 }
 
 TEST(Terminal, ALineLeavesOutWhatHasNoRoom) {
