@@ -56,6 +56,12 @@ constexpr std::array peer_commands = {
     PeerWord{"plot", "report"},      PeerWord{"tensorboard", "report"},
     PeerWord{"test", "selftest"},    PeerWord{"env", "version"},
     PeerWord{"doctor", "selftest"},  PeerWord{"validate", "evaluate"},
+    PeerWord{"search", "plan"},      PeerWord{"lint", "plan"},
+    PeerWord{"status", "sweep"},     PeerWord{"submit", "sweep"},
+    PeerWord{"resubmit", "sweep"},   PeerWord{"view", "report"},
+    PeerWord{"metrics", "report"},   PeerWord{"serve", "chat"},
+    PeerWord{"dpo", "train"},        PeerWord{"completion", "help"},
+    PeerWord{"schema", "help"},      PeerWord{"man", "help"},
 };
 
 constexpr bool exists(std::string_view name) {
