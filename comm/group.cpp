@@ -144,8 +144,15 @@ void Group::check(Collective kind, const TensorView& from, const TensorView& to,
 }
 
 Handle Group::collective(Collective kind, Stream& stream, const TensorView& from,
-                         const TensorView& to, int peer, Reduce reduce) {
+                         const TensorView& to, int peer, Reduce reduce,
+                         const CombineRows* combine) {
   check(kind, from, to, peer);
+  require(combine == nullptr ||
+              (!from.device().is_cuda() &&
+               from.elements() * static_cast<std::int64_t>(size_of(from.dtype())) <=
+                   tree_row_bytes),
+          "all_reduce on axis '{}': {}{} is no row to combine", name_,
+          name_of(from.dtype()), from.shape());
   const CollectiveRow& row = row_of(kind);
   if (size_ == 1 && !row.one_tensor) copy(stream, from, to);
   if (size_ == 1 || from.elements() == 0) return {};
@@ -163,7 +170,9 @@ Handle Group::collective(Collective kind, Stream& stream, const TensorView& from
                                 reduce == Reduce::max);
     return start(call, stream, from, to);
   }
-  return start(begin(kind, whole, peer, reduce), stream, from, to);
+  Call call = begin(kind, whole, peer, reduce);
+  call.combine = combine;
+  return start(call, stream, from, to);
 }
 
 }  // namespace trireme::comm

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,10 @@ class Handle {
 };
 
 enum class Reduce : std::uint8_t { sum, max };
+// Makes the result of a reduction from what each rank gave: a row a rank, in rank order.
+// out may be the first row.
+using CombineRows =
+    std::function<void(const TensorView& rows_PN, const TensorView& out_N)>;
 
 // All calls are collective over the group, in the same order on every rank. Tensors are
 // dense and floating (f64, f32, bf16, f16) unless said otherwise, on the host or on the
@@ -76,6 +81,13 @@ class Group {
   // x = reduction of x over ranks, in place.
   Handle all_reduce(Stream& stream, const TensorView& x, Reduce reduce = Reduce::sum) {
     return collective(Collective::all_reduce, stream, x, x, 0, reduce);
+  }
+  // x = what `combine` makes of x of all ranks, in place: of a row of tree_row_bytes at
+  // most, on the host. Among many ranks rank 0 alone calls it, among few each does, with
+  // the same rows; never in a group of one, nor on meta. It lives until the handle was
+  // waited on.
+  Handle all_reduce(Stream& stream, const TensorView& x, const CombineRows& combine) {
+    return collective(Collective::all_reduce, stream, x, x, 0, Reduce::sum, &combine);
   }
   // shard = part rank() of the sum of `full` over ranks; full.dim(0) = size() *
   // shard.dim(0). `full` is left undefined.
@@ -159,6 +171,7 @@ class Group {
     std::int64_t trace = 0;     // its entry in the trace
     CollectivePlan plan;
     Reduce reduce = Reduce::sum;
+    const CombineRows* combine = nullptr;  // in place of `reduce`
   };
 
  protected:
@@ -199,7 +212,8 @@ class Group {
  private:
   // Checks, counts and starts the collective of a row of the table.
   Handle collective(Collective kind, Stream& stream, const TensorView& from,
-                    const TensorView& to, int peer = 0, Reduce reduce = Reduce::sum);
+                    const TensorView& to, int peer = 0, Reduce reduce = Reduce::sum,
+                    const CombineRows* combine = nullptr);
   void check(Collective kind, const TensorView& from, const TensorView& to,
              int peer) const;
   Call begin(Collective kind, const TensorView& whole, int peer, Reduce reduce);

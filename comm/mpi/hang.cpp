@@ -155,11 +155,11 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
 
 void report_hang(const WorldState& state, const std::string& place, double waited,
                  const std::string& why) {
-  log::error(format(
-      "trireme: error: {}: {} waited {} s (comm.timeout_seconds = {}); {}{}{}",
-      rank_text(state, state.rank), place, fixed(waited, 1), exact(state.timeout_seconds),
-      why, trace().count() > 0 ? "\nlast collectives of this rank:" : "",
-      trace().last(8)));
+  log::error(format("trireme: error: {}: {} waited {} s ({} = {}); {}{}{}",
+                    rank_text(state, state.rank), place, fixed(waited, 1),
+                    state.timeout_name, exact(state.timeout_seconds), why,
+                    trace().count() > 0 ? "\nlast collectives of this rank:" : "",
+                    trace().last(8)));
   abort_job(Status::hang);
 }
 

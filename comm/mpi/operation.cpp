@@ -34,7 +34,8 @@ void MpiOperation::prepare(const Group::Call& call, std::byte* from, std::byte* 
 
 void MpiOperation::post() try {
   lanes_active_ = call_.plan.lanes;
-  slots_ = most_messages(call_.plan.route, group_.size());
+  const bool down_a_tree = row_of(call_.kind).has(Phase::to_children);
+  slots_ = most_messages(down_a_tree ? Route::tree : call_.plan.route, group_.size());
   phases_ = count_phases(call_.kind, call_.plan.route, group_.size());
   const std::size_t size = slots() * static_cast<std::size_t>(lanes_active_);
   requests_.assign(size, MPI_REQUEST_NULL);
@@ -325,7 +326,9 @@ void MpiOperation::sum(int lane) {
 
 void MpiOperation::reduce_parts(const TensorView& parts, const TensorView& out) const {
   Stream stream;
-  if (call_.reduce == Reduce::max)
+  if (call_.combine != nullptr)
+    (*call_.combine)(parts, out);
+  else if (call_.reduce == Reduce::max)
     kernels::max_parts(stream, parts, out);
   else
     kernels::sum_parts(stream, parts, out);

@@ -52,6 +52,7 @@ struct WorldState {
   int tag_limit = 32767;
   bool spin = false;  // a core for every rank: waiting may burn it
   double timeout_seconds = 0;
+  const char* timeout_name = "comm.timeout_seconds";  // what sets it
   // Of the world's own collectives; operation: the one in flight, or nullptr.
   std::atomic<std::int64_t> sequence{0};
   std::atomic<const char*> operation{nullptr};

@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/abort.hpp"
+#include "comm/mpi/start_watch.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/mpi/stop_signals.hpp"
 #include "comm/mpi/world_tree.hpp"
@@ -120,9 +121,11 @@ WorldState* current_state() { return state_of_process; }
 World::World(int argc, char** argv) {
   start_taking_signals();
   check_open_files();
+  StartWatch watch;
   int provided = 0;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
             "MPI_Init_thread");
+  watch.enter("the start, after MPI_Init");
   try {
     require(provided >= MPI_THREAD_FUNNELED, Status::transport,
             "this MPI cannot run beside threads (MPI_THREAD_FUNNELED)");
@@ -176,7 +179,10 @@ void World::barrier() {
   state_->wait(request, "barrier");
 }
 
-void World::set_timeout(double seconds) { state_->timeout_seconds = seconds; }
+void World::set_timeout(double seconds) {
+  state_->timeout_seconds = seconds;
+  state_->timeout_name = "comm.timeout_seconds";
+}
 
 std::string World::broadcast(const std::string& text, int root) {
   require(root >= 0 && root < size_, "broadcast from rank {} of {}", root, size_);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "comm/collective.hpp"
+#include "comm/merge_up.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -105,6 +106,25 @@ std::string gather_bytes(WorldState& state, const std::string& text,
                 all.begin() + static_cast<std::ptrdiff_t>(bytes_of(0, state.size - root)),
                 all.end());
   return all;
+}
+
+std::string merge_up(
+    const World& world, std::string mine,
+    const std::function<void(std::string& so_far, const std::string& next)>& join) {
+  Up up(world.state(), 0, "merge_up");
+  up.for_children([&](int, int, int child) {
+    std::uint64_t bytes = 0;
+    up.receive(&bytes, sizeof bytes, child);
+    std::string next(static_cast<std::size_t>(bytes), '\0');
+    up.receive(next.data(), next.size(), child);
+    join(mine, next);
+  });
+  const std::uint64_t bytes = mine.size();
+  require(bytes < (std::uint64_t{1} << 31), "a text of {} bytes is too long to send",
+          bytes);
+  up.send(&bytes, sizeof bytes);
+  up.send(mine.data(), mine.size());
+  return mine;
 }
 
 }  // namespace trireme::comm

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/bench_products.hpp"
 
+#include <algorithm>
+#include <map>
+
 #include "base/format.hpp"
 #include "base/text_table.hpp"
 
@@ -41,23 +44,64 @@ std::string best_other(const Product& product, double seconds) {
   return text;
 }
 
+// The extent that counts tokens: experts' products have many.
+std::int64_t& tokens_of(Product& product) {
+  return product.transposed_left ? product.k : product.m;
+}
+
+// Products that differ in nothing but the number of tokens.
+struct Row {
+  kernels::LoggedProduct longest;  // of them
+  std::int64_t calls = 0, least = 0, most = 0;
+  double seconds = 0, flops = 0;
+
+  std::string extents() const {
+    const Product& product = longest.product;
+    const std::string tokens =
+        least == most ? format("{}", least) : format("{}-{}", least, most);
+    return product.transposed_left ? format("{} x {} x {}", product.m, product.n, tokens)
+                                   : format("{} x {} x {}", tokens, product.n, product.k);
+  }
+};
+
+std::vector<Row> rows_of(const std::vector<kernels::LoggedProduct>& products) {
+  std::map<std::pair<Product, ProductPath>, Row> rows;
+  for (const kernels::LoggedProduct& entry : products) {
+    Product alike = entry.product;
+    const std::int64_t tokens = std::exchange(tokens_of(alike), 0);
+    const auto [at, is_new] = rows.try_emplace({alike, entry.path});
+    Row& row = at->second;
+    if (is_new) row.least = row.most = tokens;
+    row.least = std::min(row.least, tokens);
+    row.most = std::max(row.most, tokens);
+    row.calls += entry.calls;
+    row.seconds += entry.seconds;
+    row.flops += entry.product.flops() * static_cast<double>(entry.calls);
+    if (entry.seconds > row.longest.seconds) row.longest = entry;
+  }
+  std::vector<Row> sorted;
+  for (const auto& [alike, row] : rows) sorted.push_back(row);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
+  return sorted;
+}
+
 }  // namespace
 
 std::string table_of_products(const std::vector<kernels::LoggedProduct>& products,
                               std::int64_t steps, double seconds) {
   std::vector<TextRow> rows = {{"product", "M x N x K", "types", "path", "a step",
                                 "ms a step", "GFLOP/s", "alone", "best other", ""}};
-  for (const kernels::LoggedProduct& entry : products) {
-    const Product& product = entry.product;
-    const double calls = static_cast<double>(entry.calls);
-    rows.push_back(
-        {kind_of(product), format("{} x {} x {}", product.m, product.n, product.k),
-         types_of(product), std::string(name_of(entry.path)),
-         format("{}", entry.calls / steps),
-         fixed(entry.seconds * 1e3 / static_cast<double>(steps), 2),
-         giga(product.flops() * calls / entry.seconds),
-         giga(kernels::product_rate(product, entry.path, seconds)),
-         best_other(product, seconds), std::string(kernels::why_slow(product))});
+  for (const Row& row : rows_of(products)) {
+    const Product& product = row.longest.product;
+    const ProductPath path = row.longest.path;
+    rows.push_back({kind_of(product), row.extents(), types_of(product),
+                    std::string(name_of(path)), format("{}", row.calls / steps),
+                    fixed(row.seconds * 1e3 / static_cast<double>(steps), 2),
+                    giga(row.flops / row.seconds),
+                    giga(kernels::product_rate(product, path, seconds)),
+                    best_other(product, seconds),
+                    std::string(kernels::why_slow(product))});
   }
   return text_table(rows, 4, 0);
 }

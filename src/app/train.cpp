@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/hosts.hpp"
+#include "comm/start_limit.hpp"
 #include "comm/stop_signals.hpp"
 #include "comm/watchdog.hpp"
 #include "config/recipe_table.hpp"
@@ -208,14 +209,19 @@ void limit_waits_of_start(comm::World& world, const config::HealthSettings& heal
   world.set_timeout(health.timeout_seconds * health.slow_factor);
 }
 
+// Every rank must resolve the deck alike: the smallest node decides.
+int ranks_on_smallest_node(comm::World& world) {
+  return -static_cast<int>(world.max(-world.ranks_on_node()));
+}
+
 }  // namespace
 
 int train(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
-  // Every rank must resolve the deck alike: the smallest node decides.
-  const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
+  comm::limit_start(world);  // until the deck says more
+  const int on_node = ranks_on_smallest_node(world);
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
   const config::HealthSettings& health = deck.config.health;
   limit_waits_of_start(world, health);

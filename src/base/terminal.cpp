@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/terminal.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -47,16 +48,28 @@ pid_t parent_of(pid_t process) {
   return parse_number<int>(number).value_or(0);
 }
 
-// Whether the program that gave this one its terminal, past wrappers that share it, has
-// another terminal.
-bool giver_has_terminal() {
+// 0 if it has none.
+int columns_of(int file) {
+  winsize size{};
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// The columns of the other terminal of the program that gave this one its terminal, past
+// wrappers that share it; 0 if that program writes to no terminal.
+int columns_of_giver() {
   const std::string own = output_of(::getpid());
   std::string path;
   for (pid_t process = ::getppid(); process > 0; process = parent_of(process)) {
     path = output_of(process);
     if (path != own) break;
   }
-  return path != own && (path.starts_with("/dev/pts/") || path.starts_with("/dev/tty"));
+  if (path == own || !(path.starts_with("/dev/pts/") || path.starts_with("/dev/tty")))
+    return 0;
+  const int file = ::open(path.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return usual_columns;
+  const int found = columns_of(file);
+  ::close(file);
+  return found > 0 ? found : usual_columns;
 }
 
 bool is_terminal(int file) {
@@ -64,16 +77,10 @@ bool is_terminal(int file) {
   return !kind.empty() && kind != "dumb" && ::isatty(file) == 1;
 }
 
-// 0: the system does not say.
-int columns_of(int file) {
-  winsize size{};
-  return ::ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 int find_columns() {
   if (!is_terminal(STDOUT_FILENO)) return 0;
-  if (const int found = columns_of(STDOUT_FILENO); found > 0) return found;
-  return giver_has_terminal() ? usual_columns : 0;
+  const int found = columns_of(STDOUT_FILENO);
+  return found > 0 ? found : columns_of_giver();
 }
 
 bool find_colours() { return columns() > 0 && variable("NO_COLOR").empty(); }

@@ -11,7 +11,7 @@ namespace trireme::terminal {
 
 // Columns of the terminal that standard output is, at last; 0: a file or a pipe, or a
 // terminal that TERM calls dumb, or does not name. Open MPI gives ranks a terminal of
-// their own, of no size, whatever mpirun writes to: it counts if mpirun's is one.
+// their own, of no size, whatever mpirun writes to: mpirun's counts in its place.
 int columns();
 
 // Columns that prose in the log is broken at: 100, or fewer on a narrower terminal.

@@ -212,6 +212,21 @@ struct ParallelKeys : Section {
       "beginning "
       "stands for that environment variable of each rank.",
       sets<&RunConfig::parallel, &ParallelSettings::offload_directory>};
+  Boolean offload_activations{
+      *this, "offload_activations", "false",
+      "What blocks keep for their backward waits for it in the host's memory: it is "
+      "copied there under the next block's forward, and back under the backward of the "
+      "block behind.",
+      sets<&RunConfig::parallel, &ParallelSettings::offload_activations>};
+  Real offload_activations_fraction{
+      *this,
+      "offload_activations_fraction",
+      "",
+      "1",
+      above(0, 1),
+      "Share of each stage's blocks whose activations are offloaded, rounded up: the "
+      "first ones.",
+      sets<&RunConfig::parallel, &ParallelSettings::offload_activations_fraction>};
 };
 
 struct CommKeys : Section {

@@ -59,9 +59,19 @@ class AdapterRules : public AttentionRules {
                     double most);
 };
 
-class Rules : public AdapterRules {
+// Rules of what lies in the host's memory or on a disk.
+class OffloadRules : public AdapterRules {
  public:
   using AdapterRules::AdapterRules;
+
+ protected:
+  void offload_rules();
+  void offload_activations_rules();
+};
+
+class Rules : public OffloadRules {
+ public:
+  using OffloadRules::OffloadRules;
 
   // Judges every rule, in the order in which a message names them.
   BrokenRules check();
@@ -94,7 +104,6 @@ class Rules : public AdapterRules {
   void pipeline_rules();
   void sharding_rules();
   void unit_rules(bool gathers);
-  void offload_rules();
   void wrap_rules();
   void recompute_rules();
   void partition_rules();

@@ -55,6 +55,12 @@ void Rules::graph_rules() {
          return advise({{key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
                         without()});
        });
+  rule({key::run.cuda_graphs, key::parallel.offload_activations},
+       !config_.parallel.offload_activations, graphs, " with ",
+       key::parallel.offload_activations,
+       ", whose copies leave the recorded work and come back into it", [&] {
+         return advise({{key::parallel.offload_activations, {"false"}}, without()});
+       });
   const Recipe& recipe = config_.precision.recipe;
   const std::string misfit = misfit_of(recipe);
   rule(

@@ -44,9 +44,10 @@ void Rules::unit_rules(bool gathers) {
        "or more, or 0 for as many as it takes");
   wrap_rules();
   offload_rules();
+  offload_activations_rules();
 }
 
-void Rules::offload_rules() {
+void OffloadRules::offload_rules() {
   const auto& p = config_.parallel;
   const bool on_disk = p.offload == optim::Offload::disk;
   meaningless(key::parallel.offload_fraction, key::parallel.offload,
@@ -62,6 +63,28 @@ void Rules::offload_rules() {
        ": it needs a folder on a disk of each node's own, and that has to begin with '/' "
        "or, for a variable of each node, with '$': write parallel.offload_directory = "
        "\"/tmp\"");
+}
+
+// Weight gradients that are made later read activations when others have their place.
+void OffloadRules::offload_activations_rules() {
+  const auto& p = config_.parallel;
+  meaningless(key::parallel.offload_activations_fraction,
+              key::parallel.offload_activations, !p.offload_activations,
+              ", where no activations are offloaded: remove it, or write "
+              "parallel.offload_activations = true");
+  using enum schedule::ScheduleKind;
+  const schedule::ScheduleKind schedule = p.schedule;
+  rule({key::parallel.offload_activations, key::parallel.schedule},
+       !p.offload_activations || schedule == gpipe || schedule == one_f_one_b ||
+           schedule == interleaved,
+       key::parallel.offload_activations, " with ", key::parallel.schedule,
+       ", which puts off weight gradients that read activations when they are away "
+       "again",
+       [&] {
+         return advise(
+             {{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\"", "\"interleaved\""}},
+              {key::parallel.offload_activations, {"false"}}});
+       });
 }
 
 void Rules::wrap_rules() {

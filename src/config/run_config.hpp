@@ -79,7 +79,9 @@ struct ParallelSettings {
   optim::Offload offload = optim::Offload::none;
   double offload_fraction = 1;    // of the optimizer's state
   std::string offload_directory;  // with Offload::disk
-  std::int64_t bucket_bytes = 0;  // 0: by transport
+  bool offload_activations = false;
+  double offload_activations_fraction = 1;  // of each stage's blocks
+  std::int64_t bucket_bytes = 0;            // 0: by transport
 };
 
 struct RecomputeSettings {

@@ -84,6 +84,9 @@ class Engine {
 
   const ActivationDemand& demand() const { return executor_->demand(); }
   std::size_t activation_bytes() const { return executor_->activation_bytes(); }
+  // Of activations on the host; what moved since the start.
+  std::size_t offloaded_activation_bytes() const { return executor_->offloaded_bytes(); }
+  ActivationTraffic activation_traffic() const { return executor_->activation_traffic(); }
   std::size_t communication_bytes() const { return executor_->communication_bytes(); }
   // Of scratch, tables, token ids on a GPU.
   std::size_t workspace_bytes() const;

@@ -269,6 +269,7 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
   if (work.documents != nullptr)
     mine.documents = fetch_documents(stream, (*work.documents)[m], c, slot);
   wait_for_peer(stream, mine.received);
+  if (mine.blocks) mine.blocks->begin(work.training);
   compute(action, work, stream, {}, [&](WeightAccess& weights) {
     // 2. the stage
     nn::WeightGradients gradients(weights);
@@ -293,6 +294,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   const std::size_t c = to_size(action.chunk);
   RankModel::Chunk& chunk = model_.chunks()[c];
   Live& mine = live(c, action.microbatch);
+  if (mine.blocks) mine.blocks->expect(stream);
   TensorView dy_TD;
   if (chunk.after_here) {
     dy_TD = mine.output;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/action_graphs.hpp"
 #include "engine/action_times.hpp"
+#include "engine/activation_offload.hpp"
 #include "engine/rank_model.hpp"
 #include "engine/step.hpp"
 #include "engine/token_buffers.hpp"
@@ -20,6 +22,7 @@ namespace trireme::engine {
 // and schedule on the meta device.
 struct ActivationDemand {
   std::vector<std::size_t> saved;  // of a microbatch, for each chunk of this rank
+  OffloadDemand offloaded;         // of blocks whose activations are not among these
   std::size_t scratch = 0, recomputed = 0;  // of an action
   std::int64_t kernels = 0;                 // of one kernel, on a GPU
 };
@@ -59,9 +62,15 @@ class Executor {
   void note_demand(std::int64_t kernels);
 
   std::size_t activation_bytes() const;  // of the saved arenas
+  std::size_t offloaded_bytes() const;   // of activations on the host
   // Of buffers for received gradients, and of pinned memory for token ids.
   std::size_t communication_bytes() const;
   std::size_t workspace_bytes() const;  // of scratch, and token ids on a GPU
+
+  // Since the start, with parallel.offload_activations.
+  ActivationTraffic activation_traffic() const {
+    return offload_ ? offload_->traffic() : ActivationTraffic{};
+  }
 
   // Recorded actions and their launches, with run.cuda_graphs.
   const std::optional<ActionGraphs>& graphs() const { return graphs_; }
@@ -73,6 +82,7 @@ class Executor {
   struct Live {
     Arena saved;
     model::Stage::Saved views;
+    std::unique_ptr<OffloadedBlocks> blocks;  // those of which activations are offloaded
     nn::DeferredGradients deferred;
     TensorView input, output;
     nn::Documents documents;
@@ -121,6 +131,7 @@ class Executor {
   // The schedule is one of as many microbatches from now on, in the same memory.
   void follow(std::int64_t microbatches);
   void allocate_chunk(int c, Device device, std::int64_t slots, std::int64_t gradients);
+  std::unique_ptr<OffloadedBlocks> offloaded_blocks(int c);
   void prepare_graphs(bool for_gpu);
 
   double execute(const schedule::Schedule& schedule, const Work& work);
@@ -154,6 +165,7 @@ class Executor {
   optim::ParameterStore& store_;
   schedule::Schedule schedule_, forward_schedule_;
   ActivationDemand demand_;
+  std::optional<ActivationOffload> offload_;
   std::vector<ChunkMemory> memory_;  // of each chunk of the model
   std::optional<Arena> scratch_, recomputed_;
   TokenBuffers tokens_;     // on a GPU, of each slot of activations

@@ -1,12 +1,14 @@
 // Executor: the memory of the microbatches that are alive at once.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
 #include "engine/executor.hpp"
 #include "engine/planned_device.hpp"
 #include "kernels/runtime/working_memory.hpp"
+#include "schedule/shared_schedules.hpp"
 
 namespace trireme::engine {
 namespace {
@@ -32,7 +34,8 @@ Slots most_slots(const config::RunConfig& config, schedule::PipelineShape shape,
       counts.insert(config.microbatches(stage));
   for (const std::int64_t count : counts) {
     shape.microbatches = count;
-    const schedule::Schedule mine = make_schedules(shape)[static_cast<std::size_t>(rank)];
+    const auto all = schedule::shared_schedules(shape);
+    const schedule::Schedule& mine = (*all)[static_cast<std::size_t>(rank)];
     for (int c = 0; c < shape.chunks; ++c) {
       const auto at = static_cast<std::size_t>(c);
       slots.live[at] = std::max(slots.live[at], slots_of(mine, c));
@@ -70,6 +73,7 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
       documents_ = TokenBuffers(device, 2 * document_slots_ * shape.chunks,
                                 model.positions_T().elements());
   }
+  if (config.parallel.offload_activations) offload_.emplace(device, demand_.offloaded);
   for (int c = 0; c < shape.chunks; ++c)
     allocate_chunk(c, device, slots.live[to_size(c)], slots.gradients[to_size(c)]);
   follow(shape.microbatches);
@@ -86,7 +90,7 @@ void Executor::follow(std::int64_t microbatches) {
   if (std::ssize(memory_.front().slots) == microbatches) return;
   schedule::PipelineShape shape = model_.shape();
   shape.microbatches = microbatches;
-  schedule_ = make_schedules(shape)[to_size(pipeline_.rank())];
+  schedule_ = (*schedule::shared_schedules(shape))[to_size(pipeline_.rank())];
   for (int c = 0; c < shape.chunks; ++c) {
     ChunkMemory& memory = memory_[to_size(c)];
     require(slots_of(schedule_, c) <= std::ssize(memory.live) &&
@@ -106,6 +110,7 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
   for (std::int64_t i = 0; i < slots; ++i) {
     memory.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
                            model_.chunks()[to_size(c)].stage->make_saved(),
+                           offloaded_blocks(c),
                            {},
                            {},
                            {},
@@ -113,6 +118,8 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
                            {},
                            {},
                            {}});
+    Live& made = memory.live.back();
+    made.views.kept = made.blocks.get();
   }
   for (std::int64_t i = 0; i < gradients; ++i) {
     memory.gradients_in.push_back(
@@ -120,6 +127,17 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
                 "received gradients"),
          {}});
   }
+}
+
+// Null where a chunk has none.
+std::unique_ptr<OffloadedBlocks> Executor::offloaded_blocks(int c) {
+  const model::StageConfig& stage = model_.chunks()[to_size(c)].stage->config();
+  const auto blocks = static_cast<double>(stage.blocks.count());
+  if (!offload_ || blocks == 0) return nullptr;
+  const double moved = std::ceil(config_.parallel.offload_activations_fraction * blocks);
+  const std::vector<std::size_t>& away = demand_.offloaded.away;
+  return std::make_unique<OffloadedBlocks>(*offload_, static_cast<std::size_t>(moved),
+                                           away.empty() ? 0 : away[to_size(c)]);
 }
 
 void Executor::prepare_graphs(bool for_gpu) {
@@ -133,19 +151,31 @@ void Executor::prepare_graphs(bool for_gpu) {
 void Executor::note_demand(std::int64_t kernels) {
   demand_ = {};
   demand_.kernels = kernels;
+  if (offload_) demand_.offloaded = offload_->reached();
   for (const ChunkMemory& memory : memory_) {
-    std::size_t most = 0;
-    for (const Live& live : memory.live) most = std::max(most, live.saved.peak_bytes());
+    std::size_t most = 0, away = 0;
+    for (const Live& live : memory.live) {
+      most = std::max(most, live.saved.peak_bytes());
+      if (live.blocks) away = std::max(away, live.blocks->peak_bytes());
+    }
     demand_.saved.push_back(most);
+    demand_.offloaded.away.push_back(away);
   }
   demand_.scratch = scratch_->peak_bytes();
   demand_.recomputed = recomputed_->peak_bytes();
 }
 
 std::size_t Executor::activation_bytes() const {
-  std::size_t sum = demand_.recomputed;
+  std::size_t sum = demand_.recomputed + demand_.offloaded.device_bytes();
   for (std::size_t c = 0; c < memory_.size(); ++c)
     sum += memory_[c].live.size() * demand_.saved[c];
+  return sum;
+}
+
+std::size_t Executor::offloaded_bytes() const {
+  std::size_t sum = 0;
+  for (std::size_t c = 0; offload_ && c < memory_.size(); ++c)
+    sum += memory_[c].live.size() * demand_.offloaded.away[c];
   return sum;
 }
 

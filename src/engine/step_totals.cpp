@@ -3,12 +3,12 @@
 #include "engine/step_totals.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/error.hpp"
 #include "engine/planned_device.hpp"
-#include "kernels/elementwise.hpp"
 
 namespace trireme::engine {
 namespace {
@@ -28,13 +28,10 @@ StepTotals::StepTotals(comm::Mesh& mesh, Device device)
     : mesh_(mesh),
       stream_(host_beside(mesh, device)),
       groups_(mesh.groups()),
-      values_(stream_.device(), DType::f64, {agreed_values + host_slots},
-              MemoryClass::communication, "loss") {
+      values_(stream_.device(), DType::f64, {row_values}, MemoryClass::communication,
+              "what the ranks add up") {
   const int ranks = mesh.shape().pipeline;
-  if (ranks == 1) return;
-  work_ = Buffer(stream_.device(), DType::f64, {ranks}, MemoryClass::communication,
-                 "work of the pipeline's ranks");
-  idle_shares_.resize(static_cast<std::size_t>(ranks));
+  if (ranks > 1) idle_shares_.resize(static_cast<std::size_t>(ranks));
 }
 
 double StepTotals::tokens(double mine) {
@@ -73,9 +70,8 @@ std::size_t StepTotals::slot_of(int host) const {
 
 std::vector<RankedValue> StepTotals::slowest_of_hosts(std::size_t most) const {
   std::vector<RankedValue> all;
-  for (std::size_t slot = 0; slot < host_slots; ++slot)
-    if (const auto one = from_order(take(values_, agreed_values + slot, 0.0)))
-      all.push_back(*one);
+  for (const double slot : slots_)
+    if (const auto one = from_order(slot)) all.push_back(*one);
   std::sort(all.begin(), all.end(), [](const RankedValue& a, const RankedValue& b) {
     return in_order(a) > in_order(b);
   });
@@ -84,48 +80,80 @@ std::vector<RankedValue> StepTotals::slowest_of_hosts(std::size_t most) const {
 }
 
 StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
-  Outcome all;
   ++round_;
-  // 1. the loss; beside it, how long ranks with the same work took for it
-  put(values_, 0, mine.loss);
-  put(values_, 1, work.own);
-  mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 2)).wait();
-  const int others = mesh_.replicas().size() - 1;
-  const double theirs = take(values_, 1, work.own) - work.own;
-  sum_loss();
-  all.loss = take(values_, 0, mine.loss);
-  // 2. what any rank wants or holds, who is slowest on each host, and whether one has
-  // lost its loss: tensor ranks have one each
-  put(values_, 0, static_cast<double>(mine.stop_request));
-  put(values_, 1, mine.memory_peak);
-  put(values_, 2, work.run);
-  put(values_, 3, std::isfinite(all.loss) ? 0.0 : 1.0);
-  for (std::size_t slot = 0; slot < host_slots; ++slot)
-    put(values_, agreed_values + slot, 0.0);
-  if (theirs > 0)
-    put(values_, agreed_values + slot_of(host_),
-        in_order(RankedValue{work.own * others / theirs, mesh_.rank()}));
-  mesh_.everyone().all_reduce(stream_, values_.view(), comm::Reduce::max).wait();
-  all.stop_request = static_cast<int>(take(values_, 0, 0.0));
-  all.memory_peak = take(values_, 1, mine.memory_peak);
+  slots_.fill(0);
+  std::fill(idle_shares_.begin(), idle_shares_.end(), 0.0);
+  const std::array<double, row_values> row = {
+      mine.loss,        static_cast<double>(mine.stop_request),
+      mine.memory_peak, mine.squares,
+      work.own,         work.run,
+      work.busy,        static_cast<double>(host_)};
+  for (std::size_t i = 0; i < row.size(); ++i) put(values_, i, row[i]);
+  const comm::CombineRows combine =
+      [this](const TensorView& rows, const TensorView& out) { combine_rows(rows, out); };
+  mesh_.everyone().all_reduce(stream_, values_.view(), combine).wait();
+  const TensorView& all = values_.view();
+  if (mesh_.everyone().size() == 1 && !all.device().is_meta())
+    combine_rows(all.reshape({1, row_values}), all);
   const auto first = slowest_of_hosts(1);
   slowest_ = first.empty() ? std::nullopt : std::optional(first.front());
-  if (std::isfinite(all.loss) && take(values_, 3, 0.0) > 0)
-    all.loss = std::numeric_limits<double>::quiet_NaN();
-  // 3. who worked, and how long
-  if (!idle_shares_.empty()) sum_work(work, take(values_, 2, work.run));
-  return all;
+  return {.loss = take(values_, loss_at, mine.loss),
+          .stop_request = static_cast<int>(take(values_, stop_at, 0.0)),
+          .memory_peak = take(values_, memory_at, mine.memory_peak),
+          .squares = take(values_, squares_at, mine.squares)};
 }
 
-void StepTotals::sum_work(const Work& work, double slowest) {
-  const std::size_t ranks = idle_shares_.size();
-  const double beside = mesh_.shape().size() / mesh_.shape().pipeline;
-  kernels::fill(stream_, work_.view(), 0.0);
-  put(work_, static_cast<std::size_t>(mesh_.coordinate(comm::Axis::pipeline)),
-      work.busy / beside);
-  mesh_.everyone().all_reduce(stream_, work_.view()).wait();
-  for (std::size_t r = 0; r < ranks; ++r)
-    idle_shares_[r] = slowest > 0 ? 1.0 - take(work_, r, 0.0) / slowest : 0.0;
+// Sums are made in the order of ranks, of the loss first over replicas, then over stages.
+void StepTotals::combine_rows(const TensorView& rows_PN, const TensorView& out_N) {
+  const std::span<const double> rows = rows_PN.span<double>();
+  const comm::MeshShape& mesh = mesh_.shape();
+  const auto T = static_cast<std::size_t>(mesh.tensor);
+  const auto P = rows.size() / row_values,
+             in_stage = P / static_cast<std::size_t>(mesh.pipeline);
+  const auto at = [&](std::size_t rank, std::size_t value) {
+    return rows[rank * row_values + value];
+  };
+  std::array<double, row_values> all{};
+  bool finite = true;
+  for (std::size_t rank = 0; rank < P; ++rank) {
+    for (const std::size_t greatest : {stop_at, memory_at, run_at})
+      all[greatest] = std::max(all[greatest], at(rank, greatest));
+    all[squares_at] =
+        rank == 0 ? at(rank, squares_at) : all[squares_at] + at(rank, squares_at);
+    finite = finite && std::isfinite(at(rank, loss_at));
+  }
+  for (std::size_t first = 0; first < P; first += in_stage) {
+    double loss = at(first, loss_at), busy = 0;
+    for (std::size_t rank = first + T; rank < first + in_stage; rank += T)
+      loss += at(rank, loss_at);  // tensor ranks have one each
+    for (std::size_t rank = first; rank < first + in_stage; ++rank)
+      busy += at(rank, busy_at) / static_cast<double>(in_stage);
+    all[loss_at] = first == 0 ? loss : all[loss_at] + loss;
+    if (!idle_shares_.empty())
+      idle_shares_[first / in_stage] = all[run_at] > 0 ? 1.0 - busy / all[run_at] : 0.0;
+    for (std::size_t tensor = 0; tensor < T; ++tensor)
+      find_slow(rows.subspan((first + tensor) * row_values), in_stage / T,
+                static_cast<int>(first + tensor));
+  }
+  if (std::isfinite(all[loss_at]) && !finite)
+    all[loss_at] = std::numeric_limits<double>::quiet_NaN();
+  std::copy(all.begin(), all.end(), out_N.span<double>().begin());
+}
+
+// Of `ranks` ranks with the same work, from rank `first` on, by their rows.
+void StepTotals::find_slow(std::span<const double> rows, std::size_t ranks, int first) {
+  const int T = mesh_.shape().tensor;
+  const std::size_t stride = row_values * static_cast<std::size_t>(T);
+  double sum = rows[own_at];
+  for (std::size_t i = 1; i < ranks; ++i) sum += rows[i * stride + own_at];
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const double own = rows[i * stride + own_at], theirs = sum - own;
+    if (!(theirs > 0)) continue;
+    double& slot = slots_[slot_of(static_cast<int>(rows[i * stride + host_at]))];
+    slot =
+        std::max(slot, in_order(RankedValue{own * static_cast<double>(ranks - 1) / theirs,
+                                            first + static_cast<int>(i) * T}));
+  }
 }
 
 void StepTotals::sum_validation(double& loss, double& tokens) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,7 @@ class StepTotals {
                              // anywhere
     int stop_request = 0;    // the greatest of all ranks'
     double memory_peak = 0;  // bytes, of the rank that held most
+    double squares = 0;      // of the gradient, as ParameterStore has them of a rank
   };
 
   // The mesh outlives this. device: of the engine; the totals lie on the host beside it.
@@ -44,18 +46,19 @@ class StepTotals {
   };
   // Starts to count what is not spent waiting in the mesh's groups.
   WorkClock work_clock() const { return WorkClock(groups_); }
-  // The outcome of a step from each rank's.
+  // The outcome of a step from each rank's: one small reduction, in which a row of each
+  // rank comes to rank 0, where they are put together.
   Outcome finish(const Outcome& mine, const Work& work);
   // loss summed over replicas and stages, tokens over replicas.
   void sum_validation(double& loss, double& tokens);
 
-  // Of the last finish(), for each rank of the pipeline, as a mean over the ranks beside
-  // it: the share of the time of the slowest rank's schedule in which it did not work.
-  // Empty without a pipeline.
+  // On rank 0, of the last finish(), for each rank of the pipeline, as a mean over the
+  // ranks beside it: the share of the time of the slowest rank's schedule in which it did
+  // not work. Empty without a pipeline.
   const std::vector<double>& idle_shares() const { return idle_shares_; }
-  // Of the last finish(), of all ranks the one that took longest for its own work, beside
-  // the mean of the ranks with the same work: those that hold the same weights. Empty
-  // where no rank has others like it.
+  // On rank 0, of the last finish(), of all ranks the one that took longest for its own
+  // work, beside the mean of the ranks with the same work: those that hold the same
+  // weights. Empty where no rank has others like it.
   const std::optional<RankedValue>& slowest() const { return slowest_; }
   // The same of several hosts: the slowest rank of each of those that are slowest, the
   // first of which is slowest(). Each host has one of `host_slots` slots, in which the
@@ -65,20 +68,32 @@ class StepTotals {
   // Whether of two hosts only the slower one was seen in the last finish().
   bool share_a_slot(int host, int other) const { return slot_of(host) == slot_of(other); }
   static constexpr int host_slots = 64;
-  std::size_t bytes() const { return values_.bytes() + work_.bytes(); }
+  std::size_t bytes() const { return values_.bytes(); }
 
  private:
-  static constexpr std::size_t agreed_values = 4;  // before the slots
+  // What a rank tells the others of a step, and of what they make of it.
+  enum At : std::size_t {
+    loss_at,
+    stop_at,
+    memory_at,
+    squares_at,
+    own_at,
+    run_at,
+    busy_at,
+    host_at
+  };
+  static constexpr std::int64_t row_values = host_at + 1;
+  void combine_rows(const TensorView& rows_PN, const TensorView& out_N);
+  void find_slow(std::span<const double> rows, std::size_t ranks, int first);
   std::size_t slot_of(int host) const;
   void sum_loss();  // the first value, over stages
-  void sum_work(const Work& work, double slowest);
 
   comm::Mesh& mesh_;
   Stream stream_;
 
   std::vector<comm::Group*> groups_;
-  Buffer values_;  // f64 [4 + host slots]
-  Buffer work_;    // f64 [pipeline ranks], if there is a pipeline
+  Buffer values_;  // f64 [row_values]
+  std::array<double, host_slots> slots_{};
   std::vector<double> idle_shares_;
   std::optional<RankedValue> slowest_;
   int host_ = 0, hosts_ = 1;

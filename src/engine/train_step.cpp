@@ -40,6 +40,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   observer.enter(StepPhase::reduce, batch.step);
   finish_gradients();
   observer.computed(mine);
+  mine.squares = store_->gradient_squares();
   const StepTotals::Outcome all = totals_.finish(
       mine,
       {executor_->times().run_seconds(), executor_->times().busy_seconds(), own_seconds});
@@ -49,7 +50,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   result.loss = all.loss;
   result.tokens = static_cast<std::int64_t>(tokens);
   if (config_.learns_pairs()) result.pairs = mean_of_pairs(items);
-  result.gradient_norm = store_->gradient_norm() / scale;
+  result.gradient_norm = std::sqrt(all.squares) / scale;
   const std::int64_t number = update_number(batch.step);
   result.learning_rate = optim::learning_rate(config_.optimizer, number);
   observer.gradients_ready(scale);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "base/counted.hpp"
 #include "base/cpu_place.hpp"
@@ -13,27 +14,18 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
+#include "comm/hosts.hpp"
+#include "comm/merge_up.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "launch/rank_looks.hpp"
 
 namespace trireme::launch {
 namespace {
 
 constexpr std::size_t most_rows = 16, most_hosts_named = 4;
 
-using Group = std::span<const RankPlace>;  // the ranks of a host, in order
-
-// Neighbours in the world that are on one host.
-std::vector<Group> by_host(std::span<const RankPlace> ranks) {
-  std::vector<Group> groups;
-  for (std::size_t first = 0; first < ranks.size();) {
-    std::size_t end = first + 1;
-    while (end < ranks.size() && ranks[end].host == ranks[first].host) ++end;
-    groups.push_back(ranks.subspan(first, end - first));
-    first = end;
-  }
-  return groups;
-}
+using Group = std::vector<RankPlace>;  // the ranks of a host, in order
 
 bool look_alike(const Group& a, const Group& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -67,15 +59,15 @@ TextRow group_row(const Group& group, std::size_t first, std::size_t hosts) {
 std::string written(const RankPlace& place) {
   std::string device = place.device;
   std::replace(device.begin(), device.end(), '\t', ' ');
-  return format("{}\t{}\t{}\t{}\t{}\t{}", place.host, device, place.device_numa,
-                ranges_text(place.cores), ranges_text(place.numa_nodes), place.threads);
+  return format("{}\t{}\t{}\t{}\t{}", device, place.device_numa, ranges_text(place.cores),
+                ranges_text(place.numa_nodes), place.threads);
 }
 
-RankPlace read(const std::string& text) {
+RankPlace read(const std::string& text, const std::string& host) {
   RankPlace place;
+  place.host = host;
   std::istringstream fields(text);
   std::string device_numa, cores, numa_nodes, threads;
-  std::getline(fields, place.host, '\t');
   std::getline(fields, place.device, '\t');
   std::getline(fields, device_numa, '\t');
   std::getline(fields, cores, '\t');
@@ -126,6 +118,12 @@ std::string far_from_gpu(const Group& ranks) {
   return {};
 }
 
+std::int64_t count_hosts(const RankPlaces& places) {
+  std::set<std::string> hosts;
+  for (int rank = 0; rank < places.ranks; ++rank) hosts.insert(places.of(rank).host);
+  return std::ssize(hosts);
+}
+
 // Throws where a text differs from that of rank 0.
 void require_same(comm::World& world, const std::string& mine, Status status,
                   const char* what, const char* remedy) {
@@ -145,33 +143,49 @@ void require_same(comm::World& world, const std::string& mine, Status status,
 
 }  // namespace
 
-std::string placement_table(std::span<const RankPlace> ranks) {
+RankPlaces::RankPlaces(const std::vector<RankPlace>& places)
+    : ranks(static_cast<int>(places.size())),
+      of([&places](int rank) { return places[static_cast<std::size_t>(rank)]; }) {}
+
+std::string placement_table(const RankPlaces& places) {
   std::vector<TextRow> rows = {{"rank", "host", "device", "cores", "NUMA", "threads"}};
-  if (ranks.size() <= most_rows) {
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      rows.push_back(group_row(ranks.subspan(rank, 1), rank, 1));
+  if (places.ranks <= static_cast<int>(most_rows)) {
+    for (int rank = 0; rank < places.ranks; ++rank) {
+      rows.push_back(group_row({places.of(rank)}, static_cast<std::size_t>(rank), 1));
       rows.back().front() = std::to_string(rank);
     }
     return text_table(rows, 5, 2);
   }
-  const auto groups = by_host(ranks);
-  std::size_t first = 0;
-  for (std::size_t g = 0; g < groups.size();) {
-    std::size_t end = g + 1;
-    while (end < groups.size() && look_alike(groups[g], groups[end])) ++end;
-    rows.push_back(group_row(groups[g], first, end - g));
-    first += groups[g].size() * (end - g);
-    g = end;
+  Group shown, next;  // the first of hosts that look alike, and the host that follows
+  std::size_t first = 0, hosts = 0;
+  const auto end_host = [&] {
+    if (hosts > 0 && !look_alike(shown, next)) {
+      rows.push_back(group_row(shown, first, hosts));
+      first += shown.size() * hosts;
+      hosts = 0;
+    }
+    if (hosts++ == 0) shown = next;
+    next.clear();
+  };
+  for (int rank = 0; rank < places.ranks; ++rank) {
+    RankPlace place = places.of(rank);
+    if (!next.empty() && next.front().host != place.host) end_host();
+    next.push_back(std::move(place));
   }
+  end_host();
+  rows.push_back(group_row(shown, first, hosts));
   return text_table(rows, 5, 2);
 }
 
-std::vector<std::string> placement_warnings(std::span<const RankPlace> ranks) {
-  std::map<std::string, std::vector<RankPlace>> hosts;
-  for (const RankPlace& rank : ranks) hosts[rank.host].push_back(rank);
+std::vector<std::string> placement_warnings(const RankPlaces& places) {
+  std::map<std::string, std::vector<int>> hosts;
+  for (int rank = 0; rank < places.ranks; ++rank)
+    hosts[places.of(rank).host].push_back(rank);
   std::vector<std::string> lines;
   std::size_t more = 0;
-  for (const auto& [host, here] : hosts) {
+  for (const auto& [host, ranks] : hosts) {
+    Group here;
+    for (const int rank : ranks) here.push_back(places.of(rank));
     for (const std::string& problem : {crowded(here), far_from_gpu(here)}) {
       if (problem.empty()) continue;
       if (lines.size() < most_hosts_named)
@@ -191,15 +205,20 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
     mine.device = on.gpu.pci_bus_id + " " + on.gpu.name;
     mine.device_numa = numa_node_of(on.gpu.pci_bus_id);
   }
-  std::vector<RankPlace> ranks;
-  for (const std::string& text : world.gather_text(written(mine)))
-    ranks.push_back(read(text));
-  if (ranks.empty() || !log::speaks()) return;
+  RankLooks looks{written(mine)};
+  const std::string all = comm::merge_up(
+      world, looks.text(), [](std::string& so_far, const std::string& next) {
+        RankLooks joined = RankLooks::from_text(so_far);
+        joined.append(RankLooks::from_text(next));
+        so_far = joined.text();
+      });
+  if (world.rank() > 0 || !log::speaks()) return;
+  looks = RankLooks::from_text(all);
+  const comm::HostTable& hosts = comm::hosts_of(world);
+  const RankPlaces ranks(looks.ranks(),
+                         [&](int rank) { return read(looks.of(rank), hosts.of(rank)); });
   log::info("node      {}: {}", world.host(), describe_node());
-  std::set<std::string> hosts;
-  for (const RankPlace& rank : ranks) hosts.insert(rank.host);
-  log::info("ranks     {} on {}", ranks.size(),
-            counted(static_cast<std::int64_t>(hosts.size()), "host"));
+  log::info("ranks     {} on {}", ranks.ranks, counted(count_hosts(ranks), "host"));
   std::string table = placement_table(ranks);
   if (table.ends_with('\n')) table.pop_back();
   log::line(table);

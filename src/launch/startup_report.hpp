@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/world.hpp"
@@ -20,14 +21,25 @@ struct RankPlace {
   int threads = 1;
 };
 
+// Of each rank; made when it is asked for, for those of all ranks together are large.
+struct RankPlaces {
+  RankPlaces(int count, std::function<RankPlace(int rank)> place)
+      : ranks(count), of(std::move(place)) {}
+  // Of a list that outlives it.
+  RankPlaces(const std::vector<RankPlace>& places);  // NOLINT: a list is one, too
+
+  int ranks = 0;
+  std::function<RankPlace(int rank)> of;
+};
+
 // A table with a row a rank; above 16 ranks a row for each group of neighbouring hosts
 // that look the same, with the first one's cores.
-std::string placement_table(std::span<const RankPlace> ranks);
+std::string placement_table(const RankPlaces& ranks);
 
 // A line for each thing that makes ranks wait for each other: more threads than cores,
 // for a rank or for all ranks of a host that are bound to the same cores; cores that are
 // far from the rank's GPU. With the remedy; four hosts at most, then their number.
-std::vector<std::string> placement_warnings(std::span<const RankPlace> ranks);
+std::vector<std::string> placement_warnings(const RankPlaces& ranks);
 
 // Prints node, table and warnings on rank 0. Collective over the world.
 void report_placement(comm::World& world, const ComputeDevice& on, int threads);

@@ -81,7 +81,11 @@ TensorView Stage::forward(nn::Pass& pass, const TensorView& input, Saved& saved)
   std::array<TensorView, 2> turns;
   std::size_t turn = 0;
   const auto output_for = [&](std::size_t reader) {
-    if (!partitions(reader)) return pass.saved.take(config_.dtype, shape, "stage.x");
+    if (!partitions(reader)) {
+      KeptBlocks* const mover = mover_of(reader, saved);
+      return mover ? mover->input(pass.stream, reader, config_.dtype, shape)
+                   : pass.saved.take(config_.dtype, shape, "stage.x");
+    }
     TensorView& place = turns[turn++ % 2];
     if (place.shape().rank() == 0) {
       place = pass.scratch.take(config_.dtype, shape, "stage.x");
@@ -114,12 +118,23 @@ nn::Recompute Stage::recompute_of(std::size_t i) const {
   return layer < config_.recompute_layers ? config_.recompute : nn::Recompute{};
 }
 
+KeptBlocks* Stage::mover_of(std::size_t i, const Saved& saved) const {
+  return saved.kept != nullptr && i < saved.kept->moved() ? saved.kept : nullptr;
+}
+
 void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
                           const TensorView& y_TD, Saved& saved) const {
+  KeptBlocks* const mover = mover_of(i, saved);
+  Arena& kept = mover ? mover->open(pass.stream, i) : pass.saved;
+  run_block(pass.with_saved(kept), i, x_TD, y_TD, saved);
+  if (mover) mover->leave(pass.stream, i);
+}
+
+void Stage::run_block(nn::Pass pass, std::size_t i, const TensorView& x_TD,
+                      const TensorView& y_TD, Saved& saved) const {
   if (!recompute_of(i).full) {
-    nn::Pass inner = pass.with_saved(pass.saved);
-    inner.recompute = recompute_of(i);
-    blocks_[i]->forward(inner, x_TD, y_TD, saved.blocks[i]);
+    pass.recompute = recompute_of(i);
+    blocks_[i]->forward(pass, x_TD, y_TD, saved.blocks[i]);
     return;
   }
   saved.inputs_TD[i] = x_TD;
@@ -175,6 +190,7 @@ void Stage::backward(nn::Pass& pass, const TensorView& dy_TD, const TensorView& 
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const TensorView dinput_TD =
         deferred ? pass.saved.take(config_.dtype, shape, "stage.dx") : d_TD;
+    if (KeptBlocks* const mover = mover_of(i, saved)) mover->come_back(pass.stream, i);
     weights_->fetch(module_of(i), Direction::backward);
     pass.weight_gradients.open(module_of(i));
     backward_block(pass, i, d_TD, dinput_TD, saved);

@@ -34,9 +34,9 @@ class GradientSums : private PartialSums::Codec {
   // the two copies of a table that the ends of the pipeline share.
   void finish();
 
-  // Norm of the whole model's gradient, every element counted once; the same on all
-  // ranks.
-  double norm();
+  // Sum of the squares of this rank's part of the gradient: over all ranks, every element
+  // of the whole model's counts once.
+  double squares();
   // Zeros, and scales of 1: those of gradients that were not finite are not.
   void clear();
   // What the update of a flat parameter leaves behind of it, beside its shard.

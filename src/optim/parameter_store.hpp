@@ -48,7 +48,7 @@ class ParameterStore final : public WeightAccess {
   // finish_gradients. See GradientSums.
   void begin_step(std::int64_t microbatches) { gradients_->begin(microbatches); }
   void finish_gradients() { gradients_->finish(); }
-  double gradient_norm() { return gradients_->norm(); }
+  double gradient_squares() { return gradients_->squares(); }
   // One optimizer step; leaves the gradients at zero. step: 1 for the first.
   // learning_rate: of the Params that have none of their own, whose rate is a function of
   // config.schedule and step.

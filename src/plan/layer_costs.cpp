@@ -50,6 +50,7 @@ config::RunConfig layer_deck(const config::RunConfig& config) {
   deck.parallel.folding = {.shard = 1, .expert = expert};
   deck.parallel.sharding = optim::Sharding::none;
   deck.parallel.offload = optim::Offload::none;
+  deck.parallel.offload_activations = false;
   deck.parallel.wrap_parameters = 0;
   deck.parallel.stage_layers.clear();
   deck.batch.global = 2 * deck.batch.micro * data;

@@ -98,6 +98,8 @@ std::vector<std::string> memory_changes(const config::RunConfig& config) {
     changes.push_back(format("parallel.tensor={}", mesh.tensor * 2));
     changes.push_back(format("parallel.pipeline={}", mesh.pipeline * 2));
   }
+  if (!config.parallel.offload_activations)
+    changes.emplace_back("parallel.offload_activations=true");
   changes.emplace_back("parallel.offload=optimizer");
   changes.emplace_back("parallel.offload=weights");
   return changes;

@@ -17,6 +17,7 @@
 #include "io/shard_copies.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
+#include "schedule/shared_schedules.hpp"
 
 namespace trireme::plan {
 
@@ -57,10 +58,10 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   const auto set = [&](MemoryClass c, std::size_t bytes) {
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
   };
-  // What is offloaded: the optimizer's state, and with the weights their
+  // What is offloaded: activations, the optimizer's state, and with the weights their
   // shares; what is gathered of them is on the device.
   std::size_t weights = store.weight_bytes(), optimizer = store.optimizer_bytes();
-  std::size_t offloaded = store.staged_bytes();
+  std::size_t offloaded = store.staged_bytes() + engine.offloaded_activation_bytes();
   if (config.parallel.offload != optim::Offload::none) {
     const std::size_t resident = store.resident_optimizer_bytes();
     offloaded += std::exchange(optimizer, resident) - resident - store.disk_bytes();
@@ -178,6 +179,8 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
 std::vector<Plan> plan_stages(const config::RunConfig& config, const PlannedDevice& on) {
   const auto& mesh = config.parallel.mesh;
   std::vector<Plan> plans;
+  // The engine of each stage asks for these.
+  const auto schedules = schedule::shared_schedules(engine::pipeline_shape(config));
   for (int stage = 0; stage < mesh.pipeline; ++stage)
     plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline), on));
   return plans;

@@ -289,6 +289,13 @@ double Screen::simulated_seconds(const Candidate& c) {
          parts.ending + on_.machine->step_seconds;
 }
 
+// Of activations: what cannot be away from a GPU (on a CPU nothing is).
+double Screen::kept_share(const Candidate& c, double layers_of_stage) const {
+  const config::ParallelSettings& parallel = space_.base(c).parallel;
+  if (!parallel.offload_activations || !on_.device.is_cuda()) return 1;
+  return at_least_0(1 - parallel.offload_activations_fraction - 1 / layers_of_stage);
+}
+
 // Of the rank that holds most; without buffers of messages.
 double Screen::bytes(const Candidate& c, Measured& measured) {
   const LayerCosts& costs = measured.costs;
@@ -319,7 +326,7 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
     const auto held = [&](optim::Sharding from) {
       return c.sharding >= from ? shared : all;
     };
-    double bytes = saved + costs.working_bytes;
+    double bytes = saved * kept_share(c, layers_of_stage) + costs.working_bytes;
     if (c.offload != optim::Offload::weights)
       bytes += held(optim::Sharding::weights) * costs.weight_bytes;
     bytes += held(optim::Sharding::gradients) * costs.gradient_bytes;

@@ -61,6 +61,7 @@ class Screen {
   Parts parts(const Candidate& candidate, Measured& measured);
   double ending(const Candidate& c, const LayerCosts& costs, const LayerCost& rank,
                 double hidden) const;
+  double kept_share(const Candidate& candidate, double layers_of_stage) const;
   double bytes(const Candidate& candidate, Measured& measured);
   double nccl_bytes(const Candidate& candidate);
   const HalvesCost& halves_of(const Candidate& candidate, Measured& measured);

@@ -200,9 +200,11 @@ void SearchSpace::add_schedules(Candidate candidate) {
   if (pipeline == 1 && !kind_fixed) return add(ScheduleKind::one_f_one_b, 1);
   if (kind_fixed) add(ScheduleKind::gpipe, 1);
   add(ScheduleKind::one_f_one_b, 1);
-  add(ScheduleKind::zb_h1, 1);
-  add(ScheduleKind::zb_v, 2);
-  add(ScheduleKind::dualpipe_v, 2);
+  if (kind_fixed || !base.parallel.offload_activations) {
+    add(ScheduleKind::zb_h1, 1);
+    add(ScheduleKind::zb_v, 2);
+    add(ScheduleKind::dualpipe_v, 2);
+  }
   for (int chunks = 2; chunks <= std::max(8, count_fixed ? own : 0); ++chunks)
     add(ScheduleKind::interleaved, chunks);
 }

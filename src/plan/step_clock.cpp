@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/activation_offload.hpp"
 #include "optim/store_context.hpp"
 
 namespace trireme::plan {
@@ -108,7 +109,23 @@ double StepClock::host_seconds(const MessageWork& work) const {
   return machine_.gpus ? work.bytes / machine_.host_sweep_rate : 0;
 }
 
+// Copies of activations run beside kernels on a GPU, one after the other in each
+// direction: their flight is over at its start, by which wait_for() knows them.
+MessageFlight StepClock::copy_of_activations(const MessageWork& work) {
+  if (!machine_.gpus) {
+    const double seconds = 2 * work.bytes / machine_.sweep_rate;
+    now_ += seconds;
+    spent_.host += seconds;
+    return {now_, 0};
+  }
+  double& busy = busy_until_.try_emplace(std::string(work.group), 0).first->second;
+  busy = std::max(now_, busy) + work.bytes / machine_.links.host_rate;
+  return {busy, 0};
+}
+
 MessageFlight StepClock::message(const MessageWork& work) {
+  if (work.group == engine::activations_out || work.group == engine::activations_in)
+    return copy_of_activations(work);
   if (work.group == optim::host_copies || work.group == optim::host_updates) {
     const double seconds = host_seconds(work);
     now_ += seconds;
@@ -136,7 +153,7 @@ double StepClock::wait_for(const MessageFlight& flight) {
   const double waits =
       late + std::max(0.0, flight.seconds - machine_.links.overlap * passed);
   now_ += waits;
-  spent_.waiting += waits;
+  (flight.seconds > 0 ? spent_.waiting : spent_.host) += waits;
   return waits;
 }
 

@@ -1,61 +1,110 @@
-// Batches of documents, shared out among threads one by one.
+// Batches of documents, encoded by the thread that is free first.
 // SPDX-License-Identifier: Apache-2.0
 #include "text/parallel_encoder.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <functional>
-#include <thread>
+#include <utility>
 
 namespace trireme::text {
 namespace {
 
-constexpr std::size_t batch_bytes = std::size_t{8} << 20;
+constexpr std::size_t batch_bytes = std::size_t{256} << 10;
+constexpr std::size_t batches_of_a_thread = 4;  // under way at once
 
 }  // namespace
 
 ParallelEncoder::ParallelEncoder(const Tokenizer& tokenizer, int threads, Take take)
     : tokenizer_(tokenizer),
       take_(std::move(take)),
-      workspaces_(static_cast<std::size_t>(std::max(threads, 1))) {}
+      workspaces_(static_cast<std::size_t>(std::max(threads, 1))) {
+  if (workspaces_.size() == 1) return;
+  for (Workspace& workspace : workspaces_)
+    threads_.emplace_back([this, &workspace] { run(workspace); });
+}
+
+ParallelEncoder::~ParallelEncoder() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  more_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ParallelEncoder::encode(Batch& batch, Workspace& workspace) const {
+  batch.results.reserve(batch.documents.size());
+  try {
+    for (Document& document : batch.documents) {
+      const std::string text = std::move(document).text();
+      Batch::Result result;
+      result.text_bytes = std::ssize(text);
+      tokenizer_.encode(text, false, result.ids, workspace);
+      batch.results.push_back(std::move(result));
+    }
+  } catch (...) {
+    batch.error = std::current_exception();
+  }
+}
+
+// A thread's life.
+void ParallelEncoder::run(Workspace& workspace) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    more_.wait(lock, [this] { return stopping_ || next_ < under_way_.size(); });
+    if (stopping_) return;
+    Batch& batch = *under_way_[next_++];
+    lock.unlock();
+    encode(batch, workspace);
+    lock.lock();
+    batch.done = true;
+    done_.notify_one();
+  }
+}
 
 void ParallelEncoder::add(Document document) {
-  bytes_ += document.bytes.size();
-  documents_.push_back(std::move(document));
-  if (bytes_ >= batch_bytes * workspaces_.size()) finish();
+  open_.bytes += document.bytes.size();
+  open_.documents.push_back(std::move(document));
+  if (open_.bytes >= batch_bytes) hand_over();
 }
 
 void ParallelEncoder::finish() {
-  struct Result {
-    std::vector<std::int32_t> ids;
-    std::int64_t text_bytes = 0;
-    std::exception_ptr error;
-  };
-  std::vector<Result> results(documents_.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](Workspace& workspace) {
-    for (std::size_t i = next++; i < documents_.size(); i = next++) try {
-        const std::string text = std::move(documents_[i]).text();
-        results[i].text_bytes = std::ssize(text);
-        tokenizer_.encode(text, false, results[i].ids, workspace);
-      } catch (...) {
-        results[i].error = std::current_exception();
-        return;
-      }
-  };
+  if (!open_.documents.empty()) hand_over();
+  take_done(0);
+}
+
+void ParallelEncoder::hand_over() {
+  auto batch = std::make_unique<Batch>(std::exchange(open_, Batch()));
+  if (threads_.empty()) {
+    encode(*batch, workspaces_.front());
+    return take(*batch);
+  }
   {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < workspaces_.size(); ++i)
-      threads.emplace_back(work, std::ref(workspaces_[i]));
-    work(workspaces_[0]);
+    const std::lock_guard lock(mutex_);
+    under_way_.push_back(std::move(batch));
   }
-  for (const Result& result : results) {
-    if (result.error) std::rethrow_exception(result.error);
+  more_.notify_one();
+  take_done(batches_of_a_thread * threads_.size());
+}
+
+void ParallelEncoder::take_done(std::size_t most) {
+  std::unique_lock lock(mutex_);
+  while (!under_way_.empty()) {
+    if (under_way_.size() > most)
+      done_.wait(lock, [this] { return under_way_.front()->done; });
+    if (!under_way_.front()->done) return;
+    const std::unique_ptr<Batch> batch = std::move(under_way_.front());
+    under_way_.pop_front();
+    --next_;
+    lock.unlock();
+    take(*batch);
+    lock.lock();
+  }
+}
+
+void ParallelEncoder::take(const Batch& batch) const {
+  for (const Batch::Result& result : batch.results)
     if (result.text_bytes > 0) take_(result.ids, result.text_bytes);
-  }
-  documents_.clear();
-  bytes_ = 0;
+  if (batch.error) std::rethrow_exception(batch.error);
 }
 
 }  // namespace trireme::text

@@ -123,10 +123,25 @@ void PartWriter::flush() {
   block_.clear();
 }
 
+// Little-endian, in the part's type.
+void PartWriter::put_ids(std::span<const std::int32_t> ids) {
+  if (dtype_ != DType::u16) return put(ids.data(), ids.size_bytes());
+  const std::size_t begin = block_.size();
+  block_.resize(begin + 2 * ids.size());
+  char* to = block_.data() + begin;
+  for (const std::int32_t id : ids) {
+    const auto narrow = static_cast<std::uint16_t>(id);
+    std::memcpy(to, &narrow, sizeof narrow);
+    to += sizeof narrow;
+  }
+  if (block_.size() > block_bytes) flush();
+}
+
 void PartWriter::add(std::span<const std::int32_t> ids, std::int64_t text_bytes) {
-  const auto one = [&](std::int32_t id) { put(&id, size_of(dtype_)); };  // little-endian
-  for (const std::int32_t id : ids) one(id);
-  one(end_);
+  constexpr std::size_t most = block_bytes / sizeof(std::int32_t);
+  for (std::size_t at = 0; at < ids.size(); at += most)
+    put_ids(ids.subspan(at, std::min(most, ids.size() - at)));
+  put_ids({&end_, 1});
   info_.tokens += std::ssize(ids) + 1;
   info_.text_bytes += text_bytes;
   ++info_.documents;

@@ -37,6 +37,7 @@ class PartWriter {
 
  private:
   void put(const void* data, std::size_t bytes);
+  void put_ids(std::span<const std::int32_t> ids);
   void flush();
 
   const Directory& folder_;

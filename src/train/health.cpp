@@ -77,7 +77,7 @@ bool Health::accepts(const engine::StepResult& result, double own_loss) {
   if (judgement.verdict == StepGuard::Verdict::sound) return true;
   // Memory that changed by itself would explain it better.
   if (config_.health.check_replicas_every > 0)
-    train::check_replicas(world_, replicated_boxes(), progress_.step);
+    train::check_replicas(world_, mesh_, replicated_boxes(), progress_.step);
   const std::string what =
       format("step {}: {}{}", result.step, judgement.reason, find_culprits(own_loss));
   if (judgement.verdict == StepGuard::Verdict::skip) {
@@ -146,7 +146,7 @@ std::vector<io::TensorBox> Health::replicated_boxes() {
 void Health::check_replicas(bool saves) {
   const std::int64_t every = config_.health.check_replicas_every;
   if (every > 0 && (saves || progress_.step % every == 0))
-    train::check_replicas(world_, replicated_boxes(), progress_.step);
+    train::check_replicas(world_, mesh_, replicated_boxes(), progress_.step);
 }
 
 }  // namespace trireme::train

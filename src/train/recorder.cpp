@@ -136,7 +136,7 @@ void Recorder::begin_step() {
   step_range_.emplace("step");
   meter_.begin();
   joules_ = energy_.joules();
-  offloaded_ = engine_.store().offload_traffic();
+  moved_ = {engine_.store().offload_traffic(), engine_.activation_traffic()};
   start(times_.data, "data");
 }
 

@@ -34,6 +34,12 @@ struct StepTimes {
   double total = 0;
 };
 
+// Bytes that were moved off the device and back since the start.
+struct Moved {
+  optim::OffloadTraffic state{};
+  engine::ActivationTraffic activations{};
+};
+
 // Peak rates of all ranks together, in FLOP/s: what MFU is divided by.
 struct PeakRates {
   double peak = 0;             // the best rate seen, so that no share is above 1
@@ -104,10 +110,10 @@ class Recorder : public engine::StepObserver {
   io::Trackers trackers_;                   // on rank 0
   std::optional<Heartbeat> heartbeat_;
   PipelineTimes pipeline_times_;
-  comm::TrafficMeter meter_;         // of the steps
-  optim::OffloadTraffic offloaded_;  // before this step
-  EnergyMeter energy_;               // of this rank's GPU
-  std::optional<double> joules_;     // its counter before this step
+  comm::TrafficMeter meter_;      // of the steps
+  Moved moved_;                   // before this step
+  EnergyMeter energy_;            // of this rank's GPU
+  std::optional<double> joules_;  // its counter before this step
   std::int64_t live_microbatches_ = 0;
   double memory_peak_ = 0;  // bytes, of the rank that held most
   StepTimes times_;         // of this step

@@ -34,6 +34,22 @@ io::Record communication(const comm::TrafficMeter& meter) {
   return all;
 }
 
+void add_moved(io::Record& record, const config::ParallelSettings& parallel,
+               const Moved& now, const Moved& before) {
+  if (parallel.offload != optim::Offload::none)
+    record.set("offload_bytes_to_host", now.state.to_host - before.state.to_host)
+        .set("offload_bytes_to_device", now.state.to_device - before.state.to_device);
+  if (parallel.offload == optim::Offload::disk)
+    record.set("offload_bytes_to_disk", now.state.to_disk - before.state.to_disk)
+        .set("offload_bytes_from_disk", now.state.from_disk - before.state.from_disk);
+  if (parallel.offload_activations)
+    record
+        .set("activation_bytes_to_host",
+             now.activations.to_host - before.activations.to_host)
+        .set("activation_bytes_to_device",
+             now.activations.to_device - before.activations.to_device);
+}
+
 // Tokens that chose each expert, by layer: {"1": [n, ...], ...}
 io::Record expert_load(const model::ModelConfig& model, std::span<const double> load) {
   io::Record layers;
@@ -169,14 +185,8 @@ io::Record Recorder::accounts() const {
   record.set("live_microbatches", live_microbatches_);
   if (config_.parallel.sharding == optim::Sharding::weights)
     record.set("gathered_units", std::int64_t{store.peak_gathered()});
-  if (config_.parallel.offload != optim::Offload::none) {
-    const optim::OffloadTraffic& now = store.offload_traffic();
-    record.set("offload_bytes_to_host", now.to_host - offloaded_.to_host)
-        .set("offload_bytes_to_device", now.to_device - offloaded_.to_device);
-    if (config_.parallel.offload == optim::Offload::disk)
-      record.set("offload_bytes_to_disk", now.to_disk - offloaded_.to_disk)
-          .set("offload_bytes_from_disk", now.from_disk - offloaded_.from_disk);
-  }
+  add_moved(record, config_.parallel,
+            {engine_.store().offload_traffic(), engine_.activation_traffic()}, moved_);
   if (mesh_.device().is_cuda()) {
     const DeviceMemoryState memory = device_memory_state(mesh_.device());
     record.set("device_memory_used_bytes",

@@ -10,17 +10,18 @@
 
 #include "base/device_memory.hpp"
 #include "base/number.hpp"
+#include "comm/hosts.hpp"
 #include "comm/position.hpp"
 #include "io/digest.hpp"
 #include "launch/restarts.hpp"
+#include "train/replica_groups.hpp"
 
 namespace trireme::train {
 namespace {
 
-// What rank 0 is told of a box: which it is, and its bits.
-struct Print {
-  std::uint64_t place = 0, bits = 0;
-};
+// Groups of more ranks compare the ends of their hashes. What only some ranks of a group
+// hold alike, such as heads of keys over tensor ranks, lies in small groups.
+constexpr int gathered_in_group = 16;
 
 std::uint64_t first_half(const std::string& digest) {
   return parse_hexadecimal(digest.substr(0, 16)).value();
@@ -128,35 +129,70 @@ std::string describe(const Difference& difference, const std::string& place,
       step, place, who);
 }
 
+// Where ranks of the whole job differ, of the boxes in their prints, as rank 0 sees it.
+std::optional<Difference> compare_all(comm::World& world,
+                                      const std::vector<Print>& prints) {
+  const auto all = world.gather_text(std::string(
+      reinterpret_cast<const char*>(prints.data()), prints.size() * sizeof(Print)));
+  return world.rank() == 0 ? find_difference(all) : std::nullopt;
+}
+
+// Where the ranks of the mesh's groups differ; alike on all ranks. Of several places that
+// of the lowest rank that knows one.
+std::optional<std::uint64_t> compare_groups(comm::World& world, comm::Mesh& mesh,
+                                            const std::vector<Print>& prints,
+                                            int gathered) {
+  std::optional<std::uint64_t> place;
+  // Who holds the same weights; the same shard of them, or of experts; the same norms;
+  // the same table at the ends of the pipeline.
+  for (comm::Group* const group :
+       {&mesh.replicas(), &mesh.copies(), &mesh.expert_replicas(), &mesh.expert_copies(),
+        &mesh.group(comm::Axis::tensor), &mesh.embedding_group()}) {
+    const auto differs =
+        differing_place(*group, prints, std::min(gathered, gathered_in_group));
+    if (!place) place = differs;
+  }
+  const int first = -static_cast<int>(world.max(place ? -world.rank() : -world.size()));
+  if (first == world.size()) return {};
+  const std::string text = world.broadcast(place ? format("{}", *place) : "", first);
+  return parse_number<std::uint64_t>(text);
+}
+
 }  // namespace
 
-void check_replicas(comm::World& world, const std::vector<io::TensorBox>& boxes,
-                    std::int64_t step) {
+void check_replicas(comm::World& world, comm::Mesh& mesh,
+                    const std::vector<io::TensorBox>& boxes, std::int64_t step,
+                    int gathered) {
   if (world.size() == 1) return;
   // 1. every rank: what it holds
-  std::string prints;
+  std::vector<Print> prints;
   std::vector<std::byte> row_memory;
-  for (const auto& box : boxes) {
-    const Print print{first_half(io::digest_of(place_of(box))), bits_of(box, row_memory)};
-    prints.append(reinterpret_cast<const char*>(&print), sizeof print);
+  for (const auto& box : boxes)
+    prints.push_back(
+        {first_half(io::digest_of(place_of(box))), bits_of(box, row_memory)});
+  // 2. where ranks differ: of few ranks at once, of many group by group, and of the one
+  // place that is found all ranks
+  std::size_t left_out = 0;  // of this rank's boxes, before the first that is compared
+  if (world.size() > gathered) {
+    const auto place = compare_groups(world, mesh, prints, gathered);
+    if (!place) return;
+    const auto found = std::ranges::find(prints, *place, &Print::place);
+    left_out = static_cast<std::size_t>(found - prints.begin());
+    prints = found == prints.end() ? std::vector<Print>() : std::vector<Print>{*found};
   }
-  const auto all = world.gather_text(prints);
-  // 2. rank 0: what differs
-  std::optional<Difference> difference;
-  if (world.rank() == 0) difference = find_difference(all);
+  const std::optional<Difference> difference = compare_all(world, prints);
   if (world.max(difference ? 1 : 0) == 0) return;
   // 3. a rank that holds it knows its name
   const auto holder = static_cast<int>(world.max(difference ? difference->holder : 0));
-  const auto box = static_cast<std::size_t>(
-      world.max(difference ? static_cast<double>(difference->box) : 0));
+  const auto box = left_out + static_cast<std::size_t>(world.max(
+                                  difference ? static_cast<double>(difference->box) : 0));
   const std::string place =
       world.broadcast(world.rank() == holder ? place_of(boxes[box]) : "", holder);
   // 4. the job's script leaves out those that most ranks speak against
-  const auto hosts = world.gather_text(world.host());
   if (difference)
     if (const Odd odd = odd_ranks(*difference); !odd.most.empty())
       for (const int rank : odd.ranks)
-        launch::name_bad_host(hosts[static_cast<std::size_t>(rank)]);
+        launch::name_bad_host(comm::hosts_of(world).of(rank));
   throw comm::Agreed(
       Status::corruption,
       world.broadcast(difference ? describe(*difference, place, step) : ""));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/mesh.hpp"
 #include "comm/world.hpp"
 #include "io/checkpoint.hpp"
 
@@ -18,8 +19,12 @@ namespace trireme::train {
 // Throws an Agreed Error(corruption) naming the tensor, the ranks that differ from most,
 // and the most, on every rank.
 //
-// Cost: a hash (XXH3) of all boxes, and 16 bytes a box from each rank to rank 0.
-void check_replicas(comm::World& world, const std::vector<io::TensorBox>& boxes,
-                    std::int64_t step);
+// Cost: a hash (XXH3) of all boxes; with up to `gathered` ranks 16 bytes a box from each
+// to rank 0, with more the same within each group of the mesh (differing_place()). Only
+// where a group differs do all ranks tell what they hold there, 16 bytes each.
+inline constexpr int gathered_ranks = 64;
+void check_replicas(comm::World& world, comm::Mesh& mesh,
+                    const std::vector<io::TensorBox>& boxes, std::int64_t step,
+                    int gathered = gathered_ranks);
 
 }  // namespace trireme::train

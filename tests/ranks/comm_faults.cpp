@@ -14,6 +14,7 @@
 #include "comm/group.hpp"
 #include "comm/mesh.hpp"
 #include "comm/one_time.hpp"
+#include "comm/start_limit.hpp"
 #include "comm/watchdog.hpp"
 #include "comm/world.hpp"
 
@@ -46,6 +47,12 @@ class Faults {
     mesh_.everyone().all_reduce(stream_, x_.view().rows(0, elements)).wait();
   }
 
+  // As it is before there is a deck.
+  void limit_of_start() {
+    ::setenv("TRIREME_START_SECONDS", "2.5", 1);
+    limit_start(world_);
+  }
+
   int run(const std::string& fault) {
     const bool last = world_.rank() == world_.size() - 1;
     reduce(1024);
@@ -72,8 +79,9 @@ class Faults {
     // The end of the job wakes it, and gives it a second before it kills it.
     if (fault == "woken" && world_.rank() == 0) ::raise(SIGSTOP);
     if (fault == "late" && last) oversleep();
-    if (fault == "late_at_barrier" && last) oversleep();
-    if (fault == "late_at_barrier") world_.barrier();
+    if (fault == "late_at_start") limit_of_start();
+    if (fault.starts_with("late_at") && last) oversleep();
+    if (fault.starts_with("late_at")) world_.barrier();
     if (fault == "swapped") swapped(last);
     if (fault == "axes") other_axis(last);
     if (fault == "short" || fault == "long" || fault == "large") count(fault, last);

@@ -4,7 +4,7 @@ foreach(topic equality equality_schedule)
   trireme_test(${topic}_test SOURCES ${topic}_test.cpp USES train RANKS 2
                LONG_RANKS 3 4 LIBRARIES trireme_mesh_run)
 endforeach()
-trireme_test(equality_recompute_test SOURCES equality_recompute_test.cpp USES train RANKS 2
+trireme_test(equality_recompute_test SOURCES equality_recompute_test.cpp USES plan train RANKS 2
              LONG_RANKS 3 4 ASIDE LIBRARIES trireme_mesh_run)
 trireme_test(recipes_test SOURCES recipes_test.cpp USES train RANKS 2 ASIDE LONG_RANKS 3 4
              LIBRARIES trireme_mesh_run)

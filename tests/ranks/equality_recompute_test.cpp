@@ -1,9 +1,10 @@
-// Recomputation gives the same bits as none, and saves exactly the predicted bytes.
+// Recomputing and offloading activations: the same bits, exactly the predicted bytes.
 // SPDX-License-Identifier: Apache-2.0
-// The shapes of what is not kept predict them.
+// The shapes of what is not kept, or kept elsewhere, predict them.
 // Legend: T tokens of a rank, D width, E rows of the fused projection, F units of the
 // feed-forward here, H heads here.
 #include "base/split.hpp"
+#include "plan/plan.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
 
@@ -55,6 +56,8 @@ struct Measured {
   config::RunConfig config;
   engine::ActivationDemand demand;
   Bytes activations = 0, saved = 0, ledger = 0;
+  Bytes on_host = 0;  // of the ledger
+  engine::ActivationTraffic traffic;
   std::int64_t slots = 0;
   int tensor_rank = 0;
 };
@@ -64,10 +67,14 @@ Measured measure(const std::string& compute, const Words& words) {
   m.config = equality_config("llama", compute, words);
   comm::Mesh mesh = test_mesh(m.config);
   const Bytes before = memory_use(MemoryClass::activations).bytes;
+  const Bytes host_before = memory_use(MemoryClass::offloaded).bytes;
   m.outcome = train_steps(m.config, mesh, 2, true, [&](engine::Engine& engine) {
     m.demand = engine.demand();
     m.activations = static_cast<Bytes>(engine.activation_bytes());
     m.ledger = memory_use(MemoryClass::activations).bytes - before;
+    m.on_host = memory_use(MemoryClass::offloaded).bytes - host_before;
+    EXPECT_EQ(m.on_host, static_cast<Bytes>(engine.offloaded_activation_bytes()));
+    m.traffic = engine.activation_traffic();
     m.slots = schedule::live_slots(engine.schedule(), 0);
     m.saved = static_cast<Bytes>(m.demand.saved.front());
   });
@@ -125,6 +132,104 @@ TEST(EqualityRecompute, SameBitsFewerBytes) {
   for (const char* compute : {"fp32", "bf16"}) {
     if (is_watched() && std::string(compute) == "fp32") continue;
     for (const Words& mesh : meshes()) compare(mesh, compute, measure(compute, mesh));
+  }
+}
+
+const Words offload = {"parallel.offload_activations=true"};
+Words offload_part(const char* fraction) {
+  return offload +
+         Words{std::string("parallel.offload_activations_fraction=") + fraction};
+}
+
+// Of a block: what it keeps itself, and its input where that goes with it.
+struct BlockKeeps {
+  Bytes kept = 0, input = 0;
+};
+
+// `moved` blocks' activations are on the host, and take turns on the device: in two
+// places, inputs in three. What the last blocks left there need not come back, since the
+// microbatch's backward follows its forward at once.
+void compare_offload(const Words& words, std::int64_t moved, const BlockKeeps& keeps,
+                     const std::string& compute, const Measured& none) {
+  SCOPED_TRACE(compute + " " + words.front() + " " + words.back());
+  const Measured m = measure(compute, words);
+  expect_same_bits(m.outcome, none.outcome);
+  EXPECT_EQ(m.slots, none.slots);
+  const Bytes away = moved * (keeps.kept + keeps.input);
+  const Bytes kept_places = std::min<Bytes>(moved, 2) * keeps.kept;
+  const Bytes input_places = std::min<Bytes>(moved, 3) * keeps.input;
+  EXPECT_EQ(none.saved - m.saved, away);
+  EXPECT_EQ(none.activations - m.activations,
+            none.slots * away - kept_places - input_places);
+  EXPECT_EQ(m.on_host, m.slots * away);
+  const auto& config = m.config;
+  const std::int64_t passes =
+      2 * config.batch.global / (config.batch.micro * config.parallel.mesh.data);
+  EXPECT_EQ(m.traffic.to_host, passes * away);
+  EXPECT_EQ(m.traffic.to_device, moved == config.model.layers
+                                     ? passes * (away - kept_places - input_places)
+                                     : m.traffic.to_device);
+  const plan::Plan plan = plan::make_plan(config, world().rank());
+  const auto planned = [&](MemoryClass c) {
+    return plan.memory[static_cast<std::size_t>(c)];
+  };
+  EXPECT_EQ(planned(MemoryClass::activations), m.ledger);
+  EXPECT_EQ(planned(MemoryClass::offloaded), m.on_host);
+}
+
+TEST(EqualityRecompute, OffloadSameBitsFewerBytesOnTheDevice) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    if (is_watched() && std::string(compute) == "fp32") continue;
+    for (const Words& mesh : meshes()) {
+      const Measured none = measure(compute, mesh);
+      const BlockBytes b = block_bytes(none.config, none.tensor_rank);
+      const Bytes L = none.config.model.layers;
+      const auto check = [&](const Words& words, std::int64_t moved,
+                             const BlockKeeps& keeps, const Words& recompute = {}) {
+        compare_offload(mesh + recompute + words, moved, keeps, compute,
+                        recompute.empty() ? none : measure(compute, mesh + recompute));
+      };
+      check(offload, L, {b.all(), b.input});
+      check(offload_part("0.5"), L / 2, {b.all(), b.input});
+      check(offload_part("0.1"), 1, {b.all(), b.input});
+      check(offload, L, {b.rest, b.input},
+            selective("\"norm\", \"attention\", \"activation\", \"up\""));
+      check(offload, L, {0, b.input}, {"recompute.policy=full"});
+      const auto& shape = none.config.parallel;
+      if (shape.mesh.tensor == 1 || shape.sequence) continue;
+      check(offload, L, {b.part, 0},
+            {"recompute.policy=full", "recompute.partition=true"});
+    }
+  }
+}
+
+// Several microbatches are between their forward and their backward, in several chunks of
+// a rank; experts keep rows of which there are as many as tokens chose them, so that what
+// is on its way is never the same twice.
+TEST(EqualityRecompute, OffloadInPipelines) {
+  const std::string ranks = format("parallel.pipeline={}", world().size());
+  const std::vector<Words> schedules = {
+      {"parallel.schedule=1f1b"},
+      {"parallel.schedule=gpipe"},
+      {"parallel.schedule=interleaved", "parallel.virtual_stages=2", "model.layers=8"}};
+  for (const Words& schedule : schedules) {
+    for (const char* model : {"llama-tied", "dropout", "mixtral"}) {
+      if (is_watched() && (schedule.size() < 3 || model != std::string("mixtral")))
+        continue;
+      const Words mesh = Words{ranks, "batch.micro=2"} + schedule;
+      const Outcome none = train(model, "bf16", mesh);
+      for (const Words& words :
+           {offload, offload_part("0.4"), offload + Words{"recompute.policy=full"}}) {
+        SCOPED_TRACE(schedule.front() + " " + model + " " + words.back());
+        engine::ActivationTraffic traffic;
+        const auto inspect = [&](engine::Engine& engine) {
+          traffic = engine.activation_traffic();
+        };
+        expect_same_bits(train(model, "bf16", mesh + words, 3, inspect), none);
+        EXPECT_GT(traffic.to_host, 0);
+        EXPECT_LE(traffic.to_device, traffic.to_host);
+      }
+    }
   }
 }
 

@@ -55,7 +55,6 @@ class ThreeModules {
       store_->release(m);
     }
     store_->finish_gradients();
-    store_->gradient_norm();
     store_->update(optimizer_, 1e-3, 1, number);
   }
 

@@ -33,14 +33,15 @@ struct Boxes {
     *byte = static_cast<unsigned char>(*byte ^ 1);
   }
   // What the check says; empty: nothing.
-  std::string check() const {
+  std::string check(int gathered = gathered_ranks) {
     const auto [text, status] =
-        test::error_of([&] { check_replicas(world(), boxes, 7); });
+        test::error_of([&] { check_replicas(world(), mesh, boxes, 7, gathered); });
     if (status == Status::done) return "";
     EXPECT_EQ(status, Status::corruption);
     return text;
   }
 
+  comm::Mesh mesh{world(), {.data = world().size()}};
   test::Memory memory;
   std::vector<io::TensorBox> boxes;
 };
@@ -64,6 +65,21 @@ TEST(ReplicaCheck, OneBitIsFoundOnEveryRank) {
   } else {
     expect_contains(text, "rank " + std::to_string(last) + " differs from ranks 0");
   }
+}
+
+// As among many ranks: by one digest in each group, then box by box.
+TEST(ReplicaCheck, OneBitIsFoundByTheEndsOfHashes) {
+  Boxes here;
+  EXPECT_EQ(here.check(1), "");
+  if (world().rank() == 1) here.flip(1);
+  EXPECT_EQ(here.check(1), "") << "no other rank holds it";
+  const int last = world().size() - 1;
+  if (world().rank() == last) here.flip(0);
+  const std::string text = here.check(1);
+  expect_contains(text, "after step 7: model/norm.weight");
+  if (world().size() > 2)
+    expect_contains(text, "rank " + std::to_string(last) + " differs from ranks 0");
+  EXPECT_EQ(text, here.check());
 }
 
 // A job script reads the file; a tie says nothing of who is wrong.

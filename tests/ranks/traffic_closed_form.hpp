@@ -12,7 +12,6 @@
 
 #include "comm/mesh.hpp"
 #include "engine/run_outlook.hpp"
-#include "engine/step_totals.hpp"
 #include "schedule/stage_cut.hpp"
 
 namespace trireme::test {
@@ -96,15 +95,10 @@ class ClosedForm {
     add(group, kind, times, times * sent * width);
   }
 
-  // Tokens, loss and the time for it, what ranks agree on, norm, work of pipeline ranks.
+  // Tokens, before the step; then a row of all that ranks tell each other.
   void totals() {
     all_reduce(mesh_.replicas(), 1, 1, 8);
-    all_reduce(mesh_.replicas(), 1, 2, 8);
-    all_reduce(mesh_.group(Axis::pipeline), 1, 1, 8);
-    all_reduce(mesh_.everyone(), 1, 4 + engine::StepTotals::host_slots, 8);
-    all_reduce(mesh_.everyone(), 1, 1, 8);
-    if (mesh_.shape().pipeline > 1)
-      all_reduce(mesh_.everyone(), 1, mesh_.shape().pipeline, 8);
+    all_reduce(mesh_.everyone(), 1, 8, 8);
   }
 
   // Two all-reduces forward and two backward a block; with sequence parallelism as many

@@ -120,7 +120,7 @@ class TwoWeights {
     store_->close_gradients(0);
     store_->release(0);
     store_->finish_gradients();
-    return store_->gradient_norm();
+    return std::sqrt(world().sum(store_->gradient_squares()));
   }
   void skip() { store_->clear_gradients(); }
   void update(int step, double factor = 1) {

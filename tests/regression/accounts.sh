@@ -49,6 +49,7 @@ grad_op parallel.sharding_strategy=SHARD_GRAD_OP
 full parallel.sharding_strategy=FULL_SHARD
 hybrid parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=2
 offload parallel.sharding_strategy=FULL_SHARD parallel.offload=weights
+activations parallel.offload_activations=true recompute.policy=full batch.micro=1
 tensor parallel.tensor=2 parallel.sequence=true
 context parallel.context=2 parallel.sharding_strategy=FULL_SHARD
 pipeline parallel.pipeline=2 parallel.tensor=2
@@ -59,5 +60,7 @@ check "idle shares of both stages" grep -qE '"idle_share": \[[^,]*, [^,]*\], "id
 check "a table of the pipeline" grep -qE '^  1 +1 +[0-9.]+ % +[0-9.]+ % +1$' "$work/out"
 check "gathered units" grep -q '"gathered_units": 2' "$work/full/metrics.jsonl"
 check "offloaded bytes" grep -q '"offload_bytes_to_host": [1-9]' "$work/offload/metrics.jsonl"
+check "bytes of offloaded activations" grep -qE '"activation_bytes_to_host": [1-9].*"activation_bytes_to_device": [0-9]' \
+  "$work/activations/metrics.jsonl"
 check "no idle share without a pipeline" test -z "$(grep idle_share "$work/data/metrics.jsonl")"
 finish

@@ -221,6 +221,8 @@ rule offload 65 2 'parallel.offload = "weights"|ZERO1' \
   parallel.sharding_strategy=ZERO1 parallel.offload=weights
 rule offload_fraction 65 1 'parallel.offload_fraction = 0.5|parallel.offload = "none"|write' \
   parallel.offload_fraction=0.5
+rule offload_activations 65 2 'parallel.offload_activations = true|parallel.schedule = "zb_h1"|write' \
+  parallel.pipeline=2 parallel.schedule=zb_h1 parallel.offload_activations=true
 rule offload_directory 65 1 'parallel.offload = "disk"|parallel.offload_directory = ""|/tmp' \
   parallel.offload=disk
 rule wrap 65 2 'parallel.wrap = "size"|parallel.wrap_parameters = 0' \

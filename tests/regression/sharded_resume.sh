@@ -112,6 +112,12 @@ whole offload parallel.pipeline=2 parallel.schedule=interleaved parallel.virtual
   model.layers=4 parallel.sharding_strategy=FULL_SHARD parallel.offload=weights
 elsewhere offload 1 model.layers=4
 
+whole activations parallel.pipeline=2 parallel.schedule=interleaved parallel.virtual_stages=2 \
+  model.layers=4 parallel.offload_activations=true
+check "activations: their bytes" \
+  grep -qE '"activation_bytes_to_host": [1-9]' "$work/activations/metrics.jsonl"
+elsewhere activations 1 model.layers=4
+
 # State on a disk: a run that stops and goes on with it has the bits of one without, and
 # either goes on from the other's checkpoint. Nothing is left in the folder.
 mkdir "$work/disk"

@@ -56,7 +56,14 @@ std::string complaint(const Measured& measured, std::size_t who, std::size_t qua
   const double a = few[who][quantity], b = many[who][quantity];
   // Twice the logarithm may cost twice as much; a quarter more is left for what comes in
   // steps, and a little for what was next to nothing.
-  double most = a * std::log2(P1) / std::log2(P0) * 1.25 + (in_bytes(quantity) ? 512 : 4);
+  double most = a * std::log2(P1) / std::log2(P0);
+  if (measured.at.size() > 2) {  // of groups of P / 32 ranks: a straight line over log P
+    const auto& [P, some] = *std::next(measured.at.begin());
+    const double slope =
+        (some[who][quantity] - a) / std::log2(static_cast<double>(P) / P0);
+    most = std::max(most, a + slope * std::log2(static_cast<double>(P1) / P0));
+  }
+  most = most * 1.25 + (in_bytes(quantity) ? 512 : 4);
   most += for_index(measured, who, quantity);
   const bool hands_on = who == first || who == half;
   if (hands_on && (quantity == bytes || quantity == memory)) most += 100.0 * (P1 - P0);

@@ -16,11 +16,13 @@
 #include "comm/mesh.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "comm/world.hpp"
+#include "engine/step_totals.hpp"
 #include "scale/checkpoint_phases.hpp"
 #include "scale/copies_phases.hpp"
 #include "scale/fake_mpi.hpp"
 #include "scale/growth.hpp"
 #include "scale/start_phases.hpp"
+#include "train/replica_check.hpp"
 
 namespace trireme::scale {
 namespace {
@@ -66,32 +68,26 @@ void start(Rank& rank, int ranks) {
   rank.mesh = std::make_unique<comm::Mesh>(*rank.world, shape_of(ranks), folding);
 }
 
-// Of which a step knows the slowest ranks (engine::StepTotals).
-constexpr std::size_t host_slots = 64;
-
-// The small reductions of a step, as the engine makes them: tokens, loss, what ranks
-// agree on, norm, work of the pipeline's ranks.
+// The small reductions of a step, as the engine makes them: tokens; then loss, squares of
+// the gradient, times and wishes of all ranks in one.
 void step(Rank& rank, int number) {
-  std::array<double, 4 + host_slots> values{};
+  const comm::Mesh& mesh = *rank.mesh;
   Stream stream;
-  const auto reduce = [&](comm::Group& group, std::int64_t count, comm::Reduce how) {
-    const TensorView x(values.data(), DType::f64, {count});
-    group.all_reduce(stream, x, how).wait();
-  };
-  comm::Mesh& mesh = *rank.mesh;
-  for (int i = 0; i < 2; ++i) {
-    values = {1.0};
-    reduce(mesh.replicas(), 1, comm::Reduce::sum);
-    EXPECT_EQ(values[0], mesh.replicas().size());
-  }
-  reduce(mesh.group(comm::Axis::pipeline), 1, comm::Reduce::sum);
-  values = {0, static_cast<double>(number), 0.25, 0};
-  reduce(mesh.everyone(), std::ssize(values), comm::Reduce::max);
-  EXPECT_EQ(values[1], mesh.everyone().size() - 1);
-  values = {1.0, 0.5, 0.25, 0.125};
-  reduce(mesh.everyone(), 1, comm::Reduce::sum);
-  reduce(mesh.everyone(), 4, comm::Reduce::sum);
-  EXPECT_EQ(values[1], 0.5 * mesh.everyone().size());
+  double tokens = 1;
+  mesh.replicas().all_reduce(stream, TensorView(&tokens, DType::f64, {1})).wait();
+  EXPECT_EQ(tokens, mesh.replicas().size());
+  engine::StepTotals totals(*rank.mesh, Device::host());
+  totals.tell_apart(number / ranks_on_node, mesh.everyone().size() / ranks_on_node);
+  const auto all =
+      totals.finish({.loss = 1, .stop_request = number == 5 ? 2 : 0, .squares = 0.25},
+                    {.run = 2, .busy = 1, .own = number == 9 ? 3.0 : 2.0});
+  EXPECT_EQ(all.loss, mesh.everyone().size() / mesh.shape().tensor);
+  EXPECT_EQ(all.stop_request, 2);
+  EXPECT_EQ(all.squares, 0.25 * mesh.everyone().size());
+  if (number > 0) return;
+  ASSERT_TRUE(totals.slowest());
+  EXPECT_EQ(totals.slowest()->rank, 9);
+  EXPECT_EQ(totals.idle_shares(), std::vector<double>(4, 0.5));
 }
 
 void end(Rank& rank) {
@@ -124,6 +120,10 @@ void measure_checkpoint(Simulation& run, Table& table, int ranks) {
   table["save"].linear = {{stats, 1}};
   const double index = index_bytes_in(folder);
   table["save"].index[ranks] = table["resume"].index[ranks] = index;
+  // In each group by the ends of hashes, as in those of more than 16 ranks.
+  run.phase(table, "replicas", [&](Rank& rank, int) {
+    train::check_replicas(*rank.world, *rank.mesh, rank.share->boxes(), 1, 1);
+  });
   EXPECT_TRUE(is_small_index(index, ranks)) << index << " bytes";
 }
 
@@ -135,8 +135,6 @@ void measure_start(Simulation& run, Table& table) {
   make_start_files(folder);
   run.phase(table, "compare", [&](Rank& rank, int) { compare(*rank.world, folder); });
   run.phase(table, "report", [&](Rank& rank, int) { report(*rank.world); });
-  // A line of text for each rank, and what is read in it, until it is printed.
-  table["report"].linear = {{memory, 1024}};
   for (const char* const phase : {"data", "data again"}) {
     run.phase(table, phase, [&](Rank& rank, int number) {
       rank.source = open_data(*rank.world, folder, number % 8 == 0);
@@ -205,21 +203,21 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
   };
   const auto look = [&](int rank, bool stands_still) {
     board(rank).publish(waiting_position(rank, ranks), stands_still);
-    EXPECT_FALSE(!stands_still && board(rank).first_node(hosts).empty());
+    int beats = 0;
+    board(rank).first_node([&](const comm::Beat&) { ++beats; });
+    EXPECT_TRUE(stands_still || beats > 0);
   };
   run.phase(table, "watch", [&](Rank&, int rank) { look(rank, false); });
   run.between([&](Rank&, int rank) { look(rank, true); });
   run.phase(table, "alarm", [&](Rank&, int rank) {
     look(rank, true);
     if (rank > 0) return;
-    std::vector<std::optional<comm::Position>> positions;
-    for (comm::Position& p : board(rank).all(hosts)) positions.emplace_back(std::move(p));
-    const std::string text = comm::describe_hang(positions, 4);
+    const auto reports = board(rank).reports(hosts, ranks);
+    const std::string text = comm::describe_hang(*reports, 4);
     EXPECT_TRUE(text.starts_with("rank 1 (host node10000) has not entered all_reduce #9"))
         << text;
-    EXPECT_EQ(std::ssize(positions), ranks);
   });
-  table["alarm"].linear = {{opens, 1.0 / ranks_on_node}, {read, 512}, {memory, 2048}};
+  table["alarm"].linear = {{opens, 1.0 / ranks_on_node}, {read, sizeof(comm::Beat)}};
 }
 
 // Two files for each rank take their time.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cpu_place.hpp"
+#include "launch/rank_looks.hpp"
 
 namespace trireme::launch {
 namespace {
@@ -103,6 +104,33 @@ TEST(Warnings, AreFewOnManyHosts) {
   const auto lines = placement_warnings(ranks);
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines.back(), "and 96 more of this kind");
+}
+
+TEST(RankLooks, KeepsEachKindOnce) {
+  RankLooks all("a");
+  all.add("b");
+  RankLooks next("b");
+  next.add("c\tc");
+  next.add("a");
+  all.append(next);
+  all = RankLooks::from_text(all.text());
+  ASSERT_EQ(all.ranks(), 5);
+  EXPECT_EQ(all.kinds(), 3u);
+  std::string looks;
+  for (int rank = 0; rank < all.ranks(); ++rank) looks += all.of(rank) + " ";
+  EXPECT_EQ(looks, "a b b c\tc a ");
+  EXPECT_EQ(RankLooks::from_text(RankLooks().text()).ranks(), 0);
+}
+
+TEST(RankLooks, ATextThatIsNoneIsRefused) {
+  RankLooks looks("a");
+  looks.add("bc");
+  const std::string text = looks.text();
+  for (std::size_t end = 0; end < text.size(); ++end)
+    EXPECT_THROW(RankLooks::from_text(text.substr(0, end)), Error) << end;
+  std::string other = text;
+  other[4 * 4] = 2;  // of rank 0: a kind that there is not
+  EXPECT_THROW(RankLooks::from_text(other), Error);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ struct OneWeight {
     store->ready(param);
     store->close_gradients(0);
     store->finish_gradients();
-    return store->gradient_norm();
+    return std::sqrt(store->gradient_squares());
   }
 
   // A section of the state in double, scales applied.
