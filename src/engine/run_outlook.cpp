@@ -60,7 +60,7 @@ std::vector<PipelineRank> pipeline_outlook(const config::RunConfig& config) {
 std::string describe_blocks(const PipelineRank& rank) {
   std::string text;
   for (const Range& blocks : rank.blocks) {
-    text += text.empty() ? "" : " and ";
+    text += text.empty() ? "" : ", ";
     if (blocks.count() == 0) {
       text += blocks.begin == 0 ? "embedding" : "head";
       continue;

@@ -25,6 +25,10 @@ std::string pad(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
+std::string left_text(double seconds) {
+  return seconds > 0 ? human_seconds(seconds) : "0 s";
+}
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 // "[=====>    ]"
@@ -86,8 +90,8 @@ void Recorder::print(const engine::StepResult& result) const {
   fields.push_back({pad(human_count(tokens / times_.total), 6) + " tok/s", always});
   fields.push_back(
       {"mfu " + pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4) + " %", mfu});
-  fields.push_back({"left " + (left > 0 ? human_seconds(left) : "0 s"), always,
-                    std::string_view("left 12 h 34 min").size()});
+  fields.push_back(
+      {"left " + left_text(left), always, std::string_view("left 12 h 34 min").size()});
   log::info("{}", terminal::line_of(fields, terminal::columns()));
   log::debug("          step {}  data {}  compute {}  communication {}  optimizer {}  {}",
              progress_.step, human_seconds(times_.data), human_seconds(times_.compute),
@@ -100,12 +104,11 @@ void Recorder::show_progress(const engine::StepResult& result) const {
   if (!log::is_live()) return;
   const double share = static_cast<double>(progress_.step) /
                        static_cast<double>(std::max<std::int64_t>(config_.run.steps, 1));
-  log::live(
-      format("{} {} {}/{}  loss {}  {} tok/s  left {}", bar(share, 20), percent(share),
-             progress_.step, config_.run.steps, fixed(result.loss, 4),
-             human_count(tokens_of_step() / times_.total),
-             human_seconds(progress_.step_seconds *
-                           static_cast<double>(config_.run.steps - progress_.step))));
+  log::live(format("{} {} {}/{}  loss {}  {} tok/s  left {}", bar(share, 20),
+                   percent(share), progress_.step, config_.run.steps,
+                   fixed(result.loss, 4), human_count(tokens_of_step() / times_.total),
+                   left_text(progress_.step_seconds *
+                             static_cast<double>(config_.run.steps - progress_.step))));
 }
 
 // At the end of the run: means over its steps. Collective.

@@ -129,4 +129,9 @@ unset SLURM_MEM_PER_NODE
 sed 's/^memory .*/memory = 0.1/' $h100 >"$work/small.toml"
 run 1 plan $deck --machine "$work/small.toml" model.hidden=1024 model.feed_forward=4096
 check "a machine file's memory" expect 78 "the machine file of"
+# Many virtual stages, and an embedding and a head that are stages: a row a rank, of 100 columns.
+run 1 plan $deck --ranks 4 parallel.pipeline=4 parallel.schedule=interleaved parallel.virtual_stages=8 \
+  model.layers=30 batch.global=4 batch.micro=1
+check "stages without a block" out_has "0     embedding, 3, 7, 11, 15, 19, 23, 27 "
+check "rows that fit" test "$(awk 'length($0) > 100' "$work/out")" = ""
 finish

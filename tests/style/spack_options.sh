@@ -35,6 +35,12 @@ done
 later=spack/spack_repo/trireme
 grep -q 'api: v2' $later/repo.yaml || fail "$later/repo.yaml names no api of packages"
 [ $later/packages/trireme/package.py -ef $package ] || fail "$later has other packages"
+# Spack 1.x has the directives of build systems elsewhere than in spack.package.
+for name in CMakePackage CudaPackage generator; do
+  ! grep -qE "\b$name\b" <(grep -v import $package) ||
+    grep -qE "^    from spack_repo\.builtin\..* import .*\b$name\b" $package ||
+    fail "$package uses $name, which Spack 1.x has to import"
+done
 if command -v python3 >/dev/null; then
   for file in spack/packages/*/package.py; do
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$file" ||
