@@ -88,10 +88,15 @@ Beat beat_of(const Position& p) {
   Beat beat;
   beat.rank = p.rank;
   beat.beat = static_cast<std::uint32_t>(p.beat);
-  beat.step = p.step;
+  beat.step = static_cast<std::uint32_t>(p.step);
   beat.silent = static_cast<float>(p.silent);
   beat.allowed = static_cast<float>(p.allowed);
-  beat.waiting = p.waiting ? 1 : 0;
+  const Brief brief = brief_of(p);
+  beat.group = brief.group;
+  beat.sequence = brief.sequence;
+  beat.wish = brief.wish;
+  beat.waiting = brief.waiting ? 1 : 0;
+  beat.in_flight = brief.in_flight ? 1 : 0;
   p.phase.copy(beat.phase.data(), beat.phase.size());
   return beat;
 }
@@ -122,6 +127,86 @@ void add_text(int file, std::size_t slot, const Beat& beat, Position& position) 
   position.calls = std::move(whole->calls);
   position.told = true;
 }
+
+Brief brief_in(const Beat& beat) {
+  return {.group = beat.group,
+          .sequence = beat.sequence,
+          .wish = beat.wish,
+          .known = true,
+          .told = beat.text_bytes > 0,
+          .waiting = beat.waiting != 0,
+          .in_flight = beat.in_flight != 0};
+}
+
+// f(beat, its slot) of what is whole.
+template <class F>
+void for_beats(const Directory& folder, const std::string& name, const F& f) {
+  const Descriptor file = folder.read_file(name);
+  if (!file.is_open()) return;
+  const std::vector<Beat> beats = beats_in(file.get());
+  for (std::size_t slot = 0; slot < beats.size(); ++slot)
+    if (beats[slot].is_signed()) f(beats[slot], slot);
+}
+
+// What lies in the files of a run.
+class BoardReports final : public HangReports {
+ public:
+  BoardReports(std::string directory, std::vector<std::string> files,
+               const HostTable& hosts, int ranks)
+      : directory_(std::move(directory)),
+        files_(std::move(files)),
+        hosts_(hosts),
+        told_(static_cast<std::size_t>(ranks)) {
+    try {
+      const Directory folder = Directory::own(directory_);
+      for (std::size_t file = 0; file < files_.size(); ++file) read(folder, file);
+    } catch (const Error&) {  // what was not read is not known
+    }
+  }
+
+  int ranks() const override { return static_cast<int>(told_.size()); }
+  Brief brief(int rank) const override { return at(rank).brief; }
+  std::string host(int rank) const override {
+    return at(rank).brief.known ? hosts_.of(rank) : "unknown";
+  }
+  std::optional<Position> position(int rank) const override try {
+    const Told& told = at(rank);
+    if (!told.brief.known) return {};
+    const std::size_t slot = told.place % most_slots;
+    const Descriptor file =
+        Directory::own(directory_).read_file(files_[told.place / most_slots]);
+    Beat beat;
+    const auto place = static_cast<off_t>(slot * sizeof(Beat));
+    if (!file.is_open() ||
+        read_at(file.get(), &beat, sizeof beat, place) != sizeof beat ||
+        !beat.is_signed() || beat.rank != rank)
+      return {};
+    Position position = position_of(beat, hosts_);
+    add_text(file.get(), slot, beat, position);
+    return position;
+  } catch (const Error&) {
+    return {};
+  }
+
+ private:
+  struct Told {
+    Brief brief;
+    std::uint32_t place = 0;  // file and slot
+  };
+  const Told& at(int rank) const { return told_[static_cast<std::size_t>(rank)]; }
+  void read(const Directory& folder, std::size_t file) {
+    for_beats(folder, files_[file], [&](const Beat& beat, std::size_t slot) {
+      if (beat.rank >= ranks()) return;
+      told_[static_cast<std::size_t>(beat.rank)] = {
+          brief_in(beat), static_cast<std::uint32_t>(file * most_slots + slot)};
+    });
+  }
+
+  std::string directory_;
+  std::vector<std::string> files_;
+  const HostTable& hosts_;
+  std::vector<Told> told_;  // by rank
+};
 
 }  // namespace
 
@@ -176,55 +261,35 @@ void BeatBoard::leave() const try {
 } catch (const Error&) {  // the folder itself is gone
 }
 
-std::vector<Position> BeatBoard::read(const Directory& folder, const std::string& name,
-                                      const HostTable& hosts, bool texts) const {
-  std::vector<Position> positions;
-  const Descriptor file = folder.read_file(name);
-  if (!file.is_open()) return positions;
-  const std::vector<Beat> beats = beats_in(file.get());
-  for (std::size_t slot = 0; slot < beats.size(); ++slot) {
-    if (!beats[slot].is_signed()) continue;
-    positions.push_back(position_of(beats[slot], hosts));
-    if (texts) add_text(file.get(), slot, beats[slot], positions.back());
-  }
-  return positions;
-}
-
-std::vector<std::string> BeatBoard::files(const Directory& folder) const {
+std::vector<std::string> BeatBoard::files() const {
   std::vector<std::string> own;
-  for (std::string& name : folder.names())
+  for (std::string& name : Directory::own(directory_).names())
     if (is_beat_file(name) && name.ends_with("-" + token_))
       own.push_back(std::move(name));
   return own;
 }
 
-std::vector<Position> BeatBoard::first_node(const HostTable& hosts) const try {
-  return read(Directory::own(directory_), file_name(0, 0, token_), hosts, false);
-} catch (const Error&) {
-  return {};
+void BeatBoard::first_node(const Take& take) const try {
+  for_beats(Directory::own(directory_), file_name(0, 0, token_),
+            [&](const Beat& beat, std::size_t) { take(beat); });
+} catch (const Error&) {  // nobody has told anything
 }
 
-std::vector<Position> BeatBoard::other_nodes(const HostTable& hosts) const try {
+void BeatBoard::other_nodes(const Take& take) const try {
   const Directory folder = Directory::own(directory_);
-  std::vector<Position> all;
-  for (const std::string& name : files(folder))
+  for (const std::string& name : files())
     if (name != file_name(0, 0, token_))
-      for (Position& position : read(folder, name, hosts, false))
-        all.push_back(std::move(position));
-  return all;
-} catch (const Error&) {
-  return {};
+      for_beats(folder, name, [&](const Beat& beat, std::size_t) { take(beat); });
+} catch (const Error&) {  // the same
 }
 
-std::vector<Position> BeatBoard::all(const HostTable& hosts) const try {
-  const Directory folder = Directory::own(directory_);
-  std::vector<Position> all;
-  for (const std::string& name : files(folder))
-    for (Position& position : read(folder, name, hosts, true))
-      all.push_back(std::move(position));
-  return all;
-} catch (const Error&) {
-  return {};
+std::unique_ptr<HangReports> BeatBoard::reports(const HostTable& hosts, int ranks) const {
+  std::vector<std::string> names;
+  try {
+    names = files();
+  } catch (const Error&) {  // nobody has told anything
+  }
+  return std::make_unique<BoardReports>(directory_, std::move(names), hosts, ranks);
 }
 
 }  // namespace trireme::comm

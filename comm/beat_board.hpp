@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/directory.hpp"
+#include "comm/hang_verdict.hpp"
 #include "comm/host_table.hpp"
 #include "comm/position.hpp"
 
@@ -23,11 +25,13 @@ struct Beat {
   std::uint32_t beat = 0;        // grows
   std::uint16_t text_bytes = 0;  // of its position as text; 0: it gets on, and tells none
   std::uint16_t slots = 0;       // of the file
-  std::int64_t step = 0;
+  std::uint32_t step = 0;
   float silent = 0, allowed = 0;  // seconds, as in Position
-  std::uint32_t waiting = 0;
   std::uint32_t text_check = 0;
-  std::array<char, 24> phase{};
+  std::uint32_t group = 0, sequence = 0;  // as in Brief, down to the phase
+  std::uint16_t wish = 0;
+  std::uint8_t waiting = 0, in_flight = 0;
+  std::array<char, 20> phase{};
 
   void sign();
   bool is_signed() const;
@@ -55,16 +59,16 @@ class BeatBoard {
   // Takes this rank's beat away, and the file with the last one.
   void leave() const;
 
-  // What ranks have told last: of the node of rank 0; of all other nodes; of all, with
-  // the positions of those that stand still. The others' are marked as not `told`.
-  std::vector<Position> first_node(const HostTable& hosts) const;
-  std::vector<Position> other_nodes(const HostTable& hosts) const;
-  std::vector<Position> all(const HostTable& hosts) const;
+  // What ranks have told last, beat by beat: of the node of rank 0; of all other nodes.
+  using Take = std::function<void(const Beat&)>;
+  void first_node(const Take& take) const;
+  void other_nodes(const Take& take) const;
+  // Of all of `ranks` ranks: 16 bytes of each are kept, and positions read when they are
+  // asked for. Those of ranks that get on are marked as not `told`.
+  std::unique_ptr<HangReports> reports(const HostTable& hosts, int ranks) const;
 
  private:
-  std::vector<Position> read(const Directory& folder, const std::string& name,
-                             const HostTable& hosts, bool texts) const;
-  std::vector<std::string> files(const Directory& folder) const;
+  std::vector<std::string> files() const;
 
   std::string directory_, token_, name_;
   int slot_ = 0, slots_ = 1;

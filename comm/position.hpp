@@ -57,7 +57,7 @@ std::optional<Position> read_position(std::string_view text);
 // want different things; a rank that waits for nobody and does not get on. One line, then
 // a line for each position, at most `lines`, those to blame first.
 // Work grows with the ranks, not with their square; looks: adds how many positions were
-// looked at.
+// looked at. (comm/hang_verdict.hpp judges ranks whose positions lie elsewhere.)
 std::string describe_hang(std::span<const std::optional<Position>> positions,
                           std::size_t lines, std::int64_t* looks = nullptr);
 

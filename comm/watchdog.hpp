@@ -60,10 +60,10 @@ class Watchdog {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // The last position that was read of a rank, and when it changed.
+  // The last beat that was read of a rank, and when it changed.
   struct Seen {
-    std::optional<Position> position;
-    double age = 0;
+    std::uint32_t beat = 0;
+    float age = 0, silent = 0, allowed = 0;
   };
 
   void enter(const char* phase, std::int64_t step, double factor);
@@ -73,7 +73,7 @@ class Watchdog {
   Position position() const;
   void publish(bool stands_still);
   double life() const;
-  void note(std::vector<Position> positions);
+  void note(const Beat& now);
   bool lower_rank_lives(double elapsed);
   bool one_lives_below() const;
   bool someone_gets_on() const;

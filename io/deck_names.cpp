@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/format.hpp"
 #include "io/deck_value.hpp"
 #include "io/peer_names.hpp"
 
@@ -96,11 +97,14 @@ std::string unknown_key_text(const std::string& name, std::span<const DeckKey> t
   }
   // Another program's name for a key of this table says more than likeness does, but
   // for a slip within the key's own section.
-  const std::string_view peers = key_of_peers(leaf_of(name));
+  const std::string_view peers = key_of_peers(name);
   const bool known = std::any_of(table.begin(), table.end(), [&](const DeckKey& key) {
     return full_name(key) == peers;
   });
   if (known && (best.empty() || section_of(best) != section_of(name))) best = peers;
+  const std::string_view advice = advice_on(name);
+  if (!advice.empty() && (best.empty() || section_of(best) != section_of(name)))
+    return format("unknown key; {}", advice);
   if (!best.empty()) return "unknown key; did you mean '" + best + "'?";
 
   // 2. Nothing near: say what there is.

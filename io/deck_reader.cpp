@@ -122,10 +122,10 @@ void Reader::read_member(const TomlValue::Member& member, const std::string& ful
 }
 
 // Where another program's section was copied: what its keys are called here.
-std::string peers_within(const TomlValue& section) {
+std::string peers_within(const std::string& name, const TomlValue& section) {
   std::string text;
   for (const TomlValue::Member& member : section.members)
-    if (const std::string_view key = key_of_peers(member.name); !key.empty())
+    if (const std::string_view key = key_of_peers(name + '.' + member.name); !key.empty())
       text += (text.empty() ? "; " : ", ") + member.name + " is " + std::string(key);
   return shorten(text, 400);
 }
@@ -134,7 +134,7 @@ void Reader::read_unknown(const TomlValue::Member& member, const std::string& fu
   std::string text = "unknown key";
   if (problems.size() < most_suggestions)
     text = member.value.kind == TomlValue::Kind::table
-               ? unknown_section_text(full, table) + peers_within(member.value)
+               ? unknown_section_text(full, table) + peers_within(full, member.value)
                : unknown_key_text(full, table);
   add(member.line, member.column, shorten(full), "", text);
 }

@@ -211,18 +211,80 @@ constexpr std::array names = {
     PeerName{"report_to", "metrics.trackers"},
     PeerName{"enable_tensorboard", "metrics.tensorboard"},
     PeerName{"enable_wandb", "metrics.trackers"},
+    PeerName{"use_wandb", "metrics.trackers"},
+    PeerName{"wandb", "metrics.trackers"},
+    PeerName{"mlflow", "metrics.trackers"},
+    PeerName{"vocab", "model.vocabulary"},
+    PeerName{"epochs", "run.steps"},
+    PeerName{"num_epochs", "run.steps"},
+    PeerName{"max_epochs", "run.steps"},
+    PeerName{"files", "data.paths"},
+    PeerName{"save_every", "checkpoint.every"},
+    PeerName{"save_freq", "checkpoint.every"},
+    PeerName{"resume_from", "checkpoint.resume"},
+    PeerName{"lora_rank", "adapter.rank"},
+    PeerName{"lora_r", "adapter.rank"},
+    PeerName{"lora_alpha", "adapter.alpha"},
+    PeerName{"lora_dropout", "adapter.dropout"},
+    PeerName{"target_modules", "adapter.targets"},
+    PeerName{"lora.r", "adapter.rank"},
+    PeerName{"lora.alpha", "adapter.alpha"},
+    PeerName{"batch.size", "batch.global"},
+    PeerName{"checkpoint.interval", "checkpoint.every"},
+    PeerName{"checkpoint.path", "run.directory"},
+    PeerName{"checkpoint.dir", "run.directory"},
+    PeerName{"checkpoint.directory", "run.directory"},
 };
+
+constexpr std::string_view ranks =
+    "srun or mpirun say how many ranks there are, one for each GPU";
+constexpr std::string_view data_ranks =
+    "data parallelism is what the other axes leave of the ranks: start more of them";
+constexpr std::string_view compiled = "kernels are compiled with the program";
+constexpr std::string_view logs = "an option of train says it: see 'trireme help train'";
+
+// What is no key here, and why.
+constexpr std::array no_keys = {
+    PeerName{"dp", data_ranks},
+    PeerName{"dp_size", data_ranks},
+    PeerName{"data_parallel_size", data_ranks},
+    PeerName{"data_parallel_replicate_degree", data_ranks},
+    PeerName{"parallel.data", data_ranks},
+    PeerName{"gpus", ranks},
+    PeerName{"num_gpus", ranks},
+    PeerName{"n_gpus", ranks},
+    PeerName{"nodes", ranks},
+    PeerName{"num_nodes", ranks},
+    PeerName{"nnodes", ranks},
+    PeerName{"nproc_per_node", ranks},
+    PeerName{"world_size", ranks},
+    PeerName{"compile", compiled},
+    PeerName{"torch_compile", compiled},
+    PeerName{"log_dir", logs},
+    PeerName{"log_level", logs},
+    PeerName{"logging.level", logs},
+    PeerName{"quiet", logs},
+};
+
+std::string_view second_of(std::span<const PeerName> table, std::string_view name) {
+  std::string plain(name);
+  std::replace(plain.begin(), plain.end(), '-', '_');
+  const auto find = [&](std::string_view wanted) {
+    const auto found = std::find_if(table.begin(), table.end(),
+                                    [&](const PeerName& p) { return p.name == wanted; });
+    return found == table.end() ? std::string_view() : found->key;
+  };
+  const std::string_view whole = find(plain);
+  return whole.empty() ? find(std::string_view(plain).substr(plain.rfind('.') + 1))
+                       : whole;
+}
 
 }  // namespace
 
 std::span<const PeerName> peer_names() { return names; }
 
-std::string_view key_of_peers(std::string_view name) {
-  std::string plain(name);
-  std::replace(plain.begin(), plain.end(), '-', '_');
-  const auto found = std::find_if(names.begin(), names.end(),
-                                  [&](const PeerName& p) { return p.name == plain; });
-  return found == names.end() ? std::string_view() : found->key;
-}
+std::string_view key_of_peers(std::string_view name) { return second_of(names, name); }
+
+std::string_view advice_on(std::string_view name) { return second_of(no_keys, name); }
 
 }  // namespace trireme::io

@@ -8,7 +8,7 @@
 namespace trireme::io {
 
 struct PeerName {
-  std::string_view name;  // without a section: "hidden_size"
+  std::string_view name;  // "hidden_size"; with a section where it means little alone
   std::string_view key;   // ours: "model.hidden"
 };
 
@@ -16,7 +16,11 @@ struct PeerName {
 // each once.
 std::span<const PeerName> peer_names();
 
-// Our key for a name of theirs, dashes or underlines; empty where none is known.
+// Our key for a name of theirs, in whatever section, dashes or underlines; empty where
+// none is known.
 std::string_view key_of_peers(std::string_view name);
+
+// For a name of theirs that has no key here: what stands in its place; else empty.
+std::string_view advice_on(std::string_view name);
 
 }  // namespace trireme::io

@@ -216,24 +216,25 @@ void Watchdog::publish(bool stands_still) {
 // How long a rank may write nothing and count as running.
 double Watchdog::life() const { return std::max(3 * interval_, 1.0); }
 
-void Watchdog::note(std::vector<Position> positions) {
-  for (Position& now : positions) {
-    if (now.rank >= world_.size()) continue;
-    Seen& seen = seen_[now.rank];
-    if (!seen.position || now.beat != seen.position->beat) seen.age = 0;
-    seen.position = std::move(now);
-  }
+void Watchdog::note(const Beat& now) {
+  if (now.rank >= world_.size()) return;
+  const auto [at, is_new] = seen_.try_emplace(now.rank);
+  Seen& seen = at->second;
+  if (is_new || now.beat != seen.beat) seen.age = 0;
+  seen.beat = now.beat;
+  seen.silent = now.silent;
+  seen.allowed = now.allowed;
 }
 
 // The lowest rank whose watchdog runs judges for all: there is a hang only when that
 // rank, too, does not get on. The others read the file of the first node, and those of
 // all nodes only where no lower rank of that one runs.
 bool Watchdog::lower_rank_lives(double elapsed) {
-  const HostTable& hosts = world_.state().hosts;
-  for (auto& [rank, seen] : seen_) seen.age += elapsed;
-  note(board_->first_node(hosts));
+  for (auto& [rank, seen] : seen_) seen.age += static_cast<float>(elapsed);
+  const auto take = [this](const Beat& now) { note(now); };
+  board_->first_node(take);
   if (one_lives_below()) return true;
-  note(board_->other_nodes(hosts));
+  board_->other_nodes(take);
   return one_lives_below();
 }
 
@@ -246,9 +247,8 @@ bool Watchdog::one_lives_below() const {
 bool Watchdog::someone_gets_on() const {
   return std::any_of(seen_.begin(), seen_.end(), [&](const auto& rank_and_seen) {
     const auto& [rank, seen] = rank_and_seen;
-    if (!seen.position || rank == world_.rank()) return false;
-    const Position& p = *seen.position;
-    return seen.age < life() && p.allowed > 0 && p.silent <= p.allowed;
+    return rank != world_.rank() && seen.age < life() && seen.allowed > 0 &&
+           seen.silent <= seen.allowed;
   });
 }
 
@@ -260,23 +260,22 @@ void Watchdog::raise_alarm() {
   dump_flight();
   await_recorders();
   publish(true);
-  note(board_->all(world_.state().hosts));
-  // 2. The report: the whole in a file, the gist on standard error.
-  std::vector<std::optional<Position>> positions;
-  for (int rank = 0; rank < world_.size(); ++rank)
-    positions.push_back(seen_[rank].position);
+  seen_.clear();
+  const auto reports = board_->reports(world_.state().hosts, world_.size());
+  // 2. The report: up to so many ranks in a file, the gist on standard error.
+  constexpr std::size_t most_in_report = 1000;
   const std::string head = format(
       "rank {} (host {}): no progress for {} s in '{}' "
       "(health.watchdog_seconds = {}): ",
       world_.rank(), world_.host(), fixed(silent_, 1), phase_.load(),
       exact(config_.seconds));
   put_text(config_.directory, report_name,
-           head + describe_hang(positions, positions.size()) + "\n");
+           head + describe_hang(*reports, most_in_report) + "\n");
   constexpr std::size_t lines = 16;
   log::error(
       format("trireme: error: {}{}\n  all positions: {}/report.txt; the last "
              "collectives of each rank: recorder-*.jsonl beside it",
-             head, describe_hang(positions, lines), config_.directory));
+             head, describe_hang(*reports, lines), config_.directory));
   abort_job(Status::hang);
 }
 

@@ -55,6 +55,13 @@ constexpr std::array peer_commands = {
     PeerWord{"benchmark", "bench"},  PeerWord{"tune", "sweep"},
     PeerWord{"plot", "report"},      PeerWord{"tensorboard", "report"},
     PeerWord{"test", "selftest"},    PeerWord{"env", "version"},
+    PeerWord{"doctor", "selftest"},  PeerWord{"validate", "evaluate"},
+    PeerWord{"search", "plan"},      PeerWord{"lint", "plan"},
+    PeerWord{"status", "sweep"},     PeerWord{"submit", "sweep"},
+    PeerWord{"resubmit", "sweep"},   PeerWord{"view", "report"},
+    PeerWord{"metrics", "report"},   PeerWord{"serve", "chat"},
+    PeerWord{"dpo", "train"},        PeerWord{"completion", "help"},
+    PeerWord{"schema", "help"},      PeerWord{"man", "help"},
 };
 
 constexpr bool exists(std::string_view name) {
@@ -102,28 +109,30 @@ std::vector<std::string> words_of(int argc, char** argv) {
   const auto asks = [](const std::string& word) {
     return word == "--help" || word == "-h";
   };
-  if (words.size() > 1 && (asks(words[1]) || asks(words.back())) &&
-      find_command(words.front()) != nullptr)
-    return {"help", words.front()};
+  const Command* const command = find_command(words.front());
+  if (words.size() > 1 && (asks(words[1]) || asks(words.back())) && command != nullptr) {
+    if (command->run == help) return {"help", "help"};
+    return {"help", command->run == version ? "version" : words.front()};
+  }
   return words;
 }
 
 }  // namespace
 
 std::string nearest_command(const std::string& name) {
-  const auto peer =
-      std::find_if(peer_commands.begin(), peer_commands.end(),
-                   [&](const PeerWord& known) { return known.name == name; });
-  if (peer != peer_commands.end()) return std::string(peer->command);
+  // Names of other programs' commands are found with one slip, ours with three.
   std::string nearest;
   int least = 4;
-  for (const auto& command : commands) {
-    const int distance = io::edit_distance(name.substr(0, 16), command.name);
-    if (distance >= std::min<int>(least, static_cast<int>(command.name.size()) - 1))
-      continue;
+  const auto look = [&](std::string_view known, std::string_view command, int most) {
+    const int distance = io::edit_distance(name.substr(0, 16), known);
+    if (distance > most || distance >= least ||
+        distance >= static_cast<int>(known.size()) - 1)
+      return;
     least = distance;
-    nearest = command.name;
-  }
+    nearest = command;
+  };
+  for (const auto& command : commands) look(command.name, command.name, 3);
+  for (const auto& peer : peer_commands) look(peer.name, peer.command, 1);
   return nearest;
 }
 

@@ -22,11 +22,6 @@ T number(std::string_view option, const std::string& text, T least, T most) {
   return *value;
 }
 
-// The usage below an error, in lines that a terminal shows whole.
-std::string below(std::string_view usage) {
-  return wrapped(format("\nusage: {}", usage), 100, 7);
-}
-
 std::string nearest(const std::string& name, std::span<const Option> options) {
   std::string_view best;
   int least = 4;
@@ -42,6 +37,21 @@ std::string nearest(const std::string& name, std::span<const Option> options) {
 
 }  // namespace
 
+std::string usage_below(std::string_view usage) {
+  constexpr std::string_view begin = "usage: ";
+  std::string text;
+  for (std::size_t at = 0; at < usage.size();) {
+    const std::size_t end = std::min(usage.find('\n', at), usage.size());
+    std::string_view way = usage.substr(at, end - at);
+    way.remove_prefix(std::min(way.find_first_not_of(' '), way.size()));
+    std::string lines = wrapped(format("{}{}", begin, way), 100, begin.size());
+    if (at > 0) lines.replace(0, begin.size(), begin.size(), ' ');
+    text += '\n' + lines;
+    at = end + 1;
+  }
+  return text;
+}
+
 // The option at words_[at], which moves to its last word.
 void Arguments::read_option(std::string_view usage, std::span<const Option> options,
                             std::size_t& at) {
@@ -51,9 +61,9 @@ void Arguments::read_option(std::string_view usage, std::span<const Option> opti
   const auto known = std::find_if(options.begin(), options.end(),
                                   [&](const Option& o) { return o.name == name; });
   require(known != options.end(), Status::command_line, "unknown option {}{}{}", name,
-          nearest(name, options), below(usage));
+          nearest(name, options), usage_below(usage));
   require(known->repeats || !values_.contains(name), Status::command_line,
-          "{} is given twice{}", name, below(usage));
+          "{} is given twice{}", name, usage_below(usage));
   if (!known->takes_value) {
     require(equals == std::string::npos, Status::command_line, "{} takes no value", name);
     values_[name].emplace_back();
@@ -63,15 +73,15 @@ void Arguments::read_option(std::string_view usage, std::span<const Option> opti
     values_[name].push_back(word.substr(equals + 1));
   } else {
     require(at + 1 < words_.size(), Status::command_line, "{} needs a value{}", name,
-            below(usage));
+            usage_below(usage));
     const std::string& value = words_[++at];
     require(!value.starts_with("--"), Status::command_line,
             "{} needs a value; if '{}' is meant as one, write {}={}{}", name, value, name,
-            value, below(usage));
+            value, usage_below(usage));
     values_[name].push_back(value);
   }
   require(!values_[name].back().empty(), Status::command_line,
-          "{} '': the value is empty{}", name, below(usage));
+          "{} '': the value is empty{}", name, usage_below(usage));
 }
 
 void Arguments::parse(std::string_view usage, std::span<const Option> options,
@@ -87,16 +97,16 @@ void Arguments::parse(std::string_view usage, std::span<const Option> options,
     } else {
       require(!word.empty(), Status::command_line,
               "a word is empty: a variable of the shell that is not set?{}",
-              below(usage));
+              usage_below(usage));
       rest.push_back(word);
     }
   }
   require(rest.size() >= least, Status::command_line, "{}{}",
           rest.empty() ? std::string("an argument is missing")
                        : format("an argument is missing after '{}'", rest.back()),
-          below(usage));
+          usage_below(usage));
   require(rest.size() <= most, Status::command_line, "unexpected argument '{}'{}",
-          rest.size() > most ? rest[most] : "", below(usage));
+          rest.size() > most ? rest[most] : "", usage_below(usage));
   words_ = std::move(rest);
 }
 

@@ -19,6 +19,10 @@ struct Option {
   bool repeats = false;  // may be given more than once
 };
 
+// How a command is used, a way a line, for below an error: in lines that a terminal shows
+// whole.
+std::string usage_below(std::string_view usage);
+
 class Arguments {
  public:
   explicit Arguments(std::vector<std::string> words) : words_(std::move(words)) {}

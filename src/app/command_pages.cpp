@@ -295,7 +295,29 @@ give, in a minute. Ends with 81 and the rank's name where something is wrong.
   --only PATTERN        only checks whose names fit; * and ? as in a shell
   --fault PATTERN@RANK  spoils a result of a rank, to see that it is found
 
-  mpirun -n 2 trireme selftest --only 'attention*')"}};
+  mpirun -n 2 trireme selftest --only 'attention*')"},
+    CommandPage{"help",
+                R"(usage: trireme help [COMMAND | SECTION | KEY | TOPIC] [--markdown]
+
+Says what a command's options do, with an example, or what a key of a deck means.
+
+  COMMAND     as trireme COMMAND -h
+  SECTION     the keys of a section of a deck, such as optimizer
+  KEY         one of them: optimizer.learning_rate, or learning_rate
+  deck        every key
+  all         the options of all commands
+  schema      decks as a JSON Schema, for editors
+  man         the manual page
+  completion  for bash; completion-zsh and completion-fish for others
+  --markdown  with deck: the page docs/deck.md
+
+  trireme help parallel.tensor)"},
+    CommandPage{"version",
+                R"(usage: trireme version
+
+Prints the versions of the program, of its compiler and of its libraries, as trireme -V does.
+
+  trireme version)"}};
 
 }  // namespace
 

@@ -17,7 +17,8 @@ int decode(comm::World& world, const Arguments& given) {
         {"--tokenizer", true}, {"--json", false}, {"--skip-special-tokens", false}};
     arguments.parse(usage, options, 0, 0);
     require(arguments.has("--tokenizer"), Status::command_line,
-            "--tokenizer is missing: a tokenizer.json or its folder\nusage: {}", usage);
+            "--tokenizer is missing: a tokenizer.json or its folder{}",
+            usage_below(usage));
     if (world.rank() != 0) return;
     const text::Tokenizer tokenizer(arguments.text("--tokenizer", ""));
     text::LineInput lines(text::open_bytes("-"));

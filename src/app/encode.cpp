@@ -18,7 +18,8 @@ int encode(comm::World& world, const Arguments& given) {
         {"--tokenizer", true}, {"--json", false}, {"--no-special-tokens", false}};
     arguments.parse(usage, options, 0, 0);
     require(arguments.has("--tokenizer"), Status::command_line,
-            "--tokenizer is missing: a tokenizer.json or its folder\nusage: {}", usage);
+            "--tokenizer is missing: a tokenizer.json or its folder{}",
+            usage_below(usage));
     if (world.rank() != 0) return;
     const text::Tokenizer tokenizer(arguments.text("--tokenizer", ""));
     text::Workspace workspace;

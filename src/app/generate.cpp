@@ -57,8 +57,8 @@ Request parse_request(const Arguments& arguments, const config::RunConfig& confi
   for (const char* option :
        {"-o", "--samples", "--chat-template", "--texts", "--step-tokens", "--chunk",
         "--block", "--cache-bytes", "--cache-dtype"})
-    require(!arguments.has(option), Status::command_line,
-            "{} goes with --prompts\nusage: {}", option, usage);
+    require(!arguments.has(option), Status::command_line, "{} goes with --prompts{}",
+            option, usage_below(usage));
   Request request;
   if (!arguments.has("--prompt"))
     request.prompt =
@@ -122,7 +122,7 @@ int generate(comm::World& world, const Arguments& given) {
                      static_cast<int>(arguments.has("--prompt")) +
                      static_cast<int>(arguments.has("--prompt-tokens"));
     require(ways == 1, Status::command_line,
-            "give one of --prompt, --prompt-tokens and --prompts\nusage: {}", usage);
+            "give one of --prompt, --prompt-tokens and --prompts{}", usage_below(usage));
     placement = placement_request(arguments);
     opened = open_model(world, arguments.words().front());
     if (arguments.has("--adapter"))

@@ -1,6 +1,7 @@
 // `trireme help`: the overview, and pages made from the tables of commands and keys.
 // SPDX-License-Identifier: Apache-2.0
 #include <sstream>
+#include <vector>
 
 #include "app/app.hpp"
 #include "app/command_pages.hpp"
@@ -8,6 +9,7 @@
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "io/deck.hpp"
+#include "io/peer_names.hpp"
 
 namespace trireme::app {
 namespace {
@@ -82,6 +84,7 @@ constexpr std::string_view overview_text =
   help     COMMAND                          what a command's options do, and an example
            all                              every option of every command
            deck [--markdown]                every key of a deck
+           KEY                              a section of a deck, or a key
            schema|man                       JSON Schema of decks; the man page
            completion                       for bash; completion-zsh, completion-fish
   version                                   versions of the program and its libraries
@@ -100,11 +103,31 @@ std::string brief_overview() {
     if (line.starts_with("Exit status"))
       text +=
           "trireme help COMMAND: its options, and an example. help deck: every key of a "
-          "deck.\nhelp all: the options of all commands.\n\n";
+          "deck;\nhelp KEY: one of them. help all: the options of all commands.\n\n";
     if (!line.starts_with("   ")) text += line + "\n";
   }
   text.pop_back();
   return text;
+}
+
+// The keys of a section and of those in it, or a key, with its section or without.
+std::vector<io::DeckKey> keys_of(const std::string& topic) {
+  std::vector<io::DeckKey> keys, leaves;
+  for (const io::DeckKey& key : config::deck_table()) {
+    const std::string section(key.section);
+    if (section == topic || section.starts_with(topic + ".") ||
+        io::full_name(key) == topic)
+      keys.push_back(key);
+    if (key.name == topic) leaves.push_back(key);
+  }
+  return topic.empty() ? std::vector<io::DeckKey>() : keys.empty() ? leaves : keys;
+}
+
+// What a topic that does not exist may have meant, with a space behind it.
+std::string guess(const std::string& topic) {
+  std::string nearest = nearest_command(topic);
+  if (nearest.empty()) nearest = io::key_of_peers(topic);
+  return nearest.empty() ? "" : format("did you mean '{}'? ", nearest);
 }
 
 }  // namespace
@@ -114,25 +137,25 @@ std::string_view overview() { return overview_text; }
 std::string text_of_help(Arguments arguments) {
   constexpr Option options[] = {{"--markdown", false}};
   arguments.parse(
-      "trireme help [COMMAND | all | deck [--markdown] | schema | man | completion | "
-      "completion-zsh | completion-fish]",
+      "trireme help [COMMAND | KEY | all | deck [--markdown] | schema | man | "
+      "completion | completion-zsh | completion-fish]",
       options, 0, 1);
   const std::string topic = arguments.words().empty() ? "" : arguments.words().front();
-  const bool known = topic.empty() || topic == "deck" || topic == "help" ||
-                     topic == "all" || page_of(topic) || help_page(topic);
-  const std::string nearest = nearest_command(topic);
-  require(known, Status::command_line,
-          "no help on '{}'; {}there is 'trireme help' with a command, deck, schema, "
-          "completion or man",
-          topic, nearest.empty() ? "" : format("did you mean '{}'? ", nearest));
   require(topic == "deck" || !arguments.has("--markdown"), Status::command_line,
           "--markdown goes with 'trireme help deck'");
-  if (topic.empty() || topic == "help") return brief_overview();
+  if (topic.empty()) return brief_overview();
   if (topic == "all") return std::string(overview_text);
   if (const CommandPage* page = page_of(topic)) return std::string(page->text);
-  if (topic != "deck") return *help_page(topic);
-  return arguments.has("--markdown") ? io::describe_keys_markdown(config::deck_table())
-                                     : io::describe_keys(config::deck_table());
+  if (const auto page = help_page(topic)) return *page;
+  if (topic == "deck")
+    return arguments.has("--markdown") ? io::describe_keys_markdown(config::deck_table())
+                                       : io::describe_keys(config::deck_table());
+  const std::vector<io::DeckKey> keys = keys_of(topic);
+  require(!keys.empty(), Status::command_line,
+          "no help on '{}'; {}there is 'trireme help' with a command, deck, a section or "
+          "key of it, schema, completion or man",
+          topic, guess(topic));
+  return io::describe_keys(keys);
 }
 
 int help(comm::World& world, const Arguments& arguments) {

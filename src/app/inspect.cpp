@@ -197,8 +197,8 @@ int inspect(comm::World& world, const Arguments& given) {
     arguments.parse(usage, options, 1, 10000);
     const bool deck = is_deck(arguments.words().front());
     require(deck || arguments.words().size() == 1, Status::command_line,
-            "unexpected argument '{}': only a deck takes more words\nusage: {}",
-            arguments.words().back(), usage);
+            "unexpected argument '{}': only a deck takes more words{}",
+            arguments.words().back(), usage_below(usage));
     for (const char* option : {"--step", "--row", "--ranks"})
       require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
               option);

@@ -14,6 +14,7 @@
 #include "app/plan_search.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
@@ -91,10 +92,10 @@ int plan(comm::World& world, const Arguments& given) {
   const plan::PlannedDevice on =
       planned_device(deck.config.run, machine ? &*machine : nullptr);
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
-  log::line(wrapped(plan::describe(deck.config, plans), 100, 10));
+  log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   if (!machine) return 0;
   log::line(wrapped(plan::describe(plan::predict(deck.config, plans, *machine), *machine),
-                    100, 10));
+                    terminal::prose_columns(), 10));
   world.agree([&] {
     require_room(arguments.words(), ranks, 0, deck.config, plans, on, room_on(*machine));
   });

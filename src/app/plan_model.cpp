@@ -10,6 +10,7 @@
 #include "app/named_model.hpp"
 #include "app/planned_device.hpp"
 #include "base/log.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "infer/block_cache.hpp"
@@ -126,7 +127,7 @@ class ModelTable {
   }
 
   void print() {
-    log::line(wrapped(head(), 100, 10));
+    log::line(wrapped(head(), terminal::prose_columns(), 10));
     fill();
     log::line(table());
     for (const std::string& why : refusals_) log::line(why);
@@ -135,7 +136,7 @@ class ModelTable {
     log::line(format("deck      training with {} in {}; --search finds a faster one",
                      optimizer_, name_of(config_.precision.compute)));
     log::line(wrapped(plan::describe(plan::predict(config_, plans, *machine_), *machine_),
-                      100, 10));
+                      terminal::prose_columns(), 10));
   }
 
  private:
@@ -249,7 +250,7 @@ class ModelTable {
         config_.batch.global, config_.model.sequence, config_.batch.micro,
         config_.batch.micro == 1 ? std::string("one such text")
                                  : format("{} such texts", config_.batch.micro));
-    text = wrapped(text, 100, 10);
+    text = wrapped(text, terminal::prose_columns(), 10);
     std::vector<TextRow> rows = {{"type", "use", "weights", "gradients", "optimizer",
                                   "activations", "other", "in all"}};
     if (machine_ != nullptr) rows[0].push_back("fits " + human_bytes(room));

@@ -36,7 +36,7 @@ std::string_view colour_of(const PlotLine& line, std::size_t place) {
 
 std::string at(double value) { return fixed(value, 1); }
 
-// 1500000 -> "1.5M"; 0.00025 -> "0.00025".
+// 1500000 -> "1.5M"; 0.00025 and 1500 as they are.
 std::string tick_text(double value) {
   struct Unit {
     double size;
@@ -45,7 +45,7 @@ std::string tick_text(double value) {
   const double size = std::abs(value);
   for (const Unit unit :
        {Unit{1e12, "T"}, Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}})
-    if (size < 1e18 && (size >= 10 * unit.size || size == unit.size))
+    if (size < 1e18 && size >= std::max(unit.size, 1e4))
       return tick_text(value / unit.size) + unit.name;
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);

@@ -53,6 +53,8 @@ void write_report(const Arguments& arguments) {
   report.figures = report_figures(report.runs);
   for (const auto& run : report.runs) report.totals.push_back(totals_of(run));
   report.losses = final_losses(report.runs);
+  for (const auto& run : report.runs)
+    for (const auto& note : notes_of(run)) log::warn("{}: {}", run.directory, note);
   report.differing = differing_keys(report.runs, report.losses);
   if (slash != std::string::npos && slash > 0)
     io::make_directories(output.substr(0, slash));

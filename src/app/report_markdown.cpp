@@ -4,6 +4,7 @@
 
 #include "app/markup.hpp"
 #include "app/report_pages.hpp"
+#include "base/counted.hpp"
 #include "base/format.hpp"
 
 namespace trireme::app {
@@ -78,8 +79,9 @@ std::vector<std::string> notes_of(const ReportedRun& run) {
   std::vector<std::string> notes;
   if (run.metrics.last_step() == 0) notes.emplace_back("metrics.jsonl has no step.");
   if (run.metrics.damaged > 0)
-    notes.push_back(format("{} lines of metrics.jsonl are damaged and left out.",
-                           run.metrics.damaged));
+    notes.push_back(format("{} of metrics.jsonl {} damaged and left out.",
+                           counted(run.metrics.damaged, "line"),
+                           run.metrics.damaged == 1 ? "is" : "are"));
   return notes;
 }
 

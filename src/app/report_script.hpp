@@ -49,7 +49,7 @@ function plain(value, digits) {
   if (value === 0) return '0';
   const size = Math.abs(value);
   for (const [unit, name] of [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']])
-    if (size >= 10 * unit || (size >= unit && size < 1e4 && size % unit === 0))
+    if (size >= Math.max(unit, 1e4))
       return size < 1e18 ? +(value / unit).toPrecision(digits) + ' ' + name
                          : value.toExponential(2);
   return size < 1e-3 ? +value.toPrecision(digits) + '' : +value.toPrecision(digits) + '';

@@ -213,7 +213,9 @@ int sweep(comm::World& world, const Arguments& given) {
                 !(arguments.has("--status") && arguments.has("--resubmit")) &&
                 !(asks && (arguments.has("--grid") || arguments.has("--list") ||
                            arguments.has("--directory") || arguments.has("--ranks"))),
-            Status::command_line, "usage: {}", usage);
+            Status::command_line,
+            "which deck, or which --status FILE or --resubmit FILE?{}",
+            usage_below(usage));
     for (const auto* option : {"--json", "--csv"})
       require(arguments.has("--status") || !arguments.has(option), Status::command_line,
               "{} goes with --status", option);

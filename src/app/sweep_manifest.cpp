@@ -57,6 +57,11 @@ bool is_plain_name(const std::string& name) {
 
 void check(const SweepManifest& manifest, const std::string& path, std::int64_t version,
            std::int64_t count) {
+  require(
+      version != 0, Status::bad_content,
+      "{}: is no sweep, which has a line 'format = {}': give a run's directory, or the "
+      "sweep.toml that 'trireme sweep' wrote",
+      path, format_version);
   require(version == format_version, Status::bad_content,
           "{}: format {} is not known to this program, which reads {}", path, version,
           format_version);

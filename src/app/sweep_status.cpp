@@ -8,6 +8,7 @@
 
 #include "app/shell.hpp"
 #include "base/format.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "io/json_fields.hpp"
@@ -77,7 +78,8 @@ std::string status_table(const SweepManifest& manifest,
                     joined(manifest.points[i].overrides), std::to_string(i),
                     steps_text(state), number(state.loss),
                     number(state.validation_loss)});
-    if (!state.note.empty()) notes += wrapped(format("{}: {}\n", i, state.note), 100, 3);
+    if (!state.note.empty())
+      notes += wrapped(format("{}: {}\n", i, state.note), terminal::prose_columns(), 3);
   }
   std::string text = text_table(rows, 3, 0) + notes +
                      format("{} points: {} done", states.size(), count[RunPhase::done]);

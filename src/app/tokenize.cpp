@@ -248,16 +248,16 @@ int tokenize(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
     arguments.parse(usage, options, 1, std::numeric_limits<std::size_t>::max());
-    require(arguments.has("-o"), Status::command_line, "-o is missing\nusage: {}", usage);
-    require(arguments.has("--tokenizer") != arguments.has("--train"),
-            Status::command_line,
-            "--tokenizer is missing, or stands beside --train: one of the two is needed\n"
-            "usage: {}",
-            usage);
+    require(arguments.has("-o"), Status::command_line, "-o is missing{}",
+            usage_below(usage));
+    require(
+        arguments.has("--tokenizer") != arguments.has("--train"), Status::command_line,
+        "--tokenizer is missing, or stands beside --train: one of the two is needed{}",
+        usage_below(usage));
     require(!arguments.has("--train") || !arguments.has("--format"), Status::command_line,
-            "--format has no meaning with --train\nusage: {}", usage);
+            "--format has no meaning with --train{}", usage_below(usage));
     require(arguments.has("--train") || !arguments.has("--min-frequency"),
-            Status::command_line, "--min-frequency wants --train\nusage: {}", usage);
+            Status::command_line, "--min-frequency wants --train{}", usage_below(usage));
     const auto& words = arguments.words();
     const bool reads_input = std::find(words.begin(), words.end(), "-") != words.end();
     require(world.size() == 1 || !(reads_input || arguments.has("--train")),

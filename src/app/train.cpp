@@ -13,6 +13,7 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/output.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/hosts.hpp"
@@ -71,7 +72,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
   const plan::PlannedDevice planned{on.device, on.transport, nullptr};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
-  log::line(wrapped(plan::describe(deck.config, plans), 100, 10));
+  log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
   // For ranks that were started here; where others would run is not known.
   if (!arguments.has("--ranks"))
@@ -116,11 +117,12 @@ void warn_of_placement(const comm::World& world, const config::ParallelSettings&
   if (!text.empty()) log::warn("{}", text);
 }
 
-// The plan for the log: in lines of 100 columns, and without the memory, which is told
+// The plan for the log: in lines of its columns, and without the memory, which is told
 // with what is held.
 std::string plan_text(const config::RunConfig& config,
                       const std::vector<plan::Plan>& plans) {
-  std::string text = wrapped(plan::describe(config, plans), 100, 10);
+  std::string text =
+      wrapped(plan::describe(config, plans), terminal::prose_columns(), 10);
   const auto begin = text.find("\nmemory  ");
   if (begin == std::string::npos) return text;
   auto end = text.find('\n', begin + 1);
@@ -144,7 +146,7 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
   train::PlannedRun planned_run{plans.front().memory};
   if (!machine) return planned_run;
   const plan::Prediction prediction = plan::predict(deck.config, plans, *machine);
-  log::line(wrapped(plan::describe(prediction, *machine), 100, 10));
+  log::line(wrapped(plan::describe(prediction, *machine), terminal::prose_columns(), 10));
   planned_run.step_seconds = prediction.step_seconds;
   return planned_run;
 }
@@ -207,6 +209,11 @@ void limit_waits_of_start(comm::World& world, const config::HealthSettings& heal
   world.set_timeout(health.timeout_seconds * health.slow_factor);
 }
 
+// Every rank must resolve the deck alike: the smallest node decides.
+int ranks_on_smallest_node(comm::World& world) {
+  return -static_cast<int>(world.max(-world.ranks_on_node()));
+}
+
 }  // namespace
 
 int train(comm::World& world, const Arguments& given) {
@@ -214,8 +221,7 @@ int train(comm::World& world, const Arguments& given) {
   LoadedDeck deck;
   std::optional<plan::Machine> machine;
   comm::limit_start(world);  // until the deck says more
-  // Every rank must resolve the deck alike: the smallest node decides.
-  const int on_node = -static_cast<int>(world.max(-world.ranks_on_node()));
+  const int on_node = ranks_on_smallest_node(world);
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
   const config::HealthSettings& health = deck.config.health;
   limit_waits_of_start(world, health);
@@ -237,7 +243,7 @@ int train(comm::World& world, const Arguments& given) {
         wrapped(format("trireme {}  run {} in {}  {}, {} each, {}", build_info().version,
                        run.name, run.directory, counted(world.size(), "rank"),
                        counted(kernels::threads(), "thread"), on.describe()),
-                100, 10));
+                terminal::prose_columns(), 10));
   launch::report_placement(world, on, kernels::threads());
   warn_of_placement(world, deck.config.parallel);
   ask_for_selftest(world, on);

@@ -95,6 +95,7 @@ void live(std::string_view text) {
 void error(std::string_view text) {
   std::string whole = whole_line(text);
   if (own_file.is_open()) write_all(own_file.get(), whole);
+  whole = terminal::error_text(whole);
   if (live_is_shown) whole = '\n' + whole;
   std::fwrite(whole.data(), 1, whole.size(), stderr);
   std::fflush(stderr);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/terminal.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,11 +15,13 @@
 
 #include "base/format.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 
 namespace trireme::terminal {
 namespace {
 
 constexpr int usual_columns = 80;
+constexpr int least_columns = 40, most_columns = 100;  // of prose
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -45,25 +48,39 @@ pid_t parent_of(pid_t process) {
   return parse_number<int>(number).value_or(0);
 }
 
-// Whether the program that gave this one its terminal, past wrappers that share it, has
-// another terminal.
-bool giver_has_terminal() {
+// 0 if it has none.
+int columns_of(int file) {
+  winsize size{};
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// The columns of the other terminal of the program that gave this one its terminal, past
+// wrappers that share it; 0 if that program writes to no terminal.
+int columns_of_giver() {
   const std::string own = output_of(::getpid());
   std::string path;
   for (pid_t process = ::getppid(); process > 0; process = parent_of(process)) {
     path = output_of(process);
     if (path != own) break;
   }
-  return path != own && (path.starts_with("/dev/pts/") || path.starts_with("/dev/tty"));
+  if (path == own || !(path.starts_with("/dev/pts/") || path.starts_with("/dev/tty")))
+    return 0;
+  const int file = ::open(path.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return usual_columns;
+  const int found = columns_of(file);
+  ::close(file);
+  return found > 0 ? found : usual_columns;
+}
+
+bool is_terminal(int file) {
+  const std::string kind = variable("TERM");
+  return !kind.empty() && kind != "dumb" && ::isatty(file) == 1;
 }
 
 int find_columns() {
-  const std::string kind = variable("TERM");
-  if (kind.empty() || kind == "dumb" || ::isatty(STDOUT_FILENO) == 0) return 0;
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return size.ws_col;
-  return giver_has_terminal() ? usual_columns : 0;
+  if (!is_terminal(STDOUT_FILENO)) return 0;
+  const int found = columns_of(STDOUT_FILENO);
+  return found > 0 ? found : columns_of_giver();
 }
 
 bool find_colours() { return columns() > 0 && variable("NO_COLOR").empty(); }
@@ -104,6 +121,28 @@ int columns() {
   return found;
 }
 
+std::size_t prose_columns() {
+  const int width = columns() == 0 ? most_columns : columns();
+  return static_cast<std::size_t>(std::clamp(width, least_columns, most_columns));
+}
+
+std::string line_of(std::span<const Field> fields, int columns) {
+  std::string line;
+  for (int least = 1;; ++least) {
+    line.clear();
+    std::size_t room = 0;
+    bool all_left_are_fixed = true;
+    for (const Field& field : fields) {
+      if (field.worth != 0 && field.worth < least) continue;
+      all_left_are_fixed = all_left_are_fixed && field.worth == 0;
+      room += (line.empty() ? 0 : 2) + std::max(field.text.size(), field.room);
+      line += (line.empty() ? "" : "  ") + field.text;
+    }
+    if (columns == 0 || all_left_are_fixed || room <= static_cast<std::size_t>(columns))
+      return line;
+  }
+}
+
 bool has_colours() {
   static const bool found = find_colours();
   return found;
@@ -120,6 +159,20 @@ std::string coloured(std::string_view text) {
     out += '\n' + (is_labelled(line) ? coloured_line(line) : std::string(line));
     text.remove_prefix(next);
   }
+  return out;
+}
+
+std::string error_text(std::string_view text) {
+  if (!is_terminal(STDERR_FILENO) || !text.starts_with("trireme: "))
+    return std::string(text);
+  const int found = columns_of(STDERR_FILENO);
+  const int width = found > 0 ? found : usual_columns;
+  std::string out = wrapped(
+      text, static_cast<std::size_t>(std::clamp(width, least_columns, most_columns)), 4);
+  constexpr std::string_view label = "trireme: error:", red = "\x1b[1;31m",
+                             plain = "\x1b[0m";
+  if (out.starts_with(label) && variable("NO_COLOR").empty())
+    out = format("{}{}{}{}", red, label, plain, out.substr(label.size()));
   return out;
 }
 

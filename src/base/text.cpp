@@ -48,6 +48,14 @@ bool turns_direction(std::uint32_t code) {
 // XML allows neither of the last two codes of a plane's first.
 bool is_no_character(std::uint32_t code) { return code == 0xfffe || code == 0xffff; }
 
+// Whether the blank at `at` stands between the two of "1.50 KiB".
+bool parts_number_and_unit(std::string_view line, std::size_t at) {
+  const std::string_view after = line.substr(std::min(at + 1, line.size()));
+  return at > 0 && line[at - 1] >= '0' && line[at - 1] <= '9' &&
+         (after.starts_with("KiB") || after.starts_with("MiB") ||
+          after.starts_with("GiB") || after.starts_with("TiB"));
+}
+
 }  // namespace
 
 std::string valid_utf8(std::string_view text) {
@@ -100,6 +108,10 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
           cut <= first)
         cut = line.find(' ', std::min(width - blanks, line.size()));
       if (cut == std::string_view::npos) break;
+      if (const auto before = line.rfind(' ', cut - 1);
+          parts_number_and_unit(line, cut) && before != std::string_view::npos &&
+          first != std::string_view::npos && before > first)
+        cut = before;
       out += std::string(blanks, ' ');
       out += line.substr(0, cut);
       out += '\n';

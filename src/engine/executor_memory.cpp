@@ -8,6 +8,7 @@
 #include "engine/executor.hpp"
 #include "engine/planned_device.hpp"
 #include "kernels/runtime/working_memory.hpp"
+#include "schedule/shared_schedules.hpp"
 
 namespace trireme::engine {
 namespace {
@@ -33,7 +34,8 @@ Slots most_slots(const config::RunConfig& config, schedule::PipelineShape shape,
       counts.insert(config.microbatches(stage));
   for (const std::int64_t count : counts) {
     shape.microbatches = count;
-    const schedule::Schedule mine = make_schedules(shape)[static_cast<std::size_t>(rank)];
+    const auto all = schedule::shared_schedules(shape);
+    const schedule::Schedule& mine = (*all)[static_cast<std::size_t>(rank)];
     for (int c = 0; c < shape.chunks; ++c) {
       const auto at = static_cast<std::size_t>(c);
       slots.live[at] = std::max(slots.live[at], slots_of(mine, c));
@@ -88,7 +90,7 @@ void Executor::follow(std::int64_t microbatches) {
   if (std::ssize(memory_.front().slots) == microbatches) return;
   schedule::PipelineShape shape = model_.shape();
   shape.microbatches = microbatches;
-  schedule_ = make_schedules(shape)[to_size(pipeline_.rank())];
+  schedule_ = (*schedule::shared_schedules(shape))[to_size(pipeline_.rank())];
   for (int c = 0; c < shape.chunks; ++c) {
     ChunkMemory& memory = memory_[to_size(c)];
     require(slots_of(schedule_, c) <= std::ssize(memory.live) &&

@@ -17,6 +17,7 @@
 #include "io/shard_copies.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
+#include "schedule/shared_schedules.hpp"
 
 namespace trireme::plan {
 
@@ -178,6 +179,8 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
 std::vector<Plan> plan_stages(const config::RunConfig& config, const PlannedDevice& on) {
   const auto& mesh = config.parallel.mesh;
   std::vector<Plan> plans;
+  // The engine of each stage asks for these.
+  const auto schedules = schedule::shared_schedules(engine::pipeline_shape(config));
   for (int stage = 0; stage < mesh.pipeline; ++stage)
     plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline), on));
   return plans;

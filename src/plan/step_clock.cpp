@@ -110,7 +110,7 @@ double StepClock::host_seconds(const MessageWork& work) const {
 }
 
 // Copies of activations run beside kernels on a GPU, one after the other in each
-// direction: their flight is over at its start.
+// direction: their flight is over at its start, by which wait_for() knows them.
 MessageFlight StepClock::copy_of_activations(const MessageWork& work) {
   if (!machine_.gpus) {
     const double seconds = 2 * work.bytes / machine_.sweep_rate;
@@ -153,7 +153,7 @@ double StepClock::wait_for(const MessageFlight& flight) {
   const double waits =
       late + std::max(0.0, flight.seconds - machine_.links.overlap * passed);
   now_ += waits;
-  spent_.waiting += waits;
+  (flight.seconds > 0 ? spent_.waiting : spent_.host) += waits;
   return waits;
 }
 

@@ -32,7 +32,7 @@ double collective_seconds(const Machine& machine, const Placement& place, int ra
 // and its bytes over the rate of its links; messages of one group follow one another.
 // Sends between stages take no time here: the schedule's simulation has them. What is
 // offloaded is copied, and updated by the host, while the rank waits; activations are
-// copied beside kernels on a GPU, and waited for like messages where they are late.
+// copied beside kernels on a GPU, and waited for where they are late.
 class StepClock final : public WorkMeter {
  public:
   StepClock(const Machine& machine, const comm::MeshShape& shape,
@@ -48,7 +48,7 @@ class StepClock final : public WorkMeter {
   // Of all that ran since the clock was made, by kind.
   struct Spent {
     double products = 0, attention = 0, sweeps = 0, waiting = 0;
-    double host = 0;         // copies to and from the host, and updates there
+    double host = 0;         // waiting for copies to and from the host; updates there
     double stage_bytes = 0;  // most bytes of one send between stages
   };
   const Spent& spent() const { return spent_; }

@@ -237,11 +237,6 @@ std::set<int> wanted_shards(const io::CheckpointReader& reader, int rank,
   return wanted;
 }
 
-// A shard that a node lacks goes from a rank that holds it to one of that node.
-struct Transfer {
-  int from = 0, to = 0, shard = 0;
-};
-
 // `wanted`: of each rank, what it reads; `found`: of each rank, what it has looked at and
 // found whole on its node. The same on every rank, in an order in which each can do its
 // own.
@@ -258,11 +253,13 @@ std::vector<Transfer> transfers(comm::World& world, const NodePlaces& places,
     for (std::size_t rank = 0; rank < all_have.size(); ++rank)
       for (const std::int64_t shard : numbers_in(all_have[rank]))
         on_node[places.node_of(static_cast<int>(rank))].insert(shard);
+    std::map<int, std::vector<int>> receivers;
     for (std::size_t rank = 0; rank < all_wanted.size(); ++rank)
       for (const std::int64_t shard : numbers_in(all_wanted[rank]))
         if (on_node[places.node_of(static_cast<int>(rank))].insert(shard).second)
-          text += format("{} {} {} ", holders.of(static_cast<int>(shard)),
-                         static_cast<int>(rank), shard);
+          receivers[static_cast<int>(shard)].push_back(static_cast<int>(rank));
+    for (const auto& [from, to, shard] : in_rounds(holders, receivers))
+      text += format("{} {} {} ", from, to, shard);
   }
   std::vector<Transfer> all;
   const auto numbers = numbers_in(world.broadcast(text));
@@ -284,7 +281,8 @@ void send(comm::Group& everyone, int to, std::int64_t step, int shard, int shard
   SentCopy(everyone, to, step, shard, shards, std::move(*content)).advance(true);
 }
 
-// One after the other. What fails is kept for the end, for others wait.
+// Each rank does its own one after the other. What fails is kept for the end, for others
+// wait.
 void carry_out(comm::World& world, comm::Group& everyone, const io::ShardCopies& copies,
                std::int64_t step, int shards, const std::vector<Transfer>& all) {
   std::exception_ptr failure;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/log.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "engine/run_outlook.hpp"
@@ -12,7 +13,7 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::size_t log_columns = 100, label_columns = 10;
+constexpr std::size_t label_columns = 10;
 
 std::string scientific(double value) {
   char text[32];
@@ -38,7 +39,7 @@ std::string bar(double share, std::size_t width) {
 
 template <class... Args>
 void say(std::string_view text, const Args&... args) {
-  log::line(wrapped(format(text, args...), log_columns, label_columns));
+  log::line(wrapped(format(text, args...), terminal::prose_columns(), label_columns));
 }
 
 }  // namespace
@@ -65,20 +66,29 @@ void Recorder::print(const engine::StepResult& result) const {
   const std::string of = std::to_string(config_.run.steps);
   const double left =
       progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);
-  std::string pairs;
+  // What a narrow terminal has no room for is in metrics.jsonl: the schedule's rate
+  // first.
+  enum Worth { always, rate, mfu, right, norm, margin };
+  std::vector<terminal::Field> fields = {
+      {format("step {}/{}", pad(std::to_string(progress_.step), of.size()), of), always},
+      {"loss " + pad(fixed(result.loss, 4), 8), always}};
   if (config_.learns_pairs()) {
     const auto& means = result.pairs.values;
-    pairs = format(
-        "  margin {}  right {} %",
-        fixed(means[nn::PreferenceSums::preferred] - means[nn::PreferenceSums::other], 3),
-        fixed(100 * means[nn::PreferenceSums::right], 1));
+    fields.push_back({"margin " + fixed(means[nn::PreferenceSums::preferred] -
+                                            means[nn::PreferenceSums::other],
+                                        3),
+                      margin});
+    fields.push_back(
+        {"right " + fixed(100 * means[nn::PreferenceSums::right], 1) + " %", right});
   }
-  log::info("step {}/{}  loss {}{}  norm {}  lr {}  {} tok/s  mfu {} %  left {}",
-            pad(std::to_string(progress_.step), of.size()), of,
-            pad(fixed(result.loss, 4), 8), pairs, pad(fixed(result.gradient_norm, 3), 8),
-            scientific(result.learning_rate), pad(human_count(tokens / times_.total), 6),
-            pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4),
-            left > 0 ? human_seconds(left) : std::string("0 s"));
+  fields.push_back({"norm " + pad(fixed(result.gradient_norm, 3), 8), norm});
+  fields.push_back({"lr " + scientific(result.learning_rate), rate});
+  fields.push_back({pad(human_count(tokens / times_.total), 6) + " tok/s", always});
+  fields.push_back(
+      {"mfu " + pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4) + " %", mfu});
+  fields.push_back({"left " + (left > 0 ? human_seconds(left) : "0 s"), always,
+                    std::string_view("left 12 h 34 min").size()});
+  log::info("{}", terminal::line_of(fields, terminal::columns()));
   log::debug("          step {}  data {}  compute {}  communication {}  optimizer {}  {}",
              progress_.step, human_seconds(times_.data), human_seconds(times_.compute),
              human_seconds(times_.communication), human_seconds(times_.optimizer),
@@ -151,7 +161,7 @@ void Recorder::finish(Status status) {
              sums_.saved > 0 ? format("checkpoint {}/checkpoints/{}", directory, folder)
                              : std::string("no checkpoint"),
              directory, directory),
-      log_columns, label_columns));
+      terminal::prose_columns(), label_columns));
 }
 
 }  // namespace trireme::train

@@ -59,4 +59,23 @@ ShardHolders ShardHolders::from_text(const std::string& text) {
   return holders;
 }
 
+std::vector<Transfer> in_rounds(const ShardHolders& holders,
+                                const std::map<int, std::vector<int>>& receivers) {
+  std::vector<Transfer> all;
+  bool more = true;
+  for (std::size_t have = 1; more; have *= 2) {  // ranks that have each shard, at most
+    more = false;
+    for (const auto& [shard, ranks] : receivers) {
+      const std::size_t end = std::min(ranks.size(), 2 * have - 1);
+      for (std::size_t i = have - 1; i < end; ++i) {
+        const std::size_t giver = i - (have - 1);
+        all.push_back(
+            {giver == 0 ? holders.of(shard) : ranks[giver - 1], ranks[i], shard});
+      }
+      more = more || ranks.size() > end;
+    }
+  }
+  return all;
+}
+
 }  // namespace trireme::train

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,16 @@ class ShardHolders {
   std::vector<Run> runs_;
   int shards_ = 0;
 };
+
+// A shard that a node lacks goes from a rank that has it to one of that node.
+struct Transfer {
+  int from = 0, to = 0, shard = 0;
+};
+
+// Brings each shard to the ranks that it is listed with. Who has received one hands it
+// on, so that many get it in as many rounds as a tree has levels: in this order, in which
+// each rank does its own.
+std::vector<Transfer> in_rounds(const ShardHolders& holders,
+                                const std::map<int, std::vector<int>>& receivers);
 
 }  // namespace trireme::train

@@ -3,6 +3,7 @@
 #include "train/trainer.hpp"
 
 #include "base/log.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "comm/hosts.hpp"
@@ -15,7 +16,7 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::size_t log_columns = 100, label_columns = 10;
+constexpr std::size_t label_columns = 10;
 
 double held(const MemoryUse& use) { return static_cast<double>(use.bytes); }
 double held_at_most(const MemoryUse& use) { return static_cast<double>(use.peak_bytes); }
@@ -51,7 +52,7 @@ void log_memory_peak(int rank) {
   }
   log::line(wrapped(format("peak      {} on rank {}{}{}", human_bytes(sum), rank,
                            text.empty() ? "" : ": ", text.substr(text.empty() ? 0 : 2)),
-                    log_columns, label_columns));
+                    terminal::prose_columns(), label_columns));
 }
 
 }  // namespace
@@ -166,7 +167,7 @@ void Trainer::start_pairs() {
 void Trainer::announce() const {
   if (!job_.id.empty()) log::info("job       {}", job_.describe());
   const auto say = [](const std::string& text) {
-    if (log::speaks()) log::line(wrapped(text, log_columns, label_columns));
+    if (log::speaks()) log::line(wrapped(text, terminal::prose_columns(), label_columns));
   };
   say("data      " + source_->describe());
   if (validation_->source() != nullptr)

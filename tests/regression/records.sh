@@ -63,6 +63,22 @@ if command -v script >/dev/null; then
   check "colours on a terminal" test "$(on_terminal)" -gt 3
   check "in each line of the plan" grep -q "^$(printf '\033')\[1mbatch$(printf '\033')" "$work/out"
   check "a line that moves" grep -q '\[=*>* *\] ' "$work/out"
+  # Blanks for what moves the cursor and colours: no line of prose or of a step is broken.
+  long=$(sed "s/$(printf '\033')\[[0-9;]*[mK]//g; s/.*$(printf '\r')\(.\)/\1/; s/$(printf '\r')//" "$work/out" |
+    grep -v '^ ' | awk 'length($0) > 90')
+  check "lines that fit the terminal" test -z "$long"
+  check "a step without its rate" \
+    grep -q 'step[^ ]* 4/4  loss  *[0-9.]*  norm  *[0-9.]*  *[0-9.]* k* *tok/s .* left 0 s' "$work/out"
+  printf '[model]\narchitecture = "lama"\n' >"$work/bad.toml"
+  fails() {  # an error of a deck on a terminal
+    env TERM=xterm "$@" script -qec "stty cols 90; '$TRIREME' plan '$work/bad.toml'" /dev/null \
+      </dev/null 2>&1 | tr -d '\r' >"$work/out"
+  }
+  fails
+  check "an error in colour" grep -q "^$(printf '\033')\[1;31mtrireme: error:" "$work/out"
+  check "in lines that fit" test -z "$(sed "s/$(printf '\033')\[[0-9;]*m//g" "$work/out" | awk 'length($0) > 90')"
+  fails NO_COLOR=1
+  check "or without colour" grep -q '^trireme: error:' "$work/out"
   on_terminal NO_COLOR=1 >/dev/null
   check "NO_COLOR leaves the line alone" bash -c \
     "! sed 's/$(printf '\r\033')\[K//g' '$work/out' | grep -q '$(printf '\033')'"

@@ -59,6 +59,7 @@ printf '{"step": 1, "loss": 2}\n{"step": 2, "lo\0\377\n[[[\n' >"$work/damaged/me
 echo 'state = [' >"$work/damaged/status.toml"
 run 1 report "$one" "$work/damaged" "$work/empty/" --output "$work/pages/all.md"
 check "report of three" test "$status" = 0
+check "which is said at once" test "$(grep -c '^warning: .*metrics.jsonl' "$work/out")" = 2
 check "names the damage" grep -q '2 lines of metrics.jsonl are damaged' "$work/pages/all.md"
 check "and what is empty" grep -q 'empty: metrics.jsonl has no step' "$work/pages/all.md"
 check "plots beside the page" grep -q 'no data' "$work/pages/all-time-2.svg"

@@ -64,6 +64,12 @@ run 3 help
 check "three ranks say it once" test "$(grep -c '81 corruption' "$work/out")" = 1
 run 1 help all
 check "all options are one word further" grep -q -- '--min-frequency N' "$work/out"
+for command in tokenize sweep 'generate x' 'encode' status; do
+  run 1 $command
+  check "$command: an error in lines of 100 columns" expect 64 'trireme: error: '
+  check "$command: all of them" test "$(awk 'length($0) > 100' "$work/out")" = ""
+done
+check "a word of other programs" grep -q "did you mean 'sweep'" "$work/out"
 run 1 help deck
 check "help deck" grep -q 'sharding_strategy' "$work/out"
 run 1 --version

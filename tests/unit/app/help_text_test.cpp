@@ -68,18 +68,14 @@ TEST(HelpText, OverviewHasEveryCommand) {
   EXPECT_EQ(shown, known);
 }
 
-// Every command but help and version has a page with its options and no other.
+// Every command has a page with its options and no other.
 TEST(HelpText, PagesHaveEveryOptionAndNoOther) {
   const std::regex option(R"re(--[a-z][a-z-]*)re");
   for (const auto& command : commands_of(overview())) {
     const CommandPage* const page = page_of(command.name);
-    if (command.name == "help" || command.name == "version") {
-      EXPECT_EQ(page, nullptr);
-      continue;
-    }
     ASSERT_NE(page, nullptr) << command.name;
     const std::string text(page->text);
-    EXPECT_TRUE(text.starts_with("usage: trireme " + command.name + " ")) << text;
+    EXPECT_TRUE(text.starts_with("usage: trireme " + command.name)) << text;
     const std::set<std::string> expected(command.options.begin(), command.options.end());
     std::set<std::string> named, explained;
     for (auto it = std::sregex_iterator(text.begin(), text.end(), option);
@@ -94,6 +90,39 @@ TEST(HelpText, PagesHaveEveryOptionAndNoOther) {
     EXPECT_EQ(named, expected) << command.name;
     EXPECT_EQ(explained, expected) << command.name;
   }
+}
+
+std::string help_on(const std::string& topic) { return text_of_help(Arguments({topic})); }
+
+TEST(HelpText, ExplainsASectionOrAKey) {
+  const std::string key = help_on("optimizer.learning_rate");
+  EXPECT_TRUE(key.starts_with("[optimizer]\n  learning_rate ")) << key;
+  EXPECT_EQ(help_on("learning_rate"), key);
+  const std::string section = help_on("optimizer");
+  EXPECT_NE(section.find("  weight_decay "), std::string::npos);
+  EXPECT_NE(section.find("\n[optimizer.schedule]\n"), std::string::npos);
+  EXPECT_EQ(section.find("[model]"), std::string::npos);
+  EXPECT_TRUE(help_on("train").starts_with("usage: trireme train")) << "a command first";
+  for (const auto& [topic, meant] :
+       {std::pair{"lr", "optimizer.learning_rate"}, std::pair{"evel", "evaluate"}}) {
+    try {
+      help_on(topic);
+      FAIL() << topic;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(format("did you mean '{}'?", meant)),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(HelpText, NearestCommandKnowsSlipsAndOtherProgramsNames) {
+  EXPECT_EQ(nearest_command("trian"), "train");
+  EXPECT_EQ(nearest_command("evaluat"), "evaluate");
+  EXPECT_EQ(nearest_command("export"), "convert");
+  EXPECT_EQ(nearest_command("infernce"), "generate");
+  EXPECT_EQ(nearest_command("/etc/passwd"), "");
+  EXPECT_EQ(nearest_command("x"), "");
 }
 
 TEST(HelpText, CompletionHasCommandsOptionsAndKeys) {

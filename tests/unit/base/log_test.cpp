@@ -9,6 +9,10 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <vector>
+
+#include "base/terminal.hpp"
+#include "base/text.hpp"
 
 namespace trireme {
 namespace {
@@ -62,6 +66,24 @@ TEST(Log, NobodyReadsErrors) {
   log::error("trireme: error: nobody reads this");
   log::let_errors_arrive();  // comes back
   EXPECT_GT(pipe.unread(), 0);
+}
+
+TEST(Terminal, ProseKeepsANumberBesideItsUnit) {
+  EXPECT_EQ(wrapped("peak      optimizer 1.50 KiB, data", 26, 10),
+            "peak      optimizer\n          1.50 KiB, data");
+  EXPECT_EQ(wrapped("peak      optimizer 150 rows", 24, 10),
+            "peak      optimizer 150\n          rows");
+}
+
+TEST(Terminal, ALineLeavesOutWhatHasNoRoom) {
+  const std::vector<terminal::Field> fields = {
+      {"step 1/9", 0}, {"norm 1.5", 2}, {"lr 3e-3", 1}, {"left 5 s", 0, 10}};
+  EXPECT_EQ(terminal::line_of(fields, 0), "step 1/9  norm 1.5  lr 3e-3  left 5 s");
+  EXPECT_EQ(terminal::line_of(fields, 39), terminal::line_of(fields, 0));
+  // The last would have room, but not in a line where it is longer.
+  EXPECT_EQ(terminal::line_of(fields, 38), "step 1/9  norm 1.5  left 5 s");
+  EXPECT_EQ(terminal::line_of(fields, 29), "step 1/9  left 5 s");
+  EXPECT_EQ(terminal::line_of(fields, 5), "step 1/9  left 5 s");
 }
 
 }  // namespace

@@ -160,6 +160,20 @@ class Boards : public testing::Test {
         *all_waiting(4)[static_cast<std::size_t>(rank)], stands_still);
   }
 
+  // Of those of `ranks` ranks that have told anything.
+  std::vector<Position> all(std::size_t board, int ranks = 4) const {
+    const auto reports = boards_[board].reports(hosts_, ranks);
+    std::vector<Position> known;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (const auto position = reports->position(rank)) known.push_back(*position);
+    return known;
+  }
+  std::vector<Beat> first_node(std::size_t board) const {
+    std::vector<Beat> beats;
+    boards_[board].first_node([&](const Beat& beat) { beats.push_back(beat); });
+    return beats;
+  }
+
   std::string folder_ = testing::TempDir() + "beats" + std::to_string(::getpid());
   HostTable hosts_;
   std::vector<BeatBoard> boards_;
@@ -168,39 +182,41 @@ class Boards : public testing::Test {
 TEST_F(Boards, AFileForANode) {
   for (int r = 3; r >= 0; --r) publish(r, r != 1);
   EXPECT_EQ(names(), (std::vector<std::string>{"beats-00000-run", "beats-00002-run"}));
-  const auto first = boards_[3].first_node(hosts_);
+  const auto first = first_node(3);
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[1].rank, 1);
-  EXPECT_EQ(first[1].host, "node1");
-  EXPECT_EQ(first[1].phase, "training step");
+  EXPECT_STREQ(first[1].phase.data(), "training step");
   EXPECT_EQ(first[1].step, 5);
   EXPECT_EQ(first[1].beat, 9);
   EXPECT_EQ(first[1].silent, 2.5);
   EXPECT_TRUE(first[1].waiting);
-  EXPECT_FALSE(first[1].told);
-  ASSERT_EQ(boards_[0].other_nodes(hosts_).size(), 2u);
+  EXPECT_EQ(first[1].text_bytes, 0);
+  int others = 0;
+  boards_[0].other_nodes([&](const Beat& beat) { others += beat.rank > 1 ? 1 : 10; });
+  ASSERT_EQ(others, 2);
   // Where they are, of those that stand still.
-  const auto all = boards_[0].all(hosts_);
-  ASSERT_EQ(all.size(), 4u);
-  for (const Position& p : all) {
+  const auto told = all(0);
+  ASSERT_EQ(told.size(), 4u);
+  for (const Position& p : told) {
     EXPECT_EQ(p.told, p.rank != 1) << p.rank;
     Position whole = *all_waiting(4)[static_cast<std::size_t>(p.rank)];
-    whole.host = p.rank < 2 ? "node1" : "node2";
+    EXPECT_EQ(p.host, p.rank < 2 ? "node1" : "node2");
+    whole.host = p.host;
     EXPECT_TRUE(!p.told || write_position(p) == write_position(whole)) << p.rank;
   }
   // It gets on: what it told before is not of now.
   publish(3, false);
-  EXPECT_FALSE(boards_[0].all(hosts_)[3].told);
+  EXPECT_FALSE(all(0)[3].told);
 }
 
 TEST_F(Boards, TheLastTakesTheFileAway) {
   publish(0, true), publish(1, true);
   BeatBoard(folder_, "other", {0, 0, 2}).publish(*all_waiting(1)[0], true);
-  EXPECT_EQ(boards_[2].first_node(hosts_).size(), 2u);
+  EXPECT_EQ(first_node(2).size(), 2u);
   boards_[0].leave();
-  ASSERT_EQ(boards_[2].first_node(hosts_).size(), 1u);
-  EXPECT_EQ(boards_[2].first_node(hosts_)[0].rank, 1);
-  EXPECT_EQ(boards_[2].all(hosts_).size(), 1u);  // another run's is not looked at
+  ASSERT_EQ(first_node(2).size(), 1u);
+  EXPECT_EQ(first_node(2)[0].rank, 1);
+  EXPECT_EQ(all(2).size(), 1u);  // another run's is not looked at
   boards_[1].leave();
   EXPECT_EQ(names(), std::vector<std::string>{"beats-00000-other"});
 }
@@ -213,17 +229,17 @@ TEST_F(Boards, HalfOfOneIsNone) {
     file.seekp(at).put('x');
   };
   put(64 * 256 + 40);  // in the text of rank 0
-  auto all = boards_[2].all(hosts_);
-  ASSERT_EQ(all.size(), 2u);
-  EXPECT_FALSE(all[0].told);
-  EXPECT_TRUE(all[1].told);
+  auto told = all(2);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_FALSE(told[0].told);
+  EXPECT_TRUE(told[1].told);
   put(64 + 20);  // in the beat of rank 1
-  all = boards_[2].all(hosts_);
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].rank, 0);
+  told = all(2);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].rank, 0);
   for (const std::uintmax_t bytes : {64 * 256, 70, 64, 10, 0}) {
     std::filesystem::resize_file(path, bytes);
-    EXPECT_EQ(boards_[2].first_node(hosts_).size(), bytes >= 64 ? 1u : 0u) << bytes;
+    EXPECT_EQ(first_node(2).size(), bytes >= 64 ? 1u : 0u) << bytes;
   }
 }
 
@@ -231,27 +247,77 @@ TEST_F(Boards, ALongPositionLosesWhatIsInFlight) {
   Position p = *all_waiting(4)[0];
   while (p.calls.size() < 200) p.calls.push_back(p.calls.front());
   boards_[0].publish(p, true);
-  const auto all = boards_[0].all(hosts_);
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_TRUE(all[0].told);
-  EXPECT_EQ(all[0].groups.size(), 1u);
-  EXPECT_GT(all[0].calls.size(), 16u);
-  EXPECT_LT(all[0].calls.size(), 200u);
+  const auto told = all(0);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].told);
+  EXPECT_EQ(told[0].groups.size(), 1u);
+  EXPECT_GT(told[0].calls.size(), 16u);
+  EXPECT_LT(told[0].calls.size(), 200u);
 }
 
 // One that was stopped while it got on has told no groups: the others wait for it.
 TEST_F(Boards, WhoHasNotToldWhereIsLate) {
   for (int r = 0; r < 4; ++r) publish(r, r != 2);
-  Positions positions;
-  for (Position& p : boards_[0].all(hosts_)) positions.emplace_back(std::move(p));
-  positions[2]->waiting = false;
-  const std::string text = describe_hang(positions, 4);
+  const auto reports = boards_[0].reports(hosts_, 5);  // rank 4 has told nothing
+  const std::string text = describe_hang(*reports, 5);
   EXPECT_TRUE(text.starts_with("rank 2 (host node2) has not entered all_reduce #3"))
       << text;
   EXPECT_NE(text.find("rank 2 (host node2): 'training step', 5 steps done, 2.5 s without "
                       "progress, stopped while it got on"),
             std::string::npos)
       << text;
+  EXPECT_TRUE(text.ends_with("\n  rank 4: has told no position")) << text;
+}
+
+// More ranks than all of whose positions are read.
+constexpr int many = 1000;
+
+class Counted final : public HangReports {
+ public:
+  explicit Counted(const Positions& positions) : positions_(positions) {}
+  int ranks() const override { return static_cast<int>(positions_.size()); }
+  Brief brief(int rank) const override { return brief_of(*at(rank)); }
+  std::string host(int) const override { return "node"; }
+  std::optional<Position> position(int rank) const override {
+    ++reads;
+    return at(rank);
+  }
+  mutable int reads = 0;
+
+ private:
+  const std::optional<Position>& at(int rank) const {
+    return positions_[static_cast<std::size_t>(rank)];
+  }
+  const Positions& positions_;
+};
+
+TEST(Hang, OfManyRanksFewPositionsAreRead) {
+  auto positions = all_waiting(many);
+  positions[777]->groups[0].entered = 2;
+  positions[777]->calls.clear();
+  positions[777]->waiting = false;
+  const Counted reports(positions);
+  EXPECT_TRUE(describe_hang(reports, 0).starts_with("rank 777 (host node) has not"));
+  EXPECT_LE(reports.reads, 2);
+  // It waits elsewhere, and so do all that wait for nobody: it is the only one in doubt.
+  positions[777]->waiting = true;
+  positions[777]->calls = {
+      {"tensor", RankList::line(776, 2), 1, "receive", "fp32[8]", 32, true}};
+  const Counted elsewhere(positions);
+  EXPECT_TRUE(describe_hang(elsewhere, 0).starts_with("rank 777 (host node) has not"));
+  EXPECT_LE(elsewhere.reads, 8);
+}
+
+TEST(Hang, OfManyRanksWhoWantsSomethingElse) {
+  auto positions = all_waiting(many);
+  positions[5]->calls[0].tensor = "fp32[9]";
+  const Counted reports(positions);
+  EXPECT_TRUE(describe_hang(reports, 0)
+                  .starts_with("out of step: rank 5 (host node) in all_reduce #3 fp32[9] "
+                               "(32 bytes) on axis 'data' "
+                               "of ranks 0-999; rank 0 (host node)"))
+      << describe_hang(reports, 0);
+  EXPECT_LE(reports.reads, 8);
 }
 
 }  // namespace

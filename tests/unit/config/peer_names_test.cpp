@@ -45,11 +45,23 @@ TEST(PeerNames, AreSuggested) {
       {"run.max-steps = 10", "run.steps"},
       {"optimizer.warmup_steps = 10", "optimizer.schedule.warmup"},
       {"parallel.pipeline_parallel_degree = 2", "parallel.pipeline"},
-      {"batch.gbs = 8", "batch.global"}};
+      {"batch.gbs = 8", "batch.global"},
+      {"batch.size = 8", "batch.global"},
+      {"checkpoint.interval = 8", "checkpoint.every"},
+      {"checkpoint.path = 'x'", "run.directory"},
+      {"run.wandb = true", "metrics.trackers"}};
   for (const auto& [line, key] : cases)
     EXPECT_NE(problem_of(line).find("did you mean '" + std::string(key) + "'?"),
               std::string::npos)
         << line << ": " << problem_of(line);
+}
+
+TEST(PeerNames, WithoutAKeySayWhatStandsInTheirPlace) {
+  EXPECT_TRUE(problem_of("run.compile = true").ends_with("compiled with the program"));
+  EXPECT_TRUE(problem_of("parallel.dp = 2").ends_with(": start more of them"));
+  EXPECT_TRUE(problem_of("run.num-nodes = 2").ends_with("one for each GPU"));
+  EXPECT_TRUE(problem_of("run.log_level = 2").ends_with("'trireme help train'"));
+  EXPECT_EQ(advice_on("tensor"), "");
 }
 
 // A section that was copied from another program's file names its keys' places here.
@@ -58,6 +70,8 @@ TEST(PeerNames, AreNamedInASectionThatIsNotOurs) {
       Deck::parse_leniently("[parallelism]\ntensor_parallel_degree = 2\nenabled = true\n",
                             "x.toml", {}, config::deck_table());
   ASSERT_FALSE(deck.problems().empty());
+  EXPECT_EQ(key_of_peers("lora.r"), "adapter.rank");  // alone it would say nothing
+  EXPECT_EQ(key_of_peers("r"), "");
   const std::string message = deck.problems().front().message();
   EXPECT_NE(message.find("unknown section"), std::string::npos) << message;
   EXPECT_TRUE(message.ends_with("; tensor_parallel_degree is parallel.tensor"))

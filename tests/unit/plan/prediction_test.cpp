@@ -8,6 +8,7 @@
 #include <set>
 
 #include "config/deck_table.hpp"
+#include "engine/activation_offload.hpp"
 #include "plan/step_clock.hpp"
 
 namespace trireme::plan {
@@ -144,6 +145,32 @@ TEST(StepClock, MessagesOfAGroupFollowOneAnother) {
 }
 
 // Members by the definition of the mesh's coordinates, against the arithmetic of strides.
+// Copies of activations take turns in each direction, and cost what is left of them when
+// they are waited for; on CPUs the rank makes them itself.
+TEST(StepClock, HidesCopiesOfActivationsBehindKernelsOnGpus) {
+  const MessageWork out{.group = engine::activations_out, .to_one = true, .bytes = 1e6};
+  MessageWork back = out;
+  back.group = engine::activations_in;
+  Machine machine = simple_machine();
+  machine.gpus = true;
+  machine.links.host_rate = 1e8;
+  StepClock clock(machine, {}, {}, 0);
+  const MessageFlight first = clock.message(out), second = clock.message(out),
+                      other = clock.message(back);
+  EXPECT_DOUBLE_EQ(clock.seconds(), 0);
+  EXPECT_DOUBLE_EQ(clock.wait_for(first), 0.01);
+  EXPECT_DOUBLE_EQ(clock.wait_for(other), 0);
+  clock.kernel({.kind = WorkKind::sweep, .bytes = 4e6});
+  EXPECT_DOUBLE_EQ(clock.wait_for(second), 0.006);
+  EXPECT_DOUBLE_EQ(clock.wait_for(MessageFlight{}), 0);
+  EXPECT_DOUBLE_EQ(clock.spent().host, 0.016);
+  EXPECT_DOUBLE_EQ(clock.spent().waiting, 0);
+  StepClock host(simple_machine(), {}, {}, 0);
+  EXPECT_DOUBLE_EQ(host.wait_for(host.message(out)), 0);
+  EXPECT_DOUBLE_EQ(host.spent().host, 2e-3);
+  EXPECT_DOUBLE_EQ(host.seconds(), 2e-3);
+}
+
 TEST(Placement, CountsTheRanksOfANodeAsTheMeshOrdersThem) {
   const comm::MeshShape shape{.pipeline = 2, .data = 4, .context = 3, .tensor = 2};
   const std::pair<const char*, comm::Axis> named[] = {{"tensor", comm::Axis::tensor},

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <tuple>
 
 #include "base/error.hpp"
+#include "schedule/shared_schedules.hpp"
 #include "unit/schedule/schedule_cases.hpp"
 
 namespace trireme::schedule {
@@ -379,6 +381,23 @@ TEST(Schedule, SlotsAreFewAndNeverShared) {
       ASSERT_EQ(pool, live_microbatches(schedule));
     }
   });
+}
+
+// However many stages are planned, whoever holds them.
+TEST(Schedule, SharedOnesAreMadeOnceWhileTheyAreHeld) {
+  PipelineShape shape{ScheduleKind::zb_h1, 4, 1, 8};
+  auto held = shared_schedules(shape);
+  EXPECT_EQ(shared_schedules(shape), held);
+  EXPECT_EQ(held->size(), 4u);
+  for (std::size_t rank = 0; rank < held->size(); ++rank)
+    EXPECT_EQ((*held)[rank].size(), make_schedules(shape)[rank].size());
+  shape.microbatches = 9;
+  const auto other = shared_schedules(shape);
+  EXPECT_NE(other, held);
+  EXPECT_GT(other->front().size(), held->front().size());
+  const std::weak_ptr<const std::vector<Schedule>> watched = held;
+  held.reset();
+  EXPECT_TRUE(watched.expired());
 }
 
 }  // namespace

@@ -170,6 +170,30 @@ TEST(ShardHolders, KeepsNeighboursAsOneRun) {
 }
 
 // Copies in the memory of nodes: whose copy a rank keeps, and which copies count.
+// What everyone needs of one shard, as norms on another mesh: in log2 of the ranks'
+// rounds.
+TEST(ShardHolders, WhoReceivesAShardHandsItOn) {
+  std::vector<int> ranks(100);
+  for (int i = 0; i < 100; ++i) ranks[static_cast<std::size_t>(i)] = 2 * i;
+  const std::vector<Transfer> all =
+      in_rounds(ShardHolders(std::vector<int>{7, 8}), {{0, ranks}, {1, {3}}});
+  ASSERT_EQ(all.size(), 101u);
+  std::map<int, int> rounds = {{7, 0}};  // of each rank that has shard 0: since when
+  for (const Transfer& move : all) {
+    if (move.shard == 1) {
+      EXPECT_EQ(move.from, 8);
+      EXPECT_EQ(move.to, 3);
+      continue;
+    }
+    ASSERT_TRUE(rounds.contains(move.from)) << move.from;
+    EXPECT_FALSE(rounds.contains(move.to)) << move.to;
+    rounds[move.to] = ++rounds[move.from];  // one at a time
+    EXPECT_LE(rounds[move.to], 7);
+  }
+  EXPECT_EQ(rounds.size(), 101u);
+  EXPECT_TRUE(in_rounds(ShardHolders(std::vector<int>{0}), {}).empty());
+}
+
 TEST(PartnerCopies, ThePartnerIsOnAnotherNode) {
   EXPECT_EQ(partner_shift({0, 0, 1, 1}), 2);
   EXPECT_EQ(partner_shift({0, 1, 0, 1}), 1) << "nodes in turns";

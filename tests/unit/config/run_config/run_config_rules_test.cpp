@@ -63,6 +63,9 @@ const std::vector<Case> cases = {
     {{"run.device=cuda", "run.cuda_graphs=true", "model.dropout.residual=0.1"},
      1,
      {"run.cuda_graphs = true with model.dropout.residual = 0.1", "masks"}},
+    {{"run.device=cuda", "run.cuda_graphs=true", "parallel.offload_activations=true"},
+     1,
+     {"run.cuda_graphs = true with parallel.offload_activations = true", "copies"}},
     {{"run.device=cuda", "run.cuda_graphs=true", "parallel.tensor=2"},
      2,
      {"run.cuda_graphs = true with parallel.tensor = 2, whose ranks send messages inside "
