@@ -62,7 +62,12 @@ Bpe::Bpe(BpeConfig config, const ConfigNode& node)
 
 void Bpe::add_merges(const ConfigNode& node) {
   const bool plain = config_.prefix.empty() && config_.suffix.empty();
-  cuts_ = plain && !bytes_ && config_.vocabulary.id_of(mark).has_value();
+  // Marks become neighbours where what stood between them is dropped.
+  const bool none_dropped =
+      unknown_ >= 0 ||
+      (config_.byte_fallback && std::none_of(fallback_ids_.begin(), fallback_ids_.end(),
+                                             [](std::int32_t id) { return id < 0; }));
+  cuts_ = plain && none_dropped && !bytes_ && config_.vocabulary.id_of(mark).has_value();
   std::int32_t rank = 0;
   for (const auto& [left, right] : config_.merges) {
     const std::size_t cut = right.starts_with(config_.prefix) ? config_.prefix.size() : 0;

@@ -197,7 +197,10 @@ std::optional<std::string> LineInput::next() {
   return line;
 }
 
-std::string LineInput::place() const { return format("{}:{}", source_->name(), number_); }
+// For each line, so without a stream.
+std::string LineInput::place() const {
+  return source_->name() + ":" + std::to_string(number_);
+}
 
 std::vector<std::pair<std::string, std::string>> unpacker_versions() {
   return {{"zlib", zlibVersion()}, {"Zstandard", ZSTD_versionString()}};

@@ -2,9 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/json_lines.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "text/config_node.hpp"
+#include "text/utf8.hpp"
 
 namespace trireme::text {
 
@@ -30,8 +35,68 @@ std::vector<std::int32_t> ids_of_json(std::string_view line, const std::string& 
   return ids;
 }
 
+namespace {
+
+// A string whose first quote has been read; `rest` begins behind the last one then.
+// Nothing for pairs of surrogates and for what is no string.
+std::optional<std::string> plain_string(std::string_view& rest) {
+  std::string text;
+  while (true) {
+    std::size_t plain = 0;
+    while (plain < rest.size() && rest[plain] != '"' && rest[plain] != '\\' &&
+           static_cast<unsigned char>(rest[plain]) >= 0x20)
+      ++plain;
+    text += rest.substr(0, plain);
+    rest.remove_prefix(plain);
+    if (rest.starts_with('"')) {
+      rest.remove_prefix(1);
+      return text;
+    }
+    if (rest.size() < 2 || rest[0] != '\\') return {};
+    constexpr std::string_view names = "\"\\/bfnrt", meant = "\"\\/\b\f\n\r\t";
+    const std::size_t escape = names.find(rest[1]);
+    if (escape != names.npos) {
+      text += meant[escape];
+      rest.remove_prefix(2);
+      continue;
+    }
+    if (rest[1] != 'u' || rest.size() < 6) return {};
+    std::uint32_t code = 0;
+    const auto end = std::from_chars(rest.data() + 2, rest.data() + 6, code, 16).ptr;
+    if (end != rest.data() + 6 || (code >= 0xD800 && code < 0xE000)) return {};
+    text += utf8_of(code);
+    rest.remove_prefix(6);
+  }
+}
+
+// The text of an object that has no other member, as most corpora have it, without a tree
+// of values. Nothing for any other line: parse_json() reads it, or says what is wrong.
+std::optional<std::string> sole_text(std::string_view line, const std::string& field) {
+  const auto is_escaped = [](char c) {
+    return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+  };
+  if (std::any_of(field.begin(), field.end(), is_escaped) ||
+      valid_bytes(line) != line.size())
+    return {};
+  const auto skip = [&](std::string_view word) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r\n"), line.size()));
+    const bool there = line.starts_with(word);
+    if (there) line.remove_prefix(word.size());
+    return there;
+  };
+  if (!skip("{") || !skip("\"" + field + "\"") || !skip(":") || !skip("\"")) return {};
+  auto text = plain_string(line);
+  if (!text || !skip("}")) return {};
+  skip("");
+  if (!line.empty()) return {};
+  return text;
+}
+
+}  // namespace
+
 std::string field_of_json(std::string_view line, const std::string& field,
                           const std::string& place) {
+  if (auto text = sole_text(line, field)) return *std::move(text);
   const Json json = parse_json(line, place);
   require(json.is_object(), Status::bad_content,
           "{}: a JSON object is expected, whose member \"{}\" is the text", place,

@@ -102,6 +102,14 @@ class Prepend final : public Normalizer {
   std::string text_;
 };
 
+// Where the last character of a match begins: what replaces the match stands for that one
+// alone, as in the reference, so that a text that begins with it does not begin at 0.
+std::size_t last_character(std::string_view text, const Range& match) {
+  std::size_t begin = match.begin;
+  for (std::size_t at = begin; at < match.end; at = next_character(text, at)) begin = at;
+  return begin;
+}
+
 class Replace final : public Normalizer {
  public:
   Replace(std::unique_ptr<Pattern> pattern, std::string content)
@@ -111,7 +119,7 @@ class Replace final : public Normalizer {
     std::size_t done = 0;
     for_each_match(*pattern_, text.text, [&](const Range& match) {
       out.keep(done, match.begin);
-      out.put(content_, match.begin, match.end);
+      out.put(content_, last_character(text.text, match), match.end);
       done = match.end;
     });
     if (done == 0) return;

@@ -187,10 +187,11 @@ void Tokenizer::encode_parts(std::string_view text, Encoding& out, bool tracks,
 
 void Tokenizer::encode(std::string_view text, bool special,
                        std::vector<std::int32_t>& ids, Workspace& workspace) const {
-  require(text.size() <= most_bytes, Status::bad_content,
-          "a text of {} is too long to be encoded at once; {} are the most",
-          human_bytes(static_cast<double>(text.size())),
-          human_bytes(static_cast<double>(most_bytes)));
+  if (text.size() > most_bytes)  // numbers are not written for each text
+    fail(Status::bad_content,
+         "a text of {} is too long to be encoded at once; {} are the most",
+         human_bytes(static_cast<double>(text.size())),
+         human_bytes(static_cast<double>(most_bytes)));
   std::string repaired;
   if (valid_bytes(text) != text.size()) text = repaired = replace_invalid(text);
   Encoding out;

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
 #include "base/error.hpp"
+#include "text/config_node.hpp"
 #include "text/json_lines.hpp"
 
 namespace trireme::text {
@@ -96,6 +98,23 @@ TEST(Bpe, MergesALongWord) {
   EXPECT_LT(ids.size(), text.size());
 }
 
+// A character that is dropped, because nothing stands for it, makes neighbours of those
+// beside it. (As in the `tokenizers` library.)
+TEST(Bpe, MergesWhatADroppedCharacterStoodBetween) {
+  const auto ids = [](const std::string& keys, const std::string& text) {
+    const Tokenizer tokenizer(
+        R"({"model":{"type":"BPE","vocab":{"a":0,"▁":1,"▁▁":2,"▁▁▁▁":3,"?":4,"<0x20>":5},
+            "merges":["▁ ▁","▁▁ ▁▁"])" +
+            keys + "}}",
+        "t.json");
+    return tokenizer.encode(text, false);
+  };
+  EXPECT_EQ(ids("", "a▁▁ ▁▁"), (std::vector{0, 3}));
+  EXPECT_EQ(ids(R"(,"byte_fallback":true)", "a▁▁b▁▁"), (std::vector{0, 3}));
+  EXPECT_EQ(ids(R"(,"byte_fallback":true)", "a▁▁ ▁▁"), (std::vector{0, 2, 5, 2}));
+  EXPECT_EQ(ids(R"(,"unk_token":"?")", "a▁▁ ▁▁"), (std::vector{0, 2, 4, 2}));
+}
+
 // White space that one token swallows is no token of its own where the other one swallows
 // what stands before it; else both are there. (As in the `tokenizers` library.)
 TEST(Tokenizer, TokensOfWhiteSpaceMeetTokensThatSwallowIt) {
@@ -117,6 +136,24 @@ TEST(Tokenizer, TokensOfWhiteSpaceMeetTokensThatSwallowIt) {
   EXPECT_EQ(ids(R"(,"rstrip":true)", "aAA     AA"), (Ids{0, 3, 4, 4, 3}));
 }
 
+// What replaces a match stands for its last character, so that no mark is put before it
+// where only the beginning of a text gets one. (As in the `tokenizers` library.)
+TEST(Tokenizer, AReplacementIsItsMatchsLastCharacter) {
+  const Tokenizer tokenizer(
+      R"({"model":{"type":"WordLevel","vocab":{"xa":0,"▁xa":1,"?":2},"unk_token":"?"},
+          "normalizer":{"type":"Replace","pattern":{"Regex":"[0-9]+"},"content":"x"},
+          "pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"first",
+                           "split":false}})",
+      "t.json");
+  const Encoding one = tokenizer.encode_with_offsets("1a", false);
+  EXPECT_EQ(one.ids, std::vector{1});
+  EXPECT_EQ(one.offsets, (std::vector<Range>{{0, 2}}));
+  const Encoding two = tokenizer.encode_with_offsets("12a", false);
+  EXPECT_EQ(two.ids, std::vector{0});
+  EXPECT_EQ(two.offsets, (std::vector<Range>{{1, 3}}));
+  EXPECT_EQ(tokenizer.encode("12a", false), std::vector{0});
+}
+
 TEST(JsonLines, ErrorsNameOneLine) {
   try {
     text_of_json("\"a", "f.jsonl:7");
@@ -126,6 +163,38 @@ TEST(JsonLines, ErrorsNameOneLine) {
                     .starts_with("f.jsonl:7: is no JSON: parse error at column 3: "))
         << error.what();
   }
+}
+
+// Lines with one member are read in a shorter way, which takes and refuses what the
+// library for JSON does. Parts of lines in random order, mostly whole ones.
+TEST(JsonLines, SoleTextsAreReadAsTheLibraryReadsThem) {
+  const std::vector<std::string> parts = {"a",       "\"",      "\\",
+                                          "\\\"",    "\\\\",    "\\n",
+                                          "\\u0041", "\\u00e9", "\\uD83D\\uDE00",
+                                          "\\ud800", "\\u12",   "\\u0000",
+                                          "\\x",     "\t",      "{",
+                                          "}",       " ",       "é",
+                                          "\xff",    "\x7f",    ",",
+                                          "\\/",     "\\u+123"};
+  std::mt19937 random(13);
+  int taken = 0, refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string line = random() % 4 > 0 ? "{\"text\":\"" : " {\t\"text\" : \"";
+    for (auto n = random() % 6; n > 0; --n) line += parts[random() % parts.size()];
+    line += random() % 8 > 0 ? "\"}" : random() % 2 > 0 ? "\" } " : "\",\"b\":1}";
+    std::optional<std::string> expected, got;
+    const auto json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("text"))
+      expected = json["text"].get<std::string>();
+    try {
+      got = field_of_json(line, "text", "f.jsonl:1");
+    } catch (const Error&) {
+    }
+    ASSERT_EQ(got, expected) << line;
+    ++(got ? taken : refused);
+  }
+  EXPECT_GT(taken, 5000);
+  EXPECT_GT(refused, 5000);
 }
 
 // Bytes of one character with a special token between them, in every order.
