@@ -66,12 +66,12 @@ Outcome run(const config::RunConfig& config, comm::Mesh& mesh,
 
 // Codes that several ranks hold are the same ones; a bit of the last rank's that is
 // another is found where the first rank holds them, too.
-void expect_alike(engine::Engine& engine, bool replicated) {
+void expect_alike(engine::Engine& engine, comm::Mesh& mesh, bool replicated) {
   const auto boxes =
       engine.base() ? engine.base()->boxes() : std::vector<io::TensorBox>();
   const auto check = [&] {
     try {
-      train::check_replicas(world(), boxes, 1);
+      train::check_replicas(world(), mesh, boxes, 1);
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -141,7 +141,7 @@ TEST(AdapterMesh, EachMeshEqualsOneRank) {
     const bool replicated = mesh.replicas().size() == world().size() &&
                             config.parallel.sharding != optim::Sharding::weights;
     const Outcome outcome = run(config, mesh, nullptr, [&](engine::Engine& engine) {
-      if (coded) expect_alike(engine, replicated);
+      if (coded) expect_alike(engine, mesh, replicated);
     });
     replicas_checked += coded && replicated ? 1 : 0;
     ++run_lines;
