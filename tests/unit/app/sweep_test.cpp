@@ -136,7 +136,8 @@ TEST_F(SweepManifestTest, DamageIsFound) {
   expect_damaged(good.substr(0, good.rfind("[[point]]")), "1 of 2 points");
   expect_damaged(good.substr(0, good.size() - 8), "sweep.toml");
   expect_damaged("format = 2\n", "format 2 is not known");
-  expect_damaged("", "format 0 is not known");
+  expect_damaged("", "is no sweep");
+  expect_damaged("[run]\nsteps = 3\n", "is no sweep");
   manifest_.points[1].name = "../elsewhere";
   expect_damaged(manifest_.toml(), "point 1 has no name");
   put("deck.toml", "[model]\n");
