@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -58,6 +59,16 @@ void write_to_file(std::string_view text) {
                system_reason(errno)));
 }
 
+// Whether the process that has started this one is waiting to be run. One that waits for
+// events has finished what it was woken for.
+bool starter_is_busy() {
+  std::ifstream file("/proc/" + std::to_string(::getppid()) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(") ");  // of the command, which may hold both
+  return name_end != std::string::npos && text.compare(name_end, 3, ") R") == 0;
+}
+
 }  // namespace
 
 void set_rank(int rank) { current_rank = rank; }
@@ -102,6 +113,7 @@ void error(std::string_view text) {
 }
 
 void let_errors_arrive() {
+  using std::chrono::milliseconds;
   struct stat about {};
   if (::fstat(STDERR_FILENO, &about) != 0 || !S_ISFIFO(about.st_mode)) return;
   constexpr int looks = 200;
@@ -109,11 +121,13 @@ void let_errors_arrive() {
     int unread = 0;  // of a pipe, at either end
     if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0) return;
     if (unread == 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(milliseconds(5));
   }
   // A launcher has read it, but forgets what it has not written yet when a rank ends.
   // On a loaded machine it takes some time to be run.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(milliseconds(300));
+  for (int i = 0; i < looks && starter_is_busy(); ++i)
+    std::this_thread::sleep_for(milliseconds(10));
 }
 
 }  // namespace trireme::log
