@@ -61,6 +61,16 @@ close_values() {
 # tensors RUN: digest and name of each tensor of its last checkpoint, a line each.
 tensors() { "$TRIREME" inspect "$1" --tensors | grep -E '^[0-9a-f]{32}' | sort; }
 
+# gone PATH: five seconds from now at the latest no process has it in its command line.
+gone() {
+  for _ in $(seq 50); do
+    pgrep -f -- "$1" >/dev/null || return 0
+    sleep 0.1
+  done
+  pgrep -af -- "$1"
+  return 1
+}
+
 # chat_tokenizer FOLDER: a tokenizer of 300 tokens, trained here, with a template for conversations.
 chat_tokenizer() {
   mkdir "$1"

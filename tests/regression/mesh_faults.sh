@@ -8,16 +8,6 @@ cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
 base="run.steps=4 precision.compute=fp32 model.layers=3 comm.timeout_seconds=2"
 
-# No process of the job is left; its run.directory is in its command line.
-gone() {
-  for _ in $(seq 50); do
-    pgrep -f -- "$work/run" >/dev/null || return 0
-    sleep 0.1
-  done
-  pgrep -af -- "$work/run"
-  return 1
-}
-
 # At most so many seconds since the last run began.
 within() { [ $((SECONDS - started)) -le "$1" ] || { echo "$((SECONDS - started)) s"; return 1; }; }
 
@@ -44,7 +34,7 @@ faulty() {
       *) check "$name: $kind" died ;;
     esac
     check "$name: $kind ends soon" within 20
-    check "$name: $kind leaves no rank" gone
+    check "$name: $kind leaves no rank" gone "$work/run"
     check "$name: $kind came at step 2" test "$(grep -c '"kind": "step"' "$work/run/metrics.jsonl")" = 1
   done
 }
