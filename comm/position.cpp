@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/position.hpp"
 
+#include <exception>
 #include <sstream>
 
 #include "base/format.hpp"

@@ -142,5 +142,8 @@ std::string describe_keys_markdown(std::span<const DeckKey> table);
 
 // Damerau-Levenshtein (optimal string alignment) distance.
 int edit_distance(std::string_view a, std::string_view b);
+// "; did you mean FOLDER/NAME.toml?" of the deck beside `path` whose name is nearest to
+// it; empty where none is near.
+std::string nearest_deck_text(const std::string& path);
 
 }  // namespace trireme::io

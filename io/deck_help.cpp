@@ -1,5 +1,7 @@
 // The table of deck keys as help text and as a Markdown page.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "io/deck_value.hpp"
 
 namespace trireme::io {

@@ -1,7 +1,8 @@
-// Names of deck keys: the nearest known one to a misspelt one.
+// Names of deck keys and of decks: the nearest known one to a misspelt one.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/format.hpp"
 #include "io/deck_value.hpp"
@@ -121,6 +122,29 @@ std::string unknown_section_text(const std::string& name,
   const std::string best = nearest_section(name, table);
   if (!best.empty()) return "unknown section; did you mean [" + best + "]?";
   return "unknown section; the sections are " + join(section_names(table));
+}
+
+std::string nearest_deck_text(const std::string& path) {
+  const std::filesystem::path given(path);
+  const std::string name = given.filename().string();
+  std::string best;
+  int least = tolerance(name.size()) + 1;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(
+      given.has_parent_path() ? given.parent_path() : ".", error);
+  for (; !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error)) {
+    const std::string known = entry->path().filename().string();
+    if (!known.ends_with(".toml")) continue;
+    // A name without its ending is one slip.
+    const int distance = known == name + ".toml" ? 1 : near_distance(name, known);
+    if (distance > least || (distance == least && (best.empty() || known > best)))
+      continue;
+    best = known;
+    least = distance;
+  }
+  if (best.empty()) return "";
+  return format("; did you mean {}?", (given.parent_path() / best).string());
 }
 
 }  // namespace trireme::io

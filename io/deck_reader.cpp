@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
+#include <functional>
 #include <tuple>
 
 #include "io/deck.hpp"
@@ -270,6 +271,8 @@ Deck Deck::load_leniently(const std::string& path, std::span<const std::string> 
   const auto status = std::filesystem::status(path, ignored);
   require(!std::filesystem::is_directory(status), Status::missing_input,
           "{}: is a directory, not a deck", path);
+  require(status.type() != std::filesystem::file_type::not_found, Status::missing_input,
+          "{}: there is no such deck{}", path, nearest_deck_text(path));
   // A pipe would be read to its end by the first of many ranks.
   require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
           Status::missing_input, "{}: is not a regular file", path);

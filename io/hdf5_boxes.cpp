@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "io/element_convert.hpp"
 #include "io/hdf5_dataset.hpp"

@@ -3,6 +3,7 @@
 #include "io/json_members.hpp"
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/format.hpp"

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/trackers.hpp"
 
+#include <exception>
+
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "io/event_file.hpp"

@@ -3,10 +3,13 @@
 #include "kernels/random.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <span>
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
+#include "kernels/host/normal_numbers.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/runtime.hpp"
 
@@ -19,7 +22,23 @@ struct Box {
   std::uint64_t index(std::int64_t i) const {
     return static_cast<std::uint64_t>(first + i / columns * row_length + i % columns);
   }
+  // Elements from i on, i included, that follow each other in the whole tensor as well.
+  std::int64_t run(std::int64_t i) const {
+    return columns == row_length ? std::numeric_limits<std::int64_t>::max()
+                                 : columns - i % columns;
+  }
 };
+
+void draw_run(const Random& random, std::uint64_t first, double deviation,
+              std::span<double> out) {
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = deviation * random.normal(first + i);
+}
+
+void draw_run(const Random& random, std::uint64_t first, double deviation,
+              std::span<float> out) {
+  normal_numbers(random, first, deviation, out);
+}
 
 // data[i - begin] = element i of the box, for i in [begin, end).
 template <class T>
@@ -27,9 +46,11 @@ void draw(const Box& box, std::int64_t begin, std::int64_t end, const Random& ra
           double deviation, T* data) {
   for_ranges("fill_normal", end - begin, 256, threads(),
              [&](std::int64_t from, std::int64_t to) {
-               for (std::int64_t i = from; i < to; ++i)
-                 data[i] =
-                     static_cast<T>(deviation * random.normal(box.index(begin + i)));
+               for (std::int64_t i = from, next; i < to; i = next) {
+                 next = i + std::min(to - i, box.run(begin + i));
+                 draw_run(random, box.index(begin + i), deviation,
+                          std::span(data + i, static_cast<std::size_t>(next - i)));
+               }
              });
 }
 

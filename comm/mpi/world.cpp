@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/abort.hpp"
+#include "comm/job_processes.hpp"
 #include "comm/mpi/start_watch.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/mpi/stop_signals.hpp"
@@ -108,6 +109,13 @@ std::unique_ptr<WorldState> make_state() {
   return state;
 }
 
+// Open MPI would start a daemon beside a process that no launcher started, in case it
+// spawns others, which takes a seventh of a second: none is spawned here. The user's
+// value stays.
+void start_without_daemon() {
+  if (!is_launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+}
+
 std::string own_host() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
@@ -119,6 +127,7 @@ std::string own_host() {
 WorldState* current_state() { return state_of_process; }
 
 World::World(int argc, char** argv) {
+  start_without_daemon();
   start_taking_signals();
   check_open_files();
   StartWatch watch;

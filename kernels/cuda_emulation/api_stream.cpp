@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime_api.h>
 
+#include <utility>
+
 #include "cuda_emulation/control.hpp"
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"

@@ -1,6 +1,7 @@
 // Emulated turns of blocks: whether a turn has come.
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_machine/turns.cuh>
+#include <source_location>
 #include <string>
 
 namespace trireme::cuda_emulation {

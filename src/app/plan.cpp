@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
+#include "io/deck.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
 
@@ -45,8 +46,8 @@ void require_deck_or_model(const std::string& word, bool is_model) {
     names += (names.empty() ? "" : ", ") + name;
   fail(Status::missing_input,
        "{}: there is no such deck, folder or config.json, and no model of that name in "
-       "inputs/models, which has {}",
-       word, names.empty() ? "none here" : names);
+       "inputs/models, which has {}{}",
+       word, names.empty() ? "none here" : names, io::nearest_deck_text(word));
 }
 
 }  // namespace

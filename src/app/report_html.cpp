@@ -196,7 +196,10 @@ std::string expert_loads(const Report& report) {
 }
 
 std::string starts(const Report& report) {
-  std::string out;
+  if (std::all_of(report.runs.begin(), report.runs.end(),
+                  [](const ReportedRun& run) { return run.starts.empty(); }))
+    return "";
+  std::string out = "<h2>Starts</h2>\n";
   for (const auto& run : report.runs) {
     if (run.starts.empty()) continue;
     out += "<details" + std::string(report.runs.size() == 1 ? " open" : "") +
@@ -332,8 +335,7 @@ std::string html_page(const Report& report) {
                   [](const auto& run) { return !run.restarts().empty(); });
   out += "</div>\n";
   if (restarted) out += "<p class=\"soft\">Dashed vertical lines are restarts.</p>\n";
-  out += expert_loads(report) + differences(report) + "<h2>Starts</h2>\n" +
-         starts(report) +
+  out += expert_loads(report) + differences(report) + starts(report) +
          "<footer>This page is whole: it needs no other file, no server "
          "and no network.</footer>\n</main>\n<script type=\"application/json\" "
          "id=\"data\">" +

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_record.hpp"
 
+#include <exception>
+
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"

@@ -1,5 +1,6 @@
 // `trireme tokenize FILES... --tokenizer F -o OUT`: text to token files, on any ranks.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <map>

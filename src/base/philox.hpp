@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numbers>
 #include <string_view>
 
 namespace trireme {
@@ -43,8 +44,20 @@ class Random {
   }
   // Uniform in [0, 1), 53 bits.
   double uniform(std::uint64_t index) const;
-  // Standard normal by Box and Muller (1958).
+  // Standard normal by Box and Muller (1958): sqrt(-2 log u) cos(angle) of polar().
   double normal(std::uint64_t index) const;
+  struct Polar {
+    double u;      // in (0, 1]: never zero, so that its logarithm is finite
+    double angle;  // in (0, 2 pi]
+  };
+  constexpr Polar polar(std::uint64_t index) const {
+    const auto b = block(index);
+    const auto open = [](std::uint32_t high, std::uint32_t low) {
+      const std::uint64_t bits = static_cast<std::uint64_t>(high) << 32 | low;
+      return (static_cast<double>(bits >> 11) + 1.0) * 0x1p-53;
+    };
+    return {open(b[1], b[0]), 2.0 * std::numbers::pi * open(b[3], b[2])};
+  }
   // Uniform integer in [0, bound), bound > 0.
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
 

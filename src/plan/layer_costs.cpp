@@ -4,6 +4,7 @@
 
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"

@@ -1,6 +1,7 @@
 // Norms, rotary positions, embeddings and cross-entropy.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <utility>
 
 #include "kernels/cross_entropy.hpp"
 #include "kernels/embedding.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Such a file lacks what else an encoding is made of, the pattern that cuts the text and
 // the special tokens. They come from a JSON file beside it, or are known by its name.
+#include <algorithm>
 #include <array>
 #include <charconv>
 

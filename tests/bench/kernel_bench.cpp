@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kernel_bench [--device cpu|cuda] [--type fp32|bf16|fp16] [--only NAME] [--quick]
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>

@@ -1,5 +1,6 @@
 // Memory of the emulated CUDA: allocations, what is caught, copies and fills.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <numeric>

@@ -6,6 +6,7 @@
 // shapes, layouts and attributes of any kind. Then our layer reads it.
 #include <hdf5.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 

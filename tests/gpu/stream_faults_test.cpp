@@ -6,6 +6,7 @@
 // same without the mistake gives the right result, also where streams run at once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cuda_emulation/control.hpp>
 
 #include "base/device_memory.hpp"

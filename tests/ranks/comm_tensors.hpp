@@ -3,6 +3,7 @@
 // They are written and read from the host.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 

@@ -4,6 +4,7 @@
 // all tokens on one expert, or unused experts; memory never exceeds what was measured.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "comm/mesh.hpp"

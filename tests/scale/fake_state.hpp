@@ -11,6 +11,7 @@
 #include <map>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "comm/mpi/mpi.hpp"
 #include "scale/fake_mpi.hpp"

@@ -3,6 +3,7 @@
 #include "style/class_scan.hpp"
 
 #include <cctype>
+#include <utility>
 
 namespace trireme::style {
 namespace {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/split.hpp"

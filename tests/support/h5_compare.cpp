@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fails when a dataset is missing on one side, has another shape, or differs by more than
 // LIMIT.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <vector>
 

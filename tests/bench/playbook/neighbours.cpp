@@ -3,6 +3,7 @@
 #include "bench/playbook/neighbours.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "bench/playbook/dense.hpp"
 

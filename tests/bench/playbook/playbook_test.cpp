@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <utility>
 
 #include "base/error.hpp"
 #include "bench/playbook/dense.hpp"

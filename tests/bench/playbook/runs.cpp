@@ -5,10 +5,12 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <exception>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "base/error.hpp"
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 

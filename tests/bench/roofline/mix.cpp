@@ -5,6 +5,7 @@
 // an access is.
 #include "bench/roofline/mix.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace trireme::bench {

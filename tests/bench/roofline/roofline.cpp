@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/format.hpp"

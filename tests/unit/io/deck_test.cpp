@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include "base/philox.hpp"
 
@@ -382,6 +383,12 @@ TEST(Deck, Files) {
   EXPECT_THROW(Deck::parse(stored + stored, "stored", {}, table), Error);
   EXPECT_EQ(status_of("folder.toml"), Status::missing_input);
   EXPECT_EQ(status_of("absent.toml"), Status::missing_input);
+  EXPECT_EQ(io::nearest_deck_text(folder / "god.toml"),
+            "; did you mean " + (folder / "good.toml").string() + "?");
+  EXPECT_EQ(io::nearest_deck_text(folder / "large"),
+            "; did you mean " + (folder / "large.toml").string() + "?");
+  EXPECT_EQ(io::nearest_deck_text(folder / "absent.toml"), "");
+  EXPECT_EQ(io::nearest_deck_text(folder / "none" / "good.toml"), "");
   std::filesystem::remove_all(folder);
 }
 

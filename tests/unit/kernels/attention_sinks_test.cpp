@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention_sinks.hpp"
 
+#include <limits>
+
 #include "unit/kernels/elementwise_tensors.hpp"
 
 namespace trireme::test {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding.hpp"
 
+#include <utility>
+
 #include "kernels/reference/embedding.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 

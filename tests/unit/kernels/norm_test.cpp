@@ -3,6 +3,8 @@
 // They run twice, which tells = from +=.
 #include "kernels/norm.hpp"
 
+#include <utility>
+
 #include "kernels/elementwise.hpp"
 #include "kernels/reference/norm.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"

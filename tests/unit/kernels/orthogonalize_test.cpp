@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "unit/kernels/elementwise_tensors.hpp"
 

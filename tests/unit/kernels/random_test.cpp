@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "base/philox.hpp"
+#include "kernels/host/normal_numbers.hpp"
 #include "kernels/reference/random.hpp"
 #include "support/device.hpp"
 
@@ -41,6 +45,26 @@ TEST(Random, BoxesOfATensorAgreeWithTheWhole) {
     for (int j = 0; j < 3; ++j) {
       EXPECT_EQ(box.view().data<float>()[i * 3 + j],
                 whole.view().data<float>()[(6 + i) * 7 + 2 + j]);
+    }
+  }
+}
+
+// Whole blocks, their ends, and numbers of all sizes.
+TEST(Random, SeveralAtATimeHaveTheBitsOfOne) {
+  for (const double deviation : {1.0, 0.02, 1e-42, 3e38}) {
+    const Random random(17, 4);
+    std::vector<float> numbers(300'001);
+    for (const std::size_t count : {std::size_t{1}, std::size_t{63}, numbers.size()}) {
+      const std::uint64_t first =
+          (1ull << 32) - 1000;  // the counter's lower half overflows
+      const std::span<float> drawn(numbers.data(), count);
+      normal_numbers(random, first, deviation, drawn);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto expected = static_cast<float>(deviation * random.normal(first + i));
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(drawn[i]),
+                  std::bit_cast<std::uint32_t>(expected))
+            << drawn[i] << " for " << expected << ", number " << i;
+      }
     }
   }
 }

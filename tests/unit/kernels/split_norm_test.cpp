@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/split_norm.hpp"
 
+#include <utility>
+
 #include "kernels/elementwise.hpp"
 #include "kernels/reference/norm.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"

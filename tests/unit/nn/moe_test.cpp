@@ -3,6 +3,7 @@
 // It runs twice, for = and +=; with capacity, ties, unused experts, and a choice bias.
 #include "nn/moe.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "comm/meta_group.hpp"

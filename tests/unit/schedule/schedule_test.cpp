@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 #include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "schedule/shared_schedules.hpp"

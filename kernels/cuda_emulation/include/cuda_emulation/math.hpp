@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <source_location>
 #include <type_traits>
 
 #include "cuda_emulation/thread.hpp"

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstring>
+#include <source_location>
 #include <type_traits>
 
 #include "cuda_emulation/thread.hpp"

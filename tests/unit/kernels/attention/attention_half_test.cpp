@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <tuple>
 
 #include "attention_bounds.hpp"
 #include "attention_case.hpp"
