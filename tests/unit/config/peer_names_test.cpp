@@ -70,6 +70,7 @@ TEST(PeerNames, AreNamedInASectionThatIsNotOurs) {
       Deck::parse_leniently("[parallelism]\ntensor_parallel_degree = 2\nenabled = true\n",
                             "x.toml", {}, config::deck_table());
   ASSERT_FALSE(deck.problems().empty());
+  EXPECT_EQ(key_of_peers("validation.every"), "metrics.validate_every");
   EXPECT_EQ(key_of_peers("lora.r"), "adapter.rank");  // alone it would say nothing
   EXPECT_EQ(key_of_peers("r"), "");
   const std::string message = deck.problems().front().message();
