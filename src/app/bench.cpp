@@ -13,6 +13,7 @@
 #include "app/bench_products.hpp"
 #include "app/benched_step.hpp"
 #include "app/deck_arguments.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "comm/mesh.hpp"
 #include "engine/engine.hpp"
@@ -182,6 +183,8 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
     const double time = quick ? 0.01 : 0.5;
     return world.sum(launch::gemm_rate(dtype, m, n, k, time, on.device).sustained);
   };
+  if (const std::string without = timed_without(config); !without.empty())
+    log::info("note    a step of random tokens is timed, without {}", without);
   BenchedStep step(world, config, on);
   step.run();
   step.run();
@@ -265,8 +268,8 @@ int bench(comm::World& world, const Arguments& given) {
   const bool with_deck = !arguments.words().empty(), quick = arguments.has("--quick");
   const kernels::Runtime runtime(with_deck ? deck.config.run.threads : 0,
                                  world.ranks_on_node());
-  log::info("{} ranks, {} threads each; rates are of all ranks together", world.size(),
-            kernels::threads());
+  log::info("{}, {} each; rates are of all ranks together", counted(world.size(), "rank"),
+            counted(kernels::threads(), "thread"));
   if (with_deck) {
     const config::RunSettings& run = deck.config.run;
     bench_deck(world, deck.config, steps,

@@ -70,6 +70,18 @@ double BenchedStep::tokens() const {
   return static_cast<double>(config_.batch.global * config_.model.sequence);
 }
 
+std::string timed_without(const config::RunConfig& config) {
+  std::string out;
+  const auto add = [&](bool there, const char* what) {
+    if (there) out += (out.empty() ? "" : ", ") + std::string(what);
+  };
+  add(config.data.packing != io::Packing::none, "documents within rows");
+  add(config.learns_pairs(), "the reference of dpo, whose pairs are taken as plain text");
+  add(!config.batch.ramp.empty() || !config.batch.sequence_ramp.empty(),
+      "ramps, of which it is the end");
+  return out;
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

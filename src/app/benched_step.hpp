@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "comm/mesh.hpp"
@@ -32,6 +33,9 @@ class BenchedStep {
   engine::Batch batch_;
   engine::StepObserver nobody_;
 };
+
+// What of the run is not in the step that is timed, in words; empty: nothing.
+std::string timed_without(const config::RunConfig& config);
 
 // The middle one, of two the larger.
 double median(std::vector<double> values);

@@ -5,7 +5,8 @@ source "$(dirname "$0")/lib.sh"
 
 # Odd widths, a prime vocabulary and tensor ranks: extents that no kernel likes.
 odd=(model.hidden=42 model.heads=3 model.kv_heads=3 model.feed_forward=39 model.sequence=23
-  model.vocabulary=263 batch.global=3 parallel.tensor=3)
+  model.vocabulary=263 batch.global=3 parallel.tensor=3
+  data.source=text data.tokenizer=none data.packing=concatenate)
 done_well() { [ "$status" = 0 ]; }
 # The lines of the table but its head.
 lines() { grep -E '^(forward|input gradient|weight gradient) ' "$work/out"; }
@@ -22,6 +23,7 @@ for type in fp32 bf16 fp16; do
   check "$type: the program ends well" done_well
   check "$type: a slow path has its reason" reasons_are_given
   check "$type: the head is in it" grep -q "12 x 88 x 42" "$work/out"
+  check "$type: what is not timed is said" grep -q 'without documents within rows' "$work/out"
 done
 run 1 bench --products
 check "no deck" expect 64 "name a deck"
