@@ -153,7 +153,7 @@ Totals assemble(const Job& job, const text::TokenizePlan& plan) {
     const Directory folder = above.open(job.parts_name);
     std::vector<text::PartInfo> parts;
     for (const text::TokenizePart& part : plan.parts) {
-      const auto found = text::find_part(folder, part.name(), part.key, job.dtype);
+      const auto found = text::part_info(folder, part.name(), part.key, job.dtype);
       require(found.has_value(), Status::io,
               "{}: is not there, though a rank has written it: do all ranks see one file "
               "system?",
