@@ -159,7 +159,8 @@ std::unique_ptr<Decoder> make_ctc(const ConfigNode& node) {
   const std::string pad = node.at("pad_token").text();
   const std::string delimiter = node.at("word_delimiter_token").text();
   const bool cleanup = node.at("cleanup").boolean();
-  if (pad.empty() || delimiter.empty()) node.fail("has an empty pad_token or word_delimiter_token");
+  if (pad.empty() || delimiter.empty())
+    node.fail("has an empty pad_token or word_delimiter_token");
   return step([pad, delimiter, cleanup](Tokens& tokens) {
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
     for (std::string& token : tokens) {

@@ -209,10 +209,9 @@ def words(corpus):
 
 def ctc():
     """Of a model that hears letters, as wav2vec2's."""
-    letters = ["<pad>", "<s>", "</s>", "<unk>", "|"] + list("ETAONIHSRDLUMWCFGYPBVK'XJQZ.")
+    letters = ["<pad>", "<s>", "</s>", "<unk>", "|"] + list("etaonihsrdlumwcfgypbvk'xjqz.")
     tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(letters)}, unk_token="<unk>"))
-    upper = [normalizers.Replace(c, c.upper()) for c in "abcdefghijklmnopqrstuvwxyz"]
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Replace(" ", "|")] + upper)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", "|")])
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
     tokenizer.add_special_tokens(["<pad>", "<s>", "</s>", "<unk>"])
     tokenizer.decoder = decoders.CTC()
