@@ -1,5 +1,4 @@
 // ReferenceFile: what the reference model made of answers, so far or of all.
-// asked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
