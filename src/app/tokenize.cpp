@@ -5,9 +5,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "app/app.hpp"
+#include "app/result_path.hpp"
 #include "app/train_tokenizer.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -154,7 +157,7 @@ Totals assemble(const Job& job, const text::TokenizePlan& plan) {
     const Directory folder = above.open(job.parts_name);
     std::vector<text::PartInfo> parts;
     for (const text::TokenizePart& part : plan.parts) {
-      const auto found = text::find_part(folder, part.name(), part.key, job.dtype);
+      const auto found = text::part_info(folder, part.name(), part.key, job.dtype);
       require(found.has_value(), Status::io,
               "{}: is not there, though a rank has written it: do all ranks see one file "
               "system?",
@@ -189,13 +192,13 @@ void remove_if_empty(const Job& job) {
     above.remove_tree(job.parts_name);
 }
 
-void check_output(const Job& job) {
+// read: what the job reads, which its result must not replace.
+void check_output(const Job& job, const std::vector<std::string>& read) {
   const Directory above(parent_of(job.path));
-  if (job.format == io::TokenFormat::megatron) {
-    above.require_file(last_name_of(job.path) + ".bin");
-    above.require_file(last_name_of(job.path) + ".idx");
-  } else {
-    above.require_file(last_name_of(job.path));
+  const bool two = job.format == io::TokenFormat::megatron;
+  for (const char* end : two ? std::vector{".bin", ".idx"} : std::vector{""}) {
+    above.require_file(last_name_of(job.path) + end);
+    check_result(job.path + end, read);
   }
   above.make(job.parts_name);
 }
@@ -216,7 +219,9 @@ void tokenize_files(comm::World& world, const Arguments& arguments) {
     job.emplace(arguments);
     if (world.rank() != 0) return;
     const auto files = text::corpus_files(arguments.words());
-    check_output(*job);
+    std::vector<std::string> read = files;
+    read.push_back(arguments.text("--tokenizer", ""));
+    check_output(*job, read);
     plan_text = text::plan_tokenize(files, job->settings()).text();
   });
   const text::TokenizePlan plan = text::TokenizePlan::of_text(world.broadcast(plan_text));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/result_path.hpp"
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -34,6 +35,7 @@ void train_tokenizer(const Arguments& arguments, int threads) {
   if (arguments.has("--field")) field = arguments.text("--field", "");
   Directory(parent_of(path)).require_file(last_name_of(path));
   const auto files = text::corpus_files(arguments.words());
+  check_result(path, files);
   text::BpeTrainer trainer(threads);
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)

@@ -25,7 +25,8 @@ enum class FaultKind : std::uint8_t {
   flip_sign,      // a bit of a weight, before the step
   flip_exponent,  // the same
   flip_mantissa,  // the same
-  flip_moment     // a bit of a first moment
+  flip_moment,    // a bit of a first moment
+  kill_reference  // SIGKILL, before this round of asking the reference of DPO
 };
 
 // Whether a kind stops the process itself, for which there need be no model yet.
@@ -61,6 +62,7 @@ inline constexpr std::array fault_words = {
     FaultWord{"flip_exponent", FaultKind::flip_exponent},
     FaultWord{"flip_mantissa", FaultKind::flip_mantissa},
     FaultWord{"flip_moment", FaultKind::flip_moment},
+    FaultWord{"kill_reference", FaultKind::kill_reference},
 };
 
 struct Fault {

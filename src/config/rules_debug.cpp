@@ -34,6 +34,10 @@ void Rules::fault_rule() {
        " names the start, at which there is no model yet: write step 1 or later");
   rule({key::debug.fault, key::run.steps}, step <= config_.run.steps, key::debug.fault,
        " names a step after ", key::run.steps, ", the last: write an earlier step");
+  rule({key::debug.fault, key::train.objective},
+       kind != FaultKind::kill_reference || config_.learns_pairs(), key::debug.fault,
+       " wants a reference model, which only ", key::train.objective,
+       " = \"dpo\" has: set that, or write another kind");
   rule({key::debug.fault, key::optimizer.name, key::optimizer.betas},
        kind != FaultKind::flip_moment || config_.optimizer.keeps_state(),
        key::debug.fault, " changes a moment, but ", key::optimizer.name, " with ",

@@ -59,6 +59,9 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
                         deck[key::data.fim_tokens]};
   if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
+  if (source.kind == io::SourceKind::blend)
+    source.named_by =
+        format("{}: {}", deck.where(key::data.blend), full_name(key::data.blend));
   return source;
 }
 

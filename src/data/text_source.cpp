@@ -79,9 +79,12 @@ std::unique_ptr<io::SampleSource> open_text(
           name_of(config.kind));
   const auto end = tokenizer->end_token();
   require(end.has_value(), Status::bad_content,
-          "data.tokenizer {} does not say which token ends a document: make token files "
-          "by trireme tokenize --end-token",
-          config.tokenizer);
+          "data.tokenizer {} does not say which token ends a document: name it in "
+          "tokenizer_config.json beside it, as {\"eos_token\": \"</s>\"}{}",
+          config.tokenizer,
+          config.kind == io::SourceKind::text
+              ? ", or make token files by trireme tokenize --end-token"
+              : "");
   if (config.kind == io::SourceKind::chat) return open_chat(config, *tokenizer, *end);
   if (config.kind == io::SourceKind::preference)
     return open_preferences(config, *tokenizer, *end);

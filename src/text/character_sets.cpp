@@ -62,6 +62,11 @@ CharacterSet property_named(std::string_view name) {
   throw Refusal{format("\\p{{}} is no general category and no script", name)};
 }
 
+// Oniguruma's \h; PCRE2's is a blank.
+bool is_hexadecimal(char32_t code) {
+  return (code >= '0' && code <= '9') || ((code | 32) >= 'a' && (code | 32) <= 'f');
+}
+
 CharacterSet negated_if(bool negated, CharacterSet set) {
   if (!negated) return set;
   return [set = std::move(set)](char32_t code) { return !set(code); };
@@ -208,6 +213,8 @@ std::optional<CharacterSet> take_set(std::string_view& text) {
     set = is_word;
   else if (small == 'd')
     set = [](char32_t code) { return is_in(code, bit(Category::Nd)); };
+  else if (small == 'h')
+    set = is_hexadecimal;
   else
     return {};
   text.remove_prefix(2);

@@ -84,7 +84,44 @@ bool joins(std::uint8_t before, std::uint8_t after, const State& state) {
   return a == regional && b == regional && state.odd_regional;
 }
 
+std::size_t last_character(std::string_view text, std::size_t end) {
+  while ((static_cast<unsigned char>(text[--end]) & 0xC0) == 0x80) {
+  }
+  return end;
+}
+
+// What joins() asks for of the text before its last character, without conjuncts.
+State state_before(std::string_view text, std::uint8_t last, std::uint8_t after) {
+  const auto value_at = [&](std::size_t at) {
+    return value_of(code_point_at(text, at).value);
+  };
+  State state;
+  if ((last & break_mask) == zwj && (after & pictograph) != 0) {
+    std::size_t at = last_character(text, text.size());
+    while (at > 0) {
+      at = last_character(text, at);
+      const std::uint8_t value = value_at(at);
+      state.pictograph_zwj = (value & pictograph) != 0;
+      if ((value & break_mask) != extend) break;
+    }
+  }
+  if ((last & break_mask) == regional && (after & break_mask) == regional)
+    for (std::size_t at = text.size(); at > 0;) {
+      at = last_character(text, at);
+      if ((value_at(at) & break_mask) != regional) break;
+      state.odd_regional = !state.odd_regional;
+    }
+  return state;
+}
+
 }  // namespace
+
+bool goes_on(std::string_view text, std::size_t at) {
+  if (at == 0 || at >= text.size()) return false;
+  const std::uint8_t last = value_of(code_point_at(text, last_character(text, at)).value);
+  const std::uint8_t after = value_of(code_point_at(text, at).value);
+  return joins(last, after, state_before(text.substr(0, at), last, after));
+}
 
 std::size_t cluster_end(std::string_view text, std::size_t begin) {
   CodePoint c = code_point_at(text, begin);

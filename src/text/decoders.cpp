@@ -152,6 +152,25 @@ std::unique_ptr<Decoder> make_word_piece(const ConfigNode& node) {
   });
 }
 
+// Of a model that says at each moment of a recording what it hears: the same token again
+// is the same sound going on, and the padding parts two that are heard one by one.
+std::unique_ptr<Decoder> make_ctc(const ConfigNode& node) {
+  node.only({"pad_token", "word_delimiter_token", "cleanup"});
+  const std::string pad = node.at("pad_token").text();
+  const std::string delimiter = node.at("word_delimiter_token").text();
+  const bool cleanup = node.at("cleanup").boolean();
+  if (pad.empty() || delimiter.empty())
+    node.fail("has an empty pad_token or word_delimiter_token");
+  return step([pad, delimiter, cleanup](Tokens& tokens) {
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (std::string& token : tokens) {
+      token = replaced(std::move(token), pad, "");
+      if (cleanup) token = replaced(cleaned_up(std::move(token)), delimiter, " ");
+    }
+    std::erase(tokens, "");
+  });
+}
+
 std::unique_ptr<Decoder> make_sequence(const ConfigNode& node) {
   node.only({"decoders"});
   std::vector<std::shared_ptr<const Decoder>> parts;
@@ -172,6 +191,7 @@ std::unique_ptr<Decoder> make_decoder(const ConfigNode& node) {
   if (type == "Strip") return make_strip(node);
   if (type == "Metaspace") return make_metaspace(node);
   if (type == "WordPiece") return make_word_piece(node);
+  if (type == "CTC") return make_ctc(node);
   if (type == "BPEDecoder") {
     node.only({"suffix"});
     return step([suffix = node.text("suffix", "</w>")](Tokens& tokens) {

@@ -5,7 +5,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "text/clusters.hpp"
 #include "text/pattern.hpp"
+#include "text/unicode.hpp"
+#include "text/utf8.hpp"
 
 namespace trireme::text {
 namespace {
@@ -18,6 +21,7 @@ struct Free {
   }
 };
 using Code = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
+using MatchContext = std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>>;
 using MatchData = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
 
 std::string message_of(int code) {
@@ -45,6 +49,25 @@ Code compiled(const std::string& words, const std::string& regex,
   return code;
 }
 
+// What a pattern asks for at a place of the text, because PCRE2's own tables are others:
+// pcre2_words() has the numbers. 0: it goes on there, 1: it does not.
+int ask(pcre2_callout_block* asked, void*) {
+  const std::string_view text(reinterpret_cast<const char*>(asked->subject),
+                              asked->subject_length);
+  const std::size_t at = asked->current_position;
+  if (asked->callout_number == 1) return goes_on(text, at) ? 0 : 1;
+  const bool before = at > 0 && is_word(code_point_before(text, at).value);
+  const bool after = at < text.size() && is_word(code_point_at(text, at).value);
+  return (before != after) == (asked->callout_number == 2) ? 0 : 1;
+}
+
+MatchContext asking() {
+  MatchContext context(pcre2_match_context_create(nullptr));
+  require(context != nullptr, Status::resources, "PCRE2: out of memory");
+  pcre2_set_callout(context.get(), ask, nullptr);
+  return context;
+}
+
 class Regex final : public Pattern {
  public:
   Regex(Code code, std::string regex)
@@ -52,10 +75,11 @@ class Regex final : public Pattern {
 
   std::optional<Range> find(std::string_view text, std::size_t from) const override {
     thread_local const MatchData match(pcre2_match_data_create(1, nullptr));
+    thread_local const MatchContext context = asking();
     require(match != nullptr, Status::resources, "PCRE2: out of memory");
     const int result =
         pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                    from, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+                    from, PCRE2_NO_UTF_CHECK, match.get(), context.get());
     if (result == PCRE2_ERROR_NOMATCH) return {};
     require(result >= 0, Status::bad_content,
             "the tokenizer's expression {} cannot be matched: {}", one_line(regex_),

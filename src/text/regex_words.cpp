@@ -1,7 +1,6 @@
 // Regular expressions of Oniguruma in the words of PCRE2, with our tables spelled out.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -128,8 +127,13 @@ class Translator {
   }
 
   void group() {
-    groups_.emplace_back(out_.size(), caseless_);
-    if (peek(1) != '?') return keep(1);
+    groups_.push_back({out_.size(), caseless_, 0});
+    if (peek(1) == '*') throw Refusal{"the group (* is not supported"};
+    if (peek(1) != '?') {
+      groups_.back().number = closed_.size();
+      closed_.push_back(false);
+      return keep(1);
+    }
     for (const std::string_view word :
          {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"}) {
       if (!follows(word)) continue;
@@ -139,12 +143,24 @@ class Translator {
       if (word == "(?i)") groups_.pop_back();
       return keep(word.size());
     }
+    // A dot that takes line ends, too, is "m" there and "s" in PCRE2.
+    for (const auto& [word, words] :
+         {std::pair<std::string_view, std::string_view>{"(?m:", "(?s:"},
+          {"(?-m:", "(?-s:"}}) {
+      if (!follows(word)) continue;
+      out_ += words;
+      at_ += word.size();
+      return;
+    }
     throw Refusal{format("the group {} is not supported", text_.substr(at_, 4))};
   }
 
   void end_of_group() {
     if (groups_.empty()) throw Refusal{"a ')' without '('"};
-    std::tie(atom_, caseless_) = groups_.back();
+    const Group& group = groups_.back();
+    atom_ = group.begin;
+    caseless_ = group.caseless_outside;
+    closed_[group.number] = true;
     groups_.pop_back();
     keep(1);
   }
@@ -161,8 +177,23 @@ class Translator {
       return put(*set);
     }
     const char c = peek(1);
+    if (c >= '1' && c <= '9') return back_reference();
     switch (c) {
       case 'u': return unicode_escape();
+      case 'v': return replace_escape("\\x{b}");
+      case 'R':
+        if (!in_class_)
+          return replace_escape(R"((?>\r\n|[\n-\r\x{85}\x{2028}\x{2029}]))");
+        break;
+      case 'X':
+        if (!in_class_) return replace_escape("(?>(?s:.)(?:(?C1)(?s:.))*)");
+        break;
+      case 'b':
+        if (!in_class_) return replace_escape("(?C2)");
+        break;
+      case 'B':
+        if (!in_class_) return replace_escape("(?C3)");
+        break;
       case 'A':
       case 'z':
       case 'Z':
@@ -182,6 +213,23 @@ class Translator {
     keep(2);
   }
 
+  void replace_escape(std::string_view words) {
+    out_ += words;
+    at_ += 2;
+  }
+
+  // What a group has matched, where engines agree on that: \1 to \9, of a group that is
+  // closed by now.
+  void back_reference() {
+    const auto number = static_cast<std::size_t>(peek(1) - '0');
+    const bool one_digit = peek(2) < '0' || peek(2) > '9';
+    if (in_class_ || !one_digit || number >= closed_.size() || !closed_[number])
+      throw Refusal{format(
+          "\\{} is no reference to one of nine groups that end before it", peek(1))};
+    if (caseless_) throw Refusal{"a back reference where case does not matter"};
+    keep(2);
+  }
+
   // \u4e00, which PCRE2 writes \x{4e00}.
   void unicode_escape() {
     const std::string_view digits = text_.substr(std::min(at_ + 2, text_.size()), 4);
@@ -197,7 +245,13 @@ class Translator {
   std::size_t at_ = 0;
   std::size_t atom_ = 0;  // in out_: what a quantifier that follows repeats
   bool in_class_ = false, caseless_ = false;
-  std::vector<std::pair<std::size_t, bool>> groups_;  // open: their begin, case outside
+  struct Group {
+    std::size_t begin;  // in out_
+    bool caseless_outside;
+    std::size_t number;  // 0: it captures nothing
+  };
+  std::vector<Group> groups_;        // open
+  std::vector<bool> closed_{false};  // by a group's number
 };
 
 }  // namespace

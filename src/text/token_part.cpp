@@ -168,6 +168,11 @@ std::optional<PartInfo> find_part(const Directory& folder, const std::string& na
   return info;
 }
 
+std::optional<PartInfo> part_info(const Directory& folder, const std::string& name,
+                                  const std::string& key, DType dtype) {
+  return PartFile(folder, name).info(key, dtype);
+}
+
 std::vector<std::int64_t> read_part(const Directory& folder, const std::string& name,
                                     const PartInfo& part, DType dtype,
                                     const std::function<void(const TensorView&)>& take) {

@@ -57,6 +57,10 @@ class PartWriter {
 std::optional<PartInfo> find_part(const Directory& folder, const std::string& name,
                                   const std::string& key, DType dtype);
 
+// The same by its footer alone, for what read_part() reads through afterwards.
+std::optional<PartInfo> part_info(const Directory& folder, const std::string& name,
+                                  const std::string& key, DType dtype);
+
 // Gives the tokens of a part to `take` block by block, and the documents' ends, counted
 // from the part's first token. Throws Error(io) where it is not that part.
 std::vector<std::int64_t> read_part(const Directory& folder, const std::string& name,

@@ -45,10 +45,28 @@ void AnswerPass::fill(std::int64_t first, std::int64_t samples,
   }
 }
 
+std::int64_t AnswerPass::rounds(std::int64_t samples) const {
+  if (samples == 0 || samples > source_.samples()) samples = source_.samples();
+  const std::int64_t in_a_round = config_.parallel.mesh.data * config_.batch.micro;
+  return (samples + in_a_round - 1) / in_a_round;
+}
+
 AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
                             std::int64_t samples, const std::function<void()>& beat) {
-  const std::int64_t all = source_.samples(), B = config_.batch.micro;
-  if (samples == 0 || samples > all) samples = all;
+  if (samples == 0 || samples > source_.samples()) samples = source_.samples();
+  return run(engine, mesh, samples, 0, rounds(samples), beat);
+}
+
+AnswerTable AnswerPass::run_rounds(engine::Engine& engine, comm::Mesh& mesh,
+                                   std::int64_t first, std::int64_t last,
+                                   const std::function<void()>& beat) {
+  return run(engine, mesh, source_.samples(), first, last, beat);
+}
+
+AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
+                            std::int64_t samples, std::int64_t first, std::int64_t last,
+                            const std::function<void()>& beat) {
+  const std::int64_t B = config_.batch.micro;
   AnswerTable table;
   table.log_probabilities.resize(static_cast<std::size_t>(source_.answers()));
   table.tokens.resize(table.log_probabilities.size());
@@ -57,7 +75,7 @@ AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
                       mesh.coordinate(comm::Axis::context) == 0;
   const std::int64_t ranks = config_.parallel.mesh.data;
   // As many rounds on every rank, for ranks that share weights or experts work together.
-  for (std::int64_t round = 0; round * ranks * B < samples; ++round) {
+  for (std::int64_t round = first; round < last; ++round) {
     beat();
     fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, samples,
          engine.positions());

@@ -32,8 +32,16 @@ class AnswerPass {
   // is called before each round of microbatches.
   AnswerTable run(engine::Engine& engine, comm::Mesh& mesh, std::int64_t samples,
                   const std::function<void()>& beat);
+  // How many rounds of microbatches of all ranks the samples are; 0: all samples.
+  std::int64_t rounds(std::int64_t samples) const;
+  // As run() over all samples, but only the rounds from `first` to before `last`.
+  AnswerTable run_rounds(engine::Engine& engine, comm::Mesh& mesh, std::int64_t first,
+                         std::int64_t last, const std::function<void()>& beat);
 
  private:
+  AnswerTable run(engine::Engine& engine, comm::Mesh& mesh, std::int64_t samples,
+                  std::int64_t first, std::int64_t last,
+                  const std::function<void()>& beat);
   void fill(std::int64_t first, std::int64_t samples,
             const std::vector<std::int64_t>& positions);
 

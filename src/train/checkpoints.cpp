@@ -298,6 +298,13 @@ void Checkpoints::agreed(const engine::StepTotals::Outcome& all) {
   request_ = static_cast<launch::StopRequest>(all.stop_request);
 }
 
+bool Checkpoints::stops_before(double seconds) {
+  const auto mine = stop_requests_.request({.step = seconds}, request_);
+  request_ = static_cast<launch::StopRequest>(world_.max(static_cast<int>(mine)));
+  if (!stops()) stop_requests_.fulfilled(request_);
+  return stops();
+}
+
 launch::TimeNeeded Checkpoints::time_needed() const {
   const std::int64_t every = config_.metrics.validate_every;
   // In this step or the next.

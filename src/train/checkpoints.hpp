@@ -49,6 +49,9 @@ class Checkpoints : public engine::StepObserver {
   // An injected fault: copies begin only after a while from now on.
   void slow_copies() { saver_->slow_copies(); }
 
+  // Between two parts of what is computed before the first step, the next of which takes
+  // `seconds`: whether the run ends here. Collective over the world.
+  bool stops_before(double seconds);
   // Whether the run ends before its last step, and why.
   bool stops() const { return launch::stops(request_); }
   std::string_view reason() const { return launch::reason(request_); }

@@ -82,8 +82,14 @@ Faults::Faults(const std::string& text, int rank, engine::Engine& engine,
   if (fault_ && fault_->rank != rank) fault_.reset();
 }
 
+void Faults::before_reference(std::int64_t round) const {
+  if (!due(round) || fault_->kind != FaultKind::kill_reference) return;
+  tell(*fault_);
+  ::kill(::getpid(), SIGKILL);
+}
+
 void Faults::before_step(std::int64_t step) {
-  if (!due(step)) return;
+  if (!due(step) || fault_->kind == FaultKind::kill_reference) return;
   tell(*fault_);
   if (stops_process(*fault_)) return;
   switch (fault_->kind) {

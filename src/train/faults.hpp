@@ -23,6 +23,8 @@ class Faults : public engine::StepObserver {
   // What is due while the run starts, before this can be made ("hang@start@1"): of kinds
   // that end or stop a rank.
   static void at_start(const std::string& text, int rank);
+  // What is due before a round of asking the reference model; they count from 1.
+  void before_reference(std::int64_t round) const;
   // What is due before step `step`.
   void before_step(std::int64_t step);
   void enter(engine::StepPhase phase, std::int64_t step) override;

@@ -2,157 +2,134 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/references.hpp"
 
-#include <cerrno>
+#include <algorithm>
+#include <bit>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/system_reason.hpp"
-#include "base/temporary_files.hpp"
-#include "io/digest.hpp"
-#include "io/hdf5_file.hpp"
-#include "train/answer_pass.hpp"
 
 namespace trireme::train {
 namespace {
 
-constexpr const char* values_name = "log_probabilities";
+using Clock = std::chrono::steady_clock;
 
-// Of all samples, in their order.
-std::string digest_of(const io::SampleSource& source, std::int64_t sequence) {
-  io::Digest digest;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence) + 1);
-  for (std::int64_t i = 0; i < source.samples(); ++i) {
-    source.sample(i, tokens);
-    const io::SampleMarks marks = source.marks(i);
-    digest.add(tokens.data(), tokens.size() * sizeof tokens[0]);
-    digest.add(marks.answers.data(), marks.answers.size() * sizeof marks.answers[0]);
-  }
-  return digest.text();
+// Between two writes of the file, and how much of the time a write may take.
+constexpr double write_every_seconds = 10, write_share = 0.05;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-std::string dataset_of(const std::string& part) { return part + "/" + values_name; }
-
-class ReferenceFile {
- public:
-  ReferenceFile(const config::RunConfig& config)
-      : path_(config.run.directory + "/reference.h5"), sequence_(config.model.sequence) {}
-
-  void write(const std::vector<std::pair<std::string, const io::SampleSource*>>& parts,
-             std::vector<std::vector<double>>& values) const {
-    TemporaryFile unfinished(path_ + ".tmp");
-    io::Hdf5File file(unfinished.path(), io::Hdf5File::Mode::create);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::string name = dataset_of(parts[i].first);
-      file.write(name, TensorView(values[i].data(), DType::f64, {std::ssize(values[i])}));
-      file.write_attribute(name, "data_digest", digest_of(*parts[i].second, sequence_));
-      file.write_attribute(name, "values_digest", digest_of_values(values[i]));
-    }
-    file.close();
-    unfinished.place([&] {
-      if (::rename(unfinished.path().c_str(), path_.c_str()) != 0)
-        fail(Status::cannot_create, "{}: cannot be replaced: {}", path_,
-             system_reason(errno));
-    });
-  }
-
-  std::vector<double> read(const std::string& part,
-                           const io::SampleSource& source) const {
-    const io::Hdf5File file = open();
-    const std::string name = dataset_of(part);
-    require(file.has(name), Status::bad_content,
-            "{}: holds no {}: the data were not there when the run began; start a new "
-            "run.directory with model.from = a checkpoint of this run",
-            path_, name);
-    const auto [type, shape] = file.describe(name);
-    const std::string digest = file.has_attribute(name, "data_digest")
-                                   ? file.text_attribute(name, "data_digest")
-                                   : "";
-    require(type == DType::f64 && shape == Shape{source.answers()} &&
-                digest == digest_of(source, sequence_),
-            Status::bad_content,
-            "{}: {} is of other pairs of answers than data has now: a run keeps its "
-            "pairs, tokenizer, template, packing and model.sequence; put them back, or "
-            "start a new run.directory with model.from = a checkpoint of this run",
-            path_, name);
-    std::vector<double> values(static_cast<std::size_t>(source.answers()));
-    file.read_all(name, TensorView(values.data(), DType::f64, shape));
-    require(file.has_attribute(name, "values_digest") &&
-                file.text_attribute(name, "values_digest") == digest_of_values(values),
-            Status::bad_content,
-            "{}: {} was damaged since it was written: copy it from a backup, or start a "
-            "new run.directory with model.from = a checkpoint of this run",
-            path_, name);
-    return values;
-  }
-
- private:
-  io::Hdf5File open() const try {
-    return io::Hdf5File(path_, io::Hdf5File::Mode::read);
-  } catch (const Error& error) {
-    throw Error(error.status(),
-                std::string(error.what()) +
-                    ": it holds what the model at the start made of the answers, without "
-                    "which train.objective = \"dpo\" cannot go on; if this checkpoint is "
-                    "of another run, start from it by model.from",
-                error.where());
-  }
-  static std::string digest_of_values(const std::vector<double>& values) {
-    return io::digest_of(
-        {reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]});
-  }
-
-  std::string path_;
-  std::int64_t sequence_;
-};
 
 }  // namespace
 
-References::References(const config::RunConfig& config, comm::World& world,
-                       comm::Mesh& mesh, engine::Engine& engine,
-                       std::function<void()> beat)
+References::References(const config::RunConfig& config, const std::string& deck,
+                       comm::World& world, comm::Mesh& mesh, engine::Engine& engine,
+                       Calls calls)
     : config_(config),
       world_(world),
       mesh_(mesh),
       engine_(engine),
-      beat_(std::move(beat)) {}
+      calls_(std::move(calls)),
+      file_(config, deck) {}
 
-std::vector<double> References::compute(const io::SampleSource& source) {
-  return AnswerPass(config_, source).run(engine_, mesh_, 0, beat_).log_probabilities;
+std::string References::progress() const {
+  std::string text;
+  for (const ReferencePart& part : parts_)
+    text += format("{}{} of {} samples ({})", text.empty() ? "" : ", ", part.samples,
+                   part.source->samples(), part.name);
+  return text;
 }
 
-void References::start(std::int64_t step, const io::SampleSource& source,
+// From rank 0, which has read it, to all.
+void References::share(ReferencePart& part) {
+  if (world_.rank() != 0) part.samples = 0;
+  part.samples = static_cast<std::int64_t>(world_.max(static_cast<double>(part.samples)));
+  part.values.resize(static_cast<std::size_t>(part.source->answers()));
+  if (part.samples == 0) return;
+  Stream host;  // the others' are zeros
+  mesh_.everyone()
+      .all_reduce(host,
+                  TensorView(part.values.data(), DType::f64, {std::ssize(part.values)}))
+      .wait();
+}
+
+// Whether this model on this mesh makes of a round's answers what the part has.
+bool References::gives_again(AnswerPass& pass, const ReferencePart& part,
+                             std::int64_t round) {
+  const AnswerTable table =
+      pass.run_rounds(engine_, mesh_, round, round + 1, calls_.beat);
+  for (std::size_t i = 0; i < part.values.size(); ++i)
+    if (table.tokens[i] > 0 && std::bit_cast<std::uint64_t>(table.log_probabilities[i]) !=
+                                   std::bit_cast<std::uint64_t>(part.values[i]))
+      return false;
+  return true;
+}
+
+bool References::compute(ReferencePart& part) {
+  AnswerPass pass(config_, *part.source);
+  const std::int64_t rounds = pass.rounds(0), samples = part.source->samples();
+  const std::int64_t in_a_round = config_.parallel.mesh.data * config_.batch.micro;
+  std::int64_t next = (part.samples + in_a_round - 1) / in_a_round, at_once = 1;
+  if (next > 0 && gives_again(pass, part, next - 1)) {
+    log::info(
+        "reference log-probabilities of {} of {} samples ({}) are those of an "
+        "earlier start (reference.h5)",
+        part.samples, samples, part.name);
+  } else if (next > 0) {
+    log::warn(
+        "reference.h5: another model at the start made what it has of {} samples "
+        "({}), or this one with other kernels; all are computed again",
+        part.samples, part.name);
+    std::ranges::fill(part.values, 0.0);
+    next = part.samples = 0;
+  }
+  while (next < rounds) {
+    auto begin = Clock::now();
+    const std::int64_t last = std::min(next + at_once, rounds);
+    const AnswerTable table = pass.run_rounds(engine_, mesh_, next, last, calls_.beat);
+    for (std::size_t i = 0; i < part.values.size(); ++i)
+      if (table.tokens[i] > 0) part.values[i] = table.log_probabilities[i];
+    next = last;
+    part.samples = std::min(next * in_a_round, samples);
+    const double computing = seconds_since(begin);
+    begin = Clock::now();
+    world_.agree([&] {
+      if (world_.rank() == 0) file_.write(parts_);
+    });
+    const double took = world_.max(computing), writing = world_.max(seconds_since(begin));
+    const double wanted = std::max(write_every_seconds, writing / write_share);
+    if (2 * took < wanted) at_once *= 2;
+    if (took > 2 * wanted) at_once = std::max<std::int64_t>(at_once / 2, 1);
+    if (next < rounds && calls_.stops(std::max(2 * took, writing))) return false;
+  }
+  return true;
+}
+
+bool References::start(std::int64_t step, const io::SampleSource& source,
                        Validation& validation) {
-  std::vector<std::pair<std::string, const io::SampleSource*>> parts = {
-      {"training", &source}};
-  if (validation.has_pairs()) parts.emplace_back("validation", validation.source());
-  std::vector<std::vector<double>> values(parts.size());
-  const auto begin = std::chrono::steady_clock::now();
-  if (step == 0)
-    for (std::size_t i = 0; i < parts.size(); ++i) values[i] = compute(*parts[i].second);
+  parts_ = {{.name = "training", .source = &source}};
+  if (validation.has_pairs())
+    parts_.push_back({.name = "validation", .source = validation.source()});
+  const auto begin = Clock::now();
   world_.agree([&] {
     if (world_.rank() != 0) return;
-    const ReferenceFile file(config_);
-    if (step == 0) return file.write(parts, values);
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      values[i] = file.read(parts[i].first, *parts[i].second);
+    if (step == 0) return file_.find(parts_);
+    for (ReferencePart& part : parts_) {
+      part.values = file_.read(part);
+      part.samples = part.source->samples();
+    }
   });
-  for (std::vector<double>& all : values) {
-    if (step == 0) break;
-    all.resize(static_cast<std::size_t>(parts[&all - values.data()].second->answers()));
-    Stream host;  // the others' are zeros
-    mesh_.everyone()
-        .all_reduce(host, TensorView(all.data(), DType::f64, {std::ssize(all)}))
-        .wait();
-  }
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  for (ReferencePart& part : parts_) share(part);
+  if (step == 0)
+    for (ReferencePart& part : parts_)
+      if (!compute(part)) return false;
   log::info(
       "reference log-probabilities of {} answers by the model at the start, {} "
       "(reference.h5)",
-      source.answers(), human_seconds(time.count()));
-  training_ = std::move(values[0]);
-  if (parts.size() > 1) validation.hold_against(std::move(values[1]));
+      source.answers(), human_seconds(seconds_since(begin)));
+  if (parts_.size() > 1) validation.hold_against(parts_[1].values);
+  return true;
 }
 
 }  // namespace trireme::train

@@ -11,6 +11,8 @@
 #include "config/run_config.hpp"
 #include "engine/engine.hpp"
 #include "io/sample_source.hpp"
+#include "train/answer_pass.hpp"
+#include "train/reference_file.hpp"
 #include "train/validation.hpp"
 
 namespace trireme::train {
@@ -18,31 +20,44 @@ namespace trireme::train {
 // The reference model of DPO is the run's own at step 0. It is asked once, for all
 // answers, and its log-probabilities are kept in reference.h5 in the run's directory,
 // from where a run that is resumed reads them: no second model is in memory. They are
-// computed again as long as no step is done.
+// written every few seconds while the model is asked: a start that finds those of an
+// earlier one goes on behind them, when it gets their last ones again, to the bit.
 class References {
  public:
-  // All outlive this. `beat` is called before each forward.
-  References(const config::RunConfig& config, comm::World& world, comm::Mesh& mesh,
-             engine::Engine& engine, std::function<void()> beat);
+  struct Calls {
+    std::function<void()> beat;  // before each forward
+    // After each write, with how long it takes to the next: whether to stop. The same on
+    // all ranks.
+    std::function<bool(double seconds)> stops;
+  };
+  // All outlive this. deck: the effective one.
+  References(const config::RunConfig& config, const std::string& deck, comm::World& world,
+             comm::Mesh& mesh, engine::Engine& engine, Calls calls);
 
   // Computes and writes them where the run begins (step 0), else reads them. Hands those
-  // of pairs to validate on to `validation`. Collective over the world. Throws
-  // Error(missing_input) or Error(bad_content) for a file that is not there or of other
-  // data, Error(cannot_create), Error(io).
-  void start(std::int64_t step, const io::SampleSource& source, Validation& validation);
+  // of pairs to validate on to `validation`. False when it was stopped before all were
+  // computed. Collective over the world. Throws Error(missing_input) or
+  // Error(bad_content) for a file that is not there or of other data,
+  // Error(cannot_create), Error(io).
+  bool start(std::int64_t step, const io::SampleSource& source, Validation& validation);
 
   // Of each answer of the source.
-  const std::vector<double>& training() const { return training_; }
+  const std::vector<double>& training() const { return parts_.front().values; }
+  // "37 of 100 samples (training)".
+  std::string progress() const;
 
  private:
-  std::vector<double> compute(const io::SampleSource& source);
+  bool compute(ReferencePart& part);
+  bool gives_again(AnswerPass& pass, const ReferencePart& part, std::int64_t round);
+  void share(ReferencePart& part);
 
   const config::RunConfig& config_;
   comm::World& world_;
   comm::Mesh& mesh_;
   engine::Engine& engine_;
-  std::function<void()> beat_;
-  std::vector<double> training_;
+  Calls calls_;
+  ReferenceFile file_;
+  std::vector<ReferencePart> parts_;
 };
 
 }  // namespace trireme::train

@@ -74,7 +74,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
   progress_.predicted_seconds = planned_.step_seconds;
-  if (config_.learns_pairs()) start_pairs();
+  if (config_.learns_pairs() && !start_pairs()) return;
   loader_.emplace(
       *source_,
       BatchLoaderConfig{
@@ -157,11 +157,18 @@ void Trainer::start(const CudaDevice& gpu) {
 }
 
 // What the model at the start makes of all answers, which the pairs are held against.
-void Trainer::start_pairs() {
-  references_.emplace(config_, world_, mesh_, *engine_, [this] {
+// False: the run was stopped meanwhile.
+bool Trainer::start_pairs() {
+  const auto beat = [this, round = std::int64_t{0}]() mutable {
     watchdog_.beat("log-probabilities of the reference", progress_.step);
-  });
-  references_->start(progress_.step, *source_, *validation_);
+    faults_->before_reference(++round);
+  };
+  const auto stops = [this](double seconds) {
+    return checkpoints_->stops_before(seconds);
+  };
+  references_.emplace(config_, deck_, world_, mesh_, *engine_,
+                      References::Calls{beat, stops});
+  return references_->start(progress_.step, *source_, *validation_);
 }
 
 void Trainer::announce() const {
@@ -177,7 +184,20 @@ void Trainer::announce() const {
   if (log::speaks()) log_memory(world_.rank(), planned_);
 }
 
+// What the reference model said so far is in its file.
+Status Trainer::stop_before_first_step() {
+  checkpoints_->finish();
+  recorder_->finish(Status::run_again);
+  log::info(
+      "stopped before the first step by {}, with reference log-probabilities of {} "
+      "in reference.h5; run the same command again",
+      checkpoints_->reason(), references_->progress());
+  world_.barrier();
+  return Status::run_again;
+}
+
 Status Trainer::run() {
+  if (!loader_) return stop_before_first_step();
   if (progress_.step >= config_.run.steps) {
     log::info("nothing to do: {} of {} steps are done", progress_.step,
               config_.run.steps);

@@ -59,7 +59,8 @@ class Trainer {
                                          const engine::SampleRoute& route,
                                          const char* index);
   void start(const CudaDevice& gpu);
-  void start_pairs();
+  bool start_pairs();
+  Status stop_before_first_step();
   void announce() const;
   void step();
   const engine::Batch& read_batch();
@@ -88,7 +89,7 @@ class Trainer {
   std::optional<SlowHosts> slow_hosts_;  // on rank 0
   std::optional<engine::StepObservers> observers_;
   std::optional<References> references_;  // where pairs are learned from
-  std::optional<BatchLoader> loader_;
+  std::optional<BatchLoader> loader_;     // null: stopped while references were computed
 };
 
 }  // namespace trireme::train

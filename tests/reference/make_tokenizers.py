@@ -35,6 +35,8 @@ DEEPSEEK = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}
 BLOOM = r" ?[^(\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
 KIMI = (r"[\p{Han}]+|" + LEAD + UPPER.replace("]", r"&&[^\p{Han}]]") + "*" + LOWER.replace("]", r"&&[^\p{Han}]]") + "+" +
         CASELESS + r"?|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]{1,2}?[\r\n]{,2}" + SPACES)
+# What Oniguruma reads in another way than PCRE2, or by younger tables.
+MARKS = (r"\R|[\v\f]", r"\b\h+\b|\H\B\H|[^\H\d]+", r"(.)\1+|(\p{L})(\p{N}?)\2\3|\X")
 OTHER = r"\p{Lu}?\p{Ll}+|\d|\w|(?=[A-Z])|[^\S\n]+|\p{^L}"
 
 TEXTS = [
@@ -205,6 +207,17 @@ def words(corpus):
     return tokenizer
 
 
+def ctc():
+    """Of a model that hears letters, as wav2vec2's."""
+    letters = ["<pad>", "<s>", "</s>", "<unk>", "|"] + list("etaonihsrdlumwcfgypbvk'xjqz.")
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(letters)}, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", "|")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+    tokenizer.add_special_tokens(["<pad>", "<s>", "</s>", "<unk>"])
+    tokenizer.decoder = decoders.CTC()
+    return tokenizer
+
+
 def folded(gpt2):
     """Added tokens that are found in normalized text, and decode to it."""
     tokenizer = Tokenizer.from_str(gpt2.to_str())
@@ -233,6 +246,7 @@ def make(corpus):
         "o200k": byte_level(corpus, splits(O200K)), "tekken": byte_level(corpus, splits(TEKKEN)),
         "deepseek": byte_level(corpus, splits(r"\p{N}{1,3}", HAN, DEEPSEEK)), "other": byte_level(corpus, splits(OTHER)),
         "classes": byte_level(corpus, splits(BLOOM, KIMI), size=500),
+        "marks": byte_level(corpus, splits(*MARKS), size=500), "ctc": ctc(),
         "scripts": byte_level(corpus, pre_tokenizers.Sequence([pre_tokenizers.UnicodeScripts(), pre_tokenizers.ByteLevel()]), size=500),
         "llama2": llama2(corpus), "metaspace": metaspace_unigram(corpus), "precompiled": precompiled(corpus),
         "bert": bert(corpus), "words": words(corpus), "old": old, "folded": folded(gpt2)}

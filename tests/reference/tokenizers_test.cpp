@@ -144,9 +144,9 @@ TEST(SentencePiece, DecidesBetweenTiesAsTheLibrary) {
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizer,
                          testing::Values("gpt2", "llama3", "qwen", "o200k", "tekken",
                                          "deepseek", "other", "classes", "scripts",
-                                         "llama2", "metaspace", "precompiled", "bert",
-                                         "words", "old", "folded", "small", "sp_bpe",
-                                         "sp_bpe_plain", "sp_unigram",
+                                         "marks", "ctc", "llama2", "metaspace",
+                                         "precompiled", "bert", "words", "old", "folded",
+                                         "small", "sp_bpe", "sp_bpe_plain", "sp_unigram",
                                          "sp_unigram_bytes"),
                          [](const auto& info) { return std::string(info.param); });
 

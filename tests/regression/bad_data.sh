@@ -172,11 +172,13 @@ deck "tokens that are cut off" 65 'short.bin' 'short' $(of megatron short)
 deck "an index without tokens" 66 'alone.bin' 'alone' $(of megatron alone)
 deck "ids beyond the vocabulary, Megatron" 65 'mega' 'model.vocabulary' $(of megatron mega 100)
 deck "a vocabulary below the tokenizer's" 65 'llama3.json' 'model.vocabulary' $(of text good.txt 100) data.tokenizer="$gpt2"
+deck "text without an end token" 65 'llama3.json' 'tokenizer_config.json' $(of text good.txt) data.tokenizer="$gpt2"
 deck "tokens of another tokenizer" 65 'tokens.h5' 'digest' $(of tokens tokens.h5) data.tokenizer="$first_model"
 deck "an empty file of bytes" 65 'empty.txt' 'empty' $(of bytes empty.txt)
 deck "a folder of bytes" 65 'nothing' 'directory\|folder' $(of bytes nothing)
 }
 deck "a weight below zero" 65 'data.blend' '0.7 tokens' data.source=blend data.paths=[] 'data.blend=["-1 tokens tokens.h5"]'
+deck "a part that is not there" 66 'data.blend: none\*.h5' 'no file' data.source=blend data.paths=[] 'data.blend=["1 tokens none*.h5"]'
 deck "a part of no kind" 65 'data.blend' 'bytes, tokens, megatron' data.source=blend data.paths=[] 'data.blend=["1 words tokens.h5"]'
 
 # Conversations and templates.
@@ -227,6 +229,15 @@ bad "a folder in the result's place" 73 'taken.h5' 'taken.h5' "$TRIREME" tokeniz
 bad "a result's folder that is not there" 73 'none' 'none' "$TRIREME" tokenize good.txt --tokenizer "$gpt2" \
   --end-token '<|end|>' -o none/out.h5
 bad "a trained tokenizer's folder that is not there" 73 'none' 'none' "$TRIREME" tokenize good.txt --train 300 -o none/out.json
+cp good.txt kept.txt
+ln -s kept.txt same.txt
+cp "$gpt2" kept.json
+bad "a result in the text's place" 64 '-o ./kept.txt' 'another name' "$TRIREME" tokenize same.txt --tokenizer "$gpt2" \
+  --end-token '<|end|>' -o ./kept.txt
+bad "a result in the tokenizer's place" 64 'kept.json' 'another name' "$TRIREME" tokenize good.txt --tokenizer kept.json \
+  --end-token '<|end|>' -o kept.json
+bad "a trained tokenizer in the text's place" 64 'kept.txt' 'another name' "$TRIREME" tokenize kept.txt --train 300 -o kept.txt
+check "the text is still there" cmp good.txt kept.txt
 if [ -n "${TRIREME_IO_FAULTS:-}" ]; then
   for at in 2 5 7; do  # while the folder, a part and the result are made
     bad "a full disk, from call $at on" '7[34]' 'out.h5' 'No space left' env \

@@ -58,6 +58,47 @@ prefer part 2 checkpoint.every=3 debug.fault=kill@5@0
 prefer part 2 checkpoint.every=6
 prefer whole 2 checkpoint.every=6
 check "a resume goes on to the bit" identical part whole
+
+# A start that ends while the reference is asked goes on behind what is written.
+prefer killed 2 checkpoint.every=6 debug.fault=kill_reference@5@1
+check "killed while the reference is asked" [ ! -e "$work/killed/checkpoints" ]
+check "in the middle of it" [ -s "$work/killed/reference.h5" ]
+prefer killed 2 checkpoint.every=6
+check "the rounds before are kept" grep -q 'of 6 of 24 samples (training) are those of an earlier start' "$work/out"
+check "and the run is the same to the bit" identical killed whole
+mkdir "$work/asked"
+for done in 2 4; do
+  touch "$work/asked/stop"
+  prefer asked 2 checkpoint.every=6
+  check "asked to stop after $done samples" [ "$status" = 75 ]
+  check "says how far it is" grep -q "a file named stop, with reference log-probabilities of $done of 24 samples (training) in" "$work/out"
+done
+check "the request is taken" [ ! -e "$work/asked/stop" ]
+cp "$work/asked/reference.h5" "$work/early.h5"
+prefer asked 2 checkpoint.every=6
+check "a stopped one is the same to the bit" identical asked whole
+# again NAME: a start of a run without a step, which has $work/NAME.h5 from before.
+again() {
+  mkdir "$work/$1"
+  mv "$work/$1.h5" "$work/$1/reference.h5"
+  prefer "$@"
+}
+cp "$work/early.h5" "$work/meshes.h5"
+again meshes 1 checkpoint.every=6
+check "on another mesh all is computed again" grep -q 'warning: .*with other settings, or on another mesh' "$work/out"
+head -c 2000 "$work/early.h5" >"$work/cut.h5"
+again cut 2 checkpoint.every=6
+check "so it is when the file is cut off" grep -q 'warning: .*the model at the start is asked for all answers again' "$work/out"
+check "and gives the same bits" identical cut whole
+for from in one hinge; do
+  rm -rf "$work/from"
+  cp -r "$work/$from" "$work/from"
+  prefer moved 1 model.from="$work/from" debug.fault=kill_reference@3@0
+done
+check "another model at the same place is found out" grep -q 'warning: reference.h5: another model' "$work/out"
+cp "$work/early.h5" "$work/whole/reference.h5"
+prefer whole 2 run.steps=7
+check "what is not whole is not taken by a run with steps" expect 65 "holds 4 of 24 samples"
 prefer valid 1 "data.validation_paths=[\"$work/held.jsonl\"]" metrics.validate_every=3
 check "validation on pairs" [ "$(field "$work/valid/metrics.jsonl" validation_accuracy | wc -l)" = 2 ]
 prefer valid2 2 "data.validation_paths=[\"$work/held.jsonl\"]" metrics.validate_every=3 \

@@ -123,25 +123,64 @@ TEST(Regex, HasClassesScriptsAndIntervalsOfOniguruma) {
   EXPECT_EQ(pieces("a{x}|{", "a{x}{"), (Texts{"a{x}", "{"}));
 }
 
+TEST(Regex, HasLineEndsClustersAndReferencesOfOniguruma) {
+  const Json none;
+  const std::string source = "test";
+  const auto pieces = [&](const std::string& regex, const std::string& text) {
+    std::vector<std::string> found;
+    for (const Range& range : cuts(*make_regex(regex, ConfigNode(none, source)), text))
+      found.push_back(text.substr(range.begin, range.size()));
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(pieces("\\h+", "aFg1\uFF21 b"), (Texts{"aF", "1", "b"}));
+  EXPECT_EQ(pieces("(?i:\\H)", "a\u017FF"), (Texts{"\u017F"}));
+  EXPECT_EQ(pieces("[[\\d]-\\h]", "a-1gG_x"), (Texts{"a", "-", "1"}));
+  EXPECT_EQ(pieces("[^\\H\\d]\\v", "a\vg\v"), (Texts{"a\v"}));
+  EXPECT_EQ(pieces("\\R{2}", "\r\n\r\n \n\n \r\n"), (Texts{"\r\n\r\n", "\n\n"}));
+  EXPECT_EQ(pieces("\\r\\R", "\r\n \r\r\n"), (Texts{"\r\n", "\r\r\n"}));
+  EXPECT_EQ(pieces("\\R", "\v\f\u0085\u2028\u2029\u180E").size(), 5u);
+  EXPECT_EQ(pieces(".\\X", "\r\na\u0301\u0302b"), (Texts{"\r\n", "a\u0301\u0302"}));
+  EXPECT_EQ(pieces("\\X\u0301", "a\u0301\u0301"), Texts());  // takes no part of it
+  EXPECT_EQ(pieces("\\X+?b", "a\u0301b ab"), (Texts{"a\u0301b", " ab"}));
+  EXPECT_EQ(pieces("a.\\X|\\X", "a\U0001F1E9\U0001F1EA\U0001F1EB"),
+            (Texts{"a\U0001F1E9\U0001F1EA", "\U0001F1EB"}));
+  EXPECT_EQ(pieces("\\X", "\u0915\u094D\u0937\U0001F468\u200D\U0001F469"),
+            (Texts{"\u0915\u094D", "\u0937", "\U0001F468\u200D\U0001F469"}));
+  EXPECT_EQ(pieces("\\bx|x\\b|\\B-\\B", "x xax ax-- -"),
+            (Texts{"x", "x", "x", "x", "-", "-"}));
+  EXPECT_EQ(pieces("(a|b)+\\1", "abab aab ba abb"), (Texts{"aa", "abb"}));
+  EXPECT_EQ(pieces("(?:(a)|b)*\\1", "ab aba baa b"), (Texts{"aba", "baa"}));
+  EXPECT_EQ(pieces("(a)?b\\1", "bab aba b"), (Texts{"aba"}));
+  EXPECT_EQ(pieces("((a)|b)+\\2", "abaab bb ba"), (Texts{"abaa"}));
+  EXPECT_EQ(pieces("(?:a{2}){1,2}+(b)\\1", "aaaabb"), (Texts{"aaaabb"}));
+  EXPECT_EQ(pieces("(?m:a.)b|(?-m:c.d)", "a\nb c\nd cxd"), (Texts{"a\nb", "cxd"}));
+}
+
 TEST(Regex, RefusesWhatReadsInTwoWays) {
-  for (const char* regex : {"\\b",
+  for (const char* regex : {"[\\b]",
+                            "[\\R]",
+                            "[\\X]",
+                            "\\y",
+                            "\\K",
+                            "\\1(a)",
+                            "(a\\1)",
+                            "(a)\\10",
+                            "(?i:(a)\\1)",
+                            "(?<n>a)",
+                            "(*UCP)a",
                             "[[:alpha:]]",
                             "[a&&[:digit:]]",
-                            "(?m:.)",
                             "a{1,2}++",
                             "\\p{Greeks}",
-                            "\\X",
-                            "(a)\\1",
                             "[abc",
                             "[a[b]",
                             "[a&&",
                             "[[]a]",
-                            "\\h",
                             "(?i:[a&&[b]])",
                             "(?i:aSt)",
                             "a(?i)b",
                             "a)",
-                            "[[\\d]-\\h]",
                             "[[a]b-\\w]",
                             "[[a]\\x{110000}]"}) {
     std::string why;

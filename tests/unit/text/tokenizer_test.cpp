@@ -244,10 +244,14 @@ TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
   expect_refused("{" + model + R"(,"pre_tokenizer":{"type":"UnicodeSyllables"}})",
                  "\"UnicodeSyllables\"");
   expect_refused("{" + model + R"(,"decoder":{"type":"CTC","x":1}})", "decoder");
+  expect_refused("{" + model +
+                     R"(,"decoder":{"type":"CTC","pad_token":"","cleanup":true,)" +
+                     R"("word_delimiter_token":"|"}})",
+                 "'decoder' has an empty pad_token");
   expect_refused(
       "{" + model +
-          R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\b"},"behavior":"Isolated"}})",
-      "\\b is not supported");
+          R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\K"},"behavior":"Isolated"}})",
+      "\\K is not supported");
   expect_refused(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a a"]}})",
                  "merges");
   expect_refused(R"({"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}})", "the id -1");
@@ -257,6 +261,28 @@ TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
                  "the id 7, but readers of such files give it 1");
   expect_refused(R"({"model":{"type":"Unigram","vocab":[["a",0.0]],"unk_id":3}})",
                  "unk_id");
+}
+
+// The texts are those of the `tokenizers` library.
+TEST(Tokenizer, DecodesWhatAModelHears) {
+  const auto heard = [](const std::string& cleanup,
+                        const std::vector<std::int32_t>& ids) {
+    const Tokenizer tokenizer(
+        R"({"model":{"type":"WordLevel","unk_token":"<pad>","vocab":{"<pad>":0,"|":1,"a":2,)"
+        R"("b":3," do not":4,"x .":5," ?":6,"<pad>|<pad>":7}},"decoder":{"type":"CTC",)"
+        R"("pad_token":"<pad>","word_delimiter_token":"|","cleanup":)" +
+            cleanup + "}}",
+        "t");
+    StreamDecoder stream(tokenizer, false);
+    std::string streamed;
+    for (const std::int32_t id : ids) streamed += stream.put(id);
+    EXPECT_EQ(streamed + stream.finish(), tokenizer.decode(ids, false));
+    return tokenizer.decode(ids, false);
+  };
+  EXPECT_EQ(heard("true", {0, 0, 2, 3, 3, 2, 2, 0, 2, 3, 3, 3, 0, 3}), "abaabb");
+  EXPECT_EQ(heard("true", {2, 1, 1, 3, 4, 5, 7, 6}), "a b don'tx. ?");
+  EXPECT_EQ(heard("false", {2, 1, 1, 3, 4, 5, 7, 6}), "a|b do notx .| ?");
+  EXPECT_EQ(heard("true", {}), "");
 }
 
 TEST(Tokenizer, RefusesIdsThatNoTokenHas) {

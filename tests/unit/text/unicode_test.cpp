@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "text/clusters.hpp"
 #include "text/normal_form.hpp"
 #include "text/older_unicode.hpp"
@@ -80,6 +82,26 @@ TEST(Unicode, Clusters) {
             (std::vector<std::size_t>{8, 12}));
   EXPECT_EQ(clusters("\uAC00\u11A8\u1100"), (std::vector<std::size_t>{6, 9}));
   EXPECT_EQ(clusters("\u0915\u094D\u0937"), (std::vector<std::size_t>{9}));
+}
+
+// Looking back from a place gives what going forward gives.
+TEST(Unicode, ClustersFromWithin) {
+  std::mt19937 random(3);
+  const std::u32string letters =
+      U"a\r\n\u0301\u200D\u0600\u0903\u1100\u1161\u11A8\uAC00\uAC01\U0001F468\u00A9"
+      U"\U0001F1E9\U0001F1EA\U0001F3FB";
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    for (int i = 0; i < 12; ++i) append(text, letters[random() % letters.size()]);
+    std::size_t end = 0;
+    for (std::size_t at = 0; at < text.size(); at += code_point_at(text, at).bytes) {
+      if (at == end) end = cluster_end(text, at);
+      const std::size_t next = at + code_point_at(text, at).bytes;
+      ASSERT_EQ(goes_on(text, next), next != end && next < text.size())
+          << testing::PrintToString(text) << " at " << next;
+    }
+  }
+  EXPECT_FALSE(goes_on("\u0915\u094D\u0937", 6));  // a conjunct is no rule there
 }
 
 TEST(Utf8, RepairsByLongestBeginnings) {
