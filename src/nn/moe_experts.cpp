@@ -121,7 +121,9 @@ void Moe::rounds_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
 }
 
 // Rounds in reverse: the last one was kept, the rows of the others come once more. The
-// gradient of what was sent takes the place of that of what came back.
+// gradient of what was sent takes the place of that of what came back. No round needs
+// more memory than the one that a plan has: what rows take on their way here is given
+// back before their gradients take as much.
 Moe::RowsGradient Moe::rounds_backward(Pass& pass, const TensorView& dy_TD, Saved& saved,
                                        const TensorView& dweights_TK,
                                        const TensorView& dx_TD) {

@@ -70,13 +70,11 @@ ExpertDispatch::Counts order_arrivals(const ExpertDispatch::Counts& arriving,
 }
 
 // On meta nobody knows who chooses which expert. Memory must do for the worst case, which
-// with a bound is a second round; a plan that keeps time counts what an even load brings:
-// as many rows as leave the rank.
+// with a bound is one round that is full; a plan that keeps time counts what an even load
+// brings: as many rows as leave the rank.
 void plan_arrivals(ExpertDispatch::Route& route, std::int64_t worst,
                    std::int64_t experts) {
-  const bool in_time = work_meter() != nullptr;
-  route.rows = in_time ? std::min(worst, route.leaving) : worst;
-  if (route.in_rounds() && !in_time) route.rounds = 2;
+  route.rows = work_meter() == nullptr ? worst : std::min(worst, route.leaving);
   route.rows_L.clear();
   for (std::int64_t l = 0; l < experts; ++l)
     route.rows_L.push_back(
@@ -191,7 +189,6 @@ ExpertDispatch::Route ExpertDispatch::part(Stream& stream, const Route& all,
                                            int round) const {
   Route part = all;
   if (stream.device().is_meta()) {
-    part.planned = round == all.rounds - 1;
     part.arrival_R = all.arrival_R.rows(0, part.rows);
     return part;
   }
@@ -227,14 +224,11 @@ ExpertDispatch::Route ExpertDispatch::part(Stream& stream, const Route& all,
   return part;
 }
 
-void ExpertDispatch::exchange(Stream& stream, const Route& route, const TensorView& from,
+void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
                               const std::vector<Range>& from_P, const TensorView& to,
                               const std::vector<Range>& to_P) const {
   const int ranks = size();
-  if (stream.device().is_meta()) {
-    if (route.planned) exchange_evenly(stream, from, to);
-    return;
-  }
+  if (stream.device().is_meta()) return exchange_evenly(stream, from, to);
   const auto part = [](const TensorView& rows, const std::vector<Range>& of_P, int p) {
     const Range of_rank = of_P[static_cast<std::size_t>(p)];
     return rows.rows(of_rank.begin, of_rank.count());
@@ -286,7 +280,7 @@ void ExpertDispatch::to_experts(Stream& stream, Arena& scratch, const Route& rou
   const ArenaScope scope(scratch);
   const TensorView arrived_RD =
       scratch.take(rows_RD.dtype(), rows_RD.shape(), "dispatch.arrived");
-  exchange(stream, route, leaving_ND, route.leaving_P, arrived_RD, route.arriving_P);
+  exchange(stream, leaving_ND, route.leaving_P, arrived_RD, route.arriving_P);
   kernels::gather_rows(stream, arrived_RD, route.arrival_R, rows_RD);
 }
 
@@ -297,7 +291,7 @@ void ExpertDispatch::to_source_ranks(Stream& stream, Arena& scratch, const Route
   const TensorView arrived_RD =
       scratch.take(rows_RD.dtype(), rows_RD.shape(), "combine.arrived");
   kernels::scatter_rows(stream, rows_RD, route.arrival_R, arrived_RD);
-  exchange(stream, route, arrived_RD, route.arriving_P, leaving_ND, route.leaving_P);
+  exchange(stream, arrived_RD, route.arriving_P, leaving_ND, route.leaving_P);
 }
 
 TensorView ExpertDispatch::dispatch(Stream& stream, Arena& arena, Arena& scratch,

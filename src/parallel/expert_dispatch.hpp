@@ -47,7 +47,6 @@ class ExpertDispatch {
     std::int64_t bound = 0;  // 0: all that come
     int rounds = 1;
     Counts begin_E;  // where the rows that leave for each expert begin among its rank's R
-    bool planned = true;  // on meta: what is sent counts
     bool in_rounds() const { return bound > 0; }
   };
 
@@ -112,9 +111,8 @@ class ExpertDispatch {
   void exchange_counts(Stream& stream, std::int64_t experts, Route& route) const;
   void agree_on_rounds(Stream& stream, Route& route) const;
   // Sends rows sorted by rank, and receives them so.
-  void exchange(Stream& stream, const Route& route, const TensorView& from,
-                const std::vector<Range>& from_P, const TensorView& to,
-                const std::vector<Range>& to_P) const;
+  void exchange(Stream& stream, const TensorView& from, const std::vector<Range>& from_P,
+                const TensorView& to, const std::vector<Range>& to_P) const;
   void exchange_evenly(Stream& stream, const TensorView& from,
                        const TensorView& to) const;
 

@@ -86,10 +86,10 @@ TEST(Scale, ExpertsOf320Ranks) {
     for (const int rank : {0, 7, ranks - 1})
       EXPECT_LE(job.of(rank).messages, (memory > 0 ? 2 : 1) * others + rows);
   }
-  // All rows to two of the ranks, which have memory for those of one: a round for each
-  // eight of their 1,280, all of which all ranks go through.
+  // All rows to two of the ranks, which have memory for ten times an even load of eight:
+  // a round for each eighty of their 1,280, all of which all ranks go through.
   on_each([&](Rank& rank, int number) {
-    EXPECT_EQ(exchange(rank, number, crowded(number), 1), ranks * T / (T * K));
+    EXPECT_EQ(exchange(rank, number, crowded(number), 10), ranks * T / (10 * T * K));
   });
   EXPECT_LE(job.of(ranks - 1).messages, 2 * others + 2 * T);
   on_each([](Rank& rank, int) {
